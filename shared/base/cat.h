@@ -1,0 +1,29 @@
+// String building: cat("shard ", 3, ": ", path). Numbers print as streams print them.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+namespace retina {
+
+// Concatenates the arguments as `operator<<` prints them.
+template <class... Args>
+std::string cat(const Args&... args) {
+  std::ostringstream out;
+  (out << ... << args);
+  return out.str();
+}
+
+// `value` with exactly `digits` decimals, in the C locale.
+std::string fixed(double value, int digits);
+
+// The shortest decimal text that reads back as the same f64.
+std::string shortest(double value);
+
+// A byte count for people: "512 B", "3.4 MiB".
+std::string human_bytes(double bytes);
+
+// A duration for people: "42 s", "3 min 05 s", "2 h 10 min".
+std::string human_seconds(double seconds);
+
+}  // namespace retina

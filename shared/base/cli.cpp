@@ -1,0 +1,403 @@
+#include "shared/base/cli.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <sstream>
+#include <type_traits>
+
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/base/version.h"
+
+namespace retina {
+namespace {
+
+namespace po = boost::program_options;
+
+[[noreturn]] void fail_value(const std::string& name, const std::string& got,
+                             const std::string& want) {
+  throw Error(ErrorKind::kUsage,
+              cat("--", name, ": bad value (got \"", got, "\", want ", want, ")"));
+}
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class T>
+T parse_value(const std::string& name, const std::string& text) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return text;
+  } else if constexpr (IsOptional<T>::value) {
+    return parse_value<typename T::value_type>(name, text);
+  } else if constexpr (IsVector<T>::value) {
+    T values;
+    std::istringstream stream(text);
+    for (std::string item; std::getline(stream, item, ',');) {
+      values.push_back(parse_value<typename T::value_type>(name, item));
+    }
+    if (values.empty()) fail_value(name, text, "values separated by commas");
+    return values;
+  } else {
+    T value{};
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    bool good = result.ec == std::errc() && result.ptr == text.data() + text.size();
+    if constexpr (std::is_floating_point_v<T>) good = good && std::isfinite(value);
+    if (!good) fail_value(name, text, std::is_floating_point_v<T> ? "a number" : "a whole number");
+    return value;
+  }
+}
+
+template <class T>
+std::string show_value(const T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return value;
+  } else if constexpr (IsOptional<T>::value) {
+    return value ? show_value(*value) : "";
+  } else if constexpr (IsVector<T>::value) {
+    std::string text;
+    for (const auto& item : value) text += (text.empty() ? "" : ",") + show_value(item);
+    return text;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return shortest(value);
+  } else {
+    return std::to_string(value);
+  }
+}
+
+template <class T>
+void write_value(JsonWriter& json, const T& value) {
+  if constexpr (IsOptional<T>::value) {
+    if (value) {
+      write_value(json, *value);
+    } else {
+      json.null();
+    }
+  } else if constexpr (IsVector<T>::value) {
+    json.begin_array();
+    for (const auto& item : value) write_value(json, item);
+    json.end_array();
+  } else {
+    json.value(value);
+  }
+}
+
+template <class T>
+std::string json_value(const T& value) {
+  JsonWriter json;
+  write_value(json, value);
+  return json.text();
+}
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::uint64_t parse_bytes(const std::string& name, const std::string& text) {
+  static const std::vector<std::pair<std::string, double>> kUnits = {
+      {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"B", 1.0}, {"", 1.0}};
+  for (const auto& [unit, scale] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const std::string digits = text.substr(0, text.size() - unit.size());
+    double value = 0;
+    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (digits.empty() || result.ec != std::errc() || result.ptr != digits.data() + digits.size() ||
+        !(value >= 0) || value * scale > 0x1p60) {
+      break;
+    }
+    return static_cast<std::uint64_t>(value * scale);
+  }
+  fail_value(name, text, "a size such as 256MiB");
+}
+
+}  // namespace
+
+Cli::Cli(std::string program, std::string usage, std::string summary)
+    : program_(std::move(program)), usage_(std::move(usage)), summary_(std::move(summary)) {}
+
+void Cli::group(std::string title) {
+  group_ = std::move(title);
+}
+
+void Cli::add(Option option) {
+  RETINA_CHECK(find(option.name) == nullptr, option.name, " declared twice");
+  option.group = group_;
+  option_texts_.push_back(option.is_flag ? "" : option.show());
+  options_.push_back(std::move(option));
+}
+
+template <class T>
+void Cli::option(const std::string& name, T& target, const std::string& value_name,
+                 const std::string& help) {
+  add({.name = name,
+       .value_name = value_name,
+       .help = help,
+       .assign = [name, &target](const std::string& text) { target = parse_value<T>(name, text); },
+       .show = [&target] { return show_value(target); },
+       .json = [&target] { return json_value(target); }});
+}
+
+template void Cli::option(const std::string&, int&, const std::string&, const std::string&);
+template void Cli::option(const std::string&, std::int64_t&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, std::uint64_t&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, double&, const std::string&, const std::string&);
+template void Cli::option(const std::string&, std::string&, const std::string&, const std::string&);
+template void Cli::option(const std::string&, std::optional<int>&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, std::optional<std::int64_t>&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, std::optional<double>&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, std::optional<std::string>&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, std::vector<double>&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, std::vector<std::int64_t>&, const std::string&,
+                          const std::string&);
+template void Cli::option(const std::string&, std::vector<std::string>&, const std::string&,
+                          const std::string&);
+
+void Cli::flag(const std::string& name, bool& target, const std::string& help) {
+  add({.name = name,
+       .help = help,
+       .is_flag = true,
+       .assign =
+           [name, &target](const std::string& text) {
+             if (text != "true" && text != "false") fail_value(name, text, "true or false");
+             target = text == "true";
+           },
+       .show = [&target] { return std::string(target ? "true" : "false"); },
+       .json = [&target] { return std::string(target ? "true" : "false"); }});
+}
+
+void Cli::choice(const std::string& name, std::string& target, std::vector<std::string> values,
+                 const std::string& help) {
+  std::string list;
+  for (const auto& value : values) list += (list.empty() ? "" : "|") + value;
+  add({.name = name,
+       .value_name = list,
+       .help = help,
+       .assign =
+           [name, list, values = std::move(values), &target](const std::string& text) {
+             if (std::find(values.begin(), values.end(), text) == values.end()) {
+               fail_value(name, text, list);
+             }
+             target = text;
+           },
+       .show = [&target] { return target; },
+       .json = [&target] { return json_value(target); }});
+}
+
+void Cli::bytes(const std::string& name, std::uint64_t& target, const std::string& help) {
+  add({.name = name,
+       .value_name = "BYTES",
+       .help = help,
+       .assign = [name, &target](const std::string& text) { target = parse_bytes(name, text); },
+       .show =
+           [&target] { return target % 1048576 == 0 ? cat(target / 1048576, "MiB") : cat(target); },
+       .json = [&target] { return json_value(target); }});
+}
+
+void Cli::validate(std::function<void()> check) {
+  checks_.push_back(std::move(check));
+}
+
+const Cli::Option* Cli::find(const std::string& name) const {
+  for (const auto& option : options_) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+void Cli::fail_unknown(const std::string& name) const {
+  const Option* nearest = nullptr;
+  std::size_t best = name.size() / 2 + 2;
+  for (const auto& option : options_) {
+    const std::size_t distance = edit_distance(name, option.name);
+    if (distance < best) {
+      best = distance;
+      nearest = &option;
+    }
+  }
+  throw Error(ErrorKind::kUsage, cat("unknown option --", name),
+              nearest != nullptr ? cat("did you mean --", nearest->name, "?")
+                                 : cat("run ", program_, " --help"));
+}
+
+void Cli::set(const std::string& name, const std::string& text, const std::string& source) {
+  const Option* option = find(name);
+  if (option == nullptr) fail_unknown(name);
+  option->assign(text);
+  given_[name] = source;
+}
+
+void Cli::read_config(const std::string& path) {
+  const JsonFile file = JsonFile::read(path);
+  const JsonView root = file.root();
+  if (!root.raw().IsObject()) root.fail("want an object of option names and values");
+  for (const auto& member : root.raw().GetObject()) {
+    const std::string name(member.name.GetString(), member.name.GetStringLength());
+    const JsonView item(member.value, cat(path, ": ", name));
+    if (find(name) == nullptr) fail_unknown(name);
+    if (given_.count(name) != 0 || item.raw().IsNull()) continue;  // the command line wins
+    const auto text_of = [](const JsonView& view) -> std::string {
+      if (view.raw().IsString()) return view.as_string();
+      if (view.raw().IsBool()) return view.as_bool() ? "true" : "false";
+      if (view.raw().IsInt64()) return std::to_string(view.as_int());
+      return shortest(view.as_double());
+    };
+    std::string text;
+    if (item.raw().IsArray()) {
+      for (std::size_t i = 0; i < item.size(); ++i) text += (i ? "," : "") + text_of(item.at(i));
+    } else {
+      text = text_of(item);
+    }
+    set(name, text, "config");
+  }
+}
+
+CliOutcome Cli::parse(int argc, const char* const* argv) {
+  group("Every program");
+  const auto common = [this](Option option) {
+    option.is_setting = false;
+    add(std::move(option));
+  };
+  const auto switch_to = [](bool& target) {
+    return Option{.is_flag = true,
+                  .assign = [&target](const std::string& text) { target = text == "true"; },
+                  .show = [] { return std::string(); },
+                  .json = [] { return std::string("null"); }};
+  };
+  Option help = switch_to(help_), version = switch_to(version_), check = switch_to(check_args_);
+  help.name = "help", help.help = "print this page and exit";
+  version.name = "version", version.help = "print versions and exit";
+  check.name = "check-args", check.help = "parse and validate the options, touch nothing, exit";
+  common(std::move(help));
+  common(std::move(version));
+  common(std::move(check));
+  option("config", config_, "FILE.json", "read options from a JSON object; the command line wins");
+  choice("log-level", log_level_, {"debug", "info", "warning", "error"},
+         "least severe line to log");
+  options_[options_.size() - 2].is_setting = false;
+  options_.back().is_setting = false;
+
+  po::options_description description;
+  for (const auto& item : options_) {
+    if (item.is_flag) {
+      description.add_options()(item.name.c_str(), "");
+    } else {
+      description.add_options()(item.name.c_str(), po::value<std::string>(), "");
+    }
+  }
+  try {
+    const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    const auto parsed = po::command_line_parser(argc, argv)
+                            .options(description)
+                            .style(style)
+                            .positional(po::positional_options_description())
+                            .run();
+    for (const auto& item : parsed.options) {
+      if (given_.count(item.string_key) != 0) {
+        throw Error(ErrorKind::kUsage, cat("--", item.string_key, " is given twice"));
+      }
+      set(item.string_key, item.value.empty() ? "true" : item.value.front(), "command line");
+    }
+  } catch (const po::unknown_option& error) {
+    std::string name = error.get_option_name();
+    name.erase(0, name.find_first_not_of('-'));
+    fail_unknown(name);
+  } catch (const po::too_many_positional_options_error&) {
+    throw Error(ErrorKind::kUsage, "there is an argument without an option name",
+                cat("run ", program_, " --help"));
+  } catch (const po::error& error) {
+    throw Error(ErrorKind::kUsage, error.what(), cat("run ", program_, " --help"));
+  }
+  if (help_) {
+    std::cout << help_text() << std::flush;
+    return CliOutcome::kDone;
+  }
+  if (version_) {
+    std::cout << version_text(program_) << std::flush;
+    return CliOutcome::kDone;
+  }
+  if (argc <= 1) {
+    throw Error(ErrorKind::kUsage, "no options given", cat("run ", program_, " --help"));
+  }
+  if (!config_.empty()) read_config(config_);
+  static const std::map<std::string, LogLevel> kLevels = {{"debug", LogLevel::kDebug},
+                                                          {"info", LogLevel::kInfo},
+                                                          {"warning", LogLevel::kWarning},
+                                                          {"error", LogLevel::kError}};
+  set_log_level(kLevels.at(log_level_));
+  for (const auto& check_options : checks_) check_options();
+  return check_args_ ? CliOutcome::kDone : CliOutcome::kRun;
+}
+
+std::vector<EffectiveOption> Cli::effective() const {
+  std::vector<EffectiveOption> list;
+  for (const auto& option : options_) {
+    if (option.is_setting) list.push_back({option.name, option.json()});
+  }
+  return list;
+}
+
+std::vector<std::string> Cli::option_names() const {
+  std::vector<std::string> names;
+  for (const auto& option : options_) names.push_back(option.name);
+  return names;
+}
+
+std::string Cli::help_text() const {
+  constexpr std::size_t kColumn = 34, kWidth = 100;
+  std::string text = cat(program_, ": ", summary_, "\n\nusage:\n");
+  std::istringstream usage(usage_);
+  for (std::string line; std::getline(usage, line);) text += cat("  ", line, "\n");
+  std::string group;
+  for (std::size_t i = 0; i < options_.size(); ++i) {
+    const Option& option = options_[i];
+    if (option.group != group) text += cat("\n", group = option.group, ":\n");
+    std::string line = cat("  --", option.name, option.is_flag ? "" : " " + option.value_name);
+    std::string help = option.help;
+    if (!option_texts_[i].empty()) help += cat(" [", option_texts_[i], "]");
+    if (line.size() + 2 > kColumn) {
+      text += line + "\n";
+      line.clear();
+    }
+    line.resize(kColumn, ' ');
+    std::istringstream words(help);
+    bool first = true;
+    for (std::string word; words >> word; first = false) {
+      if (!first && line.size() + 1 + word.size() > kWidth) {
+        text += line + "\n";
+        line = std::string(kColumn, ' ') + word;
+      } else {
+        line += (first ? "" : " ") + word;
+      }
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace retina

@@ -1,0 +1,91 @@
+// Command lines: one table of options that parses, validates, prints --help and lists the effective
+// values. Options structs are filled in place; nothing below main sees the parser.
+//
+// Every program gets --help, --version, --config FILE.json (the same keys as the long options; the
+// command line wins), --check-args and --log-level.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace retina {
+
+// What `parse` decided: go on, or end now with exit code 0.
+enum class CliOutcome { kRun, kDone };
+
+// One option's value as used, for config.json. `json` is a JSON literal.
+struct EffectiveOption {
+  std::string name;
+  std::string json;
+};
+
+class Cli {
+ public:
+  // `usage` are the lines after "usage:" in --help; `summary` says what the program does.
+  Cli(std::string program, std::string usage, std::string summary);
+
+  // Options declared after this call print under `title` in --help.
+  void group(std::string title);
+
+  // Declares `--name VALUE`. The target's present value is the default shown by --help; it is
+  // overwritten when the option is given. Types: int, int64_t, uint64_t, double, std::string,
+  // std::vector<double|int64_t|std::string> (comma-separated), std::optional of these.
+  template <class T>
+  void option(const std::string& name, T& target, const std::string& value_name,
+              const std::string& help);
+
+  // Declares a switch. "true"/"false" in a config file.
+  void flag(const std::string& name, bool& target, const std::string& help);
+
+  // Declares an option with a closed set of values, e.g. {"sgd", "adam"}.
+  void choice(const std::string& name, std::string& target, std::vector<std::string> values,
+              const std::string& help);
+
+  // Declares a size in bytes: "256MiB", "1GiB", "4096".
+  void bytes(const std::string& name, std::uint64_t& target, const std::string& help);
+
+  // Runs after parsing and before --check-args ends the program; throws to refuse.
+  void validate(std::function<void()> check);
+
+  // Throws Error{kUsage} (unknown option with the nearest match, bad value, stray argument),
+  // Error{kNoInput} / Error{kData} for --config.
+  CliOutcome parse(int argc, const char* const* argv);
+
+  bool given(const std::string& name) const { return given_.count(name) != 0; }
+
+  // All options that are settings of the run (not --help, --config, ...), in declaration order.
+  std::vector<EffectiveOption> effective() const;
+
+  std::string help_text() const;
+  std::vector<std::string> option_names() const;
+
+ private:
+  struct Option {
+    std::string group, name, value_name, help;
+    bool is_flag = false;
+    bool is_setting = true;
+    std::function<void(const std::string&)> assign;  // throws Error{kUsage}
+    std::function<std::string()> show;               // the value as text, "" when unset
+    std::function<std::string()> json;               // the value as a JSON literal
+  };
+  void add(Option option);
+  const Option* find(const std::string& name) const;
+  [[noreturn]] void fail_unknown(const std::string& name) const;
+  void read_config(const std::string& path);
+  void set(const std::string& name, const std::string& text, const std::string& source);
+
+  std::string program_, usage_, summary_, group_ = "Options";
+  std::vector<Option> options_;
+  std::vector<std::string> option_texts_;  // defaults as shown by --help
+  std::map<std::string, std::string> given_;
+  std::vector<std::function<void()>> checks_;
+  bool help_ = false, version_ = false, check_args_ = false;
+  std::string config_, log_level_ = "info";
+};
+
+}  // namespace retina

@@ -1,0 +1,71 @@
+#include "shared/base/hash.h"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "shared/base/error.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace retina {
+
+std::uint64_t xxh3(const void* data, std::size_t size_bytes) {
+  return XXH3_64bits(data, size_bytes);
+}
+
+struct Hasher::State {
+  XXH3_state_t xxh;
+};
+
+Hasher::Hasher() : state_(std::make_unique<State>()) {
+  XXH3_64bits_reset(&state_->xxh);
+}
+Hasher::~Hasher() = default;
+
+void Hasher::update(const void* data, std::size_t size_bytes) {
+  XXH3_64bits_update(&state_->xxh, data, size_bytes);
+}
+
+std::uint64_t Hasher::digest() const {
+  return XXH3_64bits_digest(&state_->xxh);
+}
+
+std::uint64_t xxh3_file(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  if (!file) {
+    throw Error(ErrorKind::kNoInput, cat(path, ": cannot be opened (", std::strerror(errno), ")"));
+  }
+  Hasher hasher;
+  std::vector<char> buffer(1 << 20);
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    hasher.update(buffer.data(), got);
+  }
+  if (std::ferror(file.get()) != 0) {
+    throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));
+  }
+  return hasher.digest();
+}
+
+std::string hex64(std::uint64_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+std::uint64_t parse_hex64(std::string_view text, const std::string& what) {
+  std::uint64_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (text.size() != 16 || result.ec != std::errc() || result.ptr != text.data() + text.size()) {
+    throw Error(ErrorKind::kData,
+                cat(what, ": bad hash (got \"", text, "\", want 16 hexadecimal digits)"));
+  }
+  return value;
+}
+
+}  // namespace retina

@@ -1,0 +1,40 @@
+// xxh3, the 64-bit hash of records, shards, checkpoints and configurations. It finds damage, not
+// malice: it is no cryptographic hash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace retina {
+
+std::uint64_t xxh3(const void* data, std::size_t size_bytes);
+inline std::uint64_t xxh3(std::string_view bytes) {
+  return xxh3(bytes.data(), bytes.size());
+}
+
+// The same hash over bytes that arrive in pieces.
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  Hasher(const Hasher&) = delete;
+  Hasher& operator=(const Hasher&) = delete;
+  void update(const void* data, std::size_t size_bytes);
+  std::uint64_t digest() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Hash of a file's whole content. Throws kNoInput when it cannot be opened, kIo midway.
+std::uint64_t xxh3_file(const std::string& path);
+
+// 16 lower-case hexadecimal digits, and back (throws kData naming `what`).
+std::string hex64(std::uint64_t value);
+std::uint64_t parse_hex64(std::string_view text, const std::string& what);
+
+}  // namespace retina

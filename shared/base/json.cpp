@@ -1,0 +1,178 @@
+#include "shared/base/json.h"
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/prettywriter.h>
+#include <rapidjson/reader.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+
+namespace retina {
+namespace {
+
+// RapidJSON's own parse flags: f64 exactly as strtod reads them.
+constexpr unsigned kParseFlags = rapidjson::kParseFullPrecisionFlag;
+
+std::string show(const rapidjson::Value& value) {
+  if (value.IsObject()) return "an object";
+  if (value.IsArray()) return "an array";
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  value.Accept(writer);
+  std::string text(buffer.GetString(), buffer.GetSize());
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+rapidjson::SizeType length(std::string_view text) {
+  return static_cast<rapidjson::SizeType>(text.size());
+}
+
+}  // namespace
+
+bool JsonView::has(const char* key) const {
+  return value_->IsObject() && value_->HasMember(key);
+}
+
+JsonView JsonView::at(const char* key) const {
+  if (!value_->IsObject()) fail(cat("got ", show(*value_), ", want an object"));
+  const auto member = value_->FindMember(key);
+  if (member == value_->MemberEnd()) fail(cat("key \"", key, "\" is missing"));
+  return {member->value, cat(place_, ": ", key)};
+}
+
+JsonView JsonView::at(std::size_t index) const {
+  if (index >= size()) fail(cat("has ", size(), " elements, want at least ", index + 1));
+  return {(*value_)[static_cast<rapidjson::SizeType>(index)], cat(place_, "[", index, "]")};
+}
+
+std::size_t JsonView::size() const {
+  if (!value_->IsArray()) fail(cat("got ", show(*value_), ", want an array"));
+  return value_->Size();
+}
+
+std::int64_t JsonView::as_int() const {
+  if (!value_->IsInt64()) fail(cat("got ", show(*value_), ", want an integer"));
+  return value_->GetInt64();
+}
+
+std::uint64_t JsonView::as_uint() const {
+  if (!value_->IsUint64()) fail(cat("got ", show(*value_), ", want an integer >= 0"));
+  return value_->GetUint64();
+}
+
+double JsonView::as_double() const {
+  if (!value_->IsNumber()) fail(cat("got ", show(*value_), ", want a number"));
+  return value_->GetDouble();
+}
+
+bool JsonView::as_bool() const {
+  if (!value_->IsBool()) fail(cat("got ", show(*value_), ", want true or false"));
+  return value_->GetBool();
+}
+
+std::string JsonView::as_string() const {
+  if (!value_->IsString()) fail(cat("got ", show(*value_), ", want a string"));
+  return {value_->GetString(), value_->GetStringLength()};
+}
+
+void JsonView::fail(const std::string& problem) const {
+  throw Error(ErrorKind::kData, cat(place_, ": ", problem));
+}
+
+JsonFile JsonFile::read(const std::string& path) {
+  return parse(read_file(path), path);
+}
+
+JsonFile JsonFile::parse(std::string_view text, std::string name) {
+  JsonFile file;
+  file.name_ = std::move(name);
+  file.document_.Parse<kParseFlags>(text.data(), text.size());
+  if (file.document_.HasParseError()) {
+    fail_json_syntax(file.name_, text, file.document_.GetErrorOffset(),
+                     rapidjson::GetParseError_En(file.document_.GetParseError()));
+  }
+  return file;
+}
+
+void fail_json_syntax(const std::string& name, std::string_view text, std::size_t offset,
+                      const std::string& problem) {
+  const std::string_view before = text.substr(0, std::min(offset, text.size()));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto newline = before.rfind('\n');
+  const std::size_t column =
+      newline == std::string_view::npos ? before.size() + 1 : before.size() - newline;
+  throw Error(ErrorKind::kData,
+              cat(name, ": not valid JSON at line ", line, ", column ", column, ", byte ",
+                  before.size(), " (", problem, ")"),
+              offset >= text.size() ? "the file ends too early; copy it again" : "");
+}
+
+JsonWriter& JsonWriter::begin_object() {
+  return writer_.StartObject(), *this;
+}
+JsonWriter& JsonWriter::end_object() {
+  return writer_.EndObject(), *this;
+}
+JsonWriter& JsonWriter::begin_array() {
+  return writer_.StartArray(), *this;
+}
+JsonWriter& JsonWriter::end_array() {
+  return writer_.EndArray(), *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  writer_.Key(name.data(), length(name));
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(std::string_view text) {
+  writer_.String(text.data(), length(text));
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(bool flag) {
+  return writer_.Bool(flag), *this;
+}
+JsonWriter& JsonWriter::value(std::int64_t number) {
+  return writer_.Int64(number), *this;
+}
+JsonWriter& JsonWriter::value(std::uint64_t number) {
+  return writer_.Uint64(number), *this;
+}
+JsonWriter& JsonWriter::null() {
+  return writer_.Null(), *this;
+}
+
+JsonWriter& JsonWriter::value(double number) {
+  if (!std::isfinite(number)) return null();
+  const std::string text = shortest(number);
+  writer_.RawValue(text.data(), text.size(), rapidjson::kNumberType);
+  return *this;
+}
+
+JsonWriter& JsonWriter::raw(std::string_view json) {
+  writer_.RawValue(json.data(), json.size(), rapidjson::kObjectType);
+  return *this;
+}
+
+std::string JsonWriter::text() const {
+  return {buffer_.GetString(), buffer_.GetSize()};
+}
+
+std::string JsonWriter::pretty_text() const {
+  rapidjson::StringBuffer pretty;
+  rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(pretty);
+  writer.SetIndent(' ', 2);
+  writer.SetFormatOptions(rapidjson::kFormatSingleLineArray);
+  rapidjson::StringStream stream(buffer_.GetString());
+  rapidjson::Reader reader;
+  reader.Parse<rapidjson::kParseNumbersAsStringsFlag>(stream, writer);
+  RETINA_CHECK(!reader.HasParseError(), "JsonWriter produced bad JSON");
+  return cat(std::string_view(pretty.GetString(), pretty.GetSize()), "\n");
+}
+
+}  // namespace retina

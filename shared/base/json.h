@@ -1,0 +1,93 @@
+// JSON in and out (RapidJSON, full-precision numbers). Parse errors name line and column; typed
+// access names the path inside the file: "manifest.json: shards[3].records: got "x", want integer".
+#pragma once
+
+#include <rapidjson/document.h>
+#include <rapidjson/stringbuffer.h>
+#include <rapidjson/writer.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace retina {
+
+// A value inside a parsed document, with its place for error messages. Valid while the JsonFile
+// that it came from lives. All typed getters throw Error{kData}.
+class JsonView {
+ public:
+  JsonView(const rapidjson::Value& value, std::string place)
+      : value_(&value), place_(std::move(place)) {}
+
+  bool has(const char* key) const;
+  JsonView at(const char* key) const;    // throws when missing
+  JsonView at(std::size_t index) const;  // throws when out of range
+  std::size_t size() const;              // of an array; throws for other types
+  const std::string& place() const { return place_; }
+  const rapidjson::Value& raw() const { return *value_; }
+
+  std::int64_t as_int() const;
+  std::uint64_t as_uint() const;
+  double as_double() const;
+  bool as_bool() const;
+  std::string as_string() const;
+
+  // Throws Error{kData}: "PLACE: PROBLEM".
+  [[noreturn]] void fail(const std::string& problem) const;
+
+ private:
+  const rapidjson::Value* value_;
+  std::string place_;
+};
+
+// A parsed document. `name` (usually its path) begins every error message.
+class JsonFile {
+ public:
+  // Throws kNoInput / kIo (reading), kData (not JSON; message has line and column).
+  static JsonFile read(const std::string& path);
+  static JsonFile parse(std::string_view text, std::string name);
+  JsonView root() const { return {document_, name_}; }
+
+ private:
+  rapidjson::Document document_;
+  std::string name_;
+};
+
+// Throws Error{kData}: "NAME: not valid JSON at line L, column C (REASON)" for byte `offset`.
+[[noreturn]] void fail_json_syntax(const std::string& name, std::string_view text,
+                                   std::size_t offset, const std::string& problem);
+
+// Builds JSON text. f64 print as the shortest text that reads back equal; not-finite ones as null.
+class JsonWriter {
+ public:
+  JsonWriter() : writer_(buffer_) {}
+  JsonWriter& begin_object();
+  JsonWriter& end_object();
+  JsonWriter& begin_array();
+  JsonWriter& end_array();
+  JsonWriter& key(std::string_view name);
+  JsonWriter& value(std::string_view text);
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(bool flag);
+  JsonWriter& value(double number);
+  JsonWriter& value(int number) { return value(static_cast<std::int64_t>(number)); }
+  JsonWriter& value(std::int64_t number);
+  JsonWriter& value(std::uint64_t number);
+  JsonWriter& null();
+  // Inserts text that is JSON already.
+  JsonWriter& raw(std::string_view json);
+  template <class T>
+  JsonWriter& field(std::string_view name, const T& content) {
+    return key(name).value(content);
+  }
+  std::string text() const;         // on one line
+  std::string pretty_text() const;  // indented, ends with a newline
+
+ private:
+  rapidjson::StringBuffer buffer_;
+  rapidjson::Writer<rapidjson::StringBuffer> writer_;
+};
+
+}  // namespace retina

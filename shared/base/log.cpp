@@ -1,0 +1,55 @@
+#include "shared/base/log.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+
+namespace retina {
+namespace {
+
+std::atomic<LogLevel> g_level{LogLevel::kInfo};
+std::mutex g_mutex;
+
+std::string& log_name() {
+  static std::string name = "retina";
+  return name;
+}
+
+const char* prefix(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug: ";
+    case LogLevel::kWarning:
+      return "warning: ";
+    case LogLevel::kError:
+      return "error: ";
+    case LogLevel::kInfo:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+void set_log_name(const std::string& name) {
+  const std::lock_guard lock(g_mutex);
+  log_name() = name;
+}
+
+void set_log_level(LogLevel level) {
+  g_level = level;
+}
+
+LogLevel log_level() {
+  return g_level;
+}
+
+void log_line(LogLevel level, const std::string& text) {
+  const std::lock_guard lock(g_mutex);
+  const std::string line = cat(log_name(), ": ", prefix(level), text, "\n");
+  // A log that cannot be written must not end the work it reports on.
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace retina

@@ -1,0 +1,38 @@
+// The log: lines on stderr, "retina-train: warning: ...". Results never go through here, they are
+// printed on stdout by the program's main.
+#pragma once
+
+#include <string>
+
+#include "shared/base/cat.h"
+
+namespace retina {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// `name` is printed before each line: the program, with its rank when there are several.
+void set_log_name(const std::string& name);
+void set_log_level(LogLevel level);
+LogLevel log_level();
+
+// Writes one line to stderr in a single write, so that ranks' lines do not mix.
+void log_line(LogLevel level, const std::string& text);
+
+template <class... Args>
+void log_debug(const Args&... args) {
+  if (log_level() <= LogLevel::kDebug) log_line(LogLevel::kDebug, cat(args...));
+}
+template <class... Args>
+void log_info(const Args&... args) {
+  if (log_level() <= LogLevel::kInfo) log_line(LogLevel::kInfo, cat(args...));
+}
+template <class... Args>
+void log_warning(const Args&... args) {
+  if (log_level() <= LogLevel::kWarning) log_line(LogLevel::kWarning, cat(args...));
+}
+template <class... Args>
+void log_error(const Args&... args) {
+  log_line(LogLevel::kError, cat(args...));
+}
+
+}  // namespace retina

@@ -1,0 +1,16 @@
+// The frame of every main(): runs the body, turns exceptions into one line on stderr and the exit
+// code of their kind.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace retina {
+
+// Returns `body()`'s value, or the exit code of the Error it threw (any other exception: 70).
+// `on_error`, when set, is called with the exit code after the line was printed; an MPI program
+// aborts its job there.
+int run_program(const std::string& name, const std::function<int()>& body,
+                const std::function<void(int)>& on_error = {});
+
+}  // namespace retina

@@ -1,0 +1,36 @@
+// One progress line: redrawn in place on a terminal, a plain line every few seconds otherwise.
+// Goes to stderr: stdout belongs to results.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace retina {
+
+class Progress {
+ public:
+  // `label` starts the line ("packing"); `total` 0 means unknown; `unit` is what is counted.
+  Progress(std::string label, std::int64_t total, std::string unit);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // `done` counted so far; `detail` is appended ("loss 0.42"). Cheap to call often.
+  void update(std::int64_t done, const std::string& detail = "");
+  // Draws the last state and ends the line.
+  void finish();
+  // Clears the drawn line, so that a log line can be written.
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string line(const std::string& detail) const;
+  void draw(const std::string& detail);
+  std::string label_, unit_, detail_;
+  std::int64_t total_, done_ = 0, first_ = -1;
+  Clock::time_point start_ = Clock::now(), last_draw_;
+  bool terminal_, drawn_ = false, finished_ = false;
+};
+
+}  // namespace retina

@@ -1,0 +1,46 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as
+// easy as 1, 2, 3"). A number is a pure function of (seed, stream, counter): no state to save, the
+// same on every machine, thread count and rank.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace retina {
+
+// What a sequence is for; keeps sequences of one seed apart. Stored in nothing, but changing a
+// value changes every run: never renumber.
+enum class RandomUse : std::uint32_t {
+  kWeights = 1,
+  kShuffle = 2,
+  kAugment = 3,
+  kSynthetic = 4,
+  kTest = 5,
+};
+
+// A sequence of random numbers, addressed by index.
+struct RandomStream {
+  std::uint64_t seed = 0;
+  RandomUse use = RandomUse::kTest;
+  std::uint32_t stream = 0;  // e.g. the epoch or the parameter's number
+
+  // 64 random bits of place `index`.
+  std::uint64_t bits(std::uint64_t index) const;
+  // Uniform in [0, 1), 53 bits.
+  double unit(std::uint64_t index) const;
+  // Standard normal (Box-Muller on the two halves of place `index`).
+  double normal(std::uint64_t index) const;
+  // Uniform in [0, bound), bound >= 1; bias below 2^-64 * bound.
+  std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;
+};
+
+// The raw block function: Philox4x32-10 with the published constants (known answers in the test).
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                        std::array<std::uint32_t, 2> key);
+
+// A uniform permutation of 0..count-1 (Fisher-Yates, swap i uses place i of the stream).
+std::vector<std::uint32_t> permutation(std::size_t count, const RandomStream& stream);
+
+}  // namespace retina

@@ -1,0 +1,17 @@
+// What --version prints: the project's version and git revision, and the libraries that a program
+// registered (LibTorch, CUDA, MPI: base knows none of them).
+#pragma once
+
+#include <string>
+
+namespace retina {
+
+extern const char* const kProjectVersion;
+extern const char* const kGitRevision;  // short hash, "-dirty" appended, or "unknown"
+
+// Adds "NAME VERSION" to what `version_text` prints. Call at program start.
+void register_library_version(const std::string& name, const std::string& version);
+
+std::string version_text(const std::string& program);
+
+}  // namespace retina

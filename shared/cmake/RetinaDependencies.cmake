@@ -1,0 +1,24 @@
+# Everything from outside, as imported targets.
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(Boost REQUIRED COMPONENTS program_options)
+find_package(RapidJSON CONFIG REQUIRED)
+find_package(JPEG REQUIRED)
+pkg_check_modules(LMDB REQUIRED IMPORTED_TARGET lmdb)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+
+add_library(retina_rapidjson INTERFACE)
+target_include_directories(retina_rapidjson SYSTEM INTERFACE ${RapidJSON_INCLUDE_DIRS})
+target_compile_definitions(retina_rapidjson INTERFACE RAPIDJSON_HAS_STDSTRING=1)
+
+if(RETINA_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+find_package(MPI REQUIRED COMPONENTS CXX)
+
+if(RETINA_WITH_TORCH)
+  include(RetinaTorch)
+endif()

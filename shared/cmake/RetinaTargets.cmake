@@ -1,0 +1,40 @@
+# How every target of the project is made: one language level, warnings as errors, one include root.
+
+add_library(retina_options INTERFACE)
+target_compile_features(retina_options INTERFACE cxx_std_20)
+target_include_directories(retina_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(retina_options INTERFACE OMPI_SKIP_MPICXX)
+target_compile_options(retina_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor
+                            -Woverloaded-virtual -Werror -ffp-contract=off>
+  # GCC 12 sees overlaps in std::string that are not there (GCC bug 105329).
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
+if(RETINA_SANITIZE)
+  target_compile_options(retina_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${RETINA_SANITIZE} -fno-sanitize-recover=all
+                              -fno-omit-frame-pointer>)
+  target_link_options(retina_options INTERFACE -fsanitize=${RETINA_SANITIZE})
+endif()
+
+find_program(RETINA_CCACHE ccache)
+if(RETINA_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${RETINA_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${RETINA_CCACHE})
+endif()
+
+# retina_library(NAME SOURCES a.cpp ... DEPENDS retina::base ...): static library retina_NAME with
+# the alias retina::NAME.
+function(retina_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(retina_${name} STATIC ${ARG_SOURCES})
+  add_library(retina::${name} ALIAS retina_${name})
+  target_link_libraries(retina_${name} PUBLIC retina_options ${ARG_DEPENDS}
+                        PRIVATE ${ARG_PRIVATE_DEPENDS})
+endfunction()
+
+# retina_program(NAME DEPENDS ...): executable NAME from main.cpp.
+function(retina_program name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  add_executable(${name} main.cpp)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+endfunction()
