@@ -66,12 +66,12 @@ class Cli {
 
  private:
   struct Option {
-    std::string group, name, value_name, help;
+    std::string group{}, name{}, value_name{}, help{};
     bool is_flag = false;
     bool is_setting = true;
-    std::function<void(const std::string&)> assign;  // throws Error{kUsage}
-    std::function<std::string()> show;               // the value as text, "" when unset
-    std::function<std::string()> json;               // the value as a JSON literal
+    std::function<void(const std::string&)> assign{};  // throws Error{kUsage}
+    std::function<std::string()> show{};               // the value as text, "" when unset
+    std::function<std::string()> json{};               // the value as a JSON literal
   };
   void add(Option option);
   const Option* find(const std::string& name) const;
