@@ -1,0 +1,80 @@
+// The seam between ranks: collectives over pointer + count + type, no LibTorch. Back ends: `self`
+// (one process) and MPI; `make_communicator` chooses. All ranks must call the same collectives in
+// the same order with the same counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace retina {
+
+enum class ElementType { kUint8, kInt64, kFloat32, kFloat64 };
+enum class ReduceOp { kSum, kMax };
+
+std::size_t element_size_bytes(ElementType type);
+
+// Not thread-safe: one thread calls it. Every failure throws Error{kRankFailure}.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;  // this process, 0..size()-1
+  virtual int size() const = 0;  // processes in the run
+  // This process's place among the run's processes on its node, and how many those are.
+  virtual int local_rank() const = 0;
+  virtual int local_size() const = 0;
+
+  // In place: data[i] = op over ranks of data[i]. Every rank gets the same bits.
+  virtual void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) = 0;
+
+  // In place: every rank gets `root`'s data.
+  virtual void broadcast(void* data, std::size_t count, ElementType type, int root) = 0;
+
+  // Returns all ranks' bytes in rank order on `root`, nothing elsewhere. Lengths may differ.
+  virtual std::vector<std::string> gather(const std::string& bytes, int root) = 0;
+
+  virtual void barrier() = 0;
+
+  bool is_root() const { return rank() == 0; }
+  // Conveniences over the collectives above.
+  std::int64_t all_reduce_max(std::int64_t value);
+  std::int64_t all_reduce_sum(std::int64_t value);
+  std::string broadcast(const std::string& bytes, int root);
+};
+
+// True when a launcher (mpirun, srun --mpi=pmix, a batch service) started this process as a rank.
+bool launched_as_rank();
+
+// MPI for the life of the process: initialised by the constructor when `launched_as_rank()`,
+// finalised by `finish()` on a normal end only. Finalising while other ranks wait in a collective
+// would hang the job, so an error ends with `abort` instead.
+class MpiSession {
+ public:
+  MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  ~MpiSession() = default;
+
+  bool active() const { return active_; }
+  // Normal end; collective.
+  void finish();
+  // Ends all ranks with this exit code. Returns when MPI is not active.
+  void abort(int code);
+
+ private:
+  bool active_ = false;
+};
+
+// The MPI back end when `session` is active, else the one for a single process.
+std::unique_ptr<Communicator> make_communicator(const MpiSession& session);
+
+// The single-process back end, for tests and tools.
+std::unique_ptr<Communicator> make_self_communicator();
+
+// Name and version of the MPI library, for --version.
+std::string mpi_library_version();
+
+}  // namespace retina

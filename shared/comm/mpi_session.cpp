@@ -1,0 +1,56 @@
+#include <mpi.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "shared/base/error.h"
+#include "shared/comm/communicator.h"
+#include "shared/comm/mpi_communicator.h"
+
+namespace retina {
+
+bool launched_as_rank() {
+  // Open MPI's mpirun, any PMIx launcher (srun --mpi=pmix), PMI-1/2 launchers.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+MpiSession::MpiSession() {
+  if (!launched_as_rank()) return;
+  // The ring for large buffers: Open MPI's own choice changes algorithm with size and version. What
+  // the user has set wins.
+  setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
+  setenv("OMPI_MCA_coll_tuned_allreduce_algorithm", "4", 0);
+  int provided = 0;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
+      provided < MPI_THREAD_SERIALIZED) {
+    throw Error(ErrorKind::kUnavailable, "MPI cannot be initialised with thread support",
+                "start the program with Open MPI 4.1's mpirun");
+  }
+  active_ = true;
+}
+
+void MpiSession::finish() {
+  if (active_) MPI_Finalize();
+  active_ = false;
+}
+
+void MpiSession::abort(int code) {
+  if (active_) MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+std::unique_ptr<Communicator> make_communicator(const MpiSession& session) {
+  return session.active() ? make_mpi_communicator() : make_self_communicator();
+}
+
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string version = text.data();
+  return version.substr(0, version.find(','));
+}
+
+}  // namespace retina

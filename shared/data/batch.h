@@ -1,0 +1,56 @@
+// A batch: decoded, resized, normalised images of one padded shape, with their boxes. Plain memory,
+// no LibTorch; the caller's allocator decides where the pixels live.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace retina {
+
+// One place of a batch.
+struct Slot {
+  std::size_t record = 0;  // place in ShardSet::index()
+  bool flip = false;       // mirror left-right
+  bool counts = true;      // false: a pad slot, repeats a real image and counts nowhere
+};
+
+// What to load: all slots share one padded shape, multiples of 32 px.
+struct BatchRequest {
+  std::vector<Slot> slots;
+  int padded_width_px = 0, padded_height_px = 0;
+};
+
+// One image of a batch, without its pixels.
+struct Sample {
+  Slot slot;
+  std::int64_t image_id = 0;
+  int original_width_px = 0, original_height_px = 0;  // as stored in the shard
+  int width_px = 0, height_px = 0;                    // after the resize, before padding
+  // Trainable ground truth (no crowds, no degenerate boxes): xyxy, f32, pixels of the resized
+  // (and, with slot.flip, mirrored) image. labels: dense, same length.
+  std::vector<std::array<float, 4>> boxes;
+  std::vector<std::int64_t> labels;
+};
+
+struct Batch {
+  std::int64_t number = 0;  // 0, 1, ... in the order of the requests
+  std::vector<Sample> samples;
+  // [N, 3, H, W] f32, normalised RGB, zero-padded on the right and at the bottom.
+  std::shared_ptr<float[]> images;
+  int padded_width_px = 0, padded_height_px = 0;
+};
+
+// Returns memory for `count` f32 (pinned memory for a GPU, or plain).
+using FloatAllocator = std::function<std::shared_ptr<float[]>(std::size_t count)>;
+std::shared_ptr<float[]> allocate_plain(std::size_t count);
+
+// The smallest multiple of 32 that is at least `side_px` (torchvision's size_divisible).
+constexpr int padded_side_px(int side_px) {
+  return (side_px + 31) / 32 * 32;
+}
+
+}  // namespace retina
