@@ -1,0 +1,36 @@
+// Category ids of a data set <-> dense labels 0..K-1, the place in ascending id order. Files keep
+// the original ids, everything inside the trainer speaks labels.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/coco/instances.h"
+
+namespace retina {
+
+class CategoryMap {
+ public:
+  CategoryMap() = default;
+  // Any order; sorts by id. Throws kData on duplicate ids.
+  explicit CategoryMap(std::vector<Category> categories);
+
+  int size() const { return static_cast<int>(categories_.size()); }
+  std::optional<int> label_of(std::int64_t category_id) const;
+  // The first label of that name.
+  std::optional<int> label_of_name(const std::string& name) const;
+  // Precondition: 0 <= label < size().
+  const Category& at(int label) const;
+  // In label order.
+  const std::vector<Category>& all() const { return categories_; }
+
+ private:
+  std::vector<Category> categories_;
+};
+
+// The 80 categories of COCO 2017, ids 1..90 with COCO's gaps (`retina-convert --categories coco`).
+const std::vector<Category>& coco_categories();
+
+}  // namespace retina

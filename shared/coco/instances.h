@@ -1,0 +1,52 @@
+// COCO's instances JSON ("images", "annotations", "categories"): the first thing that coco-pack
+// and retina-eval read. Streaming: memory stays near the file's size however long the polygons are.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace retina {
+
+struct Category {
+  std::int64_t id = 0;
+  std::string name{};
+  std::string supercategory{};  // empty when the file has none
+};
+
+struct ImageInfo {
+  std::int64_t id = 0;
+  std::string file_name{};
+  int width = 0, height = 0;  // pixels, > 0
+};
+
+struct Annotation {
+  std::int64_t id = 0, image_id = 0, category_id = 0;
+  std::array<double, 4> bbox{};  // x, y, width, height in pixels: exactly the file's f64
+  double area = 0;               // the file's, or width * height when it has none
+  bool iscrowd = false;          // false when the file does not say
+};
+
+// All in the file's order.
+struct Instances {
+  std::vector<ImageInfo> images{};
+  std::vector<Annotation> annotations{};
+  std::vector<Category> categories{};
+};
+
+// Reads and checks the file at `path`. Keys that are not needed (segmentation, licenses, ...) are
+// skipped at any depth. Degenerate boxes (no width or height) are kept: they are the caller's.
+// Throws kNoInput / kIo (reading) and kData, naming the file and the place: not JSON (line and
+// column), a missing key, a wrong type, duplicate ids, an annotation whose image or category is
+// missing, a box that is not four finite numbers, an image without size, no image or category.
+Instances read_instances(const std::string& path);
+
+// The same over text in memory; `name` begins every error message.
+Instances parse_instances(std::string_view text, const std::string& name);
+
+// The whole as COCO JSON, f64 exact: `parse_instances` gives the same back.
+std::string instances_to_json(const Instances& instances);
+
+}  // namespace retina

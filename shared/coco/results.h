@@ -1,0 +1,28 @@
+// COCO's result format for boxes: a JSON array of {"image_id", "category_id", "bbox", "score"}.
+// retina-eval writes it as detections.json and scores it with --detections.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace retina {
+
+struct Detection {
+  std::int64_t image_id = 0, category_id = 0;
+  std::array<double, 4> bbox{};  // x, y, width, height in pixels of the original image
+  double score = 0;
+};
+
+// In the file's order; an empty array is fine, and so are ids that the ground truth lacks. Throws
+// kNoInput / kIo (reading) and kData (not JSON, not an array of objects, a missing key, a wrong
+// type, a box or score that is not finite), naming the file and the entry.
+std::vector<Detection> read_results(const std::string& path);
+std::vector<Detection> parse_results(std::string_view text, const std::string& name);
+
+// Writes atomically; f64 as the shortest text that reads back equal.
+void write_results(const std::string& path, const std::vector<Detection>& detections);
+
+}  // namespace retina

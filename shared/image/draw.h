@@ -1,0 +1,43 @@
+// Drawing on pictures: boxes with labels, for --draw, example detections and reports.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "shared/image/image.h"
+
+namespace retina {
+
+struct Colour {
+  std::uint8_t red = 0, green = 0, blue = 0;
+};
+
+// Colours that tell neighbouring labels apart, on photographs too; repeats after 20.
+Colour label_colour(int label);
+
+struct BoxStyle {
+  Colour colour{};
+  int thickness_px = 0;  // 0: from the image's size
+  bool dashed = false;   // ground truth, crowds
+};
+
+// Outlines `box` (xyxy, pixels; clipped to the image, any value is safe) and writes `text`, when
+// not empty, on a filled tab at its upper left corner.
+void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& style,
+              const std::string& text);
+
+// Where and how `draw_text` writes.
+struct TextStyle {
+  Colour colour{};
+  int scale = 1;  // 5x7 font cells times this
+};
+
+// Writes printable ASCII (others show as '?') with its upper left corner at (x, y); clipped.
+void draw_text(Image& image, int x, int y, const std::string& text, const TextStyle& style);
+
+// Pixels that `text` covers at `scale`.
+int text_width_px(const std::string& text, int scale);
+int text_height_px(int scale);
+
+}  // namespace retina

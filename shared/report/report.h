@@ -1,0 +1,70 @@
+// The report page: one self-contained HTML file with figures, curves (inline SVG), tables and
+// pictures. No script, no external file; follows the reader's light or dark setting. All text is
+// escaped here: callers pass it raw.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/image/image.h"
+
+namespace retina {
+
+// A headline number: "AP@[.5:.95]", "0.458", "epoch 12".
+struct Figure {
+  std::string label{}, value{}, detail{};
+};
+
+struct Series {
+  std::string name{};
+  std::vector<double> xs{}, ys{};  // equally long; points that are not finite break the line
+  bool faint = false;              // raw values behind a smoothed line
+  bool points = false;             // mark every point (few values)
+};
+
+struct Curve {
+  std::string title{}, x_label{}, y_label{};
+  std::vector<Series> series{};
+  bool log_y = false;  // only positive values are drawn then
+  bool from_zero = false;
+};
+
+struct Table {
+  std::string title{};
+  std::vector<std::string> columns{};            // the first is text, numbers align right
+  std::vector<std::vector<std::string>> rows{};  // cells; a short row ends early
+  std::string note{};
+};
+
+struct Picture {
+  std::string caption{};
+  std::string jpeg{};  // the file's bytes
+};
+
+// A titled group of pictures.
+struct Gallery {
+  std::string title{}, note{};
+  std::vector<Picture> pictures{};
+};
+
+struct Report {
+  std::string title{}, subtitle{};
+  std::vector<Figure> figures{};
+  std::vector<Curve> curves{};
+  std::vector<Table> tables{};
+  std::vector<Gallery> galleries{};
+  std::vector<std::pair<std::string, std::string>> settings{};  // key, value; a closed section
+  std::vector<std::string> notes{};
+};
+
+// The page as text; the caller writes it (write_file_atomically).
+std::string render_report(const Report& report);
+
+// Encodes for `Gallery`: shrinks to at most `max_side_px`, JPEG.
+Picture make_picture(const Image& image, const std::string& caption, int max_side_px = 640);
+
+// `ys` smoothed by an exponential moving average (bias-corrected) of that many values.
+std::vector<double> smoothed(const std::vector<double>& ys, double values);
+
+}  // namespace retina
