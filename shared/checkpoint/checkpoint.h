@@ -1,0 +1,57 @@
+// Checkpoints: named tensors and their metadata in one file that Python's
+// `torch.load(path, weights_only=True)` opens as a dict. Written by retina-train, read by
+// retina-train, retina-eval and retina-convert. Knows no model. The bytes: FORMAT.md beside this.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace retina {
+
+struct NamedTensor {
+  std::string name{};
+  at::Tensor tensor{};
+};
+
+// One class; its dense label is its place in the list.
+struct CheckpointCategory {
+  std::int64_t id = 0;  // the data set's own number
+  std::string name{};
+  std::string supercategory{};
+};
+
+// All of a checkpoint but its tensors.
+struct CheckpointHeader {
+  std::string trainer_json = "{}";  // one JSON object: step, epoch, samples seen, schedule
+  std::string config_json = "{}";   // one JSON object: {"model": ..., "train": ...}
+  std::vector<CheckpointCategory> categories{};
+};
+
+struct Checkpoint {
+  std::vector<NamedTensor> model{};      // torchvision's parameter names and layouts, in order
+  std::vector<NamedTensor> optimizer{};  // "exp_avg.backbone.body.conv1.weight"
+  std::string trainer_json = "{}";
+  std::string config_json = "{}";
+  std::vector<CheckpointCategory> categories{};
+};
+
+// Writes `path` atomically: temporary file, fsync, re-read and verified, rename. Strides of dense
+// tensors survive (channels_last), others are made contiguous; tensors that share storage are
+// written apart; device tensors are copied to the host. The same content gives the same bytes. Safe
+// on a background thread while nobody changes the tensors. Returns the file's hash (its seal).
+// Throws kCannotCreate (not writable), kIo (disk full, mount gone); names must be unique and the
+// two texts JSON objects (kInternal).
+std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
+
+// Reads and verifies every byte first, so damage never reaches a tensor. Tensors are on the CPU and
+// own their memory. Throws kNoInput (missing), kData (damaged, cut short, not one of our files,
+// written by a newer version), kIo.
+Checkpoint load_checkpoint(const std::string& path);
+
+// The same checks without building tensors: for choosing the newest good checkpoint.
+CheckpointHeader read_checkpoint_header(const std::string& path);
+
+}  // namespace retina
