@@ -1,0 +1,64 @@
+// COCO's bounding-box metrics: the 12 numbers of Lin et al. 2014 ("Microsoft COCO: Common objects
+// in context") as pycocotools computes them, equal to it within rounding. No LibTorch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+
+namespace retina {
+
+// Places of the 12 numbers in `CocoMetrics::stats`: pycocotools' order, part of metrics.json;
+// never renumber.
+enum CocoStat : std::size_t {
+  kAp = 0,         // mean over classes and IoU .50:.05:.95
+  kAp50 = 1,       // IoU .50
+  kAp75 = 2,       // IoU .75
+  kApSmall = 3,    // objects of area in [0, 32^2]
+  kApMedium = 4,   // [32^2, 96^2]
+  kApLarge = 5,    // [96^2, 1e5^2]
+  kAr1 = 6,        // best recall with 1 detection an image and class
+  kAr10 = 7,       // with 10
+  kAr100 = 8,      // with 100
+  kArSmall = 9,    // with 100, small objects
+  kArMedium = 10,  // medium
+  kArLarge = 11,   // large
+};
+inline constexpr std::size_t kCocoStatCount = 12;
+
+// The same numbers for one class; -1 where there is nothing to find.
+struct ClassMetrics {
+  int64_t category_id = 0;
+  std::string name;
+  std::array<double, kCocoStatCount> stats{};
+  int64_t object_count = 0;     // ground truth without crowd regions
+  int64_t crowd_count = 0;      // crowd regions
+  int64_t detection_count = 0;  // results of this class, all of them
+};
+
+struct CocoMetrics {
+  std::array<double, kCocoStatCount> stats{};  // -1 where no class has anything to find
+  std::vector<ClassMetrics> per_class;         // ascending category id
+  int64_t image_count = 0;
+  int64_t object_count = 0;
+  int64_t detection_count = 0;         // all results given
+  int64_t unknown_category_count = 0;  // results of categories the ground truth lacks: ignored
+};
+
+struct MetricsOptions {
+  int thread_count = 0;  // 0: as many as the machine has cores; the result never depends on it
+};
+
+// Scores `detections` against all images and categories of `truth`. Crowd regions are ignored, not
+// missed; the k best of an image and class count (k = 1, 10, 100); equal scores keep the order of
+// `detections`. As pycocotools does: an annotation with id 0 cannot be matched, of equal IoUs the
+// later box wins. Throws Error{kData} naming the image id when a detection's image is not in
+// `truth`. Parity: tests/evaluation/metrics_test.cpp.
+CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,
+                                const MetricsOptions& options = {});
+
+}  // namespace retina

@@ -1,0 +1,23 @@
+// The COCO metrics as text: the 12 familiar lines, a table with a row a class, metrics.json.
+#pragma once
+
+#include <string>
+
+#include "shared/evaluation/metrics.h"
+
+namespace retina {
+
+// pycocotools' 12 lines, to the letter.
+std::string coco_summary_text(const CocoMetrics& metrics);
+
+// One row a class (AP, AP50, AP75, by size, AR100, objects), sorted by name as given; "-" for
+// nothing to find.
+std::string class_table_text(const CocoMetrics& metrics);
+
+// metrics.json: "stats" (the 12 numbers), "per_class" (a list), the counts.
+std::string metrics_json(const CocoMetrics& metrics);
+
+// A metric for people: three decimals, "-" for nothing to find.
+std::string metric_text(double value);
+
+}  // namespace retina
