@@ -1,44 +1,45 @@
-// Detection over a data set: records -> decode threads -> detector -> COCO results. Batches are
-// formed over the whole set before ranks share them, so that the results do not depend on the
-// number of ranks.
+// Detection over a data set: records -> batches -> network -> COCO results in pixels of the
+// original images. Batches are formed over the whole set before ranks share them, so that the
+// results do not depend on the number of ranks.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "shared/coco/results.h"
 #include "shared/comm/communicator.h"
-#include "shared/evaluation/detector.h"
+#include "shared/model/postprocess.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
 
+class RetinaNetImpl;  // shared/model/retinanet.h
+
 struct DetectOptions {
-  int images_per_batch = 1;     // upper bound; only images of one input shape share a batch
-  int decode_threads = 2;       // per rank
-  int batches_in_flight = 4;    // prepared and waiting, per rank: bounds the memory
-  std::int64_t max_images = 0;  // only the first so many of the data set; 0: all
-  // Called on the calling thread after each batch with the images done so far on this rank.
+  PostprocessOptions postprocess;  // a converted model brings its own instead
+  int images_per_batch = 1;        // at most; only images of one padded shape share a batch
+  int decode_threads = 2;          // per rank
+  int prefetch_batches = 4;        // decoded and waiting, per rank: bounds the memory
+  std::int64_t max_images = 0;     // only the first so many of the data set; 0: all
+  // Called on the calling thread after each batch with this rank's images: done, to do.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress = {};
 };
 
-// Places in `ShardSet::index()` that one call of `Detector::find` gets.
-using DetectionBatch = std::vector<std::size_t>;
-
-// Every image once, in batches of one input shape, in ascending place order of their first image.
-std::vector<DetectionBatch> plan_detection(const std::vector<IndexEntry>& index,
-                                           const Detector& detector, const DetectOptions& options);
-
-// Detections of these batches on this process. Throws kData when a record is damaged or its JPEG
-// does not decode.
-std::vector<Detection> detect_batches(Detector& detector, const ShardSet& shards,
-                                      const std::vector<DetectionBatch>& batches,
-                                      const DetectOptions& options);
-
-// Detections of the whole data set, each rank a share; collective. Rank 0 gets all, in ascending
-// image id order and best first, the others get none.
-std::vector<Detection> detect(Detector& detector, const ShardSet& shards, Communicator& ranks,
+// Runs `model` over every image of `shards` exactly once, each rank a share; collective. Rank 0
+// gets all detections, in ascending image id order and best first, the others none. The model runs
+// without gradients on the device of its parameters, in evaluation mode; its mode is restored.
+// Each image is padded to its own multiple of 32: larger neighbours would move its anchors. Throws
+// kData when a record is damaged.
+std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);
+
+// The images that `detect` would visit: all, or the first `max_images` by ascending id.
+std::vector<IndexEntry> detected_images(const ShardSet& shards, const DetectOptions& options);
+
+// All ranks' detections on rank 0 in ascending image id order, each image's order kept; nothing
+// elsewhere. Collective. No image may be on two ranks.
+std::vector<Detection> gather_detections(Communicator& ranks,
+                                         const std::vector<Detection>& detections);
 
 }  // namespace retina
