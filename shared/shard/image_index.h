@@ -1,0 +1,33 @@
+// The image index: what the epoch plan must know about every image without reading a record.
+// Layout in FORMAT.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace retina {
+
+// The version in the index header. Part of the format; never renumber.
+inline constexpr std::uint16_t kIndexVersion = 1;
+
+// One image, in the order of (shard, place).
+struct IndexEntry {
+  std::int64_t image_id = 0;
+  int width = 0;  // of the stored image, pixels
+  int height = 0;
+  std::uint32_t box_count = 0;        // all annotations, crowds and degenerate boxes too
+  std::uint32_t trainable_count = 0;  // those of is_trainable(annotation, width, height)
+  std::uint32_t shard = 0;            // place of the shard in manifest.shards
+  std::uint32_t place = 0;            // the record's key inside the shard
+
+  friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
+};
+
+std::string encode_index(const std::vector<IndexEntry>& entries);
+
+// Throws kData: damaged (own hash), written by a newer version. Errors begin with `name`.
+std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name);
+
+}  // namespace retina

@@ -1,0 +1,85 @@
+// manifest.json: what a shard set consists of. Written last: a folder without one is no data set.
+// The fields are described in FORMAT.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace retina {
+
+// "version" in manifest.json. Part of the format; never renumber.
+inline constexpr std::int64_t kManifestVersion = 1;
+inline constexpr const char* kManifestFile = "manifest.json";
+inline constexpr const char* kIndexFile = "index.bin";
+inline constexpr const char* kQuarantineFile = "quarantine.jsonl";
+
+// A category; its place in Manifest::categories is its dense label.
+struct ManifestCategory {
+  std::int64_t id = 0;
+  std::string name{}, supercategory{};
+  std::int64_t box_count = 0;  // all annotations of the packed images
+};
+
+// A file of the set and what it must look like.
+struct ManifestFile {
+  std::string name{};
+  std::uint64_t size_bytes = 0;
+  std::uint64_t xxh3 = 0;  // of the whole file
+};
+
+struct ManifestShard {
+  ManifestFile file{};
+  std::int64_t record_count = 0;
+  std::uint64_t tree_xxh3 = 0;  // of LMDB's own pages, see shard_tree.h
+};
+
+// The packing options that decide the bytes; threads and paths do not.
+struct ManifestOptions {
+  std::uint64_t shard_size_bytes = 0;
+  int max_side_px = 0;  // 0: the original JPEG bytes
+  int quality = 0;      // 0 with max_side_px 0
+
+  friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;
+};
+
+struct ManifestCounts {
+  std::int64_t images = 0;
+  std::int64_t boxes = 0;       // all annotations of these images
+  std::int64_t crowds = 0;      // of them
+  std::int64_t degenerate = 0;  // of them: no crowd, and no width or height inside the image
+  std::int64_t trainable = 0;   // boxes - crowds - degenerate
+  std::int64_t images_without_boxes = 0;
+  std::int64_t rescaled = 0;  // images made smaller by max_side_px
+  std::int64_t quarantined = 0;
+
+  friend bool operator==(const ManifestCounts&, const ManifestCounts&) = default;
+};
+
+struct Manifest {
+  std::string task = "detection";
+  std::uint64_t annotations_size_bytes = 0;  // the source file
+  std::uint64_t annotations_xxh3 = 0;
+  ManifestOptions options{};
+  std::vector<ManifestCategory> categories{};  // ascending ids
+  ManifestCounts counts{};
+  std::vector<ManifestShard> shards{};
+  ManifestFile index{}, quarantine{};
+
+  int class_count() const { return static_cast<int>(categories.size()); }
+};
+
+// The text of manifest.json; its last field is the hash of the rest.
+std::string encode_manifest(const Manifest& manifest);
+
+// Errors begin with `name`. Throws kData: no JSON, another or newer format, a damaged text.
+Manifest decode_manifest(std::string_view text, const std::string& name);
+
+// Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.
+Manifest read_manifest(const std::string& folder);
+
+// "shard-00003-of-00012.lmdb".
+std::string shard_file_name(std::size_t shard, std::size_t shard_count);
+
+}  // namespace retina

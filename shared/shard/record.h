@@ -1,0 +1,55 @@
+// One record of a shard: an image's annotations and its JPEG bytes. The byte layout is in
+// FORMAT.md; this file and record.cpp are the only code that knows it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace retina {
+
+// The version in every record header. Part of the format; never renumber.
+inline constexpr std::uint16_t kRecordVersion = 1;
+inline constexpr std::size_t kRecordHeaderBytes = 48;
+
+// A box as the COCO file has it, with the class as dense label.
+struct RecordAnnotation {
+  std::int64_t id = 0;
+  std::array<double, 4> bbox{};  // x, y, width, height; pixels of the stored image
+  double area = 0;               // pixels^2; of the object's outline where COCO has one
+  int label = 0;                 // place of its category in manifest.categories
+  bool iscrowd = false;
+};
+
+// A decoded record. `jpeg` points into the bytes it was decoded from.
+struct Record {
+  std::int64_t image_id = 0;
+  int width = 0;  // of the stored image, pixels
+  int height = 0;
+  bool rescaled = false;  // coco-pack --max-side made image and boxes smaller than the source
+  std::vector<RecordAnnotation> annotations{};
+  std::string_view jpeg{};
+};
+
+// True when the box is no crowd and has a positive width and height.
+bool is_trainable(const RecordAnnotation& annotation);
+
+// True when, besides, the part of the box inside a width x height image has a positive width and
+// height in f32 (torchvision's training reference clips, then drops). The index counts this one.
+bool is_trainable(const RecordAnnotation& annotation, int width, int height);
+
+// The bytes of a record; `jpeg` may point anywhere.
+std::string encode_record(const Record& record);
+
+// Size in bytes of the record that `encode_record` would make.
+std::size_t record_size_bytes(std::size_t annotation_count, std::size_t jpeg_bytes);
+
+// Reads a record and checks all of it: lengths, header hash, payload hash, ranges. The result's
+// `jpeg` points into `bytes`. Errors begin with `place` ("shard-00000-of-00002.lmdb: record 7").
+// Throws kData: damaged, or written by a newer version.
+Record decode_record(std::string_view bytes, const std::string& place);
+
+}  // namespace retina

@@ -1,0 +1,36 @@
+// One shard, a single-file LMDB, open for reading.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "shared/shard/manifest.h"
+
+namespace retina {
+
+class ShardFile {
+ public:
+  // Maps FOLDER/shard.file.name. Checks the size, then the hash of LMDB's own pages, and only then
+  // lets LMDB walk them: it trusts them blindly. Throws kNoInput, kData, kUnavailable (no mmap).
+  ShardFile(const std::string& folder, const ManifestShard& shard);
+  ~ShardFile();
+  ShardFile(const ShardFile&) = delete;
+  ShardFile& operator=(const ShardFile&) = delete;
+
+  std::size_t size() const;
+
+  // The bytes of the record with key `place`, unchecked (see decode_record); they stay valid while
+  // this object lives. Thread-safe.
+  std::string_view bytes(std::size_t place) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Throws kNoInput when `folder`/`file.name` is missing, kData when its size is another.
+void check_file_size(const std::string& folder, const ManifestFile& file);
+
+}  // namespace retina

@@ -1,0 +1,38 @@
+// Writes one shard. The bytes depend on the records and the size limit alone: keys ascend, and the
+// transactions are cut by bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "shared/shard/manifest.h"
+
+namespace retina {
+
+class ShardWriter {
+ public:
+  // Writes to `path`.tmp; `path` appears with finish(). Throws kCannotCreate.
+  ShardWriter(std::string path, std::uint64_t shard_size_bytes);
+  ~ShardWriter();  // an unfinished shard is removed
+  ShardWriter(const ShardWriter&) = delete;
+  ShardWriter& operator=(const ShardWriter&) = delete;
+
+  // True when a record of this size still fits; an empty shard takes a record of any size.
+  bool has_room(std::size_t record_bytes) const;
+
+  // Appends a record and returns its key, 0, 1, ... Throws kIo (disk full).
+  std::uint32_t append(std::string_view record_bytes);
+
+  // Publishes: sync, re-open, compare every record's hash, rename. The returned file name is
+  // empty: the caller names it. Throws kIo.
+  ManifestShard finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace retina
