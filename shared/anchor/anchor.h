@@ -1,0 +1,51 @@
+// Anchor boxes of RetinaNet (Lin et al. 2017, "Focal loss for dense object detection", section 4):
+// 3 sizes x 3 aspect ratios at every cell of P3..P7, in torchvision's rounding and order. Plain
+// floats, so that coco-pack can use them without LibTorch.
+#pragma once
+
+#include <array>
+#include <vector>
+
+namespace retina {
+
+constexpr int kLevelCount = 5;      // P3, P4, P5, P6, P7
+constexpr int kAnchorsPerCell = 9;  // 3 aspect ratios (outer) x 3 octave sizes (inner)
+constexpr int kPadMultiplePx = 32;  // images are padded to a multiple of this
+
+struct PixelSize {
+  int height = 0;
+  int width = 0;
+  friend bool operator==(const PixelSize&, const PixelSize&) = default;
+};
+
+// x1, y1, x2, y2 in pixels.
+using AnchorBox = std::array<float, 4>;
+
+// The 9 anchors of one level around the origin: sizes x, int(x*2^(1/3)), int(x*2^(2/3)); ratio =
+// height / width in 0.5, 1, 2; f32, corners rounded half to even.
+std::array<AnchorBox, kAnchorsPerCell> base_anchors(double size_px);
+
+// Height and width (cells) of P3..P7 for a padded image: each stage halves, rounding up.
+std::array<PixelSize, kLevelCount> level_grids(PixelSize padded);
+
+// How many anchors each level has.
+std::array<int, kLevelCount> anchors_per_level(PixelSize padded);
+
+// All anchors of a padded image, [A, 4] f32 xyxy px of the padded image, levels P3..P7 one after
+// the other; inside a level row by row, cell by cell, then base anchor. A cell's centre is its
+// index times stride = padded / grid (integer division, per axis), without a half-cell offset.
+// `anchor_sizes` has one size per level. Parity: tests/anchor.
+std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded);
+
+// Which box sizes a set of anchors can learn: position is ignored.
+class AnchorCoverage {
+ public:
+  explicit AnchorCoverage(const std::vector<double>& anchor_sizes);
+  // The best IoU of any anchor with a concentric box of this size; 0 for a degenerate box.
+  double best_iou(double width_px, double height_px) const;
+
+ private:
+  std::vector<std::array<double, 2>> shapes_;  // width, height
+};
+
+}  // namespace retina

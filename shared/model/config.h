@@ -1,0 +1,47 @@
+// What a RetinaNet is made of. Stored in every checkpoint, so that evaluation and conversion ask
+// for none of it again.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "shared/base/json.h"
+
+namespace retina {
+
+struct ModelConfig {
+  // resnet18, resnet34, resnet50, resnet101 or resnet152 (He et al. 2016).
+  std::string backbone = "resnet50";
+  // Classes with dense labels 0 .. class_count - 1; no background class.
+  int class_count = 0;
+  // Backbone: "batch" trains batch norm, "frozen" keeps imported statistics and affine constant.
+  std::string norm = "batch";
+  // Added to the variance in batch norm; torchvision's published COCO v1 weights want 0.
+  double norm_eps = 1e-5;
+  // Head towers: "group" (GroupNorm of 32 groups, torchvision v2) or "none" (v1, the paper).
+  std::string head_norm = "group";
+  // P6 from C5 (torchvision v2) or from P5 (v1).
+  bool p6_from_c5 = true;
+  // Side of the square base anchor of P3..P7, px of the resized image.
+  std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
+  // Resize so that the shorter side has min_side_px, unless the longer would pass max_side_px.
+  int min_side_px = 800;
+  int max_side_px = 1333;
+  // Per RGB channel of an image in [0, 1]: (pixel - mean) / std. ImageNet's.
+  std::array<double, 3> image_mean = {0.485, 0.456, 0.406};
+  std::array<double, 3> image_std = {0.229, 0.224, 0.225};
+
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+
+  // Throws Error{kUsage} naming the field, what it got and what it may be.
+  void validate() const;
+  // One JSON object with the field names above.
+  std::string to_json() const;
+  // Every field must be there. Throws Error{kData} with the place for a missing or impossible one.
+  static ModelConfig from_json(const JsonView& json);
+
+  bool frozen_norm() const { return norm == "frozen"; }
+};
+
+}  // namespace retina

@@ -1,0 +1,47 @@
+// From head outputs to detections (Lin et al. 2017, section 4.1 "Inference"): threshold, best
+// candidates per level, decode, clip, per-class non-maximum suppression.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "shared/anchor/anchor.h"
+#include "shared/model/config.h"
+#include "shared/model/head_outputs.h"
+
+namespace retina {
+
+struct PostprocessOptions {
+  // Candidates score above this. Lower finds more, slower.
+  double score_threshold = 0.05;
+  // A box that overlaps a better one of its class by more than this IoU goes.
+  double nms_threshold = 0.5;
+  // Best candidates kept of each level before suppression.
+  int candidates_per_level = 1000;
+  // Best detections kept of each image.
+  int max_detections = 300;
+
+  // Throws Error{kUsage} naming the field.
+  void validate() const;
+};
+
+struct ImageDetections {
+  at::Tensor boxes;   // [D, 4] f32 xyxy px of the resized image, inside it
+  at::Tensor scores;  // [D] f32, descending
+  at::Tensor labels;  // [D] i64 dense
+};
+
+// The anchors of a padded image, [A, 4] xyxy px, on the CPU in f32 unless `options` say otherwise.
+// Keeps the last few results (thread-safe).
+at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOptions options = {});
+
+// One entry per image. `padded` is the network's input size, `image_sizes` the resized images' own
+// sizes (boxes are clipped to them). Equals torchvision's postprocess_detections, order included
+// (tests/parity). No gradient.
+std::vector<ImageDetections> postprocess(const HeadOutputs& outputs, const ModelConfig& config,
+                                         PixelSize padded,
+                                         const std::vector<PixelSize>& image_sizes,
+                                         const PostprocessOptions& options);
+
+}  // namespace retina

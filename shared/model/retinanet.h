@@ -1,0 +1,68 @@
+// RetinaNet (Lin et al. 2017): ResNet + feature pyramid + two heads, under torchvision's parameter
+// names (backbone.body.*, backbone.fpn.*, head.classification_head.*, head.regression_head.*).
+#pragma once
+
+#include <torch/nn/cloneable.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/model/config.h"
+#include "shared/model/fpn.h"
+#include "shared/model/head_outputs.h"
+#include "shared/model/heads.h"
+#include "shared/model/resnet.h"
+
+namespace retina {
+
+class RetinaNetImpl : public torch::nn::Cloneable<RetinaNetImpl> {
+ public:
+  // Weights are uninitialised until `initialise` or `load_state`. Validates the configuration.
+  explicit RetinaNetImpl(const ModelConfig& config);
+  void reset() override;
+
+  // images [N, 3, H, W] f32, normalised, zero-padded to a multiple of 32 -> all levels' outputs.
+  // Parity with torchvision: tests/parity.
+  HeadOutputs forward(const at::Tensor& images);
+
+  const ModelConfig& config() const { return config_; }
+
+ private:
+  ModelConfig config_;
+  ResNet body_{nullptr};
+  Fpn fpn_{nullptr};
+  Head classification_{nullptr}, regression_{nullptr};
+};
+TORCH_MODULE(RetinaNet);
+
+// Draws all weights from torchvision's distributions: kaiming normal (fan out) in the backbone,
+// kaiming uniform in the pyramid, normal(0, 0.01) in the heads, prior 0.01 in the class bias. A
+// tensor's values depend on (seed, its name, its shape) alone, not on thread count, order or what
+// else the model has.
+void initialise(RetinaNet& model, std::uint64_t seed);
+
+// The same for one parameter by its full name (rows of a new class layer when fine-tuning).
+at::Tensor initial_value(const RetinaNet& model, const std::string& name, std::uint64_t seed);
+
+// Lets only the last `trainable_layers` of (stem, layer1, layer2, layer3, layer4) learn: 5 = all,
+// 3 = layer2..4 (torchvision's default with imported weights), 0 = pyramid and heads only. Frozen
+// parameters get requires_grad = false. Throws Error{kUsage} outside 0..5.
+void freeze_backbone(RetinaNet& model, int trainable_layers);
+
+// Lays all convolution weights out channels-last (NHWC). A trainer must do this before it makes
+// optimizer state: parameter, gradient and state need equal strides.
+void use_channels_last(RetinaNet& model);
+
+using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Parameters and buffers (no copies), in the order of torchvision's state_dict().
+NamedState state_of(const RetinaNet& model);
+
+// Copies values into the model by name; types convert, shapes must agree. Throws Error{kData}, with
+// `source` as the subject, naming the first missing, unexpected or mis-shaped tensor.
+// num_batches_tracked may be missing, and is ignored by a frozen norm.
+void load_state(RetinaNet& model, const NamedState& state, const std::string& source);
+
+}  // namespace retina

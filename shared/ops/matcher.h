@@ -1,0 +1,31 @@
+// Which anchor learns which box, by intersection over union (Girshick 2015; Lin et al. 2017, 4.1).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace retina {
+
+constexpr std::int64_t kBackground = -1;  // best IoU below the background threshold
+constexpr std::int64_t kIgnored = -2;     // between the thresholds: no loss
+
+struct MatchOptions {
+  // Anchors of at least this IoU with their best box are foreground.
+  double foreground_iou = 0.5;
+  // Anchors below it are background.
+  double background_iou = 0.4;
+  // The best anchors of each box (all that tie) become foreground whatever their IoU, each for its
+  // own best box, which may be another one.
+  bool low_quality_matches = true;
+};
+
+// For each anchor the index of its box + `first_index`, or kBackground or kIgnored.
+//   anchors [A, 4], boxes [G, 4] xyxy px, both f32 or both f64, G may be 0 (all background)
+//   returns [A] i64
+// Ties go to the lower box index. Memory O(A + G): no [G, A] matrix. Equals torchvision's
+// box_iou + Matcher bit for bit (tests/ops). No gradient; deterministic.
+at::Tensor match_anchors(const at::Tensor& anchors, const at::Tensor& boxes,
+                         const MatchOptions& options, std::int64_t first_index = 0);
+
+}  // namespace retina
