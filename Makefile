@@ -1,0 +1,144 @@
+# The local pipeline: set-up, build, tests and the demo. `make` alone prints the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+.PHONY: help deps build test test-oracle demo pipeline clean
+
+# --- What this machine has -----------------------------------------------------------------------
+# The CUDA flavour needs the toolkit release that the wheels were built for.
+NVCC := $(firstword $(shell command -v $(CUDACXX) 2>/dev/null) $(shell command -v nvcc 2>/dev/null) \
+          $(wildcard /usr/local/cuda/bin/nvcc))
+FOUND_FLAVOUR := $(if $(NVCC),$(if $(shell $(NVCC) --version | grep 'release 13\.'),cuda,cpu),cpu)
+FLAVOUR ?= $(FOUND_FLAVOUR)
+# One compiler job a core, as far as memory goes: a LibTorch source takes up to 2 GB.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ {n = int($$2 / 2e6); \
+          print n < 1 ? 1 : n < cores ? n : cores}' /proc/meminfo)
+
+DEPS := .deps/$(FLAVOUR)
+# build/ is the flavour this machine would choose; the other one lives beside it.
+BUILD ?= $(if $(filter $(FLAVOUR),$(FOUND_FLAVOUR)),build,build-$(FLAVOUR))
+REQUIREMENTS := $(if $(filter cuda,$(FLAVOUR)),docker/requirements-cuda.txt,requirements.txt)
+DOWNLOAD := $(if $(filter cuda,$(FLAVOUR)),3.2 GB,0.5 GB)
+PROGRAMS := coco-pack retina-train retina-eval retina-convert
+
+PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjson-dev \
+  libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libopenmpi-dev openmpi-bin \
+  libgtest-dev libgmock-dev
+TEST_PACKAGES := clang-format-14
+
+# --- Options of the targets ----------------------------------------------------------------------
+OUT ?= demo
+RANKS ?= 2
+DATA ?=
+TRAIN_OPTIONS ?=
+
+help:
+	@echo "make deps          install what is missing: apt packages, LibTorch into .deps/
+	make build         deps + the four programs in build/bin/
+	make test          build + all tests + the sanitizer build and its tests
+	make test-oracle   build + comparison with torchvision, PyTorch, pycocotools (large download)
+	make demo          build + the whole job on a small data set made on the spot: pack, train,
+	    ~              evaluate, convert, evaluate the converted model
+	make demo DATA=DIR          the same on a COCO folder of your own
+	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:
+	    ~              RANKS=2 OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'
+	make clean         remove the build folders (.deps/ and demo/ stay)
+	
+	FLAVOUR=cpu|cuda   which LibTorch (here: $(FLAVOUR); cuda needs nvcc 13)
+	JOBS=N             compiler jobs (here: $(JOBS))" | tr '~' ' '
+
+# --- Set-up --------------------------------------------------------------------------------------
+# $(call install_packages,LIST): installs those that are missing, with sudo when not root.
+define install_packages
+missing=""
+if command -v dpkg-query >/dev/null; then
+  for package in $(1); do
+    dpkg-query -W -f='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing+=" $$package"
+  done
+else
+  echo "This is no Debian or Ubuntu: the equivalents of these packages must be there: $(1)"
+fi
+if [ -n "$$missing" ]; then
+  echo "Installing with apt:$$missing"
+  sudo=""
+  if [ $$(id -u) != 0 ]; then
+    sudo=sudo
+    command -v sudo >/dev/null || { echo "no sudo: run as root: apt-get install$$missing" >&2; exit 69; }
+  fi
+  $$sudo apt-get update -qq
+  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends $$missing >/dev/null
+fi
+endef
+
+# $(call install_wheels,FOLDER,REQUIREMENTS,DOWNLOAD): a virtual environment with exactly these wheels.
+define install_wheels
+stamp="$$(sha256sum <$(2))"
+if [ "$$(cat $(1)/.installed 2>/dev/null)" != "$$stamp" ]; then
+  python=""
+  for candidate in python3 python3.12 python3.11; do
+    if $$candidate -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null
+    then python=$$candidate; break; fi
+  done
+  [ -n "$$python" ] || { echo "want Python 3.11 or 3.12, as Debian 12 and Ubuntu 24.04 have it" >&2; exit 69; }
+  echo "Installing the wheels of $(2) into $(1)/ (download about $(3)): $$(grep -o '^[a-z0-9_.-]*==[^ ]*' $(2) | tr '\n' ' ')"
+  rm -rf $(1)
+  $$python -m venv $(1)
+  $(1)/bin/pip install --quiet --disable-pip-version-check --no-cache-dir --no-compile --no-deps \
+    --only-binary :all: --require-hashes -r $(2)
+  echo "$$stamp" >$(1)/.installed
+fi
+endef
+
+deps:
+	@$(call install_packages,$(PACKAGES))
+	$(call install_wheels,$(DEPS),$(REQUIREMENTS),$(DOWNLOAD))
+
+# --- Build ---------------------------------------------------------------------------------------
+define configure
+cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
+  -DRETINA_SITE_PACKAGES="$$(echo $(CURDIR)/$(DEPS)/lib/python3*/site-packages)" \
+  -DRETINA_WITH_CUDA=$(if $(filter cuda,$(FLAVOUR)),ON -DCMAKE_CUDA_COMPILER=$(NVCC),OFF)
+endef
+
+build: deps
+	@$(configure)
+	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) render_scenes
+	echo "Programs: $(BUILD)/bin/{$$(echo $(PROGRAMS) | tr ' ' ',')}"
+
+# --- Tests ---------------------------------------------------------------------------------------
+test: build
+	@$(call install_packages,$(TEST_PACKAGES))
+	cmake --build $(BUILD) -j $(JOBS)
+	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+	echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
+	cmake --preset asan --log-level=NOTICE
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS) -LE mpi
+	# Open MPI leaks by itself: its tests run without the leak check.
+	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
+
+test-oracle: build
+	@$(call install_wheels,.deps/oracle,tests/oracle/requirements.txt,4 GB)
+	for script in tests/oracle/*.py; do
+	  echo "== $$script"
+	  .deps/oracle/bin/python $$script $(BUILD)
+	done
+
+# --- The whole job -------------------------------------------------------------------------------
+demo: build
+	@if [ -z "$(DATA)" ]; then
+	  $(BUILD)/bin/render_scenes --output $(OUT)/scenes
+	  jobs/local.sh --bin $(BUILD)/bin --data $(OUT)/scenes --output $(OUT) --ranks $(RANKS) -- \
+	    --recipe-file jobs/demo.json $(TRAIN_OPTIONS)
+	else
+	  jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) --ranks $(RANKS) -- \
+	    --recipe-file jobs/demo.json $(TRAIN_OPTIONS)
+	fi
+
+pipeline: build
+	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }
+	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) --ranks $(RANKS) -- $(TRAIN_OPTIONS)
+
+clean:
+	@rm -rf build build-cpu build-cuda build-asan build-tsan build-debug
