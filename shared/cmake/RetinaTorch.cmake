@@ -1,6 +1,8 @@
 # LibTorch from the PyPI wheel as our own imported targets: the wheel's CMake package wants a CUDA
 # toolkit even for a CPU build, and ignores CMAKE_CUDA_ARCHITECTURES.
-#   retina::torch       libtorch_cpu + libc10 (+ libtorch_cuda + libc10_cuda with RETINA_WITH_CUDA)
+#   retina::torch   libtorch_cpu + libc10; with RETINA_WITH_CUDA also libtorch_cuda + libc10_cuda
+#   retina::cudart  the CUDA runtime that LibTorch loads (RETINA_WITH_CUDA only)
+#   retina::nccl    NCCL of the same wheels (RETINA_WITH_CUDA only)
 
 if(NOT RETINA_SITE_PACKAGES)
   file(GLOB RETINA_FOUND_TORCH ${CMAKE_SOURCE_DIR}/.deps/*/lib/python3*/site-packages/torch)
@@ -30,3 +32,34 @@ target_link_options(retina_torch INTERFACE
 target_link_libraries(retina_torch INTERFACE
   ${RETINA_TORCH}/lib/libtorch_cpu.so ${RETINA_TORCH}/lib/libc10.so
   ${RETINA_TORCH}/lib/libgomp.so.1 Threads::Threads)
+
+if(RETINA_WITH_CUDA)
+  set(RETINA_NVIDIA ${RETINA_SITE_PACKAGES}/nvidia)
+  set(RETINA_CUDART ${RETINA_NVIDIA}/cu13/lib/libcudart.so.13)
+  set(RETINA_NCCL ${RETINA_NVIDIA}/nccl/lib/libnccl.so.2)
+  foreach(file ${RETINA_CUDART} ${RETINA_NCCL} ${RETINA_TORCH}/lib/libtorch_cuda.so)
+    if(NOT EXISTS ${file})
+      message(FATAL_ERROR "missing ${file}: run `make deps FLAVOUR=cuda`")
+    endif()
+  endforeach()
+
+  add_library(retina_cudart INTERFACE)
+  add_library(retina::cudart ALIAS retina_cudart)
+  # nvcc brings its own headers for .cu files.
+  target_include_directories(retina_cudart SYSTEM INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:${RETINA_NVIDIA}/cu13/include>)
+  target_link_options(retina_cudart INTERFACE -Wl,-rpath,${RETINA_NVIDIA}/cu13/lib)
+  target_link_libraries(retina_cudart INTERFACE ${RETINA_CUDART})
+
+  add_library(retina_nccl INTERFACE)
+  add_library(retina::nccl ALIAS retina_nccl)
+  target_include_directories(retina_nccl SYSTEM INTERFACE ${RETINA_NVIDIA}/nccl/include)
+  target_link_options(retina_nccl INTERFACE -Wl,-rpath,${RETINA_NVIDIA}/nccl/lib)
+  target_link_libraries(retina_nccl INTERFACE ${RETINA_NCCL} retina_cudart)
+
+  # Nothing of ours names a symbol of libtorch_cuda.so: it registers its kernels when it is loaded,
+  # so the linker must keep it.
+  target_link_options(retina_torch INTERFACE -Wl,--no-as-needed)
+  target_link_libraries(retina_torch INTERFACE
+    ${RETINA_TORCH}/lib/libtorch_cuda.so ${RETINA_TORCH}/lib/libc10_cuda.so retina_cudart)
+endif()
