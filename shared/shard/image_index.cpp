@@ -1,0 +1,93 @@
+#include "shared/shard/image_index.h"
+
+#include <limits>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/shard/little_endian.h"
+
+namespace retina {
+namespace {
+
+// Part of the format; never renumber.
+constexpr std::string_view kMagic = "RIDX";
+constexpr std::size_t kVersionAt = 4, kEntryBytesAt = 6, kCountAt = 8, kHashAt = 16,
+                      kHeaderBytes = 24;
+constexpr std::uint16_t kEntryBytes = 32;
+
+[[noreturn]] void fail(const std::string& name, const std::string& problem,
+                       const char* hint =
+                           "the data set is damaged; copy it again, or pack it "
+                           "again with coco-pack") {
+  throw Error(ErrorKind::kData, cat(name, ": ", problem), hint);
+}
+
+int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
+  const auto value = get<std::uint32_t>(bytes, at);
+  if (value == 0 || value > std::numeric_limits<std::int32_t>::max()) {
+    fail(name, cat("impossible image size (got ", value, " pixels)"));
+  }
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+std::string encode_index(const std::vector<IndexEntry>& entries) {
+  std::string content;
+  content.reserve(entries.size() * kEntryBytes);
+  for (const IndexEntry& entry : entries) {
+    put(content, entry.image_id);
+    put(content, static_cast<std::uint32_t>(entry.width));
+    put(content, static_cast<std::uint32_t>(entry.height));
+    put(content, entry.box_count);
+    put(content, entry.trainable_count);
+    put(content, entry.shard);
+    put(content, entry.place);
+  }
+  std::string bytes(kMagic);
+  put(bytes, kIndexVersion);
+  put(bytes, kEntryBytes);
+  put(bytes, static_cast<std::uint64_t>(entries.size()));
+  put(bytes, xxh3(bytes + content));
+  return bytes + content;
+}
+
+std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name) {
+  if (bytes.size() < kHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) {
+    fail(name, "is no image index of a shard set");
+  }
+  const auto version = get<std::uint16_t>(bytes, kVersionAt);
+  if (version > kIndexVersion) {
+    fail(name,
+         cat("was written by a newer version (got index version ", version, ", want at most ",
+             kIndexVersion, ")"),
+         "update retina-batch, or pack the data with this version");
+  }
+  const std::string_view content = bytes.substr(kHeaderBytes);
+  const auto count = get<std::uint64_t>(bytes, kCountAt);
+  if (get<std::uint16_t>(bytes, kEntryBytesAt) != kEntryBytes ||
+      content.size() % kEntryBytes != 0 || count != content.size() / kEntryBytes) {
+    fail(name, cat("has a wrong length (got ", content.size(), " bytes of entries, want ", count,
+                   " entries of ", kEntryBytes, ")"));
+  }
+  Hasher hasher;
+  hasher.update(bytes.data(), kHashAt);
+  hasher.update(content.data(), content.size());
+  if (version == 0 || get<std::uint64_t>(bytes, kHashAt) != hasher.digest()) {
+    fail(name, "is damaged (its checksum is off)");
+  }
+  std::vector<IndexEntry> entries(count);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string_view entry = content.substr(i * kEntryBytes, kEntryBytes);
+    entries[i] = {.image_id = get<std::int64_t>(entry, 0),
+                  .width = side_px(entry, 8, name),
+                  .height = side_px(entry, 12, name),
+                  .box_count = get<std::uint32_t>(entry, 16),
+                  .trainable_count = get<std::uint32_t>(entry, 20),
+                  .shard = get<std::uint32_t>(entry, 24),
+                  .place = get<std::uint32_t>(entry, 28)};
+  }
+  return entries;
+}
+
+}  // namespace retina

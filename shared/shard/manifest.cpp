@@ -1,0 +1,232 @@
+#include "shared/shard/manifest.h"
+
+#include <array>
+#include <cstdio>
+#include <limits>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+
+namespace retina {
+namespace {
+
+constexpr const char* kFormat = "retina-batch shards";
+constexpr const char* kTask = "detection";
+// The text ends with its own hash: the hash is of the text with these digits as zeros.
+constexpr std::string_view kHashKey = "\"xxh3\": \"";
+constexpr std::string_view kEnd = "\"\n}\n";
+constexpr std::size_t kHashDigits = 16;
+
+void write_file_fields(JsonWriter& json, const ManifestFile& file) {
+  json.field("file", file.name).field("bytes", file.size_bytes).field("xxh3", hex64(file.xxh3));
+}
+
+void write_head(JsonWriter& json, const Manifest& manifest) {
+  json.field("format", kFormat).field("version", kManifestVersion).field("task", manifest.task);
+  json.key("source").begin_object();
+  json.field("annotations_bytes", manifest.annotations_size_bytes)
+      .field("annotations_xxh3", hex64(manifest.annotations_xxh3))
+      .end_object();
+  json.key("options").begin_object();
+  json.field("shard_size_bytes", manifest.options.shard_size_bytes)
+      .field("max_side_px", manifest.options.max_side_px)
+      .field("quality", manifest.options.quality)
+      .end_object();
+}
+
+void write_counts(JsonWriter& json, const ManifestCounts& counts) {
+  json.key("counts").begin_object();
+  json.field("images", counts.images)
+      .field("boxes", counts.boxes)
+      .field("crowds", counts.crowds)
+      .field("degenerate", counts.degenerate)
+      .field("trainable", counts.trainable)
+      .field("images_without_boxes", counts.images_without_boxes)
+      .field("rescaled", counts.rescaled)
+      .field("quarantined", counts.quarantined)
+      .end_object();
+}
+
+void write_categories(JsonWriter& json, const std::vector<ManifestCategory>& categories) {
+  json.key("categories").begin_array();
+  for (std::size_t label = 0; label < categories.size(); ++label) {
+    json.begin_object()
+        .field("label", static_cast<std::int64_t>(label))
+        .field("id", categories[label].id)
+        .field("name", categories[label].name)
+        .field("supercategory", categories[label].supercategory)
+        .field("boxes", categories[label].box_count)
+        .end_object();
+  }
+  json.end_array();
+}
+
+ManifestFile read_file_fields(const JsonView& view) {
+  ManifestFile file{.name = view.at("file").as_string(),
+                    .size_bytes = view.at("bytes").as_uint(),
+                    .xxh3 = parse_hex64(view.at("xxh3").as_string(), view.place() + ": xxh3")};
+  // A name that leads out of the folder is not ours.
+  if (file.name.empty() || file.name.find('/') != std::string::npos) {
+    view.fail(cat("bad file name (got \"", file.name, "\")"));
+  }
+  return file;
+}
+
+std::int64_t read_count(const JsonView& view, const char* key) {
+  const std::int64_t count = view.at(key).as_int();
+  if (count < 0) view.at(key).fail(cat("negative count (got ", count, ")"));
+  return count;
+}
+
+int read_px(const JsonView& view, const char* key) {
+  const std::int64_t value = read_count(view, key);
+  if (value > std::numeric_limits<int>::max()) view.at(key).fail("is too large");
+  return static_cast<int>(value);
+}
+
+ManifestCounts read_counts(const JsonView& view) {
+  return {.images = read_count(view, "images"),
+          .boxes = read_count(view, "boxes"),
+          .crowds = read_count(view, "crowds"),
+          .degenerate = read_count(view, "degenerate"),
+          .trainable = read_count(view, "trainable"),
+          .images_without_boxes = read_count(view, "images_without_boxes"),
+          .rescaled = read_count(view, "rescaled"),
+          .quarantined = read_count(view, "quarantined")};
+}
+
+std::vector<ManifestCategory> read_categories(const JsonView& view) {
+  std::vector<ManifestCategory> categories;
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    const JsonView item = view.at(i);
+    if (item.at("label").as_int() != static_cast<std::int64_t>(i)) {
+      item.at("label").fail(cat("labels must count from 0 (want ", i, ")"));
+    }
+    categories.push_back({.id = item.at("id").as_int(),
+                          .name = item.at("name").as_string(),
+                          .supercategory = item.at("supercategory").as_string(),
+                          .box_count = read_count(item, "boxes")});
+  }
+  return categories;
+}
+
+std::vector<ManifestShard> read_shards(const JsonView& view) {
+  std::vector<ManifestShard> shards;
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    const JsonView item = view.at(i);
+    shards.push_back(
+        {.file = read_file_fields(item),
+         .record_count = read_count(item, "records"),
+         .tree_xxh3 = parse_hex64(item.at("tree_xxh3").as_string(), item.place() + ": tree_xxh3")});
+  }
+  return shards;
+}
+
+// Checks who wrote the text before anything else in it is believed.
+void check_format(const JsonView& root) {
+  const std::string format = root.at("format").as_string();
+  if (format != kFormat) {
+    root.fail(cat("is no shard manifest (got format \"", format, "\", want \"", kFormat, "\")"));
+  }
+  const std::int64_t version = root.at("version").as_int();
+  if (version > kManifestVersion) {
+    throw Error(ErrorKind::kData,
+                cat(root.place(), ": was written by a newer version (got format version ", version,
+                    ", want at most ", kManifestVersion, ")"),
+                "update retina-batch, or pack the data with this version");
+  }
+  const std::string task = root.at("task").as_string();
+  if (task != kTask) {
+    root.fail(cat("is made for another task (got \"", task, "\", want \"", kTask, "\")"));
+  }
+}
+
+void check_hash(std::string_view text, const std::string& name) {
+  const std::size_t tail = kHashDigits + kEnd.size();
+  std::string blank(text);
+  bool intact = text.size() > kHashKey.size() + tail && text.ends_with(kEnd) &&
+                text.substr(text.size() - tail - kHashKey.size(), kHashKey.size()) == kHashKey;
+  if (intact) {
+    const std::size_t at = text.size() - tail;
+    blank.replace(at, kHashDigits, kHashDigits, '0');
+    intact = text.substr(at, kHashDigits) == hex64(xxh3(blank));
+  }
+  if (!intact) {
+    throw Error(ErrorKind::kData, cat(name, ": is damaged or was edited (its checksum is off)"),
+                "copy the data set again, or pack it again with coco-pack");
+  }
+}
+
+}  // namespace
+
+std::string encode_manifest(const Manifest& manifest) {
+  JsonWriter json;
+  json.begin_object();
+  write_head(json, manifest);
+  write_categories(json, manifest.categories);
+  write_counts(json, manifest.counts);
+  json.key("shards").begin_array();
+  for (const ManifestShard& shard : manifest.shards) {
+    json.begin_object();
+    write_file_fields(json, shard.file);
+    json.field("records", shard.record_count).field("tree_xxh3", hex64(shard.tree_xxh3));
+    json.end_object();
+  }
+  json.end_array();
+  json.key("index").begin_object();
+  write_file_fields(json, manifest.index);
+  json.end_object().key("quarantine").begin_object();
+  write_file_fields(json, manifest.quarantine);
+  json.end_object();
+  json.field("xxh3", std::string(kHashDigits, '0')).end_object();
+  std::string text = json.pretty_text();
+  RETINA_CHECK(text.ends_with(kEnd), "manifest ends unexpectedly");
+  text.replace(text.size() - kEnd.size() - kHashDigits, kHashDigits, hex64(xxh3(text)));
+  return text;
+}
+
+Manifest decode_manifest(std::string_view text, const std::string& name) {
+  const JsonFile file = JsonFile::parse(text, name);
+  const JsonView root = file.root();
+  check_format(root);
+  check_hash(text, name);
+  const JsonView source = root.at("source");
+  const JsonView options = root.at("options");
+  return {.task = root.at("task").as_string(),
+          .annotations_size_bytes = source.at("annotations_bytes").as_uint(),
+          .annotations_xxh3 =
+              parse_hex64(source.at("annotations_xxh3").as_string(), name + ": annotations_xxh3"),
+          .options = {.shard_size_bytes = options.at("shard_size_bytes").as_uint(),
+                      .max_side_px = read_px(options, "max_side_px"),
+                      .quality = read_px(options, "quality")},
+          .categories = read_categories(root.at("categories")),
+          .counts = read_counts(root.at("counts")),
+          .shards = read_shards(root.at("shards")),
+          .index = read_file_fields(root.at("index")),
+          .quarantine = read_file_fields(root.at("quarantine"))};
+}
+
+Manifest read_manifest(const std::string& folder) {
+  if (!is_folder(folder)) {
+    throw Error(ErrorKind::kNoInput,
+                cat(folder, path_exists(folder) ? ": is no folder" : ": does not exist"),
+                "give the folder that coco-pack --output wrote");
+  }
+  const std::string path = folder + "/" + kManifestFile;
+  if (!path_exists(path)) {
+    throw Error(
+        ErrorKind::kNoInput, cat(path, ": does not exist: this is no packed data set"),
+        "pack the images with coco-pack; if it was interrupted, run the same command again");
+  }
+  return decode_manifest(read_file(path), path);
+}
+
+std::string shard_file_name(std::size_t shard, std::size_t shard_count) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "shard-%05zu-of-%05zu.lmdb", shard, shard_count);
+  return text.data();
+}
+
+}  // namespace retina

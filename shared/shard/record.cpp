@@ -1,0 +1,175 @@
+#include "shared/shard/record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/shard/little_endian.h"
+
+namespace retina {
+namespace {
+
+// Part of the format; never renumber. Offsets in the header:
+constexpr std::string_view kMagic = "RREC";
+constexpr std::size_t kVersionAt = 4, kFlagsAt = 6, kImageIdAt = 8, kWidthAt = 16, kHeightAt = 20,
+                      kAnnotationBytesAt = 24, kJpegBytesAt = 28, kPayloadHashAt = 32,
+                      kHeaderHashAt = 40;
+constexpr std::uint16_t kRescaledFlag = 1;
+
+// Blocks of the annotation part: u32 type, u32 content bytes, content.
+constexpr std::size_t kBlockHeaderBytes = 8;
+constexpr std::uint32_t kBoxesBlock = 1;
+constexpr std::size_t kBoxBytes = 56;
+constexpr std::uint32_t kCrowdFlag = 1;
+
+constexpr const char* kDamagedHint =
+    "the data set is damaged; copy it again, or pack it again with coco-pack";
+
+[[noreturn]] void fail(const std::string& place, const std::string& problem,
+                       const char* hint = kDamagedHint) {
+  throw Error(ErrorKind::kData, cat(place, ": ", problem), hint);
+}
+
+std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::string& place) {
+  if (content.size() % kBoxBytes != 0) {
+    fail(place, cat("box block has a wrong length (got ", content.size(),
+                    " bytes, want a multiple of ", kBoxBytes, ")"));
+  }
+  std::vector<RecordAnnotation> annotations(content.size() / kBoxBytes);
+  for (std::size_t i = 0; i < annotations.size(); ++i) {
+    const std::size_t at = i * kBoxBytes;
+    RecordAnnotation& annotation = annotations[i];
+    annotation.id = get<std::int64_t>(content, at);
+    for (std::size_t k = 0; k < 4; ++k) annotation.bbox[k] = get_f64(content, at + 8 + 8 * k);
+    annotation.area = get_f64(content, at + 40);
+    annotation.label = get<std::int32_t>(content, at + 48);
+    annotation.iscrowd = (get<std::uint32_t>(content, at + 52) & kCrowdFlag) != 0;
+    if (annotation.label < 0) {
+      fail(place, cat("box ", i, " has a negative class label (got ", annotation.label, ")"));
+    }
+  }
+  return annotations;
+}
+
+// Blocks of other types are skipped: a later writer may add some without a new version.
+std::vector<RecordAnnotation> decode_annotations(std::string_view part, const std::string& place) {
+  std::vector<RecordAnnotation> annotations;
+  while (!part.empty()) {
+    if (part.size() < kBlockHeaderBytes) fail(place, "annotation block is cut short");
+    const auto type = get<std::uint32_t>(part, 0);
+    const std::size_t content_bytes = get<std::uint32_t>(part, 4);
+    part.remove_prefix(kBlockHeaderBytes);
+    if (content_bytes > part.size()) {
+      fail(place, cat("annotation block is cut short (got ", part.size(), " bytes, want ",
+                      content_bytes, ")"));
+    }
+    if (type == kBoxesBlock) annotations = decode_boxes(part.substr(0, content_bytes), place);
+    part.remove_prefix(content_bytes);
+  }
+  return annotations;
+}
+
+// Lengths are checked before hashes: the hash is over what the lengths say.
+void check_header(std::string_view bytes, const std::string& place) {
+  if (bytes.size() < kRecordHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) {
+    fail(place, "is no retina-batch record");
+  }
+  const auto version = get<std::uint16_t>(bytes, kVersionAt);
+  const bool intact =
+      get<std::uint64_t>(bytes, kHeaderHashAt) == xxh3(bytes.substr(0, kHeaderHashAt));
+  if (intact && version > kRecordVersion) {
+    fail(place,
+         cat("was written by a newer version (got record version ", version, ", want at most ",
+             kRecordVersion, ")"),
+         "update retina-batch, or pack the data with this version");
+  }
+  if (!intact || version == 0) fail(place, "header is damaged (its checksum is off)");
+}
+
+}  // namespace
+
+bool is_trainable(const RecordAnnotation& annotation) {
+  return !annotation.iscrowd && annotation.bbox[2] > 0 && annotation.bbox[3] > 0;
+}
+
+bool is_trainable(const RecordAnnotation& annotation, int width, int height) {
+  if (!is_trainable(annotation)) return false;
+  const auto& box = annotation.bbox;
+  const auto clipped_side = [](double start, double side, int limit) {
+    const auto edge = static_cast<float>(limit);
+    return std::clamp(static_cast<float>(start + side), 0.0F, edge) -
+           std::clamp(static_cast<float>(start), 0.0F, edge);
+  };
+  return clipped_side(box[0], box[2], width) > 0 && clipped_side(box[1], box[3], height) > 0;
+}
+
+std::size_t record_size_bytes(std::size_t annotation_count, std::size_t jpeg_bytes) {
+  return kRecordHeaderBytes + kBlockHeaderBytes + annotation_count * kBoxBytes + jpeg_bytes;
+}
+
+std::string encode_record(const Record& record) {
+  const std::size_t box_bytes = record.annotations.size() * kBoxBytes;
+  constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
+  RETINA_CHECK(box_bytes + kBlockHeaderBytes <= kLimit && record.jpeg.size() <= kLimit,
+               "record of image ", record.image_id, " is too large");
+  std::string payload;
+  payload.reserve(kBlockHeaderBytes + box_bytes + record.jpeg.size());
+  put(payload, kBoxesBlock);
+  put(payload, static_cast<std::uint32_t>(box_bytes));
+  for (const RecordAnnotation& annotation : record.annotations) {
+    put(payload, annotation.id);
+    for (const double number : annotation.bbox) put(payload, number);
+    put(payload, annotation.area);
+    put(payload, static_cast<std::int32_t>(annotation.label));
+    put(payload, annotation.iscrowd ? kCrowdFlag : std::uint32_t{0});
+  }
+  const auto annotation_bytes = static_cast<std::uint32_t>(payload.size());
+  payload.append(record.jpeg);
+
+  std::string bytes;
+  bytes.reserve(kRecordHeaderBytes + payload.size());
+  bytes.append(kMagic);
+  put(bytes, kRecordVersion);
+  put(bytes, record.rescaled ? kRescaledFlag : std::uint16_t{0});
+  put(bytes, record.image_id);
+  put(bytes, static_cast<std::uint32_t>(record.width));
+  put(bytes, static_cast<std::uint32_t>(record.height));
+  put(bytes, annotation_bytes);
+  put(bytes, static_cast<std::uint32_t>(record.jpeg.size()));
+  put(bytes, xxh3(payload));
+  put(bytes, xxh3(bytes));  // of the 40 bytes so far
+  bytes.append(payload);
+  return bytes;
+}
+
+Record decode_record(std::string_view bytes, const std::string& place) {
+  check_header(bytes, place);
+  const std::size_t annotation_bytes = get<std::uint32_t>(bytes, kAnnotationBytesAt);
+  const std::size_t jpeg_bytes = get<std::uint32_t>(bytes, kJpegBytesAt);
+  const std::string_view payload = bytes.substr(kRecordHeaderBytes);
+  if (payload.size() != annotation_bytes + jpeg_bytes) {
+    fail(place, cat("has a wrong length (got ", payload.size(), " payload bytes, want ",
+                    annotation_bytes + jpeg_bytes, ")"));
+  }
+  if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
+    fail(place, "content is damaged (its checksum is off)");
+  }
+  const auto width = get<std::uint32_t>(bytes, kWidthAt);
+  const auto height = get<std::uint32_t>(bytes, kHeightAt);
+  constexpr std::uint32_t kMaxSide = std::numeric_limits<std::int32_t>::max();
+  if (width == 0 || height == 0 || width > kMaxSide || height > kMaxSide) {
+    fail(place, cat("has an impossible image size (got ", width, " x ", height, ")"));
+  }
+  Record record;
+  record.image_id = get<std::int64_t>(bytes, kImageIdAt);
+  record.width = static_cast<int>(width);
+  record.height = static_cast<int>(height);
+  record.rescaled = (get<std::uint16_t>(bytes, kFlagsAt) & kRescaledFlag) != 0;
+  record.annotations = decode_annotations(payload.substr(0, annotation_bytes), place);
+  record.jpeg = payload.substr(annotation_bytes);
+  return record;
+}
+
+}  // namespace retina

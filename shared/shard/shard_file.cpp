@@ -1,0 +1,141 @@
+#include "shared/shard/shard_file.h"
+
+#include <lmdb.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <vector>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/shard/shard_tree.h"
+
+namespace retina {
+namespace {
+
+constexpr const char* kDamagedHint =
+    "the data set is damaged; copy it again, or pack it again with coco-pack";
+
+[[noreturn]] void fail_damaged(const std::string& path, const std::string& problem) {
+  throw Error(ErrorKind::kData, cat(path, ": ", problem), kDamagedHint);
+}
+
+void check(int code, const std::string& path) {
+  if (code == MDB_SUCCESS) return;
+  const std::string problem = cat(path, ": cannot be opened (", mdb_strerror(code), ")");
+  switch (code) {
+    case ENODEV:
+      throw Error(ErrorKind::kUnavailable,
+                  cat(path, ": this mount cannot map files into memory (", mdb_strerror(code), ")"),
+                  "copy the shards to a local disk");
+    case ENOMEM:
+    case EAGAIN:
+    case EMFILE:
+      throw Error(ErrorKind::kUnavailable, problem, "free memory, or raise `ulimit -v` and -n");
+    case ENOENT:
+    case EACCES:
+    case EPERM:
+      throw Error(ErrorKind::kNoInput, problem, "check the path and its permissions");
+    case EIO:
+      throw Error(ErrorKind::kIo, problem);
+    default:
+      throw Error(ErrorKind::kData, problem, kDamagedHint);
+  }
+}
+
+std::uint64_t big_endian(const MDB_val& key) {
+  std::uint64_t value = 0;
+  const auto* bytes = static_cast<const unsigned char*>(key.mv_data);
+  for (std::size_t i = 0; i < key.mv_size; ++i) value = value << 8 | bytes[i];
+  return value;
+}
+
+}  // namespace
+
+struct ShardFile::State {
+  MDB_env* env = nullptr;
+  MDB_txn* txn = nullptr;
+  std::vector<std::string_view> records{};
+
+  State() = default;
+  ~State() {
+    if (txn != nullptr) mdb_txn_abort(txn);
+    if (env != nullptr) mdb_env_close(env);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void open(const std::string& path, std::uint64_t file_bytes) {
+    check(mdb_env_create(&env), path);
+    // The map ends where the file does: nothing behind it can be touched.
+    check(mdb_env_set_mapsize(env, file_bytes), path);
+    // NORDAHEAD: read() asks for exactly the pages of its record.
+    check(mdb_env_open(env, path.c_str(),
+                       MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | MDB_NOSUBDIR | MDB_NORDAHEAD, 0),
+          path);
+    check(mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn), path);
+  }
+
+  // Takes down where every record lies; afterwards LMDB is not asked again, so that any number of
+  // threads can read. Touches the tree's pages only.
+  void list_records(const std::string& path, const ManifestShard& shard) {
+    MDB_dbi dbi = 0;
+    check(mdb_dbi_open(txn, nullptr, 0, &dbi), path);
+    MDB_cursor* cursor = nullptr;
+    check(mdb_cursor_open(txn, dbi, &cursor), path);
+    const std::unique_ptr<MDB_cursor, void (*)(MDB_cursor*)> owner(cursor, &mdb_cursor_close);
+    MDB_envinfo info;
+    check(mdb_env_info(env, &info), path);
+    const auto map_begin = reinterpret_cast<std::uintptr_t>(info.me_mapaddr);
+    records.reserve(static_cast<std::size_t>(shard.record_count));
+    MDB_val key{}, value{};
+    int code = mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
+    for (; code == MDB_SUCCESS; code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+      if (key.mv_size != 8 || big_endian(key) != records.size()) {
+        fail_damaged(path, cat("record ", records.size(), " is missing"));
+      }
+      const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(value.mv_data) - map_begin;
+      if (offset > shard.file.size_bytes || value.mv_size > shard.file.size_bytes - offset) {
+        fail_damaged(path, cat("record ", records.size(), " lies outside the file"));
+      }
+      records.emplace_back(static_cast<const char*>(value.mv_data), value.mv_size);
+    }
+    if (code != MDB_NOTFOUND) check(code, path);
+    if (records.size() != static_cast<std::size_t>(shard.record_count)) {
+      fail_damaged(path, cat("wrong number of records (got ", records.size(), ", want ",
+                             shard.record_count, ")"));
+    }
+  }
+};
+
+ShardFile::ShardFile(const std::string& folder, const ManifestShard& shard)
+    : state_(std::make_unique<State>()) {
+  check_file_size(folder, shard.file);
+  const std::string path = folder + "/" + shard.file.name;
+  if (shard_tree_xxh3(path) != shard.tree_xxh3) {
+    fail_damaged(path, "is damaged (the checksum of its page tree is off)");
+  }
+  state_->open(path, shard.file.size_bytes);
+  state_->list_records(path, shard);
+}
+
+ShardFile::~ShardFile() = default;
+
+std::size_t ShardFile::size() const {
+  return state_->records.size();
+}
+
+std::string_view ShardFile::bytes(std::size_t place) const {
+  RETINA_CHECK(place < state_->records.size(), "record ", place, " of ", state_->records.size());
+  return state_->records[place];
+}
+
+void check_file_size(const std::string& folder, const ManifestFile& file) {
+  const std::string path = folder + "/" + file.name;
+  const std::uint64_t size_bytes = file_size_bytes(path);
+  if (size_bytes == file.size_bytes) return;
+  fail_damaged(path, cat(size_bytes < file.size_bytes ? "is cut short" : "is too long", " (got ",
+                         size_bytes, " bytes, want ", file.size_bytes, ")"));
+}
+
+}  // namespace retina

@@ -1,0 +1,134 @@
+#include "shared/shard/shard_set.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <deque>
+#include <mutex>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/shard/shard_file.h"
+
+namespace retina {
+namespace {
+
+constexpr const char* kDamagedHint =
+    "the data set is damaged; copy it again, or pack it again with coco-pack";
+
+std::vector<IndexEntry> read_index(const std::string& folder, const Manifest& manifest) {
+  const std::string path = folder + "/" + manifest.index.name;
+  check_file_size(folder, manifest.index);
+  const std::string bytes = read_file(path);
+  std::vector<IndexEntry> index = decode_index(bytes, path);
+  if (xxh3(bytes) != manifest.index.xxh3) {
+    throw Error(ErrorKind::kData, cat(path, ": belongs to another data set than the manifest"),
+                kDamagedHint);
+  }
+  return index;
+}
+
+// Every record of every shard exactly once, in order: then no entry can lead outside.
+void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
+                 const std::string& path) {
+  std::size_t at = 0;
+  bool matches = true;
+  for (std::size_t shard = 0; shard < manifest.shards.size(); ++shard) {
+    for (std::int64_t place = 0; matches && place < manifest.shards[shard].record_count; ++place) {
+      matches = at < index.size() && index[at].shard == shard && index[at].place == place;
+      ++at;
+    }
+  }
+  if (!matches || at != index.size() ||
+      manifest.counts.images != static_cast<std::int64_t>(index.size())) {
+    throw Error(ErrorKind::kData,
+                cat(path, ": does not list the records of the manifest's shards (got ",
+                    index.size(), " images, want ", manifest.counts.images, ")"),
+                kDamagedHint);
+  }
+}
+
+// Starts reading all pages of the record at once; a hint only, so errors do not matter.
+void prefetch(std::string_view bytes) {
+  static const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t first_page = begin - begin % page_bytes;
+  ::madvise(reinterpret_cast<void*>(first_page), begin + bytes.size() - first_page, MADV_WILLNEED);
+}
+
+}  // namespace
+
+struct ShardSet::State {
+  struct Slot {
+    std::mutex mutex{};
+    std::unique_ptr<const ShardFile> file{};
+  };
+
+  std::string folder{};
+  Manifest manifest{};
+  std::vector<IndexEntry> index{};
+  std::deque<Slot> slots{};  // a deque: its elements need not move
+
+  const ShardFile& shard(std::size_t number) {
+    Slot& slot = slots[number];
+    const std::lock_guard lock(slot.mutex);
+    if (!slot.file) slot.file = std::make_unique<ShardFile>(folder, manifest.shards[number]);
+    return *slot.file;
+  }
+};
+
+ShardSet::ShardSet(const std::string& folder) : state_(std::make_unique<State>()) {
+  state_->folder = folder;
+  state_->manifest = read_manifest(folder);
+  const Manifest& manifest = state_->manifest;
+  state_->index = read_index(folder, manifest);
+  check_index(state_->index, manifest, folder + "/" + manifest.index.name);
+  check_file_size(folder, manifest.quarantine);
+  for (const ManifestShard& shard : manifest.shards) check_file_size(folder, shard.file);
+  state_->slots.resize(manifest.shards.size());
+}
+
+ShardSet::~ShardSet() = default;
+ShardSet::ShardSet(ShardSet&&) noexcept = default;
+ShardSet& ShardSet::operator=(ShardSet&&) noexcept = default;
+
+const std::string& ShardSet::folder() const {
+  return state_->folder;
+}
+const Manifest& ShardSet::manifest() const {
+  return state_->manifest;
+}
+const std::vector<IndexEntry>& ShardSet::index() const {
+  return state_->index;
+}
+
+Record ShardSet::read(std::size_t index_place) const {
+  RETINA_CHECK(index_place < state_->index.size(), "image ", index_place, " of ",
+               state_->index.size());
+  const IndexEntry& entry = state_->index[index_place];
+  const Manifest& manifest = state_->manifest;
+  const std::string_view bytes = state_->shard(entry.shard).bytes(entry.place);
+  prefetch(bytes);
+  const std::string place =
+      cat(state_->folder, "/", manifest.shards[entry.shard].file.name, ": record ", entry.place);
+  Record record = decode_record(bytes, place);
+  if (record.image_id != entry.image_id || record.width != entry.width ||
+      record.height != entry.height || record.annotations.size() != entry.box_count) {
+    throw Error(ErrorKind::kData,
+                cat(place, ": disagrees with the index (got image ", record.image_id, ", want ",
+                    entry.image_id, ")"),
+                kDamagedHint);
+  }
+  for (const RecordAnnotation& annotation : record.annotations) {
+    if (annotation.label >= manifest.class_count()) {
+      throw Error(ErrorKind::kData,
+                  cat(place, ": class label is out of range (got ", annotation.label,
+                      ", want less than ", manifest.class_count(), ")"),
+                  kDamagedHint);
+    }
+  }
+  return record;
+}
+
+}  // namespace retina
