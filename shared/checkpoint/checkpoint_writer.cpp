@@ -1,0 +1,134 @@
+#include <ATen/ops/from_blob.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+
+#include <exception>
+#include <unordered_set>
+
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/format.h"
+#include "shared/checkpoint/python_value.h"
+#include "shared/checkpoint/sealed_file.h"
+
+namespace retina {
+namespace {
+
+namespace format = checkpoint_format;
+
+// The tensors as written: on the host, dense, each with a storage of its own that holds nothing
+// else (a parameter may be a view into a large flat buffer). `owners` keeps the memory alive.
+std::vector<NamedTensor> as_stored(const std::vector<NamedTensor>& tensors,
+                                   std::vector<at::Tensor>& owners) {
+  std::vector<NamedTensor> stored;
+  std::unordered_set<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    RETINA_CHECK(tensor.defined(), name);
+    RETINA_CHECK(format::name_of(tensor.scalar_type()).has_value(), name);
+    RETINA_CHECK(names.insert(name).second, "two tensors are named ", name);
+    at::Tensor host = tensor.detach().cpu();
+    if (!host.is_non_overlapping_and_dense()) host = host.contiguous();
+    stored.push_back(
+        {name, at::from_blob(host.data_ptr(), host.sizes(), host.strides(), host.options())});
+    owners.push_back(std::move(host));
+  }
+  return stored;
+}
+
+c10::IValue python_root(const Checkpoint& checkpoint, const std::vector<NamedTensor>& model,
+                        const std::vector<NamedTensor>& optimizer) {
+  c10::impl::GenericDict root(c10::StringType::get(), c10::AnyType::get());
+  root.insert(format::kModelGroup, python_dict(model));
+  root.insert(format::kOptimizerGroup, python_dict(optimizer));
+  root.insert("trainer", python_value(checkpoint.trainer_json, "trainer"));
+  root.insert("config", checkpoint.config_json);
+  root.insert("categories", python_value(checkpoint.categories));
+  root.insert("format_version", format::kVersion);
+  return root;
+}
+
+void add_tensors(JsonWriter& json, const char* group, const std::vector<NamedTensor>& tensors,
+                 std::size_t first_record) {
+  json.key(group).begin_array();
+  for (const auto& [name, tensor] : tensors) {
+    json.begin_object().field("name", name).field("dtype", *format::name_of(tensor.scalar_type()));
+    json.key("shape").begin_array();
+    for (const std::int64_t size : tensor.sizes()) json.value(size);
+    json.end_array().key("strides").begin_array();
+    for (const std::int64_t stride : tensor.strides()) json.value(stride);
+    json.end_array();
+    json.field("record", static_cast<std::uint64_t>(first_record++)).end_object();
+  }
+  json.end_array();
+}
+
+std::string index_json(const Checkpoint& checkpoint, const std::vector<NamedTensor>& model,
+                       const std::vector<NamedTensor>& optimizer) {
+  JsonWriter json;
+  json.begin_object().field("format_version", format::kVersion);
+  json.field("trainer", checkpoint.trainer_json).field("config", checkpoint.config_json);
+  json.key("categories").begin_array();
+  for (const auto& [id, name, supercategory] : checkpoint.categories) {
+    json.begin_object().field("id", id).field("name", name);
+    json.field("supercategory", supercategory).end_object();
+  }
+  json.end_array();
+  add_tensors(json, format::kModelGroup, model, 0);
+  add_tensors(json, format::kOptimizerGroup, optimizer, model.size());
+  return json.end_object().text();
+}
+
+void write_records(caffe2::serialize::PyTorchStreamWriter& zip, const Checkpoint& checkpoint) {
+  std::vector<at::Tensor> owners;
+  const auto model = as_stored(checkpoint.model, owners);
+  const auto optimizer = as_stored(checkpoint.optimizer, owners);
+
+  std::string pickle;
+  // Without type tags: torch.load(weights_only=True) refuses the tags that torch::pickle_save adds.
+  torch::jit::Pickler pickler(
+      [&](const char* bytes, std::size_t size_bytes) { pickle.append(bytes, size_bytes); }, nullptr,
+      nullptr, nullptr, nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(python_root(checkpoint, model, optimizer));
+  pickler.stop();
+  const auto& tensors = pickler.tensorData();  // in the order of their storages' numbers
+  RETINA_CHECK(tensors.size() == model.size() + optimizer.size());
+
+  const std::string index = index_json(checkpoint, model, optimizer);
+  zip.writeRecord(format::kPickleRecord, pickle.data(), pickle.size());
+  zip.writeRecord(format::kIndexRecord, index.data(), index.size());
+  zip.writeRecord("byteorder", "little", 6);
+  for (std::size_t record = 0; record < tensors.size(); ++record) {
+    const auto& storage = tensors[record].storage();
+    zip.writeRecord(format::tensor_record(record), storage.data(), storage.nbytes());
+  }
+  zip.writeEndOfFile();
+}
+
+}  // namespace
+
+std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+  SealedFile file(path);
+  // The zip writer ends the process when a write fails and it is then destroyed: it is told that
+  // all is well, the rest is dropped, and the error is thrown when it has finished.
+  std::exception_ptr write_error;
+  {
+    caffe2::serialize::PyTorchStreamWriter zip(
+        [&](const void* bytes, std::size_t size_bytes) -> std::size_t {
+          try {
+            if (!write_error) file.write(bytes, size_bytes);
+          } catch (...) {
+            write_error = std::current_exception();
+          }
+          return size_bytes;
+        });
+    write_records(zip, checkpoint);
+  }
+  if (write_error) std::rethrow_exception(write_error);
+  const std::uint64_t hash = file.seal();
+  file.commit();
+  return hash;
+}
+
+}  // namespace retina

@@ -1,0 +1,257 @@
+#include "shared/checkpoint/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <caffe2/serialize/inline_container.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/random.h"
+#include "shared/checkpoint/sealed_file.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+Checkpoint sample() {
+  Checkpoint checkpoint;
+  checkpoint.model = {
+      {"conv.weight", at::arange(24, at::kFloat).reshape({2, 3, 2, 2})},
+      {"conv.channels_last",
+       at::arange(72, at::kFloat).reshape({2, 4, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast)},
+      {"bn.num_batches_tracked", at::scalar_tensor(7, at::kLong)},
+      {"empty", at::empty({0, 4})},
+      {"half", at::ones({3}, at::kBFloat16)}};
+  checkpoint.optimizer = {{"exp_avg.conv.weight", at::full({2, 3, 2, 2}, 0.5, at::kDouble)}};
+  checkpoint.trainer_json =
+      R"({"step":12,"lr":0.1,"names":["a","b"],"done":false,"seed":18446744073709551615})";
+  checkpoint.config_json = R"({"model":{"backbone":"resnet18"},"train":{"epochs":3}})";
+  checkpoint.categories = {{.id = 3, .name = "Zelle \"α\"", .supercategory = "x"},
+                           {.id = 90, .name = "b", .supercategory = ""}};
+  return checkpoint;
+}
+
+void expect_equal(const std::vector<NamedTensor>& got, const std::vector<NamedTensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(got[i].name, want[i].name);
+    EXPECT_EQ(got[i].tensor.scalar_type(), want[i].tensor.scalar_type()) << want[i].name;
+    EXPECT_TRUE(at::equal(got[i].tensor, want[i].tensor)) << want[i].name;
+  }
+}
+
+ErrorKind kind_of_loading(const std::string& path) {
+  try {
+    load_checkpoint(path);
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  ADD_FAILURE() << path << " was accepted";
+  return ErrorKind::kInternal;
+}
+
+void overwrite(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+TEST(Checkpoint, ReadsBackWhatWasWritten) {
+  const TestFolder folder;
+  const Checkpoint want = sample();
+  const std::uint64_t hash = save_checkpoint(folder / "c.pt", want);
+  const Checkpoint got = load_checkpoint(folder / "c.pt");
+  expect_equal(got.model, want.model);
+  expect_equal(got.optimizer, want.optimizer);
+  EXPECT_EQ(got.trainer_json, want.trainer_json);
+  EXPECT_EQ(got.config_json, want.config_json);
+  ASSERT_EQ(got.categories.size(), 2u);
+  EXPECT_EQ(got.categories[0].id, 3);
+  EXPECT_EQ(got.categories[0].name, want.categories[0].name);
+  EXPECT_EQ(got.categories[0].supercategory, "x");
+  EXPECT_EQ(check_seal(folder / "c.pt", "checkpoint"), hash);
+  EXPECT_FALSE(path_exists(folder / "c.pt.tmp"));
+}
+
+TEST(Checkpoint, HeaderEqualsTheWholeCheckpoints) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", sample());
+  const CheckpointHeader header = read_checkpoint_header(folder / "c.pt");
+  EXPECT_EQ(header.trainer_json, sample().trainer_json);
+  EXPECT_EQ(header.config_json, sample().config_json);
+  EXPECT_EQ(header.categories.size(), 2u);
+}
+
+TEST(Checkpoint, KeepsChannelsLastStrides) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", sample());
+  const auto got = load_checkpoint(folder / "c.pt");
+  EXPECT_EQ(got.model[1].tensor.strides(), sample().model[1].tensor.strides());
+  EXPECT_TRUE(got.model[1].tensor.is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+TEST(Checkpoint, WritesViewsOfOneBufferApartAndSmall) {
+  const TestFolder folder;
+  const at::Tensor buffer = at::arange(1'000'000, at::kFloat);
+  Checkpoint checkpoint;
+  checkpoint.model = {{"a", buffer.slice(0, 10, 20)},
+                      {"same", buffer.slice(0, 10, 20)},
+                      {"strided", buffer.slice(0, 0, 20, 2)},
+                      {"expanded", buffer.slice(0, 5, 6).expand({4})},
+                      {"needs_grad", buffer.slice(0, 0, 3).clone().requires_grad_()}};
+  save_checkpoint(folder / "c.pt", checkpoint);
+  expect_equal(load_checkpoint(folder / "c.pt").model, checkpoint.model);
+  EXPECT_LT(file_size_bytes(folder / "c.pt"), 10'000u);
+}
+
+TEST(Checkpoint, SameContentGivesTheSameBytes) {
+  const TestFolder folder;
+  save_checkpoint(folder / "a.pt", sample());
+  save_checkpoint(folder / "b.pt", sample());
+  EXPECT_EQ(read_file(folder / "a.pt"), read_file(folder / "b.pt"));
+}
+
+TEST(Checkpoint, ThreadsWriteAtTheSameTime) {
+  const TestFolder folder;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] { save_checkpoint(folder / cat("c", i), sample()); });
+  }
+  for (auto& thread : threads) thread.join();
+  for (int i = 0; i < 4; ++i) {
+    expect_equal(load_checkpoint(folder / cat("c", i)).model, sample().model);
+  }
+}
+
+TEST(Checkpoint, EveryFlippedBitIsFound) {
+  const TestFolder folder;
+  const std::string path = folder / "c.pt";
+  save_checkpoint(path, sample());
+  const std::string good = read_file(path);
+  const RandomStream random{.seed = 1};
+  SCOPED_TRACE("seed 1");
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    // The first and the last 100 bytes' bits too: zip headers and the seal.
+    const std::uint64_t bit = i < 100   ? i
+                              : i < 200 ? good.size() * 8 - 1 - (i - 100)
+                                        : random.below(i, good.size() * 8);
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    overwrite(path, bad);
+    EXPECT_EQ(kind_of_loading(path), ErrorKind::kData) << "bit " << bit;
+  }
+}
+
+TEST(Checkpoint, EveryTruncationIsFound) {
+  const TestFolder folder;
+  const std::string path = folder / "c.pt";
+  save_checkpoint(path, sample());
+  const std::string good = read_file(path);
+  for (std::size_t size = 0; size < good.size(); size += 1 + good.size() / 300) {
+    overwrite(path, good.substr(0, size));
+    EXPECT_EQ(kind_of_loading(path), ErrorKind::kData) << "size " << size;
+  }
+  overwrite(path, good + "x");
+  EXPECT_EQ(kind_of_loading(path), ErrorKind::kData);
+}
+
+TEST(Checkpoint, AFileOfAnotherKindIsRefused) {
+  const TestFolder folder;
+  overwrite(folder / "text.pt", std::string(5000, 'a'));
+  EXPECT_EQ(kind_of_loading(folder / "text.pt"), ErrorKind::kData);
+  EXPECT_EQ(kind_of_loading(folder / "missing.pt"), ErrorKind::kNoInput);
+  EXPECT_EQ(kind_of_loading(folder.path()), ErrorKind::kNoInput);
+}
+
+// A sealed file with this index and one record of 8 bytes.
+void write_with_index(const std::string& path, const std::string& index) {
+  SealedFile file(path);
+  {
+    caffe2::serialize::PyTorchStreamWriter zip([&](const void* bytes, std::size_t size_bytes) {
+      file.write(bytes, size_bytes);
+      return size_bytes;
+    });
+    zip.writeRecord("retina/index.json", index.data(), index.size());
+    zip.writeRecord("data/0", "12345678", 8);
+    zip.writeEndOfFile();
+  }
+  file.seal();
+  file.commit();
+}
+
+TEST(Checkpoint, ANewerFormatVersionSaysUpdate) {
+  const TestFolder folder;
+  write_with_index(folder / "c.pt", R"({"format_version":2})");
+  try {
+    load_checkpoint(folder / "c.pt");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_THAT(error.what(), HasSubstr("newer version (format got 2, want at most 1)"));
+    EXPECT_THAT(error.hint(), HasSubstr("update"));
+  }
+}
+
+TEST(Checkpoint, ATensorLargerThanItsRecordIsRefused) {
+  const TestFolder folder;
+  for (const std::string tensor :
+       {R"("dtype":"float32","shape":[3],"strides":[1],"record":0)",
+        R"("dtype":"float32","shape":[4611686018427387904,8],"strides":[8,1],"record":0)",
+        R"("dtype":"float32","shape":[2],"strides":[-1],"record":0)",
+        R"("dtype":"float32","shape":[2],"strides":[1,1],"record":0)",
+        R"("dtype":"float31","shape":[2],"strides":[1],"record":0)",
+        R"("dtype":"float32","shape":[2],"strides":[1],"record":1)"}) {
+    write_with_index(folder / "c.pt",
+                     cat(R"({"format_version":1,"trainer":"{}","config":"{}",)",
+                         R"("categories":[],"optimizer":[],"model":[{"name":"a",)", tensor, "}]}"));
+    EXPECT_EQ(kind_of_loading(folder / "c.pt"), ErrorKind::kData) << tensor;
+  }
+}
+
+TEST(Checkpoint, AnUnwritableFolderIsCannotCreate) {
+  const TestFolder folder;
+  try {
+    save_checkpoint(folder / "missing/c.pt", sample());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kCannotCreate);
+  }
+}
+
+// A file size limit stands in for a full disk: write() fails midway with EFBIG.
+TEST(Checkpoint, AFullDiskIsAnIoErrorAndLeavesTheOldFile) {
+  const TestFolder folder;
+  const std::string path = folder / "c.pt";
+  save_checkpoint(path, sample());
+  const std::string old = read_file(path);
+  Checkpoint large = sample();
+  large.model.push_back({"large", at::zeros({1 << 20})});
+
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{.rlim_cur = 1 << 20, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  ErrorKind kind = ErrorKind::kInternal;
+  try {
+    save_checkpoint(path, large);
+  } catch (const Error& error) {
+    kind = error.kind();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, old_handler);
+
+  EXPECT_EQ(kind, ErrorKind::kIo);
+  EXPECT_EQ(read_file(path), old);
+  EXPECT_FALSE(path_exists(path + ".tmp"));
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,61 @@
+#include "shared/checkpoint/sealed_file.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+// The bytes of an empty zip after `body`: what matters here is the end record.
+std::string zip_like(const std::string& body) {
+  return "PK" + body + std::string("PK\5\6", 4) + std::string(18, '\0');
+}
+
+TEST(SealedFile, TheSealIsTheArchivesCommentWhateverThePieces) {
+  const TestFolder folder;
+  const std::string zip = zip_like(std::string(1000, 'x'));
+  std::string whole;
+  for (const std::size_t piece : {1u, 5u, 21u, 22u, 23u, 100u, 2000u}) {
+    SealedFile file(folder / "f");
+    for (std::size_t at = 0; at < zip.size(); at += piece) {
+      const std::string part = zip.substr(at, piece);
+      file.write(part.data(), part.size());
+    }
+    const std::uint64_t hash = file.seal();
+    file.commit();
+    const std::string bytes = read_file(folder / "f");
+    ASSERT_EQ(bytes.size(), zip.size() + 28) << piece;
+    EXPECT_EQ(bytes[zip.size() - 2], 28) << piece;  // the comment's length
+    EXPECT_EQ(bytes.substr(zip.size()), "retina-xxh3:" + hex64(hash));
+    EXPECT_EQ(check_seal(folder / "f", "checkpoint"), hash);
+    if (whole.empty()) whole = bytes;
+    EXPECT_EQ(bytes, whole) << piece;
+  }
+}
+
+TEST(SealedFile, AStreamThatIsNoFinishedZipIsABug) {
+  const TestFolder folder;
+  SealedFile file(folder / "f");
+  file.write("PK and so on, without an end record", 35);
+  EXPECT_THROW(file.seal(), Error);
+}
+
+TEST(SealedFile, AnUnsealedZipIsNamedAsSuch) {
+  const TestFolder folder;
+  write_file_atomically(folder / "f", zip_like(std::string(100, 'x')));
+  try {
+    check_seal(folder / "f", "checkpoint");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_NE(std::string(error.what()).find("seal is missing"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace retina
