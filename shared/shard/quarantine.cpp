@@ -1,5 +1,6 @@
 #include "shared/shard/quarantine.h"
 
+#include "shared/base/cat.h"
 #include "shared/base/json.h"
 
 namespace retina {
