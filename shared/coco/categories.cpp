@@ -1,0 +1,43 @@
+#include "shared/coco/categories.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+
+namespace retina {
+
+CategoryMap::CategoryMap(std::vector<Category> categories) : categories_(std::move(categories)) {
+  std::sort(categories_.begin(), categories_.end(),
+            [](const Category& a, const Category& b) { return a.id < b.id; });
+  for (std::size_t i = 1; i < categories_.size(); ++i) {
+    if (categories_[i].id == categories_[i - 1].id) {
+      throw Error(ErrorKind::kData,
+                  cat("categories: id ", categories_[i].id, " appears twice (\"",
+                      categories_[i - 1].name, "\" and \"", categories_[i].name, "\")"));
+    }
+  }
+}
+
+std::optional<int> CategoryMap::label_of(std::int64_t category_id) const {
+  const auto found =
+      std::lower_bound(categories_.begin(), categories_.end(), category_id,
+                       [](const Category& category, std::int64_t id) { return category.id < id; });
+  if (found == categories_.end() || found->id != category_id) return std::nullopt;
+  return static_cast<int>(found - categories_.begin());
+}
+
+std::optional<int> CategoryMap::label_of_name(const std::string& name) const {
+  const auto found = std::find_if(categories_.begin(), categories_.end(),
+                                  [&](const Category& category) { return category.name == name; });
+  if (found == categories_.end()) return std::nullopt;
+  return static_cast<int>(found - categories_.begin());
+}
+
+const Category& CategoryMap::at(int label) const {
+  RETINA_CHECK(label >= 0 && label < size(), "label ", label, " of ", size());
+  return categories_[static_cast<std::size_t>(label)];
+}
+
+}  // namespace retina

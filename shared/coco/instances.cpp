@@ -1,0 +1,168 @@
+#include "shared/coco/instances.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/coco/entry_reader.h"
+
+namespace retina {
+namespace {
+
+using Field = CocoField;
+
+enum ListNumber : std::size_t { kImages, kAnnotations, kCategories };
+
+std::vector<CocoList> lists_of_instances() {
+  return {
+      {.key = "images", .needed = {Field::kId, Field::kFileName, Field::kWidth, Field::kHeight}},
+      {.key = "annotations",
+       .needed = {Field::kId, Field::kImageId, Field::kCategoryId, Field::kBbox},
+       .allowed = {Field::kArea, Field::kIscrowd}},
+      {.key = "categories",
+       .needed = {Field::kId, Field::kName},
+       .allowed = {Field::kSupercategory}}};
+}
+
+class InstancesReader : public EntryReader {
+ public:
+  explicit InstancesReader(std::string name)
+      : name_(std::move(name)), lists_(lists_of_instances()) {}
+
+  Instances take(std::string_view text) {
+    read(text, name_, lists_);
+    check_references();
+    return std::move(out_);
+  }
+
+ private:
+  void entry(std::size_t list, std::size_t index, CocoEntry& entry) override {
+    if (list == kImages) {
+      out_.images.push_back({.id = entry.id,
+                             .file_name = std::move(entry.file_name),
+                             .width = side(entry.width, "width", index, entry),
+                             .height = side(entry.height, "height", index, entry)});
+      if (out_.images.back().file_name.empty()) {
+        fail(place(name_, lists_[kImages], index, entry) + ": file_name is empty");
+      }
+    } else if (list == kAnnotations) {
+      out_.annotations.push_back(
+          {.id = entry.id,
+           .image_id = entry.image_id,
+           .category_id = entry.category_id,
+           .bbox = entry.bbox,
+           .area = entry.has(Field::kArea) ? entry.area : entry.bbox[2] * entry.bbox[3],
+           .iscrowd = entry.iscrowd});
+    } else {
+      out_.categories.push_back({.id = entry.id,
+                                 .name = std::move(entry.name),
+                                 .supercategory = std::move(entry.supercategory)});
+    }
+  }
+
+  int side(std::int64_t pixels, const char* key, std::size_t index, const CocoEntry& entry) const {
+    if (pixels < 1 || pixels > std::numeric_limits<int>::max()) {
+      fail(cat(place(name_, lists_[kImages], index, entry), ": ", key, ": got ", pixels,
+               ", want at least 1"));
+    }
+    return static_cast<int>(pixels);
+  }
+
+  // Ids in ascending order; throws when two entries share one.
+  template <class Entry>
+  std::vector<std::int64_t> unique_ids(const std::vector<Entry>& entries, const char* key) const {
+    std::vector<std::pair<std::int64_t, std::size_t>> order;
+    order.reserve(entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i) order.emplace_back(entries[i].id, i);
+    std::sort(order.begin(), order.end());
+    std::vector<std::int64_t> ids;
+    ids.reserve(order.size());
+    for (const auto& [id, index] : order) {
+      if (!ids.empty() && ids.back() == id) {
+        fail(cat(name_, ": ", key, "[", index, "]: id ", id, " is there already, at ", key, "[",
+                 order[ids.size() - 1].second, "]"));
+      }
+      ids.push_back(id);
+    }
+    return ids;
+  }
+
+  void check_references() const {
+    if (out_.images.empty()) fail(name_ + ": the data set is empty (\"images\" has no entries)");
+    if (out_.categories.empty()) {
+      fail(name_ + ": the data set has no classes (\"categories\" has no entries)");
+    }
+    const auto images = unique_ids(out_.images, "images");
+    const auto categories = unique_ids(out_.categories, "categories");
+    unique_ids(out_.annotations, "annotations");
+    for (std::size_t i = 0; i < out_.annotations.size(); ++i) {
+      const Annotation& annotation = out_.annotations[i];
+      if (!std::binary_search(images.begin(), images.end(), annotation.image_id)) {
+        fail(cat(name_, ": annotations[", i, "] (id ", annotation.id, "): image_id ",
+                 annotation.image_id, " is not among the images"));
+      }
+      if (!std::binary_search(categories.begin(), categories.end(), annotation.category_id)) {
+        fail(cat(name_, ": annotations[", i, "] (id ", annotation.id, "): category_id ",
+                 annotation.category_id, " is not among the categories"));
+      }
+    }
+  }
+
+  [[noreturn]] static void fail(const std::string& message) {
+    throw Error(ErrorKind::kData, message);
+  }
+
+  std::string name_;
+  std::vector<CocoList> lists_;
+  Instances out_;
+};
+
+}  // namespace
+
+Instances read_instances(const std::string& path) {
+  return parse_instances(read_file(path), path);
+}
+
+Instances parse_instances(std::string_view text, const std::string& name) {
+  return InstancesReader(name).take(text);
+}
+
+std::string instances_to_json(const Instances& instances) {
+  JsonWriter json;
+  json.begin_object().key("images").begin_array();
+  for (const ImageInfo& image : instances.images) {
+    json.begin_object()
+        .field("id", image.id)
+        .field("file_name", image.file_name)
+        .field("width", image.width)
+        .field("height", image.height)
+        .end_object();
+  }
+  json.end_array().key("annotations").begin_array();
+  for (const Annotation& annotation : instances.annotations) {
+    json.begin_object()
+        .field("id", annotation.id)
+        .field("image_id", annotation.image_id)
+        .field("category_id", annotation.category_id)
+        .key("bbox")
+        .begin_array();
+    for (const double number : annotation.bbox) json.value(number);
+    json.end_array()
+        .field("area", annotation.area)
+        .field("iscrowd", annotation.iscrowd ? 1 : 0)
+        .end_object();
+  }
+  json.end_array().key("categories").begin_array();
+  for (const Category& category : instances.categories) {
+    json.begin_object().field("id", category.id).field("name", category.name);
+    if (!category.supercategory.empty()) json.field("supercategory", category.supercategory);
+    json.end_object();
+  }
+  return json.end_array().end_object().text();
+}
+
+}  // namespace retina

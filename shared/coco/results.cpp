@@ -1,0 +1,59 @@
+#include "shared/coco/results.h"
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/coco/entry_reader.h"
+
+namespace retina {
+namespace {
+
+using Field = CocoField;
+
+class ResultsReader : public EntryReader {
+ public:
+  std::vector<Detection> take(std::string_view text, const std::string& name) {
+    read(text, name,
+         {{.key = "",
+           .needed = {Field::kImageId, Field::kCategoryId, Field::kBbox, Field::kScore}}});
+    return std::move(out_);
+  }
+
+ private:
+  void entry(std::size_t, std::size_t, CocoEntry& entry) override {
+    out_.push_back({.image_id = entry.image_id,
+                    .category_id = entry.category_id,
+                    .bbox = entry.bbox,
+                    .score = entry.score});
+  }
+
+  std::vector<Detection> out_;
+};
+
+}  // namespace
+
+std::vector<Detection> read_results(const std::string& path) {
+  return parse_results(read_file(path), path);
+}
+
+std::vector<Detection> parse_results(std::string_view text, const std::string& name) {
+  return ResultsReader().take(text, name);
+}
+
+void write_results(const std::string& path, const std::vector<Detection>& detections) {
+  std::string text = "[";
+  text.reserve(detections.size() * 160 + 4);
+  for (const Detection& detection : detections) {
+    text += text.size() == 1 ? "\n" : ",\n";
+    text += "{\"image_id\": " + std::to_string(detection.image_id) +
+            ", \"category_id\": " + std::to_string(detection.category_id) + ", \"bbox\": [";
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (i > 0) text += ", ";
+      text += shortest(detection.bbox[i]);
+    }
+    text += "], \"score\": " + shortest(detection.score) + "}";
+  }
+  text += "\n]\n";
+  write_file_atomically(path, text);
+}
+
+}  // namespace retina
