@@ -2,7 +2,7 @@
 // running_var and, when trained, num_batches_tracked), and the convolution it follows.
 #pragma once
 
-#include <torch/nn/cloneable.h>
+#include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
 
 #include <cstdint>
@@ -13,10 +13,9 @@ namespace retina {
 
 // Ioffe & Szegedy 2015. Frozen: all four tensors are buffers, statistics never move. Trained:
 // weight and bias are parameters, statistics move in training mode with momentum 0.1.
-class Norm2dImpl : public torch::nn::Cloneable<Norm2dImpl> {
+class Norm2dImpl : public torch::nn::Module {
  public:
   Norm2dImpl(std::int64_t channel_count, const ModelConfig& config);
-  void reset() override;
 
   // norm(conv(input)). `input` [N, C, H, W]. A frozen norm is folded into the weights of a
   // bias-free convolution (scale = weight / sqrt(var + eps)), which saves two passes over the
@@ -26,7 +25,6 @@ class Norm2dImpl : public torch::nn::Cloneable<Norm2dImpl> {
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  private:
-  std::int64_t channel_count_;
   double eps_;
   bool frozen_;
 };

@@ -2,7 +2,7 @@
 // names (backbone.body.*, backbone.fpn.*, head.classification_head.*, head.regression_head.*).
 #pragma once
 
-#include <torch/nn/cloneable.h>
+#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <string>
@@ -17,11 +17,10 @@
 
 namespace retina {
 
-class RetinaNetImpl : public torch::nn::Cloneable<RetinaNetImpl> {
+class RetinaNetImpl : public torch::nn::Module {
  public:
   // Weights are uninitialised until `initialise` or `load_state`. Validates the configuration.
   explicit RetinaNetImpl(const ModelConfig& config);
-  void reset() override;
 
   // images [N, 3, H, W] f32, normalised, zero-padded to a multiple of 32 -> all levels' outputs.
   // Parity with torchvision: tests/parity.

@@ -1,0 +1,106 @@
+#include "shared/anchor/anchor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+// Aspect ratios, height / width.
+constexpr std::array<float, 3> kRatios = {0.5F, 1.0F, 2.0F};
+
+int half_up(int size) {
+  return (size + 1) / 2;
+}
+
+}  // namespace
+
+std::array<AnchorBox, kAnchorsPerCell> base_anchors(double size_px) {
+  // The truncation to whole pixels and the f32 arithmetic are torchvision's; both move anchors.
+  const std::array<float, 3> sizes = {
+      static_cast<float>(size_px), static_cast<float>(std::trunc(size_px * std::pow(2.0, 1.0 / 3))),
+      static_cast<float>(std::trunc(size_px * std::pow(2.0, 2.0 / 3)))};
+  std::array<AnchorBox, kAnchorsPerCell> anchors = {};
+  std::size_t place = 0;
+  for (const float ratio : kRatios) {
+    const float height_ratio = std::sqrt(ratio);
+    const float width_ratio = 1.0F / height_ratio;
+    for (const float size : sizes) {
+      const float x = std::nearbyint(width_ratio * size / 2.0F);
+      const float y = std::nearbyint(height_ratio * size / 2.0F);
+      anchors[place++] = {-x, -y, x, y};
+    }
+  }
+  return anchors;
+}
+
+std::array<PixelSize, kLevelCount> level_grids(PixelSize padded) {
+  std::array<PixelSize, kLevelCount> grids = {};
+  PixelSize size = padded;
+  for (int halving = 1; halving <= 7; ++halving) {  // P7 has stride 128
+    size = {.height = half_up(size.height), .width = half_up(size.width)};
+    if (halving >= 3) grids[static_cast<std::size_t>(halving - 3)] = size;
+  }
+  return grids;
+}
+
+std::array<int, kLevelCount> anchors_per_level(PixelSize padded) {
+  std::array<int, kLevelCount> counts = {};
+  const auto grids = level_grids(padded);
+  for (std::size_t level = 0; level < kLevelCount; ++level) {
+    counts[level] = grids[level].height * grids[level].width * kAnchorsPerCell;
+  }
+  return counts;
+}
+
+std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded) {
+  RETINA_CHECK(anchor_sizes.size() == kLevelCount, anchor_sizes.size(), " anchor sizes");
+  RETINA_CHECK(padded.height > 0 && padded.width > 0);
+  std::vector<AnchorBox> anchors;
+  std::size_t count = 0;
+  for (const int level_count : anchors_per_level(padded)) {
+    count += static_cast<std::size_t>(level_count);
+  }
+  anchors.reserve(count);
+  const auto grids = level_grids(padded);
+  for (std::size_t level = 0; level < kLevelCount; ++level) {
+    const PixelSize grid = grids[level];
+    const int stride_y = padded.height / grid.height;
+    const int stride_x = padded.width / grid.width;
+    const auto base = base_anchors(anchor_sizes[level]);
+    for (int row = 0; row < grid.height; ++row) {
+      for (int column = 0; column < grid.width; ++column) {
+        const auto x = static_cast<float>(column * stride_x);
+        const auto y = static_cast<float>(row * stride_y);
+        for (const AnchorBox& box : base) {
+          anchors.push_back({x + box[0], y + box[1], x + box[2], y + box[3]});
+        }
+      }
+    }
+  }
+  return anchors;
+}
+
+AnchorCoverage::AnchorCoverage(const std::vector<double>& anchor_sizes) {
+  for (const double size : anchor_sizes) {
+    for (const AnchorBox& box : base_anchors(size)) {
+      shapes_.push_back({static_cast<double>(box[2]) - static_cast<double>(box[0]),
+                         static_cast<double>(box[3]) - static_cast<double>(box[1])});
+    }
+  }
+}
+
+double AnchorCoverage::best_iou(double width_px, double height_px) const {
+  if (!(width_px > 0) || !(height_px > 0)) return 0;
+  double best = 0;
+  for (const auto& [width, height] : shapes_) {
+    const double inter = std::min(width, width_px) * std::min(height, height_px);
+    best = std::max(best, inter / (width * height + width_px * height_px - inter));
+  }
+  return best;
+}
+
+}  // namespace retina

@@ -1,0 +1,130 @@
+#include "shared/model/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/anchor/anchor.h"
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/model/resnet_shape.h"
+
+namespace retina {
+namespace {
+
+// Below it, a base anchor of ratio 2 rounds to no width.
+constexpr double kMinAnchorPx = 2;
+// Far above any photograph; keeps products of sides inside 32 bits.
+constexpr int kMaxSidePx = 16384;
+
+[[noreturn]] void refuse(const std::string& field, const std::string& problem) {
+  throw Error(ErrorKind::kUsage, cat("model ", field, ": ", problem));
+}
+
+void check_choice(const std::string& field, const std::string& value,
+                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  std::string list;
+  for (const auto& choice : choices) list += (list.empty() ? "" : ", ") + choice;
+  refuse(field, cat("unknown value (got \"", value, "\", want one of ", list, ")"));
+}
+
+template <class Numbers>
+void write_numbers(JsonWriter& json, const char* key, const Numbers& numbers) {
+  json.key(key).begin_array();
+  for (const double number : numbers) json.value(number);
+  json.end_array();
+}
+
+std::array<double, 3> read_channels(const JsonView& json) {
+  if (json.size() != 3) json.fail(cat("got ", json.size(), " numbers, want 3"));
+  return {json.at(std::size_t{0}).as_double(), json.at(1).as_double(), json.at(2).as_double()};
+}
+
+int read_int(const JsonView& json) {
+  const std::int64_t value = json.as_int();
+  if (value != static_cast<int>(value)) json.fail(cat("got ", value, ", want a 32-bit integer"));
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+void ModelConfig::validate() const {
+  check_choice("backbone", backbone, backbone_names());
+  check_choice("norm", norm, {"frozen", "batch"});
+  check_choice("head_norm", head_norm, {"none", "group"});
+  if (class_count < 1 || class_count > 100000) {
+    refuse("class_count", cat("out of range (got ", class_count, ", want 1 to 100000)"));
+  }
+  if (!(norm_eps >= 0 && norm_eps < 1)) {
+    refuse("norm_eps", cat("out of range (got ", norm_eps, ", want 0 to 1)"));
+  }
+  if (anchor_sizes.size() != kLevelCount) {
+    refuse("anchor_sizes", cat("one for each of P3 to P7 is needed (got ", anchor_sizes.size(),
+                               ", want ", kLevelCount, ")"));
+  }
+  for (const double size : anchor_sizes) {
+    if (!(size >= kMinAnchorPx && size <= kMaxSidePx)) {
+      refuse("anchor_sizes",
+             cat("out of range (got ", size, ", want ", kMinAnchorPx, " to ", kMaxSidePx, " px)"));
+    }
+  }
+  if (min_side_px < 1 || max_side_px > kMaxSidePx) {
+    refuse("min_side_px, max_side_px", cat("out of range (got ", min_side_px, " and ", max_side_px,
+                                           ", want 1 to ", kMaxSidePx, ")"));
+  }
+  if (max_side_px < min_side_px) {
+    refuse("max_side_px",
+           cat("is below min_side_px (got ", max_side_px, " and ", min_side_px, ")"));
+  }
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    if (!std::isfinite(image_mean[channel])) refuse("image_mean", "is not finite");
+    if (!(image_std[channel] > 0) || !std::isfinite(image_std[channel])) {
+      refuse("image_std", cat("out of range (got ", image_std[channel], ", want above 0)"));
+    }
+  }
+}
+
+std::string ModelConfig::to_json() const {
+  JsonWriter json;
+  json.begin_object();
+  json.field("backbone", backbone);
+  json.field("class_count", class_count);
+  json.field("norm", norm);
+  json.field("norm_eps", norm_eps);
+  json.field("head_norm", head_norm);
+  json.field("p6_from_c5", p6_from_c5);
+  write_numbers(json, "anchor_sizes", anchor_sizes);
+  json.field("min_side_px", min_side_px);
+  json.field("max_side_px", max_side_px);
+  write_numbers(json, "image_mean", image_mean);
+  write_numbers(json, "image_std", image_std);
+  json.end_object();
+  return json.text();
+}
+
+ModelConfig ModelConfig::from_json(const JsonView& json) {
+  ModelConfig config;
+  config.backbone = json.at("backbone").as_string();
+  config.class_count = read_int(json.at("class_count"));
+  config.norm = json.at("norm").as_string();
+  config.norm_eps = json.at("norm_eps").as_double();
+  config.head_norm = json.at("head_norm").as_string();
+  config.p6_from_c5 = json.at("p6_from_c5").as_bool();
+  config.anchor_sizes.clear();
+  const JsonView sizes = json.at("anchor_sizes");
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    config.anchor_sizes.push_back(sizes.at(i).as_double());
+  }
+  config.min_side_px = read_int(json.at("min_side_px"));
+  config.max_side_px = read_int(json.at("max_side_px"));
+  config.image_mean = read_channels(json.at("image_mean"));
+  config.image_std = read_channels(json.at("image_std"));
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    json.fail(error.what());
+  }
+  return config;
+}
+
+}  // namespace retina

@@ -1,0 +1,57 @@
+#include "shared/model/heads.h"
+
+#include <ATen/ops/cat.h>
+
+#include <cstddef>
+
+#include "shared/model/fpn.h"
+#include "shared/model/layers.h"
+
+namespace retina {
+
+HeadImpl::HeadImpl(int values_per_anchor, const std::string& output_name, const ModelConfig& config)
+    : values_per_anchor_(values_per_anchor) {
+  const bool normalised = config.head_norm == "group";
+  Numbered tower;
+  for (int depth = 0; depth < kHeadDepth; ++depth) {
+    Numbered step;
+    convs_.push_back(make_conv({.in_channels = kPyramidChannels,
+                                .out_channels = kPyramidChannels,
+                                .kernel = 3,
+                                .stride = 1,
+                                .bias = !normalised}));
+    step->add(convs_.back().ptr());
+    if (normalised) {
+      norms_.push_back(torch::nn::GroupNorm(kHeadGroups, kPyramidChannels));
+      step->add(norms_.back().ptr());
+    }
+    tower->add(step.ptr());
+  }
+  register_module("conv", tower);
+  output_ =
+      register_module(output_name, make_conv({.in_channels = kPyramidChannels,
+                                              .out_channels = kAnchorsPerCell * values_per_anchor,
+                                              .kernel = 3,
+                                              .stride = 1,
+                                              .bias = true}));
+}
+
+at::Tensor HeadImpl::forward(const std::array<at::Tensor, kLevelCount>& pyramid) {
+  std::vector<at::Tensor> levels;
+  levels.reserve(pyramid.size());
+  for (const at::Tensor& input : pyramid) {
+    at::Tensor output = input;
+    for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
+      output = convs_[depth]->forward(output);
+      if (!norms_.empty()) output = norms_[depth]->forward(output);
+      output.relu_();
+    }
+    // [N, 9 * values, h, w] -> [N, h * w * 9, values]: anchors of a cell stay neighbours.
+    levels.push_back(output_->forward(output)
+                         .permute({0, 2, 3, 1})
+                         .reshape({input.size(0), -1, values_per_anchor_}));
+  }
+  return at::cat(levels, 1);
+}
+
+}  // namespace retina

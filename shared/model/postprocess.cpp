@@ -1,0 +1,130 @@
+#include "shared/model/postprocess.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/topk.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/ops/box_coder.h"
+#include "shared/ops/nms.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kCachedAnchors = 16;  // distinct padded shapes kept
+
+struct CachedAnchors {
+  std::vector<double> sizes;
+  PixelSize padded;
+  at::TensorOptions options;
+  at::Tensor anchors;
+};
+
+// What one level contributes to one image, before suppression.
+struct Candidates {
+  at::Tensor boxes, scores, labels;
+};
+
+// logits [a, K], deltas [a, 4], anchors [a, 4] of one image and level.
+Candidates best_of_level(const at::Tensor& logits, const at::Tensor& deltas,
+                         const at::Tensor& anchors, const PostprocessOptions& options) {
+  const std::int64_t class_count = logits.size(1);
+  at::Tensor scores = at::sigmoid(logits).flatten();
+  const at::Tensor passing = (scores > options.score_threshold).nonzero().squeeze(1);
+  scores = scores.index_select(0, passing);
+  const std::int64_t kept = std::min<std::int64_t>(options.candidates_per_level, passing.size(0));
+  const auto [best_scores, order] = scores.topk(kept);
+  const at::Tensor places = passing.index_select(0, order);
+  const at::Tensor rows = places.div(class_count, "floor");
+  return {.boxes = decode_boxes(deltas.index_select(0, rows), anchors.index_select(0, rows)),
+          .scores = best_scores,
+          .labels = places.remainder(class_count)};
+}
+
+void check_fraction(const char* name, double value) {
+  if (value >= 0 && value <= 1) return;
+  throw Error(ErrorKind::kUsage, cat(name, ": out of range (got ", value, ", want 0 to 1)"));
+}
+
+void check_count(const char* name, int value) {
+  if (value >= 1) return;
+  throw Error(ErrorKind::kUsage, cat(name, ": out of range (got ", value, ", want 1 or more)"));
+}
+
+}  // namespace
+
+void PostprocessOptions::validate() const {
+  check_fraction("score threshold", score_threshold);
+  check_fraction("NMS threshold", nms_threshold);
+  check_count("candidates per level", candidates_per_level);
+  check_count("max detections", max_detections);
+}
+
+at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOptions options) {
+  static std::mutex mutex;
+  static std::deque<CachedAnchors> cache;
+  options = options.dtype(options.has_dtype() ? options.dtype() : caffe2::TypeMeta::Make<float>());
+  const std::lock_guard lock(mutex);
+  for (const CachedAnchors& entry : cache) {
+    if (entry.padded == padded && entry.sizes == config.anchor_sizes &&
+        entry.options.dtype() == options.dtype() && entry.options.device() == options.device()) {
+      return entry.anchors;
+    }
+  }
+  std::vector<AnchorBox> boxes = grid_anchors(config.anchor_sizes, padded);
+  const at::Tensor anchors =
+      at::from_blob(boxes.data(), {static_cast<std::int64_t>(boxes.size()), 4}, at::kFloat)
+          .to(options, /*non_blocking=*/false, /*copy=*/true);
+  if (cache.size() == kCachedAnchors) cache.pop_front();
+  cache.push_back({config.anchor_sizes, padded, options, anchors});
+  return anchors;
+}
+
+std::vector<ImageDetections> postprocess(const HeadOutputs& outputs, const ModelConfig& config,
+                                         PixelSize padded,
+                                         const std::vector<PixelSize>& image_sizes,
+                                         const PostprocessOptions& options) {
+  const torch::autograd::AutoGradMode no_gradient(false);
+  RETINA_CHECK(outputs.logits.size(0) == static_cast<std::int64_t>(image_sizes.size()));
+  const at::Tensor anchors = anchors_for(config, padded, outputs.deltas.options());  // [A, 4]
+  RETINA_CHECK(anchors.size(0) == outputs.logits.size(1), "padded size does not fit the outputs");
+  const auto level_counts = anchors_per_level(padded);
+
+  std::vector<ImageDetections> detections;
+  for (std::size_t image = 0; image < image_sizes.size(); ++image) {
+    const at::Tensor logits = outputs.logits[static_cast<std::int64_t>(image)];  // [A, K]
+    const at::Tensor deltas = outputs.deltas[static_cast<std::int64_t>(image)];  // [A, 4]
+    std::vector<at::Tensor> boxes, scores, labels;
+    std::int64_t begin = 0;
+    for (const int count : level_counts) {
+      const Candidates level =
+          best_of_level(logits.narrow(0, begin, count), deltas.narrow(0, begin, count),
+                        anchors.narrow(0, begin, count), options);
+      boxes.push_back(clip_boxes(level.boxes, image_sizes[image]));
+      scores.push_back(level.scores);
+      labels.push_back(level.labels);
+      begin += count;
+    }
+    const at::Tensor all_boxes = at::cat(boxes), all_scores = at::cat(scores),
+                     all_labels = at::cat(labels);
+    at::Tensor kept = batched_nms(all_boxes, all_scores, all_labels, options.nms_threshold);
+    kept = kept.narrow(0, 0, std::min<std::int64_t>(kept.size(0), options.max_detections));
+    detections.push_back({.boxes = all_boxes.index_select(0, kept),
+                          .scores = all_scores.index_select(0, kept),
+                          .labels = all_labels.index_select(0, kept)});
+  }
+  return detections;
+}
+
+}  // namespace retina

@@ -1,0 +1,41 @@
+// The CUDA twins in a build without CUDA.
+#include "shared/base/error.h"
+#include "shared/ops/kernels.h"
+
+namespace retina::kernels {
+namespace {
+
+[[noreturn]] void unavailable() {
+  throw Error(ErrorKind::kUnavailable, "CUDA: this program was built without it",
+              "build on a machine with a CUDA toolkit, or run with --device cpu");
+}
+
+}  // namespace
+
+template <class T>
+const char* match_cuda(const Match<T>&, void*) {
+  unavailable();
+}
+template <class T>
+const char* nms_cuda(const Nms<T>&, void*) {
+  unavailable();
+}
+template <class T>
+const char* focal_cuda(const Focal<T>&, void*) {
+  unavailable();
+}
+template <class T>
+const char* box_l1_cuda(const BoxL1<T>&, void*) {
+  unavailable();
+}
+
+template const char* match_cuda(const Match<float>&, void*);
+template const char* match_cuda(const Match<double>&, void*);
+template const char* nms_cuda(const Nms<float>&, void*);
+template const char* nms_cuda(const Nms<double>&, void*);
+template const char* focal_cuda(const Focal<float>&, void*);
+template const char* focal_cuda(const Focal<double>&, void*);
+template const char* box_l1_cuda(const BoxL1<float>&, void*);
+template const char* box_l1_cuda(const BoxL1<double>&, void*);
+
+}  // namespace retina::kernels

@@ -1,0 +1,50 @@
+// What the checking halves of the operations share: type and device dispatch, errors of CUDA, and
+// an autograd node for kernels that make value and gradient in one pass.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "shared/base/error.h"
+
+namespace retina::kernels {
+
+// Calls body(T{}) with T float or double, the type of `tensor`, on the tensor's device.
+template <class Body>
+void for_type_of(const at::Tensor& tensor, const Body& body) {
+  const c10::DeviceGuard guard(tensor.device());
+  if (tensor.scalar_type() == at::kFloat) return body(float{});
+  RETINA_CHECK(tensor.scalar_type() == at::kDouble, "got ", tensor.scalar_type());
+  body(double{});
+}
+
+// The current stream of the tensor's CUDA device, as a cudaStream_t.
+void* stream_of(const at::Tensor& tensor);
+
+// Throws Error{kInternal} with CUDA's text unless `problem` is nullptr.
+void check_cuda(const char* operation, const char* problem);
+
+// Runs the twin for the device of `tensor`: cpu(arguments) or cuda(arguments, stream).
+template <class Arguments, class Cpu, class Cuda>
+void run_twin(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
+              const Cpu& cpu, const Cuda& cuda) {
+  if (tensor.is_cuda()) {
+    check_cuda(operation, cuda(arguments, stream_of(tensor)));
+  } else {
+    RETINA_CHECK(tensor.is_cpu(), "device ", tensor.device());
+    cpu(arguments);
+  }
+}
+
+// `sums` [N] as a function of `input` [N, ...] whose gradient is `gradient` [N, ...] (that of
+// sums[n] with respect to input[n]; undefined when input needs none).
+at::Tensor attach_gradient(const at::Tensor& input, const at::Tensor& sums,
+                           const at::Tensor& gradient);
+
+// Whether a gradient with respect to `input` will be asked for.
+bool needs_gradient(const at::Tensor& input);
+
+}  // namespace retina::kernels

@@ -1,0 +1,70 @@
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "shared/ops/formulas.h"
+#include "shared/ops/kernels.h"
+#include "shared/ops/matcher.h"
+
+namespace retina::kernels {
+namespace {
+
+constexpr std::int64_t kGrain = 1024;  // anchors a thread takes at a time
+
+}  // namespace
+
+template <class T>
+void match_cpu(const Match<T>& m) {
+  std::vector<T> areas(static_cast<std::size_t>(m.box_count));
+  for (std::int64_t g = 0; g < m.box_count; ++g) {
+    areas[static_cast<std::size_t>(g)] = box_area(m.boxes + 4 * g);
+  }
+  const auto iou = [&](std::int64_t a, T anchor_area, std::int64_t g) {
+    return box_iou(m.boxes + 4 * g, areas[static_cast<std::size_t>(g)], m.anchors + 4 * a,
+                   anchor_area);
+  };
+  std::vector<std::int64_t> best_box(static_cast<std::size_t>(m.anchor_count));
+  std::mutex mutex;
+  at::parallel_for(0, m.anchor_count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<T> best_of_box(static_cast<std::size_t>(m.box_count), T(0));
+    for (std::int64_t a = begin; a < end; ++a) {
+      const T area = box_area(m.anchors + 4 * a);
+      T best = -1;
+      std::int64_t place = 0;
+      for (std::int64_t g = 0; g < m.box_count; ++g) {
+        const T value = iou(a, area, g);
+        if (value > best) best = value, place = g;
+        T& of_box = best_of_box[static_cast<std::size_t>(g)];
+        of_box = larger(of_box, value);
+      }
+      best_box[static_cast<std::size_t>(a)] = place;
+      m.matches[a] = best < m.background_iou   ? kBackground
+                     : best < m.foreground_iou ? kIgnored
+                                               : m.first_index + place;
+    }
+    const std::lock_guard lock(mutex);  // a maximum: the order of threads changes nothing
+    for (std::int64_t g = 0; g < m.box_count; ++g) {
+      m.best_of_box[g] = larger(m.best_of_box[g], best_of_box[static_cast<std::size_t>(g)]);
+    }
+  });
+  if (!m.low_quality_matches) return;
+  // A second look instead of a [G, A] matrix: the same arithmetic gives the same bits.
+  at::parallel_for(0, m.anchor_count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t a = begin; a < end; ++a) {
+      if (m.matches[a] >= 0) continue;
+      const T area = box_area(m.anchors + 4 * a);
+      for (std::int64_t g = 0; g < m.box_count; ++g) {
+        if (iou(a, area, g) != m.best_of_box[g]) continue;
+        m.matches[a] = m.first_index + best_box[static_cast<std::size_t>(a)];
+        break;
+      }
+    }
+  });
+}
+
+template void match_cpu(const Match<float>&);
+template void match_cpu(const Match<double>&);
+
+}  // namespace retina::kernels
