@@ -163,9 +163,22 @@ std::string JsonWriter::text() const {
   return {buffer_.GetString(), buffer_.GetSize()};
 }
 
+namespace {
+
+// RapidJSON's own RawNumber writes the digits as a string, in quotes.
+class PrettyNumbers : public rapidjson::PrettyWriter<rapidjson::StringBuffer> {
+ public:
+  using PrettyWriter::PrettyWriter;
+  bool RawNumber(const char* digits, rapidjson::SizeType count, bool) {
+    return RawValue(digits, count, rapidjson::kNumberType);
+  }
+};
+
+}  // namespace
+
 std::string JsonWriter::pretty_text() const {
   rapidjson::StringBuffer pretty;
-  rapidjson::PrettyWriter<rapidjson::StringBuffer> writer(pretty);
+  PrettyNumbers writer(pretty);
   writer.SetIndent(' ', 2);
   writer.SetFormatOptions(rapidjson::kFormatSingleLineArray);
   rapidjson::StringStream stream(buffer_.GetString());
