@@ -1,0 +1,110 @@
+#include "shared/evaluation/matching.h"
+
+#include <algorithm>
+
+#include "shared/base/error.h"
+
+namespace retina {
+
+const std::array<double, kIouThresholdCount>& iou_thresholds() {
+  static const auto thresholds = [] {
+    // numpy.linspace: start + i * step, the last value set to the end itself.
+    std::array<double, kIouThresholdCount> values{};
+    const double step = (.95 - .5) / 9.0;
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * step + .5;
+    values.back() = .95;
+    return values;
+  }();
+  return thresholds;
+}
+
+const std::array<AreaRange, kAreaRangeCount>& area_ranges() {
+  static const std::array<AreaRange, kAreaRangeCount> ranges{{
+      {.low = 0, .high = 1e10},
+      {.low = 0, .high = 32.0 * 32.0},
+      {.low = 32.0 * 32.0, .high = 96.0 * 96.0},
+      {.low = 96.0 * 96.0, .high = 1e10},
+  }};
+  return ranges;
+}
+
+double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& truth, bool crowd) {
+  const double width =
+      std::min(found[2] + found[0], truth[2] + truth[0]) - std::max(found[0], truth[0]);
+  if (width <= 0) return 0;
+  const double height =
+      std::min(found[3] + found[1], truth[3] + truth[1]) - std::max(found[1], truth[1]);
+  if (height <= 0) return 0;
+  const double intersection = width * height;
+  const double found_area = found[2] * found[3], truth_area = truth[2] * truth[3];
+  return intersection / (crowd ? found_area : found_area + truth_area - intersection);
+}
+
+void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const FoundBox> found,
+                         std::vector<MatchedDetection>& matched,
+                         std::array<std::int64_t, kAreaRangeCount>& object_counts) {
+  RETINA_CHECK(found.size() <= kMaxDetectionsPerImage, found.size(), " detections");
+  ious_.resize(found.size() * truths.size());
+  best_ious_.assign(found.size(), 0);
+  for (std::size_t d = 0; d < found.size(); ++d) {
+    for (std::size_t g = 0; g < truths.size(); ++g) {
+      const double iou = box_iou(found[d].box, truths[g].box, truths[g].crowd);
+      ious_[d * truths.size() + g] = iou;
+      best_ious_[d] = std::max(best_ious_[d], iou);
+    }
+  }
+
+  const std::size_t first = matched.size();
+  for (std::size_t d = 0; d < found.size(); ++d) {
+    matched.push_back({.score = found[d].score, .rank_in_image = d});
+  }
+  for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+    const AreaRange& range = area_ranges()[area];
+    ignored_.clear();
+    order_.clear();
+    for (const TruthBox& truth : truths) {
+      ignored_.push_back(truth.crowd || !range.has(truth.area) ? 1 : 0);
+    }
+    for (const int pass : {0, 1}) {  // those that count first, each in file order
+      for (std::size_t g = 0; g < truths.size(); ++g) {
+        if (ignored_[g] == pass) order_.push_back(g);
+      }
+    }
+    object_counts[area] += std::count(ignored_.begin(), ignored_.end(), std::uint8_t{0});
+    match_area(truths, found.size(), area, matched.data() + first);
+
+    for (std::size_t d = 0; d < found.size(); ++d) {
+      MatchedDetection& detection = matched[first + d];
+      if (range.has(found[d].box[2] * found[d].box[3])) continue;
+      detection.ignored[area] |= static_cast<std::uint16_t>(~detection.hit[area]);
+    }
+  }
+}
+
+void ImageMatcher::match_area(std::span<const TruthBox> truths, std::size_t found_count,
+                              std::size_t area, MatchedDetection* matched) {
+  const auto& thresholds = iou_thresholds();
+  taken_.assign(truths.size(), 0);
+  for (std::size_t d = 0; d < found_count; ++d) {
+    const double* ious = ious_.data() + d * truths.size();
+    for (std::size_t t = 0; t < thresholds.size() && best_ious_[d] >= thresholds[t]; ++t) {
+      const auto bit = static_cast<std::uint16_t>(1U << t);
+      double best = thresholds[t];
+      const std::size_t none = truths.size();
+      std::size_t choice = none;
+      for (const std::size_t g : order_) {
+        if ((taken_[g] & bit) != 0 && !truths[g].crowd) continue;
+        if (choice != none && ignored_[choice] == 0 && ignored_[g] != 0) break;
+        if (ious[g] < best) continue;
+        best = ious[g];
+        choice = g;
+      }
+      if (choice == none) continue;
+      taken_[choice] |= bit;
+      if (ignored_[choice] != 0) matched[d].ignored[area] |= bit;
+      if (!truths[choice].unmatchable) matched[d].hit[area] |= bit;
+    }
+  }
+}
+
+}  // namespace retina

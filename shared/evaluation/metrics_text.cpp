@@ -1,0 +1,119 @@
+#include "shared/evaluation/metrics_text.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/base/json.h"
+
+namespace retina {
+
+namespace {
+
+struct SummaryLine {
+  const char* title;
+  const char* kind;
+  const char* iou;
+  const char* area;
+  int limit;
+};
+
+// In the order of CocoStat.
+constexpr std::array<SummaryLine, kCocoStatCount> kSummaryLines{{
+    {"Average Precision", "(AP)", "0.50:0.95", "all", 100},
+    {"Average Precision", "(AP)", "0.50", "all", 100},
+    {"Average Precision", "(AP)", "0.75", "all", 100},
+    {"Average Precision", "(AP)", "0.50:0.95", "small", 100},
+    {"Average Precision", "(AP)", "0.50:0.95", "medium", 100},
+    {"Average Precision", "(AP)", "0.50:0.95", "large", 100},
+    {"Average Recall", "(AR)", "0.50:0.95", "all", 1},
+    {"Average Recall", "(AR)", "0.50:0.95", "all", 10},
+    {"Average Recall", "(AR)", "0.50:0.95", "all", 100},
+    {"Average Recall", "(AR)", "0.50:0.95", "small", 100},
+    {"Average Recall", "(AR)", "0.50:0.95", "medium", 100},
+    {"Average Recall", "(AR)", "0.50:0.95", "large", 100},
+}};
+
+// Names of the columns in the class table and of the keys in metrics.json, in CocoStat's order.
+constexpr std::array<const char*, kCocoStatCount> kStatKeys{
+    "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
+    "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
+
+std::string padded_left(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+std::string padded_right(const std::string& text, std::size_t width) {
+  return text + std::string(width - std::min(width, text.size()), ' ');
+}
+
+// Characters of UTF-8 text: class names need not be ASCII.
+std::size_t shown_width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
+}
+
+}  // namespace
+
+std::string metric_text(double value) {
+  return value < 0 ? "-" : fixed(value, 3);
+}
+
+std::string coco_summary_text(const CocoMetrics& metrics) {
+  std::string text;
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+    const SummaryLine& line = kSummaryLines[i];
+    text += cat(" ", padded_right(line.title, 18), " ", line.kind,
+                " @[ IoU=", padded_right(line.iou, 9), " | area=", padded_left(line.area, 6),
+                " | maxDets=", padded_left(cat(line.limit), 3), " ] = ", fixed(metrics.stats[i], 3),
+                "\n");
+  }
+  return text;
+}
+
+std::string class_table_text(const CocoMetrics& metrics) {
+  constexpr std::array<std::size_t, 7> kColumns{kAp,       kAp50,    kAp75, kApSmall,
+                                                kApMedium, kApLarge, kAr100};
+  constexpr std::array<const char*, 7> kTitles{"AP",     "AP50",  "AP75", "small",
+                                               "medium", "large", "AR100"};
+  std::size_t name_width = 5;
+  for (const ClassMetrics& one : metrics.per_class) {
+    name_width = std::max(name_width, shown_width(one.name));
+  }
+  std::string text = padded_right("class", name_width);
+  for (const char* title : kTitles) text += padded_left(title, 8);
+  text += padded_left("objects", 10) + padded_left("found", 10) + "\n";
+  for (const ClassMetrics& one : metrics.per_class) {
+    text += one.name + std::string(name_width - shown_width(one.name), ' ');
+    for (const std::size_t column : kColumns)
+      text += padded_left(metric_text(one.stats[column]), 8);
+    text += padded_left(cat(one.object_count), 10) + padded_left(cat(one.detection_count), 10);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string metrics_json(const CocoMetrics& metrics) {
+  JsonWriter json;
+  json.begin_object().key("stats").begin_array();
+  for (const double value : metrics.stats) json.value(value);
+  json.end_array();
+  json.field("image_count", metrics.image_count)
+      .field("object_count", metrics.object_count)
+      .field("detection_count", metrics.detection_count)
+      .field("unknown_category_count", metrics.unknown_category_count);
+  json.key("per_class").begin_array();
+  for (const ClassMetrics& one : metrics.per_class) {
+    json.begin_object().field("category_id", one.category_id).field("name", one.name);
+    for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], one.stats[i]);
+    json.field("object_count", one.object_count)
+        .field("crowd_count", one.crowd_count)
+        .field("detection_count", one.detection_count)
+        .end_object();
+  }
+  json.end_array().end_object();
+  return json.pretty_text();
+}
+
+}  // namespace retina

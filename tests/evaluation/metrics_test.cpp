@@ -1,0 +1,295 @@
+#include "shared/evaluation/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/base/random.h"
+#include "shared/evaluation/matching.h"
+#include "shared/evaluation/metrics_text.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pointwise;
+
+// Two images and two classes; every test adds what it is about.
+struct Scene {
+  Instances truth{.images = {{.id = 1, .file_name = "1.jpg", .width = 200, .height = 200},
+                             {.id = 2, .file_name = "2.jpg", .width = 200, .height = 200}},
+                  .annotations = {},
+                  .categories = {{.id = 3, .name = "cat"}, {.id = 7, .name = "dog"}}};
+  std::vector<Detection> found;
+
+  void object(std::int64_t image, std::int64_t category, std::array<double, 4> box,
+              bool crowd = false) {
+    truth.annotations.push_back({.id = static_cast<std::int64_t>(truth.annotations.size()) + 1,
+                                 .image_id = image,
+                                 .category_id = category,
+                                 .bbox = box,
+                                 .area = box[2] * box[3],
+                                 .iscrowd = crowd});
+  }
+  void detect(std::int64_t image, std::int64_t category, std::array<double, 4> box, double score) {
+    found.push_back({.image_id = image, .category_id = category, .bbox = box, .score = score});
+  }
+  CocoMetrics score() const { return evaluate_detections(truth, found); }
+};
+
+TEST(Metrics, PerfectDetectionsScoreOne) {
+  Scene scene;
+  scene.object(1, 3, {10, 10, 50, 40});
+  scene.object(2, 7, {20, 30, 100, 120});
+  scene.detect(1, 3, {10, 10, 50, 40}, .9);
+  scene.detect(2, 7, {20, 30, 100, 120}, .8);
+  const CocoMetrics metrics = scene.score();
+  // Not 1 but 1 / (1 + 2^-52), as pycocotools guards its division.
+  EXPECT_THAT(
+      metrics.stats,
+      Pointwise(DoubleNear(1e-15), std::array<double, 12>{1, 1, 1, -1, 1, 1, 1, 1, 1, -1, 1, 1}));
+  EXPECT_EQ(metrics.object_count, 2);
+}
+
+TEST(Metrics, NoDetectionsScoreZeroAndNothingToFindMinusOne) {
+  Scene scene;
+  scene.object(1, 3, {10, 10, 20, 20});
+  EXPECT_THAT(scene.score().stats, ElementsAre(0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1));
+  EXPECT_EQ(scene.score().per_class[1].stats[kAp], -1);
+}
+
+TEST(Metrics, AFalseAlarmOfHigherScoreHalvesPrecision) {
+  Scene scene;
+  scene.object(1, 3, {10, 10, 50, 50});
+  scene.detect(1, 3, {140, 140, 50, 50}, .9);
+  scene.detect(1, 3, {10, 10, 50, 50}, .8);
+  EXPECT_NEAR(scene.score().stats[kAp], .5, 1e-12);
+}
+
+TEST(Metrics, IouOfThreeQuartersCountsUpToItsThreshold) {
+  Scene scene;  // 75 of 100 px wide: IoU .75 exactly, so .50 to .75 are hits: 6 of 10 thresholds
+  scene.object(1, 3, {0, 0, 100, 100});
+  scene.detect(1, 3, {0, 0, 75, 100}, .5);
+  const CocoMetrics metrics = scene.score();
+  EXPECT_NEAR(metrics.stats[kAp], .6, 1e-12);
+  EXPECT_NEAR(metrics.stats[kAp75], 1, 1e-15);
+}
+
+TEST(Metrics, DetectionsInsideACrowdAreNeitherRightNorWrong) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.object(1, 3, {50, 50, 140, 140}, true);
+  scene.detect(1, 3, {60, 60, 20, 20}, .99);
+  scene.detect(1, 3, {100, 100, 30, 30}, .98);
+  scene.detect(1, 3, {0, 0, 40, 40}, .5);
+  EXPECT_NEAR(scene.score().stats[kAp], 1, 1e-15);
+}
+
+TEST(Metrics, ASecondDetectionOfAnObjectIsWrong) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.object(2, 3, {0, 0, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, .9);
+  scene.detect(1, 3, {0, 0, 40, 40}, .8);
+  scene.detect(2, 3, {0, 0, 40, 40}, .7);
+  // Precision 1 up to recall .5 (51 of 101 points), then 2/3.
+  EXPECT_NEAR(scene.score().stats[kAp], (51 + 50 * 2.0 / 3) / 101, 1e-12);
+}
+
+TEST(Metrics, OnlyTheHundredBestOfAnImageAndClassCount) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  for (int i = 0; i < 100; ++i) scene.detect(1, 3, {100, 100, 50, 50}, .9);
+  scene.detect(1, 3, {0, 0, 40, 40}, .1);
+  EXPECT_EQ(scene.score().stats[kAr100], 0);
+  scene.detect(1, 3, {0, 0, 40, 40}, .95);
+  EXPECT_EQ(scene.score().stats[kAr1], 1);
+}
+
+TEST(Metrics, AnAreaOnTheEdgeBelongsToBothRanges) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 32, 32});
+  scene.detect(1, 3, {0, 0, 32, 32}, .9);
+  const CocoMetrics metrics = scene.score();
+  EXPECT_NEAR(metrics.stats[kApSmall], 1, 1e-15);
+  EXPECT_NEAR(metrics.stats[kApMedium], 1, 1e-15);
+  EXPECT_EQ(metrics.stats[kApLarge], -1);
+}
+
+TEST(Metrics, UnknownCategoriesAreCountedAndIgnored) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, .5);
+  scene.detect(1, 99, {0, 0, 40, 40}, .9);
+  EXPECT_NEAR(scene.score().stats[kAp], 1, 1e-15);
+  EXPECT_EQ(scene.score().unknown_category_count, 1);
+}
+
+TEST(Metrics, ADetectionOnAnUnknownImageIsBadDataNamingTheId) {
+  Scene scene;
+  scene.detect(1, 3, {0, 0, 4, 4}, .5);
+  scene.detect(4711, 3, {0, 0, 4, 4}, .5);
+  try {
+    scene.score();
+    FAIL() << "accepted image id 4711";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_THAT(error.what(), HasSubstr("entry 1: image id 4711"));
+  }
+}
+
+TEST(Metrics, ThresholdsAreNumpysLinspace) {
+  const std::array<double, 10> numpys{
+      0x1.0000000000000p-1, 0x1.199999999999ap-1, 0x1.3333333333333p-1, 0x1.4cccccccccccdp-1,
+      0x1.6666666666666p-1, 0x1.8000000000000p-1, 0x1.999999999999ap-1, 0x1.b333333333333p-1,
+      0x1.cccccccccccccp-1, 0x1.e666666666666p-1};
+  EXPECT_EQ(iou_thresholds(), numpys);
+}
+
+TEST(Metrics, ThreadCountsAndFileOrderOfImagesChangeNothing) {
+  Scene scene;
+  const RandomStream random{.seed = 11, .use = RandomUse::kTest};
+  const auto box = [&](std::uint64_t i) {
+    return std::array<double, 4>{std::floor(random.unit(i) * 150),
+                                 std::floor(random.unit(i + 1) * 150), 40, 40};
+  };
+  for (std::uint64_t i = 0; i < 60; ++i) scene.object(1 + i % 2, i % 3 == 0 ? 3 : 7, box(i * 10));
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    scene.detect(1 + i % 2, i % 3 == 0 ? 3 : 7, box(5000 + i * 10), random.unit(i * 10 + 7));
+  }
+  const CocoMetrics one = evaluate_detections(scene.truth, scene.found, {.thread_count = 1});
+  const CocoMetrics five = evaluate_detections(scene.truth, scene.found, {.thread_count = 5});
+  EXPECT_EQ(one.stats, five.stats);
+  std::swap(scene.truth.images[0], scene.truth.images[1]);
+  EXPECT_EQ(scene.score().stats, one.stats);
+  EXPECT_GT(one.stats[kAp], 0);
+}
+
+// --- equal to pycocotools --------------------------------------------------------------------
+
+Scene read_scene(const JsonView& golden) {
+  Scene scene;
+  scene.truth = {};
+  const JsonView truth = golden.at("truth"), results = golden.at("results");
+  const auto box = [](const JsonView& values) {
+    return std::array<double, 4>{
+        values.at(std::size_t{0}).as_double(), values.at(std::size_t{1}).as_double(),
+        values.at(std::size_t{2}).as_double(), values.at(std::size_t{3}).as_double()};
+  };
+  for (std::size_t i = 0; i < truth.at("images").size(); ++i) {
+    scene.truth.images.push_back({.id = truth.at("images").at(i).at("id").as_int()});
+  }
+  for (std::size_t i = 0; i < truth.at("categories").size(); ++i) {
+    scene.truth.categories.push_back({.id = truth.at("categories").at(i).at("id").as_int()});
+  }
+  for (std::size_t i = 0; i < truth.at("annotations").size(); ++i) {
+    const JsonView one = truth.at("annotations").at(i);
+    scene.truth.annotations.push_back({.id = one.at("id").as_int(),
+                                       .image_id = one.at("image_id").as_int(),
+                                       .category_id = one.at("category_id").as_int(),
+                                       .bbox = box(one.at("bbox")),
+                                       .area = one.at("area").as_double(),
+                                       .iscrowd = one.at("iscrowd").as_int() != 0});
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const JsonView one = results.at(i);
+    scene.detect(one.at("image_id").as_int(), one.at("category_id").as_int(), box(one.at("bbox")),
+                 one.at("score").as_double());
+  }
+  return scene;
+}
+
+std::vector<double> numbers(const JsonView& list) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < list.size(); ++i) values.push_back(list.at(i).as_double());
+  return values;
+}
+
+TEST(MetricsParity, EveryGoldenCaseEqualsPycocotools) {
+  const auto file = JsonFile::read(RETINA_SOURCE_DIR "/tests/evaluation/golden/coco_cases.json");
+  const JsonView cases = file.root().at("cases");
+  ASSERT_GE(cases.size(), 15U);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const JsonView golden = cases.at(i);
+    SCOPED_TRACE(golden.at("name").as_string());
+    const CocoMetrics metrics = read_scene(golden).score();
+    EXPECT_THAT(metrics.stats, Pointwise(DoubleNear(1e-12), numbers(golden.at("stats"))));
+    EXPECT_EQ(coco_summary_text(metrics), golden.at("summary").as_string());
+    ASSERT_EQ(metrics.per_class.size(), golden.at("per_class").size());
+    for (std::size_t k = 0; k < metrics.per_class.size(); ++k) {
+      EXPECT_THAT(metrics.per_class[k].stats,
+                  Pointwise(DoubleNear(1e-12), numbers(golden.at("per_class").at(k))))
+          << "class " << k;
+    }
+  }
+}
+
+void expect_equal_to_file(const std::string& folder) {
+  const Instances truth = read_instances(folder + "/gt.json");
+  const CocoMetrics metrics = evaluate_detections(truth, read_results(folder + "/dt_bbox.json"));
+  const auto file = JsonFile::read(folder + "/expected_bbox.json");
+  const JsonView expected = file.root().at("metrics");
+  const std::array<const char*, kCocoStatCount> keys{"AP",  "AP50", "AP75",  "APs", "APm", "APl",
+                                                     "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"};
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+    EXPECT_NEAR(metrics.stats[i], expected.at(keys[i]).as_double(), 1e-12) << keys[i];
+  }
+  const JsonView per_class = file.root().at("per_category_AP");
+  int compared = 0;
+  for (const ClassMetrics& one : metrics.per_class) {
+    const std::string id = std::to_string(one.category_id);
+    if (!per_class.has(id.c_str())) continue;
+    EXPECT_NEAR(one.stats[kAp], per_class.at(id.c_str()).as_double(), 1e-12) << one.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 50);
+}
+
+TEST(MetricsParity, TheOfficialSampleEqualsPycocotools) {
+  RETINA_DATA_OR_SKIP(folder, "eval/cocoapi_val2014_100");
+  expect_equal_to_file(folder);
+}
+
+TEST(MetricsParity, RealGroundTruthWithCrowdsEqualsPycocotools) {
+  RETINA_DATA_OR_SKIP(folder, "eval/tinycoco_val");
+  expect_equal_to_file(folder);
+}
+
+// --- text ------------------------------------------------------------------------------------
+
+TEST(MetricsText, TheTableHasOneRowAClassAndDashesForNothingToFind) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, .5);
+  EXPECT_EQ(class_table_text(scene.score()),
+            "class      AP    AP50    AP75   small  medium   large   AR100   objects     found\n"
+            "cat     1.000   1.000   1.000       -   1.000       -   1.000         1         1\n"
+            "dog         -       -       -       -       -       -       -         0         0\n");
+}
+
+TEST(MetricsText, TheJsonKeepsEveryDigit) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.object(2, 3, {0, 0, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, .9);
+  scene.detect(1, 3, {0, 0, 40, 40}, .8);
+  scene.detect(2, 3, {0, 0, 40, 40}, .7);
+  const CocoMetrics metrics = scene.score();
+  const auto file = JsonFile::parse(metrics_json(metrics), "metrics.json");
+  EXPECT_THAT(numbers(file.root().at("stats")), testing::ElementsAreArray(metrics.stats));
+  const JsonView cat = file.root().at("per_class").at(std::size_t{0});
+  EXPECT_EQ(cat.at("name").as_string(), "cat");
+  EXPECT_EQ(cat.at("AP").as_double(), metrics.stats[kAp]);
+  EXPECT_EQ(cat.at("object_count").as_int(), 2);
+}
+
+}  // namespace
+}  // namespace retina
