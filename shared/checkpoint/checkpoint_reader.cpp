@@ -1,46 +1,15 @@
 #include <ATen/ops/empty_strided.h>
-#include <c10/util/Exception.h>
-#include <caffe2/serialize/inline_container.h>
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/checkpoint/checked_zip.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/format.h"
-#include "shared/checkpoint/sealed_file.h"
 
 namespace retina {
 namespace {
 
 namespace format = checkpoint_format;
-using Zip = caffe2::serialize::PyTorchStreamReader;
-
-JsonFile read_index(Zip& zip, const std::string& path) {
-  if (!zip.hasRecord(format::kIndexRecord)) {
-    throw Error(ErrorKind::kData, cat(path, ": not a checkpoint of retina-train"));
-  }
-  std::string text(zip.getRecordSize(format::kIndexRecord), '\0');
-  zip.getRecord(format::kIndexRecord, text.data(), text.size());
-  JsonFile index = JsonFile::parse(text, path);
-  const std::int64_t version = index.root().at("format_version").as_int();
-  if (version > format::kVersion) {
-    throw Error(ErrorKind::kData,
-                cat(path, ": written by a newer version (format got ", version, ", want at most ",
-                    format::kVersion, ")"),
-                "update retina-batch");
-  }
-  return index;
-}
-
-std::vector<CheckpointCategory> read_categories(const JsonView& list) {
-  std::vector<CheckpointCategory> categories;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const JsonView entry = list.at(i);
-    categories.push_back({.id = entry.at("id").as_int(),
-                          .name = entry.at("name").as_string(),
-                          .supercategory = entry.at("supercategory").as_string()});
-  }
-  return categories;
-}
 
 std::vector<std::int64_t> read_sizes(const JsonView& list) {
   std::vector<std::int64_t> sizes;
@@ -67,7 +36,7 @@ std::optional<std::uint64_t> span_of(const std::vector<std::int64_t>& shape,
   return span;
 }
 
-NamedTensor read_tensor(Zip& zip, const JsonView& entry) {
+NamedTensor read_tensor(ZipReader& zip, const JsonView& entry) {
   const auto dtype = format::dtype_of(entry.at("dtype").as_string());
   if (!dtype) entry.at("dtype").fail("an unknown element type");
   const auto shape = read_sizes(entry.at("shape"));
@@ -86,7 +55,7 @@ NamedTensor read_tensor(Zip& zip, const JsonView& entry) {
   return {.name = entry.at("name").as_string(), .tensor = std::move(tensor)};
 }
 
-std::vector<NamedTensor> read_tensors(Zip& zip, const JsonView& list) {
+std::vector<NamedTensor> read_tensors(ZipReader& zip, const JsonView& list) {
   std::vector<NamedTensor> tensors;
   for (std::size_t i = 0; i < list.size(); ++i) tensors.push_back(read_tensor(zip, list.at(i)));
   return tensors;
@@ -98,23 +67,20 @@ CheckpointHeader read_header(const JsonView& index) {
           .categories = read_categories(index.at("categories"))};
 }
 
-// Runs `read` on the verified file; what LibTorch's zip reader throws becomes bad data.
+// Calls `read(zip, index)` on the verified file.
 template <class Read>
-auto with_zip(const std::string& path, Read read) {
-  check_seal(path, "checkpoint");
-  try {
-    Zip zip(path);
-    const JsonFile index = read_index(zip, path);
+auto with_index(const std::string& path, Read read) {
+  return with_checked_zip(path, "checkpoint", [&](ZipReader& zip) {
+    const JsonFile index = read_versioned_json(zip, format::kIndexRecord, path,
+                                               "a checkpoint of retina-train", format::kVersion);
     return read(zip, index.root());
-  } catch (const c10::Error& error) {
-    throw Error(ErrorKind::kData, cat(path, ": ", error.what_without_backtrace()));
-  }
+  });
 }
 
 }  // namespace
 
 Checkpoint load_checkpoint(const std::string& path) {
-  return with_zip(path, [](Zip& zip, const JsonView& index) {
+  return with_index(path, [](ZipReader& zip, const JsonView& index) {
     CheckpointHeader header = read_header(index);
     return Checkpoint{.model = read_tensors(zip, index.at(format::kModelGroup)),
                       .optimizer = read_tensors(zip, index.at(format::kOptimizerGroup)),
@@ -125,7 +91,7 @@ Checkpoint load_checkpoint(const std::string& path) {
 }
 
 CheckpointHeader read_checkpoint_header(const std::string& path) {
-  return with_zip(path, [](Zip&, const JsonView& index) { return read_header(index); });
+  return with_index(path, [](ZipReader&, const JsonView& index) { return read_header(index); });
 }
 
 }  // namespace retina

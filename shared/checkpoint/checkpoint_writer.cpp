@@ -1,12 +1,11 @@
 #include <ATen/ops/from_blob.h>
-#include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
-#include <exception>
 #include <unordered_set>
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/checkpoint/checked_zip.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/format.h"
 #include "shared/checkpoint/python_value.h"
@@ -68,12 +67,7 @@ std::string index_json(const Checkpoint& checkpoint, const std::vector<NamedTens
   JsonWriter json;
   json.begin_object().field("format_version", format::kVersion);
   json.field("trainer", checkpoint.trainer_json).field("config", checkpoint.config_json);
-  json.key("categories").begin_array();
-  for (const auto& [id, name, supercategory] : checkpoint.categories) {
-    json.begin_object().field("id", id).field("name", name);
-    json.field("supercategory", supercategory).end_object();
-  }
-  json.end_array();
+  write_categories(json, checkpoint.categories);
   add_tensors(json, format::kModelGroup, model, 0);
   add_tensors(json, format::kOptimizerGroup, optimizer, model.size());
   return json.end_object().text();
@@ -109,26 +103,10 @@ void write_records(caffe2::serialize::PyTorchStreamWriter& zip, const Checkpoint
 }  // namespace
 
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
-  SealedFile file(path);
-  // The zip writer ends the process when a write fails and it is then destroyed: it is told that
-  // all is well, the rest is dropped, and the error is thrown when it has finished.
-  std::exception_ptr write_error;
-  {
-    caffe2::serialize::PyTorchStreamWriter zip(
-        [&](const void* bytes, std::size_t size_bytes) -> std::size_t {
-          try {
-            if (!write_error) file.write(bytes, size_bytes);
-          } catch (...) {
-            write_error = std::current_exception();
-          }
-          return size_bytes;
-        });
+  return write_sealed(path, [&](const ByteSink& sink) {
+    caffe2::serialize::PyTorchStreamWriter zip(sink);
     write_records(zip, checkpoint);
-  }
-  if (write_error) std::rethrow_exception(write_error);
-  const std::uint64_t hash = file.seal();
-  file.commit();
-  return hash;
+  });
 }
 
 }  // namespace retina

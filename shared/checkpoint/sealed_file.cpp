@@ -4,11 +4,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
 
 namespace retina {
 namespace {
@@ -20,51 +23,73 @@ constexpr std::string_view kEndSignature("PK\5\6", 4);
 constexpr std::string_view kMark = "retina-xxh3:";
 constexpr std::size_t kSealBytes = kMark.size() + 16;
 
+// Passes a zip on and adds the seal. The last bytes are held back: the end record gets its comment
+// length only when it is known to be the end.
+class SealedStream {
+ public:
+  explicit SealedStream(AtomicFile& file) : file_(file) {}
+
+  void write(std::string_view bytes) {
+    if (bytes.size() < kEndRecordBytes) {
+      tail_ += bytes;
+      if (tail_.size() <= kEndRecordBytes) return;
+      pass(std::string_view(tail_).substr(0, tail_.size() - kEndRecordBytes));
+      tail_.erase(0, tail_.size() - kEndRecordBytes);
+      return;
+    }
+    pass(tail_);
+    pass(bytes.substr(0, bytes.size() - kEndRecordBytes));
+    tail_ = bytes.substr(bytes.size() - kEndRecordBytes);
+  }
+
+  std::uint64_t finish() {
+    RETINA_CHECK(tail_.size() == kEndRecordBytes && tail_.starts_with(kEndSignature) &&
+                     tail_.ends_with(std::string_view("\0\0", 2)),
+                 "the stream is no finished zip");
+    tail_[kEndRecordBytes - 2] = static_cast<char>(kSealBytes);
+    pass(tail_);
+    const std::uint64_t hash = hasher_.digest();
+    file_.write(cat(kMark, hex64(hash)));
+    return hash;
+  }
+
+ private:
+  void pass(std::string_view bytes) {
+    hasher_.update(bytes.data(), bytes.size());
+    file_.write(bytes);
+  }
+  AtomicFile& file_;
+  Hasher hasher_{};
+  std::string tail_{};
+};
+
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
 }  // namespace
 
-SealedFile::SealedFile(const std::string& path) : file_(path) {}
-
-void SealedFile::write(const void* data, std::size_t size_bytes) {
-  const auto* bytes = static_cast<const char*>(data);
-  if (size_bytes < kEndRecordBytes) {
-    tail_.append(bytes, size_bytes);
-    if (tail_.size() <= kEndRecordBytes) return;
-    const std::size_t ready = tail_.size() - kEndRecordBytes;
-    hasher_.update(tail_.data(), ready);
-    file_.write(tail_.data(), ready);
-    tail_.erase(0, ready);
-    return;
-  }
-  const std::size_t ready = size_bytes - kEndRecordBytes;
-  for (const std::string_view part : {std::string_view(tail_), std::string_view(bytes, ready)}) {
-    hasher_.update(part.data(), part.size());
-    file_.write(part);
-  }
-  tail_.assign(bytes + ready, kEndRecordBytes);
-}
-
-std::uint64_t SealedFile::seal() {
-  RETINA_CHECK(tail_.size() == kEndRecordBytes && tail_.starts_with(kEndSignature) &&
-                   tail_.ends_with(std::string_view("\0\0", 2)),
-               "the stream is no finished zip");
-  tail_[kEndRecordBytes - 2] = static_cast<char>(kSealBytes);
-  hasher_.update(tail_.data(), tail_.size());
-  const std::uint64_t hash = hasher_.digest();
-  file_.write(tail_);
-  file_.write(cat(kMark, hex64(hash)));
-  tail_.clear();
-  return hash;
-}
-
-void SealedFile::commit(const std::function<void(const std::string&)>& verify) {
-  file_.commit([&](const std::string& temporary) {
+std::uint64_t write_sealed(const std::string& path,
+                           const std::function<void(const ByteSink&)>& write_zip,
+                           const std::function<void(const std::string&)>& verify) {
+  AtomicFile file(path);
+  SealedStream stream(file);
+  std::exception_ptr write_error;
+  write_zip([&](const void* bytes, std::size_t size_bytes) {
+    try {
+      if (!write_error) stream.write({static_cast<const char*>(bytes), size_bytes});
+    } catch (...) {
+      write_error = std::current_exception();
+    }
+    return size_bytes;
+  });
+  if (write_error) std::rethrow_exception(write_error);
+  const std::uint64_t hash = stream.finish();
+  file.commit([&](const std::string& temporary) {
     check_seal(temporary, "output");
     if (verify) verify(temporary);
   });
+  return hash;
 }
 
 std::uint64_t check_seal(const std::string& path, const std::string& what) {

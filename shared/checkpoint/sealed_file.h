@@ -5,33 +5,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
-
-#include "shared/base/file.h"
-#include "shared/base/hash.h"
 
 namespace retina {
 
-// Writes a zip stream into an AtomicFile and seals it. Give `write` the bytes of a finished zip in
-// order, then `commit`.
-class SealedFile {
- public:
-  // Throws kCannotCreate.
-  explicit SealedFile(const std::string& path);
-  // Throws kIo.
-  void write(const void* data, std::size_t size_bytes);
-  // Adds the seal without publishing: the finished file lies at `temporary_path()`. Returns the
-  // seal's hash.
-  std::uint64_t seal();
-  const std::string& temporary_path() const { return file_.temporary_path(); }
-  // Publishes; `verify` gets the temporary file's path. The seal has been checked before that.
-  void commit(const std::function<void(const std::string&)>& verify = {});
+// Takes a zip's bytes in order; returns how many it took, always all.
+using ByteSink = std::function<std::size_t(const void*, std::size_t)>;
 
- private:
-  AtomicFile file_;
-  Hasher hasher_{};
-  std::string tail_{};  // the last bytes, held back: the end record gets its comment length here
-};
+// Runs `write_zip`, which gives a whole zip to the sink, seals it and publishes it at `path`
+// (AtomicFile) after `verify` accepted the temporary file, whose seal has been checked by then.
+// Returns the seal's hash. Throws kCannotCreate, kIo, and what `write_zip` and `verify` throw; the
+// old file then stays.
+//
+// The sink never throws: LibTorch's zip writer ends the process when a write fails and it is then
+// destroyed. After a failure the rest is dropped and the error is thrown at the end.
+std::uint64_t write_sealed(const std::string& path,
+                           const std::function<void(const ByteSink&)>& write_zip,
+                           const std::function<void(const std::string&)>& verify = {});
 
 // Reads the whole file and checks its seal; returns the hash. Throws kNoInput, kIo, and kData when
 // the seal is missing (cut short, or not `what` of ours) or wrong (damaged). `what`: "checkpoint".

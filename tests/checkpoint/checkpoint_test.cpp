@@ -172,18 +172,12 @@ TEST(Checkpoint, AFileOfAnotherKindIsRefused) {
 
 // A sealed file with this index and one record of 8 bytes.
 void write_with_index(const std::string& path, const std::string& index) {
-  SealedFile file(path);
-  {
-    caffe2::serialize::PyTorchStreamWriter zip([&](const void* bytes, std::size_t size_bytes) {
-      file.write(bytes, size_bytes);
-      return size_bytes;
-    });
+  write_sealed(path, [&](const ByteSink& sink) {
+    caffe2::serialize::PyTorchStreamWriter zip(sink);
     zip.writeRecord("retina/index.json", index.data(), index.size());
     zip.writeRecord("data/0", "12345678", 8);
     zip.writeEndOfFile();
-  }
-  file.seal();
-  file.commit();
+  });
 }
 
 TEST(Checkpoint, ANewerFormatVersionSaysUpdate) {

@@ -6,6 +6,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -21,13 +22,12 @@ TEST(SealedFile, TheSealIsTheArchivesCommentWhateverThePieces) {
   const std::string zip = zip_like(std::string(1000, 'x'));
   std::string whole;
   for (const std::size_t piece : {1u, 5u, 21u, 22u, 23u, 100u, 2000u}) {
-    SealedFile file(folder / "f");
-    for (std::size_t at = 0; at < zip.size(); at += piece) {
-      const std::string part = zip.substr(at, piece);
-      file.write(part.data(), part.size());
-    }
-    const std::uint64_t hash = file.seal();
-    file.commit();
+    const std::uint64_t hash = write_sealed(folder / "f", [&](const ByteSink& sink) {
+      for (std::size_t at = 0; at < zip.size(); at += piece) {
+        const std::string part = zip.substr(at, piece);
+        EXPECT_EQ(sink(part.data(), part.size()), part.size());
+      }
+    });
     const std::string bytes = read_file(folder / "f");
     ASSERT_EQ(bytes.size(), zip.size() + 28) << piece;
     EXPECT_EQ(bytes[zip.size() - 2], 28) << piece;  // the comment's length
@@ -40,9 +40,21 @@ TEST(SealedFile, TheSealIsTheArchivesCommentWhateverThePieces) {
 
 TEST(SealedFile, AStreamThatIsNoFinishedZipIsABug) {
   const TestFolder folder;
-  SealedFile file(folder / "f");
-  file.write("PK and so on, without an end record", 35);
-  EXPECT_THROW(file.seal(), Error);
+  EXPECT_THROW(write_sealed(folder / "f",
+                            [](const ByteSink& sink) { sink("PK without an end record", 24); }),
+               Error);
+  EXPECT_FALSE(path_exists(folder / "f"));
+}
+
+TEST(SealedFile, ARefusedFileIsNotPublished) {
+  const TestFolder folder;
+  const std::string zip = zip_like("x");
+  EXPECT_THROW(write_sealed(
+                   folder / "f", [&](const ByteSink& sink) { sink(zip.data(), zip.size()); },
+                   [](const std::string&) { throw Error(ErrorKind::kAnswerNo, "no"); }),
+               Error);
+  EXPECT_FALSE(path_exists(folder / "f"));
+  EXPECT_FALSE(path_exists(folder / "f.tmp"));
 }
 
 TEST(SealedFile, AnUnsealedZipIsNamedAsSuch) {
