@@ -1,0 +1,36 @@
+#include "shared/data/evaluation_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "shared/image/resize.h"
+
+namespace retina {
+
+std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
+                                          const EvaluationPlanOptions& options) {
+  const std::size_t ranks = static_cast<std::size_t>(options.rank_count);
+  const std::size_t rank = static_cast<std::size_t>(options.rank);
+  const std::size_t begin = index.size() * rank / ranks, end = index.size() * (rank + 1) / ranks;
+  const auto full_count = static_cast<std::size_t>(std::max(1, options.images_per_batch));
+
+  std::vector<BatchRequest> plan;
+  std::map<std::pair<int, int>, std::size_t> open;  // padded (height, width) -> place in `plan`
+  for (std::size_t record = begin; record < end; ++record) {
+    const ResizedSize size = resized_size(index[record].width, index[record].height,
+                                          options.min_side_px, options.max_side_px);
+    const std::pair shape{padded_side_px(size.height), padded_side_px(size.width)};
+    auto found = open.find(shape);
+    if (found == open.end()) {
+      found = open.emplace(shape, plan.size()).first;
+      plan.push_back({.padded_width_px = shape.second, .padded_height_px = shape.first});
+    }
+    auto& slots = plan[found->second].slots;
+    slots.push_back({.record = record});
+    if (slots.size() == full_count) open.erase(found);
+  }
+  return plan;
+}
+
+}  // namespace retina

@@ -1,0 +1,77 @@
+// One record becomes one sample: decode, flip, resize, normalise; boxes follow the pixels.
+#include <algorithm>
+#include <optional>
+
+#include "shared/base/error.h"
+#include "shared/data/loader.h"
+#include "shared/image/jpeg.h"
+
+namespace retina {
+namespace {
+
+// xywh of the stored image -> xyxy of the resized (and mirrored) one, in torchvision's order of f32
+// operations: corners, clip to the image, mirror, scale per axis. nullopt for what is left empty.
+std::optional<std::array<float, 4>> to_resized(const std::array<double, 4>& bbox,
+                                               const Sample& sample) {
+  const auto width = static_cast<float>(sample.original_width_px);
+  const auto height = static_cast<float>(sample.original_height_px);
+  std::array<float, 4> box = {static_cast<float>(bbox[0]), static_cast<float>(bbox[1]), 0, 0};
+  box[2] = std::clamp(box[0] + static_cast<float>(bbox[2]), 0.0F, width);
+  box[3] = std::clamp(box[1] + static_cast<float>(bbox[3]), 0.0F, height);
+  box[0] = std::clamp(box[0], 0.0F, width);
+  box[1] = std::clamp(box[1], 0.0F, height);
+  if (!(box[2] > box[0] && box[3] > box[1])) return std::nullopt;
+  if (sample.slot.flip) {
+    const float left = width - box[2];
+    box[2] = width - box[0];
+    box[0] = left;
+  }
+  const float scale_x = static_cast<float>(sample.width_px) / width;
+  const float scale_y = static_cast<float>(sample.height_px) / height;
+  return std::array<float, 4>{box[0] * scale_x, box[1] * scale_y, box[2] * scale_x,
+                              box[3] * scale_y};
+}
+
+}  // namespace
+
+Sample load_sample(const ShardSet& shards, const Slot& slot, const LoaderOptions& options,
+                   const BatchRequest& request, JpegDecoder& decoder, float* pixels) {
+  const Record record = shards.read(slot.record);
+  Image image;
+  const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), image);
+  if (!usable(status) || image.width != record.width || image.height != record.height) {
+    throw Error(ErrorKind::kData,
+                cat("record of image ", record.image_id, ": ",
+                    usable(status) ? cat("wrong size (got ", image.width, "x", image.height,
+                                         ", want ", record.width, "x", record.height, ")")
+                                   : unusable_reason(status)),
+                "run coco-pack --verify on this folder, then pack it again");
+  }
+  const ResizedSize size =
+      resized_size(image.width, image.height, options.min_side_px, options.max_side_px);
+  RETINA_CHECK(size.width <= request.padded_width_px && size.height <= request.padded_height_px);
+  Sample sample{.slot = slot,
+                .image_id = record.image_id,
+                .original_width_px = record.width,
+                .original_height_px = record.height,
+                .width_px = size.width,
+                .height_px = size.height};
+  resize_normalise(image,
+                   {.width = size.width,
+                    .height = size.height,
+                    .row_stride = request.padded_width_px,
+                    .plane_stride = static_cast<std::int64_t>(request.padded_width_px) *
+                                    request.padded_height_px,
+                    .flip = slot.flip},
+                   options.normalisation, pixels);
+  for (const RecordAnnotation& annotation : record.annotations) {
+    if (!is_trainable(annotation)) continue;
+    if (const auto box = to_resized(annotation.bbox, sample)) {
+      sample.boxes.push_back(*box);
+      sample.labels.push_back(annotation.label);
+    }
+  }
+  return sample;
+}
+
+}  // namespace retina

@@ -1,0 +1,90 @@
+#include "train/initial_weights.h"
+
+#include <map>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/log.h"
+
+namespace retina {
+namespace {
+
+constexpr const char* kClassLayer = "head.classification_head.cls_logits.";
+
+// Rows of the class layer are anchor-major: row = anchor * K + class. Copies those of `from_label`
+// in `source` (K_from classes) to `to_label` in `target`.
+struct ClassCopy {
+  std::int64_t from_label = 0, to_label = 0;
+};
+
+at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
+                            const std::vector<ClassCopy>& copies) {
+  auto to_rows = [](const at::Tensor& tensor) {
+    auto shape = tensor.sizes().vec();
+    shape[0] = kAnchorsPerCell;
+    shape.insert(shape.begin() + 1, tensor.size(0) / kAnchorsPerCell);
+    return tensor.contiguous().view(shape);  // [9, K, ...]
+  };
+  const at::Tensor merged = to_rows(fresh).clone();
+  const at::Tensor rows = to_rows(source);
+  for (const auto& [from, to] : copies) merged.select(1, to).copy_(rows.select(1, from));
+  return merged.view(fresh.sizes());
+}
+
+void check_architecture(const ModelConfig& mine, const ModelConfig& theirs,
+                        const std::string& source) {
+  std::string differences;
+  const auto compare = [&](const char* name, const auto& a, const auto& b) {
+    if (a != b) {
+      differences +=
+          cat(differences.empty() ? "" : ", ", name, " (checkpoint ", b, ", now ", a, ")");
+    }
+  };
+  compare("backbone", mine.backbone, theirs.backbone);
+  compare("head-norm", mine.head_norm, theirs.head_norm);
+  compare("p6", mine.p6_from_c5 ? "c5" : "p5", theirs.p6_from_c5 ? "c5" : "p5");
+  if (differences.empty()) return;
+  throw Error(ErrorKind::kConfig, cat(source, ": another architecture: ", differences),
+              "give the checkpoint's options, or train from scratch without --init");
+}
+
+}  // namespace
+
+void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
+                          const std::vector<ManifestCategory>& categories, std::uint64_t seed,
+                          const std::string& source) {
+  const JsonFile config = JsonFile::parse(checkpoint.config_json, source);
+  check_architecture(model->config(), ModelConfig::from_json(config.root().at("model")), source);
+
+  std::map<std::string, std::int64_t> labels;
+  for (std::size_t i = 0; i < checkpoint.categories.size(); ++i) {
+    labels.emplace(checkpoint.categories[i].name, static_cast<std::int64_t>(i));
+  }
+  std::vector<ClassCopy> copies;
+  std::string fresh_names;
+  for (std::size_t i = 0; i < categories.size(); ++i) {
+    const auto found = labels.find(categories[i].name);
+    if (found != labels.end()) {
+      copies.push_back({.from_label = found->second, .to_label = static_cast<std::int64_t>(i)});
+    } else {
+      fresh_names += cat(fresh_names.empty() ? "" : ", ", categories[i].name);
+    }
+  }
+  NamedState state;
+  for (const auto& item : checkpoint.model) {
+    const bool class_rows = item.name.starts_with(kClassLayer);
+    state.emplace_back(
+        item.name,
+        class_rows ? merge_class_rows(initial_value(model, item.name, seed), item.tensor, copies)
+                   : item.tensor);
+  }
+  load_state(model, state, source);
+  log_info(source, ": weights taken; ", copies.size(), " of ", categories.size(),
+           " classes matched by name", fresh_names.empty() ? "" : cat(", fresh: ", fresh_names));
+}
+
+std::string manifest_fingerprint(const Manifest& manifest) {
+  return hex64(xxh3(encode_manifest(manifest)));
+}
+
+}  // namespace retina

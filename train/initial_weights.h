@@ -1,0 +1,24 @@
+// --init: weights of another training, with the rows of the class layer matched by class name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/model/retinanet.h"
+#include "shared/shard/manifest.h"
+
+namespace retina {
+
+// Copies all of `checkpoint`'s weights into `model`; rows of the class layer go to the class of the
+// same name, classes that the checkpoint lacks keep fresh values. Logs both. Throws
+// Error{kConfig} with `source` as the subject when the two architectures differ.
+void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
+                          const std::vector<ManifestCategory>& categories, std::uint64_t seed,
+                          const std::string& source);
+
+// Hash that tells one packed data set from another.
+std::string manifest_fingerprint(const Manifest& manifest);
+
+}  // namespace retina

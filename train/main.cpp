@@ -1,0 +1,5 @@
+#include "train/app.h"
+
+int main(int argc, char** argv) {
+  return retina::retina_train(argc, argv);
+}

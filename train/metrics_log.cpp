@@ -1,0 +1,135 @@
+#include "train/metrics_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+
+namespace retina {
+namespace {
+
+[[noreturn]] void fail_write(const std::string& path) {
+  throw Error(ErrorKind::kIo, cat(path, ": writing failed (", std::strerror(errno), ")"),
+              "free some space or mend the mount, then run the same command again");
+}
+
+std::string to_json(const StepMetrics& m) {
+  JsonWriter json;
+  json.begin_object()
+      .field("step", m.step)
+      .field("epoch", m.epoch)
+      .field("loss", m.loss())
+      .field("classification_loss", m.classification_loss)
+      .field("box_loss", m.box_loss)
+      .field("lr", m.learning_rate)
+      .field("grad_norm", m.gradient_norm)
+      .field("images_per_second", m.images_per_second)
+      .field("step_ms", m.step_ms)
+      .field("data_wait_ms", m.data_wait_ms)
+      .field("exposed_comm_ms", m.exposed_comm_ms)
+      .field("memory", m.memory_bytes);
+  return json.end_object().text();
+}
+
+std::string to_json(const ValidationMetrics& m) {
+  JsonWriter json;
+  json.begin_object().field("step", m.step).field("epoch", m.epoch);
+  json.key("validation").begin_object();
+  json.field("AP", m.stats[0]).field("AP50", m.stats[1]).field("AP75", m.stats[2]);
+  json.field("AP_small", m.stats[3]).field("AP_medium", m.stats[4]).field("AP_large", m.stats[5]);
+  json.key("stats").begin_array();
+  for (const double value : m.stats) json.value(value);
+  return json.end_array().end_object().end_object().text();
+}
+
+StepMetrics step_from(const JsonView& line) {
+  // A number that was not finite is stored as null.
+  const auto number = [&](const char* key) {
+    const JsonView value = line.at(key);
+    return value.raw().IsNull() ? 0.0 : value.as_double();
+  };
+  return {.step = line.at("step").as_int(),
+          .epoch = line.at("epoch").as_int(),
+          .classification_loss = number("classification_loss"),
+          .box_loss = number("box_loss"),
+          .learning_rate = number("lr"),
+          .gradient_norm = number("grad_norm"),
+          .images_per_second = number("images_per_second"),
+          .step_ms = number("step_ms"),
+          .data_wait_ms = number("data_wait_ms"),
+          .exposed_comm_ms = number("exposed_comm_ms"),
+          .memory_bytes = line.at("memory").as_int()};
+}
+
+ValidationMetrics validation_from(const JsonView& line) {
+  ValidationMetrics metrics{.step = line.at("step").as_int(), .epoch = line.at("epoch").as_int()};
+  const JsonView stats = line.at("validation").at("stats");
+  for (std::size_t i = 0; i < metrics.stats.size(); ++i) metrics.stats[i] = stats.at(i).as_double();
+  return metrics;
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
+  std::string kept;
+  if (path_exists(path_)) {
+    const std::string text = read_file(path_);
+    std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
+    for (std::string line; std::getline(lines, line);) {
+      const JsonFile parsed = JsonFile::parse(line, path_);
+      const JsonView root = parsed.root();
+      if (root.at("step").as_int() > step) break;
+      if (root.has("validation")) {
+        validations_.push_back(validation_from(root));
+      } else {
+        steps_.push_back(step_from(root));
+      }
+      kept += line + "\n";
+    }
+    if (kept != text) write_file_atomically(path_, kept);
+  }
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    throw Error(ErrorKind::kCannotCreate,
+                cat(path_, ": cannot be created (", std::strerror(errno), ")"),
+                "choose another --output or mend its permissions");
+  }
+}
+
+MetricsLog::~MetricsLog() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void MetricsLog::append(const StepMetrics& metrics) {
+  steps_.push_back(metrics);
+  write_line(to_json(metrics));
+}
+
+void MetricsLog::append(const ValidationMetrics& metrics) {
+  validations_.push_back(metrics);
+  write_line(to_json(metrics));
+}
+
+void MetricsLog::sync() {
+  if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_write(path_);
+}
+
+void MetricsLog::write_line(const std::string& json) {
+  const std::string line = json + "\n";
+  std::size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t wrote = ::write(descriptor_, line.data() + done, line.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) fail_write(path_);
+    done += static_cast<std::size_t>(wrote);
+  }
+}
+
+}  // namespace retina

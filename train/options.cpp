@@ -1,0 +1,197 @@
+#include "train/options.h"
+
+#include <cmath>
+#include <set>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+constexpr std::int64_t kDefaultEpochs = 26;  // torchvision's recipe
+
+std::int64_t to_steps(const Span& span, std::int64_t steps_per_epoch) {
+  return span.unit == Span::Unit::kSteps
+             ? static_cast<std::int64_t>(span.count)
+             : std::llround(span.count * static_cast<double>(steps_per_epoch));
+}
+
+[[noreturn]] void refuse(const std::string& option, const std::string& got,
+                         const std::string& want) {
+  throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got ", got, ", want ", want, ")"));
+}
+
+void at_least(const char* option, double got, double least) {
+  if (!(got >= least)) refuse(option, shortest(got), cat("at least ", shortest(least)));
+}
+
+}  // namespace
+
+void declare_options(Cli& cli, TrainOptions& o) {
+  cli.group("Data");
+  cli.option("train", o.train, "SHARDS", "folder that coco-pack wrote, to train on (required)");
+  cli.option("validation", o.validation, "SHARDS", "folder to validate on at epoch ends");
+  cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
+  cli.option("min-side", o.min_side_px, "PX", "resize the shorter side to this");
+  cli.option("max-side", o.max_side_px, "PX", "but never the longer side past this");
+  cli.option("flip", o.flip, "P", "probability of mirroring an image left-right");
+  cli.choice("shuffle", o.shuffle, {"global"}, "how an epoch's order is drawn");
+  cli.group("Model (stored in every checkpoint)");
+  cli.choice("backbone", o.backbone, {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"},
+             "feature extractor");
+  cli.option("norm", o.norm, "frozen|batch",
+             "batch norm of the backbone [batch; frozen with --init]");
+  cli.option("norm-eps", o.norm_eps, "EPS", "added to the variance in batch norm");
+  cli.choice("head-norm", o.head_norm, {"group", "none"},
+             "GroupNorm in the heads (v2) or none (v1)");
+  cli.choice("p6", o.p6, {"auto", "c5", "p5"},
+             "what level P6 is made from; auto: c5 with --head-norm group, else p5");
+  cli.option("anchor-sizes", o.anchor_sizes, "PX,PX,PX,PX,PX", "base anchor of P3..P7");
+  cli.option("trainable-layers", o.trainable_layers, "0..5",
+             "backbone stages that learn [5; 3 with --init]");
+  cli.option("init", o.init, "CHECKPOINT", "start from these weights; classes are matched by name");
+  cli.group("Length");
+  cli.option("epochs", o.epochs, "N", "passes over the data [26]");
+  cli.option("steps", o.steps, "N", "global steps in all, instead of --epochs");
+  cli.option("images-per-step", o.images_per_step, "G", "global batch over all ranks");
+  cli.option("images-per-pass", o.images_per_pass, "N",
+             "images a rank sends through the network at once; 0: all of its share");
+  cli.group("Optimiser");
+  cli.choice("optimizer", o.optimizer, {"sgd", "adam", "adamw"}, "update rule");
+  cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
+  cli.option("momentum", o.momentum, "M", "of sgd");
+  cli.option("weight-decay", o.weight_decay, "D", "[adamw 0.05, others 0.0001]");
+  cli.option("norm-weight-decay", o.norm_weight_decay, "D",
+             "of normalisation layers [as --weight-decay]");
+  cli.option("clip-norm", o.clip_norm, "NORM", "largest global gradient norm; 0: no clipping");
+  cli.choice("lr-schedule", o.lr_schedule, {"step", "cosine", "constant"}, "after the warm-up");
+  cli.option("lr-drop-at", o.lr_drop_at, "SPANS", "step schedule: when the rate drops");
+  cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step schedule: by how much");
+  cli.option("warmup-steps", o.warmup_steps, "N", "linear warm-up");
+  cli.option("warmup-factor", o.warmup_factor, "F", "rate of the first step over the base rate");
+  cli.group("Run");
+  cli.choice("device", o.device, {"auto", "cpu", "cuda"}, "auto: a GPU if there is one");
+  cli.choice("precision", o.precision, {"fp32", "bf16"}, "of convolutions; weights stay fp32");
+  cli.option("seed", o.seed, "N", "of weights, order and augmentation");
+  cli.option("checkpoint-every", o.checkpoint_every, "SPAN", "1epoch, 500steps or 10min");
+  cli.option("keep", o.keep, "K", "newest checkpoints to keep, besides the best");
+  cli.option("resume", o.resume, "auto|never|FILE",
+             "auto: continue what is in --output; never: refuse if something is");
+  cli.flag("overwrite", o.overwrite, "throw away the run in --output and start again");
+  cli.option("validate-every", o.validate_every_epochs, "EPOCHS", "0: only at the end");
+  cli.option("validation-images", o.validation_images, "N", "validate on the first N; 0: all");
+  cli.option("threads", o.threads, "N", "decode threads a rank");
+  cli.option("compute-threads", o.compute_threads, "N",
+             "CPU threads of the network a rank; 0: the node's cores over its ranks");
+  cli.validate([&o] { o.validate(); });
+}
+
+bool may_change(const std::string& name) {
+  static const std::set<std::string> kNames = {"train",
+                                               "validation",
+                                               "output",
+                                               "epochs",
+                                               "steps",
+                                               "images-per-pass",
+                                               "device",
+                                               "checkpoint-every",
+                                               "keep",
+                                               "resume",
+                                               "overwrite",
+                                               "validate-every",
+                                               "threads",
+                                               "compute-threads",
+                                               "validation-images",
+                                               "init"};
+  return kNames.count(name) != 0;
+}
+
+void TrainOptions::validate() const {
+  for (const auto& [name, value] : {std::pair{"train", train}, std::pair{"output", output}}) {
+    if (value.empty()) {
+      throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run retina-train --help");
+    }
+  }
+  if (norm && *norm != "frozen" && *norm != "batch") refuse("norm", *norm, "frozen or batch");
+  at_least("min-side", min_side_px, 32);
+  at_least("max-side", max_side_px, min_side_px);
+  if (flip < 0 || flip > 1) refuse("flip", shortest(flip), "0 to 1");
+  at_least("norm-eps", norm_eps, 0);
+  if (trainable_layers && (*trainable_layers < 0 || *trainable_layers > 5)) {
+    refuse("trainable-layers", cat(*trainable_layers), "0 to 5");
+  }
+  if (epochs && steps) {
+    throw Error(ErrorKind::kUsage, "--epochs and --steps are both given", "keep one of them");
+  }
+  if (epochs) at_least("epochs", static_cast<double>(*epochs), 1);
+  if (steps) at_least("steps", static_cast<double>(*steps), 1);
+  at_least("images-per-step", images_per_step, 1);
+  at_least("images-per-pass", images_per_pass, 0);
+  if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
+  at_least("momentum", momentum, 0);
+  at_least("weight-decay", weight_decay.value_or(0), 0);
+  at_least("norm-weight-decay", norm_weight_decay.value_or(0), 0);
+  at_least("clip-norm", clip_norm, 0);
+  at_least("lr-drop-factor", lr_drop_factor, 0);
+  at_least("warmup-steps", static_cast<double>(warmup_steps), 0);
+  at_least("warmup-factor", warmup_factor, 0);
+  at_least("keep", keep, 1);
+  at_least("validate-every", validate_every_epochs, 0);
+  at_least("validation-images", static_cast<double>(validation_images), 0);
+  at_least("threads", threads, 1);
+  at_least("compute-threads", compute_threads, 0);
+  parse_span("checkpoint-every", checkpoint_every);
+  for (const auto& text : lr_drop_at) {
+    if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {
+      refuse("lr-drop-at", text, "epochs or steps");
+    }
+  }
+  model_config(1).validate();
+}
+
+ModelConfig TrainOptions::model_config(int class_count) const {
+  ModelConfig config;
+  config.backbone = backbone;
+  config.class_count = class_count;
+  config.norm = norm_kind();
+  config.norm_eps = norm_eps;
+  config.head_norm = head_norm;
+  config.p6_from_c5 = p6 == "auto" ? head_norm == "group" : p6 == "c5";
+  config.anchor_sizes = anchor_sizes;
+  config.min_side_px = min_side_px;
+  config.max_side_px = max_side_px;
+  return config;
+}
+
+OptimizerOptions TrainOptions::optimizer_options() const {
+  OptimizerOptions result;
+  result.kind = optimizer == "sgd"    ? OptimizerKind::kSgd
+                : optimizer == "adam" ? OptimizerKind::kAdam
+                                      : OptimizerKind::kAdamW;
+  result.momentum = momentum;
+  result.weight_decay = weight_decay.value_or(optimizer == "adamw" ? 0.05 : 1e-4);
+  result.norm_weight_decay = norm_weight_decay;
+  return result;
+}
+
+std::int64_t TrainOptions::total_steps(std::int64_t steps_per_epoch) const {
+  return steps ? *steps : epochs.value_or(kDefaultEpochs) * steps_per_epoch;
+}
+
+ScheduleOptions TrainOptions::schedule(std::int64_t steps_per_epoch) const {
+  ScheduleOptions result;
+  result.kind = lr_schedule == "step"     ? ScheduleKind::kStep
+                : lr_schedule == "cosine" ? ScheduleKind::kCosine
+                                          : ScheduleKind::kConstant;
+  result.base_lr = lr.value_or(optimizer == "sgd" ? 0.01 : 1e-4);
+  result.warmup_steps = warmup_steps;
+  result.warmup_factor = warmup_factor;
+  for (const auto& text : lr_drop_at) {
+    result.drop_steps.push_back(to_steps(parse_span("lr-drop-at", text), steps_per_epoch));
+  }
+  result.drop_factor = lr_drop_factor;
+  result.total_steps = total_steps(steps_per_epoch);
+  return result;
+}
+
+}  // namespace retina

@@ -1,0 +1,83 @@
+// All of retina-train's options, filled once in main from the command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/model/config.h"
+#include "train/optim/optimizer.h"
+#include "train/plan/schedule.h"
+
+namespace retina {
+
+struct TrainOptions {
+  // Data
+  std::string train;       // SHARDS folder
+  std::string validation;  // SHARDS folder or empty
+  std::string output;      // RUN folder
+  int min_side_px = 800, max_side_px = 1333;
+  double flip = 0.5;               // probability of a left-right mirror
+  std::string shuffle = "global";  // one permutation over everything
+  // Model
+  std::string backbone = "resnet50";
+  std::optional<std::string> norm;  // unset: batch from scratch, frozen with --init
+  double norm_eps = 1e-5;
+  std::string head_norm = "group";
+  std::string p6 = "auto";  // auto: c5 with GroupNorm heads (v2), p5 without (v1)
+  std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
+  std::optional<int> trainable_layers;  // unset: 5 from scratch, 3 with --init
+  std::string init;                     // checkpoint to take weights from, or empty
+  // Length
+  std::optional<std::int64_t> epochs;  // passes over the data; unset and no steps: 26
+  std::optional<std::int64_t> steps;   // global steps in all
+  int images_per_step = 16;            // the global batch over all ranks
+  int images_per_pass = 0;             // per rank; 0: all of a rank's images in one pass
+  // Optimiser
+  std::string optimizer = "sgd";
+  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4
+  double momentum = 0.9;
+  std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
+  std::optional<double> norm_weight_decay;
+  double clip_norm = 0;  // global gradient norm; 0: no clipping
+  std::string lr_schedule = "step";
+  std::vector<std::string> lr_drop_at = {"16epochs", "22epochs"};
+  double lr_drop_factor = 0.1;
+  std::int64_t warmup_steps = 1000;
+  double warmup_factor = 0.001;
+  // Run
+  std::string device = "auto";
+  std::string precision = "fp32";
+  std::uint64_t seed = 1;
+  std::string checkpoint_every = "1epoch";
+  int keep = 3;  // newest checkpoints kept beside the best
+  std::string resume = "auto";
+  bool overwrite = false;
+  int validate_every_epochs = 1;
+  std::int64_t validation_images = 0;  // 0: all
+  int threads = 2;                     // decode threads a rank
+  int compute_threads = 0;             // 0: the node's cores shared among its ranks
+
+  // Throws Error{kUsage} or Error{kConfig} for options that are wrong or contradict each other;
+  // touches no file.
+  void validate() const;
+
+  bool from_scratch() const { return init.empty(); }
+  std::string norm_kind() const { return norm.value_or(from_scratch() ? "batch" : "frozen"); }
+  int layers_to_train() const { return trainable_layers.value_or(from_scratch() ? 5 : 3); }
+
+  ModelConfig model_config(int class_count) const;
+  OptimizerOptions optimizer_options() const;
+  std::int64_t total_steps(std::int64_t steps_per_epoch) const;
+  ScheduleOptions schedule(std::int64_t steps_per_epoch) const;
+};
+
+// Declares every option with its group, help and default.
+void declare_options(Cli& cli, TrainOptions& options);
+
+// Options that may change between a run and its continuation.
+bool may_change(const std::string& option_name);
+
+}  // namespace retina

@@ -1,0 +1,175 @@
+#include "train/replica.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+
+#include "shared/base/error.h"
+#include "shared/model/postprocess.h"
+
+namespace retina {
+namespace {
+
+std::vector<TrainableParameter> trainable_parameters(const RetinaNet& model) {
+  std::vector<TrainableParameter> list;
+  for (const auto& [name, tensor] : state_of(model)) {
+    if (tensor.requires_grad()) list.push_back({name, tensor});
+  }
+  return list;
+}
+
+// bfloat16 convolutions within its life; weights are cast once a scope.
+class AutocastScope {
+ public:
+  AutocastScope(bool enabled, c10::DeviceType device) : enabled_(enabled), device_(device) {
+    if (!enabled_) return;
+    at::autocast::set_autocast_enabled(device_, true);
+    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~AutocastScope() {
+    if (!enabled_) return;
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, false);
+  }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  bool enabled_;
+  c10::DeviceType device_;
+};
+
+at::Tensor image_tensor(const Batch& batch, c10::Device device) {
+  const auto count = static_cast<std::int64_t>(batch.samples.size());
+  return at::from_blob(batch.images.get(),
+                       {count, 3, batch.padded_height_px, batch.padded_width_px}, at::kFloat)
+      .to(device);
+}
+
+std::vector<BoxTargets> box_targets(const Batch& batch) {
+  std::vector<BoxTargets> targets;
+  for (const Sample& sample : batch.samples) {
+    const auto count = static_cast<std::int64_t>(sample.boxes.size());
+    const at::Tensor boxes =
+        count == 0
+            ? at::zeros({0, 4}, at::kFloat)
+            : at::from_blob(const_cast<float*>(sample.boxes.front().data()), {count, 4}, at::kFloat)
+                  .clone();
+    targets.push_back({.boxes = boxes,
+                       .labels = at::tensor(sample.labels, at::kLong),
+                       .counts = sample.slot.counts});
+  }
+  return targets;
+}
+
+ElementType element_type(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return ElementType::kFloat32;
+    case at::kDouble:
+      return ElementType::kFloat64;
+    case at::kLong:
+      return ElementType::kInt64;
+    default:
+      RETINA_CHECK(false, "no element type for ", at::toString(tensor.scalar_type()));
+  }
+}
+
+}  // namespace
+
+Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
+    : options_(options), communicator_(communicator), model_(options.model) {
+  initialise(model_, options.seed);
+  model_->to(options.device);
+  use_channels_last(model_);
+  freeze_backbone(model_, options.trainable_layers);
+  model_->train();
+  const auto parameters = trainable_parameters(model_);
+  buckets_ = std::make_unique<GradientBuckets>(parameters, options.buckets, communicator);
+  optimizer_ = std::make_unique<Optimizer>(parameters, options.optimizer);
+  broadcast();
+}
+
+void Replica::broadcast_tensor(const at::Tensor& tensor) {
+  // In memory order: all ranks lay their tensors out alike.
+  const at::NoGradGuard no_grad;
+  const at::Tensor host = tensor.detach().cpu();
+  RETINA_CHECK(host.is_non_overlapping_and_dense());
+  communicator_.broadcast(host.data_ptr(), static_cast<std::size_t>(host.numel()),
+                          element_type(host), 0);
+  if (host.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(host);
+}
+
+void Replica::broadcast() {
+  if (communicator_.size() == 1) return;
+  for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
+}
+
+PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global) {
+  const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
+  HeadOutputs outputs;
+  {
+    const AutocastScope autocast(options_.bf16, options_.device.type());
+    outputs = model_->forward(images);
+  }
+  outputs.logits = outputs.logits.to(at::kFloat);  // [N, A, K]
+  outputs.deltas = outputs.deltas.to(at::kFloat);  // [N, A, 4]
+  const at::Tensor anchors =
+      anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
+                  at::TensorOptions().device(options_.device));  // [A, 4]
+  const DetectionLoss loss =
+      detection_loss(outputs, anchors, box_targets(batch), options_.loss, images_global);
+  (loss.classification + loss.box_regression).backward();
+  return {.classification = loss.classification.item<double>(),
+          .box = loss.box_regression.item<double>()};
+}
+
+double Replica::update(double learning_rate) {
+  const at::NoGradGuard no_grad;
+  const double norm = buckets_->norm();
+  if (options_.clip_norm > 0) clip_to_norm(*buckets_, norm, options_.clip_norm);
+  optimizer_->step(learning_rate);
+  buckets_->zero();
+  return norm;
+}
+
+void Replica::average_statistics() {
+  if (communicator_.size() == 1 || options_.model.frozen_norm()) return;
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : state_of(model_)) {
+    if (!name.ends_with(".running_mean") && !name.ends_with(".running_var")) continue;
+    const at::Tensor host = tensor.cpu();
+    communicator_.all_reduce(host.data_ptr(), static_cast<std::size_t>(host.numel()),
+                             element_type(host), ReduceOp::kSum);
+    host.div_(communicator_.size());
+    if (host.data_ptr() != tensor.data_ptr()) tensor.copy_(host);
+  }
+}
+
+void Replica::snapshot(Checkpoint& checkpoint) const {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : state_of(model_)) {
+    checkpoint.model.push_back({name, tensor.detach().cpu().clone()});
+  }
+  for (const auto& item : optimizer_->state()) {
+    checkpoint.optimizer.push_back({item.name, item.tensor.cpu().clone()});
+  }
+}
+
+void Replica::restore(const Checkpoint& checkpoint, std::int64_t updates_done,
+                      const std::string& source) {
+  auto optimizer_state = optimizer_->state();
+  if (communicator_.is_root()) {
+    NamedState state;
+    for (const auto& item : checkpoint.model) state.emplace_back(item.name, item.tensor);
+    load_state(model_, state, source);
+    optimizer_state = checkpoint.optimizer;
+  }
+  optimizer_->load_state(optimizer_state, updates_done, source);
+  if (communicator_.size() == 1) return;
+  broadcast();
+  for (const auto& item : optimizer_->state()) broadcast_tensor(item.tensor);
+}
+
+}  // namespace retina

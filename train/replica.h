@@ -1,0 +1,77 @@
+// One rank's copy of what is trained: model, gradients in buckets, optimizer. All ranks' replicas
+// hold the same values after every call.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/comm/communicator.h"
+#include "shared/data/batch.h"
+#include "shared/model/retinanet.h"
+#include "train/loss/detection_loss.h"
+#include "train/optim/optimizer.h"
+#include "train/reduce/gradient_buckets.h"
+
+namespace retina {
+
+struct ReplicaOptions {
+  ModelConfig model;
+  OptimizerOptions optimizer;
+  BucketOptions buckets;
+  LossOptions loss;
+  int trainable_layers = 5;
+  std::uint64_t seed = 1;
+  c10::Device device = c10::kCPU;
+  bool bf16 = false;     // convolutions in bfloat16; weights, loss and update stay f32
+  double clip_norm = 0;  // 0: no clipping
+};
+
+// Loss sums of the passes of one step on one rank, already divided by the step's real images.
+struct PassLoss {
+  double classification = 0, box = 0;
+};
+
+class Replica {
+ public:
+  // Weights drawn from the seed. Collective. `communicator` must outlive this.
+  Replica(const ReplicaOptions& options, Communicator& communicator);
+
+  RetinaNet& model() { return model_; }
+
+  // Replaces the weights on every rank by rank 0's, after that rank has changed them.
+  void broadcast();
+
+  // Forward, loss and backward of one pass; gradients add up until `update`.
+  PassLoss accumulate(const Batch& batch, std::int64_t images_global);
+
+  // Sums the gradients over ranks. Collective.
+  void all_reduce() { buckets_->all_reduce(); }
+
+  // Clips, updates the weights, clears the gradients. Returns the norm before clipping.
+  double update(double learning_rate);
+
+  // Makes the running statistics of batch norm the mean over ranks: every rank saw other images.
+  // Collective; nothing to do with a frozen norm or one rank.
+  void average_statistics();
+
+  // Copies on the CPU: training may go on while they are written.
+  void snapshot(Checkpoint& checkpoint) const;
+  // Restores weights and optimizer on rank 0 and sends them to all. `checkpoint` is looked at on
+  // rank 0 only; `updates_done` on all. Throws kConfig, kData with `source` as the subject.
+  void restore(const Checkpoint& checkpoint, std::int64_t updates_done, const std::string& source);
+
+ private:
+  void broadcast_tensor(const at::Tensor& tensor);
+  ReplicaOptions options_;
+  Communicator& communicator_;
+  RetinaNet model_;
+  std::unique_ptr<GradientBuckets> buckets_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+}  // namespace retina

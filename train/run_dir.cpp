@@ -1,0 +1,181 @@
+#include "train/run_dir.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "train/options.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kBooksFile = "checkpoints.json";
+
+// The options that decide the result, as one JSON object: what the hash is taken over.
+std::string fixed_options_json(const RunConfig& config) {
+  JsonWriter json;
+  json.begin_object().field("train_fingerprint", config.train_fingerprint);
+  for (const auto& option : config.options) {
+    if (!may_change(option.name)) json.key(option.name).raw(option.json);
+  }
+  return json.end_object().text();
+}
+
+std::map<std::string, std::string> fixed_options(const JsonView& object) {
+  std::map<std::string, std::string> values;
+  for (const auto& member : object.raw().GetObject()) {
+    rapidjson::StringBuffer buffer;
+    rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+    member.value.Accept(writer);
+    values[member.name.GetString()] = buffer.GetString();
+  }
+  return values;
+}
+
+}  // namespace
+
+RunDir::RunDir(std::string folder) : folder_(std::move(folder)) {
+  make_folder(folder_);
+  lock_ = std::make_unique<FolderLock>(folder_);
+}
+
+bool RunDir::has_run() const {
+  return path_exists(path(kConfigFile));
+}
+
+void RunDir::clear() {
+  for (const char* name : {kConfigFile, kBooksFile}) remove_file(path(name));
+  for (const auto& name : checkpoint_files()) remove_file(path(name));
+  remove_leftovers();
+  remove_file(metrics_path());
+  remove_file(report_path());
+  entries_.clear();
+}
+
+void RunDir::check_same_run(const RunConfig& config) const {
+  const JsonFile stored = JsonFile::read(path(kConfigFile));
+  const auto before = fixed_options(stored.root().at("fixed"));
+  const JsonFile present = JsonFile::parse(fixed_options_json(config), "options");
+  const auto now = fixed_options(present.root());
+  std::string differences;
+  std::set<std::string> names;
+  for (const auto& [name, value] : before) names.insert(name);
+  for (const auto& [name, value] : now) names.insert(name);
+  for (const auto& name : names) {
+    const auto a = before.find(name), b = now.find(name);
+    const std::string old_value = a == before.end() ? "unset" : a->second;
+    const std::string new_value = b == now.end() ? "unset" : b->second;
+    if (old_value == new_value) continue;
+    differences +=
+        cat(differences.empty() ? "" : ", ", name, " (was ", old_value, ", now ", new_value, ")");
+  }
+  if (differences.empty()) return;
+  throw Error(ErrorKind::kConfig,
+              cat(folder_, ": holds a run of another configuration: ", differences),
+              "choose another --output, use the same options, or --overwrite");
+}
+
+void RunDir::write_config(const RunConfig& config) {
+  const std::string fixed_json = fixed_options_json(config);
+  JsonWriter json;
+  json.begin_object().field("hash", hex64(xxh3(fixed_json)));
+  json.key("options").begin_object();
+  for (const auto& option : config.options) json.key(option.name).raw(option.json);
+  json.end_object();
+  json.key("fixed").raw(fixed_json).end_object();
+  write_file_atomically(path(kConfigFile), json.pretty_text());
+}
+
+std::string RunDir::checkpoint_name(const RunPoint& point) {
+  std::array<char, 64> name{};
+  if (point.epoch_end) {
+    std::snprintf(name.data(), name.size(), "checkpoint-%02lld.pt",
+                  static_cast<long long>(point.epoch));
+  } else {
+    std::snprintf(name.data(), name.size(), "checkpoint-%02lld-%08lld.pt",
+                  static_cast<long long>(point.epoch), static_cast<long long>(point.step));
+  }
+  return name.data();
+}
+
+std::vector<std::string> RunDir::files_like(const std::string& pattern) const {
+  const std::regex regex(pattern);
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& item : fs::directory_iterator(folder_, ignored)) {
+    const std::string name = item.path().filename().string();
+    if (std::regex_match(name, regex)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> RunDir::checkpoint_files() const {
+  return files_like("checkpoint-[0-9]{2,}(-[0-9]{8,})?\\.pt");
+}
+
+void RunDir::remove_leftovers() {
+  for (const auto& name : files_like("checkpoint-.*\\.tmp.*")) remove_file(path(name));
+}
+
+const CheckpointEntry* RunDir::best() const {
+  const CheckpointEntry* best = nullptr;
+  for (const auto& entry : entries_) {
+    if (entry.ap && (best == nullptr || *entry.ap > *best->ap)) best = &entry;
+  }
+  return best;
+}
+
+void RunDir::record(const CheckpointEntry& entry, int keep) {
+  std::erase_if(entries_, [&](const auto& other) { return other.file == entry.file; });
+  entries_.push_back(entry);
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  const CheckpointEntry* best_entry = best();
+  const std::string best_file = best_entry == nullptr ? "" : best_entry->file;
+  std::vector<std::string> dropped;
+  const auto newest = static_cast<std::size_t>(keep);
+  for (std::size_t i = 0; i + newest < entries_.size(); ++i) {
+    if (entries_[i].file != best_file) dropped.push_back(entries_[i].file);
+  }
+  std::erase_if(entries_, [&](const auto& other) {
+    return std::find(dropped.begin(), dropped.end(), other.file) != dropped.end();
+  });
+  write_books();
+  for (const auto& name : dropped) remove_file(path(name));
+}
+
+void RunDir::write_books() const {
+  JsonWriter json;
+  json.begin_object().field("last", entries_.back().file);
+  json.key("best");
+  if (const CheckpointEntry* best_entry = best()) {
+    json.value(best_entry->file);
+  } else {
+    json.null();
+  }
+  json.key("checkpoints").begin_array();
+  for (const auto& entry : entries_) {
+    json.begin_object().field("file", entry.file).field("step", entry.step).key("ap");
+    if (entry.ap) {
+      json.value(*entry.ap);
+    } else {
+      json.null();
+    }
+    json.field("xxh3", entry.xxh3).end_object();
+  }
+  json.end_array().end_object();
+  write_file_atomically(path(kBooksFile), json.pretty_text());
+}
+
+}  // namespace retina

@@ -1,0 +1,84 @@
+// The RUN folder: the only code that knows its file names. Only rank 0 uses it.
+//
+//   config.json                          effective options and their hash
+//   metrics.jsonl                        a JSON object a line, see metrics_log.h
+//   checkpoint-{epoch}.pt                at epoch ends, the first is 01
+//   checkpoint-{epoch}-{step}.pt         in between; {epoch} is the one in progress
+//   checkpoints.json                     which is last, which is best; a hint, the files decide
+//   report.html
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/base/file.h"
+
+namespace retina {
+
+// Where training stands after `step` updates.
+struct RunPoint {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;  // completed epochs, or the one in progress when !epoch_end
+  bool epoch_end = false;
+  std::optional<double> ap = {};  // validation AP at this point
+};
+
+struct CheckpointEntry {
+  std::string file;  // name inside the folder
+  std::int64_t step = 0;
+  std::optional<double> ap = {};
+  std::string xxh3 = {};
+};
+
+// What config.json holds.
+struct RunConfig {
+  std::vector<EffectiveOption> options;
+  std::string train_fingerprint;  // of the training set's manifest
+};
+
+class RunDir {
+ public:
+  // Creates the folder and locks it against a second job. Throws kCannotCreate, kConfig.
+  explicit RunDir(std::string folder);
+
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string metrics_path() const { return path("metrics.jsonl"); }
+  std::string report_path() const { return path("report.html"); }
+
+  // True when a run was begun here.
+  bool has_run() const;
+  // Removes everything that a run writes, and nothing else.
+  void clear();
+  // Throws Error{kConfig} listing the options that differ from the run in this folder and may not.
+  void check_same_run(const RunConfig& config) const;
+  void write_config(const RunConfig& config);
+
+  // File name for a checkpoint at this point.
+  static std::string checkpoint_name(const RunPoint& point);
+  // All checkpoint files here, unverified, by name.
+  std::vector<std::string> checkpoint_files() const;
+  // Removes half-written checkpoints of a killed run.
+  void remove_leftovers();
+
+  // Takes a checkpoint into the books: checkpoints.json is written, then all but the newest `keep`
+  // and the best are removed.
+  void record(const CheckpointEntry& entry, int keep);
+  // Entries known so far (from earlier `record` calls or `restore`).
+  const std::vector<CheckpointEntry>& entries() const { return entries_; }
+  // Replaces the books by what was found in verified files.
+  void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
+
+ private:
+  std::vector<std::string> files_like(const std::string& pattern) const;
+  const CheckpointEntry* best() const;
+  void write_books() const;
+  std::string folder_;
+  std::unique_ptr<FolderLock> lock_;
+  std::vector<CheckpointEntry> entries_;  // ascending step
+};
+
+}  // namespace retina

@@ -1,0 +1,344 @@
+#include "train/trainer.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/base/stop_signal.h"
+#include "shared/evaluation/metrics_text.h"
+#include "shared/model/device.h"
+#include "train/initial_weights.h"
+#include "train/run_report.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kReportPictures = 8;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Milliseconds since the previous call.
+class Stopwatch {
+ public:
+  double lap_ms() {
+    const double before = std::exchange(last_, now_seconds());
+    return (last_ - before) * 1e3;
+  }
+
+ private:
+  double last_ = now_seconds();
+};
+
+std::int64_t peak_resident_bytes() {
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+EpochPlanOptions plan_options(const TrainOptions& options) {
+  return {.seed = options.seed,
+          .images_per_step = options.images_per_step,
+          .min_side_px = options.min_side_px,
+          .max_side_px = options.max_side_px,
+          .flip_probability = options.flip};
+}
+
+ReplicaOptions replica_options(const TrainerInput& input) {
+  const TrainOptions& options = input.options;
+  return {.model = options.model_config(input.train.manifest().class_count()),
+          .optimizer = options.optimizer_options(),
+          .trainable_layers = options.layers_to_train(),
+          .seed = options.seed,
+          .device = input.device,
+          .bf16 = options.precision == "bf16",
+          .clip_norm = options.clip_norm};
+}
+
+DetectOptions detect_options(const TrainOptions& options) {
+  DetectOptions result;
+  result.decode_threads = options.threads;
+  result.max_images = options.validation_images;
+  return result;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerInput& input)
+    : options_(input.options),
+      input_(input),
+      communicator_(input.communicator),
+      plan_(input.train.index(), plan_options(input.options)),
+      schedule_(input.options.schedule(plan_.steps_per_epoch())),
+      save_period_(parse_span("checkpoint-every", input.options.checkpoint_every)),
+      replica_(replica_options(input), input.communicator),
+      total_steps_(input.options.total_steps(plan_.steps_per_epoch())) {
+  if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(options_));
+}
+
+void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
+  std::int64_t closed = 1;
+  if (is_root()) {
+    const JsonFile file = JsonFile::parse(checkpoint.trainer_json, source);
+    step_ = file.root().at("step").as_int();
+    samples_seen_ = file.root().at("samples_seen").as_int();
+    closed = file.root().at("epoch_closed").as_bool() ? 1 : 0;
+  }
+  communicator_.broadcast(&step_, 1, ElementType::kInt64, 0);
+  communicator_.broadcast(&samples_seen_, 1, ElementType::kInt64, 0);
+  communicator_.broadcast(&closed, 1, ElementType::kInt64, 0);
+  epoch_closed_ = closed != 0;
+  replica_.restore(checkpoint, step_, source);
+  saved_step_ = step_;
+}
+
+void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& source) {
+  if (is_root()) {
+    load_initial_weights(replica_.model(), checkpoint, input_.train.manifest().categories,
+                         options_.seed, source);
+  }
+  replica_.broadcast();
+}
+
+std::unique_ptr<BatchLoader> Trainer::make_loader() {
+  LoaderOptions loader;
+  loader.threads = options_.threads;
+  loader.min_side_px = options_.min_side_px;
+  loader.max_side_px = options_.max_side_px;
+  // The source runs ahead of the loop, so it has a plan of its own.
+  auto plan = std::make_shared<TrainingPlan>(input_.train.index(), plan_options(options_));
+  auto passes = std::make_shared<std::vector<BatchRequest>>();
+  return std::make_unique<BatchLoader>(
+      input_.train, loader,
+      [this, plan, passes, next_step = step_]() mutable -> std::optional<BatchRequest> {
+        if (passes->empty()) {
+          if (next_step >= total_steps_) return std::nullopt;
+          *passes = rank_passes(plan->at(next_step++), communicator_.rank(), communicator_.size(),
+                                options_.images_per_pass);
+        }
+        BatchRequest request = std::move(passes->front());
+        passes->erase(passes->begin());
+        return request;
+      });
+}
+
+int Trainer::run() {
+  if (is_root()) {
+    log_.emplace(input_.run_dir->metrics_path(), step_);
+    progress_.emplace("step", total_steps_, "steps");
+    progress_->update(step_);
+  }
+  last_save_seconds_ = now_seconds();
+  const auto loader = make_loader();
+  if (!epoch_closed_) close_epoch();
+  while (step_ < total_steps_ && !stop_) {
+    train_step(*loader);
+    const bool epoch_end = step_ % plan_.steps_per_epoch() == 0;
+    epoch_closed_ = !epoch_end;
+    if (stop_) break;
+    if (epoch_end || step_ == total_steps_) close_epoch();
+    if (save_is_due(epoch_end)) save(epoch_end);
+  }
+  if (stop_ && saved_step_ != step_) save(false);
+  if (is_root()) {
+    writer_.finish();
+    progress_->finish();
+    write_report();
+    if (stop_) {
+      log_warning("stopped by signal ", stop_signal(), " after step ", step_,
+                  " with a checkpoint; run the same command again to continue");
+    }
+  }
+  return stop_ ? exit_code(ErrorKind::kInterrupted) : 0;
+}
+
+void Trainer::train_step(BatchLoader& loader) {
+  const GlobalStep step = plan_.at(step_);
+  const std::size_t pass_count =
+      rank_passes(step, communicator_.rank(), communicator_.size(), options_.images_per_pass)
+          .size();
+  StepMetrics metrics{.step = step_ + 1, .epoch = epoch_in_progress()};
+  Stopwatch whole, part;
+  PassLoss loss;
+  for (std::size_t pass = 0; pass < pass_count; ++pass) {
+    part.lap_ms();
+    const std::optional<Batch> batch = loader.next();
+    RETINA_CHECK(batch.has_value());
+    metrics.data_wait_ms += part.lap_ms();
+    const PassLoss sums = replica_.accumulate(*batch, step.real_image_count);
+    loss.classification += sums.classification;
+    loss.box += sums.box;
+  }
+  part.lap_ms();
+  const Agreement agreement = agree(loss);
+  check_finite(agreement);
+  replica_.all_reduce();
+  metrics.exposed_comm_ms = part.lap_ms();
+
+  metrics.classification_loss = agreement.classification_loss;
+  metrics.box_loss = agreement.box_loss;
+  metrics.learning_rate = learning_rate(schedule_, step_);
+  metrics.gradient_norm = replica_.update(metrics.learning_rate);
+  ++step_;
+  samples_seen_ += step.real_image_count;
+  stop_ = agreement.stop;
+  save_now_ = agreement.save;
+  metrics.step_ms = whole.lap_ms();
+  metrics.images_per_second = step.real_image_count / (metrics.step_ms * 1e-3);
+  metrics.memory_bytes = peak_resident_bytes();
+  log_step(metrics);
+}
+
+Trainer::Agreement Trainer::agree(const PassLoss& loss) {
+  const bool save_due = is_root() && save_period_.unit == Span::Unit::kMinutes &&
+                        now_seconds() - last_save_seconds_ >= save_period_.count * 60;
+  double sums[] = {loss.classification, loss.box, stop_signal() != 0 ? 1.0 : 0.0,
+                   save_due ? 1.0 : 0.0};
+  communicator_.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
+  return {.classification_loss = sums[0],
+          .box_loss = sums[1],
+          .stop = sums[2] > 0,
+          .save = sums[3] > 0};
+}
+
+void Trainer::check_finite(const Agreement& agreement) {
+  if (std::isfinite(agreement.classification_loss) && std::isfinite(agreement.box_loss)) return;
+  // All ranks know; rank 0 tells and ends the job, the others wait for that.
+  if (!is_root()) communicator_.barrier();
+  writer_.finish();
+  std::string images;
+  for (const Slot& slot : plan_.at(step_).slots) {
+    images += cat(images.empty() ? "" : ", ", input_.train.index()[slot.record].image_id);
+  }
+  throw Error(
+      ErrorKind::kAnswerNo,
+      cat("step ", step_ + 1, ": the loss is not finite (classification ",
+          agreement.classification_loss, ", boxes ", agreement.box_loss, "; images ", images, ")"),
+      "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output");
+}
+
+void Trainer::log_step(const StepMetrics& metrics) {
+  if (!is_root()) return;
+  log_->append(metrics);
+  std::string detail =
+      cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (class ",
+          fixed(metrics.classification_loss, 3), ", box ", fixed(metrics.box_loss, 3), "), lr ",
+          shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
+          fixed(metrics.images_per_second, 1), " images/s");
+  if (last_metrics_) detail += cat(", AP ", metric_text(last_metrics_->stats[kAp]));
+  progress_->update(step_, detail);
+}
+
+void Trainer::close_epoch() {
+  const std::int64_t epoch = step_ / plan_.steps_per_epoch();
+  const bool ends = step_ >= total_steps_;
+  const int every = options_.validate_every_epochs;
+  epoch_closed_ = true;
+  replica_.average_statistics();
+  if (!validation_ || !(ends || (every > 0 && epoch % every == 0))) return;
+  if (is_root()) progress_->clear();
+  const auto metrics = validation_->run(replica_.model(), communicator_);
+  if (!metrics) return;
+  last_metrics_ = *metrics;
+  log_->append(ValidationMetrics{.step = step_, .epoch = epoch, .stats = metrics->stats});
+  log_info("epoch ", epoch, ", step ", step_, ": validation AP ", metric_text(metrics->stats[kAp]),
+           ", AP50 ", metric_text(metrics->stats[kAp50]), ", AP75 ",
+           metric_text(metrics->stats[kAp75]));
+  write_report();
+}
+
+bool Trainer::save_is_due(bool epoch_end) {
+  if (step_ == total_steps_ || save_now_) return true;
+  switch (save_period_.unit) {
+    case Span::Unit::kMinutes:
+      return epoch_end;
+    case Span::Unit::kSteps:
+      return epoch_end || step_ % std::max<std::int64_t>(1, std::llround(save_period_.count)) == 0;
+    case Span::Unit::kEpochs:
+      break;
+  }
+  const double steps = save_period_.count * static_cast<double>(plan_.steps_per_epoch());
+  return step_ % std::max<std::int64_t>(1, std::llround(steps)) == 0;
+}
+
+void Trainer::save(bool epoch_end) {
+  if (!epoch_end) replica_.average_statistics();
+  save_now_ = false;
+  saved_step_ = step_;
+  last_save_seconds_ = now_seconds();
+  if (!is_root()) return;
+  RunPoint point{
+      .step = step_,
+      .epoch = epoch_end ? step_ / plan_.steps_per_epoch() : plan_.epoch_of(step_ - 1) + 1,
+      .epoch_end = epoch_end};
+  if (last_metrics_ && !log_->validations().empty() && log_->validations().back().step == step_) {
+    point.ap = last_metrics_->stats[kAp];
+  }
+  Checkpoint checkpoint;
+  replica_.snapshot(checkpoint);
+  checkpoint.trainer_json = trainer_json(point);
+  JsonWriter config;
+  config.begin_object().key("model").raw(replica_.model()->config().to_json());
+  config.key("train").begin_object();
+  for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
+  checkpoint.config_json = config.end_object().end_object().text();
+  for (const auto& item : input_.train.manifest().categories) {
+    checkpoint.categories.push_back(
+        {.id = item.id, .name = item.name, .supercategory = item.supercategory});
+  }
+  log_->sync();
+  // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
+  std::vector<RunPoint> points{point};
+  if (epoch_end && options_.steps && step_ == total_steps_) {
+    points.push_back(point);
+    points.back().epoch_end = false;
+  }
+  for (const RunPoint& named : points) {
+    const std::string name = RunDir::checkpoint_name(named);
+    writer_.start(input_.run_dir->path(name), checkpoint,
+                  [dir = input_.run_dir, keep = options_.keep, name, named](std::uint64_t hash) {
+                    dir->record(
+                        {.file = name, .step = named.step, .ap = named.ap, .xxh3 = hex64(hash)},
+                        keep);
+                  });
+  }
+}
+
+std::string Trainer::trainer_json(const RunPoint& point) const {
+  JsonWriter json;
+  json.begin_object()
+      .field("step", step_)
+      .field("epoch", point.epoch)
+      .field("epoch_closed", epoch_closed_)
+      .field("samples_seen", samples_seen_)
+      .field("seed", options_.seed)
+      .field("images_per_step", options_.images_per_step)
+      .field("steps_per_epoch", plan_.steps_per_epoch())
+      .field("train_fingerprint", manifest_fingerprint(input_.train.manifest()))
+      .field("lr", learning_rate(schedule_, step_))
+      .field("lr_schedule", options_.lr_schedule)
+      .field("base_lr", schedule_.base_lr)
+      .field("total_steps", total_steps_);
+  if (point.ap) json.field("ap", *point.ap);
+  return json.end_object().text();
+}
+
+void Trainer::write_report() {
+  RunReportInput page;
+  page.title = cat("retina-train: ", options_.output);
+  page.total_steps = total_steps_;
+  page.steps_per_epoch = plan_.steps_per_epoch();
+  page.rank_count = communicator_.size();
+  page.options = input_.effective_options;
+  if (validation_ && last_metrics_) page.pictures = validation_->pictures(kReportPictures);
+  if (last_metrics_) page.last_validation = &*last_metrics_;
+  write_file_atomically(input_.run_dir->report_path(), run_report_html(page, *log_));
+}
+
+}  // namespace retina

@@ -1,0 +1,89 @@
+// THE loop: next batch -> forward -> loss -> backward -> all-reduce -> clip -> step -> log -> save.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/progress.h"
+#include "shared/comm/communicator.h"
+#include "shared/data/loader.h"
+#include "shared/shard/shard_set.h"
+#include "train/checkpoint_writer.h"
+#include "train/metrics_log.h"
+#include "train/options.h"
+#include "train/plan/training_plan.h"
+#include "train/replica.h"
+#include "train/run_dir.h"
+#include "train/validation.h"
+
+namespace retina {
+
+// What all ranks of a run were given. References outlive the trainer.
+struct TrainerInput {
+  const TrainOptions& options;
+  const std::vector<EffectiveOption>& effective_options;
+  const ShardSet& train;
+  const ShardSet* validation = nullptr;  // null: none
+  Communicator& communicator;
+  RunDir* run_dir = nullptr;  // rank 0 only
+  c10::Device device = c10::kCPU;
+};
+
+class Trainer {
+ public:
+  // Builds model, optimizer and plan. Collective.
+  explicit Trainer(const TrainerInput& input);
+
+  // Starts from a checkpoint of this run, or from other weights. Looked at on rank 0. Collective.
+  void resume(const Checkpoint& checkpoint, const std::string& source);
+  void initialise_from(const Checkpoint& checkpoint, const std::string& source);
+
+  // Trains to the end or until a stop signal. Returns the exit code: 0 or 75. Collective. Throws
+  // Error{kAnswerNo} when the loss is not finite, Error{kIo} when a checkpoint cannot be written.
+  int run();
+
+ private:
+  struct Agreement {  // what all ranks know after a step
+    double classification_loss = 0, box_loss = 0;
+    bool stop = false, save = false;
+  };
+  bool is_root() const { return communicator_.is_root(); }
+  std::int64_t epoch_in_progress() const { return plan_.epoch_of(step_) + 1; }
+  std::unique_ptr<BatchLoader> make_loader();
+  void train_step(BatchLoader& loader);
+  Agreement agree(const PassLoss& loss);
+  void check_finite(const Agreement& agreement);
+  void close_epoch();
+  bool save_is_due(bool epoch_end);
+  void save(bool epoch_end);
+  void write_report();
+  std::string trainer_json(const RunPoint& point) const;
+  void log_step(const StepMetrics& metrics);
+
+  const TrainOptions& options_;
+  TrainerInput input_;
+  Communicator& communicator_;
+  TrainingPlan plan_;
+  ScheduleOptions schedule_;
+  Span save_period_;
+  Replica replica_;
+  std::optional<Validation> validation_;
+  std::optional<CocoMetrics> last_metrics_;  // rank 0
+  std::optional<MetricsLog> log_;            // rank 0
+  CheckpointWriter writer_;                  // rank 0
+  std::optional<Progress> progress_;         // rank 0
+  std::int64_t step_ = 0;                    // updates done
+  std::int64_t total_steps_ = 0;
+  std::int64_t samples_seen_ = 0;
+  bool epoch_closed_ = true;  // false between an epoch's last step and its validation
+  bool stop_ = false, save_now_ = false;
+  std::int64_t saved_step_ = -1;
+  double last_save_seconds_ = 0;
+};
+
+}  // namespace retina

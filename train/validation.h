@@ -1,0 +1,36 @@
+// Validation during training: all ranks detect, rank 0 scores.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/comm/communicator.h"
+#include "shared/evaluation/detect.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/model/retinanet.h"
+#include "shared/report/report.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+class Validation {
+ public:
+  // `shards` must outlive this. `options.max_images` restricts to the first so many images.
+  Validation(const ShardSet& shards, DetectOptions options);
+
+  // Collective. The metrics on rank 0, nullopt elsewhere.
+  std::optional<CocoMetrics> run(RetinaNet& model, Communicator& communicator);
+
+  // The last run's detections drawn on the first `count` images that have objects; rank 0.
+  std::vector<Picture> pictures(std::size_t count) const;
+
+ private:
+  const ShardSet& shards_;
+  DetectOptions options_;
+  std::optional<Instances> truth_;  // read once, on rank 0
+  std::vector<Detection> detections_;
+};
+
+}  // namespace retina
