@@ -1,13 +1,19 @@
 // Ground truth for scoring, read back from shards: the records keep COCO's annotations exactly.
 #pragma once
 
+#include <vector>
+
 #include "shared/coco/instances.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
 
-// All images, annotations and categories of `shards`, images in ascending id order and each image's
-// annotations in their order in the record. Throws kData when a record is damaged.
+// In label order.
+std::vector<Category> categories_of(const Manifest& manifest);
+
+// All images, annotations and categories of `shards`, images in ascending id order (their file
+// names are not in the shards: empty), each image's annotations in their order in the record.
+// Throws kData when a record is damaged.
 Instances ground_truth_of(const ShardSet& shards);
 
 }  // namespace retina

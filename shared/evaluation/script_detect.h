@@ -1,29 +1,36 @@
 // Detection with a converted model: a TorchScript file that takes u8 images and does everything
-// itself. Same contract as `detect`.
+// itself. Same contract as `detect` with a RetinaNet.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "shared/coco/instances.h"
+#include "shared/checkpoint/inference_file.h"
 #include "shared/evaluation/detect.h"
 
 namespace retina {
 
+// Thresholds that replace those a converted model was made with.
+struct ScriptThresholds {
+  std::optional<double> score, nms;
+  std::optional<int> max_detections;
+};
+
 // A loaded converted model (retina-convert's output).
 class ScriptModel {
  public:
-  // `device`: "cpu" or "cuda". Throws kNoInput, kData (no TorchScript, or not one of ours).
+  // `device`: "cpu", "cuda:0". Throws kNoInput, kIo, and kData (damaged, or not one of ours).
   ScriptModel(const std::string& path, const std::string& device);
   ~ScriptModel();
   ScriptModel(ScriptModel&&) noexcept;
   ScriptModel& operator=(ScriptModel&&) noexcept;
 
-  // In label order.
-  const std::vector<Category>& categories() const;
-  const std::string& config_json() const;
+  const InferenceHeader& header() const;
+  void set_thresholds(const ScriptThresholds& thresholds);
 
+  // The loaded module; seen by script_detect.cpp only.
   struct State;
   State& state() { return *state_; }
 
@@ -31,7 +38,8 @@ class ScriptModel {
   std::unique_ptr<State> state_;
 };
 
-// Like `detect(RetinaNetImpl&, ...)`: images of equal size may share a batch.
+// Like `detect(RetinaNetImpl&, ...)`: images of equal size may share a batch. `options.postprocess`
+// is not used. Throws kData when the model's answer has another form than inference_file.h says.
 std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);
 

@@ -1,0 +1,132 @@
+#include "shared/evaluation/detect.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/InferenceMode.h>
+
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/data/evaluation_plan.h"
+#include "shared/data/loader.h"
+#include "shared/evaluation/visits.h"
+#include "shared/image/resize.h"
+#include "shared/model/retinanet.h"
+
+namespace retina {
+
+namespace {
+
+// Evaluation mode for a scope; every module gets its own mode back.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(RetinaNetImpl& model) {
+    for (auto& module : model.modules()) modes_.emplace_back(module, module->is_training());
+    model.eval();
+  }
+  ~EvaluationMode() {
+    for (auto& [module, training] : modes_) module->train(training);
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
+};
+
+// This rank's batches. Formed over all visited images first: what shares a batch must not depend on
+// the number of ranks.
+std::vector<BatchRequest> plan_share(const ShardSet& shards, const ModelConfig& config,
+                                     const Communicator& ranks, const DetectOptions& options) {
+  const std::vector<std::size_t> places = visited_places(shards, options);
+  std::vector<BatchRequest> plan = plan_evaluation(detected_images(shards, options),
+                                                   {.min_side_px = config.min_side_px,
+                                                    .max_side_px = config.max_side_px,
+                                                    .images_per_batch = options.images_per_batch});
+  for (BatchRequest& request : plan) {
+    for (Slot& slot : request.slots) slot.record = places[slot.record];
+  }
+  return share_of_rank(plan, ranks);
+}
+
+Normalisation normalisation_of(const ModelConfig& config) {
+  Normalisation result;
+  for (std::size_t c = 0; c < 3; ++c) {
+    result.mean[c] = static_cast<float>(config.image_mean[c]);
+    result.std[c] = static_cast<float>(config.image_std[c]);
+  }
+  return result;
+}
+
+// Boxes go back to the original image per axis in f32, as torchvision's transform.postprocess.
+void append_image(const Sample& sample, const ImageDetections& found, const Manifest& manifest,
+                  std::vector<Detection>& detections) {
+  const at::Tensor boxes = found.boxes.cpu().contiguous(), scores = found.scores.cpu().contiguous(),
+                   labels = found.labels.cpu().contiguous();
+  const float* box = boxes.const_data_ptr<float>();
+  const float* score = scores.const_data_ptr<float>();
+  const std::int64_t* label = labels.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < scores.size(0); ++i, box += 4) {
+    const auto corners = resize_box(
+        {box[0], box[1], box[2], box[3]}, {.width = sample.width_px, .height = sample.height_px},
+        {.width = sample.original_width_px, .height = sample.original_height_px});
+    const auto category = static_cast<std::size_t>(label[i]);
+    detections.push_back(
+        coco_detection(sample.image_id, manifest.categories[category].id, corners, score[i]));
+  }
+}
+
+std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
+                                    std::vector<BatchRequest> plan, const DetectOptions& options) {
+  std::int64_t total = 0, done = 0;
+  for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
+  std::size_t next = 0;
+  BatchLoader loader(shards,
+                     {.threads = options.decode_threads,
+                      .prefetch_batches = options.prefetch_batches,
+                      .min_side_px = model.config().min_side_px,
+                      .max_side_px = model.config().max_side_px,
+                      .normalisation = normalisation_of(model.config())},
+                     [&]() -> std::optional<BatchRequest> {
+                       if (next == plan.size()) return std::nullopt;
+                       return plan[next++];
+                     });
+  const at::Device device = model.parameters().front().device();
+  const at::ScalarType type = model.parameters().front().scalar_type();
+  std::vector<Detection> detections;
+  while (const auto batch = loader.next()) {
+    const auto image_count = static_cast<std::int64_t>(batch->samples.size());
+    const PixelSize padded{.height = batch->padded_height_px, .width = batch->padded_width_px};
+    const at::Tensor images =
+        at::from_blob(batch->images.get(), {image_count, 3, padded.height, padded.width},
+                      at::TensorOptions().dtype(at::kFloat))
+            .to(device, type);  // [N, 3, H, W]
+    std::vector<PixelSize> sizes;
+    for (const Sample& sample : batch->samples) {
+      sizes.push_back({.height = sample.height_px, .width = sample.width_px});
+    }
+    const HeadOutputs outputs = model.forward(images);
+    const std::vector<ImageDetections> found =
+        postprocess(outputs, model.config(), padded, sizes, options.postprocess);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      append_image(batch->samples[i], found[i], shards.manifest(), detections);
+    }
+    done += image_count;
+    if (options.on_progress) options.on_progress(done, total);
+  }
+  return detections;
+}
+
+}  // namespace
+
+std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
+                              const DetectOptions& options) {
+  RETINA_CHECK(model.config().class_count == shards.manifest().class_count(), "model of ",
+               model.config().class_count, " classes, data of ", shards.manifest().class_count());
+  const EvaluationMode evaluation_mode(model);
+  const at::NoGradGuard no_gradients;
+  return gather_detections(
+      ranks,
+      detect_share(model, shards, plan_share(shards, model.config(), ranks, options), options));
+}
+
+}  // namespace retina

@@ -1,0 +1,40 @@
+#include "shared/evaluation/ground_truth.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace retina {
+
+std::vector<Category> categories_of(const Manifest& manifest) {
+  std::vector<Category> categories;
+  for (const ManifestCategory& one : manifest.categories) {
+    categories.push_back({.id = one.id, .name = one.name, .supercategory = one.supercategory});
+  }
+  return categories;
+}
+
+Instances ground_truth_of(const ShardSet& shards) {
+  const auto& index = shards.index();
+  std::vector<std::size_t> places(index.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::sort(places.begin(), places.end(),
+            [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
+  Instances truth{.images = {}, .annotations = {}, .categories = categories_of(shards.manifest())};
+  for (const std::size_t place : places) {
+    const Record record = shards.read(place);
+    truth.images.push_back(
+        {.id = record.image_id, .file_name = "", .width = record.width, .height = record.height});
+    for (const RecordAnnotation& one : record.annotations) {
+      const auto label = static_cast<std::size_t>(one.label);
+      truth.annotations.push_back({.id = one.id,
+                                   .image_id = record.image_id,
+                                   .category_id = truth.categories.at(label).id,
+                                   .bbox = one.bbox,
+                                   .area = one.area,
+                                   .iscrowd = one.iscrowd});
+    }
+  }
+  return truth;
+}
+
+}  // namespace retina

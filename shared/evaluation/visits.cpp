@@ -1,0 +1,60 @@
+#include "shared/evaluation/visits.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+
+#include "shared/base/error.h"
+
+namespace retina {
+
+std::vector<std::size_t> visited_places(const ShardSet& shards, const DetectOptions& options) {
+  const auto& index = shards.index();
+  std::vector<std::size_t> places(index.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  if (options.max_images <= 0 || static_cast<std::size_t>(options.max_images) >= index.size()) {
+    return places;
+  }
+  std::sort(places.begin(), places.end(),
+            [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
+  places.resize(static_cast<std::size_t>(options.max_images));
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+std::vector<IndexEntry> detected_images(const ShardSet& shards, const DetectOptions& options) {
+  std::vector<IndexEntry> images;
+  for (const std::size_t place : visited_places(shards, options)) {
+    images.push_back(shards.index()[place]);
+  }
+  return images;
+}
+
+Detection coco_detection(std::int64_t image_id, std::int64_t category_id,
+                         const std::array<float, 4>& corners, float score) {
+  const float width = corners[2] - corners[0], height = corners[3] - corners[1];
+  return {.image_id = image_id,
+          .category_id = category_id,
+          .bbox = {corners[0], corners[1], width, height},
+          .score = score};
+}
+
+std::vector<Detection> gather_detections(Communicator& ranks,
+                                         const std::vector<Detection>& detections) {
+  static_assert(std::is_trivially_copyable_v<Detection>);
+  const std::string bytes(reinterpret_cast<const char*>(detections.data()),
+                          detections.size() * sizeof(Detection));
+  std::vector<Detection> all;
+  for (const std::string& part : ranks.gather(bytes, 0)) {
+    RETINA_CHECK(part.size() % sizeof(Detection) == 0, part.size(), " bytes");
+    const std::size_t count = part.size() / sizeof(Detection), first = all.size();
+    all.resize(first + count);
+    if (count > 0) std::memcpy(all.data() + first, part.data(), part.size());
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Detection& a, const Detection& b) { return a.image_id < b.image_id; });
+  return all;
+}
+
+}  // namespace retina

@@ -1,0 +1,33 @@
+// Who detects on what: the part of `detect` that both kinds of model share.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "shared/comm/communicator.h"
+#include "shared/evaluation/detect.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+// Places in `ShardSet::index()` of the images to visit, ascending.
+std::vector<std::size_t> visited_places(const ShardSet& shards, const DetectOptions& options);
+
+// Every rank_count-th entry, beginning with the rank's own number: neighbours cost about the same,
+// so the ranks' shares do too.
+template <class T>
+std::vector<T> share_of_rank(const std::vector<T>& all, const Communicator& ranks) {
+  std::vector<T> share;
+  for (auto i = static_cast<std::size_t>(ranks.rank()); i < all.size();
+       i += static_cast<std::size_t>(ranks.size())) {
+    share.push_back(all[i]);
+  }
+  return share;
+}
+
+// A detection in COCO's form: f32 corners in pixels of the original image -> xywh, as torchvision's
+// reference evaluation converts them.
+Detection coco_detection(std::int64_t image_id, std::int64_t category_id,
+                         const std::array<float, 4>& corners, float score);
+
+}  // namespace retina
