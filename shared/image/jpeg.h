@@ -58,6 +58,9 @@ class JpegDecoder {
 // "PNG", "GIF", "BMP", "WebP", "TIFF", ... by the first bytes; "JPEG" for a JPEG, "" when unknown.
 std::string image_format(const void* bytes, std::size_t size_bytes);
 
+// Why bytes that are no JPEG are refused: "not a JPEG but a PNG file".
+std::string describe_other_format(const void* bytes, std::size_t size_bytes);
+
 // Baseline JPEG, 4:2:0, `quality` 1..100.
 std::string encode_jpeg(const Image& image, int quality);
 

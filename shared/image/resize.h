@@ -16,7 +16,7 @@ struct ResizedSize {
 };
 
 // Scales the shorter side to `min_side_px` unless that takes the longer one past `max_side_px`:
-// scale = min(min_side / min(w, h), max_side / max(w, h)) in f32, size = floor(side * scale), as
+// scale = min(min_side / min(w, h), max_side / max(w, h)) in f64, size = floor(side * scale), as
 // torchvision 0.26 (`_resize_image_and_masks`, recompute_scale_factor). Never below 1 pixel.
 ResizedSize resized_size(int width, int height, int min_side_px, int max_side_px);
 

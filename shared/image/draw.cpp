@@ -1,0 +1,132 @@
+#include "shared/image/draw.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/image/font.h"
+
+namespace retina {
+namespace {
+
+// A rectangle of whole pixels, right and bottom excluded.
+struct Rect {
+  int left = 0, top = 0, right = 0, bottom = 0;
+};
+
+void fill(Image& image, const Rect& rect, const Colour& colour) {
+  const int left = std::max(rect.left, 0), right = std::min(rect.right, image.width);
+  const int top = std::max(rect.top, 0), bottom = std::min(rect.bottom, image.height);
+  for (int y = top; y < bottom; ++y) {
+    for (int x = left; x < right; ++x) {
+      std::uint8_t* pixel = image.pixel(x, y);
+      pixel[0] = colour.red;
+      pixel[1] = colour.green;
+      pixel[2] = colour.blue;
+    }
+  }
+}
+
+// A coordinate that fits a picture, whatever the box says (NaN and infinities too).
+int to_pixel(double coordinate, int limit) {
+  if (std::isnan(coordinate)) return 0;
+  return static_cast<int>(std::lround(std::clamp(coordinate, 0.0, static_cast<double>(limit))));
+}
+
+// `line` cut into dashes along its longer side.
+void fill_dashed(Image& image, const Rect& line, const Colour& colour, int dash) {
+  const bool level = line.right - line.left >= line.bottom - line.top;
+  const int begin = level ? line.left : line.top, end = level ? line.right : line.bottom;
+  for (int at = begin; at < end; at += 2 * dash) {
+    Rect piece = line;
+    (level ? piece.left : piece.top) = at;
+    (level ? piece.right : piece.bottom) = std::min(at + dash, end);
+    fill(image, piece, colour);
+  }
+}
+
+// Black or white, whichever reads better on `colour` (Rec. 601 luma).
+Colour ink_on(const Colour& colour) {
+  const int luma = 299 * colour.red + 587 * colour.green + 114 * colour.blue;
+  if (luma > 140'000) return {};
+  return {.red = 255, .green = 255, .blue = 255};
+}
+
+// True for the bytes of a UTF-8 character after its first: such a character is one '?'.
+bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
+
+constexpr std::array<Colour, 20> kColours = {{
+    {230, 25, 75},   {60, 180, 75},   {255, 225, 25},  {67, 99, 216},   {245, 130, 49},
+    {145, 30, 180},  {66, 212, 244},  {240, 50, 230},  {191, 239, 69},  {250, 190, 212},
+    {70, 153, 144},  {220, 190, 255}, {154, 99, 36},   {255, 250, 200}, {128, 0, 0},
+    {170, 255, 195}, {128, 128, 0},   {255, 216, 177}, {0, 0, 117},     {169, 169, 169},
+}};
+
+}  // namespace
+
+Colour label_colour(int label) {
+  return kColours[static_cast<unsigned>(label) % kColours.size()];
+}
+
+int text_width_px(const std::string& text, int scale) {
+  const auto count = static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
+  return count == 0 ? 0 : (count * (kGlyphWidth + 1) - 1) * scale;
+}
+
+int text_height_px(int scale) {
+  return kGlyphHeight * scale;
+}
+
+void draw_text(Image& image, int x, int y, const std::string& text, const TextStyle& style) {
+  for (const char character : text) {
+    if (continues_character(character)) continue;
+    const Glyph& glyph = glyph_of(character);
+    for (int row = 0; row < kGlyphHeight; ++row) {
+      for (int column = 0; column < kGlyphWidth; ++column) {
+        const int bit = glyph[static_cast<std::size_t>(row)] >> (kGlyphWidth - 1 - column);
+        if ((bit & 1) == 0) continue;
+        const int left = x + column * style.scale, top = y + row * style.scale;
+        fill(image, {left, top, left + style.scale, top + style.scale}, style.colour);
+      }
+    }
+    x += (kGlyphWidth + 1) * style.scale;
+  }
+}
+
+void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& style,
+              const std::string& text) {
+  if (image.width == 0 || image.height == 0) return;
+  const int shorter = std::min(image.width, image.height);
+  const int line = style.thickness_px > 0 ? style.thickness_px : 1 + shorter / 300;
+  const Rect outer = {to_pixel(box[0], image.width - 1), to_pixel(box[1], image.height - 1),
+                      to_pixel(box[2], image.width), to_pixel(box[3], image.height)};
+  // At least one line thick, so that a degenerate box shows too.
+  const int right = std::max(outer.right, outer.left + line);
+  const int bottom = std::max(outer.bottom, outer.top + line);
+  const std::array<Rect, 4> sides = {{{outer.left, outer.top, right, outer.top + line},
+                                      {outer.left, bottom - line, right, bottom},
+                                      {outer.left, outer.top, outer.left + line, bottom},
+                                      {right - line, outer.top, right, bottom}}};
+  for (const Rect& side : sides) {
+    if (style.dashed) {
+      fill_dashed(image, side, style.colour, 3 * line);
+    } else {
+      fill(image, side, style.colour);
+    }
+  }
+  if (text.empty()) return;
+  const TextStyle letters = {.colour = ink_on(style.colour),
+                             .scale = std::max(1, static_cast<int>(std::lround(shorter / 350.0)))};
+  const int pad = letters.scale;
+  const int tab_width = text_width_px(text, letters.scale) + 2 * pad;
+  const int tab_height = text_height_px(letters.scale) + 2 * pad;
+  // Above the box where there is room, inside it otherwise, and never past the right edge.
+  const int left = std::clamp(outer.left, 0, std::max(0, image.width - tab_width));
+  const int top = outer.top >= tab_height ? outer.top - tab_height : outer.top;
+  fill(image, {left, top, left + tab_width, top + tab_height}, style.colour);
+  draw_text(image, left + pad, top + pad, text, letters);
+}
+
+}  // namespace retina

@@ -1,0 +1,17 @@
+// The built-in bitmap font of draw.cpp: 5 x 7 cells, printable ASCII, no font file needed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace retina {
+
+inline constexpr int kGlyphWidth = 5, kGlyphHeight = 7;
+
+using Glyph = std::array<std::uint8_t, kGlyphHeight>;
+
+// The cells of a character; those of '?' for what is not printable ASCII.
+const Glyph& glyph_of(char character);
+
+}  // namespace retina
