@@ -1,0 +1,110 @@
+// Reads and writes the format byte by byte as FORMAT.md describes it, without the library's own
+// encoders: what a stranger would do.
+#include <gtest/gtest.h>
+#include <lmdb.h>
+
+#include <bit>
+#include <cstring>
+
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/shard/image_index.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/record.h"
+#include "tests/shard/small_set.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+std::string le(std::uint64_t value, int byte_count) {
+  std::string bytes;
+  for (int i = 0; i < byte_count; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  return bytes;
+}
+std::string le_f64(double value) {
+  return le(std::bit_cast<std::uint64_t>(value), 8);
+}
+
+std::string hand_made_record() {
+  const std::string box = le(static_cast<std::uint64_t>(-3), 8) + le_f64(1.5) + le_f64(-2.25) +
+                          le_f64(30) + le_f64(0.1) + le_f64(3.0000000001) + le(2, 4) + le(1, 4);
+  const std::string annotations = le(1, 4) + le(56, 4) + box;
+  const std::string jpeg = "\xff\xd8 a photograph \xff\xd9";
+  std::string header = "RREC" + le(1, 2) + le(1, 2) + le(12345678901, 8) + le(640, 4) + le(480, 4) +
+                       le(annotations.size(), 4) + le(jpeg.size(), 4);
+  header += le(xxh3(annotations + jpeg), 8);
+  header += le(xxh3(header), 8);
+  return header + annotations + jpeg;
+}
+
+TEST(Format, ARecordBuiltByHandDecodes) {
+  const std::string bytes = hand_made_record();
+  const Record record = decode_record(bytes, "r");
+  EXPECT_EQ(record.image_id, 12345678901);
+  EXPECT_EQ(record.width, 640);
+  EXPECT_EQ(record.height, 480);
+  EXPECT_TRUE(record.rescaled);
+  EXPECT_EQ(record.jpeg, "\xff\xd8 a photograph \xff\xd9");
+  ASSERT_EQ(record.annotations.size(), 1U);
+  const RecordAnnotation& box = record.annotations[0];
+  EXPECT_EQ(box.id, -3);
+  EXPECT_EQ(box.bbox, (std::array<double, 4>{1.5, -2.25, 30, 0.1}));
+  EXPECT_EQ(box.area, 3.0000000001);
+  EXPECT_EQ(box.label, 2);
+  EXPECT_TRUE(box.iscrowd);
+}
+
+TEST(Format, TheLibraryWritesTheSameBytesAsTheHand) {
+  const std::string bytes = hand_made_record();
+  EXPECT_EQ(encode_record(decode_record(bytes, "r")), bytes);
+}
+
+TEST(Format, AnIndexBuiltByHandDecodes) {
+  const std::string entry = le(static_cast<std::uint64_t>(-9), 8) + le(640, 4) + le(480, 4) +
+                            le(7, 4) + le(5, 4) + le(1, 4) + le(3, 4);
+  const std::string head = "RIDX" + le(1, 2) + le(32, 2) + le(1, 8);
+  const std::string bytes = head + le(xxh3(head + entry), 8) + entry;
+  const IndexEntry want{.image_id = -9,
+                        .width = 640,
+                        .height = 480,
+                        .box_count = 7,
+                        .trainable_count = 5,
+                        .shard = 1,
+                        .place = 3};
+  ASSERT_EQ(decode_index(bytes, "i").size(), 1U);
+  EXPECT_EQ(decode_index(bytes, "i")[0], want);
+  EXPECT_EQ(encode_index({want}), bytes);
+}
+
+TEST(Format, AShardIsAPlainLmdbFileWithBigEndianKeys) {
+  const TestFolder folder;
+  write_small_set(folder / "set", 20, 1 << 30);
+  const std::string path = folder / "set/shard-00000-of-00001.lmdb";
+  MDB_env* env = nullptr;
+  MDB_txn* txn = nullptr;
+  MDB_dbi dbi = 0;
+  ASSERT_EQ(mdb_env_create(&env), 0);
+  ASSERT_EQ(mdb_env_open(env, path.c_str(), MDB_NOSUBDIR | MDB_RDONLY | MDB_NOLOCK, 0), 0);
+  ASSERT_EQ(mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn), 0);
+  ASSERT_EQ(mdb_dbi_open(txn, nullptr, 0, &dbi), 0);
+  const char key_bytes[8] = {0, 0, 0, 0, 0, 0, 0, 13};
+  MDB_val key{.mv_size = 8, .mv_data = const_cast<char*>(key_bytes)}, value{};
+  ASSERT_EQ(mdb_get(txn, dbi, &key, &value), 0);
+  std::string storage;
+  const std::string want = encode_record(small_record(13, 1500 + 13, storage));
+  EXPECT_EQ(std::string(static_cast<char*>(value.mv_data), value.mv_size), want);
+  mdb_txn_abort(txn);
+  mdb_env_close(env);
+}
+
+TEST(Format, TheManifestEndsWithTheHashOfItsOwnText) {
+  std::string text = encode_manifest({});
+  const std::size_t at = text.size() - 4 - 16;  // digits, then: quote, newline, brace, newline
+  const std::string digits = text.substr(at, 16);
+  text.replace(at, 16, 16, '0');
+  EXPECT_EQ(digits, hex64(xxh3(text)));
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,34 @@
+#include "shared/shard/image_index.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/shard/small_set.h"
+
+namespace retina {
+namespace {
+
+std::vector<IndexEntry> some_entries() {
+  return {
+      {.image_id = 5, .width = 3, .height = 4, .box_count = 2},
+      {.image_id = -5, .width = 30, .height = 40, .trainable_count = 1, .shard = 2, .place = 9}};
+}
+
+TEST(ImageIndex, ReadsBackAsItWasWritten) {
+  EXPECT_EQ(decode_index(encode_index(some_entries()), "i"), some_entries());
+  EXPECT_TRUE(decode_index(encode_index({}), "i").empty());
+}
+
+TEST(ImageIndex, RejectsEveryFlippedBitAndTruncation) {
+  const std::string bytes = encode_index(some_entries());
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_EQ(error_kind([&] { decode_index(damaged, "i"); }), ErrorKind::kData) << "bit " << bit;
+  }
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(error_kind([&] { decode_index(bytes.substr(0, size), "i"); }), ErrorKind::kData);
+  }
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,76 @@
+#include "shared/shard/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/shard/small_set.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+Manifest some_manifest() {
+  Manifest manifest{.annotations_size_bytes = 17,
+                    .annotations_xxh3 = 0xfedcba9876543210,
+                    .options = {.shard_size_bytes = 1 << 28, .max_side_px = 640, .quality = 90}};
+  manifest.categories = {{.id = 3, .name = "cat", .supercategory = "animal", .box_count = 4},
+                         {.id = 8, .name = "a \"dog\""}};
+  manifest.counts = {.images = 2, .boxes = 4, .crowds = 1, .degenerate = 1, .trainable = 2};
+  manifest.shards = {{.file = {.name = shard_file_name(0, 1), .size_bytes = 4096, .xxh3 = 7},
+                      .record_count = 2,
+                      .tree_xxh3 = 9}};
+  manifest.index = {.name = kIndexFile, .size_bytes = 88, .xxh3 = 1};
+  manifest.quarantine = {.name = kQuarantineFile};
+  return manifest;
+}
+
+TEST(Manifest, ReadsBackAsItWasWritten) {
+  const std::string text = encode_manifest(some_manifest());
+  const Manifest read = decode_manifest(text, "m");
+  EXPECT_EQ(encode_manifest(read), text);
+  EXPECT_EQ(read.options, some_manifest().options);
+  EXPECT_EQ(read.counts, some_manifest().counts);
+  EXPECT_EQ(read.annotations_xxh3, 0xfedcba9876543210);
+  EXPECT_EQ(read.shards[0].file.name, "shard-00000-of-00001.lmdb");
+  EXPECT_EQ(read.categories[1].name, "a \"dog\"");
+  EXPECT_EQ(read.class_count(), 2);
+}
+
+TEST(Manifest, RejectsEveryFlippedBit) {
+  const std::string text = encode_manifest(some_manifest());
+  for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
+    std::string damaged = text;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_EQ(error_kind([&] { decode_manifest(damaged, "m"); }), ErrorKind::kData)
+        << "bit " << bit;
+  }
+}
+
+TEST(Manifest, RejectsEveryTruncation) {
+  const std::string text = encode_manifest(some_manifest());
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    EXPECT_EQ(error_kind([&] { decode_manifest(text.substr(0, size), "m"); }), ErrorKind::kData);
+  }
+}
+
+TEST(Manifest, NamesANewerVersionBeforeAnythingElse) {
+  std::string message;
+  const auto decode = [&] {
+    decode_manifest(R"({"format": "retina-batch shards", "version": 2})", "m");
+  };
+  EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
+  EXPECT_THAT(message, HasSubstr("was written by a newer version (got format version 2"));
+}
+
+TEST(Manifest, AFolderWithoutOneIsNoDataSet) {
+  const TestFolder folder;
+  std::string message;
+  EXPECT_EQ(error_kind([&] { read_manifest(folder.path()); }, &message), ErrorKind::kNoInput);
+  EXPECT_THAT(message, HasSubstr("no packed data set"));
+  EXPECT_EQ(error_kind([&] { read_manifest(folder / "none"); }), ErrorKind::kNoInput);
+}
+
+}  // namespace
+}  // namespace retina

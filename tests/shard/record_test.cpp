@@ -1,0 +1,105 @@
+#include "shared/shard/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/hash.h"
+#include "tests/shard/small_set.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+void expect_equal(const Record& got, const Record& want) {
+  EXPECT_EQ(got.image_id, want.image_id);
+  EXPECT_EQ(got.width, want.width);
+  EXPECT_EQ(got.height, want.height);
+  EXPECT_EQ(got.rescaled, want.rescaled);
+  EXPECT_EQ(got.jpeg, want.jpeg);
+  ASSERT_EQ(got.annotations.size(), want.annotations.size());
+  for (std::size_t i = 0; i < got.annotations.size(); ++i) {
+    EXPECT_EQ(got.annotations[i].id, want.annotations[i].id);
+    EXPECT_EQ(got.annotations[i].bbox, want.annotations[i].bbox);
+    EXPECT_EQ(got.annotations[i].area, want.annotations[i].area);
+    EXPECT_EQ(got.annotations[i].label, want.annotations[i].label);
+    EXPECT_EQ(got.annotations[i].iscrowd, want.annotations[i].iscrowd);
+  }
+}
+
+TEST(Record, ReadsBackAsItWasWritten) {
+  for (std::uint64_t number = 0; number < 10; ++number) {
+    std::string storage;
+    Record record = small_record(number, 37 * number, storage);
+    record.rescaled = number % 2 == 1;
+    const std::string bytes = encode_record(record);
+    EXPECT_EQ(bytes.size(), record_size_bytes(record.annotations.size(), record.jpeg.size()));
+    expect_equal(decode_record(bytes, "r"), record);
+  }
+}
+
+TEST(Record, RejectsEveryFlippedBit) {
+  std::string storage;
+  const std::string bytes = encode_record(small_record(4, 60, storage));
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_EQ(error_kind([&] { decode_record(damaged, "r"); }), ErrorKind::kData) << "bit " << bit;
+  }
+}
+
+TEST(Record, RejectsEveryTruncationAndExtraBytes) {
+  std::string storage;
+  const std::string bytes = encode_record(small_record(4, 60, storage));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(error_kind([&] { decode_record(bytes.substr(0, size), "r"); }), ErrorKind::kData);
+  }
+  EXPECT_EQ(error_kind([&] { decode_record(bytes + "x", "r"); }), ErrorKind::kData);
+}
+
+TEST(Record, SkipsBlocksOfUnknownType) {
+  std::string storage;
+  const Record record = small_record(3, 20, storage);
+  std::string bytes = encode_record(record);
+  // A block of type 9 with 3 bytes in front of the boxes; lengths and hashes follow suit.
+  const std::string block("\x09\0\0\0\x03\0\0\0abc", 11);
+  bytes.insert(kRecordHeaderBytes, block);
+  bytes[24] = static_cast<char>(bytes[24] + 11);
+  const auto store = [&](std::size_t at, std::uint64_t value) {
+    for (std::size_t i = 0; i < 8; ++i) bytes[at + i] = static_cast<char>(value >> (8 * i));
+  };
+  store(32, xxh3(std::string_view(bytes).substr(48)));
+  store(40, xxh3(std::string_view(bytes).substr(0, 40)));
+  expect_equal(decode_record(bytes, "r"), record);
+}
+
+TEST(Record, NamesANewerVersion) {
+  std::string storage;
+  std::string bytes = encode_record(small_record(1, 20, storage));
+  bytes[4] = 2;
+  const std::uint64_t hash = xxh3(std::string_view(bytes).substr(0, 40));
+  for (std::size_t i = 0; i < 8; ++i) bytes[40 + i] = static_cast<char>(hash >> (8 * i));
+  std::string message;
+  EXPECT_EQ(error_kind([&] { decode_record(bytes, "shard: record 7"); }, &message),
+            ErrorKind::kData);
+  EXPECT_THAT(message, HasSubstr("shard: record 7: was written by a newer version"));
+}
+
+TEST(Record, TrainableMeansNoCrowdAndAnAreaInsideTheImage) {
+  const auto box = [](double x, double y, double w, double h) {
+    return RecordAnnotation{.bbox = {x, y, w, h}};
+  };
+  EXPECT_TRUE(is_trainable(box(1, 1, 2, 2), 10, 10));
+  EXPECT_TRUE(is_trainable(box(-1, -1, 2, 2), 10, 10));
+  EXPECT_FALSE(is_trainable(box(1, 1, 0, 2), 10, 10));
+  EXPECT_FALSE(is_trainable(box(1, 1, 2, -1), 10, 10));
+  EXPECT_FALSE(is_trainable(box(10, 1, 2, 2), 10, 10));
+  EXPECT_FALSE(is_trainable(box(-3, 1, 2, 2), 10, 10));
+  EXPECT_FALSE(is_trainable(box(5, 5, 1e-9, 2), 10, 10)) << "no width left in f32";
+  RecordAnnotation crowd = box(1, 1, 2, 2);
+  crowd.iscrowd = true;
+  EXPECT_FALSE(is_trainable(crowd, 10, 10));
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,141 @@
+#include "tests/shard/small_set.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/random.h"
+#include "shared/shard/image_index.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/quarantine.h"
+#include "shared/shard/shard_writer.h"
+
+namespace retina {
+namespace {
+
+constexpr int kClassCount = 3;
+
+std::size_t small_jpeg_bytes(std::uint64_t number) {
+  const std::size_t sizes[] = {100, 1500, 2100, 4000, 9000, 30000};
+  return sizes[number % 6] + number;
+}
+
+void publish(const std::string& folder, const std::string& bytes, ManifestFile& file) {
+  write_file_atomically(folder + "/" + file.name, bytes);
+  file.size_bytes = bytes.size();
+  file.xxh3 = xxh3(bytes);
+}
+
+void count(const Record& record, Manifest& manifest) {
+  manifest.counts.images += 1;
+  manifest.counts.images_without_boxes += record.annotations.empty() ? 1 : 0;
+  for (const RecordAnnotation& annotation : record.annotations) {
+    const bool trainable = is_trainable(annotation, record.width, record.height);
+    manifest.counts.boxes += 1;
+    manifest.counts.crowds += annotation.iscrowd ? 1 : 0;
+    manifest.counts.trainable += trainable ? 1 : 0;
+    manifest.counts.degenerate += !trainable && !annotation.iscrowd ? 1 : 0;
+    manifest.categories[static_cast<std::size_t>(annotation.label)].box_count += 1;
+  }
+}
+
+IndexEntry entry_of(const Record& record, std::size_t shard, std::uint32_t place) {
+  const auto trainable = std::count_if(
+      record.annotations.begin(), record.annotations.end(),
+      [&](const RecordAnnotation& box) { return is_trainable(box, record.width, record.height); });
+  return {.image_id = record.image_id,
+          .width = record.width,
+          .height = record.height,
+          .box_count = static_cast<std::uint32_t>(record.annotations.size()),
+          .trainable_count = static_cast<std::uint32_t>(trainable),
+          .shard = static_cast<std::uint32_t>(shard),
+          .place = place};
+}
+
+}  // namespace
+
+Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& storage) {
+  const RandomStream random{.seed = number, .use = RandomUse::kTest};
+  storage.clear();
+  for (std::uint64_t i = 0; storage.size() < jpeg_bytes; ++i) {
+    storage.push_back(static_cast<char>(random.bits(i)));
+  }
+  Record record{.image_id = 1000 - 7 * static_cast<std::int64_t>(number),
+                .width = 100 + static_cast<int>(number),
+                .height = 50,
+                .jpeg = storage};
+  for (std::uint64_t i = 0; i < number % 5; ++i) {
+    record.annotations.push_back(
+        {.id = static_cast<std::int64_t>(i) - 2,
+         .bbox = {random.unit(i) * 90, random.unit(i + 50) * 40, i == 2 ? 0 : 7.1, 1e-3},
+         .area = random.unit(i + 100) * 1e5,
+         .label = static_cast<int>(i % kClassCount),
+         .iscrowd = i == 3});
+  }
+  return record;
+}
+
+void write_small_set(const std::string& folder, std::size_t record_count,
+                     std::uint64_t shard_size_bytes) {
+  make_folder(folder);
+  Manifest manifest{.annotations_size_bytes = 10,
+                    .annotations_xxh3 = 11,
+                    .options = {.shard_size_bytes = shard_size_bytes}};
+  manifest.categories = {
+      {.id = 1, .name = "cat"}, {.id = 5, .name = "dog"}, {.id = 9, .name = "x"}};
+  std::vector<IndexEntry> index;
+  std::optional<ShardWriter> writer;
+  const auto part = [&](std::size_t shard) { return cat(folder, "/part-", shard); };
+  const auto finish = [&] {
+    if (writer) manifest.shards.push_back(writer->finish());
+    writer.reset();
+  };
+  for (std::uint64_t number = 0; number < record_count; ++number) {
+    std::string storage;
+    const Record record = small_record(number, small_jpeg_bytes(number), storage);
+    const std::string bytes = encode_record(record);
+    if (writer && !writer->has_room(bytes.size())) finish();
+    if (!writer) writer.emplace(part(manifest.shards.size()), shard_size_bytes);
+    index.push_back(entry_of(record, manifest.shards.size(), writer->append(bytes)));
+    count(record, manifest);
+  }
+  finish();
+  for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
+    manifest.shards[i].file.name = shard_file_name(i, manifest.shards.size());
+    std::filesystem::rename(part(i), folder + "/" + manifest.shards[i].file.name);
+  }
+  manifest.index.name = kIndexFile;
+  publish(folder, encode_index(index), manifest.index);
+  manifest.quarantine.name = kQuarantineFile;
+  manifest.counts.quarantined = 1;
+  publish(folder,
+          encode_quarantine({{.image_id = 3, .file_name = "a.jpg", .kind = "size", .reason = "r"}}),
+          manifest.quarantine);
+  write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
+}
+
+void flip_bit(const std::string& path, std::uint64_t bit) {
+  std::string bytes = read_file(path);
+  bytes.at(bit / 8) = static_cast<char>(bytes.at(bit / 8) ^ (1 << (bit % 8)));
+  write_plain_file(path, bytes);
+}
+
+std::vector<std::string> file_names(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void write_plain_file(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  RETINA_CHECK(file.good(), path);
+}
+
+}  // namespace retina
