@@ -67,7 +67,8 @@ if [ -n "$$missing" ]; then
     command -v sudo >/dev/null || { echo "no sudo: run as root: apt-get install$$missing" >&2; exit 69; }
   fi
   $$sudo apt-get update -qq
-  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends $$missing >/dev/null
+  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -yqq \
+    --no-install-recommends -o Dpkg::Use-Pty=0 $$missing >/dev/null
 fi
 endef
 

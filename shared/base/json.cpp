@@ -13,8 +13,9 @@
 namespace retina {
 namespace {
 
-// RapidJSON's own parse flags: f64 exactly as strtod reads them.
-constexpr unsigned kParseFlags = rapidjson::kParseFullPrecisionFlag;
+// f64 exactly as strtod reads them; no recursion, so that deep nesting cannot end the process.
+constexpr unsigned kParseFlags =
+    rapidjson::kParseFullPrecisionFlag | rapidjson::kParseIterativeFlag;
 
 std::string show(const rapidjson::Value& value) {
   if (value.IsObject()) return "an object";

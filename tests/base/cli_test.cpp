@@ -1,0 +1,192 @@
+#include "shared/base/cli.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Options {
+  int epochs = 26;
+  double lr = 0.01;
+  std::string output{};
+  bool overwrite = false;
+  std::string optimizer = "sgd";
+  std::uint64_t shard_size_bytes = 256U << 20;
+  std::vector<double> sizes = {32, 64};
+  std::optional<std::int64_t> steps{};
+};
+
+// One option of each type.
+void declare(Cli& cli, Options& options) {
+  cli.group("Training");
+  cli.option("epochs", options.epochs, "N", "passes over the data");
+  cli.option("lr", options.lr, "LR", "learning rate");
+  cli.option("output", options.output, "DIR", "where to write");
+  cli.flag("overwrite", options.overwrite, "start afresh");
+  cli.choice("optimizer", options.optimizer, {"sgd", "adam"}, "which one");
+  cli.bytes("shard-size", options.shard_size_bytes, "bytes a shard");
+  cli.option("anchor-sizes", options.sizes, "LIST", "pixels");
+  cli.option("steps", options.steps, "N", "instead of --epochs");
+}
+
+class CliTest : public testing::Test {
+ protected:
+  CliTest() { declare(cli_, options_); }
+
+  CliOutcome parse(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "program");
+    return cli_.parse(static_cast<int>(arguments.size()), arguments.data());
+  }
+
+  // The error that a new parser ends with.
+  static Error refusal(std::vector<const char*> arguments) {
+    Options options;
+    Cli cli("program", "", "");
+    declare(cli, options);
+    arguments.insert(arguments.begin(), "program");
+    try {
+      cli.parse(static_cast<int>(arguments.size()), arguments.data());
+    } catch (const Error& error) {
+      return error;
+    }
+    ADD_FAILURE() << "no error";
+    return Error(ErrorKind::kInternal, "");
+  }
+
+  Options options_;
+  Cli cli_{"program", "program --output DIR", "does things"};
+};
+
+TEST_F(CliTest, FillsEveryType) {
+  EXPECT_EQ(parse({"--epochs", "3", "--lr=1e-4", "--output", "x y", "--overwrite", "--optimizer",
+                   "adam", "--shard-size", "1.5MiB", "--anchor-sizes", "16,32.5", "--steps", "9"}),
+            CliOutcome::kRun);
+  EXPECT_EQ(options_.epochs, 3);
+  EXPECT_EQ(options_.lr, 1e-4);
+  EXPECT_EQ(options_.output, "x y");
+  EXPECT_TRUE(options_.overwrite);
+  EXPECT_EQ(options_.optimizer, "adam");
+  EXPECT_EQ(options_.shard_size_bytes, 3U << 19);
+  EXPECT_THAT(options_.sizes, ElementsAre(16.0, 32.5));
+  EXPECT_EQ(options_.steps, 9);
+}
+
+TEST_F(CliTest, KeepsTheDefaultsOfWhatIsNotGiven) {
+  parse({"--epochs", "3"});
+  EXPECT_EQ(options_.lr, 0.01);
+  EXPECT_EQ(options_.steps, std::nullopt);
+  EXPECT_TRUE(cli_.given("epochs"));
+  EXPECT_FALSE(cli_.given("lr"));
+}
+
+TEST_F(CliTest, NamesTheNearestMatchOfAnUnknownOption) {
+  const Error error = refusal({"--epoch", "3"});
+  EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+  EXPECT_THAT(error.what(), HasSubstr("--epoch"));
+  EXPECT_THAT(error.hint(), HasSubstr("--epochs"));
+}
+
+TEST_F(CliTest, RefusesBadValues) {
+  const std::vector<std::vector<const char*>> cases = {
+      {"--epochs", "3.5"},
+      {"--epochs", "three"},
+      {"--epochs", "99999999999"},
+      {"--epochs", ""},
+      {"--lr", "nan"},
+      {"--lr", "1e-4x"},
+      {"--optimizer", "adamw"},
+      {"--shard-size", "1TB"},
+      {"--shard-size", "-1MiB"},
+      {"--anchor-sizes", "1,x"},
+      {"--anchor-sizes", ""},
+      {"--overwrite=yes"},
+      {"stray"},
+      {"--epochs", "3", "--epochs", "4"},
+      {"--epochs"},
+      {"-e"},
+      {},
+  };
+  for (const auto& arguments : cases) {
+    SCOPED_TRACE(arguments.empty() ? "no arguments" : arguments.back());
+    EXPECT_EQ(refusal(arguments).kind(), ErrorKind::kUsage);
+  }
+}
+
+TEST_F(CliTest, LetsTheCommandLineWinOverTheConfigFile) {
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  write_file_atomically(path, R"({"epochs": 7, "lr": 0.5, "overwrite": true, "steps": null,
+                                  "anchor-sizes": [8, 16]})");
+  parse({"--config", path.c_str(), "--epochs", "3"});
+  EXPECT_EQ(options_.epochs, 3);
+  EXPECT_EQ(options_.lr, 0.5);
+  EXPECT_TRUE(options_.overwrite);
+  EXPECT_THAT(options_.sizes, ElementsAre(8.0, 16.0));
+  EXPECT_EQ(options_.steps, std::nullopt);
+}
+
+TEST_F(CliTest, RefusesABadConfigFile) {
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  EXPECT_EQ(refusal({"--config", path.c_str()}).kind(), ErrorKind::kNoInput);
+  write_file_atomically(path, "{\"epochs\": ");
+  EXPECT_EQ(refusal({"--config", path.c_str()}).kind(), ErrorKind::kData);
+  write_file_atomically(path, "{\"epocs\": 3}");
+  EXPECT_THAT(refusal({"--config", path.c_str()}).hint(), HasSubstr("--epochs"));
+  write_file_atomically(path, "[1]");
+  EXPECT_EQ(refusal({"--config", path.c_str()}).kind(), ErrorKind::kData);
+}
+
+TEST_F(CliTest, EffectiveOptionsReadBackAsAConfigFile) {
+  parse({"--epochs", "3", "--output", "a \"b\"", "--anchor-sizes", "16,32.5"});
+  std::string json = "{";
+  for (const auto& [name, value] : cli_.effective()) {
+    json += (json.size() > 1 ? ", \"" : "\"") + name + "\": " + value;
+  }
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  write_file_atomically(path, json + "}");
+
+  Options again;
+  Cli cli("program", "", "");
+  declare(cli, again);
+  const std::vector<const char*> arguments = {"program", "--config", path.c_str()};
+  cli.parse(static_cast<int>(arguments.size()), arguments.data());
+  EXPECT_EQ(again.epochs, 3);
+  EXPECT_EQ(again.output, "a \"b\"");
+  EXPECT_THAT(again.sizes, ElementsAre(16.0, 32.5));
+  EXPECT_EQ(again.shard_size_bytes, options_.shard_size_bytes);
+}
+
+TEST_F(CliTest, HelpShowsGroupsOptionsAndDefaults) {
+  parse({"--epochs", "3"});
+  const std::string help = cli_.help_text();
+  for (const auto& name : cli_.option_names()) EXPECT_THAT(help, HasSubstr("--" + name));
+  EXPECT_THAT(help, HasSubstr("Training:"));
+  EXPECT_THAT(help, HasSubstr("[26]"));
+  EXPECT_THAT(help, HasSubstr("[256MiB]"));
+  EXPECT_THAT(help, HasSubstr("sgd|adam"));
+}
+
+TEST_F(CliTest, ChecksRunBeforeCheckArgsEnds) {
+  int calls = 0;
+  cli_.validate([&] { ++calls; });
+  EXPECT_EQ(parse({"--epochs", "3", "--check-args"}), CliOutcome::kDone);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(CliTest, AFailedCheckRefusesTheCommandLine) {
+  cli_.validate([] { throw Error(ErrorKind::kConfig, "contradiction"); });
+  EXPECT_THROW(parse({"--epochs", "3"}), Error);
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,60 @@
+#include "shared/base/hash.h"
+
+#include <gtest/gtest.h>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+// Known answers of XXH3_64bits, seed 0.
+TEST(Xxh3, GivesTheKnownAnswers) {
+  EXPECT_EQ(xxh3(""), 0x2d06800538d394c2U);
+  EXPECT_EQ(xxh3("abc"), 0x78af5f94892f3950U);
+}
+
+TEST(Xxh3, OfPiecesEqualsXxh3OfTheWhole) {
+  std::string bytes(10000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);
+  for (const std::size_t piece : {1U, 7U, 240U, 4096U}) {
+    Hasher hasher;
+    for (std::size_t i = 0; i < bytes.size(); i += piece) {
+      hasher.update(bytes.data() + i, std::min(piece, bytes.size() - i));
+    }
+    EXPECT_EQ(hasher.digest(), xxh3(bytes)) << "pieces of " << piece;
+  }
+}
+
+TEST(Xxh3, OfAFileEqualsXxh3OfItsBytes) {
+  const TestFolder folder;
+  const std::string bytes(3 << 20, 'x');
+  write_file_atomically(folder / "file", bytes);
+  EXPECT_EQ(xxh3_file(folder / "file"), xxh3(bytes));
+}
+
+TEST(Xxh3, OfAMissingFileIsAMissingInput) {
+  try {
+    xxh3_file("/nowhere/file");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
+  }
+}
+
+TEST(Hex64, RoundTrips) {
+  for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{0x0123456789abcdef}, ~0UL}) {
+    EXPECT_EQ(parse_hex64(hex64(value), "here"), value);
+  }
+  EXPECT_EQ(hex64(0xab), "00000000000000ab");
+}
+
+TEST(Hex64, RefusesWhatIsNotSixteenDigits) {
+  for (const char* text : {"", "ab", "00000000000000ag", "00000000000000ab0", "-0000000000000ab"}) {
+    EXPECT_THROW(parse_hex64(text, "here"), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,113 @@
+#include "shared/base/json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+template <class F>
+std::string message_of(F&& body, ErrorKind kind = ErrorKind::kData) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind);
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+TEST(JsonFile, NamesLineAndColumnOfASyntaxError) {
+  const std::string message =
+      message_of([] { JsonFile::parse("{\n  \"a\": 1,\n  \"b\": x\n}", "f.json"); });
+  EXPECT_THAT(message, HasSubstr("f.json"));
+  EXPECT_THAT(message, HasSubstr("line 3, column 8"));
+}
+
+TEST(JsonFile, SaysThatACutFileEndsTooEarly) {
+  try {
+    JsonFile::parse("{\"a\": [1, 2", "f.json");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("byte 11"));
+    EXPECT_THAT(error.hint(), HasSubstr("ends too early"));
+  }
+}
+
+TEST(JsonFile, RefusesDeepNestingWithoutOverflowingTheStack) {
+  message_of([] { JsonFile::parse(std::string(10'000'000, '['), "deep.json"); });
+}
+
+TEST(JsonFile, SaysThatAMissingFileIsMissing) {
+  message_of([] { JsonFile::read("/nowhere/f.json"); }, ErrorKind::kNoInput);
+}
+
+TEST(JsonView, NamesThePlaceOfAWrongType) {
+  const JsonFile file = JsonFile::parse(R"({"shards": [{"records": "x"}]})", "m.json");
+  const std::string message =
+      message_of([&] { file.root().at("shards").at(std::size_t{0}).at("records").as_int(); });
+  EXPECT_THAT(message, HasSubstr("m.json"));
+  EXPECT_THAT(message, HasSubstr("shards[0]"));
+  EXPECT_THAT(message, HasSubstr("records"));
+  EXPECT_THAT(message, HasSubstr("got \"x\", want an integer"));
+}
+
+TEST(JsonView, NamesAMissingKeyAndAnIndexOutOfRange) {
+  const JsonFile file = JsonFile::parse(R"({"list": [1]})", "m.json");
+  EXPECT_THAT(message_of([&] { file.root().at("b"); }), HasSubstr("\"b\" is missing"));
+  EXPECT_THAT(message_of([&] { file.root().at("list").at(1); }), HasSubstr("want at least 2"));
+  EXPECT_THAT(message_of([&] { file.root().at("list").at("b"); }), HasSubstr("want an object"));
+}
+
+TEST(JsonView, TellsIntegersFromFractions) {
+  const JsonFile file = JsonFile::parse("[1.5, -1, 18446744073709551615, true]", "m.json");
+  EXPECT_THAT(message_of([&] { file.root().at(std::size_t{0}).as_int(); }),
+              HasSubstr("want an integer"));
+  EXPECT_THAT(message_of([&] { file.root().at(1).as_uint(); }), HasSubstr("want an integer >= 0"));
+  EXPECT_EQ(file.root().at(2).as_uint(), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_THAT(message_of([&] { file.root().at(3).as_double(); }), HasSubstr("want a number"));
+}
+
+TEST(JsonWriter, WritesNumbersThatReadBackEqual) {
+  const double values[] = {0.1, 1.0 / 3.0, 1e-310, 12345678.9, -0.0};
+  JsonWriter json;
+  json.begin_array();
+  for (const double value : values) json.value(value);
+  json.end_array();
+  const JsonFile file = JsonFile::parse(json.text(), "text");
+  for (std::size_t i = 0; i < std::size(values); ++i) {
+    EXPECT_EQ(file.root().at(i).as_double(), values[i]);
+  }
+}
+
+TEST(JsonWriter, WritesNotFiniteNumbersAsNull) {
+  JsonWriter json;
+  json.begin_array().value(std::nan("")).value(HUGE_VAL).end_array();
+  EXPECT_EQ(json.text(), "[null,null]");
+}
+
+TEST(JsonWriter, EscapesText) {
+  JsonWriter json;
+  json.begin_object().field("a\"b", std::string("x\n\t\\")).field("yes", true).end_object();
+  EXPECT_EQ(json.text(), "{\"a\\\"b\":\"x\\n\\t\\\\\",\"yes\":true}");
+  EXPECT_EQ(JsonFile::parse(json.text(), "text").root().at("a\"b").as_string(), "x\n\t\\");
+}
+
+TEST(JsonWriter, PrettyTextHoldsTheSameValues) {
+  JsonWriter json;
+  json.begin_object().field("pi", 3.141592653589793).key("list").begin_array().value(1);
+  json.value(2).end_array().end_object();
+  const std::string pretty = json.pretty_text();
+  EXPECT_EQ(pretty, "{\n  \"pi\": 3.141592653589793,\n  \"list\": [1, 2]\n}\n");
+}
+
+}  // namespace
+}  // namespace retina

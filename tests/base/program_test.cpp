@@ -1,0 +1,70 @@
+#include "shared/base/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <new>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(RunProgram, ReturnsWhatTheBodyReturns) {
+  EXPECT_EQ(run_program("tool", [] { return 0; }), 0);
+  EXPECT_EQ(run_program("tool", [] { return 1; }), 1);
+}
+
+TEST(RunProgram, TurnsAnErrorIntoItsExitCodeAndOneLine) {
+  testing::internal::CaptureStderr();
+  const int code = run_program("tool", []() -> int {
+    throw Error(ErrorKind::kData, "f.json: is cut\nsecond line", "copy it again");
+  });
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(code, 65);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_THAT(text, HasSubstr("tool: error: f.json: is cut"));
+  EXPECT_THAT(text, HasSubstr("copy it again"));
+}
+
+TEST(RunProgram, CallsAnUnknownExceptionABug) {
+  testing::internal::CaptureStderr();
+  const int code = run_program("tool", []() -> int { throw std::runtime_error("surprise"); });
+  EXPECT_EQ(code, 70);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("surprise"));
+}
+
+TEST(RunProgram, SaysThatMemoryRanOut) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_program("tool", []() -> int { throw std::bad_alloc(); }), 69);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("out of memory"));
+}
+
+TEST(RunProgram, TellsTheHandlerTheExitCode) {
+  testing::internal::CaptureStderr();
+  int seen = 0;
+  run_program(
+      "tool", []() -> int { throw Error(ErrorKind::kRankFailure, "rank 1 died"); },
+      [&](int code) { seen = code; });
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(seen, 76);
+}
+
+TEST(Check, IsABugWithPlaceAndDetail) {
+  try {
+    const int count = 3;
+    RETINA_CHECK(count == 4, "count is ", count);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInternal);
+    EXPECT_THAT(error.what(), HasSubstr("count == 4"));
+    EXPECT_THAT(error.what(), HasSubstr("count is 3"));
+    EXPECT_THAT(error.what(), HasSubstr("program_test.cpp"));
+  }
+}
+
+}  // namespace
+}  // namespace retina

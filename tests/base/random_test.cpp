@@ -1,0 +1,111 @@
+#include "shared/base/random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+namespace retina {
+namespace {
+
+using Block = std::array<std::uint32_t, 4>;
+
+// Known answers of Random123's kat_vectors ("philox4x32 10").
+TEST(Philox, GivesTheKnownAnswerForZeros) {
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+}
+
+TEST(Philox, GivesTheKnownAnswerForOnes) {
+  EXPECT_EQ(philox4x32({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}),
+            (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+TEST(Philox, GivesTheKnownAnswerForPi) {
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(RandomStream, SeparatesSeedsUsesAndStreams) {
+  const RandomStream base{.seed = 1, .use = RandomUse::kShuffle, .stream = 2};
+  std::set<std::uint64_t> values = {base.bits(0), base.bits(1)};
+  values.insert(RandomStream{.seed = 2, .use = RandomUse::kShuffle, .stream = 2}.bits(0));
+  values.insert(RandomStream{.seed = 1, .use = RandomUse::kAugment, .stream = 2}.bits(0));
+  values.insert(RandomStream{.seed = 1, .use = RandomUse::kShuffle, .stream = 3}.bits(0));
+  EXPECT_EQ(values.size(), 5U);
+}
+
+TEST(RandomStream, UsesAllOfTheIndex) {
+  const RandomStream stream{.seed = 7};
+  EXPECT_NE(stream.bits(0), stream.bits(std::uint64_t{1} << 32));
+}
+
+TEST(RandomStream, UnitHasTheMomentsOfAUniform) {
+  const RandomStream stream{.seed = 3};
+  constexpr int kCount = 20000;
+  double sum = 0, squares = 0;
+  for (int i = 0; i < kCount; ++i) {
+    const double value = stream.unit(static_cast<std::uint64_t>(i));
+    ASSERT_GE(value, 0.0);
+    ASSERT_LT(value, 1.0);
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / kCount, 0.5, 0.01);            // standard error 0.002
+  EXPECT_NEAR(squares / kCount, 1.0 / 3.0, 0.01);  // standard error 0.002
+}
+
+TEST(RandomStream, NormalHasTheMomentsOfANormal) {
+  const RandomStream stream{.seed = 4};
+  constexpr int kCount = 20000;
+  double sum = 0, squares = 0;
+  for (int i = 0; i < kCount; ++i) {
+    const double value = stream.normal(static_cast<std::uint64_t>(i));
+    ASSERT_TRUE(std::isfinite(value));
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / kCount, 0.0, 0.03);
+  EXPECT_NEAR(squares / kCount, 1.0, 0.05);
+}
+
+TEST(RandomStream, BelowReachesEveryValueAndNeverTheBound) {
+  const RandomStream stream{.seed = 5};
+  std::array<int, 6> counts{};
+  for (std::uint64_t i = 0; i < 6000; ++i) ++counts.at(stream.below(i, 6));
+  for (const int count : counts) EXPECT_NEAR(count, 1000, 150);
+  EXPECT_EQ(stream.below(0, 1), 0U);
+}
+
+TEST(Permutation, HoldsEveryNumberOnce) {
+  for (const std::size_t count : {0U, 1U, 2U, 17U, 1000U}) {
+    const auto order = permutation(count, {.seed = 6});
+    EXPECT_EQ(std::set<std::uint32_t>(order.begin(), order.end()).size(), count);
+    for (const std::uint32_t number : order) EXPECT_LT(number, count);
+  }
+}
+
+TEST(Permutation, DependsOnTheStreamAlone) {
+  const RandomStream epoch0{.seed = 6, .use = RandomUse::kShuffle, .stream = 0};
+  const RandomStream epoch1{.seed = 6, .use = RandomUse::kShuffle, .stream = 1};
+  EXPECT_EQ(permutation(100, epoch0), permutation(100, epoch0));
+  EXPECT_NE(permutation(100, epoch0), permutation(100, epoch1));
+}
+
+TEST(Permutation, IsUniformOverThreeElements) {
+  std::array<int, 27> counts{};
+  for (std::uint32_t i = 0; i < 6000; ++i) {
+    const auto order = permutation(3, {.seed = 8, .stream = i});
+    ++counts.at(order[0] * 9 + order[1] * 3 + order[2]);
+  }
+  int seen = 0;
+  for (const int count : counts) {
+    if (count == 0) continue;
+    ++seen;
+    EXPECT_NEAR(count, 1000, 150);
+  }
+  EXPECT_EQ(seen, 6);
+}
+
+}  // namespace
+}  // namespace retina
