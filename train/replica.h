@@ -20,10 +20,10 @@
 namespace retina {
 
 struct ReplicaOptions {
-  ModelConfig model;
-  OptimizerOptions optimizer;
-  BucketOptions buckets;
-  LossOptions loss;
+  ModelConfig model = {};
+  OptimizerOptions optimizer = {};
+  BucketOptions buckets = {};
+  LossOptions loss = {};
   int trainable_layers = 5;
   std::uint64_t seed = 1;
   c10::Device device = c10::kCPU;

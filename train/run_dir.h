@@ -28,7 +28,7 @@ struct RunPoint {
 };
 
 struct CheckpointEntry {
-  std::string file;  // name inside the folder
+  std::string file = {};  // name inside the folder
   std::int64_t step = 0;
   std::optional<double> ap = {};
   std::string xxh3 = {};
@@ -36,8 +36,8 @@ struct CheckpointEntry {
 
 // What config.json holds.
 struct RunConfig {
-  std::vector<EffectiveOption> options;
-  std::string train_fingerprint;  // of the training set's manifest
+  std::vector<EffectiveOption> options = {};
+  std::string train_fingerprint = {};  // of the training set's manifest
 };
 
 class RunDir {

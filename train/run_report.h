@@ -13,11 +13,11 @@
 namespace retina {
 
 struct RunReportInput {
-  std::string title;
+  std::string title = {};
   std::int64_t total_steps = 0, steps_per_epoch = 1;
   int rank_count = 1;
-  std::vector<EffectiveOption> options;
-  std::vector<Picture> pictures;
+  std::vector<EffectiveOption> options = {};
+  std::vector<Picture> pictures = {};
   const CocoMetrics* last_validation = nullptr;  // may be null
 };
 

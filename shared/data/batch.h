@@ -20,7 +20,7 @@ struct Slot {
 
 // What to load: all slots share one padded shape, multiples of 32 px.
 struct BatchRequest {
-  std::vector<Slot> slots;
+  std::vector<Slot> slots = {};
   int padded_width_px = 0, padded_height_px = 0;
 };
 
@@ -32,15 +32,15 @@ struct Sample {
   int width_px = 0, height_px = 0;                    // after the resize, before padding
   // Trainable ground truth (no crowds, no degenerate boxes): xyxy, f32, pixels of the resized
   // (and, with slot.flip, mirrored) image. labels: dense, same length.
-  std::vector<std::array<float, 4>> boxes;
-  std::vector<std::int64_t> labels;
+  std::vector<std::array<float, 4>> boxes = {};
+  std::vector<std::int64_t> labels = {};
 };
 
 struct Batch {
   std::int64_t number = 0;  // 0, 1, ... in the order of the requests
-  std::vector<Sample> samples;
+  std::vector<Sample> samples = {};
   // [N, 3, H, W] f32, normalised RGB, zero-padded on the right and at the bottom.
-  std::shared_ptr<float[]> images;
+  std::shared_ptr<float[]> images = {};
   int padded_width_px = 0, padded_height_px = 0;
 };
 

@@ -17,7 +17,7 @@ struct LoaderOptions {
   int prefetch_batches = 4;  // batches in memory at most, the one being consumed excluded
   int min_side_px = 800;     // resize rule, see resized_size()
   int max_side_px = 1333;
-  Normalisation normalisation;
+  Normalisation normalisation = {};
   FloatAllocator allocate = allocate_plain;
 };
 

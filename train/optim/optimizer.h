@@ -19,15 +19,15 @@ struct OptimizerOptions {
   double momentum = 0.9;       // SGD: v = momentum v + g, w -= lr v (no dampening, no Nesterov)
   double weight_decay = 1e-4;  // SGD and Adam: added to the gradient; AdamW: decoupled
   // Decay of the normalisation layers' weights and biases; unset: as all others.
-  std::optional<double> norm_weight_decay;
+  std::optional<double> norm_weight_decay = {};
   double beta1 = 0.9, beta2 = 0.999;  // Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019)
   double epsilon = 1e-8;
 };
 
 // A parameter to train, with its full name. `value` requires grad; any shape, f32 or f64.
 struct TrainableParameter {
-  std::string name;
-  at::Tensor value;
+  std::string name = {};
+  at::Tensor value = {};
 };
 
 class Optimizer {

@@ -21,8 +21,8 @@ struct EpochPlanOptions {
 
 // One global step. All its images share one padded shape, the maximum over them.
 struct GlobalStep {
-  std::vector<Slot> slots;   // images_per_step of them; ranks own contiguous, equal parts
-  int real_image_count = 0;  // slots that count; fewer than slots.size() in an epoch's tail
+  std::vector<Slot> slots = {};  // images_per_step of them; ranks own contiguous, equal parts
+  int real_image_count = 0;      // slots that count; fewer than slots.size() in an epoch's tail
   int padded_width_px = 0, padded_height_px = 0;
 };
 

@@ -19,7 +19,7 @@ struct ScheduleOptions {
   std::int64_t warmup_steps = 0;
   double warmup_factor = 0.001;
   // kStep: multiplied by drop_factor from each of these steps on (MultiStepLR).
-  std::vector<std::int64_t> drop_steps;
+  std::vector<std::int64_t> drop_steps = {};
   double drop_factor = 0.1;
   // kCosine: base_lr (1 + cos(pi s / total_steps)) / 2 (Loshchilov & Hutter 2017, eq. 5, no
   // restart).

@@ -15,14 +15,14 @@ struct BucketSlot {
 };
 
 struct BucketPlan {
-  std::vector<BucketSlot> slots;           // one a parameter, in the order of the parameters
-  std::vector<std::size_t> bucket_counts;  // elements of each bucket
+  std::vector<BucketSlot> slots = {};           // one a parameter, in the order of the parameters
+  std::vector<std::size_t> bucket_counts = {};  // elements of each bucket
   // Hash over names, counts and places: ranks compare it before the first step.
   std::uint64_t layout_hash = 0;
 };
 
 struct BucketParameter {
-  std::string name;
+  std::string name = {};
   std::size_t count = 0;  // elements
 };
 
