@@ -1,0 +1,46 @@
+#include "train/reduce/bucket_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace retina {
+namespace {
+
+const std::vector<BucketParameter> kParameters = {
+    {"a", 10}, {"b", 5}, {"c", 100}, {"d", 1}, {"e", 30}};
+
+TEST(BucketPlan, FillsBucketsFromTheLastParameterToTheFirst) {
+  const BucketPlan plan = plan_buckets(kParameters, 40);
+  ASSERT_EQ(plan.bucket_counts, (std::vector<std::size_t>{31, 100, 15}));
+  EXPECT_EQ(plan.slots[4].bucket, 0U);
+  EXPECT_EQ(plan.slots[3].offset, 30U);
+  EXPECT_EQ(plan.slots[2].bucket, 1U) << "larger than a bucket: a bucket of its own";
+  EXPECT_EQ(plan.slots[0].offset, 5U);
+}
+
+TEST(BucketPlan, GivesEveryElementOnePlace) {
+  for (const std::size_t size : {1U, 7U, 40U, 1000U}) {
+    const BucketPlan plan = plan_buckets(kParameters, size);
+    std::set<std::pair<std::size_t, std::size_t>> places;
+    std::size_t total = 0;
+    for (const auto& slot : plan.slots) {
+      for (std::size_t i = 0; i < slot.count; ++i) places.emplace(slot.bucket, slot.offset + i);
+      total += slot.count;
+      EXPECT_LE(slot.offset + slot.count, plan.bucket_counts[slot.bucket]);
+    }
+    EXPECT_EQ(places.size(), total);
+  }
+}
+
+TEST(BucketPlan, HashTellsLayoutsApart) {
+  const auto hash = plan_buckets(kParameters, 40).layout_hash;
+  EXPECT_EQ(plan_buckets(kParameters, 40).layout_hash, hash);
+  EXPECT_NE(plan_buckets(kParameters, 41 + 100).layout_hash, hash);
+  auto renamed = kParameters;
+  renamed[1].name = "z";
+  EXPECT_NE(plan_buckets(renamed, 40).layout_hash, hash);
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,160 @@
+#include "train/plan/epoch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "shared/base/cat.h"
+#include "shared/base/random.h"
+#include "shared/image/resize.h"
+#include "train/plan/training_plan.h"
+
+namespace retina {
+namespace {
+
+std::vector<IndexEntry> random_index(std::size_t count, std::uint64_t seed) {
+  const RandomStream random{.seed = seed};
+  std::vector<IndexEntry> index(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    index[i].image_id = static_cast<std::int64_t>(1000 + i);
+    index[i].width = static_cast<int>(40 + random.below(2 * i, 600));
+    index[i].height = static_cast<int>(40 + random.below(2 * i + 1, 600));
+  }
+  return index;
+}
+
+std::vector<std::size_t> records_of(const std::vector<BatchRequest>& passes) {
+  std::vector<std::size_t> records;
+  for (const auto& pass : passes) {
+    for (const auto& slot : pass.slots) records.push_back(slot.record);
+  }
+  return records;
+}
+
+// Images 1..200 x ranks 1..7: sizes of the data set that divide and that do not.
+class EpochPlanProperty : public testing::TestWithParam<int> {};
+
+TEST_P(EpochPlanProperty, VisitsEveryImageExactlyOnceOverAllRanks) {
+  const int ranks = GetParam();
+  for (std::size_t images = 1; images <= 200; images += (images < 20 ? 1 : 7)) {
+    const auto index = random_index(images, images);
+    const EpochPlan plan(index, {.seed = 5, .images_per_step = 2 * ranks}, 3);
+    ASSERT_EQ(plan.step_count(), steps_per_epoch(images, 2 * ranks));
+    std::map<std::size_t, int> visits;
+    for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+      const GlobalStep global = plan.step(step);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto passes = rank_passes(global, rank, ranks, 1);
+        ASSERT_EQ(passes.size(), 2U) << "every rank takes the same number of passes";
+        for (const auto& pass : passes) {
+          for (const auto& slot : pass.slots) visits[slot.record] += slot.counts ? 1 : 0;
+        }
+      }
+    }
+    ASSERT_EQ(visits.size(), images);
+    for (const auto& [record, count] : visits) ASSERT_EQ(count, 1) << "record " << record;
+  }
+}
+
+TEST_P(EpochPlanProperty, GivesEachStepTheSameContentOnAnyNumberOfRanks) {
+  const int ranks = GetParam();
+  const auto index = random_index(61, 9);
+  const EpochPlan plan(index, {.seed = 8, .images_per_step = 420}, 0);  // 420 = lcm(1..7)
+  const GlobalStep step = plan.step(0);
+  std::vector<std::size_t> together;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto part = records_of(rank_passes(step, rank, ranks, 0));
+    together.insert(together.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(together, records_of(rank_passes(step, 0, 1, 0)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EpochPlanProperty, testing::Range(1, 8));
+
+TEST(EpochPlan, CountsTheTailsRealImages) {
+  const auto index = random_index(10, 1);
+  const EpochPlan plan(index, {.seed = 1, .images_per_step = 4}, 0);
+  EXPECT_EQ(plan.step(0).real_image_count, 4);
+  EXPECT_EQ(plan.step(2).real_image_count, 2);
+  const GlobalStep tail = plan.step(2);
+  EXPECT_TRUE(tail.slots[1].counts);
+  EXPECT_FALSE(tail.slots[2].counts);
+  EXPECT_EQ(tail.slots[2].record, plan.step(0).slots[0].record) << "pads repeat the first images";
+}
+
+TEST(EpochPlan, PadsToTheLargestImageOfTheStep) {
+  const auto index = random_index(64, 2);
+  const EpochPlanOptions options{
+      .seed = 1, .images_per_step = 8, .min_side_px = 100, .max_side_px = 200};
+  const EpochPlan plan(index, options, 1);
+  for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+    const GlobalStep global = plan.step(step);
+    int width = 0, height = 0;
+    for (const auto& slot : global.slots) {
+      const auto size = resized_size(index[slot.record].width, index[slot.record].height, 100, 200);
+      width = std::max(width, size.width);
+      height = std::max(height, size.height);
+    }
+    EXPECT_EQ(global.padded_width_px, (width + 31) / 32 * 32);
+    EXPECT_EQ(global.padded_height_px, (height + 31) / 32 * 32);
+  }
+}
+
+TEST(EpochPlan, PutsLikeAspectRatiosTogether) {
+  std::vector<IndexEntry> index(128);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    index[i].width = i % 2 == 0 ? 640 : 480;
+    index[i].height = i % 2 == 0 ? 480 : 640;
+  }
+  const EpochPlan plan(index, {.seed = 3, .images_per_step = 8}, 0);
+  int mixed = 0;
+  for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+    std::set<int> widths;
+    for (const auto& slot : plan.step(step).slots) widths.insert(index[slot.record].width);
+    mixed += widths.size() > 1 ? 1 : 0;
+  }
+  EXPECT_LE(mixed, 1) << "at most the step on the border of the two shapes";
+}
+
+TEST(EpochPlan, DrawsAnotherOrderEachEpochAndSeed) {
+  const auto index = random_index(50, 4);
+  const auto first = [&](std::uint64_t seed, std::int64_t epoch) {
+    return records_of(rank_passes(
+        EpochPlan(index, {.seed = seed, .images_per_step = 5}, epoch).step(0), 0, 1, 0));
+  };
+  EXPECT_NE(first(1, 0), first(1, 1));
+  EXPECT_NE(first(1, 0), first(2, 0));
+  EXPECT_EQ(first(1, 5), first(1, 5));
+}
+
+TEST(EpochPlan, FlipsAboutTheAskedShareOfImages) {
+  const auto index = random_index(1000, 4);
+  for (const double share : {0.0, 0.5, 1.0}) {
+    const EpochPlan plan(index, {.seed = 1, .images_per_step = 1000, .flip_probability = share}, 0);
+    double flips = 0;
+    for (const auto& slot : plan.step(0).slots) flips += slot.flip ? 1 : 0;
+    EXPECT_NEAR(flips / 1000, share, 0.06);
+  }
+}
+
+TEST(TrainingPlan, ContinuesTheSameSequenceFromAnyStep) {
+  const auto index = random_index(13, 6);
+  const EpochPlanOptions options{.seed = 2, .images_per_step = 4};
+  TrainingPlan whole(index, options);
+  std::vector<std::vector<std::size_t>> sequence;
+  for (std::int64_t step = 0; step < 20; ++step) {
+    sequence.push_back(records_of(rank_passes(whole.at(step), 0, 1, 0)));
+  }
+  for (std::int64_t start = 0; start < 20; ++start) {
+    TrainingPlan resumed(index, options);
+    for (std::int64_t step = start; step < 20; ++step) {
+      ASSERT_EQ(records_of(rank_passes(resumed.at(step), 0, 1, 0)),
+                sequence[static_cast<std::size_t>(step)])
+          << "started at " << start << ", step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,93 @@
+#include "train/run_dir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+void touch(const std::string& path) {
+  std::ofstream(path) << "x";
+}
+
+CheckpointEntry entry(RunDir& dir, std::int64_t step, std::optional<double> ap = {}) {
+  const std::string name =
+      RunDir::checkpoint_name({.step = step, .epoch = step, .epoch_end = true});
+  touch(dir.path(name));
+  return {.file = name, .step = step, .ap = ap, .xxh3 = "0"};
+}
+
+TEST(RunDir, NamesCheckpointsByEpochAndStep) {
+  EXPECT_EQ(RunDir::checkpoint_name({.step = 73, .epoch = 1, .epoch_end = true}),
+            "checkpoint-01.pt");
+  EXPECT_EQ(RunDir::checkpoint_name({.step = 500, .epoch = 7}), "checkpoint-07-00000500.pt");
+}
+
+TEST(RunDir, KeepsTheNewestAndTheBest) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  const std::vector<double> aps = {0.1, 0.4, 0.2, 0.3, 0.35};
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    dir.record(entry(dir, step, aps[static_cast<std::size_t>(step - 1)]), 2);
+  }
+  EXPECT_THAT(dir.checkpoint_files(),
+              ElementsAre("checkpoint-02.pt", "checkpoint-04.pt", "checkpoint-05.pt"));
+  const JsonFile books = JsonFile::read(dir.path("checkpoints.json"));
+  EXPECT_EQ(books.root().at("last").as_string(), "checkpoint-05.pt");
+  EXPECT_EQ(books.root().at("best").as_string(), "checkpoint-02.pt");
+}
+
+TEST(RunDir, KeepsOnlyTheNewestWithoutValidation) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  for (std::int64_t step = 1; step <= 4; ++step) dir.record(entry(dir, step), 1);
+  EXPECT_THAT(dir.checkpoint_files(), ElementsAre("checkpoint-04.pt"));
+}
+
+TEST(RunDir, RefusesAnotherConfigurationNamingTheKeys) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({.options = {{"lr", "0.01"}, {"threads", "2"}}, .train_fingerprint = "aa"});
+  EXPECT_NO_THROW(dir.check_same_run(
+      {.options = {{"lr", "0.01"}, {"threads", "9"}}, .train_fingerprint = "aa"}));
+  try {
+    dir.check_same_run({.options = {{"lr", "0.02"}, {"threads", "2"}}, .train_fingerprint = "bb"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+    EXPECT_THAT(error.what(), HasSubstr("lr (was 0.01, now 0.02)"));
+    EXPECT_THAT(error.what(), HasSubstr("train_fingerprint"));
+  }
+}
+
+TEST(RunDir, IsLockedAgainstASecondJob) {
+  const TestFolder folder;
+  const RunDir first(folder / "run");
+  EXPECT_THROW(RunDir(folder / "run"), Error);
+}
+
+TEST(RunDir, ClearLeavesForeignFilesAlone) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  touch(dir.path("notes.txt"));
+  touch(dir.path("checkpoint-01.pt.tmp"));
+  dir.write_config({});
+  dir.record(entry(dir, 1), 1);
+  dir.clear();
+  EXPECT_FALSE(dir.has_run());
+  EXPECT_THAT(dir.checkpoint_files(), ElementsAre());
+  EXPECT_FALSE(path_exists(dir.path("checkpoint-01.pt.tmp")));
+  EXPECT_TRUE(path_exists(dir.path("notes.txt")));
+}
+
+}  // namespace
+}  // namespace retina
