@@ -1,0 +1,142 @@
+"""Checks of the source tree: check_sources.py RULE ROOT. Prints each violation, exits 1 on any.
+
+format     clang-format 14 would change nothing
+layers     a folder includes only the folders that it may
+sizes      no .cpp over 400 lines, no header over 200: that is two rooms
+readme     README's map of folders names exactly the folders there are
+leftovers  no unfinished business in the sources
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# Folder -> folders whose headers it may include, besides its own. Lowest first.
+BASE = ["shared/base"]
+DATA = [*BASE, "shared/coco", "shared/shard", "shared/image"]
+SHARED = [
+    *DATA, "shared/anchor", "shared/comm", "shared/data", "shared/ops", "shared/model",
+    "shared/checkpoint", "shared/evaluation", "shared/report",
+]
+LAYERS = {
+    "shared/base": [],
+    "shared/coco": BASE,
+    "shared/shard": BASE,
+    "shared/image": BASE,
+    "shared/anchor": BASE,
+    "shared/comm": BASE,
+    "shared/data": DATA,
+    "shared/ops": [*BASE, "shared/anchor"],
+    "shared/model": [*BASE, "shared/anchor", "shared/image", "shared/comm", "shared/ops"],
+    "shared/checkpoint": BASE,
+    "shared/evaluation": [*DATA, "shared/anchor", "shared/comm", "shared/data", "shared/ops",
+                          "shared/model", "shared/checkpoint"],
+    "shared/report": [*BASE, "shared/image"],
+    "preprocess": SHARED,
+    "train": SHARED,
+    "evaluate": SHARED,
+    "convert": SHARED,
+}
+# Folders that must build without LibTorch, and so must not include it.
+WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
+                 "shared/comm", "shared/data", "shared/report", "preprocess"]
+LINE_LIMITS = {".cpp": 400, ".cu": 400, ".h": 200, ".cuh": 200}
+
+
+def sources(root, *suffixes):
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others",
+                             "--exclude-standard"], capture_output=True, text=True)
+    if listed.returncode == 0:
+        names = [Path(name) for name in listed.stdout.split("\0") if name]
+    else:
+        names = [path.relative_to(root) for path in root.rglob("*")]
+    return sorted({name for name in names if name.suffix in suffixes and (root / name).is_file()
+                   and not any(part.startswith((".", "build")) for part in name.parts)})
+
+
+def folder_of(name):
+    parts = name.parts
+    return "/".join(parts[:2]) if parts[0] == "shared" else parts[0]
+
+
+def check_format(root):
+    tool = shutil.which("clang-format-14")
+    if tool is None:
+        print("skipped: clang-format-14 is not installed")
+        sys.exit(77)
+    names = sources(root, *LINE_LIMITS)
+    result = subprocess.run([tool, "--dry-run", "--Werror", *names], cwd=root, capture_output=True,
+                            text=True)
+    return sorted({f"{line.split(':')[0]}: clang-format-14 -i would change it"
+                   for line in result.stderr.splitlines() if "clang-format" in line})
+
+
+def check_layers(root):
+    for name in sources(root, *LINE_LIMITS):
+        folder = folder_of(name)
+        if folder == "tests":
+            continue
+        if folder not in LAYERS:
+            yield f"{name}: the folder {folder} has no row in the table of layers"
+            continue
+        for line in (root / name).read_text().splitlines():
+            own = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            if own:
+                target = folder_of(Path(own.group(1)))
+                if target != folder and target not in LAYERS[folder]:
+                    yield f"{name}: may not include {own.group(1)}"
+            foreign = re.match(r"\s*#\s*include\s+<((?:torch|ATen|c10|caffe2)/[^>]+)>", line)
+            if foreign and folder in WITHOUT_TORCH:
+                yield f"{name}: must do without LibTorch, includes <{foreign.group(1)}>"
+            if foreign and name.suffix == ".cu":
+                yield f"{name}: .cu files take raw pointers, includes <{foreign.group(1)}>"
+
+
+def check_sizes(root):
+    for name in sources(root, *LINE_LIMITS):
+        lines = len((root / name).read_text().splitlines())
+        if lines > LINE_LIMITS[name.suffix]:
+            yield f"{name}: {lines} lines, the limit is {LINE_LIMITS[name.suffix]}"
+
+
+def check_readme(root):
+    rows = re.findall(r"^\| `([a-z/]+)/?` \|", (root / "README.md").read_text(), re.MULTILINE)
+    named = [row.rstrip("/") for row in rows]
+    there = set(LAYERS) | {"docker", "jobs", "tests"}
+    for folder in sorted(there - set(named)):
+        yield f"README.md: the map of folders lacks {folder}"
+    for folder in sorted(set(named) - there):
+        yield f"README.md: the map of folders names {folder}, which is no folder of the project"
+    for folder in named:
+        if not (root / folder).is_dir():
+            yield f"README.md: {folder} does not exist"
+    order = [folder for folder in named if folder in LAYERS]
+    for place, folder in enumerate(order):
+        for lower in LAYERS[folder]:
+            if lower in order[place + 1:]:
+                yield f"README.md: {folder} comes before {lower}, which it uses"
+
+
+def check_leftovers(root):
+    unfinished = re.compile("TO" "DO|FIX" "ME|\\bXX" "X\\b|#if " "0|DISABLED" "_|not " "implemented")
+    for name in sources(root, *LINE_LIMITS, ".py", ".sh", ".cmake", ".txt"):
+        for number, line in enumerate((root / name).read_text().splitlines(), 1):
+            if unfinished.search(line):
+                yield f"{name}:{number}: {line.strip()[:80]}"
+
+
+def main():
+    rule, root = sys.argv[1], Path(sys.argv[2])
+    checks = {"format": check_format, "layers": check_layers, "sizes": check_sizes,
+              "readme": check_readme, "leftovers": check_leftovers}
+    violations = list(checks[rule](root))
+    for violation in violations:
+        print(violation)
+    print(f"{rule}: {len(violations)} violations")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The checker finds mistakes planted in a small tree, and finds nothing once they are gone."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CHECKER = Path(__file__).with_name("check_sources.py")
+
+
+def run(rule, root):
+    result = subprocess.run([sys.executable, CHECKER, rule, root], capture_output=True, text=True)
+    return result.returncode, result.stdout
+
+
+def expect(rule, root, code, *fragments):
+    got, text = run(rule, root)
+    assert got == code, f"{rule}: exit {got}, want {code}\n{text}"
+    for fragment in fragments:
+        assert fragment in text, f"{rule}: no {fragment!r} in\n{text}"
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name in ("shared/base", "shared/image", "shared/shard"):
+            (root / name).mkdir(parents=True)
+        image = root / "shared/image/a.cpp"
+
+        image.write_text('#include "shared/base/a.h"\n#include "shared/image/a.h"\n')
+        expect("layers", root, 0)
+        image.write_text('#include "shared/shard/a.h"\n#include <ATen/ops/add.h>\n')
+        expect("layers", root, 1, "may not include shared/shard/a.h", "must do without LibTorch")
+        (root / "stray").mkdir()
+        (root / "stray/a.h").write_text("\n")
+        expect("layers", root, 1, "no row in the table")
+
+        image.write_text("\n" * 400)
+        expect("sizes", root, 0)
+        image.write_text("\n" * 401)
+        expect("sizes", root, 1, "401 lines")
+
+        image.write_text("int a;  // TO" + "DO later\n")
+        expect("leftovers", root, 1, "a.cpp:1")
+        image.write_text("int a;\n")
+        expect("leftovers", root, 0)
+
+        (root / "README.md").write_text("| `shared/image/` | pictures |\n| `shared/base/` | x |\n")
+        expect("readme", root, 1, "lacks shared/shard", "comes before shared/base")
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+#include "tests/support/scenes/data_set.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/image/jpeg.h"
+#include "tests/support/scenes/scene.h"
+#include "tests/support/scenes/shape.h"
+
+namespace retina::scenes {
+namespace {
+
+// One half of the data set. Picture numbers and ids of the halves never meet.
+struct Split {
+  std::string name{};
+  int count = 0;
+  std::uint32_t first_number = 0;
+  std::int64_t first_id = 0;
+};
+
+// What is wrong with a file, by its place in the split.
+enum class Damage { kNone, kTruncated, kNoJpeg, kEmpty, kWrongSize };
+
+Damage damage_at(int place, int count) {
+  if (place == count / 6) return Damage::kTruncated;
+  if (place == count / 3) return Damage::kNoJpeg;
+  if (place == count / 2) return Damage::kWrongSize;
+  if (place == count * 2 / 3) return Damage::kEmpty;
+  return Damage::kNone;
+}
+
+// A whole PNG of one grey pixel, under a .jpg name.
+std::string tiny_png() {
+  static constexpr std::array<unsigned char, 67> kBytes = {
+      0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48,
+      0x44, 0x52, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00, 0x00, 0x00,
+      0x00, 0x3a, 0x7e, 0x9b, 0x55, 0x00, 0x00, 0x00, 0x0a, 0x49, 0x44, 0x41, 0x54, 0x78,
+      0x9c, 0x63, 0x68, 0x00, 0x00, 0x00, 0x82, 0x00, 0x81, 0x77, 0xcd, 0x72, 0xb6, 0x00,
+      0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+  return {reinterpret_cast<const char*>(kBytes.data()), kBytes.size()};
+}
+
+std::string file_name(std::int64_t image_id) {
+  const std::string digits = std::to_string(image_id);
+  return std::string(12 - std::min<std::size_t>(12, digits.size()), '0') + digits + ".jpg";
+}
+
+// Picture `place` of `split`: writes its file, returns its entries of the JSON.
+struct Entry {
+  ImageInfo image{};
+  std::vector<Annotation> annotations{};
+};
+
+Entry write_picture(const DataSetOptions& options, const Split& split, int place) {
+  const Damage damage = options.intact ? Damage::kNone : damage_at(place, split.count);
+  Scene scene = make_scene(options.seed, split.first_number + static_cast<std::uint32_t>(place));
+  // Ids with gaps, as real data has them.
+  const std::int64_t id = split.first_id + 3 * place + place % 2;
+  Entry entry{.image = {.id = id,
+                        .file_name = file_name(id),
+                        .width = scene.image.width,
+                        .height = scene.image.height},
+              .annotations = std::move(scene.annotations)};
+  std::string bytes = encode_jpeg(scene.image, scene.quality);
+  if (damage == Damage::kTruncated) bytes.resize(bytes.size() / 2);
+  if (damage == Damage::kNoJpeg) bytes = tiny_png();
+  if (damage == Damage::kEmpty) bytes.clear();
+  if (damage == Damage::kWrongSize) std::swap(entry.image.width, entry.image.height);
+  write_file_atomically(cat(options.output, "/images/", split.name, "/", entry.image.file_name),
+                        bytes);
+  return entry;
+}
+
+void write_split(const DataSetOptions& options, const Split& split) {
+  make_folder(cat(options.output, "/images/", split.name));
+  std::vector<Entry> entries(static_cast<std::size_t>(split.count));
+  std::atomic<int> next = 0;
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  const auto work = [&] {
+    try {
+      for (int place = next++; place < split.count; place = next++) {
+        entries[static_cast<std::size_t>(place)] = write_picture(options, split, place);
+      }
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex);
+      failure = std::current_exception();
+      next = split.count;
+    }
+  };
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < (options.threads > 0 ? options.threads : static_cast<int>(cores)); ++i) {
+    threads.emplace_back(work);
+  }
+  for (auto& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+
+  Instances instances;
+  std::int64_t annotation_id = split.first_id * 100;
+  for (auto& entry : entries) {
+    for (auto& annotation : entry.annotations) {
+      annotation.id = ++annotation_id;
+      annotation.image_id = entry.image.id;
+      instances.annotations.push_back(annotation);
+    }
+    instances.images.push_back(std::move(entry.image));
+  }
+  for (const ShapeKind kind : kAllShapes) {
+    const ShapeClass& shape = class_of(kind);
+    instances.categories.push_back(
+        {.id = shape.category_id, .name = shape.name, .supercategory = "shape"});
+  }
+  write_file_atomically(cat(options.output, "/annotations/instances_", split.name, ".json"),
+                        instances_to_json(instances));
+}
+
+}  // namespace
+
+bool write_data_set(const DataSetOptions& options) {
+  if (options.train_count < 1 || options.validation_count < 1) {
+    throw Error(ErrorKind::kUsage,
+                cat("counts of images: want at least 1 (got ", options.train_count, " and ",
+                    options.validation_count, ")"));
+  }
+  JsonWriter json;
+  json.begin_object()
+      .field("generator", 1)  // raised when the pictures change
+      .field("seed", options.seed)
+      .field("train_count", options.train_count)
+      .field("validation_count", options.validation_count)
+      .field("intact", options.intact)
+      .end_object();
+  const std::string marker = options.output + "/scenes.json", description = json.pretty_text();
+  if (path_exists(marker) && read_file(marker) == description) return false;
+  make_folder(options.output + "/annotations");
+  remove_file(marker);
+  const auto train_count = static_cast<std::uint32_t>(options.train_count);
+  write_split(options, {.name = "train2017", .count = options.train_count, .first_id = 1000});
+  write_split(options, {.name = "val2017",
+                        .count = options.validation_count,
+                        .first_number = train_count,
+                        .first_id = 5000 + 3 * options.train_count});
+  write_file_atomically(marker, description);
+  return true;
+}
+
+}  // namespace retina::scenes

@@ -1,0 +1,31 @@
+// Random draws one after another from a counter-based stream: what a picture holds is a pure
+// function of (seed, picture number).
+#pragma once
+
+#include <cstdint>
+
+#include "shared/base/random.h"
+
+namespace retina::scenes {
+
+class Dice {
+ public:
+  Dice(std::uint64_t seed, std::uint32_t picture)
+      : stream_{.seed = seed, .use = RandomUse::kSynthetic, .stream = picture} {}
+
+  // Uniform in [low, high).
+  double between(double low, double high) { return low + (high - low) * stream_.unit(next_++); }
+  // Uniform in low..high, both included.
+  int whole(int low, int high) {
+    const auto span = static_cast<std::uint64_t>(high - low + 1);
+    return low + static_cast<int>(stream_.below(next_++, span));
+  }
+  bool chance(double probability) { return stream_.unit(next_++) < probability; }
+  std::uint64_t bits() { return stream_.bits(next_++); }
+
+ private:
+  RandomStream stream_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace retina::scenes

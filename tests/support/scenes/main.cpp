@@ -1,0 +1,26 @@
+// render_scenes: the demo's data set, rendered on the spot.
+#include <iostream>
+
+#include "shared/base/cli.h"
+#include "shared/base/program.h"
+#include "tests/support/scenes/data_set.h"
+
+int main(int argc, char** argv) {
+  return retina::run_program("render_scenes", [&] {
+    retina::scenes::DataSetOptions options;
+    retina::Cli cli("render_scenes", "render_scenes --output DIR",
+                    "renders a small data set of textured shapes in COCO's layout");
+    cli.option("output", options.output, "DIR", "folder for annotations/ and images/");
+    cli.option("seed", options.seed, "N", "another seed, other pictures");
+    cli.option("train", options.train_count, "N", "training images");
+    cli.option("validation", options.validation_count, "N", "validation images");
+    cli.option("threads", options.threads, "N", "0: one a core");
+    cli.flag("intact", options.intact, "no cut, empty or foreign files among the images");
+    if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
+    const bool written = retina::scenes::write_data_set(options);
+    std::cout << (written ? "rendered " : "already rendered: ")
+              << options.train_count + options.validation_count << " pictures in " << options.output
+              << '\n';
+    return 0;
+  });
+}

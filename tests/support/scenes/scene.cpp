@@ -1,0 +1,129 @@
+#include "tests/support/scenes/scene.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "tests/support/scenes/canvas.h"
+
+namespace retina::scenes {
+namespace {
+
+// What is painted under one annotation: one object, or the members of a crowd.
+struct Group {
+  std::vector<Object> members{};
+  bool crowd = false;
+};
+
+double draw_radius(Dice& dice) {
+  const double share = dice.between(0, 1);
+  if (share < 0.14) return dice.between(9, 16);
+  if (share < 0.80) return dice.between(20, 52);
+  return dice.between(52, 84);
+}
+
+Object draw_object(Dice& dice) {
+  Object object;
+  object.kind = kAllShapes.at(static_cast<std::size_t>(dice.whole(0, 4)));
+  object.radius = draw_radius(dice);
+  object.turn = dice.between(0, 1);
+  const double hue = class_of(object.kind).hue + dice.between(-0.13, 0.13);
+  const double saturation = dice.between(0.55, 0.95);
+  object.light = from_hsv(hue + dice.between(-0.05, 0.05), saturation * 0.55, 1.0);
+  object.dark = from_hsv(hue, saturation, dice.between(0.5, 0.8));
+  object.texture = {.frequency = dice.between(1.6, 3.2), .phase = dice.between(0, 1)};
+  return object;
+}
+
+// Whether `object` would hide too much of an earlier one, or the reverse.
+bool collides(const Object& object, const std::vector<Group>& groups) {
+  for (const auto& group : groups) {
+    for (const auto& other : group.members) {
+      const double distance = std::hypot(object.x - other.x, object.y - other.y);
+      const double smaller = std::min(object.radius, other.radius);
+      if (distance < std::max(object.radius, other.radius) + 0.25 * smaller) return true;
+    }
+  }
+  return false;
+}
+
+// A place for `object`, mostly inside the picture; nullopt when the picture is too full.
+std::optional<Object> placed(Object object, const std::vector<Group>& groups, int width, int height,
+                             Dice& dice) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    object.x = dice.between(0.5 * object.radius, width - 0.5 * object.radius);
+    object.y = dice.between(0.5 * object.radius, height - 0.5 * object.radius);
+    if (!collides(object, groups)) return object;
+  }
+  return std::nullopt;
+}
+
+Group draw_crowd(int width, int height, Dice& dice) {
+  Group group{.crowd = true};
+  const Object pattern = draw_object(dice);
+  const double x = dice.between(0.25, 0.75) * width, y = dice.between(0.25, 0.75) * height;
+  const double reach_x = dice.between(35, 60), reach_y = dice.between(25, 45);
+  const int count = dice.whole(12, 22);
+  for (int i = 0; i < count; ++i) {
+    Object member = draw_object(dice);
+    member.kind = pattern.kind;
+    member.light = pattern.light;
+    member.dark = pattern.dark;
+    member.radius = dice.between(7, 12);
+    member.x = x + dice.between(-1, 1) * reach_x;
+    member.y = y + dice.between(-1, 1) * reach_y;
+    group.members.push_back(member);
+  }
+  return group;
+}
+
+std::vector<Group> draw_groups(int width, int height, Dice& dice) {
+  std::vector<Group> groups;
+  if (dice.chance(0.05)) return groups;
+  if (dice.chance(1.0 / 12)) groups.push_back(draw_crowd(width, height, dice));
+  const int count = dice.whole(1, 7);
+  for (int i = 0; i < count; ++i) {
+    const auto object = placed(draw_object(dice), groups, width, height, dice);
+    if (object) groups.push_back({.members = {*object}});
+  }
+  return groups;
+}
+
+}  // namespace
+
+Scene make_scene(std::uint64_t seed, std::uint32_t number) {
+  Dice dice(seed, number);
+  const bool portrait = dice.chance(0.25);
+  int width = dice.whole(280, 352), height = dice.whole(216, 272);
+  if (portrait) std::swap(width, height);
+
+  Canvas canvas(width, height);
+  canvas.paint_background(dice);
+  const auto groups = draw_groups(width, height, dice);
+  std::vector<std::int64_t> covered(groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (const auto& member : groups[i].members) {
+      covered[i] += canvas.paint(member, static_cast<int>(i));
+    }
+  }
+
+  Scene scene;
+  scene.quality = dice.whole(80, 95);
+  const auto seen = canvas.visible(static_cast<int>(groups.size()));
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    // What is nearly hidden is no object any more.
+    if (seen[i].pixel_count * 4 < covered[i] || seen[i].pixel_count < 40) continue;
+    const ShapeKind kind = groups[i].members.front().kind;
+    scene.annotations.push_back(
+        {.category_id = class_of(kind).category_id,
+         .bbox = {static_cast<double>(seen[i].x0), static_cast<double>(seen[i].y0),
+                  static_cast<double>(seen[i].x1 - seen[i].x0),
+                  static_cast<double>(seen[i].y1 - seen[i].y0)},
+         .area = static_cast<double>(seen[i].pixel_count),
+         .iscrowd = groups[i].crowd});
+  }
+  scene.image = canvas.develop(dice.between(0.005, 0.03), dice);
+  return scene;
+}
+
+}  // namespace retina::scenes

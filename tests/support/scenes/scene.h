@@ -1,0 +1,23 @@
+// One picture of the demo's data set with its annotations, as a pure function of (seed, number).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "shared/coco/instances.h"
+#include "shared/image/image.h"
+
+namespace retina::scenes {
+
+struct Scene {
+  Image image{};
+  int quality = 90;  // JPEG
+  // Boxes of the visible parts; `id` and `image_id` are left to the caller.
+  std::vector<Annotation> annotations{};
+};
+
+// About 320 x 256 pixels with up to 8 objects that may overlap; one in 20 has no object, one in 12
+// a crowd of small ones under a single crowd annotation.
+Scene make_scene(std::uint64_t seed, std::uint32_t number);
+
+}  // namespace retina::scenes

@@ -1,0 +1,98 @@
+#include "tests/support/scenes/shape.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "shared/base/error.h"
+
+namespace retina::scenes {
+namespace {
+
+constexpr double kTurn = 2 * std::numbers::pi;
+
+double length(Point point) {
+  return std::hypot(point.x, point.y);
+}
+
+// Distance to a regular triangle's sides (inscribed circle 0.5).
+double triangle_distance(Point point) {
+  const double slope = std::numbers::sqrt3 / 2;
+  return std::max({point.y, -0.5 * point.y + slope * point.x, -0.5 * point.y - slope * point.x}) -
+         0.5;
+}
+
+// A five-pointed star: the angle is folded into half of one point, where the outline is the line
+// from the tip (1, 0) to the notch.
+double star_distance(Point point) {
+  constexpr double kSector = kTurn / 5, kNotchRadius = 0.46;
+  const double radius = length(point);
+  double angle = std::fmod(std::atan2(point.x, -point.y) + kTurn, kSector);
+  angle = std::min(angle, kSector - angle);
+  const Point folded{radius * std::cos(angle), radius * std::sin(angle)};
+  const Point notch{kNotchRadius * std::cos(kSector / 2), kNotchRadius * std::sin(kSector / 2)};
+  const Point edge{notch.x - 1, notch.y};
+  return ((folded.x - 1) * edge.y - folded.y * edge.x) / length(edge);
+}
+
+// A smooth step of a wave: 0 and 1 with soft borders.
+double soft_square(double turns) {
+  return std::clamp(0.5 + 1.6 * std::sin(kTurn * turns), 0.0, 1.0);
+}
+
+}  // namespace
+
+const ShapeClass& class_of(ShapeKind kind) {
+  static constexpr std::array<ShapeClass, 5> kClasses = {{
+      {ShapeKind::kDisc, 3, "disc", 0.00},
+      {ShapeKind::kSquare, 7, "square", 0.58},
+      {ShapeKind::kTriangle, 18, "triangle", 0.33},
+      {ShapeKind::kStar, 44, "star", 0.14},
+      {ShapeKind::kRing, 90, "ring", 0.80},
+  }};
+  const auto place = static_cast<std::size_t>(kind);
+  RETINA_CHECK(place < kClasses.size());
+  return kClasses.at(place);
+}
+
+double outline_distance(ShapeKind kind, Point point) {
+  switch (kind) {
+    case ShapeKind::kDisc:
+      return length(point) - 1;
+    case ShapeKind::kSquare:
+      return std::max(std::abs(point.x), std::abs(point.y)) - std::numbers::sqrt2 / 2;
+    case ShapeKind::kTriangle:
+      return triangle_distance(point);
+    case ShapeKind::kStar:
+      return star_distance(point);
+    case ShapeKind::kRing:
+      return std::abs(length(point) - 0.75) - 0.25;
+  }
+  RETINA_CHECK(false, "unknown shape");
+}
+
+double texture_value(ShapeKind kind, Point point, const Texture& texture) {
+  const double frequency = texture.frequency, phase = texture.phase;
+  switch (kind) {
+    case ShapeKind::kDisc:
+      return soft_square(length(point) * frequency + phase);
+    case ShapeKind::kSquare: {
+      const double a = soft_square(point.x * frequency * 0.7 + phase);
+      const double b = soft_square(point.y * frequency * 0.7 + phase);
+      return a + b - 2 * a * b;
+    }
+    case ShapeKind::kTriangle:
+      return soft_square(point.y * frequency + phase);
+    case ShapeKind::kStar: {
+      const double a = std::sin(kTurn * (point.x * frequency * 0.8 + phase));
+      const double b = std::sin(kTurn * (point.y * frequency * 0.8 + phase));
+      return std::clamp(2.5 * a * b, 0.0, 1.0);
+    }
+    case ShapeKind::kRing:
+      return soft_square(std::atan2(point.y, point.x) / kTurn * std::round(frequency * 2 + 3) +
+                         phase);
+  }
+  RETINA_CHECK(false, "unknown shape");
+}
+
+}  // namespace retina::scenes
