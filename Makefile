@@ -128,14 +128,13 @@ test-oracle: build
 
 # --- The whole job -------------------------------------------------------------------------------
 demo: build
-	@if [ -z "$(DATA)" ]; then
-	  $(BUILD)/bin/render_scenes --output $(OUT)/scenes
-	  jobs/local.sh --bin $(BUILD)/bin --data $(OUT)/scenes --output $(OUT) --ranks $(RANKS) -- \
-	    --recipe-file jobs/demo.json $(TRAIN_OPTIONS)
-	else
-	  jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) --ranks $(RANKS) -- \
-	    --recipe-file jobs/demo.json $(TRAIN_OPTIONS)
+	@data="$(DATA)"
+	if [ -z "$$data" ]; then
+	  data=$(OUT)/scenes
+	  $(BUILD)/bin/render_scenes --output $$data
 	fi
+	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) --ranks $(RANKS) -- \
+	  --config jobs/demo.json $(TRAIN_OPTIONS)
 
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }

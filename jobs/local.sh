@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The whole job on this machine: pack -> train -> evaluate -> convert -> evaluate the converted
+# model. Every stage is a program that does nothing when its result is there, and continues when it
+# was interrupted: run the same command again.
+#
+#   jobs/local.sh --data COCO_FOLDER --output DIR [--bin build/bin] [--ranks 2] [-- TRAIN OPTIONS]
+#
+# COCO_FOLDER holds annotations/instances_{train,val}2017.json (or instances_{train,val}.json) and the
+# images in images/{train,val}2017, {train,val}2017 or images/{train,val}.
+set -euo pipefail
+
+fail() { echo "local.sh: error: $2" >&2; exit "$1"; }
+
+bin=build/bin ranks=2 data="" output=""
+while [ $# -gt 0 ]; do
+  case $1 in
+    --data | --output | --bin | --ranks)
+      [ $# -ge 2 ] || fail 64 "$1 wants a value"
+      declare "${1#--}=$2"
+      shift 2 ;;
+    --) shift; break ;;
+    *) fail 64 "unknown option $1; hint: see the first lines of $0" ;;
+  esac
+done
+[ -n "$data" ] && [ -n "$output" ] || fail 64 "--data and --output are needed"
+[ -d "$data" ] || fail 66 "$data: no such folder"
+
+# The first of the given paths that exists.
+first_of() {
+  local path
+  for path in "$@"; do [ -e "$path" ] && echo "$path" && return; done
+  fail 66 "none of these exists: $*"
+}
+
+step() { printf '\n== %s\n' "$*"; }
+
+pack() {  # SPLIT
+  step "pack: $1"
+  local annotations images
+  annotations=$(first_of "$data/annotations/instances_${1}2017.json" "$data/annotations/instances_$1.json")
+  images=$(first_of "$data/images/${1}2017" "$data/${1}2017" "$data/images/$1")
+  "$bin/coco-pack" --annotations "$annotations" --images "$images" --output "$output/shards/$1"
+}
+
+# mpirun with what containers, root and fewer cores than ranks need.
+launch() {
+  if [ "$ranks" = 1 ]; then "$@"; return; fi
+  local arguments=(-np "$ranks" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
+  [ "$(id -u)" != 0 ] || arguments+=(--allow-run-as-root)
+  OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun "${arguments[@]}" "$@"
+}
+
+pack train
+pack val
+
+step "train: $ranks ranks"
+launch "$bin/retina-train" --train "$output/shards/train" --validation "$output/shards/val" \
+  --output "$output/run" "$@"
+best=$(sed -n 's/^ *"best": "\(.*\)",*$/\1/p' "$output/run/checkpoints.json")
+[ -n "$best" ] || best=$(sed -n 's/^ *"last": "\(.*\)",*$/\1/p' "$output/run/checkpoints.json")
+
+step "evaluate: $best"
+launch "$bin/retina-eval" --model "$output/run/$best" --data "$output/shards/val" \
+  --output "$output/evaluation" --draw 8
+
+step "convert: $best"
+"$bin/retina-convert" --checkpoint "$output/run/$best" --output "$output/model.pt"
+
+step "evaluate the converted model"
+"$bin/retina-eval" --model "$output/model.pt" --data "$output/shards/val" \
+  --output "$output/evaluation-converted"
+
+step "results"
+cat <<END
+training report    $output/run/report.html
+evaluation report  $output/evaluation/report.html
+drawn detections   $output/evaluation/drawn/
+COCO numbers       $output/evaluation/metrics.json
+detections         $output/evaluation/detections.json
+best checkpoint    $output/run/$best
+inference model    $output/model.pt
+END
