@@ -41,7 +41,7 @@ Candidates best_of_level(const at::Tensor& logits, const at::Tensor& deltas,
                          const at::Tensor& anchors, const PostprocessOptions& options) {
   const std::int64_t class_count = logits.size(1);
   at::Tensor scores = at::sigmoid(logits).flatten();
-  const at::Tensor passing = (scores > options.score_threshold).nonzero().squeeze(1);
+  const at::Tensor passing = scores.gt(options.score_threshold).nonzero().squeeze(1);
   scores = scores.index_select(0, passing);
   const std::int64_t kept = std::min<std::int64_t>(options.candidates_per_level, passing.size(0));
   const auto [best_scores, order] = scores.topk(kept);

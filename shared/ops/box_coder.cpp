@@ -1,5 +1,6 @@
 #include "shared/ops/box_coder.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/exp.h>

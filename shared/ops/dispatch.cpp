@@ -23,7 +23,7 @@ struct AttachGradient : torch::autograd::Function<AttachGradient> {
     const at::Tensor gradient = context->get_saved_variables().at(0);
     std::vector<std::int64_t> shape(static_cast<std::size_t>(gradient.dim()), 1);
     shape.front() = -1;
-    return {gradient * outer.at(0).view(shape), at::Tensor(), at::Tensor()};
+    return {gradient.mul(outer.at(0).view(shape)), at::Tensor(), at::Tensor()};
   }
 };
 

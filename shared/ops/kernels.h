@@ -27,7 +27,7 @@ struct Nms {
   const std::int64_t* labels;  // [M] or nullptr: all of one class
   std::int64_t count;
   double iou_threshold;
-  std::uint64_t* mask;  // CUDA only: [M, ceil(M / 64)] scratch
+  std::uint64_t* mask;  // CUDA only: [M + 1, ceil(M / 64)] scratch
   bool* keep;           // [M] out
 };
 

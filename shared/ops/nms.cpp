@@ -26,7 +26,7 @@ at::Tensor greedy(const at::Tensor& boxes, const at::Tensor& scores, const at::T
       labels.defined() ? labels.index_select(0, order).contiguous() : at::Tensor();
   const at::Tensor keep = at::empty({count}, boxes.options().dtype(at::kBool));
   const std::int64_t words = boxes.is_cuda() ? (count + 63) / 64 : 0;
-  const at::Tensor mask = at::empty({count, words}, boxes.options().dtype(at::kLong));
+  const at::Tensor mask = at::empty({count + 1, words}, boxes.options().dtype(at::kLong));
   if (count == 0) return order;
   kernels::for_type_of(sorted, [&](auto type) {
     using T = decltype(type);
@@ -54,8 +54,8 @@ at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const 
   if (boxes.size(0) == 0 || boxes.size(0) > kMaxOffsetBoxes || boxes.is_cuda()) {
     return greedy(boxes, scores, labels, iou_threshold);
   }
-  const at::Tensor offsets = labels.to(boxes.scalar_type()) * (boxes.max() + 1);  // [M]
-  return greedy(boxes + offsets.unsqueeze(1), scores, {}, iou_threshold);
+  const at::Tensor offsets = labels.to(boxes.scalar_type()).mul(boxes.max().add(1));  // [M]
+  return greedy(boxes.add(offsets.unsqueeze(1)), scores, {}, iou_threshold);
 }
 
 }  // namespace retina

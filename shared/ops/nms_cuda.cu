@@ -1,0 +1,74 @@
+#include "shared/ops/formulas.h"
+#include "shared/ops/kernels.h"
+#include "shared/ops/launch_cuda.cuh"
+
+namespace retina::kernels {
+namespace {
+
+constexpr int kBlock = 64;  // boxes a mask word speaks for
+constexpr int kScanThreads = 256;
+
+__host__ __device__ inline std::int64_t words_for(std::int64_t count) {
+  return (count + kBlock - 1) / kBlock;
+}
+
+// mask[i][w], bit b: box i would drop box 64 w + b, which comes after it. Grid (words, words).
+template <class T>
+__global__ void overlap_mask(Nms<T> n) {
+  const std::int64_t row = blockIdx.y, column = blockIdx.x;
+  const std::int64_t i = row * kBlock + threadIdx.x;
+  if (i >= n.count) return;
+  const std::int64_t words = words_for(n.count);
+  std::uint64_t bits = 0;
+  if (column >= row) {
+    const T* box = n.boxes + 4 * i;
+    const T area = box_area(box);
+    for (int b = 0; b < kBlock; ++b) {
+      const std::int64_t j = column * kBlock + b;
+      if (j <= i || j >= n.count) continue;
+      if (n.labels != nullptr && n.labels[i] != n.labels[j]) continue;
+      const T* other = n.boxes + 4 * j;
+      const T iou = box_iou(box, area, other, box_area(other));
+      if (static_cast<double>(iou) > n.iou_threshold) bits |= std::uint64_t{1} << b;
+    }
+  }
+  n.mask[i * words + column] = bits;
+}
+
+// One block walks the boxes in order; `dropped` [words] lies in row count of the mask.
+template <class T>
+__global__ void scan_mask(Nms<T> n) {
+  const std::int64_t words = words_for(n.count);
+  std::uint64_t* dropped = n.mask + n.count * words;
+  for (std::int64_t w = threadIdx.x; w < words; w += kScanThreads) dropped[w] = 0;
+  __syncthreads();
+  for (std::int64_t i = 0; i < n.count; ++i) {
+    const bool keep = (dropped[i / kBlock] >> (i % kBlock) & 1) == 0;
+    __syncthreads();
+    if (threadIdx.x == 0) n.keep[i] = keep;
+    if (keep) {
+      const std::uint64_t* row = n.mask + i * words;
+      for (std::int64_t w = i / kBlock + threadIdx.x; w < words; w += kScanThreads) {
+        dropped[w] |= row[w];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+template <class T>
+const char* nms_cuda(const Nms<T>& n, void* stream) {
+  if (n.count == 0) return nullptr;
+  const auto cuda_stream = static_cast<cudaStream_t>(stream);
+  const auto words = static_cast<unsigned>(words_for(n.count));
+  overlap_mask<T><<<dim3(words, words), kBlock, 0, cuda_stream>>>(n);
+  scan_mask<T><<<1, kScanThreads, 0, cuda_stream>>>(n);
+  return launch_problem();
+}
+
+template const char* nms_cuda(const Nms<float>&, void*);
+template const char* nms_cuda(const Nms<double>&, void*);
+
+}  // namespace retina::kernels
