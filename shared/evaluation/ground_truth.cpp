@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 namespace retina {
 
@@ -35,6 +36,14 @@ Instances ground_truth_of(const ShardSet& shards) {
     }
   }
   return truth;
+}
+
+void keep_images(Instances& truth, const std::vector<IndexEntry>& images) {
+  std::unordered_set<std::int64_t> kept;
+  for (const IndexEntry& image : images) kept.insert(image.image_id);
+  std::erase_if(truth.images, [&](const ImageInfo& one) { return !kept.contains(one.id); });
+  std::erase_if(truth.annotations,
+                [&](const Annotation& one) { return !kept.contains(one.image_id); });
 }
 
 }  // namespace retina

@@ -16,4 +16,7 @@ std::vector<Category> categories_of(const Manifest& manifest);
 // Throws kData when a record is damaged.
 Instances ground_truth_of(const ShardSet& shards);
 
+// Drops the images that are not in `images`, with their annotations.
+void keep_images(Instances& truth, const std::vector<IndexEntry>& images);
+
 }  // namespace retina

@@ -1,0 +1,229 @@
+#include "evaluate/app.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "evaluate/eval_report.h"
+#include "evaluate/loaded_model.h"
+#include "evaluate/options.h"
+#include "evaluate/output_folder.h"
+#include "evaluate/pictures.h"
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/base/program.h"
+#include "shared/base/progress.h"
+#include "shared/base/version.h"
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+#include "shared/comm/communicator.h"
+#include "shared/evaluation/ground_truth.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/metrics_text.h"
+#include "shared/image/jpeg.h"
+#include "shared/model/device.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+namespace {
+
+constexpr const char* kUsage =
+    "retina-eval --model MODEL.pt --data SHARDS --output DIR [options]\n"
+    "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
+    "mpirun -np N retina-eval --model ...     every image once, on one of the ranks";
+constexpr const char* kSummary = "scores detections as COCO does, with a model or on results";
+constexpr std::size_t kReportPictures = 8;
+constexpr int kDrawnQuality = 90;
+
+std::string quoted(const std::string& text) {
+  return JsonWriter().value(text).text();
+}
+
+// Inputs count by content, so that moved files are the same evaluation.
+EvalIdentity scoring_identity(const EvalOptions& options) {
+  return {{"detections", quoted(hex64(xxh3_file(options.detections)))},
+          {"annotations", quoted(hex64(xxh3_file(options.annotations)))}};
+}
+
+EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) {
+  const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
+  return {{"model", quoted(hex64(xxh3_file(options.model)))},
+          {"data", quoted(hex64(xxh3(encode_manifest(shards.manifest()))))},
+          {"score-threshold", number(options.score_threshold)},
+          {"nms-threshold", number(options.nms_threshold)},
+          {"max-detections", number(options.max_detections)},
+          {"max-images", cat(options.max_images)},
+          {"draw", cat(options.draw)},
+          {"draw-score", shortest(options.draw_score)}};
+}
+
+// 0, or 1 when AP does not reach --min-ap.
+int verdict(const EvalOptions& options, double ap) {
+  if (!options.min_ap || ap >= *options.min_ap) return 0;
+  log_error("AP ", fixed(ap, 4), " is below --min-ap ", *options.min_ap);
+  return exit_code(ErrorKind::kAnswerNo);
+}
+
+int already_done(const EvalOptions& options, const OutputFolder& folder, double ap) {
+  std::cout << folder.path() << ": already evaluated, AP " << metric_text(ap)
+            << " (--overwrite to do it again)\n";
+  return verdict(options, ap);
+}
+
+// Writes report and metrics, prints the result. metrics.json comes last: it marks the end.
+int publish(const EvalOptions& options, const OutputFolder& folder, const CocoMetrics& metrics,
+            const Report& report) {
+  if (metrics.unknown_category_count > 0) {
+    log_warning(metrics.unknown_category_count,
+                " detections have a category that the annotations lack: ignored");
+  }
+  write_file_atomically(folder.report_path(), render_report(report));
+  write_file_atomically(folder.metrics_path(), metrics_json(metrics));
+  std::cout << coco_summary_text(metrics) << '\n'
+            << class_table_text(metrics) << '\n'
+            << "report: " << folder.report_path() << '\n';
+  return verdict(options, metrics.stats[kAp]);
+}
+
+int score_results(const EvalOptions& options, const Cli& cli) {
+  const Instances truth = read_instances(options.annotations);
+  const std::vector<Detection> detections = read_results(options.detections);
+  const CocoMetrics metrics = evaluate_detections(truth, detections);
+  OutputFolder folder(options.output);
+  if (const auto ap = folder.begin(scoring_identity(options), cli.effective(), options.overwrite)) {
+    return already_done(options, folder, *ap);
+  }
+  const Report report = make_eval_report({.model = options.detections, .data = options.annotations},
+                                         metrics, {}, cli.effective());
+  return publish(options, folder, metrics, report);
+}
+
+void set_compute_threads(const EvalOptions& options, const Communicator& ranks) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  at::set_num_threads(options.compute_threads > 0 ? options.compute_threads
+                                                  : std::max(1, cores / ranks.local_size()));
+}
+
+// Draws for the report and, with --draw, for the folder.
+std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolder& folder,
+                                   const ShardSet& shards,
+                                   const std::vector<Detection>& detections) {
+  const auto file_count = static_cast<std::size_t>(options.draw);
+  std::vector<Picture> pictures;
+  std::size_t done = 0;
+  draw_detections(shards, detections,
+                  {.count = std::max(kReportPictures, file_count), .score = options.draw_score},
+                  [&](const DrawnImage& drawn) {
+                    if (done < kReportPictures) {
+                      pictures.push_back(make_picture(
+                          drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count,
+                                           " found, ", drawn.object_count, " objects")));
+                    }
+                    if (done < file_count) {
+                      write_file_atomically(folder.drawn_path(drawn.image_id),
+                                            encode_jpeg(drawn.image, kDrawnQuality));
+                    }
+                    ++done;
+                  });
+  return pictures;
+}
+
+int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
+                   const OutputFolder& folder, const std::vector<Detection>& detections) {
+  write_results(folder.detections_path(), detections);
+  Instances truth = ground_truth_of(shards);
+  if (options.max_images > 0) {
+    keep_images(truth, detected_images(shards, {.max_images = options.max_images}));
+  }
+  const CocoMetrics metrics = evaluate_detections(truth, detections);
+  const Report report =
+      make_eval_report({.model = options.model, .data = options.data}, metrics,
+                       draw_pictures(options, folder, shards, detections), cli.effective());
+  return publish(options, folder, metrics, report);
+}
+
+// All ranks enter; rank 0's exit code is everybody's.
+int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
+  const c10::Device device = choose_device(options.device, ranks.local_rank(), ranks.local_size());
+  set_compute_threads(options, ranks);
+  // Rank 0 goes first: what is wrong with the inputs is said once, not by every rank.
+  if (!ranks.is_root()) ranks.barrier();
+  const ShardSet shards(options.data);
+  LoadedModel model(options, shards, device);
+  std::unique_ptr<OutputFolder> folder;
+  std::optional<double> done_ap;
+  if (ranks.is_root()) {
+    folder = std::make_unique<OutputFolder>(options.output);
+    done_ap = folder->begin(model_identity(options, shards), cli.effective(), options.overwrite);
+    ranks.barrier();
+  }
+  int code = 0;
+  if (ranks.all_reduce_max(done_ap ? 1 : 0) != 0) {
+    if (done_ap) code = already_done(options, *folder, *done_ap);
+  } else {
+    std::unique_ptr<Progress> progress;
+    if (ranks.is_root()) {
+      log_info("evaluating ", options.model, " (", model.kind(), ") on ", shards.index().size(),
+               " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
+               device_text(device));
+    }
+    const std::vector<Detection> detections =
+        model.detect_all(shards, ranks,
+                         {.postprocess = options.postprocess(),
+                          .images_per_batch = options.images_per_batch,
+                          .decode_threads = options.threads,
+                          .max_images = options.max_images,
+                          .on_progress = [&](std::int64_t done, std::int64_t total) {
+                            if (!ranks.is_root()) return;
+                            if (!progress)
+                              progress = std::make_unique<Progress>("evaluating", total, "images");
+                            progress->update(done);
+                          }});
+    if (progress) progress->finish();
+    if (folder) code = finish_on_root(options, cli, shards, *folder, detections);
+  }
+  return static_cast<int>(ranks.all_reduce_max(code));
+}
+
+int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
+  if (!ranks.is_root()) {
+    set_log_name(cat("retina-eval[", ranks.rank(), "]"));
+    set_log_level(std::max(log_level(), LogLevel::kWarning));
+  }
+  if (!options.scores_only()) return evaluate_model(options, cli, ranks);
+  const int code = ranks.is_root() ? score_results(options, cli) : 0;
+  return static_cast<int>(ranks.all_reduce_max(code));
+}
+
+}  // namespace
+
+int retina_eval(int argc, const char* const* argv) {
+  register_torch_versions();
+  register_library_version("MPI", mpi_library_version());
+  EvalOptions options;
+  Cli cli("retina-eval", kUsage, kSummary);
+  declare_options(cli, options);
+  std::optional<MpiSession> session;
+  return run_program(
+      "retina-eval",
+      [&] {
+        if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
+        session.emplace();
+        const auto ranks = make_communicator(*session);
+        const int code = evaluate(options, cli, *ranks);
+        session->finish();
+        return code;
+      },
+      [&](int code) {
+        if (session) session->abort(code);
+      });
+}
+
+}  // namespace retina

@@ -1,0 +1,109 @@
+#include "evaluate/loaded_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/inference_file.h"
+#include "shared/model/device.h"
+
+namespace retina {
+
+namespace {
+
+constexpr std::size_t kListedNames = 5;  // in an error message
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kListedNames); ++i) {
+    text += cat(i == 0 ? "" : ", ", names[i]);
+  }
+  if (names.size() > kListedNames) text += cat(", ... (", names.size(), " in all)");
+  return text;
+}
+
+// Names of `these` that `others` lacks.
+std::vector<std::string> missing(const std::vector<std::string>& these,
+                                 const std::vector<std::string>& others) {
+  std::vector<std::string> names;
+  for (const std::string& name : these) {
+    if (std::find(others.begin(), others.end(), name) == others.end()) names.push_back(name);
+  }
+  return names;
+}
+
+RetinaNet load_network(const EvalOptions& options, const ShardSet& shards,
+                       const c10::Device& device) {
+  Checkpoint checkpoint = load_checkpoint(options.model);
+  check_same_classes(checkpoint.categories, shards.manifest().categories, options.model);
+  const JsonFile config = JsonFile::parse(checkpoint.config_json, options.model);
+  RetinaNet network(ModelConfig::from_json(config.root().at("model")));
+  NamedState state;
+  for (NamedTensor& item : checkpoint.model) {
+    state.emplace_back(std::move(item.name), std::move(item.tensor));
+  }
+  load_state(network, state, options.model);
+  use_channels_last(network);  // as in training, and faster
+  network->to(device);
+  return network;
+}
+
+ScriptModel load_converted(const EvalOptions& options, const ShardSet& shards,
+                           const c10::Device& device) {
+  ScriptModel model(options.model, device_text(device));
+  check_same_classes(model.header().categories, shards.manifest().categories, options.model);
+  model.set_thresholds({.score = options.score_threshold,
+                        .nms = options.nms_threshold,
+                        .max_detections = options.max_detections});
+  return model;
+}
+
+std::variant<RetinaNet, ScriptModel> load(const EvalOptions& options, const ShardSet& shards,
+                                          const c10::Device& device) {
+  if (model_file_kind(options.model) == ModelFileKind::kCheckpoint) {
+    return load_network(options, shards, device);
+  }
+  return load_converted(options, shards, device);
+}
+
+}  // namespace
+
+void check_same_classes(const std::vector<CheckpointCategory>& model,
+                        const std::vector<ManifestCategory>& data, const std::string& subject) {
+  std::vector<std::string> model_names, data_names;
+  for (const CheckpointCategory& one : model) model_names.push_back(one.name);
+  for (const ManifestCategory& one : data) data_names.push_back(one.name);
+  if (model_names == data_names) return;
+  const auto only_model = missing(model_names, data_names);
+  const auto only_data = missing(data_names, model_names);
+  std::string problem;
+  if (!only_model.empty()) problem += cat("; only the model has ", listed(only_model));
+  if (!only_data.empty()) problem += cat("; only the data has ", listed(only_data));
+  if (problem.empty()) {
+    problem = cat("; the same names in another order: the model has ", listed(model_names),
+                  ", the data ", listed(data_names));
+  }
+  throw Error(ErrorKind::kConfig,
+              cat(subject, ": the model's classes are not the data's (got ", model_names.size(),
+                  ", want ", data_names.size(), problem, ")"),
+              "evaluate on shards packed with the training set's categories");
+}
+
+LoadedModel::LoadedModel(const EvalOptions& options, const ShardSet& shards,
+                         const c10::Device& device)
+    : model_(load(options, shards, device)) {}
+
+std::string LoadedModel::kind() const {
+  return std::holds_alternative<RetinaNet>(model_) ? "checkpoint" : "converted model";
+}
+
+std::vector<Detection> LoadedModel::detect_all(const ShardSet& shards, Communicator& ranks,
+                                               const DetectOptions& options) {
+  if (auto* network = std::get_if<RetinaNet>(&model_)) {
+    return detect(**network, shards, ranks, options);
+  }
+  return detect(std::get<ScriptModel>(model_), shards, ranks, options);
+}
+
+}  // namespace retina

@@ -1,0 +1,93 @@
+#include "evaluate/options.h"
+
+#include "shared/base/error.h"
+
+namespace retina {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& problem) {
+  throw Error(ErrorKind::kUsage, problem, "run retina-eval --help");
+}
+
+template <class T>
+void check_range(const char* name, T got, T low, T high) {
+  if (got >= low && got <= high) return;
+  refuse(cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
+}
+
+}  // namespace
+
+void EvalOptions::validate() const {
+  const bool with_model = !model.empty() || !data.empty();
+  const bool with_results = !detections.empty() || !annotations.empty();
+  if (with_model && with_results) {
+    refuse("--model with --data, or --detections with --annotations: not both");
+  }
+  if (!with_model && !with_results) {
+    refuse("nothing to evaluate: give --model and --data, or --detections and --annotations");
+  }
+  if (with_model && model.empty()) refuse("--model is missing");
+  if (with_model && data.empty()) refuse("--data is missing");
+  if (with_results && detections.empty()) refuse("--detections is missing");
+  if (with_results && annotations.empty()) refuse("--annotations is missing");
+  if (output.empty()) refuse("--output is missing");
+  if (min_ap) check_range("min-ap", *min_ap, 0.0, 1.0);
+  if (score_threshold) check_range("score-threshold", *score_threshold, 0.0, 1.0);
+  if (nms_threshold) check_range("nms-threshold", *nms_threshold, 0.0, 1.0);
+  if (max_detections) check_range("max-detections", *max_detections, 1, 100'000);
+  check_range<std::int64_t>("max-images", max_images, 0, std::int64_t{1} << 40);
+  check_range("draw", draw, 0, 100'000);
+  check_range("draw-score", draw_score, 0.0, 1.0);
+  check_range("images-per-batch", images_per_batch, 1, 1024);
+  check_range("threads", threads, 1, 1024);
+  check_range("compute-threads", compute_threads, 0, 1024);
+}
+
+PostprocessOptions EvalOptions::postprocess() const {
+  PostprocessOptions result;
+  result.score_threshold = score_threshold.value_or(result.score_threshold);
+  result.nms_threshold = nms_threshold.value_or(result.nms_threshold);
+  result.max_detections = max_detections.value_or(result.max_detections);
+  return result;
+}
+
+void declare_options(Cli& cli, EvalOptions& options) {
+  const PostprocessOptions defaults;
+  cli.group("A model over shards (alone or under mpirun)");
+  cli.option("model", options.model, "MODEL.pt",
+             "checkpoint of retina-train, or inference model of retina-convert");
+  cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
+  cli.group("Scoring only");
+  cli.option("detections", options.detections, "RESULTS.json", "COCO results to score");
+  cli.option("annotations", options.annotations, "INSTANCES.json", "COCO ground truth for them");
+  cli.group("Output");
+  cli.option("output", options.output, "DIR",
+             "folder for metrics.json, detections.json, report.html");
+  cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
+  cli.option("draw", options.draw, "COUNT",
+             "write so many pictures with drawn detections to DIR/drawn");
+  cli.option("draw-score", options.draw_score, "P", "draw detections of at least this score");
+  cli.flag("overwrite", options.overwrite, "replace another evaluation in DIR");
+  cli.group("Detection");
+  cli.option("score-threshold", options.score_threshold, "P",
+             cat("detections score above this; unset: ", defaults.score_threshold,
+                 ", or what the model was converted with"));
+  cli.option("nms-threshold", options.nms_threshold, "IOU",
+             cat("of two boxes of a class that overlap more than this, the better stays; unset: ",
+                 defaults.nms_threshold, ", or as converted"));
+  cli.option("max-detections", options.max_detections, "D",
+             cat("best detections kept of an image (COCO scores up to 100 of each class); unset: ",
+                 defaults.max_detections, ", or as converted"));
+  cli.option("max-images", options.max_images, "N", "only the first so many images by id; 0: all");
+  cli.group("Machine");
+  cli.choice("device", options.device, {"auto", "cpu", "cuda"}, "where the model runs");
+  cli.option("images-per-batch", options.images_per_batch, "N",
+             "images of one padded shape that share a batch, at most");
+  cli.option("threads", options.threads, "N", "decode threads per rank");
+  cli.option("compute-threads", options.compute_threads, "N",
+             "threads of the network per rank; 0: the node's cores shared among its ranks");
+  cli.validate([&options] { options.validate(); });
+}
+
+}  // namespace retina

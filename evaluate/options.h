@@ -1,0 +1,44 @@
+// All of retina-eval's options, filled once in main from the command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "shared/base/cli.h"
+#include "shared/model/postprocess.h"
+
+namespace retina {
+
+struct EvalOptions {
+  // A model over shards ...
+  std::string model{};  // checkpoint or converted model
+  std::string data{};   // SHARDS folder
+  // ... or results that are there already.
+  std::string detections{};        // COCO results JSON
+  std::string annotations{};       // COCO instances JSON
+  std::string output{};            // folder
+  std::optional<double> min_ap{};  // exit 1 below this AP
+  // Unset: a checkpoint takes PostprocessOptions' defaults, a converted model its own.
+  std::optional<double> score_threshold{}, nms_threshold{};
+  std::optional<int> max_detections{};
+  std::int64_t max_images = 0;  // 0: all
+  int draw = 0;                 // JPEGs with drawn detections to write
+  double draw_score = 0.4;      // detections below are not drawn
+  std::string device = "auto";
+  int images_per_batch = 1;  // larger helps GPUs; only images of one padded shape share a batch
+  int threads = 2;           // decode threads a rank
+  int compute_threads = 0;   // 0: the node's cores shared among its ranks
+  bool overwrite = false;
+
+  // Throws Error{kUsage} naming the option; touches no file.
+  void validate() const;
+
+  bool scores_only() const { return !detections.empty(); }
+  PostprocessOptions postprocess() const;
+};
+
+// Declares every option with its group, help and default.
+void declare_options(Cli& cli, EvalOptions& options);
+
+}  // namespace retina

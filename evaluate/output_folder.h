@@ -1,0 +1,45 @@
+// retina-eval's output folder: the only code that knows its file names. Only rank 0 uses it.
+//
+//   config.json        what was evaluated and how; written first
+//   detections.json    COCO results (with --model)
+//   drawn/             pictures with detections (with --draw)
+//   report.html
+//   metrics.json       the 12 numbers; written last: an evaluation with it is finished
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/base/file.h"
+
+namespace retina {
+
+// What decides the result: inputs by the hash of their content, settings as JSON literals.
+using EvalIdentity = std::vector<std::pair<std::string, std::string>>;
+
+class OutputFolder {
+ public:
+  // Creates the folder and locks it. Throws kCannotCreate, kConfig.
+  explicit OutputFolder(std::string folder);
+
+  const std::string& path() const { return folder_; }
+  std::string metrics_path() const { return folder_ + "/metrics.json"; }
+  std::string detections_path() const { return folder_ + "/detections.json"; }
+  std::string report_path() const { return folder_ + "/report.html"; }
+  std::string drawn_path(std::int64_t image_id) const;
+
+  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. Throws
+  // Error{kConfig} listing what differs when the folder holds another one and not `overwrite`.
+  std::optional<double> begin(const EvalIdentity& identity,
+                              const std::vector<EffectiveOption>& options, bool overwrite);
+
+ private:
+  std::string config_path() const { return folder_ + "/config.json"; }
+  std::string folder_;
+  FolderLock lock_;
+};
+
+}  // namespace retina

@@ -1,0 +1,77 @@
+#include "evaluate/pictures.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "shared/base/cat.h"
+#include "shared/coco/categories.h"
+#include "shared/evaluation/ground_truth.h"
+#include "shared/image/draw.h"
+#include "shared/image/jpeg.h"
+
+namespace retina {
+
+namespace {
+
+constexpr Colour kTruthColour{.red = 255, .green = 255, .blue = 255};
+
+std::array<double, 4> corners_of(const std::array<double, 4>& box) {
+  return {box[0], box[1], box[0] + box[2], box[1] + box[3]};
+}
+
+std::span<const Detection> detections_of(std::int64_t image_id,
+                                         const std::vector<Detection>& detections) {
+  const auto by_image = [](const Detection& one, std::int64_t id) { return one.image_id < id; };
+  const auto first = std::lower_bound(detections.begin(), detections.end(), image_id, by_image);
+  auto last = first;
+  while (last != detections.end() && last->image_id == image_id) ++last;
+  return {first, last};
+}
+
+}  // namespace
+
+void draw_detections(const ShardSet& shards, const std::vector<Detection>& detections,
+                     const DrawOptions& options,
+                     const std::function<void(const DrawnImage&)>& use) {
+  const CategoryMap categories(categories_of(shards.manifest()));
+  const auto& index = shards.index();
+  std::vector<std::size_t> places(index.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::sort(places.begin(), places.end(),
+            [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
+  JpegDecoder decoder;
+  std::size_t drawn = 0;
+  for (const std::size_t place : places) {
+    if (drawn == options.count) break;
+    const auto all = detections_of(index[place].image_id, detections);
+    std::vector<Detection> shown;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(shown),
+                 [&](const Detection& one) { return one.score >= options.score; });
+    if (index[place].box_count == 0 && shown.empty()) continue;
+
+    const Record record = shards.read(place);
+    DrawnImage result{.image_id = record.image_id,
+                      .found_count = static_cast<int>(shown.size()),
+                      .object_count = 0,
+                      .image = {}};
+    if (!usable(decoder.decode(record.jpeg.data(), record.jpeg.size(), result.image))) continue;
+    for (const RecordAnnotation& object : record.annotations) {
+      if (object.iscrowd) continue;
+      ++result.object_count;
+      draw_box(result.image, corners_of(object.bbox),
+               {.colour = kTruthColour, .thickness_px = 0, .dashed = true}, "");
+    }
+    std::reverse(shown.begin(), shown.end());  // the best on top
+    for (const Detection& one : shown) {
+      const int label = categories.label_of(one.category_id).value_or(0);
+      draw_box(result.image, corners_of(one.bbox),
+               {.colour = label_colour(label), .thickness_px = 0, .dashed = false},
+               cat(categories.at(label).name, " ", fixed(one.score, 2)));
+    }
+    use(result);
+    ++drawn;
+  }
+}
+
+}  // namespace retina

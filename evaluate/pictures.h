@@ -1,0 +1,31 @@
+// Detections drawn on the images they were made on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "shared/coco/results.h"
+#include "shared/image/image.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+struct DrawnImage {
+  std::int64_t image_id = 0;
+  int found_count = 0;   // detections drawn
+  int object_count = 0;  // ground truth without crowds
+  Image image;
+};
+
+struct DrawOptions {
+  std::size_t count = 0;  // images at most
+  double score = 0.4;     // detections below are not drawn
+};
+
+// Calls `use` for the first images by id that have objects or detections worth drawing, detections
+// with name and score, ground truth dashed. `detections` ascending by image id.
+void draw_detections(const ShardSet& shards, const std::vector<Detection>& detections,
+                     const DrawOptions& options, const std::function<void(const DrawnImage&)>& use);
+
+}  // namespace retina
