@@ -29,9 +29,18 @@ std::vector<IndexEntry> read_index(const std::string& folder, const Manifest& ma
   return index;
 }
 
-// Every record of every shard exactly once, in order: then no entry can lead outside.
+// Starts reading all pages of the record at once; a hint only, so errors do not matter.
+void prefetch(std::string_view bytes) {
+  static const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t first_page = begin - begin % page_bytes;
+  ::madvise(reinterpret_cast<void*>(first_page), begin + bytes.size() - first_page, MADV_WILLNEED);
+}
+
+}  // namespace
+
 void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
-                 const std::string& path) {
+                 const std::string& name) {
   std::size_t at = 0;
   bool matches = true;
   for (std::size_t shard = 0; shard < manifest.shards.size(); ++shard) {
@@ -43,21 +52,35 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
   if (!matches || at != index.size() ||
       manifest.counts.images != static_cast<std::int64_t>(index.size())) {
     throw Error(ErrorKind::kData,
-                cat(path, ": does not list the records of the manifest's shards (got ",
+                cat(name, ": does not list the records of the manifest's shards (got ",
                     index.size(), " images, want ", manifest.counts.images, ")"),
                 kDamagedHint);
   }
 }
 
-// Starts reading all pages of the record at once; a hint only, so errors do not matter.
-void prefetch(std::string_view bytes) {
-  static const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t first_page = begin - begin % page_bytes;
-  ::madvise(reinterpret_cast<void*>(first_page), begin + bytes.size() - first_page, MADV_WILLNEED);
+Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
+                             const RecordSource& source) {
+  const Manifest& manifest = source.manifest;
+  const std::string place =
+      cat(source.folder, "/", manifest.shards[entry.shard].file.name, ": record ", entry.place);
+  Record record = decode_record(bytes, place);
+  if (record.image_id != entry.image_id || record.width != entry.width ||
+      record.height != entry.height || record.annotations.size() != entry.box_count) {
+    throw Error(ErrorKind::kData,
+                cat(place, ": disagrees with the index (got image ", record.image_id, ", want ",
+                    entry.image_id, ")"),
+                kDamagedHint);
+  }
+  for (const RecordAnnotation& annotation : record.annotations) {
+    if (annotation.label >= manifest.class_count()) {
+      throw Error(ErrorKind::kData,
+                  cat(place, ": class label is out of range (got ", annotation.label,
+                      ", want less than ", manifest.class_count(), ")"),
+                  kDamagedHint);
+    }
+  }
+  return record;
 }
-
-}  // namespace
 
 struct ShardSet::State {
   struct Slot {
@@ -107,28 +130,10 @@ Record ShardSet::read(std::size_t index_place) const {
   RETINA_CHECK(index_place < state_->index.size(), "image ", index_place, " of ",
                state_->index.size());
   const IndexEntry& entry = state_->index[index_place];
-  const Manifest& manifest = state_->manifest;
   const std::string_view bytes = state_->shard(entry.shard).bytes(entry.place);
   prefetch(bytes);
-  const std::string place =
-      cat(state_->folder, "/", manifest.shards[entry.shard].file.name, ": record ", entry.place);
-  Record record = decode_record(bytes, place);
-  if (record.image_id != entry.image_id || record.width != entry.width ||
-      record.height != entry.height || record.annotations.size() != entry.box_count) {
-    throw Error(ErrorKind::kData,
-                cat(place, ": disagrees with the index (got image ", record.image_id, ", want ",
-                    entry.image_id, ")"),
-                kDamagedHint);
-  }
-  for (const RecordAnnotation& annotation : record.annotations) {
-    if (annotation.label >= manifest.class_count()) {
-      throw Error(ErrorKind::kData,
-                  cat(place, ": class label is out of range (got ", annotation.label,
-                      ", want less than ", manifest.class_count(), ")"),
-                  kDamagedHint);
-    }
-  }
-  return record;
+  return decode_indexed_record(bytes, entry,
+                               {.folder = state_->folder, .manifest = state_->manifest});
 }
 
 }  // namespace retina

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/shard/image_index.h"
@@ -13,6 +14,22 @@
 #include "shared/shard/record.h"
 
 namespace retina {
+
+// Where a record comes from; borrowed.
+struct RecordSource {
+  const std::string& folder;
+  const Manifest& manifest;
+};
+
+// Decodes the record of `entry` and compares it with the entry and the set's classes. Throws kData
+// naming shard and record.
+Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
+                             const RecordSource& source);
+
+// Throws kData, beginning with `name`, unless the index lists every record of the manifest's shards
+// exactly once and in order.
+void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
+                 const std::string& name);
 
 class ShardSet {
  public:

@@ -1,0 +1,126 @@
+#include "preprocess/app.h"
+
+#include <csignal>
+#include <iostream>
+
+#include "preprocess/inspect.h"
+#include "preprocess/options.h"
+#include "preprocess/packer.h"
+#include "preprocess/summary.h"
+#include "preprocess/verify.h"
+#include "shared/base/cli.h"
+#include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/program.h"
+#include "shared/base/stop_signal.h"
+
+namespace retina {
+namespace {
+
+struct CommandLine {
+  PackOptions pack{};
+  std::string verify{};  // folder
+  InspectOptions inspect{};
+
+  void validate() const {
+    const bool packs = !pack.annotations.empty() || !pack.images.empty() || !pack.output.empty();
+    const int modes = (packs ? 1 : 0) + (verify.empty() ? 0 : 1) + (inspect.folder.empty() ? 0 : 1);
+    if (modes > 1) {
+      throw Error(ErrorKind::kUsage, "packing, --verify and --inspect exclude each other",
+                  "run them one after the other");
+    }
+    if (inspect.folder.empty() && (inspect.image_id || !inspect.draw.empty())) {
+      throw Error(ErrorKind::kUsage, "--image-id and --draw need --inspect SHARDS");
+    }
+    inspect.validate();
+    if (verify.empty() && inspect.folder.empty()) pack.validate();
+  }
+};
+
+Cli make_cli(CommandLine& line) {
+  Cli cli("coco-pack",
+          "coco-pack --annotations FILE.json --images DIR --output SHARDS [options]\n"
+          "coco-pack --verify SHARDS\n"
+          "coco-pack --inspect SHARDS [--image-id ID [--draw OUT.jpg]]",
+          "packs a COCO data set into a few large shards, once and checked");
+  PackOptions& pack = line.pack;
+  cli.group("Packing");
+  cli.option("annotations", pack.annotations, "FILE.json", "COCO instances JSON");
+  cli.option("images", pack.images, "DIR", "folder that the JSON's file names start from");
+  cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
+  cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
+  cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
+  cli.option("max-side", pack.max_side_px, "PX",
+             "re-encode larger images (and scale their boxes) to this longer side");
+  cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
+  cli.choice("on-bad-image", pack.on_bad_image, {"quarantine", "fail"},
+             "leave images out that are missing, damaged or of another size, or stop");
+  cli.flag("overwrite", pack.overwrite, "replace the data set that --output holds");
+  cli.group("Checking");
+  cli.option("verify", line.verify, "SHARDS",
+             "re-read every byte: checksums, decoding, counts; exit 1 if anything is off");
+  cli.option("inspect", line.inspect.folder, "SHARDS", "print what the data set holds");
+  cli.option("image-id", line.inspect.image_id, "ID", "with --inspect: print this image's boxes");
+  cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-id: draw the boxes");
+  cli.validate([&line] { line.validate(); });
+  return cli;
+}
+
+void warn_of_small_boxes(const PackResult& result) {
+  constexpr double kWorthAWord = 0.02;
+  const auto trainable = static_cast<double>(result.manifest.counts.trainable);
+  const auto far = static_cast<double>(result.far_from_anchors);
+  if (far == 0 || far < kWorthAWord * trainable) return;
+  log_warning(result.far_from_anchors, " of ", result.manifest.counts.trainable,
+              " boxes are too small or too thin for retina-train's default anchors at 800 px; ",
+              "consider a larger --min-side or smaller --anchor-sizes");
+}
+
+int run_pack(const PackOptions& options) {
+  install_stop_signals();
+  const PackResult result = pack(options);
+  if (result.was_finished) {
+    std::cout << options.output << ": finished already, " << result.manifest.counts.images
+              << " images in " << result.manifest.shards.size() << " shards\n";
+    return 0;
+  }
+  warn_of_small_boxes(result);
+  std::cout << describe_result(options.output, result);
+  return 0;
+}
+
+int run_verify(const CommandLine& line) {
+  const VerifyResult result = verify_shards(
+      {.folder = line.verify,
+       .thread_count = line.pack.thread_count(),
+       .on_problem = [](const std::string& problem) { std::cout << problem << std::endl; }});
+  if (result.problem_count > 0) {
+    throw Error(ErrorKind::kAnswerNo,
+                cat(line.verify, ": damaged, ", result.problem_count, " problems found"),
+                "copy the data set again, or pack it again with --overwrite");
+  }
+  std::cout << line.verify << ": whole, " << result.counts.images << " images, "
+            << result.counts.boxes << " boxes, "
+            << human_bytes(static_cast<double>(result.size_bytes)) << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int coco_pack(int argc, const char* const* argv) {
+  // A file size limit (ulimit -f) then fails the write instead of killing the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return run_program("coco-pack", [&] {
+    CommandLine line;
+    Cli cli = make_cli(line);
+    if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
+    if (!line.verify.empty()) return run_verify(line);
+    if (!line.inspect.folder.empty()) {
+      std::cout << inspect(line.inspect);
+      return 0;
+    }
+    return run_pack(line.pack);
+  });
+}
+
+}  // namespace retina

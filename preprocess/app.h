@@ -1,0 +1,9 @@
+// The program coco-pack: command line, dispatch, exit code.
+#pragma once
+
+namespace retina {
+
+// What main() returns: 0, or the exit code of the error that was printed.
+int coco_pack(int argc, const char* const* argv);
+
+}  // namespace retina

@@ -1,0 +1,128 @@
+#include "preprocess/inspect.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "preprocess/summary.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/image/draw.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/quarantine.h"
+
+namespace retina {
+namespace {
+
+constexpr int kDrawQuality = 95;
+
+// Smallest, middle and largest of some numbers.
+std::string spread(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  return cat(values.front(), " / ", values[values.size() / 2], " / ", values.back());
+}
+
+std::string describe_images(const std::vector<IndexEntry>& index) {
+  std::vector<std::int64_t> widths, heights, boxes;
+  for (const IndexEntry& entry : index) {
+    widths.push_back(entry.width);
+    heights.push_back(entry.height);
+    boxes.push_back(entry.box_count);
+  }
+  return cat("\nper image       min / median / max\n", "  width         ", spread(widths),
+             " px\n  height        ", spread(heights), " px\n  boxes         ", spread(boxes),
+             "\n");
+}
+
+std::string bbox_text(const RecordAnnotation& annotation) {
+  std::string text;
+  for (const double number : annotation.bbox) text += (text.empty() ? "" : ", ") + shortest(number);
+  return text;
+}
+
+}  // namespace
+
+std::string describe_set(const ShardSet& set) {
+  const Manifest& manifest = set.manifest();
+  std::string text = cat(set.folder(), ":\n", describe_counts(manifest));
+  text += describe_images(set.index());
+  Table shards({"shard", "records", "size"});
+  for (const ManifestShard& shard : manifest.shards) {
+    shards.add({shard.file.name, cat(shard.record_count),
+                human_bytes(static_cast<double>(shard.file.size_bytes))});
+  }
+  Table categories({"label", "id", "name", "boxes"});
+  for (std::size_t label = 0; label < manifest.categories.size(); ++label) {
+    const ManifestCategory& category = manifest.categories[label];
+    categories.add({cat(label), cat(category.id), category.name, cat(category.box_count)});
+  }
+  return text + "\n" + shards.text() + "\n" + categories.text();
+}
+
+std::size_t find_image(const ShardSet& set, std::int64_t image_id) {
+  const auto& index = set.index();
+  const auto found = std::find_if(index.begin(), index.end(), [&](const IndexEntry& entry) {
+    return entry.image_id == image_id;
+  });
+  if (found != index.end()) return static_cast<std::size_t>(found - index.begin());
+  const std::string path = set.folder() + "/" + set.manifest().quarantine.name;
+  std::string reason = "is not in this data set";
+  for (const QuarantinedImage& bad : decode_quarantine(read_file(path), path)) {
+    if (bad.image_id == image_id)
+      reason = cat("is in quarantine: ", bad.file_name, ": ", bad.reason);
+  }
+  throw Error(ErrorKind::kNoInput, cat(set.folder(), ": image ", image_id, " ", reason),
+              "the image ids are those of the annotation file");
+}
+
+std::string describe_record(const ShardSet& set, std::size_t index_place) {
+  const IndexEntry& entry = set.index()[index_place];
+  const Record record = set.read(index_place);
+  std::string text =
+      cat("image ", record.image_id, ": ", record.width, "x", record.height, ", ",
+          human_bytes(static_cast<double>(record.jpeg.size())), record.rescaled ? ", rescaled" : "",
+          ", ", set.manifest().shards[entry.shard].file.name, " record ", entry.place, "\n");
+  Table table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
+  for (const RecordAnnotation& annotation : record.annotations) {
+    const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];
+    const bool trainable = is_trainable(annotation, record.width, record.height);
+    table.add({cat(annotation.id), category.name, bbox_text(annotation), shortest(annotation.area),
+               annotation.iscrowd ? "crowd"
+               : trainable        ? ""
+                                  : "degenerate"});
+  }
+  return text + (record.annotations.empty() ? "  no boxes\n" : table.text());
+}
+
+void draw_record(const ShardSet& set, std::size_t index_place, const std::string& path) {
+  const Record record = set.read(index_place);
+  Image image;
+  const DecodeStatus status = JpegDecoder().decode(record.jpeg.data(), record.jpeg.size(), image);
+  if (!usable(status)) {
+    throw Error(ErrorKind::kData,
+                cat(set.folder(), ": image ", record.image_id, ": ", unusable_reason(status)),
+                "run coco-pack --verify");
+  }
+  for (const RecordAnnotation& annotation : record.annotations) {
+    const auto& [x, y, width, height] = annotation.bbox;
+    const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];
+    draw_box(image, {x, y, x + width, y + height},
+             {.colour = label_colour(annotation.label), .dashed = annotation.iscrowd},
+             category.name);
+  }
+  write_file_atomically(path, encode_jpeg(image, kDrawQuality));
+}
+
+std::string inspect(const InspectOptions& options) {
+  const ShardSet set(options.folder);
+  if (!options.image_id) return describe_set(set);
+  const std::size_t place = find_image(set, *options.image_id);
+  std::string text = describe_record(set, place);
+  if (!options.draw.empty()) {
+    draw_record(set, place, options.draw);
+    text += cat("drawn: ", options.draw, "\n");
+  }
+  return text;
+}
+
+}  // namespace retina

@@ -1,0 +1,63 @@
+#include "preprocess/options.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+constexpr int kDefaultQuality = 90;
+constexpr int kMaxThreads = 1024;
+constexpr std::uint64_t kMinShardBytes = 64 << 10, kMaxShardBytes = std::uint64_t{1} << 40;
+
+void require(const std::string& value, const char* name) {
+  if (value.empty()) {
+    throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run coco-pack --help");
+  }
+}
+
+void check_range(const char* name, std::int64_t got, std::int64_t low, std::int64_t high) {
+  if (got >= low && got <= high) return;
+  throw Error(ErrorKind::kUsage,
+              cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
+}
+
+}  // namespace
+
+void PackOptions::validate() const {
+  require(annotations, "annotations");
+  require(images, "images");
+  require(output, "output");
+  check_range("threads", threads, 0, kMaxThreads);
+  if (shard_size_bytes < kMinShardBytes || shard_size_bytes > kMaxShardBytes) {
+    throw Error(ErrorKind::kUsage, cat("--shard-size: out of range (got ", shard_size_bytes,
+                                       " bytes, want 64KiB..1024GiB)"));
+  }
+  if (max_side_px) check_range("max-side", *max_side_px, 1, 65500);
+  if (quality) check_range("quality", *quality, 1, 100);
+  if (quality && !max_side_px) {
+    throw Error(ErrorKind::kUsage, "--quality: means nothing without --max-side",
+                "without --max-side the original JPEG bytes are kept");
+  }
+}
+
+int PackOptions::thread_count() const {
+  if (threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+ManifestOptions PackOptions::manifest_options() const {
+  return {.shard_size_bytes = shard_size_bytes,
+          .max_side_px = max_side_px.value_or(0),
+          .quality = max_side_px ? quality.value_or(kDefaultQuality) : 0};
+}
+
+void InspectOptions::validate() const {
+  if (!draw.empty() && !image_id) {
+    throw Error(ErrorKind::kUsage, "--draw: needs --image-id", "name the image to draw");
+  }
+}
+
+}  // namespace retina

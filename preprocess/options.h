@@ -1,0 +1,41 @@
+// What coco-pack was asked to do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "shared/shard/manifest.h"
+
+namespace retina {
+
+struct PackOptions {
+  std::string annotations{};  // COCO instances JSON
+  std::string images{};       // folder that the JSON's file names start from
+  std::string output{};       // folder of the shard set
+  std::uint64_t shard_size_bytes = std::uint64_t{256}
+                                   << 20;   // one file; staging and lanes cut here
+  int threads = 0;                          // decoding; 0: one per core
+  std::optional<int> max_side_px{};         // re-encode larger images down to this; unset: never
+  std::optional<int> quality{};             // of the re-encoded JPEGs, 1..100; 90 when unset
+  std::string on_bad_image = "quarantine";  // or "fail": stop at the first bad image
+  bool overwrite = false;                   // replace what the output folder holds
+
+  // Throws kUsage / kConfig.
+  void validate() const;
+
+  int thread_count() const;
+  // Those that decide the bytes.
+  ManifestOptions manifest_options() const;
+};
+
+// `--inspect`.
+struct InspectOptions {
+  std::string folder{};
+  std::optional<std::int64_t> image_id{};  // show this image's record
+  std::string draw{};                      // and write it as a JPEG with its boxes
+
+  void validate() const;
+};
+
+}  // namespace retina

@@ -1,0 +1,274 @@
+#include "preprocess/packer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "preprocess/ordered_work.h"
+#include "preprocess/pack_journal.h"
+#include "preprocess/pack_plan.h"
+#include "preprocess/record_maker.h"
+#include "preprocess/space_check.h"
+#include "preprocess/tally.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/log.h"
+#include "shared/base/progress.h"
+#include "shared/base/stop_signal.h"
+#include "shared/coco/instances.h"
+#include "shared/shard/shard_file.h"
+#include "shared/shard/shard_set.h"
+#include "shared/shard/shard_writer.h"
+
+namespace retina {
+namespace {
+
+// More lines than this help nobody; quarantine.jsonl has them all.
+constexpr std::size_t kLoggedBadImages = 10;
+
+[[noreturn]] void fail_on_bad_image(const QuarantinedImage& bad) {
+  throw Error(ErrorKind::kData, cat(bad.file_name, ": image ", bad.image_id, ": ", bad.reason),
+              "mend the image, or leave such images out with --on-bad-image quarantine");
+}
+
+PackIdentity identity_of_input(const PackOptions& options) {
+  if (!is_folder(options.images)) {
+    throw Error(ErrorKind::kNoInput, cat(options.images, ": is no folder"), "check --images");
+  }
+  const std::uint64_t size_bytes = file_size_bytes(options.annotations);
+  return {.annotations_size_bytes = size_bytes,
+          .annotations_xxh3 = xxh3_file(options.annotations),
+          .options = options.manifest_options()};
+}
+
+// The set in the output folder when an earlier run finished it with these options.
+std::optional<Manifest> finished_set(const PackOptions& options, const PackIdentity& identity) {
+  if (options.overwrite || !path_exists(options.output + "/" + kManifestFile)) return std::nullopt;
+  const auto manifest = [&] {
+    try {
+      return ShardSet(options.output).manifest();
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.what(), "pack it again with --overwrite");
+    }
+  }();
+  check_same_identity(options.output, identity_of(manifest), identity);
+  // Left behind when a run was killed between its last two steps.
+  remove_journal(options.output);
+  if (options.on_bad_image == "fail" && manifest.counts.quarantined > 0) {
+    const std::string path = options.output + "/" + kQuarantineFile;
+    fail_on_bad_image(decode_quarantine(read_file(path), path).at(0));
+  }
+  return manifest;
+}
+
+class Packer {
+ public:
+  Packer(const PackOptions& options, const PackIdentity& identity, const PackPlan& plan)
+      : options_(options),
+        identity_(identity),
+        plan_(plan),
+        journal_(options.output, identity),
+        tally_(plan.categories.all().size()) {}
+
+  PackResult run() {
+    reuse_finished_shards();
+    const std::size_t reused = shards_.size();
+    if (next_image_ == 0) check_free_space(options_, plan_);
+    if (next_image_ < plan_.images.size()) make_shards();
+    if (index_.empty()) {
+      throw Error(ErrorKind::kData,
+                  cat(options_.images, ": none of the ", plan_.images.size(),
+                      " images is usable (the first: ", quarantined_.at(0).file_name, ": ",
+                      quarantined_.at(0).reason, ")"),
+                  "check --images");
+    }
+    PackResult result{.manifest = publish(), .reused_shards = reused};
+    result.far_from_anchors = tally_.far_from_anchors;
+    return result;
+  }
+
+ private:
+  // A shard counts as finished when its note is whole and its bytes are those of the note; what it
+  // holds is read from the shard itself.
+  void reuse_finished_shards() {
+    const std::vector<FinishedShard> notes = journal_.read();
+    const bool all_done = !notes.empty() && notes.back().next_image == plan_.images.size();
+    for (std::size_t shard = 0; shard < notes.size(); ++shard) {
+      const std::string published = options_.output + "/" + shard_file_name(shard, notes.size());
+      const bool is_published = all_done && !path_exists(journal_.shard_path(shard));
+      if (!reuse(notes[shard], is_published ? published : journal_.shard_path(shard))) break;
+    }
+    if (!shards_.empty()) {
+      log_info("continuing: ", shards_.size(), " shards are finished, image ", next_image_, " of ",
+               plan_.images.size());
+    }
+  }
+
+  bool reuse(const FinishedShard& note, const std::string& path) {
+    if (!path_exists(path) || file_size_bytes(path) != note.shard.file.size_bytes ||
+        xxh3_file(path) != note.shard.file.xxh3) {
+      return false;
+    }
+    const std::filesystem::path file(path);
+    ManifestShard shard = note.shard;
+    shard.file.name = file.filename().string();
+    const ShardFile reader(file.parent_path().string(), shard);
+    for (std::size_t place = 0; place < reader.size(); ++place) {
+      count(decode_record(reader.bytes(place), cat(path, ": record ", place)),
+            static_cast<std::uint32_t>(place));
+    }
+    for (const QuarantinedImage& bad : note.quarantined) quarantine(bad);
+    unsaved_quarantined_ = 0;
+    shards_.push_back(note.shard);
+    next_image_ = note.next_image;
+    return true;
+  }
+
+  void make_shards() {
+    std::vector<RecordMaker> makers;
+    for (int thread = 0; thread < options_.thread_count(); ++thread) {
+      makers.emplace_back(RecordMakerOptions{.images_folder = options_.images,
+                                             .pack = options_.manifest_options()});
+    }
+    OrderedWork<MadeRecord> work(
+        {.first = next_image_,
+         .count = plan_.images.size(),
+         .thread_count = options_.thread_count()},
+        [&](int thread, std::size_t image) {
+          return makers[static_cast<std::size_t>(thread)].make(plan_.images[image]);
+        });
+    Progress progress("packing", static_cast<std::int64_t>(plan_.images.size()), "images");
+    for (; next_image_ < plan_.images.size(); ++next_image_) {
+      stop_when_asked();
+      progress.update(static_cast<std::int64_t>(next_image_),
+                      cat(shards_.size(), " shards, ", quarantined_.size(), " quarantined"));
+      const MadeRecord made = work.take();
+      if (made.bad) {
+        if (quarantined_.size() < kLoggedBadImages) progress.clear();
+        quarantine(*made.bad);
+      } else {
+        append(made);
+      }
+    }
+    progress.update(static_cast<std::int64_t>(next_image_));
+    finish_shard();
+    progress.finish();
+  }
+
+  void append(const MadeRecord& made) {
+    if (writer_ && !writer_->has_room(made.bytes.size())) finish_shard();
+    if (!writer_) {
+      writer_ = std::make_unique<ShardWriter>(journal_.shard_path(shards_.size()),
+                                              options_.shard_size_bytes);
+    }
+    count(made.record, writer_->append(made.bytes));
+  }
+
+  void finish_shard() {
+    if (!writer_) return;
+    const ManifestShard shard = writer_->finish();
+    writer_.reset();
+    journal_.add(shards_.size(),
+                 {.shard = shard,
+                  .next_image = next_image_,
+                  .quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()}});
+    unsaved_quarantined_ = 0;
+    shards_.push_back(shard);
+  }
+
+  void count(const Record& record, std::uint32_t place) {
+    tally_.add(record);
+    index_.push_back(
+        index_entry(record, {.shard = static_cast<std::uint32_t>(shards_.size()), .place = place}));
+  }
+
+  void quarantine(const QuarantinedImage& bad) {
+    if (options_.on_bad_image == "fail") fail_on_bad_image(bad);
+    if (quarantined_.size() < kLoggedBadImages) {
+      log_warning(bad.file_name, ": left out: ", bad.reason);
+    } else if (quarantined_.size() == kLoggedBadImages) {
+      log_warning("more images are left out; see ", options_.output, "/", kQuarantineFile);
+    }
+    quarantined_.push_back(bad);
+    ++unsaved_quarantined_;
+  }
+
+  void stop_when_asked() const {
+    if (stop_signal() == 0) return;
+    throw Error(ErrorKind::kInterrupted,
+                cat(options_.output, ": stopped by signal ", stop_signal(), " with ",
+                    shards_.size(), " shards finished"),
+                "run the same command again to continue");
+  }
+
+  void publish_file_of(ManifestFile& file, const std::string& bytes) const {
+    write_file_atomically(options_.output + "/" + file.name, bytes);
+    file.size_bytes = bytes.size();
+    file.xxh3 = xxh3(bytes);
+  }
+
+  // From here on a crash leaves renamed shards; their notes say where to look.
+  Manifest publish() {
+    Manifest manifest{.annotations_size_bytes = identity_.annotations_size_bytes,
+                      .annotations_xxh3 = identity_.annotations_xxh3,
+                      .options = identity_.options,
+                      .counts = tally_.counts};
+    manifest.counts.quarantined = static_cast<std::int64_t>(quarantined_.size());
+    for (const Category& category : plan_.categories.all()) {
+      manifest.categories.push_back(
+          {.id = category.id,
+           .name = category.name,
+           .supercategory = category.supercategory,
+           .box_count = tally_.boxes_of_class[manifest.categories.size()]});
+    }
+    for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+      shards_[shard].file.name = shard_file_name(shard, shards_.size());
+      if (path_exists(journal_.shard_path(shard))) {
+        publish_file(journal_.shard_path(shard), options_.output + "/" + shards_[shard].file.name);
+      }
+    }
+    manifest.shards = shards_;
+    manifest.index.name = kIndexFile;
+    publish_file_of(manifest.index, encode_index(index_));
+    manifest.quarantine.name = kQuarantineFile;
+    publish_file_of(manifest.quarantine, encode_quarantine(quarantined_));
+    write_file_atomically(options_.output + "/" + kManifestFile, encode_manifest(manifest));
+    remove_journal(options_.output);
+    return manifest;
+  }
+
+  const PackOptions& options_;
+  const PackIdentity& identity_;
+  const PackPlan& plan_;
+  PackJournal journal_;
+  Tally tally_;
+  std::size_t next_image_ = 0;
+  std::vector<ManifestShard> shards_{};
+  std::vector<IndexEntry> index_{};
+  std::vector<QuarantinedImage> quarantined_{};
+  std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of quarantined_, in no note yet
+  std::unique_ptr<ShardWriter> writer_{};
+};
+
+}  // namespace
+
+PackResult pack(const PackOptions& options) {
+  const PackIdentity identity = identity_of_input(options);
+  if (const auto manifest = finished_set(options, identity)) {
+    return {.manifest = *manifest, .was_finished = true};
+  }
+  // Bad annotations are found before the output folder is touched.
+  const PackPlan plan = make_pack_plan(read_instances(options.annotations));
+  make_folder(options.output);
+  const FolderLock lock(options.output);
+  if (const auto manifest = finished_set(options, identity)) {  // while the JSON was read
+    return {.manifest = *manifest, .was_finished = true};
+  }
+  if (options.overwrite) remove_packed_files(options.output);
+  return Packer(options, identity, plan).run();
+}
+
+}  // namespace retina

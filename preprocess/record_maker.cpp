@@ -1,0 +1,123 @@
+#include "preprocess/record_maker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/image/resize.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A photograph is a thousand times smaller; more would only fill the memory.
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{512} << 20;
+// Pixel buffers beyond this are given back after the image.
+constexpr std::size_t kKeptPixelBytes = std::size_t{64} << 20;
+
+QuarantinedImage bad_image(const PlannedImage& planned, const char* kind,
+                           const std::string& reason) {
+  return {.image_id = planned.info.id,
+          .file_name = planned.info.file_name,
+          .kind = kind,
+          .reason = reason};
+}
+
+// COCO file names are relative; others would read files that nobody meant.
+bool leads_outside(const std::string& file_name) {
+  const fs::path path(file_name);
+  return path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
+}
+
+}  // namespace
+
+std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& planned,
+                                                        std::string& jpeg) {
+  const std::string& name = planned.info.file_name;
+  if (name.empty() || leads_outside(name)) {
+    return bad_image(planned, "name", "the file name leads out of the image folder");
+  }
+  const std::string path = options_.images_folder + "/" + name;
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  if (!fs::is_regular_file(status)) {  // a pipe or device would block for ever
+    if (!is_folder(options_.images_folder)) {
+      throw Error(ErrorKind::kIo, cat(options_.images_folder, ": the image folder has gone"),
+                  "mend the mount, then run the same command again");
+    }
+    return bad_image(planned, "missing",
+                     fs::exists(status) ? "is no regular file" : "does not exist");
+  }
+  const std::uintmax_t size_bytes = fs::file_size(path, code);
+  if (!code && size_bytes > kMaxFileBytes) {
+    return bad_image(planned, "too-large",
+                     cat("the file has ", size_bytes, " bytes (the limit is ", kMaxFileBytes, ")"));
+  }
+  try {
+    jpeg = read_file(path);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoInput) throw;
+    return bad_image(planned, "missing", "cannot be opened");
+  }
+  return std::nullopt;
+}
+
+// Boxes and areas follow the image, so that training and scoring on the stored pixels agree.
+std::string RecordMaker::shrink_image(Record& record) {
+  const double scale =
+      static_cast<double>(options_.pack.max_side_px) / std::max(record.width, record.height);
+  const auto shrunk = [&](int side) {
+    return std::max(1, static_cast<int>(std::lround(side * scale)));
+  };
+  const ImageSize to{.width = shrunk(record.width), .height = shrunk(record.height)};
+  const double scale_x = static_cast<double>(to.width) / record.width;
+  const double scale_y = static_cast<double>(to.height) / record.height;
+  for (RecordAnnotation& annotation : record.annotations) {
+    annotation.bbox[0] *= scale_x;
+    annotation.bbox[1] *= scale_y;
+    annotation.bbox[2] *= scale_x;
+    annotation.bbox[3] *= scale_y;
+    annotation.area *= scale_x * scale_y;
+  }
+  record.width = to.width;
+  record.height = to.height;
+  record.rescaled = true;
+  return encode_jpeg(shrink(pixels_, to), options_.pack.quality);
+}
+
+MadeRecord RecordMaker::make(const PlannedImage& planned) {
+  std::string jpeg;
+  if (auto bad = read_image(planned, jpeg)) return {.bad = std::move(bad)};
+  const DecodeStatus status = decoder_.decode(jpeg.data(), jpeg.size(), pixels_);
+  if (!usable(status)) {
+    const std::string format = image_format(jpeg.data(), jpeg.size());
+    const bool other_format = !format.empty() && format != "JPEG";
+    return {.bad =
+                bad_image(planned, other_format ? "format" : "damaged", unusable_reason(status))};
+  }
+  if (pixels_.width != planned.info.width || pixels_.height != planned.info.height) {
+    return {.bad = bad_image(
+                planned, "size",
+                cat("the picture is ", pixels_.width, "x", pixels_.height, ", the annotations say ",
+                    planned.info.width, "x", planned.info.height))};
+  }
+  MadeRecord made{.record = {.image_id = planned.info.id,
+                             .width = pixels_.width,
+                             .height = pixels_.height,
+                             .annotations = planned.annotations}};
+  const int max_side_px = options_.pack.max_side_px;
+  if (max_side_px > 0 && std::max(pixels_.width, pixels_.height) > max_side_px) {
+    jpeg = shrink_image(made.record);
+  }
+  made.record.jpeg = jpeg;
+  made.bytes = encode_record(made.record);
+  made.record.jpeg = {};
+  if (pixels_.rgb.capacity() > kKeptPixelBytes) pixels_ = Image();
+  return made;
+}
+
+}  // namespace retina

@@ -1,0 +1,47 @@
+// One image file -> one record, or the reason why not. Runs on every decode thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "preprocess/pack_plan.h"
+#include "shared/image/image.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/quarantine.h"
+#include "shared/shard/record.h"
+
+namespace retina {
+
+struct RecordMakerOptions {
+  std::string images_folder{};
+  ManifestOptions pack{};
+};
+
+// What became of an image.
+struct MadeRecord {
+  Record record{};  // without jpeg: `bytes` has it
+  std::string bytes{};
+  std::optional<QuarantinedImage> bad{};  // then the others are empty
+};
+
+// Not thread-safe: one per thread, it keeps the decoder's buffers.
+class RecordMaker {
+ public:
+  explicit RecordMaker(RecordMakerOptions options) : options_(std::move(options)) {}
+
+  // Reads, decodes and checks the image; smaller copy when the options ask for one. A bad image is
+  // a value. Throws kIo when the image folder itself has gone.
+  MadeRecord make(const PlannedImage& planned);
+
+ private:
+  std::optional<QuarantinedImage> read_image(const PlannedImage& planned, std::string& jpeg);
+  std::string shrink_image(Record& record);
+
+  RecordMakerOptions options_;
+  JpegDecoder decoder_{};
+  Image pixels_{};
+};
+
+}  // namespace retina

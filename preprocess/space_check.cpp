@@ -1,0 +1,41 @@
+#include "preprocess/space_check.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kSampledImages = 100;
+// The sample's mean is off by some per cent; only a clear lack of space is an error here.
+constexpr double kSurelyNeededPart = 0.8;
+
+}  // namespace
+
+void check_free_space(const PackOptions& options, const PackPlan& plan) {
+  const std::uint64_t free_bytes = free_space_bytes(options.output);
+  if (free_bytes == 0 || options.max_side_px) return;
+  // The plan is shuffled: its first images are a fair sample.
+  const std::size_t sampled = std::min(kSampledImages, plan.images.size());
+  double sampled_bytes = 0;
+  for (std::size_t i = 0; i < sampled; ++i) {
+    std::error_code code;
+    const auto size_bytes =
+        std::filesystem::file_size(options.images + "/" + plan.images[i].info.file_name, code);
+    if (!code) sampled_bytes += static_cast<double>(size_bytes);
+  }
+  const double needed_bytes = sampled_bytes /
+                              static_cast<double>(std::max<std::size_t>(sampled, 1)) *
+                              static_cast<double>(plan.images.size());
+  if (static_cast<double>(free_bytes) >= kSurelyNeededPart * needed_bytes) return;
+  throw Error(ErrorKind::kIo,
+              cat(options.output, ": too little free space (got ",
+                  human_bytes(static_cast<double>(free_bytes)), ", want about ",
+                  human_bytes(needed_bytes), ")"),
+              "free some space, or choose another --output");
+}
+
+}  // namespace retina

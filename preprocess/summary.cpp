@@ -1,0 +1,70 @@
+#include "preprocess/summary.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/shard/quarantine.h"
+
+namespace retina {
+namespace {
+
+std::uint64_t total_bytes(const Manifest& manifest) {
+  std::uint64_t bytes = manifest.index.size_bytes + manifest.quarantine.size_bytes;
+  for (const ManifestShard& shard : manifest.shards) bytes += shard.file.size_bytes;
+  return bytes;
+}
+
+std::string quarantine_by_kind(const std::string& output) {
+  const std::string path = output + "/" + kQuarantineFile;
+  std::map<std::string, int> count_of;
+  for (const QuarantinedImage& bad : decode_quarantine(read_file(path), path)) ++count_of[bad.kind];
+  std::string text;
+  for (const auto& [kind, count] : count_of)
+    text += cat(text.empty() ? "" : ", ", kind, " ", count);
+  return cat("  quarantined   ", text, "; see ", path, "\n");
+}
+
+}  // namespace
+
+std::string Table::text() const {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line = " ";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += " " + row[i] + std::string(widths[i] - row[i].size() + 1, ' ');
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string describe_counts(const Manifest& manifest) {
+  const ManifestCounts& counts = manifest.counts;
+  std::string text = cat(
+      "  images        ", counts.images, " (", counts.images_without_boxes, " without boxes, ",
+      counts.quarantined, " quarantined)\n", "  boxes         ", counts.boxes, " (",
+      counts.trainable, " to train on, ", counts.crowds, " crowds, ", counts.degenerate,
+      " degenerate)\n", "  categories    ", manifest.categories.size(), "\n", "  shards        ",
+      manifest.shards.size(), ", ", human_bytes(static_cast<double>(total_bytes(manifest))), "\n");
+  if (manifest.options.max_side_px > 0) {
+    text += cat("  rescaled      ", counts.rescaled, " images to at most ",
+                manifest.options.max_side_px, " px, quality ", manifest.options.quality, "\n");
+  }
+  return text;
+}
+
+std::string describe_result(const std::string& output, const PackResult& result) {
+  std::string text = cat(output, ": packed\n", describe_counts(result.manifest));
+  if (result.manifest.counts.quarantined > 0) text += quarantine_by_kind(output);
+  return text;
+}
+
+}  // namespace retina

@@ -1,0 +1,30 @@
+// The text that coco-pack prints on stdout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "preprocess/packer.h"
+#include "shared/shard/manifest.h"
+
+namespace retina {
+
+// Columns of text, each as wide as its widest cell.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // Indented by two spaces, a line a row.
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_{};
+};
+
+// Images, boxes, shards and bytes, and what was left out.
+std::string describe_counts(const Manifest& manifest);
+
+// The end of a packing: the counts and the quarantined images by kind.
+std::string describe_result(const std::string& output, const PackResult& result);
+
+}  // namespace retina

@@ -1,0 +1,29 @@
+// Counting what a set holds; packing, continuing and verifying count with the same code.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "shared/shard/image_index.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/record.h"
+
+namespace retina {
+
+struct Tally {
+  explicit Tally(std::size_t class_count) : boxes_of_class(class_count) {}
+
+  ManifestCounts counts{};
+  std::vector<std::int64_t> boxes_of_class;
+  std::int64_t far_from_anchors = 0;  // trainable boxes that no default anchor overlaps well
+
+  void add(const Record& record);
+};
+
+// The index entry of a record at (shard, place).
+struct RecordPlace {
+  std::uint32_t shard = 0, place = 0;
+};
+IndexEntry index_entry(const Record& record, const RecordPlace& at);
+
+}  // namespace retina

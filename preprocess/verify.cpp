@@ -1,0 +1,207 @@
+#include "preprocess/verify.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "preprocess/ordered_work.h"
+#include "preprocess/tally.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/progress.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/quarantine.h"
+#include "shared/shard/shard_file.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+namespace {
+
+// What a decode thread found out about one record.
+struct CheckedRecord {
+  Record record{};  // without jpeg
+  std::string problem{};
+};
+
+class Verifier {
+ public:
+  explicit Verifier(const VerifyOptions& options) : options_(options) {}
+
+  VerifyResult run() {
+    if (!read_the_manifest()) return result_;
+    tally_ = std::make_unique<Tally>(manifest_.categories.size());
+    for (const ManifestShard& shard : manifest_.shards) shards_whole_ &= check_file(shard.file);
+    check_file(manifest_.index);
+    if (check_file(manifest_.quarantine)) check_quarantine();
+    has_index_ = check([&] { read_index(); });
+    check_records();
+    result_.counts = tally_->counts;
+    if (shards_whole_ && result_.problem_count == 0) check_counts();
+    return result_;
+  }
+
+ private:
+  void report(const std::string& problem) {
+    ++result_.problem_count;
+    if (options_.on_problem) options_.on_problem(problem);
+  }
+
+  // Runs `body`; damage is reported. Returns whether there was none.
+  template <class Body>
+  bool check(const Body& body) {
+    try {
+      body();
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kInternal) throw;
+      report(error.what());
+      return false;
+    }
+  }
+
+  bool read_the_manifest() {
+    const bool has_parts = path_exists(options_.folder + "/" + kIndexFile) ||
+                           path_exists(options_.folder + "/" + kManifestFile);
+    if (!has_parts) read_manifest(options_.folder);  // throws: no data set at all
+    return check([&] { manifest_ = read_manifest(options_.folder); });
+  }
+
+  bool check_file(const ManifestFile& file) {
+    result_.size_bytes += file.size_bytes;
+    return check([&] {
+      check_file_size(options_.folder, file);
+      const std::string path = options_.folder + "/" + file.name;
+      const std::uint64_t hash = xxh3_file(path);
+      if (hash == file.xxh3) return;
+      throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum is off: got ",
+                                        hex64(hash), ", want ", hex64(file.xxh3), ")"));
+    });
+  }
+
+  void check_quarantine() {
+    check([&] {
+      const std::string path = options_.folder + "/" + manifest_.quarantine.name;
+      const std::size_t count = decode_quarantine(read_file(path), path).size();
+      if (static_cast<std::int64_t>(count) == manifest_.counts.quarantined) return;
+      throw Error(ErrorKind::kData, cat(path, ": wrong number of images (got ", count, ", want ",
+                                        manifest_.counts.quarantined, ")"));
+    });
+  }
+
+  void read_index() {
+    const std::string path = options_.folder + "/" + manifest_.index.name;
+    index_ = decode_index(read_file(path), path);
+    check_index(index_, manifest_, path);
+  }
+
+  // A shard being checked.
+  struct ShardWork {
+    const ShardFile& file;
+    std::string name{};           // path of the shard, for messages
+    std::size_t first_index = 0;  // index place of its first record
+  };
+
+  void check_records() {
+    Progress progress("verifying", manifest_.counts.images, "images");
+    std::size_t first_index = 0;
+    for (const ManifestShard& shard : manifest_.shards) {
+      // A damaged tree is reported once; its records cannot be reached.
+      check([&] {
+        const ShardFile file(options_.folder, shard);
+        check_shard({.file = file,
+                     .name = options_.folder + "/" + shard.file.name,
+                     .first_index = first_index},
+                    progress);
+      });
+      first_index += static_cast<std::size_t>(shard.record_count);
+    }
+    progress.finish();
+  }
+
+  void check_shard(const ShardWork& shard, Progress& progress) {
+    std::vector<JpegDecoder> decoders(static_cast<std::size_t>(options_.thread_count));
+    OrderedWork<CheckedRecord> work(
+        {.count = shard.file.size(), .thread_count = options_.thread_count},
+        [&](int thread, std::size_t place) {
+          return check_record(shard, place, decoders[static_cast<std::size_t>(thread)]);
+        });
+    for (std::size_t place = 0; place < shard.file.size(); ++place) {
+      const CheckedRecord checked = work.take();
+      if (checked.problem.empty()) {
+        tally_->add(checked.record);
+      } else {
+        progress.clear();
+        report(checked.problem);
+      }
+      progress.update(static_cast<std::int64_t>(shard.first_index + place + 1));
+    }
+  }
+
+  CheckedRecord check_record(const ShardWork& shard, std::size_t place,
+                             JpegDecoder& decoder) const {
+    try {
+      const std::string name = cat(shard.name, ": record ", place);
+      const std::string_view bytes = shard.file.bytes(place);
+      CheckedRecord checked{.record = has_index_ ? decode_with_index(bytes, shard, place)
+                                                 : decode_record(bytes, name)};
+      check_picture(checked.record, name, decoder);
+      checked.record.jpeg = {};
+      return checked;
+    } catch (const Error& error) {
+      return {.problem = error.what()};
+    }
+  }
+
+  Record decode_with_index(std::string_view bytes, const ShardWork& shard,
+                           std::size_t place) const {
+    const IndexEntry& entry = index_[shard.first_index + place];
+    Record record =
+        decode_indexed_record(bytes, entry, {.folder = options_.folder, .manifest = manifest_});
+    if (index_entry(record, {.shard = entry.shard, .place = entry.place}) != entry) {
+      throw Error(ErrorKind::kData, cat(shard.name, ": record ", place,
+                                        ": disagrees with the index in its box counts"));
+    }
+    return record;
+  }
+
+  static void check_picture(const Record& record, const std::string& name, JpegDecoder& decoder) {
+    Image image;
+    const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), image);
+    if (!usable(status)) {
+      throw Error(ErrorKind::kData, cat(name, ": the JPEG is bad (", unusable_reason(status), ")"));
+    }
+    if (image.width != record.width || image.height != record.height) {
+      throw Error(ErrorKind::kData,
+                  cat(name, ": the picture has another size (got ", image.width, "x", image.height,
+                      ", want ", record.width, "x", record.height, ")"));
+    }
+  }
+
+  void check_counts() {
+    ManifestCounts counted = tally_->counts;
+    counted.quarantined = manifest_.counts.quarantined;
+    bool same = counted == manifest_.counts;
+    for (std::size_t label = 0; label < manifest_.categories.size(); ++label) {
+      same &= manifest_.categories[label].box_count == tally_->boxes_of_class[label];
+    }
+    if (!same) {
+      report(cat(options_.folder, "/", kManifestFile, ": its counts are not those of the records"));
+    }
+  }
+
+  const VerifyOptions& options_;
+  VerifyResult result_{};
+  Manifest manifest_{};
+  std::unique_ptr<Tally> tally_{};
+  std::vector<IndexEntry> index_{};
+  bool has_index_ = false, shards_whole_ = true;
+};
+
+}  // namespace
+
+VerifyResult verify_shards(const VerifyOptions& options) {
+  return Verifier(options).run();
+}
+
+}  // namespace retina

@@ -1,0 +1,31 @@
+// `coco-pack --verify`: reads every byte of a shard set and says what is off.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "shared/shard/manifest.h"
+
+namespace retina {
+
+struct VerifyOptions {
+  std::string folder{};
+  int thread_count = 1;  // decoding
+  // Called with each problem, one line of text, as soon as it is found.
+  std::function<void(const std::string&)> on_problem{};
+};
+
+struct VerifyResult {
+  std::int64_t problem_count = 0;
+  ManifestCounts counts{};  // what was found whole
+  std::uint64_t size_bytes = 0;
+};
+
+// In this order: the manifest's own hash; size and hash of every file; the index; of every record
+// header, payload, annotations, index entry, JPEG data and picture size; the counts. Finds any
+// flipped bit in any file: each lies under a whole-file hash. Throws kNoInput when the folder holds
+// no part of a data set; damage is a result, not an exception.
+VerifyResult verify_shards(const VerifyOptions& options);
+
+}  // namespace retina
