@@ -24,15 +24,19 @@ struct DecodeStatus {
   bool truncated = false;       // the file ends before its picture does: part of it is made up
 };
 
-// The policy on damage, shared by coco-pack and the loader: a picture is usable when it decoded and
-// is all there. Warnings alone (junk between markers, a missing end marker, corrupt entropy data
-// that still fills the picture) do not disqualify it.
-inline bool usable(const DecodeStatus& status) {
-  return status.ok && !status.truncated;
+// What to do with a picture whose end is missing: keep it as every viewer shows it, grey where data
+// lacks, with a warning, or refuse it.
+enum class TruncatedPolicy { kKeep, kRefuse };
+
+// The policy on damage, shared by coco-pack and the loader. Warnings alone (junk between markers, a
+// missing end marker, corrupt entropy data that still fills the picture) do not disqualify.
+inline bool usable(const DecodeStatus& status, TruncatedPolicy policy = TruncatedPolicy::kKeep) {
+  return status.ok && !(status.truncated && policy == TruncatedPolicy::kRefuse);
 }
 
 // Why a picture is not usable, for quarantine.jsonl; empty when it is.
-std::string unusable_reason(const DecodeStatus& status);
+std::string unusable_reason(const DecodeStatus& status,
+                            TruncatedPolicy policy = TruncatedPolicy::kKeep);
 
 // One per thread, reusable: keeps libjpeg's state and row buffers between images.
 class JpegDecoder {

@@ -207,10 +207,9 @@ DecodeStatus JpegDecoder::decode(const void* bytes, std::size_t size_bytes, Imag
   return status;
 }
 
-std::string unusable_reason(const DecodeStatus& status) {
-  if (!status.ok) return status.problem;
-  if (status.truncated) return cat("truncated: ", status.first_warning);
-  return "";
+std::string unusable_reason(const DecodeStatus& status, TruncatedPolicy policy) {
+  if (usable(status, policy)) return "";
+  return status.ok ? cat("truncated: ", status.first_warning) : status.problem;
 }
 
 }  // namespace retina

@@ -1,0 +1,94 @@
+#include "shared/image/draw.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+#include <string>
+
+namespace retina {
+namespace {
+
+constexpr Colour kRed = {.red = 255, .green = 0, .blue = 0};
+
+bool is_red(const Image& image, int x, int y) {
+  const std::uint8_t* pixel = image.pixel(x, y);
+  return pixel[0] == 255 && pixel[1] == 0 && pixel[2] == 0;
+}
+
+int red_count(const Image& image) {
+  int count = 0;
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) count += is_red(image, x, y) ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Draw, BoxColoursItsOutlineOnly) {
+  Image image(20, 16);
+  draw_box(image, {4, 3, 14, 11}, {.colour = kRed, .thickness_px = 1}, "");
+  for (int y = 0; y < 16; ++y) {
+    for (int x = 0; x < 20; ++x) {
+      const bool inside = x >= 4 && x < 14 && y >= 3 && y < 11;
+      const bool edge = inside && (x == 4 || x == 13 || y == 3 || y == 10);
+      ASSERT_EQ(is_red(image, x, y), edge) << x << ',' << y;
+    }
+  }
+}
+
+TEST(Draw, DashesLeaveGaps) {
+  Image whole(60, 40), dashed(60, 40);
+  draw_box(whole, {5, 5, 55, 35}, {.colour = kRed, .thickness_px = 1}, "");
+  draw_box(dashed, {5, 5, 55, 35}, {.colour = kRed, .thickness_px = 1, .dashed = true}, "");
+  EXPECT_GT(red_count(dashed), red_count(whole) / 3);
+  EXPECT_LT(red_count(dashed), red_count(whole) * 2 / 3);
+}
+
+TEST(Draw, AnyBoxIsSafe) {
+  const double huge = 1e300, none = std::numeric_limits<double>::quiet_NaN();
+  const double endless = std::numeric_limits<double>::infinity();
+  for (const std::array<double, 4>& box : {std::array<double, 4>{-huge, -huge, huge, huge},
+                                           {none, none, none, none},
+                                           {-endless, 0, endless, endless},
+                                           {50, 50, 10, 10},
+                                           {3, 3, 3, 3}}) {
+    Image image(9, 7);
+    draw_box(image, box, {.colour = kRed}, "a label longer than the picture is wide");
+    EXPECT_GT(red_count(image), 0);
+  }
+  Image empty;
+  draw_box(empty, {0, 0, 5, 5}, {.colour = kRed}, "x");
+}
+
+TEST(Draw, EveryPrintableCharacterHasItsOwnGlyph) {
+  std::set<std::string> glyphs;
+  for (char character = ' '; character <= '~'; ++character) {
+    Image image(6, 8);
+    draw_text(image, 0, 0, std::string(1, character), {.colour = kRed});
+    EXPECT_TRUE(glyphs.emplace(image.rgb.begin(), image.rgb.end()).second) << character;
+  }
+  EXPECT_EQ(glyphs.size(), 95U);
+}
+
+TEST(Draw, TextIsAsWideAsItSays) {
+  EXPECT_EQ(text_width_px("", 2), 0);
+  EXPECT_EQ(text_width_px("H", 1), 5);
+  EXPECT_EQ(text_width_px("HH", 2), 22);
+  EXPECT_EQ(text_width_px("\xC3\xA9t", 1), 11) << "a UTF-8 character is one cell";
+  Image image(40, 20);
+  draw_text(image, 3, 2, "HH", {.colour = kRed, .scale = 2});
+  EXPECT_TRUE(is_red(image, 3, 2));
+  EXPECT_TRUE(is_red(image, 3 + 21, 2 + 13));
+  EXPECT_FALSE(is_red(image, 3 + 22, 2));
+  EXPECT_FALSE(is_red(image, 3, 2 + 14));
+}
+
+TEST(Draw, NeighbouringLabelsDiffer) {
+  for (int label = 0; label < 19; ++label) {
+    const Colour a = label_colour(label), b = label_colour(label + 1);
+    EXPECT_TRUE(a.red != b.red || a.green != b.green || a.blue != b.blue) << label;
+  }
+}
+
+}  // namespace
+}  // namespace retina

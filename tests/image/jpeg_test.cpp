@@ -1,0 +1,205 @@
+#include "shared/image/jpeg.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <cstdio>
+// jpeglib.h needs FILE declared before it.
+#include <jpeglib.h>
+
+#include <string>
+#include <vector>
+
+#include "shared/base/random.h"
+
+namespace retina {
+namespace {
+
+Image gradient(int width, int height) {
+  Image image(width, height);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      image.pixel(x, y)[0] = static_cast<std::uint8_t>(255 * x / width);
+      image.pixel(x, y)[1] = static_cast<std::uint8_t>(255 * y / height);
+      image.pixel(x, y)[2] = 128;
+    }
+  }
+  return image;
+}
+
+// A progressive JPEG of random grey blocks, written with the plain library.
+std::string progressive_jpeg(int side) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long size_bytes = 0;
+  jpeg_mem_dest(&info, &bytes, &size_bytes);
+  info.image_width = info.image_height = static_cast<JDIMENSION>(side);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_simple_progression(&info);
+  jpeg_start_compress(&info, TRUE);
+  std::vector<std::uint8_t> row(static_cast<std::size_t>(side) * 3);
+  const RandomStream random{.seed = 7};
+  while (info.next_scanline < info.image_height) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = static_cast<std::uint8_t>(random.bits(info.next_scanline * row.size() + i));
+    }
+    JSAMPROW target = row.data();
+    jpeg_write_scanlines(&info, &target, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string out(reinterpret_cast<const char*>(bytes), size_bytes);
+  std::free(bytes);
+  jpeg_destroy_compress(&info);
+  return out;
+}
+
+DecodeStatus decode(const std::string& bytes, Image& out) {
+  return JpegDecoder().decode(bytes.data(), bytes.size(), out);
+}
+
+TEST(Jpeg, EncodedPicturesDecodeToNearlyTheSamePixels) {
+  const Image image = gradient(97, 61);
+  const std::string bytes = encode_jpeg(image, 95);
+  Image back;
+  const DecodeStatus status = decode(bytes, back);
+  ASSERT_TRUE(status.ok) << status.problem;
+  EXPECT_EQ(status.warning_count, 0);
+  ASSERT_EQ(back.width, 97);
+  ASSERT_EQ(back.height, 61);
+  double sum = 0;
+  for (std::size_t i = 0; i < image.rgb.size(); ++i) {
+    sum += std::abs(static_cast<double>(image.rgb[i]) - back.rgb[i]);
+  }
+  EXPECT_LT(sum / static_cast<double>(image.rgb.size()), 2.0);
+  EXPECT_LT(encode_jpeg(image, 10).size(), bytes.size());
+}
+
+TEST(Jpeg, SizeIsReadWithoutDecoding) {
+  const std::string bytes = encode_jpeg(gradient(33, 21), 80);
+  int width = 0, height = 0;
+  const DecodeStatus status = JpegDecoder().read_size(bytes.data(), 700, width, height);
+  EXPECT_TRUE(status.ok) << status.problem;
+  EXPECT_EQ(width, 33);
+  EXPECT_EQ(height, 21);
+}
+
+TEST(Jpeg, PixelCapRefusesOnePixelTooMany) {
+  const std::string bytes = encode_jpeg(gradient(40, 25), 80);
+  Image out;
+  EXPECT_TRUE(JpegDecoder(1000).decode(bytes.data(), bytes.size(), out).ok);
+  Image untouched;
+  const DecodeStatus status = JpegDecoder(999).decode(bytes.data(), bytes.size(), untouched);
+  EXPECT_FALSE(status.ok);
+  EXPECT_EQ(status.problem, "picture of 40x25 pixels (the limit is 999 in all)");
+  EXPECT_EQ(untouched.rgb.capacity(), 0U);
+}
+
+TEST(Jpeg, EveryTruncationIsAnErrorOrFlagged) {
+  const std::string bytes = encode_jpeg(gradient(64, 64), 90);
+  JpegDecoder decoder;
+  Image out;
+  for (std::size_t size = 0; size + 2 < bytes.size(); size += 3) {
+    const DecodeStatus status = decoder.decode(bytes.data(), size, out);
+    ASSERT_TRUE(!status.ok || status.warning_count > 0) << size;
+    ASSERT_EQ(usable(status, TruncatedPolicy::kRefuse),
+              unusable_reason(status, TruncatedPolicy::kRefuse).empty())
+        << size;
+    // The last bytes may hold nothing but padding bits.
+    ASSERT_TRUE(!status.ok || status.truncated || size + 16 >= bytes.size()) << size;
+  }
+}
+
+TEST(Jpeg, AMissingEndMarkerAloneIsNoTruncation) {
+  for (const std::string& bytes : {encode_jpeg(gradient(64, 64), 90), progressive_jpeg(32)}) {
+    Image whole, stripped;
+    ASSERT_TRUE(decode(bytes, whole).ok);
+    const DecodeStatus status = decode(bytes.substr(0, bytes.size() - 2), stripped);
+    EXPECT_TRUE(status.ok);
+    EXPECT_EQ(status.warning_count, 1);
+    EXPECT_FALSE(status.truncated);
+    EXPECT_EQ(whole.rgb, stripped.rgb);
+  }
+}
+
+TEST(Jpeg, AProgressiveFileCutBetweenScansIsTruncated) {
+  const std::string bytes = progressive_jpeg(32);
+  const std::string scan = "\xFF\xDA";
+  int cuts = 0;
+  Image out;
+  // Each scan's header; the first has no picture before it.
+  for (auto at = bytes.find(scan, bytes.find(scan) + 2); at != std::string::npos;
+       at = bytes.find(scan, at + 2)) {
+    const DecodeStatus status = decode(bytes.substr(0, at), out);
+    EXPECT_TRUE(!status.ok || status.truncated) << at;
+    ++cuts;
+  }
+  EXPECT_GE(cuts, 5);
+}
+
+TEST(Jpeg, ADecoderRecoversFromEveryError) {
+  const std::string good = encode_jpeg(gradient(50, 40), 90);
+  JpegDecoder decoder;
+  Image first, again, junk;
+  ASSERT_TRUE(decoder.decode(good.data(), good.size(), first).ok);
+  const RandomStream random{.seed = 11};
+  for (std::uint64_t round = 0; round < 300; ++round) {
+    std::string bad = good;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      bad[random.below(round * 16 + i, bad.size())] ^=
+          static_cast<char>(1 << random.below(round * 16 + 8 + i, 8));
+    }
+    decoder.decode(bad.data(), bad.size(), junk);
+    if (round % 10 == 0) {
+      const DecodeStatus status = decoder.decode(good.data(), good.size(), again);
+      ASSERT_TRUE(status.ok) << round;
+      ASSERT_EQ(status.warning_count, 0) << round;
+      ASSERT_EQ(again.rgb, first.rgb) << round;
+    }
+  }
+}
+
+TEST(Jpeg, ErrorsLeakNothing) {
+  const std::string good = encode_jpeg(gradient(400, 300), 90);
+  const std::string cut = good.substr(0, good.size() / 2);
+  const std::string bare = good.substr(0, 200);
+  const auto round = [&] {
+    JpegDecoder decoder;
+    Image out;
+    for (const std::string* bytes : {&good, &cut, &bare}) {
+      decoder.decode(bytes->data(), bytes->size(), out);
+    }
+  };
+  const auto peak_kib = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  for (int i = 0; i < 20; ++i) round();
+  const long before = peak_kib();
+  for (int i = 0; i < 300; ++i) round();
+  EXPECT_LT(peak_kib() - before, 8 * 1024);  // one leaked picture a round: 100 MiB
+}
+
+TEST(Jpeg, OtherFormatsAreNamed) {
+  const auto describe = [](const std::string& bytes) {
+    Image out;
+    const DecodeStatus status = decode(bytes, out);
+    EXPECT_FALSE(status.ok);
+    return status.problem;
+  };
+  EXPECT_EQ(describe(""), "not a JPEG: the file is empty");
+  EXPECT_EQ(describe("\x89PNG\r\n\x1A\n"), "not a JPEG but a PNG file");
+  EXPECT_EQ(describe(std::string("RIFF\1\2\3\4WEBPVP8 ", 16)), "not a JPEG but a WebP file");
+  EXPECT_EQ(describe("<!DOCTYPE html>"), "not a JPEG but a HTML file");
+  EXPECT_EQ(describe("\n\xFF\xD8\xFF"), "not a JPEG: starts with 0a ff d8 ff, want ff d8 ff");
+  EXPECT_EQ(describe("\xFF\xD8\xFF"), "JPEG datastream contains no image");
+}
+
+}  // namespace
+}  // namespace retina

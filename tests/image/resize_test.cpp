@@ -1,0 +1,142 @@
+#include "shared/image/resize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace retina {
+namespace {
+
+const std::string kGoldens = std::string(RETINA_SOURCE_DIR) + "/tests/image/golden/";
+
+// The picture of golden/make_golden.py.
+Image pattern(int width, int height) {
+  Image image(width, height);
+  for (std::int64_t y = 0; y < height; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      for (std::int64_t c = 0; c < 3; ++c) {
+        image.pixel(static_cast<int>(x), static_cast<int>(y))[c] =
+            static_cast<std::uint8_t>((x * 7 + y * 13 + c * 29 + x * y) % 256);
+      }
+    }
+  }
+  return image;
+}
+
+struct Planes {
+  ResizeTarget target;
+  std::vector<float> values;
+  float at(int c, int y, int x) const {
+    return values[static_cast<std::size_t>(c * target.plane_stride + y * target.row_stride + x)];
+  }
+};
+
+// Resizes into planes that are `margin` wider and higher, filled with NaN before.
+Planes resize(const Image& image, int width, int height, int margin, bool flip) {
+  Planes planes;
+  planes.target = {.width = width,
+                   .height = height,
+                   .row_stride = width + margin,
+                   .plane_stride = std::int64_t{width + margin} * (height + margin),
+                   .flip = flip};
+  planes.values.assign(static_cast<std::size_t>(3 * planes.target.plane_stride),
+                       std::numeric_limits<float>::quiet_NaN());
+  resize_normalise(image, planes.target, Normalisation{}, planes.values.data());
+  return planes;
+}
+
+TEST(Resize, EqualsTheReference) {
+  std::ifstream file(kGoldens + "resize.txt");
+  ASSERT_TRUE(file) << kGoldens;
+  std::string line, word;
+  Planes planes;
+  int compared = 0;
+  double worst = 0;
+  while (std::getline(file, line)) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    if (line.starts_with("case")) {
+      int from_width = 0, from_height = 0, width = 0, height = 0;
+      words >> word >> from_width >> from_height >> width >> height;
+      planes = resize(pattern(from_width, from_height), width, height, 3, false);
+      continue;
+    }
+    int c = 0, y = 0, x = 0;
+    float want = 0;
+    words >> c >> y >> x >> want;
+    worst = std::max(worst, std::abs(static_cast<double>(planes.at(c, y, x)) - want));
+    ASSERT_NEAR(planes.at(c, y, x), want, 1e-6) << line;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 12 * 64);
+  RecordProperty("worst", std::to_string(worst));
+}
+
+TEST(Resize, WritesItsRectangleAndNothingElse) {
+  const Planes planes = resize(pattern(13, 9), 21, 17, 4, false);
+  for (int c = 0; c < 3; ++c) {
+    for (int y = 0; y < 21; ++y) {
+      for (int x = 0; x < 25; ++x) {
+        ASSERT_EQ(std::isnan(planes.at(c, y, x)), x >= 21 || y >= 17) << c << ' ' << y << ' ' << x;
+      }
+    }
+  }
+}
+
+TEST(Resize, FlipMirrorsTheResizedImageExactly) {
+  const Image image = pattern(31, 20);
+  for (const int width : {31, 19, 64}) {
+    const Planes plain = resize(image, width, 33, 0, false);
+    const Planes flipped = resize(image, width, 33, 0, true);
+    for (int c = 0; c < 3; ++c) {
+      for (int y = 0; y < 33; ++y) {
+        for (int x = 0; x < width; ++x) {
+          ASSERT_EQ(plain.at(c, y, x), flipped.at(c, y, width - 1 - x));
+        }
+      }
+    }
+  }
+}
+
+TEST(Resize, SizesEqualTheReference) {
+  std::ifstream file(kGoldens + "sizes.txt");
+  ASSERT_TRUE(file) << kGoldens;
+  std::string line;
+  int compared = 0;
+  while (std::getline(file, line)) {
+    if (line.starts_with('#')) continue;
+    std::istringstream words(line);
+    int width = 0, height = 0, low = 0, high = 0, want_width = 0, want_height = 0;
+    words >> width >> height >> low >> high >> want_width >> want_height;
+    const ResizedSize size = resized_size(width, height, low, high);
+    ASSERT_EQ(size.width, want_width) << line;
+    ASSERT_EQ(size.height, want_height) << line;
+    ++compared;
+  }
+  EXPECT_GE(compared, 300);
+}
+
+TEST(Resize, NoSideBecomesZero) {
+  const ResizedSize size = resized_size(65500, 1, 800, 1333);
+  EXPECT_EQ(size.width, 1333);
+  EXPECT_EQ(size.height, 1);
+}
+
+TEST(Resize, BoxesScalePerAxisByTheSizesRatio) {
+  const auto box =
+      resize_box({10, 20, 320, 480}, {.width = 640, .height = 480}, {.width = 1066, .height = 800});
+  const float x = 1066.0F / 640.0F, y = 800.0F / 480.0F;
+  EXPECT_EQ(box[0], 10 * x);
+  EXPECT_EQ(box[1], 20 * y);
+  EXPECT_EQ(box[2], 320 * x);
+  EXPECT_EQ(box[3], 480 * y);
+}
+
+}  // namespace
+}  // namespace retina
