@@ -50,6 +50,11 @@ launch() {
   OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun "${arguments[@]}" "$@"
 }
 
+# "--overwrite" when RESULT was made from an older SOURCE: what is derived follows the training.
+renew() {  # SOURCE RESULT
+  [ -e "$2" ] && [ "$1" -nt "$2" ] && echo --overwrite || true
+}
+
 pack train
 pack val
 
@@ -59,16 +64,20 @@ launch "$bin/retina-train" --train "$output/shards/train" --validation "$output/
 best=$(sed -n 's/^ *"best": "\(.*\)",*$/\1/p' "$output/run/checkpoints.json")
 [ -n "$best" ] || best=$(sed -n 's/^ *"last": "\(.*\)",*$/\1/p' "$output/run/checkpoints.json")
 
+checkpoint=$output/run/$best
+
 step "evaluate: $best"
-launch "$bin/retina-eval" --model "$output/run/$best" --data "$output/shards/val" \
-  --output "$output/evaluation" --draw 8
+launch "$bin/retina-eval" --model "$checkpoint" --data "$output/shards/val" \
+  --output "$output/evaluation" --draw 8 $(renew "$checkpoint" "$output/evaluation/metrics.json")
 
 step "convert: $best"
-"$bin/retina-convert" --checkpoint "$output/run/$best" --output "$output/model.pt"
+"$bin/retina-convert" --checkpoint "$checkpoint" --output "$output/model.pt" \
+  $(renew "$checkpoint" "$output/model.pt")
 
 step "evaluate the converted model"
 "$bin/retina-eval" --model "$output/model.pt" --data "$output/shards/val" \
-  --output "$output/evaluation-converted"
+  --output "$output/evaluation-converted" \
+  $(renew "$output/model.pt" "$output/evaluation-converted/metrics.json")
 
 step "results"
 cat <<END
@@ -77,6 +86,6 @@ evaluation report  $output/evaluation/report.html
 drawn detections   $output/evaluation/drawn/
 COCO numbers       $output/evaluation/metrics.json
 detections         $output/evaluation/detections.json
-best checkpoint    $output/run/$best
+best checkpoint    $checkpoint
 inference model    $output/model.pt
 END
