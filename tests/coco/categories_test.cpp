@@ -1,0 +1,45 @@
+#include "shared/coco/categories.h"
+
+#include <gtest/gtest.h>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+TEST(Categories, LabelsFollowAscendingIds) {
+  const CategoryMap map({{.id = 90, .name = "brush"}, {.id = -2, .name = "a"}, {.id = 7}});
+  EXPECT_EQ(map.size(), 3);
+  EXPECT_EQ(map.label_of(-2), 0);
+  EXPECT_EQ(map.label_of(7), 1);
+  EXPECT_EQ(map.label_of(90), 2);
+  EXPECT_EQ(map.label_of(8), std::nullopt);
+  EXPECT_EQ(map.at(2).name, "brush");
+  EXPECT_EQ(map.label_of_name("brush"), 2);
+  EXPECT_EQ(map.label_of_name("none"), std::nullopt);
+  EXPECT_THROW(map.at(3), Error);
+  EXPECT_THROW(map.at(-1), Error);
+}
+
+TEST(Categories, DuplicateIdsAreRefused) {
+  try {
+    const CategoryMap map({{.id = 3, .name = "cat"}, {.id = 3, .name = "dog"}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_STREQ(error.what(), "categories: id 3 appears twice (\"cat\" and \"dog\")");
+  }
+}
+
+TEST(Categories, CocoHas80WithGaps) {
+  const CategoryMap map(coco_categories());
+  EXPECT_EQ(map.size(), 80);
+  EXPECT_EQ(map.at(0).name, "person");
+  EXPECT_EQ(map.at(79).name, "toothbrush");
+  EXPECT_EQ(map.at(79).id, 90);
+  EXPECT_EQ(map.label_of(12), std::nullopt);
+  EXPECT_EQ(map.label_of(13), 11);
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,246 @@
+#include "shared/coco/instances.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/coco/categories.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+// A small good file; tests replace one part by something bad.
+const std::string kImages = R"([{"id": 5, "file_name": "a.jpg", "width": 64, "height": 48},
+ {"license": {"deep": [1, {"id": "x"}]}, "height": 10, "width": 20, "file_name": "b.jpg", "id": 3}])";
+const std::string kAnnotations = R"([
+ {"id": 11, "image_id": 5, "category_id": 2, "bbox": [0.1, 2, 30.25, 4e0], "area": 7.5,
+  "iscrowd": 0, "segmentation": [[1.5, 2, 3, 4], [5, 6]]},
+ {"segmentation": {"counts": [3, 4], "size": [48, 64]}, "iscrowd": 1, "bbox": [1, 1, 2, 3],
+  "category_id": 1, "image_id": 3, "id": 12}])";
+const std::string kCategories = R"([{"id": 2, "name": "dog", "supercategory": "animal"},
+ {"id": 1, "name": "h\u00e9ron", "supercategory": null, "keypoints": ["nose"]}])";
+
+std::string file_of(const std::string& images, const std::string& annotations,
+                    const std::string& categories) {
+  return "{\"info\": {\"images\": [1]}, \"images\": " + images +
+         ", \"annotations\": " + annotations + ", \"categories\": " + categories + "}";
+}
+
+// The message of the Error{kData} that parsing `text` throws.
+std::string problem(const std::string& text) {
+  try {
+    parse_instances(text, "f.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << "one line";
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string problem_with_annotation(const std::string& annotation) {
+  return problem(file_of(kImages, "[" + annotation + "]", kCategories));
+}
+
+TEST(Instances, ReadsWhatCocoFilesHold) {
+  const Instances all = parse_instances(file_of(kImages, kAnnotations, kCategories), "f.json");
+  ASSERT_EQ(all.images.size(), 2U);
+  EXPECT_EQ(all.images[0].id, 5);
+  EXPECT_EQ(all.images[1].file_name, "b.jpg");
+  EXPECT_EQ(all.images[1].width, 20);
+  EXPECT_EQ(all.images[1].height, 10);
+  ASSERT_EQ(all.annotations.size(), 2U);
+  EXPECT_EQ(all.annotations[0].bbox, (std::array<double, 4>{0.1, 2, 30.25, 4}));
+  EXPECT_EQ(all.annotations[0].area, 7.5);
+  EXPECT_FALSE(all.annotations[0].iscrowd);
+  EXPECT_EQ(all.annotations[1].id, 12);
+  EXPECT_EQ(all.annotations[1].area, 6) << "width * height without an area";
+  EXPECT_TRUE(all.annotations[1].iscrowd);
+  ASSERT_EQ(all.categories.size(), 2U);
+  EXPECT_EQ(all.categories[1].name, "h\xC3\xA9ron");
+  EXPECT_EQ(all.categories[1].supercategory, "");
+}
+
+TEST(Instances, NumbersAreExact) {
+  const std::string text =
+      file_of(kImages,
+              R"([{"id": 9007199254740993, "image_id": 5, "category_id": 1, "iscrowd": false,
+           "bbox": [0.30000000000000004, 236.98, 4.9406564584124654e-324, 123456789.123456789],
+           "area": 2873.1493499999997}])",
+              kCategories);
+  const Annotation annotation = parse_instances(text, "f.json").annotations.at(0);
+  EXPECT_EQ(annotation.id, 9007199254740993);
+  EXPECT_EQ(annotation.bbox[0], 0.30000000000000004);
+  EXPECT_EQ(annotation.bbox[1], 236.98);
+  EXPECT_EQ(annotation.bbox[2], 4.9406564584124654e-324);
+  EXPECT_EQ(annotation.bbox[3], 123456789.123456789);
+  EXPECT_EQ(annotation.area, 2873.1493499999997);
+}
+
+TEST(Instances, WrittenJsonReadsBackTheSame) {
+  const Instances all = parse_instances(file_of(kImages, kAnnotations, kCategories), "f.json");
+  const std::string text = instances_to_json(all);
+  const Instances again = parse_instances(text, "again");
+  EXPECT_EQ(instances_to_json(again), text);
+  EXPECT_EQ(again.annotations[0].bbox, all.annotations[0].bbox);
+  EXPECT_EQ(again.categories[0].supercategory, "animal");
+}
+
+TEST(Instances, IntegralFloatsAreIds) {
+  EXPECT_EQ(problem_with_annotation(
+                R"({"id": 1.0, "image_id": 5.0, "category_id": 2, "bbox": [1, 1, 1, 1]})"),
+            "no error");
+}
+
+TEST(Instances, DegenerateBoxesAreKept) {
+  const Instances all = parse_instances(
+      file_of(kImages, R"([{"id": 1, "image_id": 5, "category_id": 2, "bbox": [3, 4, 0, -2]}])",
+              kCategories),
+      "f.json");
+  EXPECT_EQ(all.annotations.at(0).bbox[3], -2);
+}
+
+TEST(Instances, SkipsAByteOrderMark) {
+  EXPECT_EQ(problem("\xEF\xBB\xBF" + file_of(kImages, kAnnotations, kCategories)), "no error");
+}
+
+TEST(Instances, MissingFilesAreNoInput) {
+  for (const std::string path : {"/nonexistent/instances.json", "/"}) {
+    try {
+      read_instances(path);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
+      EXPECT_THAT(error.what(), HasSubstr(path));
+    }
+  }
+}
+
+TEST(Instances, EveryCutIsASyntaxErrorWithItsPlace) {
+  const std::string text = file_of(kImages, kAnnotations, kCategories);
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    ASSERT_THAT(problem(text.substr(0, size)), HasSubstr("f.json: not valid JSON at line "))
+        << size;
+  }
+  EXPECT_THAT(problem("{\n \"images\": [,]}"), HasSubstr("at line 2, column 13, byte 14"));
+  EXPECT_THAT(problem(text + "x"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(problem("{\"images\": [{\"file_name\": \"\xFF.jpg\"}]}"), HasSubstr("encoding"));
+}
+
+TEST(Instances, DeepNestingDoesNotOverflowTheStack) {
+  const std::string deep(2'000'000, '[');
+  EXPECT_THAT(problem("{\"info\": " + deep), HasSubstr("not valid JSON"));
+  const std::string closed = deep + std::string(deep.size(), ']');
+  EXPECT_THAT(problem("{\"info\": " + closed + "}"), HasSubstr("\"images\" is missing"));
+}
+
+TEST(Instances, WrongShapesAreNamed) {
+  EXPECT_EQ(problem("[]"), "f.json: got an array, want an object");
+  EXPECT_EQ(problem("3"), "f.json: got a number, want an object");
+  EXPECT_EQ(problem("{}"), "f.json: key \"images\" is missing");
+  EXPECT_EQ(problem(R"({"images": [], "categories": []})"),
+            "f.json: key \"annotations\" is missing");
+  EXPECT_EQ(problem(R"({"images": [], "annotations": []})"),
+            "f.json: key \"categories\" is missing");
+  EXPECT_EQ(problem(R"({"images": [], "images": []})"), "f.json: key \"images\" appears twice");
+  EXPECT_EQ(problem(file_of("{}", "[]", "[]")), "f.json: images: got an object, want an array");
+  EXPECT_EQ(problem(file_of("null", "[]", "[]")), "f.json: images: got null, want an array");
+  EXPECT_EQ(problem(file_of("[[1]]", "[]", "[]")),
+            "f.json: images[0]: got an array, want an object");
+  EXPECT_EQ(problem(file_of(kImages, "[7]", kCategories)),
+            "f.json: annotations[0]: got a number, want an object");
+}
+
+TEST(Instances, EmptyDataSetsAreRefused) {
+  EXPECT_EQ(problem(file_of("[]", "[]", kCategories)),
+            "f.json: the data set is empty (\"images\" has no entries)");
+  EXPECT_EQ(problem(file_of(kImages, "[]", "[]")),
+            "f.json: the data set has no classes (\"categories\" has no entries)");
+  EXPECT_EQ(problem(file_of(kImages, "[]", kCategories)), "no error") << "images alone are fine";
+}
+
+TEST(Instances, BadImagesAreNamed) {
+  const auto with = [](const std::string& image) {
+    return problem(file_of("[" + image + "]", "[]", kCategories));
+  };
+  EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": 3})"),
+            "f.json: images[0] (id 1): key \"height\" is missing");
+  EXPECT_EQ(with(R"({"id": "1", "file_name": "a", "width": 3, "height": 3})"),
+            "f.json: images[0]: id: got \"1\", want an integer");
+  EXPECT_EQ(with(R"({"id": 1.5, "file_name": "a", "width": 3, "height": 3})"),
+            "f.json: images[0]: id: got 1.5, want an integer");
+  EXPECT_EQ(with(R"({"id": 1, "file_name": 7, "width": 3, "height": 3})"),
+            "f.json: images[0] (id 1): file_name: got 7, want a string");
+  EXPECT_EQ(with(R"({"id": 1, "file_name": "", "width": 3, "height": 3})"),
+            "f.json: images[0] (id 1): file_name is empty");
+  EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": 0, "height": 3})"),
+            "f.json: images[0] (id 1): width: got 0, want at least 1");
+  EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": 3, "height": -4})"),
+            "f.json: images[0] (id 1): height: got -4, want at least 1");
+  EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": null, "height": 4})"),
+            "f.json: images[0] (id 1): width: got null, want an integer");
+}
+
+TEST(Instances, DuplicateIdsAreNamedWithBothPlaces) {
+  const std::string image = R"({"id": 4, "file_name": "a", "width": 3, "height": 3})";
+  EXPECT_EQ(problem(file_of("[" + image + "," + image + "]", "[]", kCategories)),
+            "f.json: images[1]: id 4 is there already, at images[0]");
+  EXPECT_EQ(problem(file_of(kImages, "[]", R"([{"id": 1, "name": "a"}, {"id": 1, "name": "b"}])")),
+            "f.json: categories[1]: id 1 is there already, at categories[0]");
+  const std::string box = R"({"id": 8, "image_id": 5, "category_id": 2, "bbox": [1, 1, 1, 1]})";
+  EXPECT_EQ(problem_with_annotation(box + "," + box),
+            "f.json: annotations[1]: id 8 is there already, at annotations[0]");
+}
+
+TEST(Instances, DanglingReferencesAreNamed) {
+  EXPECT_EQ(problem_with_annotation(
+                R"({"id": 8, "image_id": 6, "category_id": 2, "bbox": [1, 1, 1, 1]})"),
+            "f.json: annotations[0] (id 8): image_id 6 is not among the images");
+  EXPECT_EQ(problem_with_annotation(
+                R"({"id": 8, "image_id": 5, "category_id": 9, "bbox": [1, 1, 1, 1]})"),
+            "f.json: annotations[0] (id 8): category_id 9 is not among the categories");
+}
+
+TEST(Instances, BadBoxesAreNamedWithTheirId) {
+  const auto with = [](const std::string& box, const std::string& rest = "") {
+    return problem_with_annotation(R"({"bbox": )" + box +
+                                   R"(, "id": 8, "image_id": 5, "category_id": 2)" + rest + "}");
+  };
+  EXPECT_EQ(with("[1, NaN, 3, 4]"),
+            "f.json: annotations[0] (id 8): bbox[1]: got NaN, want a finite number");
+  EXPECT_EQ(with("[1, 2, 3, -Infinity]"),
+            "f.json: annotations[0] (id 8): bbox[3]: got -Infinity, want a finite number");
+  EXPECT_EQ(with("[1, 2, 3, 4]", R"(, "area": NaN)"),
+            "f.json: annotations[0] (id 8): area: got NaN, want a finite number");
+  EXPECT_EQ(with("[1, 2, 3]"), "f.json: annotations[0]: bbox: got 3 numbers, want 4");
+  EXPECT_EQ(with("[1, 2, 3, 4, 5]"), "f.json: annotations[0]: bbox: got 5 numbers, want 4");
+  EXPECT_EQ(with("[1, 2, \"3\", 4]"),
+            "f.json: annotations[0]: bbox: got a string inside, want 4 numbers");
+  EXPECT_EQ(with("[[1, 2, 3, 4]]"),
+            "f.json: annotations[0]: bbox: got an array inside, want 4 numbers");
+  EXPECT_EQ(with("null"), "f.json: annotations[0]: bbox: got null, want 4 numbers");
+  EXPECT_EQ(with("{\"x\": 1}"), "f.json: annotations[0]: bbox: got an object, want 4 numbers");
+  EXPECT_EQ(with("[1, 2, 3, 4]", R"(, "iscrowd": 2)"),
+            "f.json: annotations[0] (id 8): iscrowd: got 2, want 0 or 1");
+  EXPECT_EQ(with("[1, 2, 3, 4]", R"(, "area": null, "iscrowd": null)"), "no error");
+  EXPECT_THAT(with("[1, 2, 3, 1e999]"), HasSubstr("not valid JSON at line"));
+}
+
+TEST(Instances, RealFilesReadWhole) {
+  RETINA_DATA_OR_SKIP(path, "eval/cocoapi_val2014_100/gt.json");
+  const Instances all = read_instances(path);
+  EXPECT_EQ(all.categories.size(), 80U);
+  EXPECT_EQ(instances_to_json({.categories = all.categories}),
+            instances_to_json({.categories = coco_categories()}));
+  EXPECT_GT(all.annotations.size(), all.images.size());
+}
+
+}  // namespace
+}  // namespace retina

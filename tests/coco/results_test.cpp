@@ -1,0 +1,81 @@
+#include "shared/coco/results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/random.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+std::string problem(const std::string& text) {
+  try {
+    parse_results(text, "r.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Results, WrittenDetectionsReadBackBitForBit) {
+  const TestFolder folder;
+  const std::string path = folder / "detections.json";
+  const RandomStream random{.seed = 5};
+  std::vector<Detection> detections;
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    Detection detection{.image_id = static_cast<std::int64_t>(random.bits(i * 8) >> 1),
+                        .category_id = -static_cast<std::int64_t>(i)};
+    for (std::uint64_t k = 0; k < 4; ++k) {
+      detection.bbox[k] = 1000 * random.normal(i * 8 + 1 + k);
+    }
+    detection.score = random.unit(i * 8 + 5);
+    detections.push_back(detection);
+  }
+  write_results(path, detections);
+  const std::vector<Detection> back = read_results(path);
+  ASSERT_EQ(back.size(), detections.size());
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    ASSERT_EQ(back[i].image_id, detections[i].image_id);
+    ASSERT_EQ(back[i].category_id, detections[i].category_id);
+    ASSERT_EQ(back[i].bbox, detections[i].bbox);
+    ASSERT_EQ(back[i].score, detections[i].score);
+  }
+}
+
+TEST(Results, AnEmptyListIsFine) {
+  const TestFolder folder;
+  write_results(folder / "none.json", {});
+  EXPECT_TRUE(read_results(folder / "none.json").empty());
+  EXPECT_TRUE(parse_results("[]", "r.json").empty());
+}
+
+TEST(Results, OtherKeysAreSkipped) {
+  const auto all = parse_results(
+      R"([{"id": "x", "segmentation": {"counts": "a"}, "image_id": 1, "category_id": 2,
+           "bbox": [1, 2, 3, 4], "score": 1, "area": "big"}])",
+      "r.json");
+  EXPECT_EQ(all.at(0).score, 1.0);
+}
+
+TEST(Results, BadEntriesAreNamed) {
+  EXPECT_EQ(problem("{}"), "r.json: got an object, want an array");
+  EXPECT_EQ(problem("[3]"), "r.json: entry [0]: got a number, want an object");
+  const std::string good = R"({"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": 1})";
+  EXPECT_EQ(problem("[" + good + R"(, {"image_id": 1, "category_id": 2, "score": 1}])"),
+            "r.json: entry [1]: key \"bbox\" is missing");
+  EXPECT_EQ(problem(R"([{"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": NaN}])"),
+            "r.json: entry [0]: score: got NaN, want a finite number");
+  EXPECT_EQ(
+      problem(R"([{"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": "high"}])"),
+      "r.json: entry [0]: score: got \"high\", want a number");
+  EXPECT_THAT(problem("[" + good), testing::HasSubstr("not valid JSON at line 1"));
+}
+
+}  // namespace
+}  // namespace retina
