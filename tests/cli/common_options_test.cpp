@@ -1,0 +1,94 @@
+// What every program promises on its command line: exit codes, one line on stderr, nothing left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "shared/base/file.h"
+#include "tests/cli/programs.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Programs : public testing::TestWithParam<std::string> {
+ protected:
+  // A refusal: this exit code, nothing on stdout, one line on stderr that names the program.
+  static std::string refusal(const std::vector<std::string>& arguments, int exit_code) {
+    const ProcessResult result = run_process(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_THAT(result.err, StartsWith(arguments[0] + ": error: "));
+    return result.err;
+  }
+};
+
+TEST_P(Programs, RefuseToRunWithoutOptions) {
+  EXPECT_THAT(refusal({GetParam()}, 64), HasSubstr("--help"));
+}
+
+TEST_P(Programs, NameTheNearestMatchOfAnUnknownOption) {
+  EXPECT_THAT(refusal({GetParam(), "--outptu", "x"}, 64), HasSubstr("--output"));
+}
+
+TEST_P(Programs, RefuseAnArgumentThatIsNoOption) {
+  refusal({GetParam(), "stray"}, 64);
+}
+
+TEST_P(Programs, PrintHelpOnStdout) {
+  const ProcessResult result = run_process({GetParam(), "--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, StartsWith(GetParam() + ": "));
+  for (const char* option : {"--help", "--version", "--config", "--check-args", "--log-level"}) {
+    EXPECT_THAT(result.out, HasSubstr(option));
+  }
+}
+
+TEST_P(Programs, PrintVersionsOnStdout) {
+  const ProcessResult result = run_process({GetParam(), "--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, StartsWith(GetParam() + " "));
+}
+
+TEST_P(Programs, SayThatAnInputIsMissingAndWriteNothing) {
+  const TestFolder folder;
+  const std::string output = folder / "output";
+  EXPECT_THAT(refusal(command_without_inputs(GetParam(), output), 66), HasSubstr("/nowhere/input"));
+  EXPECT_FALSE(path_exists(output + "/config.json"));
+  EXPECT_FALSE(path_exists(output + "/manifest.json"));
+}
+
+TEST_P(Programs, TouchNothingUnderCheckArgs) {
+  const TestFolder folder;
+  auto arguments = command_without_inputs(GetParam(), folder / "output");
+  arguments.push_back("--check-args");
+  const ProcessResult result = run_process(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_FALSE(path_exists(folder / "output"));
+}
+
+TEST_P(Programs, ReadTheirOptionsFromAConfigFile) {
+  const TestFolder folder;
+  write_file_atomically(folder / "config.json", "{\"output\": \"x\", \"no-such-option\": 1}");
+  EXPECT_THAT(refusal({GetParam(), "--config", folder / "config.json"}, 64),
+              HasSubstr("no-such-option"));
+  write_file_atomically(folder / "config.json", "{\"output\": ");
+  EXPECT_THAT(refusal({GetParam(), "--config", folder / "config.json"}, 65), HasSubstr("line 1"));
+  refusal({GetParam(), "--config", folder / "missing.json"}, 66);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(built_programs()),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace retina
