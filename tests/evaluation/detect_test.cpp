@@ -1,0 +1,203 @@
+#include "shared/evaluation/detect.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/comm/communicator.h"
+#include "shared/data/batch.h"
+#include "shared/evaluation/ground_truth.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/image/jpeg.h"
+#include "shared/image/resize.h"
+#include "tests/evaluation/tiny_world.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+
+bool operator==(const Detection& a, const Detection& b) {
+  return a.image_id == b.image_id && a.category_id == b.category_id && a.bbox == b.bbox &&
+         a.score == b.score;
+}
+
+namespace {
+
+constexpr int kImageCount = 7;
+
+// Fresh networks score about .01: a low threshold makes them find something.
+PostprocessOptions generous() {
+  PostprocessOptions options;
+  options.score_threshold = 0.008;
+  options.max_detections = 20;
+  return options;
+}
+
+class Detect : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    at::set_num_threads(1);  // waiting threads cost more than they give on so small a network
+    folder_ = new TestFolder;
+    truth_ = new Instances(write_tiny_shards(*folder_ / "shards", kImageCount));
+    shards_ = new ShardSet(*folder_ / "shards");
+    network_ = new RetinaNet(tiny_network(5));
+  }
+  static void TearDownTestSuite() {
+    delete network_;
+    delete shards_;
+    delete truth_;
+    delete folder_;
+  }
+
+  static std::vector<Detection> run(DetectOptions options) {
+    options.postprocess = generous();
+    const auto self = make_self_communicator();
+    return detect(**network_, *shards_, *self, options);
+  }
+
+  static TestFolder* folder_;
+  static Instances* truth_;
+  static ShardSet* shards_;
+  static RetinaNet* network_;
+};
+TestFolder* Detect::folder_ = nullptr;
+Instances* Detect::truth_ = nullptr;
+ShardSet* Detect::shards_ = nullptr;
+RetinaNet* Detect::network_ = nullptr;
+
+TEST_F(Detect, VisitsEveryImageOnceInIdOrder) {
+  std::int64_t last_done = 0;
+  const auto found = run({.on_progress = [&](std::int64_t done, std::int64_t total) {
+    EXPECT_EQ(total, kImageCount);
+    last_done = done;
+  }});
+  EXPECT_EQ(last_done, kImageCount);
+  std::set<std::int64_t> ids;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ids.insert(found[i].image_id);
+    if (i == 0) continue;
+    EXPECT_GE(found[i].image_id, found[i - 1].image_id);
+    if (found[i].image_id == found[i - 1].image_id) {
+      EXPECT_LE(found[i].score, found[i - 1].score);
+    }
+  }
+  EXPECT_EQ(ids.size(), kImageCount);
+}
+
+// The whole chain by hand for one image: the reference that the loader and the batches must equal.
+TEST_F(Detect, EqualsTheNetworkRunByHand) {
+  const IndexEntry& entry = shards_->index().front();
+  const Record record = shards_->read(0);
+  Image image;
+  JpegDecoder decoder;
+  ASSERT_TRUE(decoder.decode(record.jpeg.data(), record.jpeg.size(), image).ok);
+  const ModelConfig& config = (*network_)->config();
+  const ResizedSize size =
+      resized_size(image.width, image.height, config.min_side_px, config.max_side_px);
+  const PixelSize padded{.height = padded_side_px(size.height),
+                         .width = padded_side_px(size.width)};
+  const at::Tensor input = at::zeros({1, 3, padded.height, padded.width});
+  resize_normalise(image,
+                   {.width = size.width,
+                    .height = size.height,
+                    .row_stride = padded.width,
+                    .plane_stride = static_cast<std::int64_t>(padded.width) * padded.height},
+                   {}, input.mutable_data_ptr<float>());
+  const at::NoGradGuard no_gradients;
+  (*network_)->eval();
+  const auto by_hand = postprocess((*network_)->forward(input), config, padded,
+                                   {{.height = size.height, .width = size.width}}, generous());
+  ASSERT_GT(by_hand[0].scores.size(0), 0);
+
+  std::vector<Detection> found = run({});
+  std::erase_if(found, [&](const Detection& one) { return one.image_id != entry.image_id; });
+  ASSERT_EQ(static_cast<std::int64_t>(found.size()), by_hand[0].scores.size(0));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    const at::Tensor box = by_hand[0].boxes[row];
+    const float to_x = static_cast<float>(image.width) / static_cast<float>(size.width);
+    const float to_y = static_cast<float>(image.height) / static_cast<float>(size.height);
+    const float x1 = box[0].item<float>() * to_x, y1 = box[1].item<float>() * to_y;
+    const float x2 = box[2].item<float>() * to_x, y2 = box[3].item<float>() * to_y;
+    EXPECT_THAT(found[i].bbox, testing::ElementsAre(x1, y1, x2 - x1, y2 - y1));
+    EXPECT_EQ(found[i].score, by_hand[0].scores[row].item<float>());
+    const auto label = static_cast<std::size_t>(by_hand[0].labels[row].item<std::int64_t>());
+    EXPECT_EQ(found[i].category_id, truth_->categories[label].id);
+  }
+}
+
+TEST_F(Detect, DecodeThreadsDoNotChangeABit) {
+  EXPECT_EQ(run({.decode_threads = 1}), run({.decode_threads = 3, .prefetch_batches = 2}));
+}
+
+TEST_F(Detect, BatchesOfEqualShapesFindTheSame) {
+  const auto alone = run({.images_per_batch = 1});
+  const auto together = run({.images_per_batch = 3});
+  ASSERT_EQ(alone.size(), together.size());
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(alone[i].image_id, together[i].image_id);
+    EXPECT_NEAR(alone[i].score, together[i].score, 1e-5);
+  }
+}
+
+TEST_F(Detect, TheFirstImagesByIdCanBeChosen) {
+  const auto some = run({.max_images = 4});
+  const auto all = run({});
+  std::vector<Detection> expected = all;
+  std::erase_if(expected, [](const Detection& one) { return one.image_id >= 1004; });
+  EXPECT_EQ(some, expected);
+  const auto images = detected_images(*shards_, {.max_images = 4});
+  EXPECT_EQ(images.size(), 4U);
+}
+
+TEST_F(Detect, LeavesTheNetworkAsItWas) {
+  RetinaNet network = tiny_network(6);
+  network->train();
+  const at::Tensor before = state_of(network)[3].second.clone();
+  const auto self = make_self_communicator();
+  detect(*network, *shards_, *self, {.postprocess = generous(), .max_images = 2});
+  EXPECT_TRUE(network->is_training());
+  for (const auto& module : network->modules()) EXPECT_TRUE(module->is_training());
+  EXPECT_TRUE(at::equal(before, state_of(network)[3].second));
+}
+
+TEST_F(Detect, ADamagedRecordIsBadData) {
+  const std::string copy = *folder_ / "damaged";
+  write_tiny_shards(copy, 3);
+  const std::string path = copy + "/" + shard_file_name(0, 1);
+  std::string bytes = read_file(path);
+  const auto jpeg = bytes.find("JFIF");
+  ASSERT_NE(jpeg, std::string::npos);
+  bytes[jpeg + 400] = static_cast<char>(bytes[jpeg + 400] ^ 1);
+  write_file_atomically(path, bytes);
+  const ShardSet shards(copy);
+  const auto self = make_self_communicator();
+  try {
+    detect(**network_, shards, *self, {});
+    FAIL() << "the flipped bit went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
+  }
+}
+
+TEST_F(Detect, TheGroundTruthOfShardsIsWhatWasPacked) {
+  const Instances read = ground_truth_of(*shards_);
+  EXPECT_EQ(instances_to_json(read), instances_to_json(*truth_));
+  EXPECT_GT(read.annotations.size(), 10U);
+}
+
+TEST_F(Detect, KeptImagesKeepTheirAnnotationsOnly) {
+  Instances truth = *truth_;
+  keep_images(truth, detected_images(*shards_, {.max_images = 5}));
+  EXPECT_EQ(truth.images.size(), 5U);
+  EXPECT_EQ(truth.images.back().id, 1004);
+  EXPECT_EQ(truth.annotations.size(), 0U + 1 + 2 + 3 + 4);
+}
+
+}  // namespace
+}  // namespace retina

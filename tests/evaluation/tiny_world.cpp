@@ -1,0 +1,175 @@
+#include "tests/evaluation/tiny_world.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/base/random.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/image_index.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/quarantine.h"
+#include "shared/shard/record.h"
+#include "shared/shard/shard_writer.h"
+
+namespace retina {
+
+namespace {
+
+constexpr std::array<std::array<int, 2>, 4> kSizes{{{120, 90}, {90, 120}, {100, 100}, {160, 60}}};
+constexpr std::uint64_t kShardBytes = 64 << 20;
+
+const std::array<Category, 3>& tiny_categories() {
+  static const std::array<Category, 3> categories{
+      {{.id = 3, .name = "cat"}, {.id = 5, .name = "dog"}, {.id = 9, .name = "cow"}}};
+  return categories;
+}
+
+void publish(const std::string& folder, const std::string& bytes, ManifestFile& file) {
+  write_file_atomically(folder + "/" + file.name, bytes);
+  file.size_bytes = bytes.size();
+  file.xxh3 = xxh3(bytes);
+}
+
+// Boxes of image `number`, whole pixels.
+std::vector<RecordAnnotation> boxes_of(int number, int width, int height) {
+  const RandomStream random{.seed = static_cast<std::uint64_t>(number), .use = RandomUse::kTest};
+  std::vector<RecordAnnotation> boxes;
+  for (int i = 0; i < number % 5; ++i) {
+    const auto draw = [&](int what, int bound) {
+      return static_cast<double>(random.below(static_cast<std::uint64_t>(i * 10 + what),
+                                              static_cast<std::uint64_t>(bound)));
+    };
+    const double x = draw(0, width / 2), y = draw(1, height / 2);
+    const double box_width = 10 + draw(2, width / 2 - 10);
+    const double box_height = 10 + draw(3, height / 2 - 10);
+    boxes.push_back({.id = number * 100 + i + 1,
+                     .bbox = {x, y, box_width, box_height},
+                     .area = box_width * box_height * 0.8,
+                     .label = static_cast<int>(draw(4, 3)),
+                     .iscrowd = i == 1 && number % 3 == 0});
+  }
+  return boxes;
+}
+
+std::string picture_of(const std::vector<RecordAnnotation>& boxes, int width, int height) {
+  Image image(width, height);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      std::uint8_t* pixel = image.pixel(x, y);
+      pixel[0] = static_cast<std::uint8_t>(x * 255 / width);
+      pixel[1] = static_cast<std::uint8_t>(y * 255 / height);
+      pixel[2] = 90;
+      for (const RecordAnnotation& box : boxes) {
+        if (x < box.bbox[0] || y < box.bbox[1] || x >= box.bbox[0] + box.bbox[2] ||
+            y >= box.bbox[1] + box.bbox[3]) {
+          continue;
+        }
+        pixel[box.label] = static_cast<std::uint8_t>(255 - (x ^ y) % 64);
+      }
+    }
+  }
+  return encode_jpeg(image, 90);
+}
+
+}  // namespace
+
+Instances write_tiny_shards(const std::string& folder, int image_count) {
+  make_folder(folder);
+  Instances written{.images = {},
+                    .annotations = {},
+                    .categories = {tiny_categories().begin(), tiny_categories().end()}};
+  Manifest manifest{.annotations_size_bytes = 1,
+                    .annotations_xxh3 = 1,
+                    .options = {.shard_size_bytes = kShardBytes}};
+  for (const Category& one : tiny_categories()) {
+    manifest.categories.push_back({.id = one.id, .name = one.name});
+  }
+  std::vector<IndexEntry> index;
+  const std::string part = folder + "/part";
+  ShardWriter writer(part, kShardBytes);
+  for (int i = 0; i < image_count; ++i) {
+    const int number = image_count - 1 - i;  // packed order is not id order
+    const auto [width, height] = kSizes[static_cast<std::size_t>(number) % kSizes.size()];
+    const auto boxes = boxes_of(number, width, height);
+    const std::string jpeg = picture_of(boxes, width, height);
+    const Record record{.image_id = 1000 + number,
+                        .width = width,
+                        .height = height,
+                        .annotations = boxes,
+                        .jpeg = jpeg};
+    const auto trainable = std::count_if(boxes.begin(), boxes.end(), [&](const auto& box) {
+      return is_trainable(box, width, height);
+    });
+    index.push_back({.image_id = record.image_id,
+                     .width = width,
+                     .height = height,
+                     .box_count = static_cast<std::uint32_t>(boxes.size()),
+                     .trainable_count = static_cast<std::uint32_t>(trainable),
+                     .shard = 0,
+                     .place = writer.append(encode_record(record))});
+    manifest.counts.images += 1;
+    manifest.counts.images_without_boxes += boxes.empty() ? 1 : 0;
+    manifest.counts.trainable += trainable;
+    written.images.push_back(
+        {.id = record.image_id, .file_name = "", .width = width, .height = height});
+    for (const RecordAnnotation& box : boxes) {
+      manifest.counts.boxes += 1;
+      manifest.counts.crowds += box.iscrowd ? 1 : 0;
+      manifest.categories[static_cast<std::size_t>(box.label)].box_count += 1;
+    }
+  }
+  std::reverse(written.images.begin(), written.images.end());
+  for (int number = 0; number < image_count; ++number) {
+    const ImageInfo& image = written.images[static_cast<std::size_t>(number)];
+    for (const RecordAnnotation& box : boxes_of(number, image.width, image.height)) {
+      written.annotations.push_back(
+          {.id = box.id,
+           .image_id = image.id,
+           .category_id = tiny_categories()[static_cast<std::size_t>(box.label)].id,
+           .bbox = box.bbox,
+           .area = box.area,
+           .iscrowd = box.iscrowd});
+    }
+  }
+  manifest.shards.push_back(writer.finish());
+  manifest.shards[0].file.name = shard_file_name(0, 1);
+  std::filesystem::rename(part, folder + "/" + manifest.shards[0].file.name);
+  manifest.index.name = kIndexFile;
+  publish(folder, encode_index(index), manifest.index);
+  manifest.quarantine.name = kQuarantineFile;
+  publish(folder, encode_quarantine({}), manifest.quarantine);
+  write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
+  return written;
+}
+
+RetinaNet tiny_network(std::uint64_t seed) {
+  ModelConfig config;
+  config.backbone = "resnet18";
+  config.class_count = static_cast<int>(tiny_categories().size());
+  config.min_side_px = 96;
+  config.max_side_px = 128;
+  config.anchor_sizes = {8, 16, 32, 64, 128};
+  RetinaNet network(config);
+  initialise(network, seed);
+  return network;
+}
+
+void write_tiny_checkpoint(const std::string& path, const RetinaNet& network) {
+  Checkpoint checkpoint;
+  for (const auto& [name, tensor] : state_of(network)) checkpoint.model.push_back({name, tensor});
+  JsonWriter config;
+  config.begin_object().key("model").raw(network->config().to_json());
+  checkpoint.config_json = config.key("train").begin_object().end_object().end_object().text();
+  for (const Category& one : tiny_categories()) {
+    checkpoint.categories.push_back(
+        {.id = one.id, .name = one.name, .supercategory = one.supercategory});
+  }
+  save_checkpoint(path, checkpoint);
+}
+
+}  // namespace retina
