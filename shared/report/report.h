@@ -35,6 +35,7 @@ struct Table {
   std::vector<std::string> columns{};            // the first is text, numbers align right
   std::vector<std::vector<std::string>> rows{};  // cells; a short row ends early
   std::string note{};
+  int bar_column = -1;  // a column of values in [0, 1] that gets bars
 };
 
 struct Picture {

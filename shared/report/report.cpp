@@ -1,0 +1,168 @@
+#include "shared/report/report.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "shared/base/cat.h"
+#include "shared/base/version.h"
+#include "shared/image/jpeg.h"
+#include "shared/image/resize.h"
+#include "shared/report/axis.h"
+#include "shared/report/curve_svg.h"
+#include "shared/report/style.h"
+#include "shared/report/text.h"
+
+namespace retina {
+namespace {
+
+constexpr int kPictureQuality = 85;
+
+std::string paragraph(const char* style, const std::string& text) {
+  return text.empty() ? "" : cat("<p class=\"", style, "\">", escape_html(text), "</p>\n");
+}
+
+std::string heading(const std::string& text) {
+  return text.empty() ? "" : cat("<h2>", escape_html(text), "</h2>\n");
+}
+
+std::string render_figures(const std::vector<Figure>& figures) {
+  std::string out = "<section class=\"figures\">\n";
+  for (const Figure& figure : figures) {
+    out += cat("<div class=\"card figure\"><div class=\"label\">", escape_html(figure.label),
+               "</div><div class=\"value\">", escape_html(figure.value),
+               "</div><div class=\"detail\">", escape_html(figure.detail), "</div></div>\n");
+  }
+  return out + "</section>\n";
+}
+
+// Each series' colour, name and last value.
+std::string render_legend(const std::vector<Series>& series) {
+  const std::vector<std::string> styles = series_classes(series);
+  std::string out = "<div class=\"legend\">";
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    if (series[i].faint) continue;
+    const auto last = std::find_if(series[i].ys.rbegin(), series[i].ys.rend(),
+                                   [](double y) { return std::isfinite(y); });
+    out += cat("<span><i class=\"", styles[i], "\"></i>", escape_html(series[i].name));
+    if (last != series[i].ys.rend()) out += cat("<b>", short_number(*last), "</b>");
+    out += "</span>";
+  }
+  return out + "</div>\n";
+}
+
+std::string render_curves(const std::vector<Curve>& curves) {
+  std::string out = "<h2>Curves</h2>\n<section class=\"curves\">\n";
+  for (const Curve& curve : curves) {
+    out += cat("<div class=\"card curve\"><h3>", escape_html(curve.title));
+    if (!curve.y_label.empty()) {
+      out += cat(" <span class=\"unit\">", escape_html(curve.y_label), "</span>");
+    }
+    out += cat("</h3>\n", render_legend(curve.series), curve_svg(curve), "</div>\n");
+  }
+  return out + "</section>\n";
+}
+
+// A cell that is a number in [0, 1], as a bar's length.
+std::string bar_style(const std::string& cell) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size()) return "";
+  if (!(value >= 0 && value <= 1)) return "";
+  return cat(" class=\"bar\" style=\"--w:", fixed(value * 100, 1), "%\"");
+}
+
+std::string render_table(const Table& table) {
+  std::string out = "<div class=\"card table\">";
+  if (!table.title.empty()) out += cat("<h3>", escape_html(table.title), "</h3>");
+  out += "<div class=\"scroll\"><table><thead><tr>";
+  for (const std::string& column : table.columns) out += cat("<th>", escape_html(column), "</th>");
+  out += "</tr></thead><tbody>\n";
+  for (const std::vector<std::string>& row : table.rows) {
+    out += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool bar = static_cast<int>(i) == table.bar_column;
+      out += cat("<td", bar ? bar_style(row[i]) : "", ">", escape_html(row[i]), "</td>");
+    }
+    out += "</tr>\n";
+  }
+  return cat(out, "</tbody></table></div>", paragraph("note", table.note), "</div>\n");
+}
+
+std::string render_gallery(const Gallery& gallery) {
+  std::string out = heading(gallery.title) + paragraph("gallery-note", gallery.note) +
+                    "<section class=\"gallery\">\n";
+  for (const Picture& picture : gallery.pictures) {
+    out += "<figure class=\"card\"><img alt=\"" + escape_html(picture.caption) +
+           "\" src=\"data:image/jpeg;base64," + base64(picture.jpeg) + "\"><figcaption>" +
+           escape_html(picture.caption) + "</figcaption></figure>\n";
+  }
+  return out + "</section>\n";
+}
+
+std::string render_notes(const std::vector<std::string>& notes) {
+  std::string out = "<h2>Notes</h2>\n<ul class=\"card notes\">\n";
+  for (const std::string& note : notes) out += cat("<li>", escape_html(note), "</li>\n");
+  return out + "</ul>\n";
+}
+
+std::string render_settings(const std::vector<std::pair<std::string, std::string>>& settings) {
+  std::string out = "<details class=\"card\"><summary>Settings</summary><table><tbody>\n";
+  for (const auto& [key, value] : settings) {
+    out += cat("<tr><td>", escape_html(key), "</td><td>", escape_html(value), "</td></tr>\n");
+  }
+  return out + "</tbody></table></details>\n";
+}
+
+}  // namespace
+
+std::string render_report(const Report& report) {
+  std::string out =
+      cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+          escape_html(report.title), "</title>\n<style>", kReportStyle,
+          "</style></head>\n<body><main>\n<header><h1>", escape_html(report.title), "</h1>\n",
+          paragraph("subtitle", report.subtitle), "</header>\n");
+  if (!report.figures.empty()) out += render_figures(report.figures);
+  if (!report.curves.empty()) out += render_curves(report.curves);
+  if (!report.tables.empty()) {
+    out += "<h2>Results</h2>\n<section class=\"tables\">\n";
+    for (const Table& table : report.tables) out += render_table(table);
+    out += "</section>\n";
+  }
+  for (const Gallery& gallery : report.galleries) {
+    if (!gallery.pictures.empty()) out += render_gallery(gallery);
+  }
+  if (!report.notes.empty()) out += render_notes(report.notes);
+  if (!report.settings.empty()) out += render_settings(report.settings);
+  return cat(out, "<footer>retina-batch ", kProjectVersion, " (", kGitRevision,
+             ")</footer>\n</main></body></html>\n");
+}
+
+Picture make_picture(const Image& image, const std::string& caption, int max_side_px) {
+  const int longer = std::max(image.width, image.height);
+  if (longer <= max_side_px)
+    return {.caption = caption, .jpeg = encode_jpeg(image, kPictureQuality)};
+  const auto side = [&](int from) {
+    return std::max(1, static_cast<int>(std::int64_t{from} * max_side_px / longer));
+  };
+  const Image small = shrink(image, {.width = side(image.width), .height = side(image.height)});
+  return {.caption = caption, .jpeg = encode_jpeg(small, kPictureQuality)};
+}
+
+std::vector<double> smoothed(const std::vector<double>& ys, double values) {
+  const double keep = 1 - 1 / std::max(1.0, values);
+  std::vector<double> out;
+  out.reserve(ys.size());
+  double sum = 0, weight = 0;
+  for (const double y : ys) {
+    if (std::isfinite(y)) {
+      sum = keep * sum + (1 - keep) * y;
+      weight = keep * weight + (1 - keep);
+    }
+    out.push_back(weight > 0 ? sum / weight : y);
+  }
+  return out;
+}
+
+}  // namespace retina
