@@ -66,6 +66,13 @@ Cli make_cli(CommandLine& line) {
   return cli;
 }
 
+void warn_of_bad_images(const Manifest& manifest, const std::string& output) {
+  if (manifest.counts.quarantined == 0) return;
+  log_warning(
+      manifest.counts.quarantined, " of ", manifest.counts.quarantined + manifest.counts.images,
+      " images are left out; their names and reasons are in ", output, "/", kQuarantineFile);
+}
+
 void warn_of_small_boxes(const PackResult& result) {
   constexpr double kWorthAWord = 0.02;
   const auto trainable = static_cast<double>(result.manifest.counts.trainable);
@@ -84,6 +91,7 @@ int run_pack(const PackOptions& options) {
               << " images in " << result.manifest.shards.size() << " shards\n";
     return 0;
   }
+  warn_of_bad_images(result.manifest, options.output);
   warn_of_small_boxes(result);
   std::cout << describe_result(options.output, result);
   return 0;

@@ -26,9 +26,6 @@
 namespace retina {
 namespace {
 
-// More lines than this help nobody; quarantine.jsonl has them all.
-constexpr std::size_t kLoggedBadImages = 10;
-
 [[noreturn]] void fail_on_bad_image(const QuarantinedImage& bad) {
   throw Error(ErrorKind::kData, cat(bad.file_name, ": image ", bad.image_id, ": ", bad.reason),
               "mend the image, or leave such images out with --on-bad-image quarantine");
@@ -64,6 +61,28 @@ std::optional<Manifest> finished_set(const PackOptions& options, const PackIdent
   return manifest;
 }
 
+// The output folder. One that this run made and left empty goes again.
+class NewFolder {
+ public:
+  explicit NewFolder(const std::string& path) : path_(path), is_new_(!path_exists(path)) {
+    make_folder(path);
+  }
+  ~NewFolder() {
+    if (!is_new_) return;
+    const auto files = std::filesystem::directory_iterator(path_, ignored_);
+    if (std::distance(begin(files), end(files)) > 1) return;
+    remove_file(path_ + "/.lock");
+    remove_file(path_);  // fails, and should, unless the folder is empty
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+ private:
+  std::string path_;
+  bool is_new_;
+  std::error_code ignored_{};
+};
+
 class Packer {
  public:
   Packer(const PackOptions& options, const PackIdentity& identity, const PackPlan& plan)
@@ -74,6 +93,18 @@ class Packer {
         tally_(plan.categories.all().size()) {}
 
   PackResult run() {
+    try {
+      return run_to_the_end();
+    } catch (const Error&) {
+      // Without a finished shard there is nothing to continue.
+      writer_.reset();
+      if (shards_.empty()) remove_journal(options_.output);
+      throw;
+    }
+  }
+
+ private:
+  PackResult run_to_the_end() {
     reuse_finished_shards();
     const std::size_t reused = shards_.size();
     if (next_image_ == 0) check_free_space(options_, plan_);
@@ -90,7 +121,6 @@ class Packer {
     return result;
   }
 
- private:
   // A shard counts as finished when its note is whole and its bytes are those of the note; what it
   // holds is read from the shard itself.
   void reuse_finished_shards() {
@@ -147,7 +177,6 @@ class Packer {
                       cat(shards_.size(), " shards, ", quarantined_.size(), " quarantined"));
       const MadeRecord made = work.take();
       if (made.bad) {
-        if (quarantined_.size() < kLoggedBadImages) progress.clear();
         quarantine(*made.bad);
       } else {
         append(made);
@@ -187,11 +216,7 @@ class Packer {
 
   void quarantine(const QuarantinedImage& bad) {
     if (options_.on_bad_image == "fail") fail_on_bad_image(bad);
-    if (quarantined_.size() < kLoggedBadImages) {
-      log_warning(bad.file_name, ": left out: ", bad.reason);
-    } else if (quarantined_.size() == kLoggedBadImages) {
-      log_warning("more images are left out; see ", options_.output, "/", kQuarantineFile);
-    }
+    log_debug(bad.file_name, ": left out: ", bad.reason);
     quarantined_.push_back(bad);
     ++unsaved_quarantined_;
   }
@@ -262,7 +287,7 @@ PackResult pack(const PackOptions& options) {
   }
   // Bad annotations are found before the output folder is touched.
   const PackPlan plan = make_pack_plan(read_instances(options.annotations));
-  make_folder(options.output);
+  NewFolder folder(options.output);
   const FolderLock lock(options.output);
   if (const auto manifest = finished_set(options, identity)) {  // while the JSON was read
     return {.manifest = *manifest, .was_finished = true};

@@ -27,6 +27,12 @@ QuarantinedImage bad_image(const PlannedImage& planned, const char* kind,
           .reason = reason};
 }
 
+// A cut picture is refused: part of it would be made up. One without any pixel data was made so
+// (UltraHDR files whose main picture was taken out); every viewer shows it flat, and so do we.
+bool is_good(const DecodeStatus& status) {
+  return usable(status, status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse);
+}
+
 // COCO file names are relative; others would read files that nobody meant.
 bool leads_outside(const std::string& file_name) {
   const fs::path path(file_name);
@@ -93,11 +99,11 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   std::string jpeg;
   if (auto bad = read_image(planned, jpeg)) return {.bad = std::move(bad)};
   const DecodeStatus status = decoder_.decode(jpeg.data(), jpeg.size(), pixels_);
-  if (!usable(status)) {
+  if (!is_good(status)) {
     const std::string format = image_format(jpeg.data(), jpeg.size());
     const bool other_format = !format.empty() && format != "JPEG";
-    return {.bad =
-                bad_image(planned, other_format ? "format" : "damaged", unusable_reason(status))};
+    return {.bad = bad_image(planned, other_format ? "format" : "damaged",
+                             unusable_reason(status, TruncatedPolicy::kRefuse))};
   }
   if (pixels_.width != planned.info.width || pixels_.height != planned.info.height) {
     return {.bad = bad_image(

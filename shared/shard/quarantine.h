@@ -11,7 +11,8 @@ namespace retina {
 struct QuarantinedImage {
   std::int64_t image_id = 0;
   std::string file_name{};
-  std::string kind{};    // one word for counting: "missing", "damaged", "size", "name", "too-large"
+  // One word for counting: "missing", "name", "too-large", "format", "damaged", "size".
+  std::string kind{};
   std::string reason{};  // one sentence for people
 
   friend bool operator==(const QuarantinedImage&, const QuarantinedImage&) = default;

@@ -28,6 +28,9 @@ constexpr std::size_t kTransactionBytes = std::size_t{16} << 20;
 constexpr std::size_t kPageBytes = 4096, kInlineBytes = 2000, kNodeBytes = 32,
                       kPageHeaderBytes = 16;
 
+// LMDB's meta, root and free-list pages: counted from the start so that a shard keeps its limit.
+constexpr std::uint64_t kSetupBytes = 8 * kPageBytes;
+
 std::uint64_t cost_bytes(std::size_t record_bytes) {
   if (record_bytes <= kInlineBytes) return record_bytes + kNodeBytes;
   const std::size_t pages = (record_bytes + kPageHeaderBytes + kPageBytes - 1) / kPageBytes;
@@ -54,7 +57,7 @@ void check(int code, const std::string& path) {
 
 struct ShardWriter::State {
   std::string path, temporary;
-  std::uint64_t limit_bytes = 0, used_bytes = 0;
+  std::uint64_t limit_bytes = 0, used_bytes = kSetupBytes;
   std::size_t transaction_bytes = 0;
   MDB_env* env = nullptr;
   MDB_txn* txn = nullptr;

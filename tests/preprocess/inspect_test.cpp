@@ -1,0 +1,64 @@
+#include "preprocess/inspect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "preprocess/packer.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/image/jpeg.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+class Inspect : public testing::Test {
+ protected:
+  Inspect() {
+    const SmallCoco coco{.folder = folder_.path(), .with_bad_images = true};
+    coco.write();
+    pack(coco.options("set"));
+  }
+  TestFolder folder_;
+};
+
+TEST_F(Inspect, ShowsCountsShardsAndCategories) {
+  const std::string text = inspect({.folder = folder_ / "set"});
+  EXPECT_THAT(text, HasSubstr("images        24 (4 without boxes, 7 quarantined)"));
+  EXPECT_THAT(text, HasSubstr("shard-00000-of-"));
+  EXPECT_THAT(text, HasSubstr("0      3   car"));
+  EXPECT_THAT(text, HasSubstr("never seen"));
+}
+
+TEST_F(Inspect, ShowsAndDrawsOneImage) {
+  const std::string text =
+      inspect({.folder = folder_ / "set", .image_id = 4, .draw = folder_ / "out.jpg"});
+  EXPECT_THAT(text, HasSubstr("image 4: 79x117"));
+  EXPECT_THAT(text, HasSubstr("crowd"));
+  EXPECT_THAT(text, HasSubstr("drawn: "));
+  const std::string jpeg = read_file(folder_ / "out.jpg");
+  Image drawn;
+  ASSERT_TRUE(JpegDecoder().decode(jpeg.data(), jpeg.size(), drawn).ok);
+  EXPECT_EQ(drawn.width, 79);
+  Image original;
+  const std::string source = read_file(folder_ / "images/b/3.jpg");
+  ASSERT_TRUE(JpegDecoder().decode(source.data(), source.size(), original).ok);
+  EXPECT_NE(drawn.rgb, original.rgb);
+}
+
+TEST_F(Inspect, SaysWhyAnImageIsNotThere) {
+  try {
+    inspect({.folder = folder_ / "set", .image_id = 904});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
+    EXPECT_THAT(error.what(), HasSubstr("image 904 is in quarantine: size.jpg"));
+  }
+  EXPECT_THROW(inspect({.folder = folder_ / "set", .image_id = 12345}), Error);
+}
+
+}  // namespace
+}  // namespace retina

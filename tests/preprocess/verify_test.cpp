@@ -1,0 +1,141 @@
+#include "preprocess/verify.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "preprocess/packer.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/random.h"
+#include "shared/shard/image_index.h"
+#include "shared/shard/record.h"
+#include "shared/shard/shard_set.h"
+#include "shared/shard/shard_writer.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+class Verify : public testing::Test {
+ protected:
+  Verify() {
+    const SmallCoco coco{.folder = folder_.path(), .with_bad_images = true};
+    coco.write();
+    pack(coco.options("set"));
+    content_ = folder_content(set_);
+    content_.erase(".lock");
+  }
+
+  VerifyResult verify() {
+    problems_.clear();
+    return verify_shards({.folder = set_, .thread_count = 2, .on_problem = [&](const auto& line) {
+                            problems_ += line + "\n";
+                          }});
+  }
+
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(set_ + "/" + name, std::ios::binary) << bytes;
+  }
+
+  TestFolder folder_;
+  std::string set_ = folder_ / "set";
+  std::map<std::string, std::string> content_;
+  std::string problems_;
+};
+
+TEST_F(Verify, AWholeSetHasNoProblem) {
+  const VerifyResult result = verify();
+  EXPECT_EQ(result.problem_count, 0) << problems_;
+  EXPECT_EQ(result.counts.images, 24);
+}
+
+TEST_F(Verify, FindsEachOfAHundredFlippedBits) {
+  const RandomStream random{.seed = 7};
+  std::uint64_t total_bits = 0;
+  for (const auto& [name, bytes] : content_) total_bits += bytes.size() * 8;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    // One in four anywhere in the small files, the rest anywhere by size.
+    std::uint64_t bit = random.below(2 * i, total_bits);
+    auto file = content_.begin();
+    if (i % 4 == 0) {
+      std::advance(file, static_cast<long>(random.below(2 * i + 1, 3)));
+      bit = random.below(2 * i, file->second.size() * 8);
+    } else {
+      while (bit >= file->second.size() * 8) bit -= (file++)->second.size() * 8;
+    }
+    std::string damaged = file->second;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    write(file->first, damaged);
+    EXPECT_GT(verify().problem_count, 0) << file->first << " bit " << bit;
+    EXPECT_THAT(problems_, HasSubstr(file->first));
+    write(file->first, file->second);
+  }
+  EXPECT_EQ(verify().problem_count, 0);
+}
+
+TEST_F(Verify, FindsTruncatedAndMissingFiles) {
+  for (const auto& [name, bytes] : content_) {
+    write(name, bytes.substr(0, bytes.size() - 1));
+    EXPECT_GT(verify().problem_count, 0) << name;
+    EXPECT_THAT(problems_, HasSubstr(name));
+    write(name, bytes.substr(0, bytes.size() / 3));
+    EXPECT_GT(verify().problem_count, 0) << name;
+    std::filesystem::remove(set_ + "/" + name);
+    EXPECT_GT(verify().problem_count, 0) << name;
+    EXPECT_THAT(problems_, HasSubstr(name));
+    write(name, bytes);
+  }
+}
+
+TEST_F(Verify, NamesTheDamagedRecord) {
+  const auto& [name, bytes] = *std::next(content_.begin(), 3);  // the first shard
+  ASSERT_THAT(name, HasSubstr("shard-00000"));
+  // The middle of a record that has pages of its own.
+  const ShardSet set(set_);
+  std::size_t place = 0;
+  while (set.read(place).jpeg.size() < 10'000) ++place;
+  const std::size_t at = bytes.find(set.read(place).jpeg.substr(0, 6000)) + 5000;
+  ASSERT_LT(at, bytes.size());
+  std::string damaged = bytes;
+  damaged[at] = static_cast<char>(damaged[at] ^ 1);
+  write(name, damaged);
+  verify();
+  EXPECT_THAT(problems_, HasSubstr(cat(name, ": record ", place)));
+}
+
+TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
+  // A shard with right hashes whose JPEG does not decode: only reading it tells.
+  Manifest manifest = read_manifest(set_);
+  manifest.shards.resize(1);
+  const Record bad{.image_id = 1, .width = 10, .height = 10, .jpeg = "no JPEG"};
+  ShardWriter writer(set_ + "/odd", 1 << 20);
+  writer.append(encode_record(bad));
+  manifest.shards[0] = writer.finish();
+  manifest.shards[0].file.name = "odd";
+  const std::string index = encode_index({{.image_id = 1, .width = 10, .height = 10}});
+  write("index.bin", index);
+  manifest.index.size_bytes = index.size();
+  manifest.index.xxh3 = xxh3(index);
+  manifest.counts = {.images = 1, .images_without_boxes = 1, .quarantined = 7};
+  for (auto& category : manifest.categories) category.box_count = 0;
+  write("manifest.json", encode_manifest(manifest));
+  EXPECT_EQ(verify().problem_count, 1) << problems_;
+  EXPECT_THAT(problems_, HasSubstr("odd: record 0: the JPEG is bad"));
+}
+
+TEST_F(Verify, AFolderWithoutADataSetIsMissingInput) {
+  set_ = folder_ / "images";
+  EXPECT_THROW(verify(), Error);
+  set_ = folder_ / "nowhere";
+  EXPECT_THROW(verify(), Error);
+}
+
+}  // namespace
+}  // namespace retina
