@@ -22,6 +22,7 @@ struct DecodeStatus {
   int warning_count = 0;        // libjpeg's complaints about damaged data
   std::string first_warning{};  // the first of them
   bool truncated = false;       // the file ends before its picture does: part of it is made up
+  bool is_blank = false;        // it ends right behind its headers: there never was a pixel in it
 };
 
 // What to do with a picture whose end is missing: keep it as every viewer shows it, grey where data

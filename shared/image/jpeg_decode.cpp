@@ -202,8 +202,10 @@ DecodeStatus JpegDecoder::decode(const void* bytes, std::size_t size_bytes, Imag
   }
   out.rgb.resize(width * height * 3);
   if (state_->info.out_color_space == JCS_CMYK) state_->cmyk_row.resize(width * 4);
+  const bool is_blank = state_->info.src->bytes_in_buffer == 0;  // nothing behind the scan's header
   status.ok = state_->read_pixels(out.rgb.data());
   state_->fill(status);
+  status.is_blank = is_blank;
   return status;
 }
 
