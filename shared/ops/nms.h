@@ -11,8 +11,9 @@ namespace retina {
 at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold);
 
 // The same inside each class. labels [M] i64. Equals torchvision's batched_nms on the CPU to the
-// last index (tests/ops): up to 1,000 boxes it shifts each class by a coordinate offset, whose
-// rounding can tip an IoU that lies on the threshold, above that it treats classes one by one.
+// last box (tests/parity; where scores are equal, its order above 1,000 boxes is unspecified): up
+// to 1,000 boxes it shifts each class by a coordinate offset, whose rounding can tip an IoU that
+// lies on the threshold, above that it treats classes one by one.
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& labels,
                        double iou_threshold);
 
