@@ -30,7 +30,7 @@ void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& st
 // Where and how `draw_text` writes.
 struct TextStyle {
   Colour colour{};
-  int scale = 1;  // 5x7 font cells times this
+  int scale = 1;  // font cells times this
 };
 
 // Writes printable ASCII (others show as '?') with its upper left corner at (x, y); clipped.

@@ -1,4 +1,5 @@
-// The built-in bitmap font of draw.cpp: 5 x 7 cells, printable ASCII, no font file needed.
+// The built-in bitmap font of draw.cpp: 5 x 9 cells (two below the
+// baseline), printable ASCII, no font file needed.
 #pragma once
 
 #include <array>
@@ -7,7 +8,7 @@
 
 namespace retina {
 
-inline constexpr int kGlyphWidth = 5, kGlyphHeight = 7;
+inline constexpr int kGlyphWidth = 5, kGlyphHeight = 9;
 
 using Glyph = std::array<std::uint8_t, kGlyphHeight>;
 

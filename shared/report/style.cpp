@@ -71,10 +71,10 @@ tbody tr:nth-child(even) { background: var(--stripe); }
 td.bar { background: linear-gradient(var(--bar), var(--bar)) no-repeat left center / var(--w) 70%; }
 .table .note, .gallery-note { color: var(--soft); font-size: 12.5px; margin: 0; padding: 9px 16px; }
 .gallery-note { padding: 0 0 10px; margin-top: -6px; }
-.gallery { display: grid; gap: 14px; grid-template-columns: repeat(auto-fill, minmax(260px, 1fr)); }
+.gallery { display: grid; gap: 14px; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); }
 .gallery figure { margin: 0; overflow: hidden; display: flex; flex-direction: column; }
-.gallery img { display: block; width: 100%; height: 220px; object-fit: contain;
-  background: #0b0d11; }
+.gallery img { display: block; width: 100%; height: 270px; object-fit: contain;
+  background: var(--stripe); }
 .gallery figcaption { padding: 8px 12px 9px; font-size: 12.5px; color: var(--soft);
   overflow-wrap: anywhere; }
 .notes { padding: 12px 16px 12px 34px; margin: 0; }
@@ -86,7 +86,7 @@ details td:first-child { color: var(--soft); white-space: nowrap; width: 1%; }
 footer { color: var(--soft); font-size: 12.5px; margin-top: 34px; }
 @media (max-width: 560px) {
   main { padding: 20px 12px 40px; }
-  .curves, .tables { grid-template-columns: 1fr; }
+  .curves, .tables, .gallery { grid-template-columns: minmax(0, 1fr); }
 }
 @media print {
   .table .scroll { max-height: none; }

@@ -63,7 +63,7 @@ TEST(Draw, AnyBoxIsSafe) {
 TEST(Draw, EveryPrintableCharacterHasItsOwnGlyph) {
   std::set<std::string> glyphs;
   for (char character = ' '; character <= '~'; ++character) {
-    Image image(6, 8);
+    Image image(6, 10);
     draw_text(image, 0, 0, std::string(1, character), {.colour = kRed});
     EXPECT_TRUE(glyphs.emplace(image.rgb.begin(), image.rgb.end()).second) << character;
   }

@@ -1,0 +1,106 @@
+#include "shared/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <regex>
+
+#include "shared/image/jpeg.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Every text of it is hostile.
+Report full_report() {
+  const std::string bad = "<script>alert(\"1\")</script>&'";
+  Report report{.title = bad, .subtitle = bad};
+  report.figures = {{.label = bad, .value = bad, .detail = bad}};
+  report.curves = {{.title = bad,
+                    .x_label = bad,
+                    .y_label = bad,
+                    .series = {{.name = bad, .xs = {1, 2}, .ys = {3, 4}, .points = true}}}};
+  report.tables = {{.title = bad,
+                    .columns = {bad, "AP"},
+                    .rows = {{bad, "0.25"}},
+                    .note = bad,
+                    .bar_column = 1}};
+  report.galleries = {{.title = bad, .note = bad, .pictures = {make_picture(Image(4, 4), bad)}}};
+  report.settings = {{bad, bad}};
+  report.notes = {bad};
+  return report;
+}
+
+TEST(Report, EscapesEveryText) {
+  const std::string page = render_report(full_report());
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, Not(HasSubstr("alert(\"")));
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;"));
+}
+
+TEST(Report, NeedsNothingFromOutside) {
+  const std::string page = render_report(full_report());
+  for (const char* part : {"http:", "https:", "src=\"/", "<link", "url(", "@import"}) {
+    EXPECT_THAT(page, Not(HasSubstr(part)));
+  }
+  EXPECT_THAT(page, HasSubstr("src=\"data:image/jpeg;base64,/9j/"));
+}
+
+TEST(Report, EveryElementIsClosed) {
+  const std::string page = render_report(full_report());
+  std::vector<std::string> open;
+  const std::regex tag("<(/?)([a-z0-9]+)[^>]*?(/?)>");
+  for (auto at = std::sregex_iterator(page.begin(), page.end(), tag); at != std::sregex_iterator();
+       ++at) {
+    const std::string name = (*at)[2];
+    if (name == "meta" || name == "img" || (*at)[3].length() > 0) continue;
+    if ((*at)[1].length() == 0) {
+      open.push_back(name);
+      continue;
+    }
+    ASSERT_FALSE(open.empty()) << name;
+    ASSERT_EQ(open.back(), name);
+    open.pop_back();
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+TEST(Report, EmptyPartsLeaveNoHeadings) {
+  const std::string page = render_report({.title = "t"});
+  EXPECT_THAT(page, Not(HasSubstr("<h2>")));
+  EXPECT_THAT(page, HasSubstr("<h1>t</h1>"));
+}
+
+TEST(Report, BarsShowValuesBetweenZeroAndOne) {
+  const std::string page =
+      render_report({.tables = {{.columns = {"a", "b"},
+                                 .rows = {{"x", "0.25"}, {"y", "n/a"}, {"z", "1.5"}},
+                                 .bar_column = 1}}});
+  EXPECT_THAT(page, HasSubstr("<td class=\"bar\" style=\"--w:25.0%\">0.25</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>n/a</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>1.5</td>"));
+}
+
+TEST(Report, PicturesAreShrunkToTheirLimit) {
+  const Picture picture = make_picture(Image(1000, 400), "c", 250);
+  int width = 0, height = 0;
+  ASSERT_TRUE(JpegDecoder().read_size(picture.jpeg.data(), picture.jpeg.size(), width, height).ok);
+  EXPECT_EQ(width, 250);
+  EXPECT_EQ(height, 100);
+}
+
+TEST(Report, SmoothingStartsAtTheFirstValueAndIgnoresGaps) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> out = smoothed({4, 4, none, 4, 8}, 2);
+  EXPECT_EQ(out[0], 4);
+  EXPECT_EQ(out[2], 4);
+  EXPECT_GT(out[4], 4);
+  EXPECT_LT(out[4], 8);
+  EXPECT_EQ(smoothed({1, 5, 2}, 1), (std::vector<double>{1, 5, 2}));
+}
+
+}  // namespace
+}  // namespace retina
