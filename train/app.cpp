@@ -9,10 +9,12 @@
 #include <thread>
 
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/program.h"
 #include "shared/base/stop_signal.h"
 #include "shared/base/version.h"
+#include "shared/checkpoint/sealed_file.h"
 #include "shared/comm/communicator.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
@@ -56,7 +58,7 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
       const JsonFile trainer = JsonFile::parse(header.trainer_json, name);
       CheckpointEntry entry{.file = name, .step = trainer.root().at("step").as_int()};
       if (trainer.root().has("ap")) entry.ap = trainer.root().at("ap").as_double();
-      entry.xxh3 = hex64(xxh3_file(dir.path(name)));
+      entry.xxh3 = hex64(check_seal(dir.path(name), "checkpoint"));
       entries.push_back(std::move(entry));
     } catch (const Error& error) {
       log_warning("skipping a damaged checkpoint: ", error.what());

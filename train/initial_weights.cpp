@@ -9,6 +9,8 @@
 namespace retina {
 namespace {
 
+using namespace std::string_literals;
+
 constexpr const char* kClassLayer = "head.classification_head.cls_logits.";
 
 // Rows of the class layer are anchor-major: row = anchor * K + class. Copies those of `from_label`
@@ -42,7 +44,8 @@ void check_architecture(const ModelConfig& mine, const ModelConfig& theirs,
   };
   compare("backbone", mine.backbone, theirs.backbone);
   compare("head-norm", mine.head_norm, theirs.head_norm);
-  compare("p6", mine.p6_from_c5 ? "c5" : "p5", theirs.p6_from_c5 ? "c5" : "p5");
+  const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
+  compare("p6", p6(mine), p6(theirs));
   if (differences.empty()) return;
   throw Error(ErrorKind::kConfig, cat(source, ": another architecture: ", differences),
               "give the checkpoint's options, or train from scratch without --init");

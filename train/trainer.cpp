@@ -131,7 +131,7 @@ std::unique_ptr<BatchLoader> Trainer::make_loader() {
 int Trainer::run() {
   if (is_root()) {
     log_.emplace(input_.run_dir->metrics_path(), step_);
-    progress_.emplace("step", total_steps_, "steps");
+    progress_.emplace("training", total_steps_, "steps");
     progress_->update(step_);
   }
   last_save_seconds_ = now_seconds();

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "shared/base/cat.h"
 #include "shared/coco/categories.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/image/draw.h"

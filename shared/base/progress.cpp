@@ -41,7 +41,7 @@ void Progress::update(std::int64_t done, const std::string& detail) {
 
 void Progress::finish() {
   if (std::exchange(finished_, true)) return;
-  draw(detail_);
+  if (terminal_ || done_ != drawn_done_) draw(detail_);
   if (terminal_ && drawn_) std::cerr << '\n' << std::flush;
   drawn_ = false;
 }
@@ -70,6 +70,7 @@ std::string Progress::line(const std::string& detail) const {
 
 void Progress::draw(const std::string& detail) {
   last_draw_ = Clock::now();
+  drawn_done_ = done_;
   if (log_level() > LogLevel::kInfo) return;
   if (terminal_) {
     std::cerr << "\r\033[K" << line(detail) << std::flush;

@@ -28,7 +28,7 @@ class Progress {
   std::string line(const std::string& detail) const;
   void draw(const std::string& detail);
   std::string label_, unit_, detail_;
-  std::int64_t total_, done_ = 0, first_ = -1;
+  std::int64_t total_, done_ = 0, first_ = -1, drawn_done_ = -1;
   Clock::time_point start_ = Clock::now(), last_draw_;
   bool terminal_, drawn_ = false, finished_ = false;
 };
