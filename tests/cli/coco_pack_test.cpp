@@ -1,0 +1,175 @@
+// coco-pack as a user runs it: exit codes, one line on stderr, and what is left on the disk.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/base/random.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/child_process.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+class CocoPack : public testing::Test {
+ protected:
+  CocoPack() { coco_.write(); }
+
+  std::vector<std::string> command(const std::string& output,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {
+        "coco-pack", "--annotations",    folder_ / "annotations.json",
+        "--images",  folder_ / "images", "--output",
+        output,      "--shard-size",     "64KiB"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  // Runs it and expects a refusal in one line; returns the line.
+  static std::string refusal(const std::vector<std::string>& arguments, int exit_code) {
+    const ProcessResult result = run_process(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  }
+
+  TestFolder folder_;
+  SmallCoco coco_{.folder = folder_.path(), .good_count = 60, .with_bad_images = true};
+};
+
+TEST_F(CocoPack, PacksVerifiesAndInspects) {
+  const ProcessResult packed = run_process(command(folder_ / "set"));
+  EXPECT_EQ(packed.exit_code, 0) << packed.err;
+  EXPECT_THAT(packed.out, HasSubstr("60 (10 without boxes, 7 quarantined)"));
+  EXPECT_THAT(packed.out, HasSubstr("damaged 2, format 1, missing 2, name 1, size 1"));
+  EXPECT_THAT(packed.err, HasSubstr("warning: 7 of 67 images are left out"));
+
+  const ProcessResult again = run_process(command(folder_ / "set", {"--threads", "3"}));
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_THAT(again.out, HasSubstr("finished already"));
+  EXPECT_EQ(std::count(again.out.begin(), again.out.end(), '\n'), 1);
+
+  const ProcessResult verified = run_process({"coco-pack", "--verify", folder_ / "set"});
+  EXPECT_EQ(verified.exit_code, 0);
+  EXPECT_THAT(verified.out, HasSubstr("whole, 60 images"));
+
+  const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set",
+                                               "--image-id", "4", "--draw", folder_ / "drawn.jpg"});
+  EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
+  EXPECT_THAT(inspected.out, HasSubstr("image 4: "));
+  EXPECT_GT(file_size_bytes(folder_ / "drawn.jpg"), 100U);
+}
+
+TEST_F(CocoPack, VerifyAnswersNoToDamage) {
+  run_process(command(folder_ / "set"));
+  const std::string name = read_manifest(folder_ / "set").shards[1].file.name;
+  const std::string shard = folder_ / "set/" + name;
+  std::filesystem::resize_file(shard, file_size_bytes(shard) - 4096);
+  const ProcessResult result = run_process({"coco-pack", "--verify", folder_ / "set"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr(name + ": is cut short"));
+  EXPECT_THAT(result.err, HasSubstr("damaged, "));
+}
+
+TEST_F(CocoPack, NamesWhatIsWrongWithTheCommandLine) {
+  EXPECT_THAT(refusal({"coco-pack", "--output", "x"}, 64), HasSubstr("--annotations is missing"));
+  EXPECT_THAT(refusal(command("x", {"--quality", "5"}), 64), HasSubstr("--max-side"));
+  EXPECT_THAT(refusal(command("x", {"--quality", "0", "--max-side", "9"}), 64),
+              HasSubstr("want 1..100"));
+  EXPECT_THAT(refusal(command("x", {"--shard-sizes", "1GiB"}), 64), HasSubstr("--shard-size"));
+  EXPECT_THAT(refusal(command("x", {"--verify", "y"}), 64), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({"coco-pack", "--inspect", "x", "--draw", "y"}, 64), HasSubstr("--image-id"));
+  EXPECT_FALSE(path_exists("x"));
+}
+
+TEST_F(CocoPack, NamesBadInputsAndLeavesNothing) {
+  const std::string set = folder_ / "set";
+  auto gone = command(set);
+  gone[4] = folder_ / "nowhere";
+  refusal(gone, 66);
+  gone = command(set);
+  gone[2] = folder_ / "nowhere.json";
+  refusal(gone, 66);
+  refusal({"coco-pack", "--verify", folder_ / "nowhere"}, 66);
+  refusal({"coco-pack", "--inspect", folder_ / "images"}, 66);
+
+  const std::string json = read_file(folder_ / "annotations.json");
+  std::ofstream(folder_ / "annotations.json") << json.substr(0, json.size() / 2);
+  EXPECT_THAT(refusal(command(set), 65), HasSubstr("annotations.json"));
+  std::ofstream(folder_ / "annotations.json") << "{\"images\": []}";
+  refusal(command(set), 65);
+  EXPECT_FALSE(path_exists(set));
+}
+
+TEST_F(CocoPack, AnOutputThatCannotBeMadeIs73) {
+  refusal(command("/proc/nowhere/set"), 73);
+  std::ofstream(folder_ / "file") << "x";
+  refusal(command(folder_ / "file"), 73);
+  EXPECT_EQ(read_file(folder_ / "file"), "x");
+}
+
+TEST_F(CocoPack, AFullDiskIs74AndTheNextRunContinues) {
+  // No file may grow past 32 KiB: as if the disk were full.
+  std::string line = "ulimit -f 32; exec " RETINA_BIN_DIR "/coco-pack";
+  for (const std::string& argument : command(folder_ / "set")) {
+    if (argument != "coco-pack") line += " '" + argument + "'";
+  }
+  EXPECT_THAT(refusal({"/bin/bash", "-c", line}, 74), HasSubstr("writing failed"));
+  EXPECT_FALSE(path_exists(folder_ / "set/manifest.json"));
+  refusal({"coco-pack", "--inspect", folder_ / "set"}, 66);
+  EXPECT_EQ(run_process(command(folder_ / "set")).exit_code, 0);
+  EXPECT_EQ(run_process({"coco-pack", "--verify", folder_ / "set"}).exit_code, 0);
+}
+
+TEST_F(CocoPack, OtherOptionsAre78AndOverwriteReplaces) {
+  run_process(command(folder_ / "set"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--max-side", "50"}), 78), HasSubstr("max-side"));
+  const ProcessResult replaced =
+      run_process(command(folder_ / "set", {"--max-side", "50", "--overwrite"}));
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
+  EXPECT_THAT(replaced.out, HasSubstr("at most 50 px"));
+}
+
+TEST_F(CocoPack, KilledAtRandomMomentsItEndsWithTheSameBytes) {
+  ASSERT_EQ(run_process(command(folder_ / "whole")).exit_code, 0);
+  const RandomStream random{.seed = 11};
+  int kills = 0;
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    const std::string set = folder_ / cat("set", round);
+    for (std::uint64_t attempt = 0;; ++attempt) {
+      ASSERT_LT(attempt, 1000U);
+      ChildProcess child(command(set));
+      const double seconds = 0.02 + 0.15 * random.unit(round * 1000 + attempt);
+      if (attempt < 25) child.run_until([] { return false; }, seconds);
+      if (attempt < 25) child.signal(SIGKILL);
+      const ProcessResult result = child.wait();
+      if (result.exit_code == 0) break;
+      ASSERT_EQ(result.exit_code, 128 + SIGKILL) << result.err;
+      ++kills;
+    }
+    EXPECT_EQ(folder_content(set), folder_content(folder_ / "whole"));
+  }
+  EXPECT_GT(kills, 3);
+}
+
+TEST_F(CocoPack, StoppedBySigtermItAsksToBeRunAgain) {
+  ChildProcess child(command(folder_ / "set", {"--threads", "1"}));
+  const bool started =
+      child.run_until([&] { return path_exists(folder_ / "set/.packing/shard-00000.json"); }, 20);
+  child.signal(SIGTERM);
+  const ProcessResult result = child.wait();
+  if (!started || result.exit_code == 0) GTEST_SKIP() << "packing was over before the signal";
+  EXPECT_EQ(result.exit_code, 75) << result.err;
+  EXPECT_EQ(run_process(command(folder_ / "set")).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace retina
