@@ -6,26 +6,23 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "evaluate/eval_report.h"
 #include "evaluate/loaded_model.h"
 #include "evaluate/options.h"
 #include "evaluate/output_folder.h"
-#include "evaluate/pictures.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/base/program.h"
 #include "shared/base/progress.h"
-#include "shared/base/version.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
-#include "shared/comm/communicator.h"
+#include "shared/comm/rank_program.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/pictures.h"
 #include "shared/image/jpeg.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
@@ -105,12 +102,6 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   return publish(options, folder, metrics, report);
 }
 
-void set_compute_threads(const EvalOptions& options, const Communicator& ranks) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  at::set_num_threads(options.compute_threads > 0 ? options.compute_threads
-                                                  : std::max(1, cores / ranks.local_size()));
-}
-
 // Draws for the report and, with --draw, for the folder.
 std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolder& folder,
                                    const ShardSet& shards,
@@ -152,40 +143,41 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
 // All ranks enter; rank 0's exit code is everybody's.
 int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   const c10::Device device = choose_device(options.device, ranks.local_rank(), ranks.local_size());
-  set_compute_threads(options, ranks);
-  // Rank 0 goes first: what is wrong with the inputs is said once, not by every rank.
-  if (!ranks.is_root()) ranks.barrier();
-  const ShardSet shards(options.data);
-  LoadedModel model(options, shards, device);
+  at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
+  std::optional<ShardSet> opened;
+  std::optional<LoadedModel> model;
   std::unique_ptr<OutputFolder> folder;
   std::optional<double> done_ap;
-  if (ranks.is_root()) {
+  root_first(ranks, [&] {
+    opened.emplace(options.data);
+    model.emplace(options, *opened, device);
+    if (!ranks.is_root()) return;
     folder = std::make_unique<OutputFolder>(options.output);
-    done_ap = folder->begin(model_identity(options, shards), cli.effective(), options.overwrite);
-    ranks.barrier();
-  }
+    done_ap = folder->begin(model_identity(options, *opened), cli.effective(), options.overwrite);
+  });
+  const ShardSet& shards = *opened;
   int code = 0;
   if (ranks.all_reduce_max(done_ap ? 1 : 0) != 0) {
     if (done_ap) code = already_done(options, *folder, *done_ap);
   } else {
     std::unique_ptr<Progress> progress;
     if (ranks.is_root()) {
-      log_info("evaluating ", options.model, " (", model.kind(), ") on ", shards.index().size(),
+      log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),
                " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
                device_text(device));
     }
     const std::vector<Detection> detections =
-        model.detect_all(shards, ranks,
-                         {.postprocess = options.postprocess(),
-                          .images_per_batch = options.images_per_batch,
-                          .decode_threads = options.threads,
-                          .max_images = options.max_images,
-                          .on_progress = [&](std::int64_t done, std::int64_t total) {
-                            if (!ranks.is_root()) return;
-                            if (!progress)
-                              progress = std::make_unique<Progress>("evaluating", total, "images");
-                            progress->update(done);
-                          }});
+        model->detect_all(shards, ranks,
+                          {.postprocess = options.postprocess(),
+                           .images_per_batch = options.images_per_batch,
+                           .decode_threads = options.threads,
+                           .max_images = options.max_images,
+                           .on_progress = [&](std::int64_t done, std::int64_t total) {
+                             if (!ranks.is_root()) return;
+                             if (!progress)
+                               progress = std::make_unique<Progress>("evaluating", total, "images");
+                             progress->update(done);
+                           }});
     if (progress) progress->finish();
     if (folder) code = finish_on_root(options, cli, shards, *folder, detections);
   }
@@ -193,10 +185,6 @@ int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ran
 }
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
-  if (!ranks.is_root()) {
-    set_log_name(cat("retina-eval[", ranks.rank(), "]"));
-    set_log_level(std::max(log_level(), LogLevel::kWarning));
-  }
   if (!options.scores_only()) return evaluate_model(options, cli, ranks);
   const int code = ranks.is_root() ? score_results(options, cli) : 0;
   return static_cast<int>(ranks.all_reduce_max(code));
@@ -206,24 +194,11 @@ int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
 
 int retina_eval(int argc, const char* const* argv) {
   register_torch_versions();
-  register_library_version("MPI", mpi_library_version());
   EvalOptions options;
   Cli cli("retina-eval", kUsage, kSummary);
   declare_options(cli, options);
-  std::optional<MpiSession> session;
-  return run_program(
-      "retina-eval",
-      [&] {
-        if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
-        session.emplace();
-        const auto ranks = make_communicator(*session);
-        const int code = evaluate(options, cli, *ranks);
-        session->finish();
-        return code;
-      },
-      [&](int code) {
-        if (session) session->abort(code);
-      });
+  return run_rank_program("retina-eval", cli, argc, argv,
+                          [&](Communicator& ranks) { return evaluate(options, cli, ranks); });
 }
 
 }  // namespace retina

@@ -6,16 +6,13 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
-#include "shared/base/program.h"
 #include "shared/base/stop_signal.h"
-#include "shared/base/version.h"
 #include "shared/checkpoint/sealed_file.h"
-#include "shared/comm/communicator.h"
+#include "shared/comm/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
 #include "train/initial_weights.h"
@@ -111,13 +108,6 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, const Ru
   return found;
 }
 
-void set_compute_threads(const TrainOptions& options, const Communicator& communicator) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const int threads = options.compute_threads > 0 ? options.compute_threads
-                                                  : std::max(1, cores / communicator.local_size());
-  at::set_num_threads(threads);
-}
-
 // True when the checkpoint to continue from is the run's last.
 bool already_finished(const std::optional<Found>& found, const TrainOptions& options,
                       const ShardSet& train) {
@@ -141,29 +131,26 @@ void check_validation_classes(const ShardSet& train, const ShardSet& validation)
 }
 
 int train(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
-  set_log_name(communicator.is_root() ? "retina-train"
-                                      : cat("retina-train[", communicator.rank(), "]"));
-  if (!communicator.is_root()) set_log_level(std::max(log_level(), LogLevel::kWarning));
-  check_divides(options, communicator.size());
-  const c10::Device device =
-      choose_device(options.device, communicator.local_rank(), communicator.local_size());
-  const ShardSet train_set(options.train);
-  std::optional<ShardSet> validation_set;
-  if (!options.validation.empty()) {
-    validation_set.emplace(options.validation);
-    check_validation_classes(train_set, *validation_set);
-  }
-  set_compute_threads(options, communicator);
-
-  const RunConfig config{.options = cli.effective(),
-                         .train_fingerprint = manifest_fingerprint(train_set.manifest())};
+  std::optional<ShardSet> train_set, validation_set;
   std::unique_ptr<RunDir> dir;
   std::optional<Found> found;
-  if (communicator.is_root()) {
+  RunConfig config{.options = cli.effective()};
+  c10::Device device = c10::kCPU;
+  root_first(communicator, [&] {
+    check_divides(options, communicator.size());
+    device = choose_device(options.device, communicator.local_rank(), communicator.local_size());
+    train_set.emplace(options.train);
+    if (!options.validation.empty()) {
+      validation_set.emplace(options.validation);
+      check_validation_classes(*train_set, *validation_set);
+    }
+    config.train_fingerprint = manifest_fingerprint(train_set->manifest());
+    if (!communicator.is_root()) return;
     dir = std::make_unique<RunDir>(options.output);
-    found = open_run(*dir, options, config, train_set);
-  }
-  if (communicator.all_reduce_max(already_finished(found, options, train_set) ? 1 : 0) != 0) {
+    found = open_run(*dir, options, config, *train_set);
+  });
+  at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
+  if (communicator.all_reduce_max(already_finished(found, options, *train_set) ? 1 : 0) != 0) {
     if (communicator.is_root()) {
       std::cout << options.output << ": already finished; report: " << dir->report_path() << '\n';
     }
@@ -172,7 +159,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   const bool resumes = communicator.all_reduce_max(found ? 1 : 0) != 0;
   Trainer trainer({.options = options,
                    .effective_options = config.options,
-                   .train = train_set,
+                   .train = *train_set,
                    .validation = validation_set ? &*validation_set : nullptr,
                    .communicator = communicator,
                    .run_dir = dir.get(),
@@ -186,7 +173,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
         communicator.is_root() ? load_checkpoint(options.init) : Checkpoint{};
     trainer.initialise_from(initial, options.init);
   }
-  log_info("training on ", train_set.index().size(), " images with ", communicator.size(),
+  log_info("training on ", train_set->index().size(), " images with ", communicator.size(),
            communicator.size() == 1 ? " rank" : " ranks", ", device ", device_text(device));
   const int code = trainer.run();
   if (communicator.is_root() && code == 0) {
@@ -199,25 +186,13 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
 
 int retina_train(int argc, const char* const* argv) {
   register_torch_versions();
-  register_library_version("MPI", mpi_library_version());
   TrainOptions options;
   Cli cli("retina-train", kUsage, kSummary);
   declare_options(cli, options);
-  std::optional<MpiSession> session;
-  return run_program(
-      "retina-train",
-      [&] {
-        if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
-        install_stop_signals();
-        session.emplace();
-        const auto communicator = make_communicator(*session);
-        const int code = train(options, cli, *communicator);
-        session->finish();
-        return code;
-      },
-      [&](int code) {
-        if (session) session->abort(code);
-      });
+  return run_rank_program("retina-train", cli, argc, argv, [&](Communicator& communicator) {
+    install_stop_signals();
+    return train(options, cli, communicator);
+  });
 }
 
 }  // namespace retina

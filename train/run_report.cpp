@@ -123,7 +123,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   if (!input.pictures.empty()) {
     report.galleries.push_back(
         {.title = "Example detections",
-         .note = "Validation images, detections with a score of 0.4 or more.",
+         .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed.",
          .pictures = input.pictures});
   }
   for (const auto& option : input.options) report.settings.emplace_back(option.name, option.json);

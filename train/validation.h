@@ -23,7 +23,7 @@ class Validation {
   // Collective. The metrics on rank 0, nullopt elsewhere.
   std::optional<CocoMetrics> run(RetinaNet& model, Communicator& communicator);
 
-  // The last run's detections drawn on the first `count` images that have objects; rank 0.
+  // The last run's detections drawn on the first `count` images worth it; rank 0.
   std::vector<Picture> pictures(std::size_t count) const;
 
  private:

@@ -48,6 +48,9 @@ class Communicator {
 // True when a launcher (mpirun, srun --mpi=pmix, a batch service) started this process as a rank.
 bool launched_as_rank();
 
+// The rank that the launcher gave this process, before MPI is initialised; -1 without a launcher.
+int launcher_rank();
+
 // MPI for the life of the process: initialised by the constructor when `launched_as_rank()`,
 // finalised by `finish()` on a normal end only. Finalising while other ranks wait in a collective
 // would hang the job, so an error ends with `abort` instead.

@@ -9,12 +9,16 @@
 
 namespace retina {
 
-bool launched_as_rank() {
+int launcher_rank() {
   // Open MPI's mpirun, any PMIx launcher (srun --mpi=pmix), PMI-1/2 launchers.
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
-    if (std::getenv(name) != nullptr) return true;
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* text = std::getenv(name)) return std::atoi(text);
   }
-  return false;
+  return -1;
+}
+
+bool launched_as_rank() {
+  return launcher_rank() >= 0;
 }
 
 MpiSession::MpiSession() {

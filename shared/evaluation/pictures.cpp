@@ -1,4 +1,4 @@
-#include "evaluate/pictures.h"
+#include "shared/evaluation/pictures.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,31 @@
+// The frame of a main() that runs alone or as one of several ranks: command line, MPI, errors.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "shared/base/cli.h"
+#include "shared/comm/communicator.h"
+
+namespace retina {
+
+// Parses, starts MPI when a launcher started this process, calls `body` and returns its exit code.
+// A wrong command line is told by rank 0 alone, before MPI starts. When `body` throws, the error is
+// printed and the whole job ends with its code: other ranks may be waiting in a collective. Ranks
+// above 0 log warnings and errors only, under "name[rank]".
+int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
+                     const std::function<int(Communicator&)>& body);
+
+// Calls `first` on rank 0, then on all others: what is wrong with the inputs is said once, not by
+// every rank. Collective.
+template <class F>
+void root_first(Communicator& communicator, const F& first) {
+  if (!communicator.is_root()) communicator.barrier();
+  first();
+  if (communicator.is_root()) communicator.barrier();
+}
+
+// CPU threads for a rank: `wanted`, or with 0 the node's cores shared among its ranks.
+int threads_of_rank(int wanted, const Communicator& communicator);
+
+}  // namespace retina
