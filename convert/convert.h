@@ -1,0 +1,16 @@
+// retina-convert: a checkpoint becomes a self-contained TorchScript inference model.
+#pragma once
+
+#include <string>
+
+#include "convert/options.h"
+
+namespace retina {
+
+// Loads, converts, writes to a temporary file, proves it equal to the checkpoint, publishes.
+// Returns what to print: one line when the output is there already from the same inputs. Throws
+// kNoInput, kData (checkpoint), kConfig (the output exists and was made differently; the message
+// lists what differs), kAnswerNo (the proof failed), kCannotCreate, kIo, kUnavailable (device).
+std::string convert(const ConvertOptions& options);
+
+}  // namespace retina

@@ -1,0 +1,18 @@
+// The images that a converted model is compared on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shared/image/image.h"
+
+namespace retina {
+
+// Pictures of several shapes and contents, always the same: gradients, boxes and noise.
+std::vector<Image> generated_images(int count);
+
+// `count` images spread over a data set (all, when it has fewer). Throws as ShardSet does, and
+// kData for a record whose JPEG does not decode.
+std::vector<Image> shard_images(const std::string& shards, int count);
+
+}  // namespace retina

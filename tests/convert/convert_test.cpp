@@ -1,0 +1,292 @@
+#include "convert/convert.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include "convert/inference_module.h"
+#include "convert/proof.h"
+#include "convert/proof_images.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/checkpoint/inference_file.h"
+#include "tests/convert/random_checkpoint.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+// What a file of `checkpoint` loads to in the trainer's program.
+RetinaNet model_of(const ModelConfig& config, const Checkpoint& checkpoint) {
+  RetinaNet model(config);
+  NamedState state;
+  for (const auto& [name, tensor] : checkpoint.model) state.emplace_back(name, tensor);
+  load_state(model, state, "checkpoint");
+  model->eval();
+  return model;
+}
+
+ConvertOptions options_in(const TestFolder& folder) {
+  ConvertOptions options;
+  options.checkpoint = folder / "c.pt";
+  options.output = folder / "m.pt";
+  return options;
+}
+
+ErrorKind kind_of(const ConvertOptions& options, std::string* message = nullptr) {
+  try {
+    convert(options);
+  } catch (const Error& error) {
+    if (message != nullptr) *message = error.what();
+    return error.kind();
+  }
+  ADD_FAILURE() << "no error";
+  return ErrorKind::kInternal;
+}
+
+struct Architecture {
+  std::string backbone, norm, head_norm;
+  bool p6_from_c5;
+  double norm_eps;
+};
+
+class ConvertArchitectures : public testing::TestWithParam<Architecture> {};
+
+// convert() ends with the proof: an error is a difference. The counts show that it compared.
+TEST_P(ConvertArchitectures, TheWrittenModelEqualsTheCheckpoint) {
+  const auto& [backbone, norm, head_norm, p6_from_c5, norm_eps] = GetParam();
+  const TestFolder folder;
+  ModelConfig config = small_config();
+  config.backbone = backbone;
+  config.norm = norm;
+  config.head_norm = head_norm;
+  config.p6_from_c5 = p6_from_c5;
+  config.norm_eps = norm_eps;
+  save_checkpoint(folder / "c.pt", random_checkpoint(config, 7));
+  ConvertOptions options = options_in(folder);
+  options.proof_image_count = 3;
+  EXPECT_THAT(convert(options), HasSubstr("proof: 3 images"));
+  EXPECT_EQ(model_file_kind(options.output), ModelFileKind::kInference);
+}
+
+INSTANTIATE_TEST_SUITE_P(, ConvertArchitectures,
+                         testing::Values(Architecture{"resnet18", "batch", "group", true, 1e-5},
+                                         Architecture{"resnet18", "frozen", "none", false, 0.0},
+                                         Architecture{"resnet50", "frozen", "none", false, 1e-5},
+                                         Architecture{"resnet50", "batch", "group", true, 1e-3}));
+
+TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
+  const ModelConfig config = small_config();
+  const Checkpoint checkpoint = random_checkpoint(config, 3);
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", checkpoint);
+  convert(options_in(folder));
+  RetinaNet model = model_of(config, checkpoint);
+  ProofInputs inputs;
+  for (const auto& [width, height] :
+       {std::pair{1, 1}, {31, 400}, {400, 31}, {192, 128}, {65, 64}}) {
+    inputs.images.emplace_back(width, height);
+    auto& rgb = inputs.images.back().rgb;
+    for (std::size_t i = 0; i < rgb.size(); ++i)
+      rgb[i] = static_cast<std::uint8_t>(i * i * 31 % 251);
+  }
+  const MatchResult result = compare_models(folder / "m.pt", model, inputs);
+  EXPECT_GE(result.paired_count, 20);
+  EXPECT_EQ(result.unexplained_count, 0) << result.first_unexplained;
+  EXPECT_LE(result.largest_box_px, kBoxTolerancePx);
+  EXPECT_LE(result.largest_score, kScoreTolerance);
+}
+
+// One converted model for the tests of its interface.
+class InferenceModel : public testing::Test {
+ protected:
+  InferenceModel()
+      : module_(make_inference_module(model_of(config_, checkpoint_),
+                                      {.config_json = checkpoint_.config_json,
+                                       .categories = checkpoint_.categories,
+                                       .postprocess = {.max_detections = 5}})) {}
+
+  std::vector<at::Tensor> run(const at::Tensor& images) {
+    std::vector<at::Tensor> outputs;
+    for (const auto& output : module_.forward({images}).toTuple()->elements()) {
+      outputs.push_back(output.toTensor());
+    }
+    return outputs;
+  }
+
+  static at::Tensor noise(std::int64_t count) {
+    at::manual_seed(5);
+    return at::randint(256, {count, 3, 90, 120}, at::kByte);
+  }
+
+  const ModelConfig config_ = small_config();
+  const Checkpoint checkpoint_ = random_checkpoint(config_, 11);
+  torch::jit::Module module_;
+};
+
+TEST_F(InferenceModel, OutputsArePaddedToMaxDetections) {
+  const auto outputs = run(noise(2));
+  ASSERT_EQ(outputs.size(), 4u);
+  EXPECT_EQ(outputs[0].sizes(), (at::IntArrayRef{2, 5, 4}));
+  EXPECT_EQ(outputs[1].sizes(), (at::IntArrayRef{2, 5}));
+  EXPECT_EQ(outputs[2].sizes(), (at::IntArrayRef{2, 5}));
+  EXPECT_EQ(outputs[3].sizes(), (at::IntArrayRef{2}));
+  EXPECT_EQ(outputs[0].scalar_type(), at::kFloat);
+  EXPECT_EQ(outputs[2].scalar_type(), at::kLong);
+  EXPECT_EQ(outputs[3].scalar_type(), at::kLong);
+  EXPECT_EQ(outputs[3][0].item<std::int64_t>(), 5);
+  EXPECT_TRUE(at::equal(outputs[1], std::get<0>(outputs[1].sort(1, /*descending=*/true))));
+}
+
+TEST_F(InferenceModel, ABatchGivesEachImagesOwnDetections) {
+  const at::Tensor images = noise(3);
+  const auto batch = run(images);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const auto single = run(images.narrow(0, i, 1));
+    EXPECT_TRUE(at::allclose(batch[0][i], single[0][0], 0, 1e-2)) << i;
+    EXPECT_TRUE(at::allclose(batch[1][i], single[1][0], 0, 1e-4)) << i;
+    EXPECT_TRUE(at::equal(batch[2][i], single[2][0])) << i;
+  }
+}
+
+TEST_F(InferenceModel, AnImageWithoutDetectionsCountsZeroAndIsZero) {
+  module_.setattr("score_threshold", 1.0);
+  const auto outputs = run(noise(1));
+  EXPECT_EQ(outputs[3][0].item<std::int64_t>(), 0);
+  EXPECT_EQ(outputs[0].abs().sum().item<double>(), 0);
+  EXPECT_EQ(outputs[1].abs().sum().item<double>(), 0);
+}
+
+TEST_F(InferenceModel, ItsAttributesTellClassesAndConfiguration) {
+  EXPECT_EQ(module_.attr("category_names").toList().get(2).toStringRef(), "class 2");
+  EXPECT_EQ(module_.attr("category_ids").toIntVector(), (std::vector<std::int64_t>{1, 11, 21}));
+  EXPECT_EQ(module_.attr("config").toStringRef(), checkpoint_.config_json);
+}
+
+TEST_F(InferenceModel, WrongInputsAreRefusedInWords) {
+  const auto message = [&](const at::Tensor& images) {
+    try {
+      run(images);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(message(at::zeros({1, 3, 8, 8})), HasSubstr("images must be uint8"));
+  EXPECT_THAT(message(at::zeros({3, 8, 8}, at::kByte)), HasSubstr("must be [N, 3, H, W]"));
+  EXPECT_THAT(message(at::zeros({1, 4, 8, 8}, at::kByte)), HasSubstr("must be RGB"));
+  EXPECT_THAT(message(at::zeros({0, 3, 8, 8}, at::kByte)), HasSubstr("at least one"));
+  EXPECT_THAT(message(at::zeros({1, 3, 0, 8}, at::kByte)), HasSubstr("must have pixels"));
+}
+
+TEST(Convert, TheFileIsSealedAndTellsWhatItWasMadeFrom) {
+  const TestFolder folder;
+  const Checkpoint checkpoint = random_checkpoint(small_config(), 1);
+  const std::uint64_t hash = save_checkpoint(folder / "c.pt", checkpoint);
+  ConvertOptions options = options_in(folder);
+  options.postprocess.max_detections = 20;
+  convert(options);
+  const InferenceHeader header = read_inference_header(options.output);
+  EXPECT_EQ(header.checkpoint_hash, hash);
+  EXPECT_EQ(header.max_detections, 20);
+  EXPECT_EQ(header.config_json, checkpoint.config_json);
+  EXPECT_EQ(header.categories.at(1).name, "class 1");
+
+  std::string bytes = read_file(options.output);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file_atomically(folder / "bad.pt", bytes);
+  EXPECT_THROW(read_inference_header(folder / "bad.pt"), Error);
+}
+
+TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
+  ConvertOptions options = options_in(folder);
+  convert(options);
+  const std::string bytes = read_file(options.output);
+  EXPECT_THAT(convert(options), HasSubstr("is there already"));
+  EXPECT_EQ(read_file(options.output), bytes);
+
+  std::string message;
+  options.postprocess.nms_threshold = 0.4;
+  options.postprocess.max_detections = 10;
+  EXPECT_EQ(kind_of(options, &message), ErrorKind::kConfig);
+  EXPECT_THAT(message, HasSubstr("(nms-threshold, max-detections)"));
+  EXPECT_EQ(read_file(options.output), bytes);
+
+  options.overwrite = true;
+  convert(options);
+  EXPECT_EQ(read_inference_header(options.output).max_detections, 10);
+}
+
+TEST(Convert, AnotherFileAtTheOutputIsNotReplaced) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
+  ConvertOptions options = options_in(folder);
+  write_file_atomically(options.output, "precious");
+  EXPECT_EQ(kind_of(options), ErrorKind::kConfig);
+  EXPECT_EQ(read_file(options.output), "precious");
+  options.output = options.checkpoint;
+  options.overwrite = true;
+  EXPECT_EQ(kind_of(options), ErrorKind::kConfig);
+}
+
+TEST(Convert, ACheckpointWithoutAClassIsBadData) {
+  const TestFolder folder;
+  Checkpoint checkpoint = random_checkpoint(small_config(), 1);
+  checkpoint.categories.pop_back();
+  save_checkpoint(folder / "c.pt", checkpoint);
+  EXPECT_EQ(kind_of(options_in(folder)), ErrorKind::kData);
+  checkpoint = random_checkpoint(small_config(), 1);
+  checkpoint.model.pop_back();
+  save_checkpoint(folder / "c.pt", checkpoint);
+  EXPECT_EQ(kind_of(options_in(folder)), ErrorKind::kData);
+}
+
+// A model whose weights are not the checkpoint's must not pass.
+TEST(Proof, FindsASmallChangeOfOneWeight) {
+  const TestFolder folder;
+  const ModelConfig config = small_config();
+  Checkpoint checkpoint = random_checkpoint(config, 1);
+  save_checkpoint(folder / "c.pt", checkpoint);
+  convert(options_in(folder));
+  for (auto& [name, tensor] : checkpoint.model) {
+    if (name == "backbone.body.layer3.0.bn1.running_mean") tensor.add_(0.01);
+  }
+  RetinaNet model = model_of(config, checkpoint);
+  const MatchResult result =
+      compare_models(folder / "m.pt", model, {.images = generated_images(2)});
+  EXPECT_THROW(require_equal(result, "m.pt"), Error);
+}
+
+TEST(Proof, ComparesDetectionsEvenWhereEveryScoreIsBelowTheThreshold) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1, /*head_spread=*/0));
+  EXPECT_THAT(convert(options_in(folder)), HasSubstr("detections equal"));
+}
+
+TEST(Convert, FoldingEqualsConvolutionThenNorm) {
+  const Checkpoint checkpoint = random_checkpoint(small_config(), 2);
+  NamedState state;
+  for (const auto& [name, tensor] : checkpoint.model) state.emplace_back(name, tensor);
+  const Weights weights(state);
+  const std::string block = "backbone.body.layer2.0.";
+  const ConvWeights folded = weights.folded(block + "conv1", block + "bn1", 1e-5);
+  at::manual_seed(1);
+  const at::Tensor input = at::randn({1, 64, 9, 9}).to(at::kDouble);
+  const auto f64 = [&](const std::string& name) {
+    return weights.at(block + name).to(at::kDouble);
+  };
+  const at::Tensor want =
+      at::batch_norm(at::conv2d(input, f64("conv1.weight")), f64("bn1.weight"), f64("bn1.bias"),
+                     f64("bn1.running_mean"), f64("bn1.running_var"), false, 0.1, 1e-5, false);
+  const at::Tensor got =
+      at::conv2d(input, folded.weight.to(at::kDouble), folded.bias.to(at::kDouble));
+  EXPECT_TRUE(at::allclose(got, want, 1e-6, 1e-6));
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,32 @@
+// make-checkpoint: writes a checkpoint of an untrained model, for tests that need a file.
+#include "shared/base/cli.h"
+#include "shared/base/program.h"
+#include "tests/convert/random_checkpoint.h"
+
+int main(int argc, char** argv) {
+  return retina::run_program("make-checkpoint", [&] {
+    retina::ModelConfig config = retina::small_config();
+    std::string output = "checkpoint.pt";
+    std::uint64_t seed = 1;
+    double head_spread = 1;
+    bool p6_from_p5 = false;
+    retina::Cli cli("make-checkpoint", "make-checkpoint --output C.pt [options]",
+                    "Writes a checkpoint of an untrained model.");
+    cli.option("output", output, "C.pt", "checkpoint to write");
+    cli.option("seed", seed, "N", "of the weights");
+    cli.option("head-spread", head_spread, "X", "0: every score is 0.01");
+    cli.option("backbone", config.backbone, "NAME", "resnet18 ... resnet152");
+    cli.option("classes", config.class_count, "K", "classes");
+    cli.option("norm", config.norm, "NAME", "frozen or batch");
+    cli.option("norm-eps", config.norm_eps, "EPS", "of batch norm");
+    cli.option("head-norm", config.head_norm, "NAME", "none or group");
+    cli.flag("p6-from-p5", p6_from_p5, "P6 from P5 (v1), not from C5 (v2)");
+    cli.option("anchor-sizes", config.anchor_sizes, "A,B,C,D,E", "px");
+    cli.option("min-side", config.min_side_px, "PX", "shorter side after the resize");
+    cli.option("max-side", config.max_side_px, "PX", "largest longer side");
+    if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
+    config.p6_from_c5 = !p6_from_p5;
+    retina::save_checkpoint(output, retina::random_checkpoint(config, seed, head_spread));
+    return 0;
+  });
+}

@@ -1,0 +1,66 @@
+#include "tests/convert/random_checkpoint.h"
+
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include "shared/base/cat.h"
+#include "shared/base/random.h"
+#include "shared/model/retinanet.h"
+
+namespace retina {
+namespace {
+
+// value = low + (high - low) * random, element by element.
+void fill(const at::Tensor& tensor, double low, double high, const RandomStream& random) {
+  const at::Tensor flat = tensor.view({-1});
+  for (std::int64_t i = 0; i < flat.size(0); ++i) {
+    flat.data_ptr<float>()[i] =
+        static_cast<float>(low + (high - low) * random.unit(static_cast<std::uint64_t>(i)));
+  }
+}
+
+}  // namespace
+
+ModelConfig small_config() {
+  ModelConfig config;
+  config.backbone = "resnet18";
+  config.class_count = 3;
+  config.anchor_sizes = {16, 32, 64, 128, 256};
+  config.min_side_px = 128;
+  config.max_side_px = 192;
+  return config;
+}
+
+Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed, double head_spread) {
+  const torch::autograd::AutoGradMode no_gradient(false);
+  RetinaNet model(config);
+  initialise(model, seed);
+  Checkpoint checkpoint;
+  std::uint32_t stream = 0;
+  for (const auto& [name, tensor] : state_of(model)) {
+    const RandomStream random{.seed = seed, .use = RandomUse::kTest, .stream = stream++};
+    const bool is_norm = tensor.dim() == 1 && !name.ends_with("cls_logits.bias");
+    if (name.ends_with("running_var")) {
+      fill(tensor, 0.5, 2.0, random);
+    } else if (name.ends_with("running_mean")) {
+      fill(tensor, -0.2, 0.2, random);
+    } else if (is_norm && name.ends_with(".weight")) {
+      fill(tensor, 0.4, 0.8, random);
+    } else if (is_norm && name.ends_with(".bias")) {
+      fill(tensor, -0.1, 0.1, random);
+    } else if (name.ends_with("cls_logits.weight")) {
+      tensor.mul_(8 * head_spread);
+    } else if (name.ends_with("cls_logits.bias") && head_spread > 0) {
+      tensor.fill_(-2);
+    }
+    checkpoint.model.push_back({name, tensor});
+  }
+  checkpoint.config_json = cat(R"({"model":)", config.to_json(), R"(,"train":{}})");
+  checkpoint.trainer_json = R"({"step":0,"epoch":0})";
+  for (int label = 0; label < config.class_count; ++label) {
+    checkpoint.categories.push_back(
+        {.id = 10 * label + 1, .name = cat("class ", label), .supercategory = "test"});
+  }
+  return checkpoint;
+}
+
+}  // namespace retina

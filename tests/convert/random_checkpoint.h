@@ -1,0 +1,21 @@
+// A checkpoint of an untrained model whose norms and scores are not trivial, for tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/model/config.h"
+
+namespace retina {
+
+// ResNet-18, 3 classes, small images.
+ModelConfig small_config();
+
+// Weights drawn from `seed`; batch and group norms get statistics and affine values away from
+// identity, the class layer gives scores all over (0, 1). `head_spread` 0 makes every score 0.01.
+Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed,
+                             double head_spread = 1.0);
+
+}  // namespace retina

@@ -1,0 +1,114 @@
+// retina-convert as a user meets it: exit code, one line on stderr, results on stdout.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+ProcessResult run(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "retina-convert");
+  return run_process(arguments);
+}
+
+void expect_one_line(const ProcessResult& result, int exit_code, const std::string& text) {
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(text));
+  EXPECT_EQ(result.out, "");
+}
+
+class ConvertCli : public testing::Test {
+ protected:
+  void make_checkpoint() {
+    const auto result = run_process({"make-checkpoint", "--output", checkpoint_});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  const TestFolder folder_;
+  const std::string checkpoint_ = folder_ / "c.pt", output_ = folder_ / "m.pt";
+};
+
+TEST_F(ConvertCli, WithoutArgumentsIsUsage) {
+  expect_one_line(run({}), 64, "--checkpoint: is required");
+}
+
+TEST_F(ConvertCli, AnUnknownOptionNamesTheNearest) {
+  expect_one_line(run({"--chekpoint", "c.pt"}), 64, "--checkpoint");
+}
+
+TEST_F(ConvertCli, AThresholdOutOfRangeIsUsage) {
+  expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_, "--nms-threshold", "2"}),
+                  64, "out of range (got 2");
+}
+
+TEST_F(ConvertCli, HelpNamesEveryOption) {
+  const auto result = run({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* option : {"--checkpoint", "--output", "--score-threshold", "--nms-threshold",
+                             "--max-detections", "--proof-images", "--data", "--device"}) {
+    EXPECT_THAT(result.out, HasSubstr(option));
+  }
+}
+
+TEST_F(ConvertCli, AMissingCheckpointIsNoInput) {
+  expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_}), 66, "c.pt");
+}
+
+TEST_F(ConvertCli, ACutOrForeignCheckpointIsBadData) {
+  make_checkpoint();
+  const std::string bytes = read_file(checkpoint_);
+  write_file_atomically(checkpoint_, bytes.substr(0, bytes.size() / 2));
+  expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_}), 65, "cut short");
+  write_file_atomically(checkpoint_, "hello");
+  expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_}), 65, "not a checkpoint");
+  EXPECT_FALSE(path_exists(output_));
+}
+
+TEST_F(ConvertCli, AnOutputThatCannotBeCreatedIs73) {
+  make_checkpoint();
+  const auto missing =
+      run({"--checkpoint", checkpoint_, "--output", folder_ / "none/m.pt", "--log-level", "error"});
+  expect_one_line(missing, 73, "cannot be created");
+  expect_one_line(
+      run({"--checkpoint", checkpoint_, "--output", folder_.path(), "--log-level", "error"}), 73,
+      "is a folder");
+}
+
+TEST_F(ConvertCli, CudaWithoutAGpuIsUnavailable) {
+  if (::access("/dev/nvidiactl", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU";
+  make_checkpoint();
+  expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_, "--device", "cuda"}), 69,
+                  "cuda");
+}
+
+TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
+  make_checkpoint();
+  const std::vector<std::string> command = {
+      "--checkpoint",   checkpoint_, "--output",         output_,
+      "--proof-images", "2",         "--max-detections", "50"};
+  const auto first = run(command);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("proof: 2 images"));
+  EXPECT_THAT(first.out, HasSubstr("largest difference: box"));
+  EXPECT_FALSE(path_exists(output_ + ".tmp"));
+
+  const auto second = run(command);
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(std::count(second.out.begin(), second.out.end(), '\n'), 1);
+  EXPECT_THAT(second.out, HasSubstr("is there already"));
+
+  auto other = command;
+  other.insert(other.end(), {"--score-threshold", "0.3"});
+  expect_one_line(run(other), 78, "score-threshold");
+}
+
+}  // namespace
+}  // namespace retina
