@@ -11,6 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/nearest.h"
 #include "shared/base/version.h"
 
 namespace retina {
@@ -96,20 +97,6 @@ std::string json_value(const T& value) {
   JsonWriter json;
   write_value(json, value);
   return json.text();
-}
-
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 std::uint64_t parse_bytes(const std::string& name, const std::string& text) {
@@ -231,18 +218,10 @@ const Cli::Option* Cli::find(const std::string& name) const {
 }
 
 void Cli::fail_unknown(const std::string& name) const {
-  const Option* nearest = nullptr;
-  std::size_t best = name.size() / 2 + 2;
-  for (const auto& option : options_) {
-    const std::size_t distance = edit_distance(name, option.name);
-    if (distance < best) {
-      best = distance;
-      nearest = &option;
-    }
-  }
-  throw Error(ErrorKind::kUsage, cat("unknown option --", name),
-              nearest != nullptr ? cat("did you mean --", nearest->name, "?")
-                                 : cat("run ", program_, " --help"));
+  const std::string nearest = nearest_match(name, option_names());
+  throw Error(
+      ErrorKind::kUsage, cat("unknown option --", name),
+      nearest.empty() ? cat("run ", program_, " --help") : cat("did you mean --", nearest, "?"));
 }
 
 void Cli::set(const std::string& name, const std::string& text, const std::string& source) {
