@@ -1,0 +1,101 @@
+// retina-eval --model with a converted model: the same detections as the checkpoint's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "shared/base/file.h"
+#include "shared/coco/results.h"
+#include "tests/evaluation/tiny_world.h"
+#include "tests/support/child_process.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+class ConvertedCommand : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TestFolder;
+    write_tiny_shards(*folder_ / "shards", 6);
+    write_tiny_checkpoint(*folder_ / "checkpoint.pt", tiny_network(4));
+    const ProcessResult converted = run_process(
+        {"retina-convert", "--checkpoint", *folder_ / "checkpoint.pt", "--output",
+         *folder_ / "model.pt", "--score-threshold", "0.008", "--max-detections", "25"});
+    ASSERT_EQ(converted.exit_code, 0) << converted.err;
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  static std::vector<std::string> command(const std::string& model, const std::string& output,
+                                          const std::vector<std::string>& more) {
+    std::vector<std::string> all{"retina-eval",
+                                 "--model",
+                                 *folder_ / model,
+                                 "--data",
+                                 *folder_ / "shards",
+                                 "--output",
+                                 *folder_ / output,
+                                 "--device",
+                                 "cpu",
+                                 "--compute-threads",
+                                 "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  static TestFolder* folder_;
+};
+TestFolder* ConvertedCommand::folder_ = nullptr;
+
+TEST_F(ConvertedCommand, FindsWhatTheCheckpointFindsAloneAndOnRanks) {
+  const ProcessResult plain = run_process(
+      command("checkpoint.pt", "plain", {"--score-threshold", "0.008", "--max-detections", "25"}));
+  ASSERT_EQ(plain.exit_code, 0) << plain.err;
+  const ProcessResult converted = run_process(command("model.pt", "converted", {}));
+  ASSERT_EQ(converted.exit_code, 0) << converted.err;
+  const auto expected = read_results(*folder_ / "plain/detections.json");
+  const auto found = read_results(*folder_ / "converted/detections.json");
+  ASSERT_GT(expected.size(), 20U);
+  ASSERT_EQ(found.size(), expected.size());
+  // Scores that differ by rounding alone may swap places: each wants a partner, not its place.
+  for (const Detection& want : expected) {
+    bool matched = false;
+    for (const Detection& got : found) {
+      bool near = got.image_id == want.image_id && got.category_id == want.category_id &&
+                  std::abs(got.score - want.score) < 1e-4;
+      for (std::size_t i = 0; i < 4; ++i) near &= std::abs(got.bbox[i] - want.bbox[i]) < 1e-2;
+      matched |= near;
+    }
+    EXPECT_TRUE(matched) << "image " << want.image_id << ", score " << want.score;
+  }
+
+  const ProcessResult ranks = run_process(under_mpirun(2, command("model.pt", "ranks", {})));
+  ASSERT_EQ(ranks.exit_code, 0) << ranks.err;
+  EXPECT_EQ(read_file(*folder_ / "ranks/detections.json"),
+            read_file(*folder_ / "converted/detections.json"));
+}
+
+TEST_F(ConvertedCommand, TakesOtherThresholdsThanItWasConvertedWith) {
+  const ProcessResult result =
+      run_process(command("model.pt", "few", {"--max-detections", "3", "--max-images", "4"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_LE(read_results(*folder_ / "few/detections.json").size(), 12U);
+  const ProcessResult strict =
+      run_process(command("model.pt", "none", {"--score-threshold", "0.9"}));
+  ASSERT_EQ(strict.exit_code, 0) << strict.err;
+  EXPECT_EQ(read_results(*folder_ / "none/detections.json").size(), 0U);
+}
+
+TEST_F(ConvertedCommand, ADamagedOneIsBadData) {
+  std::string bytes = read_file(*folder_ / "model.pt");
+  bytes[bytes.size() / 3] = static_cast<char>(bytes[bytes.size() / 3] ^ 1);
+  write_file_atomically(*folder_ / "damaged.pt", bytes);
+  const ProcessResult result = run_process(command("damaged.pt", "damaged", {}));
+  EXPECT_EQ(result.exit_code, 65) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("damaged.pt"));
+}
+
+}  // namespace
+}  // namespace retina

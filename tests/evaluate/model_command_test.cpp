@@ -1,0 +1,159 @@
+// retina-eval --model: checkpoints over shards, alone and on several ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/coco/results.h"
+#include "tests/evaluation/tiny_world.h"
+#include "tests/support/child_process.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kImageCount = 7;
+
+class ModelCommand : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    shared_ = new TestFolder;
+    truth_ = new Instances(write_tiny_shards(*shared_ / "shards", kImageCount));
+    write_tiny_checkpoint(*shared_ / "model.pt", tiny_network(3));
+  }
+  static void TearDownTestSuite() {
+    delete truth_;
+    delete shared_;
+  }
+
+  // A low threshold: fresh networks score about .01.
+  std::vector<std::string> command(const std::string& output,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all{
+        "retina-eval", "--model",           model_,     "--data", data_,
+        "--output",    folder_ / output,    "--device", "cpu",    "--compute-threads",
+        "1",           "--score-threshold", "0.008"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  void expect_refusal(const ProcessResult& result, int exit_code, const std::string& text) const {
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(text));
+    EXPECT_FALSE(path_exists(folder_ / "out/metrics.json"));
+  }
+
+  static TestFolder* shared_;
+  static Instances* truth_;
+  TestFolder folder_;
+  std::string model_ = *shared_ / "model.pt", data_ = *shared_ / "shards";
+};
+TestFolder* ModelCommand::shared_ = nullptr;
+Instances* ModelCommand::truth_ = nullptr;
+
+TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
+  const ProcessResult result = run_process(command("out", {"--draw", "3", "--draw-score", "0"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Average Precision"));
+  const auto detections = read_results(folder_ / "out/detections.json");
+  ASSERT_FALSE(detections.empty());
+  for (const Detection& one : detections) {
+    EXPECT_TRUE(one.category_id == 3 || one.category_id == 5 || one.category_id == 9);
+    EXPECT_GE(one.bbox[0], 0);
+    EXPECT_LE(one.bbox[0] + one.bbox[2], 160.01);
+  }
+  EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr("data:image/jpeg"));
+  const std::filesystem::directory_iterator drawn(folder_ / "out/drawn");
+  EXPECT_EQ(std::distance(begin(drawn), end(drawn)), 3);
+
+  // Its own results scored again give the same numbers.
+  write_file_atomically(folder_ / "instances.json", instances_to_json(*truth_));
+  const ProcessResult scored =
+      run_process({"retina-eval", "--detections", folder_ / "out/detections.json", "--annotations",
+                   folder_ / "instances.json", "--output", folder_ / "scored"});
+  ASSERT_EQ(scored.exit_code, 0) << scored.err;
+  EXPECT_EQ(read_file(folder_ / "scored/metrics.json"), read_file(folder_ / "out/metrics.json"));
+}
+
+TEST_F(ModelCommand, ThreeRanksWriteTheSameBytesAsOneProcess) {
+  const ProcessResult alone = run_process(command("alone", {"--images-per-batch", "2"}));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  const ProcessResult ranks =
+      run_process(under_mpirun(3, command("ranks", {"--images-per-batch", "2"})));
+  ASSERT_EQ(ranks.exit_code, 0) << ranks.err;
+  EXPECT_EQ(read_file(folder_ / "alone/detections.json"),
+            read_file(folder_ / "ranks/detections.json"));
+  EXPECT_EQ(read_file(folder_ / "alone/metrics.json"), read_file(folder_ / "ranks/metrics.json"));
+
+  // Run again on another number of ranks: the same evaluation, one line.
+  const ProcessResult again = run_process(under_mpirun(2, command("alone")));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(std::count(again.out.begin(), again.out.end(), '\n'), 1) << again.out;
+}
+
+TEST_F(ModelCommand, AnApBelowTheWantedOneIsExitOneUnderMpirunToo) {
+  const ProcessResult result =
+      run_process(under_mpirun(2, command("out", {"--min-ap", "0.99", "--max-images", "2"})));
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("below --min-ap 0.99"));
+}
+
+TEST_F(ModelCommand, ADamagedCheckpointIsBadData) {
+  std::string bytes = read_file(model_);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 8);
+  model_ = folder_ / "damaged.pt";
+  write_file_atomically(model_, bytes);
+  expect_refusal(run_process(command("out")), 65, "damaged.pt");
+  bytes.resize(bytes.size() / 3);
+  write_file_atomically(model_, bytes);
+  expect_refusal(run_process(command("out")), 65, "damaged.pt");
+}
+
+TEST_F(ModelCommand, AModelOfOtherClassesIsRefusedNamingThem) {
+  Checkpoint checkpoint = load_checkpoint(model_);
+  checkpoint.categories[1].name = "horse";
+  model_ = folder_ / "other.pt";
+  save_checkpoint(model_, checkpoint);
+  const ProcessResult result = run_process(command("out"));
+  expect_refusal(result, 78, "only the model has horse; only the data has dog");
+}
+
+TEST_F(ModelCommand, AModelOfTheSameClassesInAnotherOrderIsRefused) {
+  Checkpoint checkpoint = load_checkpoint(model_);
+  std::swap(checkpoint.categories[0], checkpoint.categories[1]);
+  model_ = folder_ / "swapped.pt";
+  save_checkpoint(model_, checkpoint);
+  expect_refusal(run_process(command("out")), 78, "in another order");
+}
+
+TEST_F(ModelCommand, MissingInputsAreNamed) {
+  data_ = folder_ / "no-shards";
+  expect_refusal(run_process(command("out")), 66, "no-shards");
+  data_ = *shared_ / "shards";
+  model_ = folder_ / "no-model.pt";
+  expect_refusal(run_process(command("out")), 66, "no-model.pt");
+  expect_refusal(run_process(under_mpirun(2, command("out"))), 66, "no-model.pt");
+}
+
+TEST_F(ModelCommand, AGpuThatIsNotThereIsUnavailable) {
+  if (std::filesystem::exists("/dev/nvidia0")) GTEST_SKIP() << "this machine has a GPU";
+  auto arguments = command("out");
+  *(std::find(arguments.begin(), arguments.end(), "cpu")) = "cuda";
+  expect_refusal(run_process(arguments), 69, "cuda");
+}
+
+TEST_F(ModelCommand, OtherThresholdsInTheSameFolderAreRefused) {
+  ASSERT_EQ(run_process(command("out2", {"--max-images", "2"})).exit_code, 0);
+  const ProcessResult refused = run_process(command("out2", {"--max-images", "3"}));
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_THAT(refused.err, HasSubstr("max-images (was 2, now 3)"));
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,172 @@
+// retina-eval --detections: what it prints, writes, and answers to bad input.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/coco/results.h"
+#include "shared/evaluation/metrics.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Two images, one class: of two objects one is found, and one detection is wrong.
+class ScoringCommand : public testing::Test {
+ protected:
+  ScoringCommand() {
+    write_file_atomically(annotations_, R"({
+      "images": [{"id": 1, "file_name": "1.jpg", "width": 100, "height": 100},
+                 {"id": 2, "file_name": "2.jpg", "width": 100, "height": 100}],
+      "categories": [{"id": 7, "name": "cell"}],
+      "annotations": [
+        {"id": 1, "image_id": 1, "category_id": 7, "bbox": [10, 10, 40, 40], "area": 1600,
+         "iscrowd": 0},
+        {"id": 2, "image_id": 2, "category_id": 7, "bbox": [10, 10, 40, 40], "area": 1600,
+         "iscrowd": 0}]})");
+    write_file_atomically(detections_, R"([
+      {"image_id": 1, "category_id": 7, "bbox": [10, 10, 40, 40], "score": 0.9},
+      {"image_id": 2, "category_id": 7, "bbox": [60, 60, 30, 30], "score": 0.8}])");
+  }
+
+  ProcessResult run(std::vector<std::string> more = {}) const {
+    std::vector<std::string> command{"retina-eval", "--detections", detections_, "--annotations",
+                                     annotations_,  "--output",     output_};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_process(command);
+  }
+
+  // One line on stderr, nothing on stdout, no result on disk.
+  void expect_refusal(const ProcessResult& result, int exit_code, const std::string& text) const {
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(text));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_FALSE(path_exists(output_ + "/metrics.json"));
+  }
+
+  TestFolder folder_;
+  std::string annotations_ = folder_ / "instances.json", detections_ = folder_ / "results.json",
+              output_ = folder_ / "output";
+};
+
+// Precision 1 up to recall 1/2: 51 of 101 points.
+constexpr double kAverage = 51.0 / 101.0;
+
+TEST_F(ScoringCommand, PrintsTheTwelveLinesAndWritesTheNumbers) {
+  const ProcessResult result = run();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(" Average Precision  (AP) @[ IoU=0.50:0.95 | area=   all | "
+                                    "maxDets=100 ] = 0.505\n"));
+  EXPECT_THAT(result.out, HasSubstr(" Average Recall     (AR) @[ IoU=0.50:0.95 | area= large | "
+                                    "maxDets=100 ] = -1.000\n"));
+  EXPECT_THAT(result.out, HasSubstr("\ncell "));
+  const JsonFile metrics = JsonFile::read(output_ + "/metrics.json");
+  EXPECT_EQ(metrics.root().at("stats").size(), 12U);
+  EXPECT_NEAR(metrics.root().at("stats").at(std::size_t{kAp}).as_double(), kAverage, 1e-12);
+  EXPECT_THAT(read_file(output_ + "/report.html"), HasSubstr("cell"));
+}
+
+TEST_F(ScoringCommand, AnApBelowTheWantedOneIsExitOneWithAllResultsWritten) {
+  EXPECT_EQ(run({"--min-ap", "0.5"}).exit_code, 0);
+  const ProcessResult result = run({"--min-ap", "0.51", "--overwrite"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("AP 0.5050 is below --min-ap 0.51"));
+  EXPECT_TRUE(path_exists(output_ + "/metrics.json"));
+}
+
+TEST_F(ScoringCommand, TheSameAgainIsOneLineAndTheSameAnswer) {
+  ASSERT_EQ(run().exit_code, 0);
+  const ProcessResult again = run();
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_EQ(std::count(again.out.begin(), again.out.end(), '\n'), 1) << again.out;
+  EXPECT_THAT(again.out, HasSubstr("already evaluated, AP 0.505"));
+  EXPECT_EQ(run({"--min-ap", "0.9"}).exit_code, 1);
+}
+
+TEST_F(ScoringCommand, OtherInputsInTheSameFolderAreRefusedNamingThem) {
+  ASSERT_EQ(run().exit_code, 0);
+  write_file_atomically(detections_, "[]");
+  const ProcessResult refused = run();
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_THAT(refused.err, HasSubstr("detections (was"));
+  EXPECT_THAT(refused.err, Not(HasSubstr("annotations (was")));
+  const ProcessResult replaced = run({"--overwrite"});
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
+  EXPECT_THAT(replaced.out, HasSubstr("] = 0.000"));
+}
+
+TEST_F(ScoringCommand, AnUnfinishedEvaluationIsDoneAfresh) {
+  ASSERT_EQ(run().exit_code, 0);
+  remove_file(output_ + "/metrics.json");
+  const ProcessResult result = run();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Average Precision"));
+  EXPECT_TRUE(path_exists(output_ + "/metrics.json"));
+}
+
+TEST_F(ScoringCommand, ResultsOnUnknownImagesAreBadDataNamingTheId) {
+  write_file_atomically(
+      detections_, R"([{"image_id": 99, "category_id": 7, "bbox": [1, 1, 2, 2], "score": 1}])");
+  expect_refusal(run(), 65, "image id 99");
+}
+
+TEST_F(ScoringCommand, UnknownCategoriesCostAWarning) {
+  write_file_atomically(detections_,
+                        R"([{"image_id": 1, "category_id": 8, "bbox": [1, 1, 2, 2], "score": 1}])");
+  const ProcessResult result = run();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("warning: 1 detections have a category"));
+}
+
+TEST_F(ScoringCommand, CutJsonIsBadDataWithItsPosition) {
+  const std::string whole = read_file(detections_);
+  write_file_atomically(detections_, whole.substr(0, whole.size() / 2));
+  expect_refusal(run(), 65, "results.json: not valid JSON at line");
+}
+
+TEST_F(ScoringCommand, AMissingFileIsMissingInput) {
+  remove_file(annotations_);
+  expect_refusal(run(), 66, "instances.json");
+}
+
+TEST_F(ScoringCommand, AnOutputThatCannotBeMadeIsSaidSo) {
+  output_ = annotations_ + "/inside-a-file";
+  expect_refusal(run(), 73, "cannot create the folder");
+}
+
+TEST_F(ScoringCommand, HalfACommandIsUsageNamingTheMissingOption) {
+  const auto usage = [](const std::vector<std::string>& arguments, const std::string& text) {
+    std::vector<std::string> command{"retina-eval"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const ProcessResult result = run_process(command);
+    EXPECT_EQ(result.exit_code, 64);
+    EXPECT_THAT(result.err, HasSubstr(text));
+  };
+  usage({"--detections", "a.json", "--output", "o"}, "--annotations is missing");
+  usage({"--model", "a.pt", "--output", "o"}, "--data is missing");
+  usage({"--model", "a.pt", "--data", "d"}, "--output is missing");
+  usage({"--model", "a.pt", "--detections", "d"}, "not both");
+  usage({"--output", "o"}, "nothing to evaluate");
+  usage({"--detections", "a", "--annotations", "b", "--output", "o", "--min-ap", "45"},
+        "--min-ap: out of range (got 45, want 0..1)");
+}
+
+TEST_F(ScoringCommand, TheOfficialSampleEqualsPycocotools) {
+  RETINA_DATA_OR_SKIP(sample, "eval/cocoapi_val2014_100");
+  annotations_ = sample + "/gt.json";
+  detections_ = sample + "/dt_bbox.json";
+  ASSERT_EQ(run().exit_code, 0);
+  const JsonFile metrics = JsonFile::read(output_ + "/metrics.json");
+  const JsonFile expected = JsonFile::read(sample + "/expected_bbox.json");
+  EXPECT_NEAR(metrics.root().at("stats").at(std::size_t{kAp}).as_double(),
+              expected.root().at("metrics").at("AP").as_double(), 1e-12);
+}
+
+}  // namespace
+}  // namespace retina
