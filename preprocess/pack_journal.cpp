@@ -128,7 +128,12 @@ PackJournal::PackJournal(const std::string& output, const PackIdentity& identity
   }
   remove_journal(output);
   make_folder(folder_);
-  write_file_atomically(path, encode_identity(identity));
+  try {
+    write_file_atomically(path, encode_identity(identity));
+  } catch (const Error&) {
+    remove_journal(output);
+    throw;
+  }
 }
 
 std::string PackJournal::shard_path(std::size_t shard) const {

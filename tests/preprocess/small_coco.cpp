@@ -17,8 +17,10 @@ void write_plain(const std::string& path, const std::string& bytes) {
 Image noise(int width, int height, std::uint64_t seed) {
   const RandomStream random{.seed = seed, .use = RandomUse::kTest};
   Image image(width, height);
-  for (std::size_t i = 0; i < image.rgb.size(); ++i) {
-    image.rgb[i] = static_cast<std::uint8_t>(random.bits(i));
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < image.rgb.size(); ++i, bits >>= 8) {
+    if (i % 8 == 0) bits = random.bits(i);
+    image.rgb[i] = static_cast<std::uint8_t>(bits);
   }
   return image;
 }

@@ -97,15 +97,16 @@ TEST_F(Damage, EveryBitOfLmdbsOwnPagesIsCheckedBeforeLmdbSeesThem) {
 
 TEST_F(Damage, ADamagedRecordIsNamedByShardAndPlace) {
   const ShardSet set(folder_ / "set");
-  const std::string bytes = read_file(folder_ / "set/shard-00000-of-00003.lmdb");
+  const std::string name = set.manifest().shards[0].file.name;
+  const std::string bytes = read_file(folder_ / "set/" + name);
   const std::size_t place = 5;  // 30 kB: in pages of its own
   const std::size_t at = bytes.find(set.read(place).jpeg);
   ASSERT_NE(at, std::string::npos);
-  flip_bit(folder_ / "set/shard-00000-of-00003.lmdb", 8 * (at + 20'000));
+  flip_bit(folder_ / "set/" + name, 8 * (at + 20'000));
   const ShardSet damaged(folder_ / "set");
   std::string message;
   EXPECT_EQ(error_kind([&] { (void)damaged.read(place); }, &message), ErrorKind::kData);
-  EXPECT_THAT(message, HasSubstr("shard-00000-of-00003.lmdb: record 5: content is damaged"));
+  EXPECT_THAT(message, HasSubstr(name + ": record 5: content is damaged"));
   EXPECT_EQ(damaged.read(place + 1).image_id, damaged.index()[place + 1].image_id);
 }
 

@@ -59,9 +59,11 @@ IndexEntry entry_of(const Record& record, std::size_t shard, std::uint32_t place
 
 Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& storage) {
   const RandomStream random{.seed = number, .use = RandomUse::kTest};
-  storage.clear();
-  for (std::uint64_t i = 0; storage.size() < jpeg_bytes; ++i) {
-    storage.push_back(static_cast<char>(random.bits(i)));
+  storage.resize(jpeg_bytes);
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < jpeg_bytes; ++i, bits >>= 8) {
+    if (i % 8 == 0) bits = random.bits(i);
+    storage[i] = static_cast<char>(bits);
   }
   Record record{.image_id = 1000 - 7 * static_cast<std::int64_t>(number),
                 .width = 100 + static_cast<int>(number),
