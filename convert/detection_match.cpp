@@ -13,11 +13,13 @@ constexpr double kPairScore = 1e-2;
 constexpr double kIouMargin = 1e-3;
 
 double box_distance_px(const ScoredBox& a, const ScoredBox& b) {
-  double distance = 0;
+  double largest = 0;
   for (std::size_t side = 0; side < 4; ++side) {
-    distance = std::max(distance, std::abs(double{a.box[side]} - double{b.box[side]}));
+    const double distance = std::abs(double{a.box[side]} - double{b.box[side]});
+    if (std::isnan(distance)) return distance;
+    largest = std::max(largest, distance);
   }
-  return distance;
+  return largest;
 }
 
 double score_distance(const ScoredBox& a, const ScoredBox& b) {

@@ -8,6 +8,7 @@
 #include "convert/inference_module.h"
 #include "convert/proof.h"
 #include "convert/proof_images.h"
+#include "convert/weights.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/checkpoint/inference_file.h"
@@ -18,6 +19,9 @@ namespace retina {
 namespace {
 
 using testing::HasSubstr;
+
+// Tests run side by side; more threads than cores spin on each other.
+const bool kOneThread = (at::set_num_threads(1), true);
 
 // What a file of `checkpoint` loads to in the trainer's program.
 RetinaNet model_of(const ModelConfig& config, const Checkpoint& checkpoint) {
@@ -33,6 +37,7 @@ ConvertOptions options_in(const TestFolder& folder) {
   ConvertOptions options;
   options.checkpoint = folder / "c.pt";
   options.output = folder / "m.pt";
+  options.proof_image_count = 1;
   return options;
 }
 
@@ -111,7 +116,8 @@ class InferenceModel : public testing::Test {
 
   std::vector<at::Tensor> run(const at::Tensor& images) {
     std::vector<at::Tensor> outputs;
-    for (const auto& output : module_.forward({images}).toTuple()->elements()) {
+    const auto tuple = module_.forward({images}).toTuple();
+    for (const auto& output : tuple->elements()) {
       outputs.push_back(output.toTensor());
     }
     return outputs;
