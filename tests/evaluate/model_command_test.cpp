@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/checkpoint/checkpoint.h"
@@ -73,7 +74,9 @@ TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
   EXPECT_EQ(std::distance(begin(drawn), end(drawn)), 3);
 
   // Its own results scored again give the same numbers.
-  write_file_atomically(folder_ / "instances.json", instances_to_json(*truth_));
+  Instances truth = *truth_;
+  for (ImageInfo& image : truth.images) image.file_name = cat(image.id, ".jpg");
+  write_file_atomically(folder_ / "instances.json", instances_to_json(truth));
   const ProcessResult scored =
       run_process({"retina-eval", "--detections", folder_ / "out/detections.json", "--annotations",
                    folder_ / "instances.json", "--output", folder_ / "scored"});
