@@ -24,7 +24,7 @@ struct StepMetrics {
   double step_ms = 0;
   double data_wait_ms = 0;        // waiting for the loader, rank 0
   double exposed_comm_ms = 0;     // waiting for the all-reduce, rank 0
-  std::int64_t memory_bytes = 0;  // peak of rank 0: GPU memory, or resident memory on a CPU
+  std::int64_t memory_bytes = 0;  // rank 0: most resident memory so far
 
   double loss() const { return classification_loss + box_loss; }
 };
