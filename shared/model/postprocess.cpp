@@ -6,7 +6,6 @@
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/topk.h>
-#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
@@ -73,7 +72,8 @@ void PostprocessOptions::validate() const {
 
 at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOptions options) {
   static std::mutex mutex;
-  static std::deque<CachedAnchors> cache;
+  // Never destroyed: at exit the device's allocator may be gone before it.
+  static auto& cache = *new std::deque<CachedAnchors>();
   options = options.dtype(options.has_dtype() ? options.dtype() : caffe2::TypeMeta::Make<float>());
   const std::lock_guard lock(mutex);
   for (const CachedAnchors& entry : cache) {

@@ -26,7 +26,9 @@ void box_l1_cpu(const BoxL1<T>& b) {
     }
     return sum;
   };
-  sum_in_shares(b.image_count, b.anchor_count, b.partials, b.sums, share_sum);
+  sum_in_shares(
+      {.image_count = b.image_count, .anchor_count = b.anchor_count, .values_per_anchor = 4},
+      b.partials, b.sums, share_sum);
 }
 
 template void box_l1_cpu(const BoxL1<float>&);

@@ -33,7 +33,10 @@ void focal_cpu(const Focal<T>& f) {
     }
     return sum;
   };
-  sum_in_shares(f.image_count, f.anchor_count, f.partials, f.sums, share_sum);
+  sum_in_shares({.image_count = f.image_count,
+                 .anchor_count = f.anchor_count,
+                 .values_per_anchor = f.class_count},
+                f.partials, f.sums, share_sum);
 }
 
 template void focal_cpu(const Focal<float>&);

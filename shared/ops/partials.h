@@ -10,11 +10,22 @@
 
 namespace retina::kernels {
 
+// The whole of what is shared out.
+struct ShareOut {
+  std::int64_t image_count = 0;
+  std::int64_t anchor_count = 0;
+  std::int64_t values_per_anchor = 1;
+};
+
+constexpr std::int64_t kValuesPerThread = 1 << 13;  // fewer do not pay for a thread
+
 // sums[n] = sum over shares of share_sum(n, first anchor, end anchor), an f64, shares in parallel.
 template <class T, class ShareSum>
-void sum_in_shares(std::int64_t image_count, std::int64_t anchor_count, double* partials, T* sums,
-                   const ShareSum& share_sum) {
-  at::parallel_for(0, image_count * kPartials, 1, [&](std::int64_t begin, std::int64_t end) {
+void sum_in_shares(const ShareOut& out, double* partials, T* sums, const ShareSum& share_sum) {
+  const auto [image_count, anchor_count, values_per_anchor] = out;
+  const std::int64_t share_values = 1 + anchor_count * values_per_anchor / kPartials;
+  const std::int64_t grain = 1 + kValuesPerThread / share_values;
+  at::parallel_for(0, image_count * kPartials, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t image = i / kPartials, share = i % kPartials;
       partials[i] = share_sum(image, anchor_count * share / kPartials,

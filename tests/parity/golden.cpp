@@ -16,6 +16,12 @@ namespace {
 
 constexpr std::int64_t kSamples = 256;
 
+// ctest runs many tests side by side: one thread each, or they wait for each other's.
+[[maybe_unused]] const bool kOneThread = [] {
+  at::set_num_threads(1);
+  return true;
+}();
+
 // The value of tensor `number` of the state dict; make_golden.py has the same rule.
 at::Tensor golden_weight(std::uint32_t number, const std::string& name, const at::Tensor& like) {
   UniformDraw draw = {

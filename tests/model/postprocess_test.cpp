@@ -1,0 +1,78 @@
+#include "shared/model/postprocess.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "shared/base/error.h"
+#include "tests/model/small_model.h"
+#include "tests/ops/test_tensors.h"
+
+namespace retina {
+namespace {
+
+constexpr PixelSize kPadded = {.height = 64, .width = 96};
+
+// All logits at -9 (score 0.0001), all deltas 0: the anchors themselves.
+HeadOutputs quiet_outputs(std::int64_t image_count) {
+  const std::int64_t count = anchors_for(small_config(), kPadded).size(0);
+  return {.logits = torch::full({image_count, count, 2}, -9.0F),
+          .deltas = torch::zeros({image_count, count, 4})};
+}
+
+std::vector<ImageDetections> detect(const HeadOutputs& outputs,
+                                    const PostprocessOptions& options = {}) {
+  const auto count = static_cast<std::size_t>(outputs.logits.size(0));
+  return postprocess(outputs, small_config(), kPadded, std::vector(count, kPadded), options);
+}
+
+TEST(Postprocess, NothingAboveTheThresholdIsNothing) {
+  const auto found = detect(quiet_outputs(2));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].boxes.sizes(), (std::vector<std::int64_t>{0, 4}));
+  EXPECT_EQ(found[1].scores.numel() + found[1].labels.numel(), 0);
+}
+
+TEST(Postprocess, OneLoudAnchorIsOneClippedBoxOfItsImageAndClass) {
+  HeadOutputs outputs = quiet_outputs(2);
+  outputs.logits[1][3][1] = 2.0F;  // the 32 px square around the corner
+  const auto found = detect(outputs);
+  EXPECT_EQ(found[0].scores.numel(), 0);
+  ASSERT_EQ(found[1].scores.numel(), 1);
+  EXPECT_TRUE(found[1].boxes.equal(torch::tensor({0.F, 0.F, 16.F, 16.F}).view({1, 4})));
+  EXPECT_FLOAT_EQ(found[1].scores.item<float>(), 1 / (1 + std::exp(-2.0F)));
+  EXPECT_EQ(found[1].labels.item<std::int64_t>(), 1);
+}
+
+TEST(Postprocess, TwinsOfOneClassAreSuppressedThoseOfAnotherStay) {
+  HeadOutputs outputs = quiet_outputs(1);
+  outputs.logits[0][498][0] = 2.0F;
+  outputs.logits[0][498][1] = 1.0F;
+  outputs.logits[0][499][0] = 1.5F;
+  outputs.deltas[0][499].slice(0, 2, 4).fill_(-0.22);  // the next size, shrunk onto its neighbour
+  const auto found = detect(outputs);
+  EXPECT_TRUE(found[0].labels.equal(torch::tensor({0L, 1L})));
+}
+
+TEST(Postprocess, KeepsTheBestUpToTheLimits) {
+  HeadOutputs outputs = quiet_outputs(1);
+  const at::Tensor noise =
+      random_tensor({.seed = 1, .shape = outputs.logits.sizes().vec(), .low = -2, .high = 2});
+  outputs.logits.copy_(noise);
+  const auto few = detect(outputs, {.max_detections = 7});
+  const auto many = detect(outputs, {.max_detections = 20});
+  ASSERT_EQ(few[0].scores.size(0), 7);
+  EXPECT_TRUE(few[0].scores.equal(many[0].scores.slice(0, 0, 7)));
+  const auto one_per_level = detect(outputs, {.candidates_per_level = 1});
+  EXPECT_LE(one_per_level[0].scores.size(0), 5);
+  EXPECT_FLOAT_EQ(one_per_level[0].scores[0].item<float>(), few[0].scores[0].item<float>());
+}
+
+TEST(Postprocess, OptionsOutOfRangeAreTheUsersMistake) {
+  EXPECT_THROW(PostprocessOptions{.score_threshold = -0.1}.validate(), Error);
+  EXPECT_THROW(PostprocessOptions{.nms_threshold = 1.5}.validate(), Error);
+  EXPECT_THROW(PostprocessOptions{.max_detections = 0}.validate(), Error);
+  EXPECT_NO_THROW(PostprocessOptions().validate());
+}
+
+}  // namespace
+}  // namespace retina

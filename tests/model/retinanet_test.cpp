@@ -1,0 +1,143 @@
+#include "shared/model/retinanet.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "shared/base/error.h"
+#include "shared/model/postprocess.h"
+#include "tests/model/small_model.h"
+#include "tests/ops/test_tensors.h"
+#include "train/loss/detection_loss.h"
+
+namespace retina {
+namespace {
+
+at::Tensor some_images(PixelSize size) {
+  return random_tensor({.seed = 1, .shape = {2, 3, size.height, size.width}, .low = -2, .high = 2});
+}
+
+TEST(RetinaNet, HasOneRowAnAnchorForEveryBackboneFamily) {
+  for (const char* backbone : {"resnet18", "resnet50"}) {
+    ModelConfig config = small_config();
+    config.backbone = backbone;
+    RetinaNet model(config);
+    const torch::NoGradGuard no_gradient;
+    const PixelSize size = {.height = 64, .width = 96};
+    const HeadOutputs outputs = model->forward(some_images(size).to(at::kFloat));
+    const std::int64_t anchors = anchors_for(config, size).size(0);
+    EXPECT_EQ(outputs.logits.sizes(), (std::vector<std::int64_t>{2, anchors, 2})) << backbone;
+    EXPECT_EQ(outputs.deltas.sizes(), (std::vector<std::int64_t>{2, anchors, 4})) << backbone;
+  }
+}
+
+TEST(RetinaNet, RefusesAnUnknownBackbone) {
+  ModelConfig config = small_config();
+  config.backbone = "vgg16";
+  EXPECT_THROW(RetinaNet{config}, Error);
+}
+
+TEST(RetinaNet, ChannelsLastChangesLayoutAndNotResults) {
+  RetinaNet plain(small_config()), last(small_config());
+  load_state(last, state_of(plain), "plain");
+  use_channels_last(last);
+  for (RetinaNet* model : {&plain, &last}) (*model)->to(at::kDouble);
+  const at::Tensor images = some_images({.height = 64, .width = 32});
+  const HeadOutputs a = plain->forward(images), b = last->forward(images);
+  EXPECT_TRUE(a.logits.allclose(b.logits, 1e-9, 1e-10));
+  (a.logits.square().sum() + a.deltas.square().sum()).backward();
+  (b.logits.square().sum() + b.deltas.square().sum()).backward();
+  const auto parameters = last->named_parameters(), others = plain->named_parameters();
+  for (const auto& item : parameters) {
+    const at::Tensor& parameter = item.value();
+    if (parameter.dim() == 4) {
+      EXPECT_TRUE(parameter.is_contiguous(at::MemoryFormat::ChannelsLast)) << item.key();
+    }
+    const at::Tensor& expected = others[item.key()].grad();
+    EXPECT_LE((parameter.grad() - expected).norm().item<double>(),
+              1e-8 * (1 + expected.norm().item<double>()))
+        << item.key();
+  }
+}
+
+TEST(RetinaNet, StatisticsMoveInTrainingModeAlone) {
+  RetinaNet model(small_config());
+  const torch::NoGradGuard no_gradient;
+  const at::Tensor images = some_images({.height = 32, .width = 32}).to(at::kFloat);
+  const auto mean = [&] {
+    return model->named_buffers()["backbone.body.bn1.running_mean"].clone();
+  };
+  const at::Tensor before = mean();
+  model->eval();
+  model->forward(images);
+  EXPECT_TRUE(mean().equal(before));
+  model->train();
+  model->forward(images);
+  EXPECT_FALSE(mean().equal(before));
+}
+
+// Start weights let activations of a frozen norm grow and those of the heads vanish, and
+// differences of such a loss are all rounding.
+void keep_signals_level(RetinaNet& model) {
+  const torch::NoGradGuard no_gradient;
+  for (auto& [name, tensor] : state_of(model)) {
+    if (name.starts_with("backbone.body.") && tensor.dim() == 1 && name.ends_with(".weight")) {
+      tensor.fill_(0.5);
+    }
+    if (name.starts_with("head.") && tensor.dim() == 4) tensor.mul_(3);
+  }
+}
+
+// The loss of a batch of two as a function of one parameter's element; the rest of the chain
+// (anchors, matching, both losses, both heads, pyramid, backbone) is differentiated by hand-written
+// code and autograd together.
+class WholeModelGradient : public testing::TestWithParam<bool> {};
+
+TEST_P(WholeModelGradient, EqualsCentralDifferences) {
+  RetinaNet model(GetParam() ? small_frozen_config() : small_config());
+  initialise(model, 5);
+  model->to(at::kDouble);
+  keep_signals_level(model);
+  const PixelSize size = {.height = 64, .width = 64};
+  const at::Tensor images = some_images(size);
+  const at::Tensor anchors = anchors_for(model->config(), size, at::kDouble);
+  const std::vector<BoxTargets> targets = {
+      {.boxes =
+           torch::tensor({4.0, 6.0, 40.0, 50.0, 30.0, 20.0, 60.0, 44.0}, at::kDouble).view({2, 4}),
+       .labels = torch::tensor({0L, 1L}),
+       .counts = true},
+      {.boxes = torch::zeros({0, 4}, at::kDouble),
+       .labels = torch::zeros({0}, at::kLong),
+       .counts = true}};
+  const auto loss = [&] {
+    const DetectionLoss parts =
+        detection_loss(model->forward(images), anchors, targets, LossOptions(), 2);
+    return parts.classification + parts.box_regression;
+  };
+  loss().backward();
+  const torch::NoGradGuard no_gradient;
+  for (const char* name :
+       {"backbone.body.conv1.weight", "backbone.body.layer2.0.downsample.0.weight",
+        "backbone.fpn.inner_blocks.1.0.weight", "backbone.fpn.extra_blocks.p6.weight",
+        "head.classification_head.conv.1.0.weight", "head.regression_head.bbox_reg.bias"}) {
+    at::Tensor parameter = model->named_parameters()[name];
+    const at::Tensor gradient = parameter.grad().reshape(-1);
+    // The element with the largest gradient: far above the rounding of the differences.
+    const auto place = gradient.abs().argmax().item<std::int64_t>();
+    at::Tensor element = parameter.view(-1)[place];
+    const double middle = element.item<double>(), step = 1e-6;
+    element.fill_(middle + step);
+    const double above = loss().item<double>();
+    element.fill_(middle - step);
+    const double below = loss().item<double>();
+    element.fill_(middle);
+    const double numeric = (above - below) / (2 * step), analytic = gradient[place].item<double>();
+    EXPECT_NEAR(numeric / analytic, 1, 1e-4) << name << ": " << numeric << " and " << analytic;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, WholeModelGradient, testing::Bool(), [](const auto& case_info) {
+  return std::string(case_info.param ? "FrozenNorm" : "BatchNorm");
+});
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,23 @@
+// The smallest real model, for tests.
+#pragma once
+
+#include "shared/model/retinanet.h"
+
+namespace retina {
+
+inline ModelConfig small_config() {
+  ModelConfig config;
+  config.backbone = "resnet18";
+  config.class_count = 2;
+  return config;
+}
+
+inline ModelConfig small_frozen_config() {
+  ModelConfig config = small_config();
+  config.norm = "frozen";
+  config.head_norm = "none";
+  config.p6_from_c5 = false;
+  return config;
+}
+
+}  // namespace retina

@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "shared/base/error.h"
+#include "tests/model/small_model.h"
+
+namespace retina {
+namespace {
+
+NamedState copy_of(const RetinaNet& model) {
+  NamedState state = state_of(model);
+  for (auto& [name, tensor] : state) tensor = tensor.detach().clone();
+  return state;
+}
+
+bool equal(const RetinaNet& model, const NamedState& state) {
+  const NamedState own = state_of(model);
+  if (own.size() != state.size()) return false;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i].first != state[i].first || !own[i].second.equal(state[i].second)) return false;
+  }
+  return true;
+}
+
+std::string refusal(RetinaNet& model, const NamedState& state) {
+  try {
+    load_state(model, state, "old.pt");
+    return "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    return error.what();
+  }
+}
+
+TEST(LoadState, RestoresEveryTensor) {
+  RetinaNet first(small_config()), second(small_config());
+  const NamedState state = copy_of(first);
+  EXPECT_FALSE(equal(second, state));
+  load_state(second, state, "old.pt");
+  EXPECT_TRUE(equal(second, state));
+}
+
+TEST(LoadState, BatchCountersMayComeOrBeMissing) {
+  RetinaNet trained(small_config());
+  ModelConfig config = small_config();
+  config.norm = "frozen";
+  RetinaNet frozen(config);
+  load_state(frozen, copy_of(trained), "trained.pt");
+  load_state(trained, copy_of(frozen), "frozen.pt");
+  EXPECT_EQ(state_of(frozen).front().second.sum().item<float>(),
+            state_of(trained).front().second.sum().item<float>());
+}
+
+TEST(LoadState, NamesTheTensorThatIsMissingUnexpectedTwiceOrMisshapen) {
+  RetinaNet model(small_config());
+  const NamedState before = copy_of(model);
+
+  NamedState state = copy_of(model);
+  state.erase(state.begin());
+  EXPECT_EQ(refusal(model, state), "old.pt: tensor backbone.body.conv1.weight is missing");
+
+  state = copy_of(model);
+  state.emplace_back("backbone.body.fc.weight", torch::zeros({2}));
+  EXPECT_EQ(refusal(model, state),
+            "old.pt: tensor backbone.body.fc.weight is not part of the model");
+
+  state = copy_of(model);
+  state.push_back(state.front());
+  EXPECT_EQ(refusal(model, state), "old.pt: tensor backbone.body.conv1.weight appears twice");
+
+  state = copy_of(model);
+  for (auto& [name, tensor] : state) tensor = torch::ones_like(tensor);
+  state.back().second = torch::zeros({35});
+  EXPECT_EQ(refusal(model, state),
+            "old.pt: tensor head.regression_head.bbox_reg.bias has another shape (got [35], want "
+            "[36])");
+  EXPECT_TRUE(equal(model, before));  // a refused state changes nothing
+}
+
+std::vector<std::string> learning(const ModelConfig& config, int trainable_layers) {
+  RetinaNet model(config);
+  freeze_backbone(model, trainable_layers);
+  std::vector<std::string> names;
+  for (const auto& item : model->named_parameters()) {
+    if (item.value().requires_grad()) names.push_back(item.key());
+  }
+  return names;
+}
+
+TEST(FreezeBackbone, LetsTheLastLayersLearnAndTheStemsNormOnlyWithEverything) {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const std::string stem = "backbone.body.conv1.weight", norm = "backbone.body.bn1.weight",
+                    layer1 = "backbone.body.layer1.0.conv1.weight",
+                    layer2 = "backbone.body.layer2.0.downsample.1.bias",
+                    layer4 = "backbone.body.layer4.1.bn2.weight",
+                    pyramid = "backbone.fpn.extra_blocks.p7.bias";
+  const auto three = learning(small_config(), 3);
+  EXPECT_FALSE(has(three, stem) || has(three, norm) || has(three, layer1));
+  EXPECT_TRUE(has(three, layer2) && has(three, layer4) && has(three, pyramid));
+  const auto four = learning(small_config(), 4);
+  EXPECT_TRUE(has(four, layer1));
+  EXPECT_FALSE(has(four, stem) || has(four, norm));
+  const auto five = learning(small_config(), 5);
+  EXPECT_TRUE(has(five, stem) && has(five, norm));
+  const auto none = learning(small_config(), 0);
+  EXPECT_FALSE(has(none, layer4));
+  EXPECT_TRUE(has(none, pyramid));
+  EXPECT_THROW(learning(small_config(), 6), Error);
+}
+
+}  // namespace
+}  // namespace retina

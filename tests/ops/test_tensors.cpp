@@ -1,0 +1,57 @@
+#include "tests/ops/test_tensors.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/types.h>
+
+#include "shared/base/random.h"
+
+namespace retina {
+namespace {
+
+// ctest runs many tests side by side: one thread each, or they wait for each other's.
+[[maybe_unused]] const bool kOneThread = [] {
+  at::set_num_threads(1);
+  return true;
+}();
+
+}  // namespace
+
+at::Tensor random_tensor(const RandomTensor& wanted) {
+  const RandomStream stream = {.seed = wanted.seed, .use = RandomUse::kTest, .stream = 0};
+  at::Tensor values = at::empty(wanted.shape, at::kDouble);
+  double* out = values.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    out[i] = wanted.low + (wanted.high - wanted.low) * stream.unit(static_cast<std::uint64_t>(i));
+  }
+  return values;
+}
+
+at::Tensor random_boxes(const RandomBoxes& wanted) {
+  const at::Tensor corner = random_tensor(
+      {.seed = wanted.seed, .shape = {wanted.count, 2}, .low = 0, .high = wanted.extent});
+  const at::Tensor size = random_tensor(
+      {.seed = wanted.seed + 1000, .shape = {wanted.count, 2}, .low = 1, .high = wanted.side});
+  return at::cat({corner, corner + size}, 1);
+}
+
+at::Tensor central_differences(const std::function<double(const at::Tensor&)>& value,
+                               const at::Tensor& input, double step) {
+  at::Tensor moved = input.detach().clone().contiguous();
+  at::Tensor gradient = at::empty_like(moved);
+  for (std::int64_t i = 0; i < moved.numel(); ++i) {
+    double& place = moved.mutable_data_ptr<double>()[i];
+    const double middle = place;
+    place = middle + step;
+    const double above = value(moved);
+    place = middle - step;
+    const double below = value(moved);
+    place = middle;
+    gradient.mutable_data_ptr<double>()[i] = (above - below) / (2 * step);
+  }
+  return gradient;
+}
+
+}  // namespace retina

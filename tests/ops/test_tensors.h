@@ -1,0 +1,33 @@
+// Random tensors and numeric gradients for the tests of operations, loss and model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace retina {
+
+// Values of RandomStream{seed, kTest}: equal in every run.
+struct RandomTensor {
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> shape = {};
+  double low = 0;
+  double high = 1;
+};
+at::Tensor random_tensor(const RandomTensor& wanted);  // f64
+
+// [count, 4] f64 xyxy boxes of sides 1 to `side` with corners in 0 to `extent`.
+struct RandomBoxes {
+  std::uint64_t seed = 0;
+  std::int64_t count = 0;
+  double extent = 200;
+  double side = 80;
+};
+at::Tensor random_boxes(const RandomBoxes& wanted);
+
+// d value / d input by central differences, f64. `value` must not keep its argument.
+at::Tensor central_differences(const std::function<double(const at::Tensor&)>& value,
+                               const at::Tensor& input, double step = 1e-6);
+
+}  // namespace retina
