@@ -16,7 +16,7 @@ namespace retina {
 namespace {
 
 constexpr std::int64_t kMinCandidates = 100;
-constexpr double kBorderlineShare = 0.02;
+constexpr double kBorderlineShare = 0.25;
 
 int padded(int side_px) {
   return (side_px + kPadMultiplePx - 1) / kPadMultiplePx * kPadMultiplePx;
