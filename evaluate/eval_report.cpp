@@ -20,24 +20,23 @@ Table summary_table(const CocoMetrics& metrics) {
   table.rows = {
       {"AP", text(kAp), text(kApSmall), text(kApMedium), text(kApLarge)},
       {"AR, 100 detections", text(kAr100), text(kArSmall), text(kArMedium), text(kArLarge)},
-      {"AR, 10 detections", text(kAr10)},
-      {"AR, 1 detection", text(kAr1)},
-      {"AP at IoU .50", text(kAp50)},
-      {"AP at IoU .75", text(kAp75)}};
+      {"AR, 10 detections", text(kAr10), "", "", ""},
+      {"AR, 1 detection", text(kAr1), "", "", ""},
+      {"AP at IoU .50", text(kAp50), "", "", ""},
+      {"AP at IoU .75", text(kAp75), "", "", ""}};
   return table;
 }
 
 Table class_table(const CocoMetrics& metrics) {
   Table table{.title = "By class",
-              .columns = {"class", "AP", "AP50", "AP75", "small", "medium", "large", "AR100",
-                          "objects", "found"},
+              .columns = {"class", "AP", "AP50", "AP75", "AR100", "objects", "found"},
               .rows = {},
               .note =
                   "objects: ground truth without crowd regions; found: all detections of the "
                   "class, whatever their score."};
   for (const ClassMetrics& one : metrics.per_class) {
     std::vector<std::string> row{one.name};
-    for (const std::size_t stat : {kAp, kAp50, kAp75, kApSmall, kApMedium, kApLarge, kAr100}) {
+    for (const std::size_t stat : {kAp, kAp50, kAp75, kAr100}) {
       row.push_back(metric_text(one.stats[stat]));
     }
     row.push_back(cat(one.object_count));
