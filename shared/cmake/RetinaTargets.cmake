@@ -19,7 +19,9 @@ target_compile_options(retina_options INTERFACE
 if(RETINA_SANITIZE)
   target_compile_options(retina_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${RETINA_SANITIZE} -fno-sanitize-recover=all
-                              -fno-omit-frame-pointer>)
+                              -fno-omit-frame-pointer>
+    # GCC's manual: sanitizers give false warnings. The release build is checked without them.
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(retina_options INTERFACE -fsanitize=${RETINA_SANITIZE})
 endif()
 
