@@ -6,7 +6,7 @@ namespace retina {
 
 std::string ScriptPart::conv(const std::string& conv_name, const ConvWeights& weights,
                              const std::string& input, int stride) {
-  // Channels-last, which the activations then take over: 14 % quicker on a CPU core.
+  // Channels-last, which the activations then take over: the layout that oneDNN and cuDNN prefer.
   tensors.push_back(
       {conv_name + "_weight", weights.weight.contiguous(at::MemoryFormat::ChannelsLast)});
   tensors.push_back({conv_name + "_bias", weights.bias});
