@@ -17,9 +17,9 @@ struct Group {
 
 double draw_radius(Dice& dice) {
   const double share = dice.between(0, 1);
-  if (share < 0.14) return dice.between(9, 16);
-  if (share < 0.80) return dice.between(20, 52);
-  return dice.between(52, 84);
+  if (share < 0.12) return dice.between(9, 16);
+  if (share < 0.82) return dice.between(17, 42);
+  return dice.between(42, 72);
 }
 
 Object draw_object(Dice& dice) {
@@ -27,9 +27,9 @@ Object draw_object(Dice& dice) {
   object.kind = kAllShapes.at(static_cast<std::size_t>(dice.whole(0, 4)));
   object.radius = draw_radius(dice);
   object.turn = dice.between(0, 1);
-  const double hue = class_of(object.kind).hue + dice.between(-0.13, 0.13);
+  const double hue = class_of(object.kind).hue + dice.between(-0.05, 0.05);
   const double saturation = dice.between(0.55, 0.95);
-  object.light = from_hsv(hue + dice.between(-0.05, 0.05), saturation * 0.55, 1.0);
+  object.light = from_hsv(hue + dice.between(-0.03, 0.03), saturation * 0.55, 1.0);
   object.dark = from_hsv(hue, saturation, dice.between(0.5, 0.8));
   object.texture = {.frequency = dice.between(1.6, 3.2), .phase = dice.between(0, 1)};
   return object;
@@ -81,7 +81,7 @@ std::vector<Group> draw_groups(int width, int height, Dice& dice) {
   std::vector<Group> groups;
   if (dice.chance(0.05)) return groups;
   if (dice.chance(1.0 / 12)) groups.push_back(draw_crowd(width, height, dice));
-  const int count = dice.whole(1, 7);
+  const int count = dice.whole(2, 9);
   for (int i = 0; i < count; ++i) {
     const auto object = placed(draw_object(dice), groups, width, height, dice);
     if (object) groups.push_back({.members = {*object}});
