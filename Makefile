@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-oracle demo pipeline clean
+.PHONY: help deps build test test-oracle demo pipeline coco clean
 
 # --- What this machine has -----------------------------------------------------------------------
 # The CUDA flavour needs the toolkit release that the wheels were built for.
@@ -25,7 +25,8 @@ PROGRAMS := coco-pack retina-train retina-eval retina-convert
 PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjson-dev \
   libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libopenmpi-dev openmpi-bin \
   libgtest-dev libgmock-dev
-TEST_PACKAGES := clang-format-14
+FETCH_PACKAGES := curl unzip
+TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES)
 
 # --- Options of the targets ----------------------------------------------------------------------
 OUT ?= demo
@@ -43,6 +44,8 @@ help:
 	make demo DATA=DIR          the same on a COCO folder of your own
 	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:
 	    ~              RANKS=2 OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'
+	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
+	    ~              interrupted call continues; KEEP_ZIPS=1 keeps the archives
 	make clean         remove the build folders (.deps/ and demo/ stay)
 	
 	FLAVOUR=cpu|cuda   which LibTorch (here: $(FLAVOUR); cuda needs nvcc 13)
@@ -139,6 +142,11 @@ demo: build
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }
 	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) --ranks $(RANKS) -- $(TRAIN_OPTIONS)
+
+coco:
+	@[ -n "$(DATA)" ] || { echo "say where to: make coco DATA=FOLDER" >&2; exit 64; }
+	$(call install_packages,$(FETCH_PACKAGES))
+	jobs/fetch_coco.sh "$(DATA)"
 
 clean:
 	@rm -rf build build-cpu build-cuda build-asan build-tsan build-debug

@@ -1,0 +1,187 @@
+"""jobs/fetch_coco.sh against a small mirror on loopback: what it leaves, its exit codes and lines."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from coco_mirror import CocoMirror, TRAIN_COUNT, VAL_COUNT
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/fetch_coco.sh"
+
+
+class FetchCoco(unittest.TestCase):
+    def setUp(self):
+        room = tempfile.TemporaryDirectory()
+        self.addCleanup(room.cleanup)
+        self.data = pathlib.Path(room.name) / "coco with a space"
+        (pathlib.Path(room.name) / "mirror").mkdir()
+        self.mirror = self.enterContext(CocoMirror(pathlib.Path(room.name) / "mirror"))
+
+    def fetch(self, **environment):
+        return subprocess.run([SCRIPT, self.data], capture_output=True, text=True, timeout=60,
+                              env=os.environ | self.mirror.environment() | environment)
+
+    def expect_done(self, **environment):
+        done = self.fetch(**environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.listing(), self.whole_listing())
+        return done
+
+    def expect_refusal(self, code, *fragments, **environment):
+        refused = self.fetch(**environment)
+        self.assertEqual(refused.returncode, code, refused.stderr)
+        errors = [line for line in refused.stderr.splitlines() if "error:" in line]
+        self.assertEqual(len(errors), 1, refused.stderr)
+        for fragment in fragments:
+            self.assertIn(fragment, errors[0])
+
+    def listing(self):
+        return sorted(str(path.relative_to(self.data)) for path in self.data.rglob("*")
+                      if path.is_file())
+
+    @staticmethod
+    def whole_listing():
+        return sorted([f"annotations/instances_{split}2017.json" for split in ("train", "val")] +
+                      [f"train2017/{i:012}.jpg" for i in range(TRAIN_COUNT)] +
+                      [f"val2017/{i:012}.jpg" for i in range(VAL_COUNT)])
+
+    def archives_fetched(self):
+        return [name for name, _ in self.mirror.gets]
+
+    def test_leaves_the_layout_of_coco_and_nothing_else(self):
+        self.assertIn("is complete", self.expect_done().stdout)
+        self.assertEqual((self.data / "train2017/000000000003.jpg").read_bytes(), b"\3" * 5000)
+        self.assertEqual(sorted(os.listdir(self.data)), ["annotations", "train2017", "val2017"])
+
+    def test_a_second_call_fetches_nothing_and_writes_nothing(self):
+        self.expect_done()
+        self.mirror.gets.clear()
+        before = self.data.stat().st_mtime_ns
+        self.assertIn("is there already", self.expect_done(COCO_URL="http://127.0.0.1:1").stdout)
+        self.assertEqual(self.mirror.gets, [])
+        self.assertEqual(self.data.stat().st_mtime_ns, before)
+
+    def test_a_broken_line_continues_where_it_broke(self):
+        self.mirror.break_after = [20000, 100, 7000]
+        self.expect_done()
+        self.assertEqual([start for name, start in self.mirror.gets if name == "train2017.zip"],
+                         [0, 20000, 20100, 27100])
+
+    def test_an_interrupted_call_is_continued_by_the_next(self):
+        self.mirror.break_after = [20000, 0, 0, 0]
+        self.expect_refusal(69, "train2017.zip", "run the same command again")
+        self.mirror.gets.clear()
+        self.expect_done()
+        self.assertEqual(self.mirror.gets[0], ("train2017.zip", 20000))
+
+    def test_a_server_without_ranges_starts_again(self):
+        self.mirror.knows_ranges = False
+        self.mirror.break_after = [20000]
+        self.expect_done()
+        self.assertEqual(self.archives_fetched().count("train2017.zip"), 3)
+
+    def test_a_part_that_is_there_is_not_fetched_again(self):
+        self.expect_done()
+        shutil.rmtree(self.data / "val2017")
+        self.mirror.gets.clear()
+        self.expect_done()
+        self.assertEqual(self.archives_fetched(), ["val2017.zip"])
+
+    def test_an_unpacking_that_was_cut_short_is_completed(self):
+        self.expect_done()
+        for i in range(2, TRAIN_COUNT):
+            (self.data / f"train2017/{i:012}.jpg").unlink()
+        self.expect_done()
+
+    def test_a_kill_while_unpacking_costs_no_download(self):
+        for archive in ("zips/train2017.zip", "zips/val2017.zip"):
+            (self.data / "zips/.unpacking/train2017").mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.mirror.root / archive, self.data / "zips")
+        (self.data / "zips/.unpacking/train2017/000000000000.jpg").write_bytes(b"half")
+        self.expect_done()
+        self.assertEqual(self.archives_fetched(), ["annotations_trainval2017.zip"])
+
+    def test_keeps_the_archives_when_told(self):
+        kept = self.fetch(KEEP_ZIPS="1")
+        self.assertEqual(kept.returncode, 0, kept.stderr)
+        self.assertEqual(sorted(name for name in self.listing() if name.endswith(".zip")),
+                         ["zips/annotations_trainval2017.zip", "zips/train2017.zip",
+                          "zips/val2017.zip"])
+        self.mirror.gets.clear()
+        self.expect_done()  # told no longer: they go
+        self.assertEqual(self.mirror.gets, [])
+
+    def test_other_annotations_of_the_user_stay(self):
+        (self.data / "annotations").mkdir(parents=True)
+        own = self.data / "annotations/mine.json"
+        own.write_text("mine")
+        self.assertEqual(self.fetch().returncode, 0)
+        self.assertEqual(own.read_text(), "mine")
+        self.assertTrue((self.data / "annotations/instances_val2017.json").is_file())
+
+    def test_another_size_is_refused_before_the_download(self):
+        self.mirror.rows[0][1] += 1
+        self.mirror.write_table(self.mirror.rows)
+        self.expect_refusal(65, "train2017.zip", "got 6", "want 6")
+        self.assertEqual(self.mirror.gets, [])
+
+    def test_another_size_is_found_after_the_download_at_the_latest(self):
+        self.mirror.tells_sizes = False
+        self.mirror.rows[0][1] -= 1000
+        self.mirror.write_table(self.mirror.rows)
+        self.expect_refusal(65, "train2017.zip", "another size")
+        self.assertEqual([name for name in self.listing() if "zip" in name and "lock" not in name],
+                         [])
+
+    def test_a_damaged_archive_is_removed_and_fetched_again(self):
+        archive = self.mirror.root / "zips/train2017.zip"
+        whole = archive.read_bytes()
+        place = whole.index(b"\5" * 1000)
+        archive.write_bytes(whole[:place] + b"\6" + whole[place + 1:])
+        self.expect_refusal(65, "train2017.zip", "damaged", "run the same command again")
+        self.assertFalse((self.data / "train2017").exists())
+        archive.write_bytes(whole)
+        self.expect_done()
+
+    def test_foreign_pictures_among_cocos_are_refused(self):
+        self.expect_done()
+        (self.data / "val2017/mine.jpg").write_text("mine")
+        self.expect_refusal(73, "val2017", "move them away")
+        self.assertTrue((self.data / "val2017/mine.jpg").exists())
+
+    def test_too_little_space_is_told_before_anything_is_fetched(self):
+        self.mirror.rows[0][4] = 1 << 60
+        self.mirror.write_table(self.mirror.rows)
+        self.expect_refusal(74, "too little free space", "EiB")
+        self.assertEqual(self.mirror.gets, [])
+
+    def test_no_network_is_one_line(self):
+        self.expect_refusal(69, "COCO_URL", COCO_URL="http://127.0.0.1:1")
+        self.expect_refusal(69, "COCO_URL", COCO_URL="http://nowhere.invalid")
+
+    def test_an_archive_that_the_server_lacks_is_one_line(self):
+        (self.mirror.root / "zips/val2017.zip").unlink()
+        self.expect_refusal(69, "val2017.zip", "does not have it")
+
+    def test_an_output_that_cannot_be_made_is_one_line(self):
+        self.data.write_text("a file")
+        self.expect_refusal(73, "cannot be written")
+
+    def test_two_at_once_are_refused(self):
+        (self.data / "zips").mkdir(parents=True)
+        holder = subprocess.Popen(["flock", self.data / "zips/.lock", "sh", "-c", "echo; read _"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holder.stdout.readline()
+        self.expect_refusal(78, "another fetch")
+        holder.communicate(b"\n")
+
+    def test_a_wrong_command_line_is_64(self):
+        for arguments in ([], ["--help"], ["a", "b"]):
+            self.assertEqual(subprocess.run([SCRIPT, *arguments], capture_output=True).returncode, 64)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
