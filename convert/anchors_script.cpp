@@ -28,8 +28,10 @@ ScriptPart anchors_script(const ModelConfig& config) {
   part.line(cat("for level in range(", kLevelCount, "):"));
   part.line("    rows = (rows + 1) // 2");
   part.line("    columns = (columns + 1) // 2");
-  part.line("    y = torch.arange(rows, dtype=6, device=device) * float(height // rows)");
-  part.line("    x = torch.arange(columns, dtype=6, device=device) * float(width // columns)");
+  const std::string centre = cat(" + ", shortest(config.anchor_offset), ") * float(");
+  part.line("    y = (torch.arange(rows, dtype=6, device=device)" + centre + "height // rows)");
+  part.line("    x = (torch.arange(columns, dtype=6, device=device)" + centre +
+            "width // columns)");
   part.line("    y = y.reshape([-1, 1]).expand([rows, columns]).reshape([-1])");
   part.line("    x = x.reshape([1, -1]).expand([rows, columns]).reshape([-1])");
   part.line("    centres = torch.stack([x, y, x, y], 1).reshape([-1, 1, 4])");

@@ -56,7 +56,8 @@ std::array<int, kLevelCount> anchors_per_level(PixelSize padded) {
   return counts;
 }
 
-std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded) {
+std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded,
+                                    double offset) {
   RETINA_CHECK(anchor_sizes.size() == kLevelCount, anchor_sizes.size(), " anchor sizes");
   RETINA_CHECK(padded.height > 0 && padded.width > 0);
   std::vector<AnchorBox> anchors;
@@ -73,8 +74,8 @@ std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, Pix
     const auto base = base_anchors(anchor_sizes[level]);
     for (int row = 0; row < grid.height; ++row) {
       for (int column = 0; column < grid.width; ++column) {
-        const auto x = static_cast<float>(column * stride_x);
-        const auto y = static_cast<float>(row * stride_y);
+        const auto x = static_cast<float>((column + offset) * stride_x);
+        const auto y = static_cast<float>((row + offset) * stride_y);
         for (const AnchorBox& box : base) {
           anchors.push_back({x + box[0], y + box[1], x + box[2], y + box[3]});
         }

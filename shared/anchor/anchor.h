@@ -33,9 +33,10 @@ std::array<int, kLevelCount> anchors_per_level(PixelSize padded);
 
 // All anchors of a padded image, [A, 4] f32 xyxy px of the padded image, levels P3..P7 one after
 // the other; inside a level row by row, cell by cell, then base anchor. A cell's centre is its
-// index times stride = padded / grid (integer division, per axis), without a half-cell offset.
-// `anchor_sizes` has one size per level. Parity: tests/anchor.
-std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded);
+// (index + offset) times stride = padded / grid (integer division, per axis); torchvision's offset
+// is 0. `anchor_sizes` has one size per level. Parity: tests/parity.
+std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded,
+                                    double offset = 0);
 
 // Which box sizes a set of anchors can learn: position is ignored.
 class AnchorCoverage {

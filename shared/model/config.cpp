@@ -68,6 +68,9 @@ void ModelConfig::validate() const {
              cat("out of range (got ", size, ", want ", kMinAnchorPx, " to ", kMaxSidePx, " px)"));
     }
   }
+  if (!(anchor_offset >= 0 && anchor_offset < 1)) {
+    refuse("anchor_offset", cat("out of range (got ", anchor_offset, ", want 0 to below 1)"));
+  }
   if (min_side_px < 1 || max_side_px > kMaxSidePx) {
     refuse("min_side_px, max_side_px", cat("out of range (got ", min_side_px, " and ", max_side_px,
                                            ", want 1 to ", kMaxSidePx, ")"));
@@ -94,6 +97,7 @@ std::string ModelConfig::to_json() const {
   json.field("head_norm", head_norm);
   json.field("p6_from_c5", p6_from_c5);
   write_numbers(json, "anchor_sizes", anchor_sizes);
+  json.field("anchor_offset", anchor_offset);
   json.field("min_side_px", min_side_px);
   json.field("max_side_px", max_side_px);
   write_numbers(json, "image_mean", image_mean);
@@ -115,6 +119,8 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     config.anchor_sizes.push_back(sizes.at(i).as_double());
   }
+  // Files from before the field have anchors at the cells' corners.
+  if (json.has("anchor_offset")) config.anchor_offset = json.at("anchor_offset").as_double();
   config.min_side_px = read_int(json.at("min_side_px"));
   config.max_side_px = read_int(json.at("max_side_px"));
   config.image_mean = read_channels(json.at("image_mean"));

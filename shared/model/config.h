@@ -25,6 +25,8 @@ struct ModelConfig {
   bool p6_from_c5 = true;
   // Side of the square base anchor of P3..P7, px of the resized image.
   std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
+  // Where in its cell an anchor is centred, in strides: 0 (torchvision) or 0.5 (keras-retinanet).
+  double anchor_offset = 0;
   // Resize so that the shorter side has min_side_px, unless the longer would pass max_side_px.
   int min_side_px = 800;
   int max_side_px = 1333;
@@ -38,7 +40,7 @@ struct ModelConfig {
   void validate() const;
   // One JSON object with the field names above.
   std::string to_json() const;
-  // Every field must be there. Throws Error{kData} with the place for a missing or impossible one.
+  // Every field but anchor_offset must be there. Throws Error{kData} with the place for a missing or impossible one.
   static ModelConfig from_json(const JsonView& json);
 
   bool frozen_norm() const { return norm == "frozen"; }

@@ -25,6 +25,7 @@ constexpr std::size_t kCachedAnchors = 16;  // distinct padded shapes kept
 
 struct CachedAnchors {
   std::vector<double> sizes;
+  double offset = 0;
   PixelSize padded;
   at::TensorOptions options;
   at::Tensor anchors;
@@ -78,16 +79,17 @@ at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOp
   const std::lock_guard lock(mutex);
   for (const CachedAnchors& entry : cache) {
     if (entry.padded == padded && entry.sizes == config.anchor_sizes &&
-        entry.options.dtype() == options.dtype() && entry.options.device() == options.device()) {
+        entry.offset == config.anchor_offset && entry.options.dtype() == options.dtype() &&
+        entry.options.device() == options.device()) {
       return entry.anchors;
     }
   }
-  std::vector<AnchorBox> boxes = grid_anchors(config.anchor_sizes, padded);
+  std::vector<AnchorBox> boxes = grid_anchors(config.anchor_sizes, padded, config.anchor_offset);
   const at::Tensor anchors =
       at::from_blob(boxes.data(), {static_cast<std::int64_t>(boxes.size()), 4}, at::kFloat)
           .to(options, /*non_blocking=*/false, /*copy=*/true);
   if (cache.size() == kCachedAnchors) cache.pop_front();
-  cache.push_back({config.anchor_sizes, padded, options, anchors});
+  cache.push_back({config.anchor_sizes, config.anchor_offset, padded, options, anchors});
   return anchors;
 }
 

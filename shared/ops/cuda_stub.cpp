@@ -25,7 +25,7 @@ const char* focal_cuda(const Focal<T>&, void*) {
   unavailable();
 }
 template <class T>
-const char* box_l1_cuda(const BoxL1<T>&, void*) {
+const char* box_loss_cuda(const BoxLoss<T>&, void*) {
   unavailable();
 }
 
@@ -35,7 +35,7 @@ template const char* nms_cuda(const Nms<float>&, void*);
 template const char* nms_cuda(const Nms<double>&, void*);
 template const char* focal_cuda(const Focal<float>&, void*);
 template const char* focal_cuda(const Focal<double>&, void*);
-template const char* box_l1_cuda(const BoxL1<float>&, void*);
-template const char* box_l1_cuda(const BoxL1<double>&, void*);
+template const char* box_loss_cuda(const BoxLoss<float>&, void*);
+template const char* box_loss_cuda(const BoxLoss<double>&, void*);
 
 }  // namespace retina::kernels

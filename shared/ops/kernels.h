@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "shared/ops/box_loss_kind.h"
+
 namespace retina::kernels {
 
 template <class T>
@@ -44,15 +46,17 @@ struct Focal {
 };
 
 template <class T>
-struct BoxL1 {
+struct BoxLoss {
   const T* deltas;              // [N, A, 4]
   const T* anchors;             // [A, 4]
   const T* boxes;               // [G, 4]
   const std::int64_t* matches;  // [N, A]
   std::int64_t image_count, anchor_count;
-  double* partials;  // [N, kPartials] scratch
-  T* sums;           // [N] out
-  T* gradient;       // [N, A, 4] out or nullptr
+  BoxLossOptions options;
+  double max_log_size;  // GIoU: what decoding believes (box_coder.h)
+  double* partials;     // [N, kPartials] scratch
+  T* sums;              // [N] out
+  T* gradient;          // [N, A, 4] out or nullptr
 };
 
 // Each image's sum is made of this many parts, each over a fixed share of the anchors, added in
@@ -66,7 +70,7 @@ void nms_cpu(const Nms<T>& arguments);
 template <class T>
 void focal_cpu(const Focal<T>& arguments);
 template <class T>
-void box_l1_cpu(const BoxL1<T>& arguments);
+void box_loss_cpu(const BoxLoss<T>& arguments);
 
 template <class T>
 const char* match_cuda(const Match<T>& arguments, void* stream);
@@ -75,6 +79,6 @@ const char* nms_cuda(const Nms<T>& arguments, void* stream);
 template <class T>
 const char* focal_cuda(const Focal<T>& arguments, void* stream);
 template <class T>
-const char* box_l1_cuda(const BoxL1<T>& arguments, void* stream);
+const char* box_loss_cuda(const BoxLoss<T>& arguments, void* stream);
 
 }  // namespace retina::kernels

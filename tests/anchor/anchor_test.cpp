@@ -74,5 +74,17 @@ TEST(AnchorCoverage, SmallerAnchorsCoverSmallerBoxes) {
             AnchorCoverage(kSizes).best_iou(14, 14));
 }
 
+TEST(Anchor, AnOffsetOfHalfAStrideCentresAnchorsInTheirCells) {
+  const PixelSize padded = {.height = 96, .width = 224};
+  const auto corners = grid_anchors(kSizes, padded), centres = grid_anchors(kSizes, padded, 0.5);
+  ASSERT_EQ(corners.size(), centres.size());
+  for (std::size_t side = 0; side < 4; ++side) {
+    EXPECT_EQ(centres.front()[side] - corners.front()[side], 4);  // P3: stride 8
+  }
+  // P7 of 96 px has one row: the stride is the whole image.
+  EXPECT_EQ(centres.back()[1] - corners.back()[1], 48);
+  EXPECT_EQ(centres.back()[0] - corners.back()[0], 56);  // two columns of 112 px
+}
+
 }  // namespace
 }  // namespace retina

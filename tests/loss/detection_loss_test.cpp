@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "shared/base/error.h"
 #include "shared/ops/box_loss.h"
 #include "shared/ops/focal_loss.h"
 #include "tests/ops/test_tensors.h"
@@ -54,7 +55,8 @@ TEST_F(DetectionLossTest, EachImageIsNormalisedByItsOwnForeground) {
     classification +=
         focal_loss(own.logits, matches, target.labels, FocalOptions()).item<double>() / foreground;
     box_regression +=
-        box_l1_loss(own.deltas, anchors_, target.boxes, matches).item<double>() / foreground;
+        box_loss(own.deltas, anchors_, target.boxes, matches, BoxLossOptions()).item<double>() /
+        foreground;
   }
   const DetectionLoss sum = loss(outputs_, targets_, 8);
   EXPECT_NEAR(sum.classification.item<double>(), classification / 8, 1e-12);
@@ -105,6 +107,48 @@ TEST_F(DetectionLossTest, AnImageWithoutBoxesTeachesBackground) {
   const DetectionLoss sum = loss({.logits = logits, .deltas = outputs_.deltas}, targets_);
   sum.classification.backward();
   EXPECT_GT(logits.grad()[1].min().item<double>(), 0);  // every score of image 1 is pushed down
+}
+
+TEST_F(DetectionLossTest, TheChosenBoxLossIsUsed) {
+  const LossOptions giou = {.box = {.kind = BoxLossKind::kGiou}};
+  const DetectionLoss sum = detection_loss(outputs_, anchors_, targets_, giou, 4);
+  double expected = 0;
+  for (std::int64_t image = 0; image < 4; ++image) {
+    const BoxTargets& target = targets_[static_cast<std::size_t>(image)];
+    const at::Tensor matches = match_anchors(anchors_, target.boxes, MatchOptions()).unsqueeze(0);
+    expected +=
+        box_loss(outputs_.deltas.narrow(0, image, 1), anchors_, target.boxes, matches, giou.box)
+            .item<double>() /
+        std::max(1.0, (matches >= 0).sum().item<double>());
+  }
+  EXPECT_NEAR(sum.box_regression.item<double>(), expected / 4, 1e-12);
+  EXPECT_EQ(sum.classification.item<double>(),
+            loss(outputs_, targets_).classification.item<double>());
+}
+
+TEST(LossOptions, NamesTheNumberThatIsOutOfRange) {
+  EXPECT_NO_THROW(LossOptions().validate());
+  for (const auto& [options, name] : std::vector<std::pair<LossOptions, std::string>>{
+           {{.focal_alpha = 1.5}, "focal alpha"},
+           {{.focal_gamma = -1}, "focal gamma"},
+           {{.box = {.smooth_l1_beta = 0}}, "smooth L1 beta"},
+           {{.box = {.target_std = 0}}, "target std"},
+           {{.match = {.foreground_iou = 2}}, "foreground IoU"},
+           {{.match = {.background_iou = 0.6}}, "background IoU"}}) {
+    try {
+      options.validate();
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(LossOptions, EveryNameOfABoxLossIsKnown) {
+  for (const std::string& name : box_loss_names()) EXPECT_NO_THROW(box_loss_named(name)) << name;
+  EXPECT_EQ(box_loss_named("giou"), BoxLossKind::kGiou);
+  EXPECT_THROW(box_loss_named("l2"), Error);
 }
 
 TEST_F(DetectionLossTest, GradientEqualsCentralDifferences) {

@@ -28,6 +28,7 @@ TEST(ModelConfig, SurvivesJsonToTheLastBit) {
   config.head_norm = "none";
   config.p6_from_c5 = false;
   config.anchor_sizes = {16, 22.6274, 1.0 / 3 + 40, 90, 300};
+  config.anchor_offset = 0.5;
   config.min_side_px = 192;
   config.max_side_px = 256;
   config.image_mean = {0.1, 0.2, 1.0 / 3};
@@ -47,6 +48,7 @@ TEST(ModelConfig, NamesTheFieldThatIsWrong) {
          c.anchor_sizes = {32, 64};
        }},
       {"anchor_sizes", [](ModelConfig& c) { c.anchor_sizes[2] = 1; }},
+      {"anchor_offset", [](ModelConfig& c) { c.anchor_offset = 1; }},
       {"min_side_px", [](ModelConfig& c) { c.min_side_px = 0; }},
       {"max_side_px", [](ModelConfig& c) { c.max_side_px = 100; }},
       {"image_std", [](ModelConfig& c) { c.image_std[1] = 0; }}};
@@ -61,6 +63,15 @@ TEST(ModelConfig, NamesTheFieldThatIsWrong) {
       EXPECT_NE(std::string(error.what()).find(field), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(ModelConfig, AFileWithoutAnchorOffsetHasAnchorsAtCellCorners) {
+  std::string text = good_config().to_json();
+  const std::string field = "\"anchor_offset\":0,";
+  ASSERT_NE(text.find(field), std::string::npos) << text;
+  text.erase(text.find(field), field.size());
+  const JsonFile file = JsonFile::parse(text, "model");
+  EXPECT_EQ(ModelConfig::from_json(file.root()), good_config());
 }
 
 TEST(ModelConfig, AFileWithAnImpossibleOrMissingValueIsBadData) {

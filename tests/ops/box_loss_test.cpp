@@ -1,5 +1,6 @@
 #include "shared/ops/box_loss.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -10,8 +11,35 @@
 namespace retina {
 namespace {
 
-class BoxL1Loss : public testing::Test {
+constexpr BoxLossOptions kL1 = {.kind = BoxLossKind::kL1};
+constexpr BoxLossOptions kSmoothL1 = {
+    .kind = BoxLossKind::kSmoothL1, .smooth_l1_beta = 0.5, .target_std = 0.8};
+constexpr BoxLossOptions kGiou = {.kind = BoxLossKind::kGiou};
+
+class BoxLoss : public testing::Test {
  protected:
+  at::Tensor loss(const at::Tensor& deltas, const BoxLossOptions& options) const {
+    return box_loss(deltas, anchors_, boxes_, matches_, options);
+  }
+  // Boxes and anchors of the foreground anchors of image n, and their deltas.
+  struct Rows {
+    at::Tensor boxes, anchors, deltas;
+  };
+  Rows foreground(std::int64_t n) const {
+    const at::Tensor rows = (matches_[n] >= 0).nonzero().squeeze(1);
+    return {.boxes = boxes_.index_select(0, matches_[n].index_select(0, rows)),
+            .anchors = anchors_.index_select(0, rows),
+            .deltas = deltas_[n].index_select(0, rows)};
+  }
+  void expect_gradient_of_differences(const at::Tensor& deltas, const BoxLossOptions& options,
+                                      double bound) const {
+    const at::Tensor leaf = deltas.clone().requires_grad_();
+    loss(leaf, options).sum().backward();
+    const at::Tensor numeric = central_differences(
+        [&](const at::Tensor& x) { return loss(x, options).sum().item<double>(); }, deltas);
+    EXPECT_LE((leaf.grad() - numeric).abs().max().item<double>(), bound);
+  }
+
   const at::Tensor anchors_ = random_boxes({.seed = 1, .count = 6});
   const at::Tensor boxes_ = random_boxes({.seed = 2, .count = 3});
   const at::Tensor matches_ = torch::tensor({0L, kBackground, 2L, kIgnored, 1L, 0L, kBackground,
@@ -20,35 +48,120 @@ class BoxL1Loss : public testing::Test {
   const at::Tensor deltas_ = random_tensor({.seed = 3, .shape = {2, 6, 4}, .low = -2, .high = 2});
 };
 
-TEST_F(BoxL1Loss, SumsDistancesOfForegroundAnchorsFromTheirEncodedBoxes) {
-  const at::Tensor sums = box_l1_loss(deltas_, anchors_, boxes_, matches_);
+TEST_F(BoxLoss, L1SumsDistancesOfForegroundAnchorsFromTheirEncodedBoxes) {
+  const at::Tensor sums = loss(deltas_, kL1);
   for (std::int64_t n = 0; n < 2; ++n) {
-    const at::Tensor rows = (matches_[n] >= 0).nonzero().squeeze(1);
-    const at::Tensor target = encode_boxes(
-        boxes_.index_select(0, matches_[n].index_select(0, rows)), anchors_.index_select(0, rows));
-    const double expected = (deltas_[n].index_select(0, rows) - target).abs().sum().item<double>();
-    EXPECT_NEAR(sums[n].item<double>(), expected, 1e-12);
+    const Rows rows = foreground(n);
+    const at::Tensor target = encode_boxes(rows.boxes, rows.anchors);
+    EXPECT_NEAR(sums[n].item<double>(), (rows.deltas - target).abs().sum().item<double>(), 1e-12);
   }
 }
 
-TEST_F(BoxL1Loss, GradientEqualsCentralDifferences) {
-  const at::Tensor leaf = deltas_.clone().requires_grad_();
-  box_l1_loss(leaf, anchors_, boxes_, matches_).sum().backward();
-  const at::Tensor numeric = central_differences(
-      [this](const at::Tensor& x) {
-        return box_l1_loss(x, anchors_, boxes_, matches_).sum().item<double>();
-      },
-      deltas_);
-  EXPECT_LE((leaf.grad() - numeric).abs().max().item<double>(), 1e-8);
+TEST_F(BoxLoss, SmoothL1IsQuadraticBelowBetaOfTheScaledError) {
+  const at::Tensor sums = loss(deltas_, kSmoothL1);
+  for (std::int64_t n = 0; n < 2; ++n) {
+    const Rows rows = foreground(n);
+    const at::Tensor error = (rows.deltas - encode_boxes(rows.boxes, rows.anchors)).abs() / 0.8;
+    const at::Tensor terms = torch::where(error < 0.5, error * error / (2 * 0.5), error - 0.25);
+    EXPECT_NEAR(sums[n].item<double>(), terms.sum().item<double>(), 1e-12);
+  }
 }
 
-TEST_F(BoxL1Loss, IsZeroWithoutBoxes) {
-  const at::Tensor leaf = deltas_.clone().requires_grad_();
-  const at::Tensor sums = box_l1_loss(leaf, anchors_, torch::zeros({0, 4}, at::kDouble),
-                                      torch::full({2, 6}, kBackground, at::kLong));
-  sums.sum().backward();
-  EXPECT_EQ(sums.abs().sum().item<double>(), 0);
-  EXPECT_EQ(leaf.grad().abs().sum().item<double>(), 0);
+// Rezatofighi et al. 2019, algorithm 1, of two boxes.
+double one_minus_giou(const at::Tensor& found, const at::Tensor& truth) {
+  const at::Tensor low = torch::max(found, truth).slice(0, 0, 2);
+  const at::Tensor high = torch::min(found, truth).slice(0, 2);
+  const double inter = (high - low).clamp_min(0).prod().item<double>();
+  const auto area = [](const at::Tensor& b) {
+    return (b.slice(0, 2) - b.slice(0, 0, 2)).prod().item<double>();
+  };
+  const double joint = area(found) + area(truth) - inter;
+  const double hull =
+      (torch::max(found, truth).slice(0, 2) - torch::min(found, truth).slice(0, 0, 2))
+          .prod()
+          .item<double>();
+  return 1 - (inter / joint - (hull - joint) / hull);
+}
+
+TEST_F(BoxLoss, GiouComparesTheDecodedBoxes) {
+  const at::Tensor sums = loss(deltas_, kGiou);
+  for (std::int64_t n = 0; n < 2; ++n) {
+    const Rows rows = foreground(n);
+    const at::Tensor found = decode_boxes(rows.deltas, rows.anchors);
+    double expected = 0;
+    for (std::int64_t i = 0; i < found.size(0); ++i) {
+      expected += one_minus_giou(found[i], rows.boxes[i]);
+    }
+    EXPECT_NEAR(sums[n].item<double>(), expected, 1e-8);
+  }
+}
+
+TEST_F(BoxLoss, GiouOfTheBoxItselfIsZeroAndOfADistantOneNearsTwo) {
+  const at::Tensor matches = torch::tensor({0L}).view({1, 1});
+  const auto giou = [&](const at::Tensor& anchor, const at::Tensor& box) {
+    return box_loss(torch::zeros({1, 1, 4}, at::kDouble), anchor.view({1, 4}), box.view({1, 4}),
+                    matches, kGiou)
+        .item<double>();
+  };
+  const at::Tensor box = torch::tensor({10., 20., 40., 50.}, at::kDouble);
+  EXPECT_NEAR(giou(box, box), 0, 1e-9);
+  EXPECT_NEAR(giou(box, box + 1e4), 2, 1e-4);
+}
+
+TEST_F(BoxLoss, GradientsEqualCentralDifferences) {
+  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
+    expect_gradient_of_differences(deltas_, options, 1e-8);
+  }
+}
+
+TEST_F(BoxLoss, GiouGradientHoldsForBoxesInsideAcrossAndApart) {
+  // Near the target boxes: overlaps of every kind; scaled deltas: boxes far away and tiny.
+  at::Tensor near = torch::zeros_like(deltas_);
+  for (std::int64_t n = 0; n < 2; ++n) {
+    for (std::int64_t a = 0; a < 6; ++a) {
+      const auto match = matches_[n][a].item<std::int64_t>();
+      if (match < 0) continue;
+      near[n][a] = encode_boxes(boxes_.slice(0, match, match + 1), anchors_.slice(0, a, a + 1))[0];
+    }
+  }
+  for (const double noise : {0.05, 0.3, 1.0}) {
+    expect_gradient_of_differences(near + noise * deltas_, kGiou, 1e-7);
+  }
+}
+
+TEST_F(BoxLoss, GiouGivesNoGradientToASizeBeyondWhatDecodingBelieves) {
+  at::Tensor deltas = deltas_.clone();
+  deltas.slice(2, 2).fill_(kMaxLogSize + 1);
+  deltas.requires_grad_();
+  loss(deltas, kGiou).sum().backward();
+  EXPECT_EQ(deltas.grad().slice(2, 2).abs().max().item<double>(), 0);
+  EXPECT_GT(deltas.grad().slice(2, 0, 2).abs().max().item<double>(), 0);
+}
+
+TEST_F(BoxLoss, IsZeroWithoutBoxes) {
+  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
+    const at::Tensor leaf = deltas_.clone().requires_grad_();
+    const at::Tensor sums = box_loss(leaf, anchors_, torch::zeros({0, 4}, at::kDouble),
+                                     torch::full({2, 6}, kBackground, at::kLong), options);
+    sums.sum().backward();
+    EXPECT_EQ(sums.abs().sum().item<double>(), 0);
+    EXPECT_EQ(leaf.grad().abs().sum().item<double>(), 0);
+  }
+}
+
+TEST_F(BoxLoss, HasTheSameBitsOnAnyNumberOfThreads) {
+  const at::Tensor anchors = random_boxes({.seed = 5, .count = 30000}).to(at::kFloat);
+  const at::Tensor deltas =
+      random_tensor({.seed = 6, .shape = {1, 30000, 4}, .low = -1, .high = 1}).to(at::kFloat);
+  const at::Tensor matches = torch::arange(30000, at::kLong).remainder(3).view({1, -1});
+  const auto sum = [&] { return box_loss(deltas, anchors, boxes_.to(at::kFloat), matches, kGiou); };
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const at::Tensor one = sum();
+  at::set_num_threads(3);
+  const at::Tensor three = sum();
+  at::set_num_threads(threads);
+  EXPECT_TRUE(one.equal(three));
 }
 
 }  // namespace

@@ -6,11 +6,43 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/ops/box_loss.h"
 #include "shared/ops/focal_loss.h"
 
 namespace retina {
+namespace {
+
+void check_range(const char* name, double value, double least, double most) {
+  if (value >= least && value <= most) return;
+  throw Error(ErrorKind::kUsage, cat("loss ", name, ": out of range (got ", shortest(value),
+                                     ", want ", shortest(least), " to ", shortest(most), ")"));
+}
+
+}  // namespace
+
+void LossOptions::validate() const {
+  check_range("focal alpha", focal_alpha, 0, 1);
+  check_range("focal gamma", focal_gamma, 0, 100);
+  check_range("smooth L1 beta", box.smooth_l1_beta, 1e-6, 1e6);
+  check_range("target std", box.target_std, 1e-6, 1e6);
+  check_range("foreground IoU", match.foreground_iou, 0, 1);
+  check_range("background IoU", match.background_iou, 0, match.foreground_iou);
+}
+
+const std::vector<std::string>& box_loss_names() {
+  static const std::vector<std::string> names = {"l1", "smooth-l1", "giou"};
+  return names;
+}
+
+BoxLossKind box_loss_named(const std::string& name) {
+  if (name == "l1") return BoxLossKind::kL1;
+  if (name == "smooth-l1") return BoxLossKind::kSmoothL1;
+  if (name == "giou") return BoxLossKind::kGiou;
+  throw Error(ErrorKind::kUsage,
+              cat("box loss: unknown name (got \"", name, "\", want l1, smooth-l1 or giou)"));
+}
 
 DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& anchors,
                              const std::vector<BoxTargets>& targets, const LossOptions& options,
@@ -46,7 +78,8 @@ DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& ancho
   const at::Tensor deltas = outputs.deltas.to(type.dtype());
   const FocalOptions focal = {.alpha = options.focal_alpha, .gamma = options.focal_gamma};
   return {.classification = (focal_loss(logits, all_matches, all_labels, focal) * weights).sum(),
-          .box_regression = (box_l1_loss(deltas, anchors, all_boxes, all_matches) * weights).sum()};
+          .box_regression =
+              (box_loss(deltas, anchors, all_boxes, all_matches, options.box) * weights).sum()};
 }
 
 }  // namespace retina

@@ -1,13 +1,15 @@
 // The training loss of RetinaNet (Lin et al. 2017, section 4.1): focal loss over all anchors plus
-// L1 on the encoded boxes of the matched ones.
+// a regression loss on the boxes of the matched ones.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "shared/model/head_outputs.h"
+#include "shared/ops/box_loss.h"
 #include "shared/ops/matcher.h"
 
 namespace retina {
@@ -17,9 +19,18 @@ struct LossOptions {
   double focal_alpha = 0.25;
   // How strongly easy anchors are discounted (same).
   double focal_gamma = 2.0;
+  // How far the boxes of foreground anchors are off: torchvision's v1 has L1, its v2 GIoU.
+  BoxLossOptions box = {};
   // Which anchors are foreground, background or neither.
   MatchOptions match = {};
+
+  // Throws Error{kUsage} naming the field, what it got and what it may be.
+  void validate() const;
 };
+
+// "l1", "smooth-l1", "giou". An unknown name throws Error{kUsage} listing them.
+const std::vector<std::string>& box_loss_names();
+BoxLossKind box_loss_named(const std::string& name);
 
 // The boxes of one slot of a batch.
 struct BoxTargets {
@@ -35,8 +46,8 @@ struct DetectionLoss {
 };
 
 // Per image i with matches m: focal(logits_i) summed over anchors that are not between thresholds /
-// max(1, foreground_i), and |deltas_i - encode(box of m)| summed over foreground anchors and the 4
-// values / max(1, foreground_i); both summed over counting images and divided by `images_global`
+// max(1, foreground_i), and the box loss (box_loss.h) summed over foreground anchors /
+// max(1, foreground_i); both summed over counting images and divided by `images_global`
 // (the real images of the whole global step, so that ranks sum).
 //   outputs  logits [N, A, K], deltas [N, A, 4], f32 or f64
 //   anchors  [A, 4] xyxy px, same type and device
