@@ -45,6 +45,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if with_body:
             end = min(len(content), start + mirror.break_after.pop(0)) if mirror.break_after else None
             self.wfile.write(content[start:end])
+            if mirror.hangs:
+                mirror.released.wait()
         self.close_connection = True
 
     def log_message(self, *_):
@@ -58,6 +60,8 @@ class CocoMirror:
         self.root = pathlib.Path(folder)
         self.gets = []  # (archive, first byte) of every download
         self.break_after = []  # bytes that the next answers give before the line breaks
+        self.hangs = False  # the line stays open after an answer until `released`
+        self.released = threading.Event()
         self.knows_ranges = True
         self.tells_sizes = True
         rows = [

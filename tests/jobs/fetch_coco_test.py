@@ -2,9 +2,11 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from coco_mirror import CocoMirror, TRAIN_COUNT, VAL_COUNT
@@ -76,6 +78,22 @@ class FetchCoco(unittest.TestCase):
         self.mirror.gets.clear()
         self.expect_done()
         self.assertEqual(self.mirror.gets[0], ("train2017.zip", 20000))
+
+    def test_killed_in_the_middle_of_an_archive_it_continues_there(self):
+        self.mirror.break_after, self.mirror.hangs = [20000], True
+        part = self.data / "zips/train2017.zip.part"
+        job = subprocess.Popen([SCRIPT, self.data], stderr=subprocess.DEVNULL,
+                               env=os.environ | self.mirror.environment(), start_new_session=True)
+        while job.poll() is None and not (part.exists() and part.stat().st_size > 0):
+            time.sleep(0.01)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        there = part.stat().st_size
+        self.mirror.hangs = False
+        self.mirror.released.set()
+        self.mirror.gets.clear()
+        self.expect_done()
+        self.assertEqual(self.mirror.gets[0], ("train2017.zip", there))
 
     def test_a_server_without_ranges_starts_again(self):
         self.mirror.knows_ranges = False
