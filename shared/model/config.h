@@ -40,7 +40,8 @@ struct ModelConfig {
   void validate() const;
   // One JSON object with the field names above.
   std::string to_json() const;
-  // Every field but anchor_offset must be there. Throws Error{kData} with the place for a missing or impossible one.
+  // Every field but anchor_offset must be there. Throws Error{kData} with the place for a missing
+  // or impossible one.
   static ModelConfig from_json(const JsonView& json);
 
   bool frozen_norm() const { return norm == "frozen"; }
