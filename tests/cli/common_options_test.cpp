@@ -64,15 +64,6 @@ TEST_P(Programs, SayThatAnInputIsMissingAndWriteNothing) {
   EXPECT_FALSE(path_exists(output + "/manifest.json"));
 }
 
-TEST_P(Programs, TouchNothingUnderCheckArgs) {
-  const TestFolder folder;
-  auto arguments = command_without_inputs(GetParam(), folder / "output");
-  arguments.push_back("--check-args");
-  const ProcessResult result = run_process(arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_FALSE(path_exists(folder / "output"));
-}
-
 TEST_P(Programs, ReadTheirOptionsFromAConfigFile) {
   const TestFolder folder;
   write_file_atomically(folder / "config.json", "{\"output\": \"x\", \"no-such-option\": 1}");

@@ -1,0 +1,172 @@
+// --check-args: parses and validates as a real run does, and touches no file, device or rank count.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "tests/cli/programs.h"
+#include "tests/support/child_process.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+std::string test_name(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return !std::isalnum(c); }, '_');
+  return text;
+}
+
+class CheckArgs : public testing::TestWithParam<std::string> {
+ protected:
+  CheckArgs() {
+    for (const char* name : {"work", "tmp"}) std::filesystem::create_directory(folder_ / name);
+    write_file_atomically(folder_ / "work/here", "x");
+    before_ = listing();
+  }
+
+  // The words as one shell line that starts in the work folder, with a temporary folder of its own.
+  std::vector<std::string> in_work_folder(const std::vector<std::string>& arguments) const {
+    std::string line = cat("cd '", folder_ / "work", "' && TMPDIR='", folder_ / "tmp", "' exec");
+    for (const std::string& argument : arguments) line += cat(" '", argument, "'");
+    return {"/bin/bash", "-c", line};
+  }
+  static std::string program(const std::string& name) { return RETINA_BIN_DIR "/" + name; }
+
+  // Every file and folder with the time of its last change.
+  std::vector<std::string> listing() const {
+    std::vector<std::string> lines;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
+      lines.push_back(
+          cat(entry.path().string(), " ", entry.last_write_time().time_since_epoch().count()));
+    }
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  }
+  void expect_untouched() const { EXPECT_EQ(listing(), before_); }
+
+  const TestFolder folder_;
+  std::vector<std::string> before_;
+};
+
+TEST_P(CheckArgs, AcceptsWhatDoesNotExistAndLeavesNoTrace) {
+  auto command = command_without_inputs(GetParam(), "made/here");
+  command[0] = program(command[0]);
+  command.push_back("--check-args");
+  const ProcessResult result = run_process(in_work_folder(command));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out + result.err, "");
+  expect_untouched();
+}
+
+TEST_P(CheckArgs, AcceptsAnOutputThatCannotBeMade) {
+  for (const char* output : {"/proc/nowhere/made", "here/below/a/file"}) {
+    auto command = command_without_inputs(GetParam(), output);
+    command[0] = program(command[0]);
+    command.push_back("--check-args");
+    EXPECT_EQ(run_process(in_work_folder(command)).exit_code, 0) << output;
+  }
+  expect_untouched();
+}
+
+TEST_P(CheckArgs, TakesItsOptionsFromAConfigFileToo) {
+  write_file_atomically(folder_ / "config.json", R"({"check-args": true, "output": "made"})");
+  auto command = command_without_inputs(GetParam(), "made/here");
+  command.insert(command.end(), {"--config", folder_ / "config.json"});
+  EXPECT_EQ(run_process(command).exit_code, 0);
+  EXPECT_FALSE(path_exists("made"));
+}
+
+TEST_P(CheckArgs, IsTheSameOnEveryRankCount) {
+  auto command = command_without_inputs(GetParam(), folder_ / "work/made");
+  command.push_back("--check-args");
+  if (GetParam() == "retina-train") {
+    command.insert(command.end(), {"--images-per-step", "7"});  // which 3 ranks do not divide
+  }
+  const ProcessResult result = run_process(under_mpirun(3, command));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  expect_untouched();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CheckArgs, testing::ValuesIn(built_programs()),
+                         [](const auto& instance) { return test_name(instance.param); });
+
+TEST(CheckArgsOfRanks, AsksForNoDevice) {
+  const auto programs = built_programs();
+  for (const std::string& name : programs) {
+    if (name == "coco-pack") continue;
+    auto command = command_without_inputs(name, "/proc/nowhere");
+    command.insert(command.end(), {"--device", "cuda", "--check-args"});
+    EXPECT_EQ(run_process(command).exit_code, 0) << name;
+  }
+}
+
+// Options that contradict each other, and the exit code of a real run with them.
+struct Contradiction {
+  std::vector<std::string> command;
+  int exit_code;
+};
+
+std::vector<Contradiction> contradictions() {
+  const std::vector<Contradiction> all = {
+      {{"coco-pack", "--quality", "50"}, 64},
+      {{"coco-pack", "--quality", "101", "--max-side", "9"}, 64},
+      {{"coco-pack", "--verify", "x"}, 64},
+      {{"coco-pack", "--shard-size", "1KiB"}, 64},
+      {{"retina-train", "--epochs", "2", "--steps", "3"}, 64},
+      {{"retina-train", "--min-side", "800", "--max-side", "100"}, 64},
+      {{"retina-train", "--anchor-sizes", "32,64"}, 64},
+      {{"retina-train", "--images-per-step", "0"}, 64},
+      {{"retina-train", "--checkpoint-every", "5parsecs"}, 64},
+      {{"retina-train", "--backbone", "resnet19"}, 64},
+      {{"retina-train", "--lr-drop-at", "5min"}, 64},
+      {{"retina-train", "--device", "tpu"}, 64},
+      {{"retina-eval", "--annotations", "x"}, 64},
+      {{"retina-eval", "--score-threshold", "2"}, 64},
+      {{"retina-convert", "--nms-threshold", "-1"}, 64},
+      {{"retina-convert", "--proof-images", "0"}, 64},
+  };
+  const auto programs = built_programs();
+  std::vector<Contradiction> built;
+  for (Contradiction one : all) {
+    if (std::find(programs.begin(), programs.end(), one.command[0]) == programs.end()) continue;
+    auto command = command_without_inputs(one.command[0], "/proc/nowhere");
+    command.insert(command.end(), one.command.begin() + 1, one.command.end());
+    built.push_back({std::move(command), one.exit_code});
+  }
+  return built;
+}
+
+TEST(CheckArgsOfContradictions, RefusesInTheWordsOfARealRun) {
+  for (const auto& [command, exit_code] : contradictions()) {
+    auto checked = command;
+    checked.push_back("--check-args");
+    const ProcessResult real = run_process(command), check = run_process(checked);
+    EXPECT_EQ(check.exit_code, exit_code) << testing::PrintToString(command) << check.err;
+    EXPECT_EQ(real.exit_code, exit_code) << testing::PrintToString(command) << real.err;
+    EXPECT_EQ(real.err, check.err);
+    EXPECT_THAT(check.err, HasSubstr("error: "));
+  }
+}
+
+TEST(CheckArgsOfContradictions, AreToldOnceByAllRanks) {
+  for (const auto& [command, exit_code] : contradictions()) {
+    if (command[0] != "retina-train" && command[0] != "retina-eval") continue;
+    auto checked = command;
+    checked.push_back("--check-args");
+    const ProcessResult result = run_process(under_mpirun(3, checked));
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    const std::size_t first = result.err.find("error: ");
+    ASSERT_NE(first, std::string::npos);
+    EXPECT_EQ(result.err.find(command[0] + ": error: ", first + 1), std::string::npos)
+        << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace retina

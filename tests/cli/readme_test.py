@@ -1,0 +1,180 @@
+"""README's every command, run: RETINA_BUILD=BUILD_DIR python3 readme_test.py [Readme.test_x ...]
+
+Commands of the pipeline run as they stand, in README's order, in a folder with a small data set, a
+short training and build/bin; `make` targets run where they can. What needs a GPU, a container, a
+cluster or a cloud is parsed alone, our programs in it by --check-args. A command of a program that
+is unknown here fails.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/jobs"))
+import readme_commands  # noqa: E402
+from coco_mirror import CocoMirror  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
+PAGE = (SOURCE / "README.md").read_text()
+PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
+# Programs that are not ours and start ours, here or elsewhere.
+STARTERS = {"mpirun", "srun", "docker", "podman", "sbatch", "kubectl", "az"}
+FOREIGN = STARTERS | {"cmake", "ctest", "git", "sudo", "apt-get", "cd", "python3", "nvidia-smi",
+                      "clang-format-14"}
+
+# What makes the full-size commands quick; an option that README gives stays as it is there.
+QUICK = {
+    "retina-train": {"backbone": "resnet18", "min-side": "64", "max-side": "96", "lr": "0.001",
+                     "anchor-sizes": "16,32,64,128,256", "clip-norm": "10", "threads": "1",
+                     "compute-threads": "1", "checkpoint-every": "26epochs",
+                     "validate-every": "26", "device": "cpu"},
+    "retina-eval": {"device": "cpu", "compute-threads": "1", "score-threshold": "0.001"},
+    "retina-convert": {"device": "cpu", "proof-images": "2", "score-threshold": "0.001"},
+    "coco-pack": {},
+}
+
+# More ranks than cores, as root, in a container.
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+       "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+NO_INPUT = 66
+
+
+def environment(**more):
+    """Without what an outer make hands to its children."""
+    outer = {key: value for key, value in os.environ.items()
+             if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    return outer | MPI | more
+
+
+def run(words, cwd=SOURCE, **more):
+    return subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True,
+                          env=environment(**more), timeout=500)
+
+
+def own_program(words):
+    """The place of the first of our programs among the words, or None."""
+    names = [word.rsplit("/", 1)[-1] for word in words]
+    return next((place for place, name in enumerate(names) if name in PROGRAMS), None)
+
+
+def is_script(words):
+    return words[0].endswith(".sh") and (SOURCE / words[0]).is_file()
+
+
+class Readme(unittest.TestCase):
+    def setUp(self):
+        room = tempfile.TemporaryDirectory()
+        self.addCleanup(room.cleanup)
+        self.room = pathlib.Path(room.name)
+
+    def expect_success(self, done, line):
+        self.assertEqual(done.returncode, 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+
+    def render(self):
+        """A small data set in COCO's layout."""
+        scenes = self.room / "scenes"
+        self.expect_success(run([BUILD / "bin/render_scenes", "--output", scenes, "--train", 16,
+                                 "--validation", 4, "--intact"]), "render_scenes")
+        return scenes
+
+    def make_workplace(self):
+        """A folder with the files that the pipeline's commands start from, and build/bin."""
+        scenes, place = self.render(), self.room / "place"
+        programs = place / "build/bin"
+        programs.mkdir(parents=True)
+        for split in ("train2017", "val2017"):
+            shutil.copy(scenes / f"annotations/instances_{split}.json", place)
+            shutil.copytree(scenes / f"images/{split}", place / split)
+        for name, options in QUICK.items():
+            lines = ["#!/bin/bash", 'all=("$@")']
+            lines += [f'[[ " $* " == *" --{option} "* ]] || all+=(--{option} {value})'
+                      for option, value in options.items()]
+            lines.append(f'exec "{BUILD}/bin/{name}" "${{all[@]}}"')
+            (programs / name).write_text("\n".join(lines) + "\n")
+            (programs / name).chmod(0o755)
+        return place
+
+    def test_every_command_parses_and_is_of_a_known_program(self):
+        commands = [words for _, _, line in readme_commands.commands_of(PAGE) for words in line]
+        commands += [words for words in readme_commands.commands_in_text(PAGE, {"make"})
+                     if not re.search(r"[=][A-Z]+$", words[-1])]
+        self.assertGreaterEqual(len(commands), 7)
+        for words in commands:
+            with self.subTest(" ".join(words)):
+                place = own_program(words)
+                if words[0] == "make":
+                    self.expect_success(run(["make", "--dry-run", *words[1:]]), words)
+                elif place is not None:
+                    self.assertTrue(place == 0 or words[0] in STARTERS or is_script(words), words)
+                    program, *arguments = words[place:]
+                    self.expect_success(run([BUILD / "bin" / program.rsplit("/", 1)[-1], *arguments,
+                                             "--check-args"], cwd=self.room), words)
+                elif is_script(words):
+                    self.expect_success(run(["bash", "-n", words[0]]), words)
+                else:
+                    self.assertIn(words[0], FOREIGN, "a program that this test does not know")
+        self.assertEqual(list(self.room.iterdir()), [])
+
+    def test_the_pipelines_commands_do_what_they_say(self):
+        place, ran = self.make_workplace(), []
+        for _, line, commands in readme_commands.commands_of(PAGE):
+            words = commands[0]
+            program = own_program(words)
+            if program is None or words[0] not in ("mpirun", words[program]):
+                continue
+            if not words[program].startswith("build/bin/") or "cuda" in words:
+                continue
+            done = run(["bash", "-euo", "pipefail", "-c", line], cwd=place)
+            if done.returncode == NO_INPUT:
+                print("parsed  ", line)  # starts from a file that only its reader has
+                continue
+            self.expect_success(done, line)
+            print("ran     ", line)
+            ran.append(words[program].rsplit("/", 1)[-1])
+        self.assertEqual(set(ran), set(PROGRAMS))
+        stats = json.loads((place / "evaluation/metrics.json").read_text())["stats"]
+        self.assertEqual(len(stats), 12)
+        self.assertTrue((place / "model.pt").is_file())
+
+    def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):
+        # The first target is taken as done: the build is the one under test.
+        command = ["make", "-o", "build", "demo", f"BUILD={BUILD}", f"DATA={self.render()}",
+                   f"OUT={self.room}/demo", "TRAIN_OPTIONS=--epochs 1 --min-side 64 --max-side 96"]
+        self.expect_success(run(command), command)
+        for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json",
+                     "evaluation/detections.json", "model.pt"):
+            self.assertTrue((self.room / "demo" / name).is_file(), name)
+        again = run(command)
+        self.expect_success(again, command)
+        self.assertIn("already finished", again.stdout)
+
+    def test_make_coco_fetches(self):
+        (self.room / "mirror").mkdir()
+        data = self.room / "coco"
+        with CocoMirror(self.room / "mirror") as mirror:
+            done = run(["make", "coco", f"DATA={data}"], **mirror.environment())
+        self.expect_success(done, "make coco")
+        self.assertEqual(sorted(os.listdir(data)), ["annotations", "train2017", "val2017"])
+
+    def test_every_option_of_the_text_exists(self):
+        known = set()
+        for name in PROGRAMS:
+            known |= set(re.findall(r"--([a-z][a-z0-9-]+)", run([BUILD / "bin" / name, "--help"]).stdout))
+        for script in [*SOURCE.glob("jobs/*.sh"), *SOURCE.glob("docker/*.sh"),
+                       SOURCE / "tests/gpu/run.sh"]:
+            known |= set(re.findall(r"--([a-z][a-z0-9-]+)", script.read_text()))
+        used = readme_commands.options_in_text(PAGE, FOREIGN)
+        self.assertGreater(len(used), 15)
+        self.assertEqual([option for option in used if option not in known], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
