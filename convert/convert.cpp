@@ -91,6 +91,7 @@ std::string convert(const ConvertOptions& options) {
   if (already_done(options, checkpoint_hash)) {
     return cat(options.output, ": is there already, made from the same checkpoint and options\n");
   }
+  const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
   RetinaNet model = build_model(options, checkpoint);
   const ProofInputs inputs{
@@ -111,15 +112,17 @@ std::string convert(const ConvertOptions& options) {
                                     .postprocess = options.postprocess});
   log_info("proving the model on ", inputs.images.size(), " images");
   MatchResult proof;
-  write_sealed(
-      options.output,
-      [&](const ByteSink& sink) {
-        torch::jit::ExportModule(module, sink, {{kInferenceHeaderFile, header.to_json()}});
-      },
-      [&](const std::string& temporary) {
-        proof = compare_models(temporary, model, inputs);
-        require_equal(proof, options.output);
-      });
+  midway([&] {
+    write_sealed(
+        options.output,
+        [&](const ByteSink& sink) {
+          torch::jit::ExportModule(module, sink, {{kInferenceHeaderFile, header.to_json()}});
+        },
+        [&](const std::string& temporary) {
+          proof = compare_models(temporary, model, inputs);
+          require_equal(proof, options.output);
+        });
+  });
   return proof_text(options, inputs, proof);
 }
 

@@ -1,7 +1,9 @@
-// retina-convert: turns a checkpoint into one TorchScript file for inference.
+// retina-convert: turns a checkpoint into one TorchScript file for inference, and weights of
+// torchvision into a checkpoint.
 #include <iostream>
 
 #include "convert/convert.h"
+#include "convert/import/import.h"
 #include "shared/base/program.h"
 #include "shared/model/device.h"
 
@@ -10,12 +12,15 @@ int main(int argc, char** argv) {
     retina::register_torch_versions();
     retina::ConvertOptions options;
     retina::Cli cli("retina-convert",
-                    "retina-convert --checkpoint C.pt --output MODEL.pt [options]",
+                    "retina-convert --checkpoint C.pt --output MODEL.pt [options]\n"
+                    "retina-convert --import WEIGHTS.pth --output C.pt [--categories FILE|coco]",
                     "Turns a checkpoint into one self-contained TorchScript inference model and "
-                    "proves that it\ngives the same detections.");
+                    "proves that it\ngives the same detections; or weights of torchvision into a "
+                    "checkpoint.");
     declare_options(cli, options);
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
-    std::cout << convert(options) << std::flush;
+    std::cout << (options.weights.empty() ? convert(options) : import_weights(options))
+              << std::flush;
     return 0;
   });
 }

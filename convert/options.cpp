@@ -5,11 +5,25 @@
 namespace retina {
 
 void ConvertOptions::validate() const {
-  for (const auto& [name, value] : {std::pair{"--checkpoint", checkpoint}, {"--output", output}}) {
-    if (value.empty()) {
-      throw Error(ErrorKind::kUsage, cat(name, ": is required"), "retina-convert --help");
-    }
+  const auto refuse = [](const std::string& problem) {
+    throw Error(ErrorKind::kUsage, problem, "retina-convert --help");
+  };
+  if (checkpoint.empty() == weights.empty()) {
+    refuse(weights.empty() ? "--checkpoint: is required (or --import)"
+                           : "--checkpoint and --import are both given");
   }
+  if (output.empty()) refuse("--output: is required");
+  if (weights.empty() && !categories.empty()) refuse("--categories: is for --import only");
+  if (weights.empty() && norm_eps) refuse("--norm-eps: is for --import only");
+  if (weights.empty() && !(import_config == ModelConfig{})) {
+    refuse("--anchor-sizes, --min-side and --max-side: are for --import only");
+  }
+  if (norm_eps && !(*norm_eps >= 0 && *norm_eps < 1)) {
+    refuse(cat("--norm-eps: out of range (got ", *norm_eps, ", want 0 to 1)"));
+  }
+  ModelConfig import_model = import_config;
+  import_model.class_count = 1;  // known when the file is read
+  import_model.validate();
   postprocess.validate();
   if (proof_image_count < 1 || proof_image_count > 10000) {
     throw Error(ErrorKind::kUsage,
@@ -20,8 +34,22 @@ void ConvertOptions::validate() const {
 void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Files");
   cli.option("checkpoint", options.checkpoint, "C.pt", "checkpoint of retina-train");
-  cli.option("output", options.output, "MODEL.pt", "inference model (TorchScript) to write");
+  cli.option("output", options.output, "MODEL.pt",
+             "inference model (TorchScript) to write; with --import a checkpoint");
   cli.flag("overwrite", options.overwrite, "replace an output that was made differently");
+  cli.group("Weights of torchvision");
+  cli.option("import", options.weights, "WEIGHTS.pth",
+             "RetinaNet (v1 or v2) or ImageNet ResNet, as torch.save writes them");
+  cli.option("categories", options.categories, "annotations.json|coco",
+             "names of its classes [coco for 91 classes]");
+  cli.option("norm-eps", options.norm_eps, "EPS",
+             "added to the variance in batch norm [0 for 91 classes of v1, else 1e-05]");
+  cli.option("anchor-sizes", options.import_config.anchor_sizes, "PX,PX,PX,PX,PX",
+             "base anchor of P3..P7 that it was trained with");
+  cli.option("min-side", options.import_config.min_side_px, "PX",
+             "its images are resized to this shorter side");
+  cli.option("max-side", options.import_config.max_side_px, "PX",
+             "but never the longer side past this");
   cli.group("Detections of the model");
   cli.option("score-threshold", options.postprocess.score_threshold, "P",
              "detections score above this");

@@ -1,16 +1,27 @@
 // What retina-convert is asked to do.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "shared/base/cli.h"
+#include "shared/model/config.h"
 #include "shared/model/postprocess.h"
 
 namespace retina {
 
 struct ConvertOptions {
-  std::string checkpoint{};  // read
-  std::string output{};      // the inference model, written
+  // One of these two is read.
+  std::string checkpoint{};  // ours: becomes an inference model
+  std::string weights{};     // torchvision's (.pth): become a checkpoint
+  std::string output{};      // the inference model or the checkpoint, written
+  // Import: what the classes are called: an annotations file or "coco"; empty: COCO's for 91 rows.
+  std::string categories{};
+  // Import: added to the variance in batch norm; unset: 0 for torchvision's published v1 weights
+  // (91 rows), else 1e-5.
+  std::optional<double> norm_eps{};
+  // Import: what no weight tells; stored in the checkpoint. torchvision's defaults.
+  ModelConfig import_config{};
   // Built into the model as defaults; its attributes of the same names can be changed later.
   PostprocessOptions postprocess{};
   // Images that the written model is compared on; more find rarer differences, slower.
@@ -19,7 +30,7 @@ struct ConvertOptions {
   std::string proof_data{};
   // Where the proof runs: auto, cpu or cuda. The model itself is bound to none.
   std::string device = "cpu";
-  // Replace an output that was made differently, or is no inference model.
+  // Replace an output that was made differently, or is something else.
   bool overwrite = false;
 
   // Throws Error{kUsage} naming the option.

@@ -41,7 +41,7 @@ class ConvertCli : public testing::Test {
 
 TEST_F(ConvertCli, WithoutArgumentsIsUsage) {
   expect_one_line(run({}), 64, "no options given");
-  expect_one_line(run({"--output", output_}), 64, "--checkpoint: is required");
+  expect_one_line(run({"--output", output_}), 64, "--checkpoint: is required (or --import)");
 }
 
 TEST_F(ConvertCli, AnUnknownOptionNamesTheNearest) {

@@ -1,0 +1,155 @@
+#include "convert/import/architecture.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "shared/anchor/anchor.h"
+#include "shared/base/error.h"
+#include "shared/model/resnet_shape.h"
+
+namespace retina {
+namespace {
+
+constexpr std::string_view kBody = "backbone.body.";
+constexpr std::string_view kStem = "conv1.weight";
+constexpr std::string_view kClassLayer = "head.classification_head.cls_logits.weight";
+constexpr const char* kHint =
+    "torchvision's RetinaNets (resnet18 to resnet152, v1 and v2) and ResNet classifiers are taken";
+
+using Shape = std::vector<std::int64_t>;
+
+const ForeignTensor* find(const std::vector<ForeignTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const auto& tensor) { return tensor.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+// What stands before the ResNet's names; nullopt without a ResNet's first convolution.
+std::optional<std::string> resnet_prefix(const std::vector<ForeignTensor>& tensors) {
+  for (const ForeignTensor& tensor : tensors) {
+    if (!tensor.name.ends_with(kStem) || tensor.shape != Shape{64, 3, 7, 7}) continue;
+    const std::string prefix = tensor.name.substr(0, tensor.name.size() - kStem.size());
+    if (prefix.empty() || prefix.ends_with('.')) return prefix;
+  }
+  return std::nullopt;
+}
+
+// "NAME.weight" under the older layout `before` + rest becomes `after` + rest.
+void replace_prefix(std::string& name, const std::string& before, const std::string& after) {
+  if (name.starts_with(before)) name = after + name.substr(before.size());
+}
+
+// torchvision/models/detection/retinanet.py, _v1_to_v2_weights, and ops/feature_pyramid_network.py,
+// _load_from_state_dict: convolutions got a place inside a block.
+void rename_older_layers(std::string& name) {
+  for (const char* kind : {"weight", "bias"}) {
+    for (const char* head : {"classification", "regression"}) {
+      const std::string tower = cat("head.", head, "_head.conv.");
+      for (int layer = 0; layer < 4; ++layer) {
+        if (name == cat(tower, 2 * layer, ".", kind)) {
+          name = cat(tower, layer, ".0.", kind);
+          return;
+        }
+      }
+    }
+    for (const char* blocks : {"inner", "layer"}) {
+      for (int level = 0; level < 3; ++level) {
+        const std::string block = cat("backbone.fpn.", blocks, "_blocks.", level, ".");
+        if (name == block + kind) {
+          name = cat(block, "0.", kind);
+          return;
+        }
+      }
+    }
+  }
+}
+
+std::string backbone_of(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  const auto has = [&](const std::string& name) {
+    return find(tensors, cat(kBody, name)) != nullptr;
+  };
+  ResNetShape shape{.blocks = {}, .bottleneck = has("layer1.0.conv3.weight")};
+  for (std::size_t layer = 0; layer < shape.blocks.size(); ++layer) {
+    int& count = shape.blocks[layer];
+    while (has(cat("layer", layer + 1, ".", count, ".conv1.weight"))) ++count;
+  }
+  for (const std::string& name : backbone_names()) {
+    const ResNetShape known = resnet_shape(name);
+    if (known.blocks == shape.blocks && known.bottleneck == shape.bottleneck) return name;
+  }
+  throw Error(ErrorKind::kData,
+              cat(subject, ": its backbone is no ResNet of 18, 34, 50, 101 or 152 layers (its ",
+                  "stages have ", shape.blocks[0], ", ", shape.blocks[1], ", ", shape.blocks[2],
+                  " and ", shape.blocks[3], " blocks)"),
+              kHint);
+}
+
+// A backbone's tensors must all be the ResNet's; the classifier's last layer goes.
+void keep_backbone(std::vector<ForeignTensor>& tensors, const std::string& prefix,
+                   const std::string& subject) {
+  std::erase_if(tensors, [&](const ForeignTensor& tensor) {
+    return tensor.name == prefix + "fc.weight" || tensor.name == prefix + "fc.bias";
+  });
+  for (ForeignTensor& tensor : tensors) {
+    const std::string rest =
+        tensor.name.starts_with(prefix) ? tensor.name.substr(prefix.size()) : std::string();
+    const bool resnet = rest.starts_with("conv1.") || rest.starts_with("bn1.") ||
+                        rest.starts_with("layer1.") || rest.starts_with("layer2.") ||
+                        rest.starts_with("layer3.") || rest.starts_with("layer4.");
+    if (!resnet) {
+      throw Error(ErrorKind::kData,
+                  cat(subject, ": neither a RetinaNet nor a ResNet (it has a tensor ",
+                      tensor.name.substr(0, 80), ")"),
+                  kHint);
+    }
+    tensor.name = cat(kBody, rest);
+  }
+}
+
+std::int64_t class_rows(const ForeignTensor& layer, const std::string& subject) {
+  if (layer.shape.size() != 4 || layer.shape[0] == 0 || layer.shape[0] % kAnchorsPerCell != 0) {
+    throw Error(
+        ErrorKind::kData,
+        cat(subject, ": tensor ", kClassLayer, " has ", layer.shape.empty() ? 0 : layer.shape[0],
+            " rows (want ", kAnchorsPerCell, " for each class: 3 sizes and 3 shapes of anchors)"),
+        kHint);
+  }
+  return layer.shape[0] / kAnchorsPerCell;
+}
+
+}  // namespace
+
+Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  const std::optional<std::string> prefix = resnet_prefix(tensors);
+  if (!prefix) {
+    throw Error(ErrorKind::kData,
+                cat(subject, ": holds no ResNet (no tensor conv1.weight of 64x3x7x7 among its ",
+                    tensors.size(), ")"),
+                kHint);
+  }
+  Architecture result;
+  const ForeignTensor* class_layer = nullptr;
+  if (prefix->ends_with(kBody)) {
+    const std::string wrapper = prefix->substr(0, prefix->size() - kBody.size());
+    for (ForeignTensor& tensor : tensors) {
+      replace_prefix(tensor.name, wrapper, "");
+      rename_older_layers(tensor.name);
+    }
+    class_layer = find(tensors, std::string(kClassLayer));
+  }
+  if (class_layer == nullptr) {
+    result.backbone_only = true;
+    keep_backbone(tensors, prefix->ends_with(kBody) ? std::string(kBody) : *prefix, subject);
+  } else {
+    result.class_rows = class_rows(*class_layer, subject);
+    result.group_norm = find(tensors, "head.classification_head.conv.0.1.weight") != nullptr;
+    const ForeignTensor* p6 = find(tensors, "backbone.fpn.extra_blocks.p6.weight");
+    result.p6_from_c5 = p6 != nullptr && p6->shape.size() == 4 && p6->shape[1] != 256;
+  }
+  result.backbone = backbone_of(tensors, subject);
+  result.batch_norm = find(tensors, cat(kBody, "bn1.num_batches_tracked")) != nullptr;
+  return result;
+}
+
+}  // namespace retina

@@ -1,0 +1,27 @@
+// Which rows of a foreign class layer become which dense labels. torchvision's detectors take
+// COCO's category ids as labels (91 rows, gaps included), most others dense ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/coco/categories.h"
+
+namespace retina {
+
+struct ClassRows {
+  std::vector<Category> categories{};  // by dense label: ascending id
+  std::vector<std::int64_t> rows{};    // the foreign label of each
+};
+
+// Fits `row_count` classes to the categories: rows are labels as they stand (row_count categories),
+// category ids (row_count is the largest id + 1), or labels after a background row (one more than
+// categories). `source` names the categories. Throws Error{kConfig} naming both counts.
+ClassRows fit_class_rows(std::int64_t row_count, const CategoryMap& categories,
+                         const std::string& subject, const std::string& source);
+
+// The categories of `choice`: "coco" for the built-in table, or the path of an annotations file.
+CategoryMap read_import_categories(const std::string& choice);
+
+}  // namespace retina

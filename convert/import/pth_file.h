@@ -1,0 +1,31 @@
+// The .pth files of torch.save, both of its containers: the zip of PyTorch 1.6 and later, and the
+// row of pickles before. Gives the named tensors of the state dict inside, as checked views.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/import/pickle_value.h"
+
+namespace retina {
+
+struct ForeignTensor {
+  std::string name{};
+  ElementKind element = ElementKind::kFloat32;
+  std::vector<std::int64_t> shape{}, strides{};  // elements; strides >= 0
+  // From the tensor's first element to its last, inside the file; not aligned.
+  std::string_view bytes{};
+};
+
+// The tensors of the state dict in `bytes`, in its order: of the dict that the file holds, or of
+// its "model", "state_dict" or "model_state_dict" (training checkpoints). `bytes` must outlive the
+// result. Guarantees that shape and strides span exactly `bytes`, that no tensor has more elements
+// than its storage, and that copies of all `bytes` take at most 4 times the file's size.
+// Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file, names that no
+// state dict needs, a tensor outside of its storage. Runs no code of the file
+// (tests/fuzz/pth_fuzz.cpp).
+std::vector<ForeignTensor> parse_pth(std::string_view bytes, const std::string& subject);
+
+}  // namespace retina

@@ -1,0 +1,253 @@
+#include "convert/import/pth_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "tests/convert/pth_writer.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+
+std::string fixture(const std::string& name) {
+  return read_file(cat(RETINA_SOURCE_DIR, "/tests/convert/fixtures/", name, ".pth"));
+}
+
+std::string refusal(const std::string& bytes) {
+  try {
+    parse_pth(bytes, "w.pth");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "accepted";
+}
+
+template <class T>
+T load(const char* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+// IEEE 754 half precision, exactly.
+double half(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const double mantissa = bits & 1023;
+  const double size =
+      exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
+// The element at `bytes` as Python's repr of it reads back.
+std::string shown(ElementKind kind, const char* bytes) {
+  switch (kind) {
+    case ElementKind::kFloat32:
+      return shortest(static_cast<double>(load<float>(bytes)));
+    case ElementKind::kFloat64:
+      return shortest(load<double>(bytes));
+    case ElementKind::kFloat16:
+      return shortest(half(load<std::uint16_t>(bytes)));
+    case ElementKind::kBfloat16:
+      return shortest(static_cast<double>(
+          std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(bytes)) << 16)));
+    case ElementKind::kInt64:
+      return cat(load<std::int64_t>(bytes));
+    case ElementKind::kInt32:
+      return cat(load<std::int32_t>(bytes));
+    case ElementKind::kInt16:
+      return cat(load<std::int16_t>(bytes));
+    case ElementKind::kInt8:
+      return cat(static_cast<int>(load<std::int8_t>(bytes)));
+    case ElementKind::kUint8:
+      return cat(static_cast<int>(load<std::uint8_t>(bytes)));
+    case ElementKind::kBool:
+      return *bytes != 0 ? "True" : "False";
+  }
+  return "";
+}
+
+bool is_float(ElementKind kind) {
+  return kind == ElementKind::kFloat32 || kind == ElementKind::kFloat64 ||
+         kind == ElementKind::kFloat16 || kind == ElementKind::kBfloat16;
+}
+
+// All elements in row-major order.
+std::vector<std::string> values_of(const ForeignTensor& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= size;
+  std::vector<std::string> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t rest = i, place = 0;
+    for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
+      place += rest % tensor.shape[axis] * tensor.strides[axis];
+      rest /= tensor.shape[axis];
+    }
+    const auto offset = static_cast<std::size_t>(place) * element_bytes(tensor.element);
+    EXPECT_LE(offset + element_bytes(tensor.element), tensor.bytes.size()) << tensor.name;
+    values.push_back(shown(tensor.element, tensor.bytes.data() + offset));
+  }
+  return values;
+}
+
+TEST(PthFile, ReadsWhatTorchWroteInBothFormats) {
+  const JsonFile expected =
+      JsonFile::read(cat(RETINA_SOURCE_DIR, "/tests/convert/fixtures/expected.json"));
+  for (const char* name : {"zip", "legacy", "zip_protocol4", "training_zip", "training_legacy"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = fixture(name);
+    const auto tensors = parse_pth(bytes, name);
+    const JsonView want = expected.root().at(name);
+    ASSERT_EQ(tensors.size(), want.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      SCOPED_TRACE(tensors[i].name);
+      const JsonView entry = want.at(i);
+      EXPECT_EQ(tensors[i].name, entry.at("name").as_string());
+      ASSERT_EQ(tensors[i].shape.size(), entry.at("shape").size());
+      for (std::size_t axis = 0; axis < tensors[i].shape.size(); ++axis) {
+        EXPECT_EQ(tensors[i].shape[axis], entry.at("shape").at(axis).as_int());
+      }
+      const auto values = values_of(tensors[i]);
+      ASSERT_EQ(values.size(), entry.at("values").size());
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        const std::string text = entry.at("values").at(k).as_string();
+        EXPECT_EQ(values[k], is_float(tensors[i].element) ? shortest(std::stod(text)) : text);
+      }
+    }
+  }
+}
+
+TEST(PthFile, RefusesCodeByItsName) {
+  EXPECT_THAT(refusal(fixture("attack_zip")), HasSubstr("posix.system"));
+  EXPECT_THAT(refusal(fixture("attack_legacy")), HasSubstr("posix.system"));
+  EXPECT_THAT(refusal(fixture("whole_module")), HasSubstr("torch.nn.modules.linear.Linear"));
+}
+
+TEST(PthFile, SaysWhatAFileWithoutTensorsHolds) {
+  EXPECT_THAT(refusal(fixture("no_tensors")), HasSubstr("its keys: epoch, note"));
+  EXPECT_THAT(refusal(pth_zip(PickleText().op("N").stop(), {})), HasSubstr("no dict of tensors"));
+}
+
+TEST(PthFile, TellsOtherFilesApart) {
+  EXPECT_THAT(refusal(""), HasSubstr("is empty"));
+  EXPECT_THAT(refusal("hello"), HasSubstr("not a file of torch.save"));
+  EXPECT_THAT(refusal(PickleText().op("N").stop()), HasSubstr("not of torch.save"));
+  EXPECT_THAT(refusal(std::string(257, 'x') + "ustar"), HasSubstr("tar archive"));
+  EXPECT_THAT(refusal(stored_zip({{"a/readme", "hello"}})), HasSubstr("no data.pkl"));
+  EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/constants.pkl", "."}})),
+              HasSubstr("TorchScript"));
+  EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/retina/index.json", "."}})),
+              HasSubstr("checkpoint of retina-batch already"));
+  EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/byteorder", "big"}})),
+              HasSubstr("big-endian"));
+}
+
+TEST(PthFile, EveryCutIsRefused) {
+  for (const char* name : {"zip", "legacy", "training_zip", "training_legacy"}) {
+    const std::string bytes = fixture(name);
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+      ASSERT_NE(refusal(bytes.substr(0, length)), "accepted") << name << " cut to " << length;
+    }
+  }
+}
+
+TEST(PthFile, AFlippedBitOfTheZipsPickleOrTensorsIsFound) {
+  const std::string bytes = fixture("zip");
+  const auto tensors = parse_pth(bytes, "zip");
+  for (const ForeignTensor& tensor : tensors) {
+    if (tensor.bytes.empty()) continue;
+    std::string changed = bytes;
+    changed[static_cast<std::size_t>(tensor.bytes.data() - bytes.data())] ^= 4;
+    EXPECT_THAT(refusal(changed), HasSubstr("CRC-32")) << tensor.name;
+  }
+  std::string changed = bytes;
+  changed[bytes.find("float32")] ^= 4;
+  EXPECT_THAT(refusal(changed), HasSubstr("CRC-32"));
+}
+
+// A file of one tensor over a storage of 6 floats.
+std::string one_tensor(std::int64_t count, std::int64_t offset,
+                       const std::vector<std::int64_t>& shape,
+                       const std::vector<std::int64_t>& strides, bool legacy) {
+  const std::string pickle = PickleText()
+                                 .op("}")
+                                 .text("w")
+                                 .tensor("FloatStorage", "k", count, offset, shape, strides, legacy)
+                                 .op("s")
+                                 .stop();
+  const std::string memory(24, 'm');
+  return legacy ? pth_legacy(pickle, {{.key = "k", .bytes = memory}})
+                : pth_zip(pickle, {{"k", memory}});
+}
+
+TEST(PthFile, TensorsStayInsideOfTheirStorage) {
+  for (const bool legacy : {false, true}) {
+    const auto check = [&](std::int64_t count, std::int64_t offset,
+                           const std::vector<std::int64_t>& shape,
+                           const std::vector<std::int64_t>& strides) {
+      return refusal(one_tensor(count, offset, shape, strides, legacy));
+    };
+    EXPECT_EQ(check(6, 0, {2, 3}, {3, 1}), "accepted");
+    EXPECT_EQ(check(6, 0, {3, 2}, {1, 3}), "accepted");
+    EXPECT_EQ(check(6, 5, {}, {}), "accepted");
+    EXPECT_EQ(check(6, 6, {0, kHuge}, {kHuge, kHuge}), "accepted");
+    EXPECT_THAT(check(6, 1, {2, 3}, {3, 1}), HasSubstr("does not fit"));
+    EXPECT_THAT(check(6, 7, {0}, {1}), HasSubstr("does not fit"));
+    EXPECT_THAT(check(6, -1, {2}, {1}), HasSubstr("does not fit"));
+    EXPECT_THAT(check(6, kHuge, {2}, {1}), HasSubstr("does not fit"));
+    EXPECT_THAT(check(6, 0, {7}, {0}), HasSubstr("does not fit"));
+    EXPECT_THAT(check(6, 0, {kHuge, kHuge}, {0, 0}), HasSubstr("does not fit"));
+    EXPECT_THAT(check(6, 0, {2, 2}, {kHuge, kHuge}), HasSubstr("does not fit"));
+    EXPECT_THAT(check(6, 0, {-1}, {1}), HasSubstr("size or stride"));
+    EXPECT_THAT(check(6, 0, {2}, {-1}), HasSubstr("size or stride"));
+    EXPECT_THAT(check(6, 0, {2, 3}, {1}), HasSubstr("different lengths"));
+    EXPECT_THAT(check(6, 0, std::vector<std::int64_t>(17, 1), std::vector<std::int64_t>(17, 1)),
+                HasSubstr("too many dimensions"));
+    EXPECT_NE(check(5, 0, {2}, {1}), "accepted");
+    EXPECT_NE(check(7, 0, {2}, {1}), "accepted");
+    EXPECT_NE(check(-1, 0, {2}, {1}), "accepted");
+    EXPECT_NE(check(kHuge, 0, {2}, {1}), "accepted");
+  }
+}
+
+TEST(PthFile, AStorageThatManyTensorsRepeatIsRefused) {
+  PickleText pickle;
+  pickle.op("}");
+  const std::string memory(4000, 'm');
+  for (int i = 0; i < 100; ++i) {
+    pickle.text(cat("w", i)).tensor("FloatStorage", "k", 1000, 0, {1000}, {1}).op("s");
+  }
+  EXPECT_THAT(refusal(pth_zip(pickle.stop(), {{"k", memory}})), HasSubstr("too often"));
+}
+
+TEST(PthFile, ANameThatComesTwiceIsRefused) {
+  PickleText pickle;
+  pickle.op("}");
+  for (int i = 0; i < 2; ++i) {
+    pickle.text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s");
+  }
+  EXPECT_THAT(refusal(pth_zip(pickle.stop(), {{"k", "12345678"}})), HasSubstr("appears twice"));
+}
+
+TEST(PthFile, AMissingStorageIsRefused) {
+  const std::string pickle =
+      PickleText().op("}").text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
+  EXPECT_THAT(refusal(pth_zip(pickle, {})), HasSubstr("data/k"));
+  EXPECT_THAT(refusal(pth_legacy(pickle, {})), HasSubstr("a storage is missing"));
+}
+
+}  // namespace
+}  // namespace retina
