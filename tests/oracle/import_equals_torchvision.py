@@ -1,0 +1,197 @@
+"""Weights that the installed torchvision writes, imported, give torchvision's outputs.
+
+usage: import_equals_torchvision.py BUILD_DIR
+
+v1 with 91 classes and frozen batch norm of eps 0 (as torchvision runs its published weights), as a
+zip, as a legacy file and under the names of older torchvisions; v2; a ResNet-50 classifier. Takes
+photographs below $RETINA_TEST_DATA (default ../shared/data beside the checkout) where they are,
+generated noise otherwise.
+"""
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+from PIL import Image
+from torchvision.models import resnet50
+from torchvision.models.detection import RetinaNet, retinanet_resnet50_fpn_v2
+from torchvision.models.detection._utils import overwrite_eps
+from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
+from torchvision.ops.feature_pyramid_network import LastLevelP6P7
+
+ROWS = 91
+SIDES = {"min_size": 256, "max_size": 448}
+LOGITS, BOX_PX, SCORE = 1e-4, 1e-2, 1e-4
+CLASS_LAYER = "head.classification_head.cls_logits."
+
+
+def images(count):
+    root = pathlib.Path(__file__).resolve().parents[2]
+    data = pathlib.Path(os.environ.get("RETINA_TEST_DATA", root.parent / "shared" / "data"))
+    photos = sorted((data / "tinycoco_permissive").rglob("*.jpg"))[:count]
+    if photos:
+        arrays = [numpy.array(Image.open(photo).convert("RGB")) for photo in photos]
+    else:
+        random = numpy.random.default_rng(1)
+        arrays = [random.integers(0, 256, (240, 320, 3), dtype=numpy.uint8) for _ in range(count)]
+    return [torch.from_numpy(array).permute(2, 0, 1).contiguous() for array in arrays]
+
+
+def v1(rows=ROWS, eps=0.0):
+    """retinanet_resnet50_fpn(weights=COCO_V1) without the download: frozen batch norm, eps 0."""
+    backbone = resnet_fpn_backbone(backbone_name="resnet50", weights=None,
+                                   returned_layers=[2, 3, 4],
+                                   extra_blocks=LastLevelP6P7(256, 256))
+    model = RetinaNet(backbone, rows, **SIDES)
+    overwrite_eps(model, eps)
+    return model
+
+
+def v2(rows=ROWS):
+    return retinanet_resnet50_fpn_v2(weights=None, weights_backbone=None, num_classes=rows,
+                                     **SIDES)
+
+
+@torch.no_grad()
+def spread(model, image, ids):
+    """Random statistics, and scores that spread: no two detections tie. Rows that no category has
+    never fire."""
+    generator = torch.Generator().manual_seed(3)
+    for name, tensor in model.state_dict().items():
+        if name.endswith("running_var"):
+            tensor.copy_(10 ** (torch.rand(tensor.shape, generator=generator) * 4 - 4))
+            tensor.clamp_(min=1e-4)
+        elif name.endswith("running_mean"):
+            tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.02)
+        elif re.search(r"\.bn\d\.weight$|downsample\.1\.weight$", name):
+            # Keeps activations near 1 whatever the variance.
+            tensor.copy_(0.6 * model.state_dict()[name[:-6] + "running_var"].sqrt())
+    model.eval()
+    layer = model.head.classification_head.cls_logits
+    layer.bias.fill_(-3)
+    logits = head_outputs(model, image)["cls_logits"]
+    layer.weight.mul_(1.5 / logits.std())
+    unused = [row for row in range(ROWS) if row not in ids]
+    layer.bias.view(9, ROWS)[:, unused] = -50
+    return model
+
+
+@torch.no_grad()
+def head_outputs(model, image):
+    batch, _ = model.transform([image / 255])
+    return model.head(list(model.backbone(batch.tensors).values()))
+
+
+def older_names(state):
+    """As torchvision before 0.13 named them; its published v1 file still does."""
+    renamed = collections.OrderedDict()
+    for name, tensor in state.items():
+        name = re.sub(r"(_head\.conv)\.(\d)\.0\.", lambda m: f"{m[1]}.{2 * int(m[2])}.", name)
+        name = re.sub(r"(fpn\.\w+_blocks\.\d)\.0\.", r"\1.", name)
+        renamed[name] = tensor
+    return renamed
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
+    return done.stdout
+
+
+def unpaired(ours, theirs):
+    """Detections without an equal one on the other side, and the largest differences."""
+    free = list(range(len(theirs["scores"])))
+    lone, largest_box, largest_score = 0, 0.0, 0.0
+    for box, score, label in zip(*ours):
+        for i in free:
+            box_px = (theirs["boxes"][i] - box).abs().max().item()
+            difference = (theirs["scores"][i] - score).abs().item()
+            if theirs["labels"][i] == label and box_px <= BOX_PX and difference <= SCORE:
+                largest_box, largest_score = max(largest_box, box_px), max(largest_score, difference)
+                free.remove(i)
+                break
+        else:
+            lone += 1
+    return lone + len(free), largest_box, largest_score
+
+
+@torch.no_grad()
+def compare_detector(name, reference, rebuilt, checkpoint, converted, photos):
+    """`rebuilt`: torchvision's model of as many classes as the checkpoint, for its weights."""
+    result = rebuilt.load_state_dict(checkpoint["model"], strict=True)
+    assert not result.missing_keys and not result.unexpected_keys
+    rebuilt.eval()
+    ids = torch.tensor([category["id"] for category in checkpoint["categories"]])
+    module = torch.jit.load(converted)
+    logits, box_px, score, total, lone_total = 0.0, 0.0, 0.0, 0, 0
+    for image in photos:
+        theirs, ours = head_outputs(reference, image), head_outputs(rebuilt, image)
+        logits = max(logits, (theirs["cls_logits"][..., ids] - ours["cls_logits"]).abs().max().item(),
+                     (theirs["bbox_regression"] - ours["bbox_regression"]).abs().max().item())
+        boxes, scores, labels, counts = (output[0] for output in module(image[None]))
+        count = int(counts)
+        found = (boxes[:count], scores[:count], ids[labels[:count]])
+        lone, largest_box, largest_score = unpaired(found, reference([image / 255])[0])
+        total, lone_total = total + count, lone_total + lone
+        box_px, score = max(box_px, largest_box), max(score, largest_score)
+    print(f"{name}: logits and deltas within {logits:.2g}; {total} detections, {lone_total} differ; "
+          f"box {box_px:.2g} px, score {score:.2g}", flush=True)
+    assert logits <= LOGITS and total >= 100 and lone_total == 0
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]) / "bin"
+    photos = images(4)
+    torch.manual_seed(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        weights, output, model = folder / "w.pth", folder / "c.pt", folder / "m.pt"
+
+        def imported(state, *options, **how):
+            torch.save(state, weights, **how)
+            print(run(programs / "retina-convert", "--import", weights, "--output", output,
+                      "--overwrite", *options), end="")
+            return torch.load(output, weights_only=True)
+
+        def converted():
+            """The import's inference model at this script's image sizes."""
+            run(programs / "retina-convert", "--checkpoint", output, "--output", model,
+                "--overwrite", "--proof-images", "1")
+            return model
+
+        legacy = {"_use_new_zipfile_serialization": False}
+        ids = [category["id"] for category in imported(v1().state_dict())["categories"]]
+        assert len(ids) == 80 and ids[-1] == 90
+        sides = ["--min-side", SIDES["min_size"], "--max-side", SIDES["max_size"]]
+
+        reference = spread(v1(), photos[0], ids)
+        state = reference.state_dict()
+        checkpoint = imported(state, *sides)
+        compare_detector("v1, zip", reference, v1(80), checkpoint, converted(), photos)
+        for title, other, how in (("v1, legacy", state, legacy),
+                                  ("v1, older names", older_names(state), {}),
+                                  ("v1, training checkpoint", {"model": state, "epoch": 25}, {})):
+            again = imported(other, *sides, **how)["model"]
+            assert all(torch.equal(again[key], checkpoint["model"][key]) for key in again)
+            assert again.keys() == checkpoint["model"].keys()
+            print(f"{title}: the same checkpoint")
+
+        reference = spread(v2(), photos[0], ids)
+        checkpoint = imported(reference.state_dict(), *sides)
+        compare_detector("v2", reference, v2(80), checkpoint, converted(), photos)
+
+        classifier = resnet50()
+        body = imported(classifier.state_dict())["model"]
+        for key, tensor in classifier.state_dict().items():
+            if not key.startswith("fc."):
+                assert torch.equal(body[f"backbone.body.{key}"], tensor), key
+        print("ResNet-50 classifier: every tensor of the backbone is the same")
+
+
+if __name__ == "__main__":
+    main()
