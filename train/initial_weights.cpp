@@ -11,6 +11,7 @@ namespace {
 
 using namespace std::string_literals;
 
+constexpr const char* kBackbone = "backbone.body.";
 constexpr const char* kClassLayer = "head.classification_head.cls_logits.";
 
 // Rows of the class layer are anchor-major: row = anchor * K + class. Copies those of `from_label`
@@ -33,22 +34,51 @@ at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
   return merged.view(fresh.sizes());
 }
 
-void check_architecture(const ModelConfig& mine, const ModelConfig& theirs,
-                        const std::string& source) {
-  std::string differences;
-  const auto compare = [&](const char* name, const auto& a, const auto& b) {
-    if (a != b) {
-      differences +=
-          cat(differences.empty() ? "" : ", ", name, " (checkpoint ", b, ", now ", a, ")");
-    }
+// Options that would make the model `theirs`; empty when it is. A backbone alone fits any heads.
+std::string options_to_give(const ModelConfig& mine, const ModelConfig& theirs,
+                            bool backbone_only) {
+  std::string options;
+  const auto compare = [&](const char* name, const auto& now, const auto& want) {
+    if (now != want) options += cat(options.empty() ? "" : " ", "--", name, " ", want);
   };
-  compare("backbone", mine.backbone, theirs.backbone);
-  compare("head-norm", mine.head_norm, theirs.head_norm);
   const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
+  compare("backbone", mine.backbone, theirs.backbone);
+  compare("norm-eps", shortest(mine.norm_eps), shortest(theirs.norm_eps));
+  if (backbone_only) return options;
+  compare("head-norm", mine.head_norm, theirs.head_norm);
   compare("p6", p6(mine), p6(theirs));
-  if (differences.empty()) return;
-  throw Error(ErrorKind::kConfig, cat(source, ": another architecture: ", differences),
-              "give the checkpoint's options, or train from scratch without --init");
+  return options;
+}
+
+void check_architecture(const ModelConfig& mine, const ModelConfig& theirs, bool backbone_only,
+                        const std::string& source) {
+  const std::string options = options_to_give(mine, theirs, backbone_only);
+  if (!options.empty()) {
+    throw Error(ErrorKind::kConfig,
+                cat(source, ": its weights are of another architecture (want ", options, ")"),
+                cat("add ", options));
+  }
+  if (!backbone_only && mine.anchor_sizes != theirs.anchor_sizes) {
+    log_warning(source, ": was trained with other --anchor-sizes: boxes start from worse guesses");
+  }
+}
+
+// An import of an image classifier: its pyramid and heads are place holders.
+bool holds_backbone_only(const JsonFile& config) {
+  return config.root().has("import") && config.root().at("import").at("backbone_only").as_bool();
+}
+
+// The checkpoint's backbone, and the model's own values for the rest.
+void load_backbone(RetinaNet& model, const Checkpoint& checkpoint, const std::string& source) {
+  NamedState state;
+  for (const auto& item : checkpoint.model) {
+    if (item.name.starts_with(kBackbone)) state.emplace_back(item.name, item.tensor);
+  }
+  for (const auto& [name, tensor] : state_of(model)) {
+    if (!name.starts_with(kBackbone)) state.emplace_back(name, tensor);
+  }
+  load_state(model, state, source);
+  log_info(source, ": backbone taken; pyramid and heads start fresh");
 }
 
 }  // namespace
@@ -57,7 +87,10 @@ void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
                           const std::vector<ManifestCategory>& categories, std::uint64_t seed,
                           const std::string& source) {
   const JsonFile config = JsonFile::parse(checkpoint.config_json, source);
-  check_architecture(model->config(), ModelConfig::from_json(config.root().at("model")), source);
+  const bool backbone_only = holds_backbone_only(config);
+  check_architecture(model->config(), ModelConfig::from_json(config.root().at("model")),
+                     backbone_only, source);
+  if (backbone_only) return load_backbone(model, checkpoint, source);
 
   std::map<std::string, std::int64_t> labels;
   for (std::size_t i = 0; i < checkpoint.categories.size(); ++i) {

@@ -12,8 +12,9 @@
 namespace retina {
 
 // Copies all of `checkpoint`'s weights into `model`; rows of the class layer go to the class of the
-// same name, classes that the checkpoint lacks keep fresh values. Logs both. Throws
-// Error{kConfig} with `source` as the subject when the two architectures differ.
+// same name, classes that the checkpoint lacks get fresh values. Of an imported image classifier
+// only the backbone is taken. Logs what was done. Throws Error{kConfig} with `source` as the
+// subject when the two architectures differ; its hint lists the options to give.
 void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
                           const std::vector<ManifestCategory>& categories, std::uint64_t seed,
                           const std::string& source);
