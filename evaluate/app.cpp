@@ -77,10 +77,9 @@ int already_done(const EvalOptions& options, const OutputFolder& folder, double 
 // Writes report and metrics, prints the result. metrics.json comes last: it marks the end.
 int publish(const EvalOptions& options, const OutputFolder& folder, const CocoMetrics& metrics,
             const Report& report) {
-  if (metrics.unknown_category_count > 0) {
-    log_warning(metrics.unknown_category_count,
-                " detections have a category that the annotations lack: ignored");
-  }
+  const std::string oddities = oddities_text(metrics);
+  if (!oddities.empty()) log_warning(oddities);
+  folder.check_present();
   write_file_atomically(folder.report_path(), render_report(report));
   write_file_atomically(folder.metrics_path(), metrics_json(metrics));
   std::cout << coco_summary_text(metrics) << '\n'
@@ -99,7 +98,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   }
   const Report report = make_eval_report({.model = options.detections, .data = options.annotations},
                                          metrics, {}, cli.effective());
-  return publish(options, folder, metrics, report);
+  return midway([&] { return publish(options, folder, metrics, report); });
 }
 
 // Draws for the report and, with --draw, for the folder.
@@ -128,6 +127,7 @@ std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolde
 
 int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
                    const OutputFolder& folder, const std::vector<Detection>& detections) {
+  folder.check_present();
   write_results(folder.detections_path(), detections);
   Instances truth = ground_truth_of(shards);
   if (options.max_images > 0) {
@@ -179,7 +179,9 @@ int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ran
                              progress->update(done);
                            }});
     if (progress) progress->finish();
-    if (folder) code = finish_on_root(options, cli, shards, *folder, detections);
+    if (folder) {
+      code = midway([&] { return finish_on_root(options, cli, shards, *folder, detections); });
+    }
   }
   return static_cast<int>(ranks.all_reduce_max(code));
 }

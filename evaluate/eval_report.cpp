@@ -75,9 +75,8 @@ Report make_eval_report(const EvalSubject& subject, const CocoMetrics& metrics,
   for (const EffectiveOption& option : options) {
     if (option.json != "null") report.settings.emplace_back(option.name, option.json);
   }
-  if (metrics.unknown_category_count > 0) {
-    report.notes.push_back(cat(metrics.unknown_category_count,
-                               " detections have a category that the annotations lack: ignored."));
+  if (const std::string text = oddities_text(metrics); !text.empty()) {
+    report.notes.push_back(text + ".");
   }
   return report;
 }

@@ -232,6 +232,7 @@ CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detect
                       " is not in the annotations (they have ", places.size(), " images)"),
                   "score detections against the annotations of the images they were made on");
     }
+    if (detection.score <= 0) ++metrics.low_score_count;
     const auto label = categories.label_of(detection.category_id);
     if (!label) {
       ++metrics.unknown_category_count;

@@ -47,6 +47,7 @@ struct CocoMetrics {
   int64_t object_count = 0;
   int64_t detection_count = 0;         // all results given
   int64_t unknown_category_count = 0;  // results of categories the ground truth lacks: ignored
+  int64_t low_score_count = 0;         // results of score 0 or less: ranked like all others
 };
 
 struct MetricsOptions {

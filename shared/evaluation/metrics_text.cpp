@@ -94,6 +94,19 @@ std::string class_table_text(const CocoMetrics& metrics) {
   return text;
 }
 
+std::string oddities_text(const CocoMetrics& metrics) {
+  std::string text;
+  if (metrics.unknown_category_count > 0) {
+    text = cat(metrics.unknown_category_count,
+               " detections have a category that the annotations lack: ignored");
+  }
+  if (metrics.low_score_count > 0) {
+    text += cat(text.empty() ? "" : "; ", metrics.low_score_count,
+                " detections have a score of 0 or less: ranked like the others");
+  }
+  return text;
+}
+
 std::string metrics_json(const CocoMetrics& metrics) {
   JsonWriter json;
   json.begin_object().key("stats").begin_array();
@@ -102,7 +115,8 @@ std::string metrics_json(const CocoMetrics& metrics) {
   json.field("image_count", metrics.image_count)
       .field("object_count", metrics.object_count)
       .field("detection_count", metrics.detection_count)
-      .field("unknown_category_count", metrics.unknown_category_count);
+      .field("unknown_category_count", metrics.unknown_category_count)
+      .field("low_score_count", metrics.low_score_count);
   json.key("per_class").begin_array();
   for (const ClassMetrics& one : metrics.per_class) {
     json.begin_object().field("category_id", one.category_id).field("name", one.name);

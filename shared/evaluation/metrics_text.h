@@ -14,6 +14,10 @@ std::string coco_summary_text(const CocoMetrics& metrics);
 // nothing to find.
 std::string class_table_text(const CocoMetrics& metrics);
 
+// What a user should hear about the detections, in one line: how many have a category that the
+// annotations lack, how many a score of 0 or less. Empty when there are none.
+std::string oddities_text(const CocoMetrics& metrics);
+
 // metrics.json: "stats" (the 12 numbers), "per_class" (a list), the counts.
 std::string metrics_json(const CocoMetrics& metrics);
 

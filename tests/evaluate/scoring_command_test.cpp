@@ -116,12 +116,16 @@ TEST_F(ScoringCommand, ResultsOnUnknownImagesAreBadDataNamingTheId) {
   expect_refusal(run(), 65, "image id 99");
 }
 
-TEST_F(ScoringCommand, UnknownCategoriesCostAWarning) {
+TEST_F(ScoringCommand, UnknownCategoriesAndLowScoresCostOneWarningWithTheirCounts) {
   write_file_atomically(detections_,
-                        R"([{"image_id": 1, "category_id": 8, "bbox": [1, 1, 2, 2], "score": 1}])");
+                        R"([{"image_id": 1, "category_id": 8, "bbox": [1, 1, 2, 2], "score": 1},
+                            {"image_id": 1, "category_id": 7, "bbox": [1, 1, 2, 2], "score": 0},
+                            {"image_id": 1, "category_id": 7, "bbox": [1, 1, 2, 2], "score": -2}])");
   const ProcessResult result = run();
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("warning: 1 detections have a category"));
+  EXPECT_THAT(result.err, HasSubstr("warning: 1 detections have a category that the annotations "
+                                    "lack: ignored; 2 detections have a score of 0 or less"));
+  EXPECT_EQ(result.err.find("warning"), result.err.rfind("warning"));
 }
 
 TEST_F(ScoringCommand, CutJsonIsBadDataWithItsPosition) {

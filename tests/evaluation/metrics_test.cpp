@@ -133,6 +133,22 @@ TEST(Metrics, UnknownCategoriesAreCountedAndIgnored) {
   EXPECT_EQ(scene.score().unknown_category_count, 1);
 }
 
+TEST(Metrics, ScoresOfZeroAndBelowAreCountedAndRankedLikeTheOthers) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, -.5);
+  scene.detect(1, 3, {100, 100, 40, 40}, -.75);
+  scene.detect(1, 3, {100, 100, 40, 40}, 0);
+  const CocoMetrics metrics = scene.score();
+  EXPECT_NEAR(metrics.stats[kAp], .5, 1e-12);  // one false alarm above, one below
+  EXPECT_EQ(metrics.low_score_count, 3);
+  scene.detect(1, 99, {0, 0, 4, 4}, .5);
+  EXPECT_EQ(oddities_text(scene.score()),
+            "1 detections have a category that the annotations lack: ignored; "
+            "3 detections have a score of 0 or less: ranked like the others");
+  EXPECT_EQ(oddities_text(Scene().score()), "");
+}
+
 TEST(Metrics, ADetectionOnAnUnknownImageIsBadDataNamingTheId) {
   Scene scene;
   scene.detect(1, 3, {0, 0, 4, 4}, .5);
