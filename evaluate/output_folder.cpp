@@ -52,7 +52,15 @@ std::string differences(const JsonView& before, const JsonView& now) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(std::string folder) : folder_(made(folder)), lock_(folder_) {}
+OutputFolder::OutputFolder(std::string folder) : folder_(made(folder)), lock_(folder_) {
+  recover_file(config_path());
+}
+
+void OutputFolder::check_present() const {
+  if (path_exists(config_path())) return;
+  throw Error(ErrorKind::kIo, cat(folder_, ": has vanished during the evaluation"),
+              "mend the mount or bring the folder back, then run the same command again");
+}
 
 std::string OutputFolder::drawn_path(std::int64_t image_id) const {
   return cat(made(folder_ + "/drawn"), "/", image_id, ".jpg");

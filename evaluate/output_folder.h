@@ -36,6 +36,9 @@ class OutputFolder {
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite);
 
+  // Throws kIo when the folder that begin() wrote to has gone: nothing may be written at its place.
+  void check_present() const;
+
  private:
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;

@@ -48,6 +48,9 @@ Cli make_cli(CommandLine& line) {
   cli.option("annotations", pack.annotations, "FILE.json", "COCO instances JSON");
   cli.option("images", pack.images, "DIR", "folder that the JSON's file names start from");
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
+  cli.option("scratch", pack.scratch, "DIR",
+             "local disk: shards are built here, then copied to --output and checked; also for "
+             "--verify where SHARDS lie on a mount that cannot map files [beside the output]");
   cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
@@ -100,6 +103,7 @@ int run_pack(const PackOptions& options) {
 int run_verify(const CommandLine& line) {
   const VerifyResult result = verify_shards(
       {.folder = line.verify,
+       .scratch = line.pack.scratch,
        .thread_count = line.pack.thread_count(),
        .on_problem = [](const std::string& problem) { std::cout << problem << std::endl; }});
   if (result.problem_count > 0) {

@@ -13,6 +13,7 @@ struct PackOptions {
   std::string annotations{};  // COCO instances JSON
   std::string images{};       // folder that the JSON's file names start from
   std::string output{};       // folder of the shard set
+  std::string scratch{};      // local disk to build shards on; empty: beside the output
   std::uint64_t shard_size_bytes = std::uint64_t{256}
                                    << 20;   // one file; staging and lanes cut here
   int threads = 0;                          // decoding; 0: one per core

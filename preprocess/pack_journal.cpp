@@ -136,6 +136,12 @@ PackJournal::PackJournal(const std::string& output, const PackIdentity& identity
   }
 }
 
+void PackJournal::check_present() const {
+  if (path_exists(folder_ + "/" + kIdentityFile)) return;
+  throw Error(ErrorKind::kIo, cat(folder_, ": has vanished while packing"),
+              "mend the mount or bring the folder back, then run the same command again");
+}
+
 std::string PackJournal::shard_path(std::size_t shard) const {
   return folder_ + "/" + numbered(shard, ".lmdb");
 }

@@ -36,6 +36,12 @@ class PackJournal {
   // Opens OUTPUT/.packing or starts it. Throws kConfig when it was begun with other options.
   PackJournal(const std::string& output, const PackIdentity& identity);
 
+  // Where it keeps its files.
+  const std::string& folder() const { return folder_; }
+
+  // Throws kIo when the journal has gone: with it the output folder or its mount.
+  void check_present() const;
+
   // Path of shard number `shard` before the set is published.
   std::string shard_path(std::size_t shard) const;
 

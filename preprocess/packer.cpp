@@ -16,7 +16,9 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/mount.h"
 #include "shared/base/progress.h"
+#include "shared/base/scratch.h"
 #include "shared/base/stop_signal.h"
 #include "shared/coco/instances.h"
 #include "shared/shard/shard_file.h"
@@ -90,11 +92,13 @@ class Packer {
         identity_(identity),
         plan_(plan),
         journal_(options.output, identity),
+        scratch_folder_(scratch_folder(options, journal_.folder())),
+        scratch_(scratch_folder_, options.output),
         tally_(plan.categories.all().size()) {}
 
   PackResult run() {
     try {
-      return run_to_the_end();
+      return midway([&] { return run_to_the_end(); });
     } catch (const Error&) {
       // Without a finished shard there is nothing to continue.
       writer_.reset();
@@ -104,10 +108,18 @@ class Packer {
   }
 
  private:
+  static std::string scratch_folder(const PackOptions& options, const std::string& journal) {
+    if (!options.scratch.empty() || can_map_files(journal)) return options.scratch;
+    log_warning(options.output,
+                ": this file system cannot map files into memory; shards are built in ",
+                default_scratch(), " (--scratch chooses another place)");
+    return default_scratch();
+  }
+
   PackResult run_to_the_end() {
     reuse_finished_shards();
     const std::size_t reused = shards_.size();
-    if (next_image_ == 0) check_free_space(options_, plan_);
+    if (next_image_ == 0) check_free_space(options_, plan_, scratch_folder_);
     if (next_image_ < plan_.images.size()) make_shards();
     if (index_.empty()) {
       throw Error(ErrorKind::kData,
@@ -145,7 +157,7 @@ class Packer {
     const std::filesystem::path file(path);
     ManifestShard shard = note.shard;
     shard.file.name = file.filename().string();
-    const ShardFile reader(file.parent_path().string(), shard);
+    const ShardFile reader(file.parent_path().string(), shard, scratch_folder_);
     for (std::size_t place = 0; place < reader.size(); ++place) {
       count(decode_record(reader.bytes(place), cat(path, ": record ", place)),
             static_cast<std::uint32_t>(place));
@@ -190,8 +202,9 @@ class Packer {
   void append(const MadeRecord& made) {
     if (writer_ && !writer_->has_room(made.bytes.size())) finish_shard();
     if (!writer_) {
-      writer_ = std::make_unique<ShardWriter>(journal_.shard_path(shards_.size()),
-                                              options_.shard_size_bytes);
+      const std::string path = journal_.shard_path(shards_.size());
+      writer_ =
+          std::make_unique<ShardWriter>(path, options_.shard_size_bytes, scratch_.build_path(path));
     }
     count(made.record, writer_->append(made.bytes));
   }
@@ -255,6 +268,8 @@ class Packer {
         publish_file(journal_.shard_path(shard), options_.output + "/" + shards_[shard].file.name);
       }
     }
+    journal_.check_present();
+    for (const ManifestShard& shard : shards_) check_file_size(options_.output, shard.file);
     manifest.shards = shards_;
     manifest.index.name = kIndexFile;
     publish_file_of(manifest.index, encode_index(index_));
@@ -269,6 +284,8 @@ class Packer {
   const PackIdentity& identity_;
   const PackPlan& plan_;
   PackJournal journal_;
+  std::string scratch_folder_;  // empty: shards are built in the journal
+  Scratch scratch_;
   Tally tally_;
   std::size_t next_image_ = 0;
   std::vector<ManifestShard> shards_{};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "shared/base/error.h"
 #include "shared/base/file.h"
 
 namespace retina {
@@ -15,9 +14,9 @@ constexpr double kSurelyNeededPart = 0.8;
 
 }  // namespace
 
-void check_free_space(const PackOptions& options, const PackPlan& plan) {
-  const std::uint64_t free_bytes = free_space_bytes(options.output);
-  if (free_bytes == 0 || options.max_side_px) return;
+void check_free_space(const PackOptions& options, const PackPlan& plan,
+                      const std::string& scratch) {
+  if (options.max_side_px) return;
   // The plan is shuffled: its first images are a fair sample.
   const std::size_t sampled = std::min(kSampledImages, plan.images.size());
   double sampled_bytes = 0;
@@ -27,15 +26,13 @@ void check_free_space(const PackOptions& options, const PackPlan& plan) {
         std::filesystem::file_size(options.images + "/" + plan.images[i].info.file_name, code);
     if (!code) sampled_bytes += static_cast<double>(size_bytes);
   }
-  const double needed_bytes = sampled_bytes /
+  const double needed_bytes = kSurelyNeededPart * sampled_bytes /
                               static_cast<double>(std::max<std::size_t>(sampled, 1)) *
                               static_cast<double>(plan.images.size());
-  if (static_cast<double>(free_bytes) >= kSurelyNeededPart * needed_bytes) return;
-  throw Error(ErrorKind::kIo,
-              cat(options.output, ": too little free space (got ",
-                  human_bytes(static_cast<double>(free_bytes)), ", want about ",
-                  human_bytes(needed_bytes), ")"),
-              "free some space, or choose another --output");
+  require_space(options.output, needed_bytes, "--output");
+  if (scratch.empty()) return;
+  require_space(scratch, std::min(needed_bytes, static_cast<double>(options.shard_size_bytes)),
+                "--scratch");
 }
 
 }  // namespace retina

@@ -108,7 +108,7 @@ class Verifier {
     for (const ManifestShard& shard : manifest_.shards) {
       // A damaged tree is reported once; its records cannot be reached.
       check([&] {
-        const ShardFile file(options_.folder, shard);
+        const ShardFile file(options_.folder, shard, options_.scratch);
         check_shard({.file = file,
                      .name = options_.folder + "/" + shard.file.name,
                      .first_index = first_index},

@@ -11,7 +11,8 @@ namespace retina {
 
 struct VerifyOptions {
   std::string folder{};
-  int thread_count = 1;  // decoding
+  std::string scratch{};  // as in ShardFile
+  int thread_count = 1;   // decoding
   // Called with each problem, one line of text, as soon as it is found.
   std::function<void(const std::string&)> on_problem{};
 };

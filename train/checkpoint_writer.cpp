@@ -2,9 +2,27 @@
 
 #include <utility>
 
+#include "shared/base/file.h"
 #include "shared/base/log.h"
 
 namespace retina {
+namespace {
+
+// `build_path` is `path` when there is no scratch folder.
+std::uint64_t write_checkpoint(const std::string& path, const std::string& build_path,
+                               const Checkpoint& checkpoint) {
+  const std::uint64_t hash = save_checkpoint(build_path, checkpoint);
+  if (build_path == path) return hash;
+  deliver_file(build_path, path);
+  remove_file(build_path);
+  return hash;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const std::string& scratch, const std::string& output) {
+  scratch_.emplace(scratch, output);
+}
 
 CheckpointWriter::~CheckpointWriter() {
   try {
@@ -17,9 +35,12 @@ CheckpointWriter::~CheckpointWriter() {
 void CheckpointWriter::start(std::string path, Checkpoint checkpoint,
                              std::function<void(std::uint64_t hash)> written) {
   finish();
-  under_way_ = std::async(std::launch::async,
-                          [path = std::move(path), content = std::move(checkpoint),
-                           done = std::move(written)] { done(save_checkpoint(path, content)); });
+  const std::string build_path = scratch_ ? scratch_->build_path(path) : path;
+  under_way_ =
+      std::async(std::launch::async, [path = std::move(path), build_path,
+                                      content = std::move(checkpoint), done = std::move(written)] {
+        midway([&] { done(write_checkpoint(path, build_path, content)); });
+      });
 }
 
 void CheckpointWriter::finish() {

@@ -1,24 +1,31 @@
-// Writes checkpoints on a thread of its own, one at a time, while training goes on.
+// Writes checkpoints on a thread of its own, one at a time, while training goes on. With a scratch
+// folder each is built and verified there, then copied to the run's folder and compared.
 #pragma once
 
 #include <functional>
 #include <future>
+#include <optional>
 #include <string>
 
+#include "shared/base/scratch.h"
 #include "shared/checkpoint/checkpoint.h"
 
 namespace retina {
 
 class CheckpointWriter {
  public:
+  // Files are written where they belong.
   CheckpointWriter() = default;
+  // Files of the run in `output` are built below `scratch` (empty: as above). Throws kCannotCreate.
+  CheckpointWriter(const std::string& scratch, const std::string& output);
   // Waits for the file under way; what went wrong then has no one to tell.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Waits for the previous file, then begins this one. `written` is called on the thread with the
-  // file's hash, after the file was published. Throws what the previous one threw.
+  // file's hash, after the file was published. Throws what the previous one threw; a folder that
+  // cannot be written any more is kIo.
   void start(std::string path, Checkpoint checkpoint,
              std::function<void(std::uint64_t hash)> written);
 
@@ -26,6 +33,7 @@ class CheckpointWriter {
   void finish();
 
  private:
+  std::optional<Scratch> scratch_;
   std::future<void> under_way_;
 };
 

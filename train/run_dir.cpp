@@ -20,11 +20,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kBooksFile = "checkpoints.json";
+constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr const char* kInitKey = "init_fingerprint";
 
 // The options that decide the result, as one JSON object: what the hash is taken over.
 std::string fixed_options_json(const RunConfig& config) {
   JsonWriter json;
   json.begin_object().field("train_fingerprint", config.train_fingerprint);
+  if (!config.init_fingerprint.empty()) json.field(kInitKey, config.init_fingerprint);
   for (const auto& option : config.options) {
     if (!may_change(option.name)) json.key(option.name).raw(option.json);
   }
@@ -47,6 +50,7 @@ std::map<std::string, std::string> fixed_options(const JsonView& object) {
 RunDir::RunDir(std::string folder) : folder_(std::move(folder)) {
   make_folder(folder_);
   lock_ = std::make_unique<FolderLock>(folder_);
+  for (const char* name : {kConfigFile, kBooksFile, kMetricsFile}) recover_file(path(name));
 }
 
 bool RunDir::has_run() const {
@@ -71,6 +75,8 @@ void RunDir::check_same_run(const RunConfig& config) const {
   std::set<std::string> names;
   for (const auto& [name, value] : before) names.insert(name);
   for (const auto& [name, value] : now) names.insert(name);
+  // The weights that a run began with may have gone by the time it continues.
+  if (config.init_fingerprint.empty()) names.erase(kInitKey);
   for (const auto& name : names) {
     const auto a = before.find(name), b = now.find(name);
     const std::string old_value = a == before.end() ? "unset" : a->second;
@@ -86,14 +92,38 @@ void RunDir::check_same_run(const RunConfig& config) const {
 }
 
 void RunDir::write_config(const RunConfig& config) {
-  const std::string fixed_json = fixed_options_json(config);
+  RunConfig whole = config;
+  const std::string before = has_run() ? read_file(path(kConfigFile)) : "";
+  if (!before.empty() && whole.init_fingerprint.empty()) {
+    const JsonFile stored = JsonFile::parse(before, path(kConfigFile));
+    const JsonView fixed = stored.root().at("fixed");
+    if (fixed.has(kInitKey)) whole.init_fingerprint = fixed.at(kInitKey).as_string();
+  }
+  const std::string fixed_json = fixed_options_json(whole);
   JsonWriter json;
   json.begin_object().field("hash", hex64(xxh3(fixed_json)));
   json.key("options").begin_object();
-  for (const auto& option : config.options) json.key(option.name).raw(option.json);
+  for (const auto& option : whole.options) json.key(option.name).raw(option.json);
   json.end_object();
+  json.field("effective_lr", whole.effective_lr);
   json.key("fixed").raw(fixed_json).end_object();
-  write_file_atomically(path(kConfigFile), json.pretty_text());
+  if (json.pretty_text() != before) write_file_atomically(path(kConfigFile), json.pretty_text());
+}
+
+void RunDir::check_space(double checkpoint_bytes, int keep, const std::string& scratch) const {
+  // The newest `keep`, the best, and the one being written.
+  double needed_bytes = checkpoint_bytes * (keep + 2);
+  for (const auto& name : checkpoint_files()) {
+    needed_bytes -= static_cast<double>(file_size_bytes(path(name)));
+  }
+  require_space(folder_, std::max(needed_bytes, checkpoint_bytes), "--output");
+  if (!scratch.empty()) require_space(scratch, checkpoint_bytes, "--scratch");
+}
+
+void RunDir::check_present() const {
+  if (has_run()) return;
+  throw Error(ErrorKind::kIo, cat(folder_, ": the run's folder has vanished"),
+              "mend the mount or bring the folder back, then run the same command again");
 }
 
 std::string RunDir::checkpoint_name(const RunPoint& point) {
@@ -137,6 +167,7 @@ const CheckpointEntry* RunDir::best() const {
 }
 
 void RunDir::record(const CheckpointEntry& entry, int keep) {
+  check_present();
   std::erase_if(entries_, [&](const auto& other) { return other.file == entry.file; });
   entries_.push_back(entry);
   std::stable_sort(entries_.begin(), entries_.end(),

@@ -38,6 +38,8 @@ struct CheckpointEntry {
 struct RunConfig {
   std::vector<EffectiveOption> options = {};
   std::string train_fingerprint = {};  // of the training set's manifest
+  std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
+  double effective_lr = 0;             // what --lr-scaling made of --lr
 };
 
 class RunDir {
@@ -55,7 +57,15 @@ class RunDir {
   void clear();
   // Throws Error{kConfig} listing the options that differ from the run in this folder and may not.
   void check_same_run(const RunConfig& config) const;
+  // Written when it differs from what is there.
   void write_config(const RunConfig& config);
+
+  // Throws kIo unless the folder has room for the checkpoints that it will keep, besides those that
+  // it has, and `scratch` (empty: none) for one.
+  void check_space(double checkpoint_bytes, int keep, const std::string& scratch) const;
+  // Throws kIo when the folder has vanished (its mount has gone, someone removed it): nothing may
+  // be written at its place then.
+  void check_present() const;
 
   // File name for a checkpoint at this point.
   static std::string checkpoint_name(const RunPoint& point);
@@ -65,7 +75,7 @@ class RunDir {
   void remove_leftovers();
 
   // Takes a checkpoint into the books: checkpoints.json is written, then all but the newest `keep`
-  // and the best are removed.
+  // and the best are removed. Throws kIo.
   void record(const CheckpointEntry& entry, int keep);
   // Entries known so far (from earlier `record` calls or `restore`).
   const std::vector<CheckpointEntry>& entries() const { return entries_; }

@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/base/log.h"
+#include "shared/base/hash.h"
+#include "shared/base/mount.h"
 
 namespace retina {
 namespace {
@@ -29,9 +30,22 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+constexpr const char* kWriteHint =
+    "free some space or mend the mount, then run the same command again";
+
+// Calls that a signal may interrupt on FUSE and NFS mounts.
+template <class Call>
+auto retried(const Call& call) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+  Descriptor(const std::string& path, int flags)
+      : fd_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC); })) {}
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -43,9 +57,55 @@ class Descriptor {
   int fd_;
 };
 
+// After an fsync that returned -1: one warning, or kIo.
+void judge_failed_sync(const std::string& path, MountAbility ability) {
+  const int code = errno;
+  if (!means_unsupported(code)) {
+    throw Error(ErrorKind::kIo, cat(path, ": writing to the disk failed (", reason(), ")"),
+                kWriteHint);
+  }
+  warn_unsupported(ability, path, code);
+}
+
+int renamed(const std::string& from, const std::string& to) {
+  return retried([&] { return std::rename(from.c_str(), to.c_str()); });
+}
+
+std::string aside(const std::string& path) {
+  return path + ".old";
+}
+
+// SMB does not rename over a file (or one that a virus scanner has open): the old one steps aside.
+bool replaced_through_aside(const std::string& temporary, const std::string& path) {
+  remove_file(aside(path));
+  if (!fs::is_regular_file(path) || renamed(path, aside(path)) != 0) return false;
+  if (renamed(temporary, path) == 0) {
+    remove_file(aside(path));
+    return true;
+  }
+  const int code = errno;
+  renamed(aside(path), path);
+  errno = code;
+  return false;
+}
+
+void move_into_place(const std::string& temporary, const std::string& path) {
+  if (renamed(temporary, path) == 0) return;
+  if (errno == EXDEV && parent_of(temporary) != parent_of(path)) {
+    deliver_file(temporary, path);
+    remove_file(temporary);
+    return;
+  }
+  const bool refused = errno == EEXIST || errno == EACCES || errno == EPERM || errno == EBUSY;
+  const int code = errno;
+  if (refused && replaced_through_aside(temporary, path)) return;
+  throw Error(ErrorKind::kIo,
+              cat(path, ": cannot be renamed into place (", std::strerror(code), ")"), kWriteHint);
+}
+
 }  // namespace
 
-std::string read_file(const std::string& path) {
+void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
   const Descriptor file(path, O_RDONLY);
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
@@ -55,16 +115,19 @@ std::string read_file(const std::string& path) {
   if (S_ISDIR(status.st_mode)) {
     throw Error(ErrorKind::kNoInput, cat(path, ": is a folder (want a file)"));
   }
-  std::string bytes;
-  bytes.reserve(static_cast<std::size_t>(status.st_size) + 1);
-  std::string chunk(1 << 20, '\0');
+  std::string piece(1 << 20, '\0');
   for (;;) {
-    const ssize_t got = ::read(file.get(), chunk.data(), chunk.size());
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = retried([&] { return ::read(file.get(), piece.data(), piece.size()); });
     if (got < 0) throw Error(ErrorKind::kIo, cat(path, ": reading failed (", reason(), ")"));
-    if (got == 0) return bytes;
-    bytes.append(chunk.data(), static_cast<std::size_t>(got));
+    if (got == 0) return;
+    take(std::string_view(piece).substr(0, static_cast<std::size_t>(got)));
   }
+}
+
+std::string read_file(const std::string& path) {
+  std::string bytes;
+  read_pieces(path, [&](std::string_view piece) { bytes += piece; });
+  return bytes;
 }
 
 std::uint64_t file_size_bytes(const std::string& path) {
@@ -84,21 +147,32 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, code);
 }
 
-void make_folder(const std::string& path) {
+void make_folder(const std::string& path, const std::string& option) {
   std::error_code code;
   fs::create_directories(path, code);
   if (code || !is_folder(path)) {
     throw Error(ErrorKind::kCannotCreate,
                 cat(path, ": cannot create the folder (",
                     code ? code.message() : std::string("a file has this name"), ")"),
-                "choose another --output or mend its permissions");
+                cat("choose another ", option, " or mend its permissions"));
   }
 }
 
-std::uint64_t free_space_bytes(const std::string& path) {
+std::optional<std::uint64_t> free_space_bytes(const std::string& path) {
   struct statvfs status {};
-  if (::statvfs(path.c_str(), &status) != 0) return 0;
+  // Mounts without an idea of their size say that they have no blocks at all.
+  if (::statvfs(path.c_str(), &status) != 0 || status.f_blocks == 0) return std::nullopt;
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
+}
+
+void require_space(const std::string& folder, double needed_bytes, const std::string& option) {
+  const auto free_bytes = free_space_bytes(folder);
+  if (!free_bytes || static_cast<double>(*free_bytes) >= needed_bytes) return;
+  throw Error(
+      ErrorKind::kIo,
+      cat(folder, ": too little free space (got ", human_bytes(static_cast<double>(*free_bytes)),
+          ", want about ", human_bytes(needed_bytes), ")"),
+      cat("free some space, or choose another ", option));
 }
 
 void remove_file(const std::string& path) {
@@ -108,14 +182,20 @@ void remove_file(const std::string& path) {
 
 void sync_path(const std::string& path) {
   const bool folder = is_folder(path);
+  const auto ability = folder ? MountAbility::kFolderSync : MountAbility::kFileSync;
   const Descriptor file(path, folder ? O_RDONLY | O_DIRECTORY : O_RDONLY);
-  if (file.get() >= 0 && ::fsync(file.get()) == 0) return;
-  if (folder) return;  // many network mounts have no fsync for folders
-  throw Error(ErrorKind::kIo, cat(path, ": writing to the disk failed (", reason(), ")"));
+  if (folder && file.get() < 0) {  // a folder that may be written and not be read
+    warn_unsupported(ability, path, errno);
+    return;
+  }
+  if (file.get() < 0 || retried([&] { return ::fsync(file.get()); }) != 0) {
+    judge_failed_sync(path, ability);
+  }
 }
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  descriptor_ = retried(
+      [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); });
   if (descriptor_ < 0) {
     throw Error(ErrorKind::kCannotCreate, cat(path_, ": cannot be created (", reason(), ")"),
                 "check that the folder exists and can be written");
@@ -130,39 +210,69 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(const void* data, std::size_t size_bytes) {
   const auto* bytes = static_cast<const char*>(data);
   while (size_bytes > 0) {
-    const ssize_t wrote = ::write(descriptor_, bytes, size_bytes);
-    if (wrote < 0 && errno == EINTR) continue;
+    const ssize_t wrote = retried([&] { return ::write(descriptor_, bytes, size_bytes); });
     if (wrote < 0) {
-      throw Error(ErrorKind::kIo, cat(path_, ": writing failed (", reason(), ")"),
-                  "free some space or mend the mount, then run the same command again");
+      throw Error(ErrorKind::kIo, cat(path_, ": writing failed (", reason(), ")"), kWriteHint);
     }
     bytes += wrote;
     size_bytes -= static_cast<std::size_t>(wrote);
   }
 }
 
-void AtomicFile::close_file() {
+// Through the descriptor that wrote: a later one may not hear of errors of writing back.
+void AtomicFile::sync_and_close() {
   const int descriptor = std::exchange(descriptor_, -1);
-  if (descriptor >= 0 && ::close(descriptor) != 0) {
-    throw Error(ErrorKind::kIo, cat(path_, ": closing failed (", reason(), ")"),
-                "free some space or mend the mount, then run the same command again");
+  if (descriptor < 0) return;
+  const bool synced = retried([&] { return ::fsync(descriptor); }) == 0;
+  const int sync_code = errno;
+  // An interrupted close has closed.
+  const bool closed = ::close(descriptor) == 0 || errno == EINTR;
+  if (!closed) {
+    throw Error(ErrorKind::kIo, cat(path_, ": closing failed (", reason(), ")"), kWriteHint);
   }
+  errno = sync_code;
+  if (!synced) judge_failed_sync(path_, MountAbility::kFileSync);
 }
 
 void AtomicFile::commit(const std::function<void(const std::string&)>& verify) {
-  close_file();
-  publish_file(temporary_, path_, verify);
+  sync_and_close();
+  if (verify) verify(temporary_);
+  move_into_place(temporary_, path_);
   committed_ = true;
+  sync_path(parent_of(path_));
 }
 
 void publish_file(const std::string& temporary, const std::string& path,
                   const std::function<void(const std::string&)>& verify) {
   sync_path(temporary);
   if (verify) verify(temporary);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    throw Error(ErrorKind::kIo, cat(path, ": cannot be renamed into place (", reason(), ")"));
-  }
+  move_into_place(temporary, path);
   sync_path(parent_of(path));
+}
+
+void recover_file(const std::string& path) {
+  if (!path_exists(path) && path_exists(aside(path))) renamed(aside(path), path);
+}
+
+std::uint64_t deliver_file(const std::string& source, const std::string& path) {
+  require_space(parent_of(path), static_cast<double>(file_size_bytes(source)), "--output");
+  AtomicFile file(path);
+  Hasher hasher;
+  read_pieces(source, [&](std::string_view piece) {
+    hasher.update(piece.data(), piece.size());
+    file.write(piece);
+  });
+  const std::uint64_t hash = hasher.digest();
+  file.commit([&](const std::string& temporary) {
+    {  // Read what the mount holds, not what the machine remembers.
+      const Descriptor cached(temporary, O_RDONLY);
+      if (cached.get() >= 0) ::posix_fadvise(cached.get(), 0, 0, POSIX_FADV_DONTNEED);
+    }
+    if (xxh3_file(temporary) == hash) return;
+    throw Error(ErrorKind::kIo, cat(path, ": reads back differently from what was written"),
+                "the disk or mount is damaged; choose another --output");
+  });
+  return hash;
 }
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {
@@ -176,25 +286,55 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   });
 }
 
-FolderLock::FolderLock(const std::string& folder) {
-  const std::string path = folder + "/.lock";
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) {
-    throw Error(ErrorKind::kCannotCreate, cat(folder, ": cannot be written (", reason(), ")"),
+namespace {
+
+// Opens and locks `lock_path`, which guards `output`. Returns the descriptor.
+int lock_output(const std::string& lock_path, const std::string& output) {
+  const int descriptor =
+      retried([&] { return ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
+  if (descriptor < 0) {
+    throw Error(ErrorKind::kCannotCreate, cat(output, ": cannot be written (", reason(), ")"),
                 "choose another --output or mend its permissions");
   }
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  if (retried([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return descriptor;
   if (errno == EWOULDBLOCK) {
-    ::close(std::exchange(descriptor_, -1));
-    throw Error(ErrorKind::kConfig, cat(folder, ": another process is writing to this folder"),
+    ::close(descriptor);
+    throw Error(ErrorKind::kConfig, cat(output, ": another process is writing here"),
                 "wait for it to end, or choose another --output");
   }
-  log_warning(folder, ": this file system has no locks (", reason(),
-              "); do not start two jobs on this folder");
+  warn_unsupported(MountAbility::kLocks, output, errno);
+  return descriptor;
 }
 
+// False when the holder before has just removed the file that is locked now.
+bool is_still(const std::string& path, int descriptor) {
+  struct stat there {
+  }, locked{};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &locked) == 0 &&
+         there.st_dev == locked.st_dev && there.st_ino == locked.st_ino;
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::string& folder)
+    : descriptor_(lock_output(folder + "/.lock", folder)) {}
+
 FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  ::close(descriptor_);
+}
+
+FileLock::FileLock(const std::string& path) : lock_path_(path + ".lock") {
+  constexpr int kAttempts = 100;  // a mount whose inode numbers change is believed after that
+  for (int attempt = 0;; ++attempt) {
+    descriptor_ = lock_output(lock_path_, path);
+    if (attempt == kAttempts || is_still(lock_path_, descriptor_)) return;
+    ::close(descriptor_);
+  }
+}
+
+FileLock::~FileLock() {
+  remove_file(lock_path_);
+  ::close(descriptor_);
 }
 
 }  // namespace retina

@@ -4,13 +4,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "shared/base/error.h"
 
 namespace retina {
 
 // Whole content of a file. Throws kNoInput (missing, a folder, not readable), kIo midway.
 std::string read_file(const std::string& path);
+
+// Gives the file's bytes to `take`, a piece at a time. Throws as read_file.
+void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take);
 
 // Size in bytes. Throws kNoInput.
 std::uint64_t file_size_bytes(const std::string& path);
@@ -18,18 +24,34 @@ std::uint64_t file_size_bytes(const std::string& path);
 bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);
 
-// Creates the folder and its parents. Throws kCannotCreate.
-void make_folder(const std::string& path);
+// Creates the folder and its parents. Throws kCannotCreate; `option` named it.
+void make_folder(const std::string& path, const std::string& option = "--output");
 
-// Free bytes of the file system that holds `path`; 0 when unknown.
-std::uint64_t free_space_bytes(const std::string& path);
+// Free bytes of the file system that holds `path`; nothing when it does not tell.
+std::optional<std::uint64_t> free_space_bytes(const std::string& path);
+
+// Throws kIo when clearly less than `needed_bytes` is free in `folder`; `option` named it.
+void require_space(const std::string& folder, double needed_bytes, const std::string& option);
 
 // Removes a file; a missing one is no error.
 void remove_file(const std::string& path);
 
-// fsync of a file or folder by path. A file system that has no fsync for folders (EINVAL, ENOTSUP)
-// is no error; a failed fsync of a file is (kIo).
+// fsync of a file or folder by path. A file system that has none (EINVAL, ENOTSUP, ENOSYS) costs
+// one warning; a failed one throws kIo.
 void sync_path(const std::string& path);
+
+// Runs `body`, which writes into a folder that this job could write to before: what cannot be
+// created now is an I/O error midway (the folder or its mount has gone), not a bad choice.
+template <class Body>
+auto midway(const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCannotCreate) throw;
+    throw Error(ErrorKind::kIo, error.what(),
+                "mend the mount or bring the folder back, then run the same command again");
+  }
+}
 
 // Writes `path` through `path.tmp`: write -> fsync -> close -> verify -> rename -> fsync of the
 // folder. The destructor of an unfinished file removes the temporary one.
@@ -52,21 +74,30 @@ class AtomicFile {
   void commit(const std::function<void(const std::string&)>& verify = {});
 
  private:
-  void close_file();
+  void sync_and_close();
   std::string path_, temporary_;
   int descriptor_ = -1;
   bool committed_ = false;
 };
 
 // The same steps for a file that something else wrote: sync -> verify -> rename -> folder sync.
+// Where a rename cannot replace a file (SMB) the old one is `path.old` for a moment; between two
+// file systems the file is delivered.
 void publish_file(const std::string& temporary, const std::string& path,
                   const std::function<void(const std::string&)>& verify = {});
+
+// Brings `path.old` back when a process ended in that moment.
+void recover_file(const std::string& path);
+
+// Copies a finished file to another file system: free space -> copy -> sync -> read back and
+// compare hashes -> rename. Returns the hash (xxh3). Throws kCannotCreate, kIo.
+std::uint64_t deliver_file(const std::string& source, const std::string& path);
 
 // AtomicFile in one call; the written bytes are read back and compared.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
 // An exclusive lock of the folder for this process's life (flock on `.lock` inside). Throws kConfig
-// when another process holds it; a file system without locks costs one warning.
+// when another process holds it, kCannotCreate; a file system without locks costs one warning.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder);
@@ -75,6 +106,19 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
+  int descriptor_ = -1;
+};
+
+// The same for an output that is one file (flock on `path.lock`, which goes at the end).
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  std::string lock_path_;
   int descriptor_ = -1;
 };
 

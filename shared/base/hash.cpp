@@ -1,13 +1,11 @@
 #include "shared/base/hash.h"
 
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
-#include <vector>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -36,19 +34,8 @@ std::uint64_t Hasher::digest() const {
 }
 
 std::uint64_t xxh3_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (!file) {
-    throw Error(ErrorKind::kNoInput, cat(path, ": cannot be opened (", std::strerror(errno), ")"));
-  }
   Hasher hasher;
-  std::vector<char> buffer(1 << 20);
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
-    hasher.update(buffer.data(), got);
-  }
-  if (std::ferror(file.get()) != 0) {
-    throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));
-  }
+  read_pieces(path, [&](std::string_view piece) { hasher.update(piece.data(), piece.size()); });
   return hasher.digest();
 }
 

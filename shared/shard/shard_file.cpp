@@ -4,11 +4,16 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/mount.h"
+#include "shared/base/scratch.h"
 #include "shared/shard/shard_tree.h"
+#include "shared/shard/staged_file.h"
 
 namespace retina {
 namespace {
@@ -25,9 +30,7 @@ void check(int code, const std::string& path) {
   const std::string problem = cat(path, ": cannot be opened (", mdb_strerror(code), ")");
   switch (code) {
     case ENODEV:
-      throw Error(ErrorKind::kUnavailable,
-                  cat(path, ": this mount cannot map files into memory (", mdb_strerror(code), ")"),
-                  "copy the shards to a local disk");
+      throw Error(ErrorKind::kUnavailable, problem, "choose a local disk with --scratch or TMPDIR");
     case ENOMEM:
     case EAGAIN:
     case EMFILE:
@@ -56,24 +59,49 @@ struct ShardFile::State {
   MDB_env* env = nullptr;
   MDB_txn* txn = nullptr;
   std::vector<std::string_view> records{};
+  std::optional<StagedFile> staged{};
 
   State() = default;
-  ~State() {
-    if (txn != nullptr) mdb_txn_abort(txn);
-    if (env != nullptr) mdb_env_close(env);
-  }
+  ~State() { close(); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void open(const std::string& path, std::uint64_t file_bytes) {
+  void close() {
+    if (txn != nullptr) mdb_txn_abort(std::exchange(txn, nullptr));
+    if (env != nullptr) mdb_env_close(std::exchange(env, nullptr));
+  }
+
+  // Returns LMDB's code: a mount without mmap is not an error yet.
+  int map(const std::string& path, std::uint64_t file_bytes) {
     check(mdb_env_create(&env), path);
     // The map ends where the file does: nothing behind it can be touched.
     check(mdb_env_set_mapsize(env, file_bytes), path);
-    // NORDAHEAD: read() asks for exactly the pages of its record.
-    check(mdb_env_open(env, path.c_str(),
-                       MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | MDB_NOSUBDIR | MDB_NORDAHEAD, 0),
-          path);
+    // NOLOCK: nothing is written beside the file. NORDAHEAD: read() asks for exactly the pages of
+    // its record.
+    return mdb_env_open(env, path.c_str(),
+                        MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | MDB_NOSUBDIR | MDB_NORDAHEAD, 0);
+  }
+
+  // Checks the tree and maps the file, or its copy. `path` is its name in messages.
+  void open(const std::string& path, const ManifestShard& shard, const std::string& scratch) {
+    check_tree(path, path, shard);
+    int code = map(path, shard.file.size_bytes);
+    if (means_unsupported(code)) {
+      warn_unsupported(MountAbility::kMemoryMap, path, code);
+      close();
+      staged.emplace(path, scratch.empty() ? default_scratch() : scratch);
+      check_tree(staged->path(), path, shard);
+      code = map(staged->path(), shard.file.size_bytes);
+    }
+    check(code, path);
     check(mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn), path);
+  }
+
+  static void check_tree(const std::string& file, const std::string& path,
+                         const ManifestShard& shard) {
+    if (file_size_bytes(file) != shard.file.size_bytes) fail_damaged(path, "changed its size");
+    if (shard_tree_xxh3(file) == shard.tree_xxh3) return;
+    fail_damaged(path, "is damaged (the checksum of its page tree is off)");
   }
 
   // Takes down where every record lies; afterwards LMDB is not asked again, so that any number of
@@ -102,14 +130,12 @@ struct ShardFile::State {
   }
 };
 
-ShardFile::ShardFile(const std::string& folder, const ManifestShard& shard)
+ShardFile::ShardFile(const std::string& folder, const ManifestShard& shard,
+                     const std::string& scratch)
     : state_(std::make_unique<State>()) {
   check_file_size(folder, shard.file);
   const std::string path = folder + "/" + shard.file.name;
-  if (shard_tree_xxh3(path) != shard.tree_xxh3) {
-    fail_damaged(path, "is damaged (the checksum of its page tree is off)");
-  }
-  state_->open(path, shard.file.size_bytes);
+  state_->open(path, shard, scratch);
   state_->list_records(path, shard);
 }
 

@@ -13,8 +13,9 @@ namespace retina {
 class ShardFile {
  public:
   // Maps FOLDER/shard.file.name. Checks the size, then the hash of LMDB's own pages, and only then
-  // lets LMDB walk them: it trusts them blindly. Throws kNoInput, kData, kUnavailable (no mmap).
-  ShardFile(const std::string& folder, const ManifestShard& shard);
+  // lets LMDB walk them: it trusts them blindly. Where the mount cannot map files, a copy in
+  // `scratch` (empty: $TMPDIR) is mapped. Throws kNoInput, kData, kIo, kUnavailable (memory).
+  ShardFile(const std::string& folder, const ManifestShard& shard, const std::string& scratch = "");
   ~ShardFile();
   ShardFile(const ShardFile&) = delete;
   ShardFile& operator=(const ShardFile&) = delete;

@@ -88,7 +88,7 @@ struct ShardSet::State {
     std::unique_ptr<const ShardFile> file{};
   };
 
-  std::string folder{};
+  std::string folder{}, scratch{};
   Manifest manifest{};
   std::vector<IndexEntry> index{};
   std::deque<Slot> slots{};  // a deque: its elements need not move
@@ -96,13 +96,17 @@ struct ShardSet::State {
   const ShardFile& shard(std::size_t number) {
     Slot& slot = slots[number];
     const std::lock_guard lock(slot.mutex);
-    if (!slot.file) slot.file = std::make_unique<ShardFile>(folder, manifest.shards[number]);
+    if (!slot.file) {
+      slot.file = std::make_unique<ShardFile>(folder, manifest.shards[number], scratch);
+    }
     return *slot.file;
   }
 };
 
-ShardSet::ShardSet(const std::string& folder) : state_(std::make_unique<State>()) {
+ShardSet::ShardSet(const std::string& folder, const std::string& scratch)
+    : state_(std::make_unique<State>()) {
   state_->folder = folder;
+  state_->scratch = scratch;
   state_->manifest = read_manifest(folder);
   const Manifest& manifest = state_->manifest;
   state_->index = read_index(folder, manifest);

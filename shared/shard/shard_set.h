@@ -34,9 +34,10 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
 class ShardSet {
  public:
   // Reads manifest and index and checks every file's size: a truncated LMDB file would end the
-  // process by SIGBUS later. Throws kNoInput (folder, manifest or a shard is missing), kData
+  // process by SIGBUS later. `scratch`: where shards are copied to when their mount cannot map
+  // files; empty: $TMPDIR. Throws kNoInput (folder, manifest or a shard is missing), kData
   // (damaged, cut, or written by a newer version).
-  explicit ShardSet(const std::string& folder);
+  explicit ShardSet(const std::string& folder, const std::string& scratch = "");
   ~ShardSet();
   ShardSet(ShardSet&&) noexcept;
   ShardSet& operator=(ShardSet&&) noexcept;
@@ -47,7 +48,7 @@ class ShardSet {
 
   // The record of index()[index_place]. Opens its shard at the first use. Thread-safe; the
   // record's `jpeg` is valid while the ShardSet lives. Throws kData naming shard and record when a
-  // hash is off or the index disagrees, kUnavailable where the mount cannot map files.
+  // hash is off or the index disagrees, kIo when it could not be copied to the scratch folder.
   Record read(std::size_t index_place) const;
 
  private:

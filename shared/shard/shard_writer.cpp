@@ -14,6 +14,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/base/mount.h"
 #include "shared/shard/shard_file.h"
 #include "shared/shard/shard_tree.h"
 
@@ -57,6 +58,7 @@ void check(int code, const std::string& path) {
 
 struct ShardWriter::State {
   std::string path, temporary;
+  bool built_elsewhere;
   std::uint64_t limit_bytes = 0, used_bytes = kSetupBytes;
   std::size_t transaction_bytes = 0;
   MDB_env* env = nullptr;
@@ -64,8 +66,11 @@ struct ShardWriter::State {
   MDB_dbi dbi = 0;
   std::vector<std::uint64_t> hashes{};  // of the records, for the check at the end
 
-  State(std::string final_path, std::uint64_t shard_size_bytes)
-      : path(std::move(final_path)), temporary(path + ".tmp"), limit_bytes(shard_size_bytes) {}
+  State(std::string final_path, std::uint64_t shard_size_bytes, const std::string& build_path)
+      : path(std::move(final_path)),
+        temporary((build_path.empty() ? path : build_path) + ".tmp"),
+        built_elsewhere(!build_path.empty() && build_path != path),
+        limit_bytes(shard_size_bytes) {}
   ~State() {
     close();
     remove_file(temporary);  // gone already when it was published
@@ -84,6 +89,12 @@ struct ShardWriter::State {
       throw Error(ErrorKind::kCannotCreate,
                   cat(path, ": cannot be created (", mdb_strerror(code), ")"),
                   "choose another --output or mend its permissions");
+    }
+    if (means_unsupported(code)) {
+      throw Error(ErrorKind::kUnavailable,
+                  cat(temporary, ": this file system cannot map files into memory (",
+                      mdb_strerror(code), ")"),
+                  "build the shards on a local disk with --scratch DIR");
     }
     check(code, path);
   }
@@ -130,8 +141,8 @@ struct ShardWriter::State {
   }
 };
 
-ShardWriter::ShardWriter(std::string path, std::uint64_t shard_size_bytes)
-    : state_(std::make_unique<State>(std::move(path), shard_size_bytes)) {
+ShardWriter::ShardWriter(std::string path, std::uint64_t shard_size_bytes, std::string build_path)
+    : state_(std::make_unique<State>(std::move(path), shard_size_bytes, build_path)) {
   state_->open();
 }
 
@@ -169,12 +180,24 @@ ManifestShard ShardWriter::finish() {
   state.cut_to_used_size();
   ManifestShard shard;
   shard.record_count = static_cast<std::int64_t>(state.hashes.size());
-  publish_file(state.temporary, state.path, [&](const std::string& temporary) {
+  const auto take_down = [&](const std::string& temporary) {
     shard.file.size_bytes = file_size_bytes(temporary);
     shard.file.xxh3 = xxh3_file(temporary);
     shard.tree_xxh3 = shard_tree_xxh3(temporary);
     state.verify(shard);
-  });
+  };
+  if (!state.built_elsewhere) {
+    publish_file(state.temporary, state.path, take_down);
+    return shard;
+  }
+  take_down(state.temporary);
+  const std::uint64_t delivered = deliver_file(state.temporary, state.path);
+  if (delivered != shard.file.xxh3) {
+    remove_file(state.path);
+    throw Error(ErrorKind::kIo,
+                cat(state.temporary, ": reads back differently from what was written"),
+                "the disk is damaged; choose another --scratch");
+  }
   return shard;
 }
 

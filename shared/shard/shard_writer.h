@@ -14,8 +14,9 @@ namespace retina {
 
 class ShardWriter {
  public:
-  // Writes to `path`.tmp; `path` appears with finish(). Throws kCannotCreate.
-  ShardWriter(std::string path, std::uint64_t shard_size_bytes);
+  // `path` appears with finish(). It is written as `build_path`.tmp on a local disk, or as
+  // `path`.tmp when that is empty. Throws kCannotCreate, kUnavailable (this disk cannot map files).
+  ShardWriter(std::string path, std::uint64_t shard_size_bytes, std::string build_path = "");
   ~ShardWriter();  // an unfinished shard is removed
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
@@ -26,8 +27,8 @@ class ShardWriter {
   // Appends a record and returns its key, 0, 1, ... Throws kIo (disk full).
   std::uint32_t append(std::string_view record_bytes);
 
-  // Publishes: sync, re-open, compare every record's hash, rename. The returned file name is
-  // empty: the caller names it. Throws kIo.
+  // Publishes: sync, re-open, compare every record's hash, rename; a shard that was built elsewhere
+  // is delivered (file.h). The returned file name is empty: the caller names it. Throws kIo.
   ManifestShard finish();
 
  private:

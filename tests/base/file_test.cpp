@@ -4,7 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <filesystem>
+
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/scratch.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -117,6 +122,74 @@ TEST(AtomicFile, ReportsAFullDiskAsAnInputOutputError) {
   EXPECT_FALSE(path_exists(folder / "file"));
 }
 
+TEST(RecoverFile, BringsAFileBackThatStoodAside) {
+  const TestFolder folder;
+  const std::string path = folder / "file";
+  recover_file(path);
+  EXPECT_FALSE(path_exists(path));
+  write_file_atomically(path + ".old", "old");
+  recover_file(path);
+  EXPECT_EQ(read_file(path), "old");
+  write_file_atomically(path + ".old", "older");
+  recover_file(path);
+  EXPECT_EQ(read_file(path), "old") << "a file that is there stays";
+}
+
+TEST(DeliverFile, CopiesEveryByteAndSaysTheirHash) {
+  const TestFolder folder;
+  const std::string bytes(3 << 20, 'x');
+  write_file_atomically(folder / "source", bytes);
+  EXPECT_EQ(deliver_file(folder / "source", folder / "target"), xxh3(bytes));
+  EXPECT_EQ(read_file(folder / "target"), bytes);
+  EXPECT_TRUE(path_exists(folder / "source"));
+  EXPECT_EQ(kind_of([&] { deliver_file(folder / "gone", folder / "target"); }),
+            ErrorKind::kNoInput);
+  EXPECT_EQ(kind_of([&] { deliver_file(folder / "source", folder / "no/target"); }),
+            ErrorKind::kCannotCreate);
+  EXPECT_EQ(read_file(folder / "target"), bytes);
+}
+
+TEST(Midway, TakesWhatCannotBeCreatedForAnInputOutputError) {
+  EXPECT_EQ(midway([] { return 7; }), 7);
+  EXPECT_EQ(kind_of([] { midway([] { AtomicFile file("/nowhere/file"); }); }), ErrorKind::kIo);
+  EXPECT_EQ(kind_of([] { midway([] { throw Error(ErrorKind::kData, "x"); }); }), ErrorKind::kData);
+}
+
+TEST(RequireSpace, RefusesWhatCannotFit) {
+  const TestFolder folder;
+  EXPECT_NO_THROW(require_space(folder.path(), 1, "--output"));
+  EXPECT_EQ(kind_of([&] { require_space(folder.path(), 1e30, "--output"); }), ErrorKind::kIo);
+  EXPECT_NO_THROW(require_space("/nowhere", 1e30, "--output")) << "nothing is known";
+}
+
+TEST(Scratch, IsAPlaceOfItsOwnAndIsGoneAtTheEnd) {
+  const TestFolder folder;
+  const std::string output = folder / "out/file";
+  std::string built;
+  {
+    const Scratch scratch(folder / "local", folder / "out");
+    const Scratch other(folder / "local", folder / "other");
+    built = scratch.build_path(output);
+    EXPECT_NE(built, other.build_path(output));
+    write_file_atomically(built, "x");
+  }
+  EXPECT_FALSE(path_exists(built));
+  EXPECT_EQ(Scratch().build_path(output), output);
+  EXPECT_EQ(Scratch("", folder / "out").build_path(output), output);
+  write_file_atomically(folder / "name", "x");
+  EXPECT_EQ(kind_of([&] { Scratch(folder / "name", output); }), ErrorKind::kCannotCreate);
+}
+
+TEST(Scratch, TakesAwayWhatAKilledJobLeft) {
+  const TestFolder folder;
+  const std::string path =
+      Scratch(folder / "local", folder / "out").build_path(folder / "out/file");
+  make_folder(std::filesystem::path(path).parent_path().string());
+  write_file_atomically(path, "left");
+  const Scratch again(folder / "local", folder / "out");
+  EXPECT_FALSE(path_exists(path));
+}
+
 TEST(FolderLock, RefusesASecondHolder) {
   const TestFolder folder;
   {
@@ -124,6 +197,18 @@ TEST(FolderLock, RefusesASecondHolder) {
     EXPECT_EQ(kind_of([&] { const FolderLock second(folder.path()); }), ErrorKind::kConfig);
   }
   const FolderLock again(folder.path());
+}
+
+TEST(FileLock, RefusesASecondHolderAndLeavesNothing) {
+  const TestFolder folder;
+  const std::string path = folder / "model.pt";
+  {
+    const FileLock lock(path), other(folder / "other.pt");
+    EXPECT_EQ(kind_of([&] { const FileLock second(path); }), ErrorKind::kConfig);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const FileLock again(path);
+  EXPECT_EQ(kind_of([] { const FileLock lock("/nowhere/model.pt"); }), ErrorKind::kCannotCreate);
 }
 
 TEST(FolderLock, SaysThatAMissingFolderCannotBeWritten) {

@@ -1,0 +1,84 @@
+#include "shared/base/mount.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "shared/base/error.h"
+#include "shared/base/log.h"
+
+namespace retina {
+namespace {
+
+struct Consequence {
+  const char* lack;
+  const char* meaning;
+};
+
+Consequence consequence(MountAbility ability) {
+  switch (ability) {
+    case MountAbility::kFolderSync:
+      return {"cannot sync folders", "after a power cut the newest file may be missing"};
+    case MountAbility::kFileSync:
+      return {"cannot sync files", "after a power cut the newest file may be cut short"};
+    case MountAbility::kLocks:
+      return {"has no locks", "do not start two jobs on this folder"};
+    case MountAbility::kMemoryMap:
+      break;
+  }
+  return {"cannot map files into memory", "shards are copied to the local disk as they are used"};
+}
+
+}  // namespace
+
+bool means_unsupported(int code) {
+  switch (code) {
+    case EINVAL:
+    case ENOTSUP:
+#if EOPNOTSUPP != ENOTSUP
+    case EOPNOTSUPP:
+#endif
+    case ENOSYS:
+    case ENODEV:
+    case ENOLCK:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void warn_unsupported(MountAbility ability, const std::string& path, int code) {
+  static std::array<std::atomic<bool>, 4> warned{};
+  if (warned.at(static_cast<std::size_t>(ability)).exchange(true)) return;
+  const Consequence what = consequence(ability);
+  log_warning(path, ": this file system ", what.lack, " (", std::strerror(code), "); ",
+              what.meaning);
+}
+
+bool can_map_files(const std::string& folder) {
+  constexpr std::size_t kBytes = 1;
+  std::string name = folder + "/retina-probe-XXXXXX";
+  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor < 0) {
+    throw Error(ErrorKind::kCannotCreate,
+                cat(folder, ": cannot be written (", std::strerror(errno), ")"),
+                "choose another --output or mend its permissions");
+  }
+  void* const map = ::ftruncate(descriptor, kBytes) == 0
+                        ? ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, descriptor, 0)
+                        : MAP_FAILED;
+  const int code = errno;
+  if (map != MAP_FAILED) ::munmap(map, kBytes);
+  ::close(descriptor);
+  ::unlink(name.c_str());
+  // Any other trouble is the caller's to find, and to name better.
+  return map != MAP_FAILED || !means_unsupported(code);
+}
+
+}  // namespace retina

@@ -1,0 +1,20 @@
+// What file systems behind FUSE, SMB or NFS cannot do. Each missing ability costs one warning a
+// process, not the job.
+#pragma once
+
+#include <string>
+
+namespace retina {
+
+enum class MountAbility { kFolderSync, kFileSync, kLocks, kMemoryMap };
+
+// True when `code` (an errno) says "not possible here" rather than "failed".
+bool means_unsupported(int code);
+
+// Warns the first time that this ability is missing; `path` is where.
+void warn_unsupported(MountAbility ability, const std::string& path, int code);
+
+// Tries it with an unnamed file. Throws kCannotCreate when the folder cannot be written.
+bool can_map_files(const std::string& folder);
+
+}  // namespace retina

@@ -1,0 +1,46 @@
+// A small training on file systems that misbehave; its calm run says what must come out.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/e2e/job.h"
+#include "tests/support/child_process.h"
+#include "tests/support/faults/faulty.h"
+
+namespace retina {
+
+class TrainRoom : public testing::Test {
+ protected:
+  static constexpr int kSteps = 4;
+
+  // The data and the calm run are the same for every case.
+  static void SetUpTestSuite();
+  static void TearDownTestSuite();
+
+  TrainRoom();
+
+  std::string run() const { return folder_ / "out/run"; }
+  // retina-train into run(): a checkpoint after each step, the newest two are kept.
+  std::vector<std::string> command(const std::vector<std::string>& more = {}) const;
+
+  // Runs it with faults and expects this exit code.
+  ProcessResult train(const std::string& rules, int exit_code = 0,
+                      const std::vector<std::string>& more = {}) const;
+
+  // Trains to the end without faults; weights, optimizer and steps are those of the calm run.
+  void expect_that_training_again_ends_well(const std::vector<std::string>& more = {}) const;
+
+  // Weights and optimizer of the last checkpoint have the bits of the calm run's.
+  void expect_the_calm_result() const;
+
+  // Steps of the newest whole checkpoint in `run`; 0 without one.
+  static std::int64_t newest_step(const std::string& run);
+
+  static Job* job_;
+  TestFolder folder_;
+};
+
+}  // namespace retina
