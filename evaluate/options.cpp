@@ -58,6 +58,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.option("model", options.model, "MODEL.pt",
              "checkpoint of retina-train, or inference model of retina-convert");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
+  cli.option("scratch", options.scratch, "DIR",
+             "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");
   cli.option("detections", options.detections, "RESULTS.json", "COCO results to score");
   cli.option("annotations", options.annotations, "INSTANCES.json", "COCO ground truth for them");

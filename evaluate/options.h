@@ -12,8 +12,9 @@ namespace retina {
 
 struct EvalOptions {
   // A model over shards ...
-  std::string model{};  // checkpoint or converted model
-  std::string data{};   // SHARDS folder
+  std::string model{};    // checkpoint or converted model
+  std::string data{};     // SHARDS folder
+  std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
   // ... or results that are there already.
   std::string detections{};        // COCO results JSON
   std::string annotations{};       // COCO instances JSON
