@@ -1,0 +1,146 @@
+// The programs with --device cuda against the same command on the CPU, as a user runs them.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/coco/results.h"
+#include "tests/convert/random_checkpoint.h"
+#include "tests/e2e/job.h"
+#include "tests/evaluation/tiny_world.h"
+#include "tests/gpu/gpu.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<double> losses_of(const std::string& run) {
+  std::vector<double> losses;
+  std::istringstream lines(read_file(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const JsonFile json = JsonFile::parse(line, "metrics.jsonl");
+    if (json.root().has("loss")) losses.push_back(json.root().at("loss").as_double());
+  }
+  return losses;
+}
+
+class CommandsOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    RETINA_GPU_OR_SKIP();
+    ::setenv("NVIDIA_TF32_OVERRIDE", "0", 1);  // 10-bit products are no comparison
+  }
+
+  // Trains and returns the losses of its steps.
+  static std::vector<double> train(const Job& job, const std::string& run, int steps,
+                                   const std::string& device,
+                                   const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command = job.train_command(job / run, steps, more);
+    *(std::find(command.begin(), command.end(), "--device") + 1) = device;
+    const ProcessResult result = run_process(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(device == "cuda" ? "cuda:0" : "cpu"));
+    return losses_of(job / run);
+  }
+};
+
+TEST_F(CommandsOnGpu, TrainingGivesTheCpusLossCurve) {
+  const Job job;
+  const std::vector<double> cpu = train(job, "cpu", 5, "cpu"), gpu = train(job, "gpu", 5, "cuda");
+  ASSERT_EQ(cpu.size(), 5U);
+  ASSERT_EQ(gpu.size(), 5U);
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << i;
+}
+
+TEST_F(CommandsOnGpu, Bfloat16StaysCloseToFloat32) {
+  const Job job;
+  const std::vector<double> cpu = train(job, "cpu", 3, "cpu"),
+                            gpu = train(job, "gpu", 3, "cuda", {"--precision", "bf16"});
+  ASSERT_EQ(gpu.size(), 3U);
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.05 * cpu[i]) << i;
+}
+
+TEST_F(CommandsOnGpu, ARunContinuesOnTheOtherDevice) {
+  const Job job;
+  const std::vector<double> whole = train(job, "whole", 6, "cpu");
+  train(job, "mixed", 2, "cuda");
+  train(job, "mixed", 4, "cpu");
+  const std::vector<double> mixed = train(job, "mixed", 6, "cuda");
+  ASSERT_EQ(mixed.size(), 6U);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_NEAR(mixed[i], whole[i], 1e-3 * whole[i]) << i;
+  }
+}
+
+// A model with spread scores for the classes of the tiny world, its shards, and what retina-eval
+// and retina-convert make of them.
+class DetectingOnGpu : public CommandsOnGpu {
+ protected:
+  void SetUp() override {
+    CommandsOnGpu::SetUp();
+    if (IsSkipped()) return;
+    write_tiny_shards(folder_ / "shards", 8);
+    ModelConfig config = small_config();
+    config.class_count = 3;
+    Checkpoint checkpoint = random_checkpoint(config, 1, 1);
+    checkpoint.categories = {{3, "cat", ""}, {5, "dog", ""}, {9, "cow", ""}};
+    save_checkpoint(folder_ / "c.pt", checkpoint);
+  }
+
+  std::vector<Detection> detect(const std::string& model, const std::string& device) const {
+    const std::string output = folder_ / (model + "-on-" + device);
+    const ProcessResult result =
+        run_process({"retina-eval", "--model", folder_ / model, "--data", folder_ / "shards",
+                     "--output", output, "--device", device});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return read_results(output + "/detections.json");
+  }
+
+  // All but one in a hundred have a partner: a last bit may decide about a pair that overlaps.
+  static void expect_same(const std::vector<Detection>& gpu, const std::vector<Detection>& cpu) {
+    ASSERT_GT(cpu.size(), 100U);
+    EXPECT_NEAR(static_cast<double>(gpu.size()), static_cast<double>(cpu.size()),
+                0.01 * static_cast<double>(cpu.size()));
+    std::vector<bool> taken(cpu.size());
+    std::size_t lone = 0;
+    for (const Detection& one : gpu) {
+      std::size_t i = 0;
+      while (i < cpu.size() && (taken[i] || !close(one, cpu[i]))) ++i;
+      if (i == cpu.size()) {
+        ++lone;
+      } else {
+        taken[i] = true;
+      }
+    }
+    EXPECT_LE(lone, gpu.size() / 100);
+  }
+  static bool close(const Detection& a, const Detection& b) {
+    if (a.image_id != b.image_id || a.category_id != b.category_id) return false;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (std::abs(a.bbox[i] - b.bbox[i]) > 0.01) return false;
+    }
+    return std::abs(a.score - b.score) <= 1e-4;
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(DetectingOnGpu, ACheckpointFindsWhatItFindsOnTheCpu) {
+  expect_same(detect("c.pt", "cuda"), detect("c.pt", "cpu"));
+}
+
+TEST_F(DetectingOnGpu, AConvertedModelFindsWhatItFindsOnTheCpu) {
+  const ProcessResult converted = run_process({"retina-convert", "--checkpoint", folder_ / "c.pt",
+                                               "--output", folder_ / "m.pt", "--device", "cuda"});
+  ASSERT_EQ(converted.exit_code, 0) << converted.err;
+  EXPECT_THAT(converted.out, HasSubstr("detections equal"));
+  expect_same(detect("m.pt", "cuda"), detect("m.pt", "cpu"));
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,127 @@
+// The whole model and its loss on a GPU against the CPU: outputs, every gradient by name, and
+// detections.
+#include <ATen/Context.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+#include "shared/model/postprocess.h"
+#include "shared/model/retinanet.h"
+#include "tests/gpu/gpu.h"
+#include "tests/ops/test_tensors.h"
+#include "train/loss/detection_loss.h"
+
+namespace retina {
+namespace {
+
+constexpr PixelSize kSize = {.height = 128, .width = 192};
+
+class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
+ protected:
+  void SetUp() override {
+    RETINA_GPU_OR_SKIP();
+    at::globalContext().setAllowTF32CuDNN(false);  // 10-bit products are no comparison
+    at::globalContext().setAllowTF32CuBLAS(false);
+  }
+
+  // torchvision's v2, or v1 with frozen norms.
+  static ModelConfig config() {
+    const bool v2 = GetParam() == BoxLossKind::kGiou;
+    ModelConfig config;
+    config.backbone = "resnet18";
+    config.class_count = 2;
+    config.norm = v2 ? "batch" : "frozen";
+    config.head_norm = v2 ? "group" : "none";
+    config.p6_from_c5 = v2;
+    return config;
+  }
+  static at::Tensor images() {
+    return random_tensor(
+               {.seed = 1, .shape = {2, 3, kSize.height, kSize.width}, .low = -2, .high = 2})
+        .to(at::kFloat);
+  }
+
+  struct Step {
+    HeadOutputs outputs;
+    double classification = 0, box_regression = 0;
+    NamedState gradients;
+  };
+  static Step step_on(c10::Device device) {
+    RetinaNet model(config());
+    initialise(model, 7);
+    use_channels_last(model);
+    model->to(device);
+    model->train();
+    std::vector<BoxTargets> targets;
+    for (const std::uint64_t seed : {2U, 3U}) {
+      targets.push_back(
+          {.boxes = random_boxes({.seed = seed, .count = 4, .extent = 60}).to(at::kFloat),
+           .labels = torch::tensor({0L, 1L, 1L, 0L})});
+    }
+    Step step;
+    step.outputs = model->forward(images().to(device));
+    const at::Tensor anchors =
+        anchors_for(model->config(), kSize, at::TensorOptions().device(device));
+    LossOptions options;
+    options.box.kind = GetParam();
+    const DetectionLoss loss = detection_loss(step.outputs, anchors, targets, options, 2);
+    (loss.classification + loss.box_regression).backward();
+    step.classification = loss.classification.item<double>();
+    step.box_regression = loss.box_regression.item<double>();
+    for (const auto& [name, tensor] : state_of(model)) {
+      if (tensor.grad().defined()) step.gradients.emplace_back(name, tensor.grad().cpu());
+    }
+    return step;
+  }
+};
+
+TEST_P(ModelOnGpu, LossAndEveryGradientEqualTheCpus) {
+  const Step cpu = step_on(c10::kCPU), gpu = step_on(c10::Device(c10::kCUDA, 0));
+  EXPECT_LE((gpu.outputs.logits.cpu() - cpu.outputs.logits).abs().max().item<double>(), 1e-4);
+  EXPECT_LE((gpu.outputs.deltas.cpu() - cpu.outputs.deltas).abs().max().item<double>(), 1e-4);
+  EXPECT_NEAR(gpu.classification, cpu.classification, 1e-5 * cpu.classification);
+  EXPECT_NEAR(gpu.box_regression, cpu.box_regression, 1e-5 * cpu.box_regression);
+  ASSERT_EQ(gpu.gradients.size(), cpu.gradients.size());
+  ASSERT_GT(cpu.gradients.size(), 40U);
+  double all = 0;  // of the whole gradient: tensors that hardly matter are measured against it
+  for (const auto& [name, gradient] : cpu.gradients) all += gradient.square().sum().item<double>();
+  for (std::size_t i = 0; i < cpu.gradients.size(); ++i) {
+    const auto& [name, expected] = cpu.gradients[i];
+    ASSERT_EQ(gpu.gradients[i].first, name);
+    const double difference = (gpu.gradients[i].second - expected).norm().item<double>();
+    EXPECT_LE(difference, 1e-3 * expected.norm().item<double>() + 1e-6 * std::sqrt(all)) << name;
+  }
+}
+
+TEST_P(ModelOnGpu, DetectionsOfTheSameOutputsAreTheSame) {
+  // The same head outputs on both: scores spread over 0 .. 1, boxes that overlap.
+  const at::Tensor anchors = anchors_for(config(), kSize);
+  const std::int64_t count = anchors.size(0);
+  const HeadOutputs cpu = {
+      .logits =
+          random_tensor({.seed = 4, .shape = {2, count, 2}, .low = -9, .high = 3}).to(at::kFloat),
+      .deltas =
+          random_tensor({.seed = 5, .shape = {2, count, 4}, .low = -1, .high = 1}).to(at::kFloat)};
+  const HeadOutputs gpu = {.logits = cpu.logits.cuda(), .deltas = cpu.deltas.cuda()};
+  const std::vector<PixelSize> sizes = {kSize, {.height = 100, .width = 180}};
+  const PostprocessOptions options;
+  const auto expected = postprocess(cpu, config(), kSize, sizes, options);
+  const auto got = postprocess(gpu, config(), kSize, sizes, options);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_GT(expected[i].scores.size(0), 50);
+    ASSERT_EQ(got[i].scores.size(0), expected[i].scores.size(0));
+    EXPECT_TRUE(got[i].labels.cpu().equal(expected[i].labels));
+    EXPECT_TRUE(got[i].scores.cpu().allclose(expected[i].scores, 1e-5, 1e-6));
+    EXPECT_TRUE(got[i].boxes.cpu().allclose(expected[i].boxes, 1e-5, 1e-3));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, ModelOnGpu,
+                         testing::Values(BoxLossKind::kL1, BoxLossKind::kGiou),
+                         [](const auto& instance) {
+                           return instance.param == BoxLossKind::kL1 ? "V1" : "V2";
+                         });
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Builds the tree with CUDA on a machine that has a GPU and runs the tests of label `gpu` there.
+#
+#   tests/gpu/run.sh [--debs DIR] [--python PYTHON] [--build DIR] [--jobs N]
+#
+# Needs no network. LibTorch is the one that PYTHON (default python3) imports: torch 2.11 for CUDA 13
+# with its nvidia-* wheels. The toolkit (nvcc 13), g++, cmake, ninja are the machine's. C++ packages
+# that it lacks come from Debian packages in DIR, unpacked below the build folder, not installed: on
+# a like machine with a network, `tests/gpu/run.sh --list-debs | xargs apt-get download` gets them.
+#
+# Prints one table. Exit code: 0 all passed, 1 a test failed or the build broke, 69 something is
+# missing (one line says what).
+set -euo pipefail
+
+readonly packages=(rapidjson-dev liblmdb-dev liblmdb0 libxxhash-dev libxxhash0 libjpeg-dev
+  libjpeg62-turbo-dev libjpeg62-turbo libjpeg-turbo8-dev libjpeg-turbo8 libjpeg8-dev libjpeg8
+  libgtest-dev googletest libgmock-dev pkgconf pkgconf-bin libpkgconf3
+  libboost-program-options1.74-dev libboost-program-options1.74.0 libboost1.74-dev
+  libboost-program-options1.83-dev libboost-program-options1.83.0 libboost1.83-dev
+  libopenmpi-dev libopenmpi3 libopenmpi3t64 openmpi-bin openmpi-common libhwloc15
+  libevent-core-2.1-7 libevent-core-2.1-7t64 libevent-pthreads-2.1-7 libevent-pthreads-2.1-7t64
+  libpmix2 libpmix2t64 libucx0 libfabric1 libibverbs1 librdmacm1 librdmacm1t64 libpsm-infinipath1
+  libpsm2-2 libmunge2 libnl-3-200 libnl-route-3-200 libltdl7 libpciaccess0 zlib1g-dev)
+
+fail() { echo "run.sh: error: $2" >&2; exit "$1"; }
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$root/build-gpu debs="" python=python3 jobs=$(nproc)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --debs | --python | --build | --jobs)
+      [ $# -ge 2 ] || fail 64 "$1 wants a value"
+      declare "${1#--}=$2"
+      shift 2 ;;
+    --list-debs)  # those of the two supported systems that this one's package lists know
+      for package in "${packages[@]}"; do
+        if [ -n "$(apt-cache madison "$package" 2>/dev/null)" ]; then echo "$package"; fi
+      done
+      exit ;;
+    *) fail 64 "unknown option $1; hint: see the first lines of $0" ;;
+  esac
+done
+
+# --- The machine -----------------------------------------------------------------------------------
+nvidia-smi -L 2>/dev/null | grep -q GPU || fail 69 "no NVIDIA GPU: nvidia-smi lists none"
+PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
+for tool in g++ cmake ninja nvcc "$python"; do
+  command -v "$tool" >/dev/null || fail 69 "$tool is not installed"
+done
+nvcc --version | grep -q 'release 13\.' || fail 69 "nvcc is not of CUDA 13: $(nvcc --version | grep release)"
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+
+# --- LibTorch: links to PYTHON's packages, which may lie in several folders ------------------------
+site=$build/site-packages
+rm -rf "$site"
+mkdir -p "$site/nvidia"
+"$python" - "$site" <<'END' || fail 69 "$python has no torch 2.11 with its NVIDIA packages"
+import importlib.util, pathlib, sys
+site = pathlib.Path(sys.argv[1])
+spec = importlib.util.find_spec("torch")
+if spec is None:
+    sys.exit("run.sh: torch is not installed")
+torch = pathlib.Path(spec.origin).parent
+version = (torch / "version.py").read_text()
+if "'2.11." not in version:
+    sys.exit(f"run.sh: another torch in {torch}: {version.splitlines()[3:4]}")
+(site / "torch").symlink_to(torch)
+for part in ("cu13", "nccl"):
+    for folder in sys.path:
+        found = pathlib.Path(folder or ".", "nvidia", part)
+        if found.is_dir():
+            (site / "nvidia" / part).symlink_to(found.resolve())
+            break
+    else:
+        sys.exit(f"run.sh: the folder nvidia/{part} of torch's wheels is not there")
+# Libraries that LibTorch itself finds beside its own place.
+for found in (torch.parent / "nvidia").glob("*"):
+    if found.is_dir() and not (site / "nvidia" / found.name).exists():
+        (site / "nvidia" / found.name).symlink_to(found)
+END
+
+# --- C++ packages ----------------------------------------------------------------------------------
+multiarch=$(g++ -print-multiarch)
+sysroot=""
+if [ -n "$debs" ]; then
+  sysroot=$build/sysroot
+  ls "$debs"/*.deb >/dev/null 2>&1 || fail 69 "$debs: holds no .deb files"
+  rm -rf "$sysroot"
+  mkdir -p "$sysroot"
+  for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$sysroot"; done
+  lib=$sysroot/usr/lib/$multiarch
+  export PATH=$sysroot/usr/bin:$PATH
+  # Debian chooses these by alternatives, which unpacking does not set.
+  for name in mpirun mpiexec mpicxx mpicc; do
+    [ -e "$sysroot/usr/bin/$name" ] || [ ! -e "$sysroot/usr/bin/$name.openmpi" ] ||
+      ln -s "$name.openmpi" "$sysroot/usr/bin/$name"
+  done
+  for name in libmpi.so libmpi_cxx.so libopen-pal.so libopen-rte.so; do
+    [ -e "$lib/$name" ] || [ ! -e "$lib/openmpi/lib/$name" ] || ln -s "openmpi/lib/$name" "$lib/$name"
+  done
+  export OPAL_PREFIX=$sysroot/usr CMAKE_PREFIX_PATH=$sysroot/usr
+  export C_INCLUDE_PATH=$sysroot/usr/include:$sysroot/usr/include/$multiarch
+  export CPLUS_INCLUDE_PATH=$C_INCLUDE_PATH
+  export LIBRARY_PATH=$lib:$lib/openmpi/lib LD_LIBRARY_PATH=$lib:$lib/openmpi/lib:${LD_LIBRARY_PATH:-}
+  export PKG_CONFIG_PATH=$lib/pkgconfig:$sysroot/usr/share/pkgconfig PKG_CONFIG_SYSROOT_DIR=$sysroot
+fi
+missing=()
+needs() {  # PACKAGE HEADER
+  echo "#include <$2>" | g++ -E -x c++ - >/dev/null 2>&1 || missing+=("$1")
+}
+needs liblmdb-dev lmdb.h
+needs libxxhash-dev xxhash.h
+needs rapidjson-dev rapidjson/document.h
+needs libboost-program-options-dev boost/program_options.hpp
+needs libgtest-dev gtest/gtest.h
+needs libgmock-dev gmock/gmock.h
+printf '#include <cstdio>\n#include <jpeglib.h>\n' | g++ -E -x c++ - >/dev/null 2>&1 || missing+=(libjpeg-dev)
+command -v pkg-config >/dev/null || missing+=(pkg-config)
+command -v mpicxx >/dev/null || missing+=(libopenmpi-dev)
+[ ${#missing[@]} = 0 ] ||
+  fail 69 "missing packages: ${missing[*]}; hint: install them, or carry them with --debs DIR"
+
+# --- Build and run ---------------------------------------------------------------------------------
+architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
+  -DRETINA_SITE_PACKAGES="$site" -DRETINA_WITH_CUDA=ON -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
+  -DCMAKE_CUDA_ARCHITECTURES="$architecture-real"
+cmake --build "$build" -j "$jobs" --target gpu_test
+code=0
+ctest --test-dir "$build" -L '^gpu$' --no-tests=error --output-junit "$build/gpu.xml" \
+  --output-on-failure >"$build/gpu.log" 2>&1 || code=1
+[ "$code" = 0 ] || cat "$build/gpu.log"
+"$python" - "$build/gpu.xml" <<'END' || code=$?
+import sys
+import xml.etree.ElementTree
+cases = list(xml.etree.ElementTree.parse(sys.argv[1]).iter("testcase"))
+words = {"run": "passed", "fail": "FAILED", "notrun": "skipped"}
+results = [(case.get("name"), words.get(case.get("status"), case.get("status")),
+            float(case.get("time", 0))) for case in cases]
+width = max(len(name) for name, _, _ in results)
+for name, result, seconds in results:
+    print(f"{name:{width}}  {result:8}{seconds:8.2f} s")
+count = {word: sum(result == word for _, result, _ in results) for word in words.values()}
+print(f"{len(results)} tests on a GPU:", ", ".join(f"{n} {word}" for word, n in count.items()))
+if count["skipped"]:
+    print("run.sh: error: LibTorch sees no GPU: tests were skipped", file=sys.stderr)
+sys.exit(1 if count["FAILED"] else 69 if count["skipped"] else 0)
+END
+exit "$code"
