@@ -9,6 +9,7 @@
 
 #include "shared/base/json.h"
 #include "shared/model/retinanet.h"
+#include "train/loss/detection_loss.h"
 
 namespace retina {
 
@@ -32,19 +33,26 @@ at::Tensor table(const JsonView& rows);
 // Numbers of a JSON array, f64.
 at::Tensor list(const JsonView& numbers);
 
-// How far `tensor` is from a golden {norm, values}: largest difference of a sampled element, and
-// both the norm's and the samples' difference relative to the golden's norm.
+// How far `tensor` is from a golden {norm, values, projections}: largest difference of a sampled
+// element; and the worst of norm, samples and projections, relative to the tensor's size.
 struct Deviation {
   double largest = 0;
   double relative = 0;
 };
 Deviation deviation(const JsonView& golden, const at::Tensor& tensor);
 
-// A model of the golden case "v1" or "v2" with the golden weights, in training mode.
+// The golden cases: torchvision's two versions on two backbones.
+inline constexpr const char* kGoldenCases[] = {"v1_resnet18", "v1_resnet50", "v2_resnet18",
+                                               "v2_resnet50"};
 ModelConfig golden_config(const std::string& name);
-RetinaNet golden_model(const std::string& name);
-constexpr PixelSize kGoldenPadded = {.height = 160, .width = 192};
+// L1 for v1, GIoU for v2.
+LossOptions golden_loss_options(const std::string& name);
+// Overwrites all of the model's tensors with the golden weights, whatever their type.
+void set_golden_weights(RetinaNet& model);
+
+constexpr PixelSize kGoldenPadded = {.height = 128, .width = 160};
 std::vector<PixelSize> golden_image_sizes();
-at::Tensor golden_images();  // [2, 3, 160, 192] f32
+at::Tensor golden_images();  // [2, 3, 128, 160] f32
+std::vector<BoxTargets> golden_targets();
 
 }  // namespace retina

@@ -1,13 +1,18 @@
-"""Writes tests/parity/golden from torchvision: what the C++ parity tests compare with.
+"""Writes tests/parity/golden from torchvision and pycocotools: what the C++ parity tests compare with.
 
     python make_golden.py           writes the files
     python make_golden.py --check   recomputes and compares; exit 1 and the differences if any
 
 The inputs (weights, images, boxes) are drawn by counter_random.py and by tests/parity/golden.cpp alike,
-so the files hold results only: every tensor as its norm and up to 256 elements at fixed places.
+so the files hold results only: every tensor as its norm, up to 256 elements at fixed places and 4
+projections on random signs.
 """
 
+import contextlib
+import functools
 import hashlib
+import importlib.metadata
+import io
 import json
 import math
 import pathlib
@@ -16,29 +21,41 @@ import sys
 import numpy as np
 import torch
 import torchvision
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 from torchvision.models import resnet
 from torchvision.models.detection import RetinaNet
 from torchvision.models.detection import retinanet_resnet50_fpn, retinanet_resnet50_fpn_v2
-from torchvision.models.detection._utils import BoxCoder, Matcher
+from torchvision.models.detection._utils import BoxCoder, Matcher, _box_loss
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.backbone_utils import _resnet_fpn_extractor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.models.detection.retinanet import LastLevelP6P7, RetinaNetHead
+from torchvision.models.detection.transform import GeneralizedRCNNTransform
 from torchvision.ops import FrozenBatchNorm2d, batched_nms, box_iou, sigmoid_focal_loss
 
-from counter_random import SEED, uniform
+from counter_random import SEED, bits, uniform
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE / "golden"
 SAMPLES = 256
+PROJECTIONS = 4
+LARGEST_TENSOR = 2048 * 256 * 9  # P6 from C5 of a ResNet-50
 CLASSES = 5
-PADDED = (160, 192)
-IMAGE_SIZES = [(150, 192), (160, 170)]
-BOXES = [[10.5, 20.0, 90.25, 120.0], [100.0, 30.0, 130.0, 75.5], [60.0, 60.0, 68.0, 71.0]]
+PADDED = (128, 160)
+IMAGE_SIZES = [(120, 160), (128, 141)]
+BOXES = [[10.5, 20.0, 90.25, 110.0], [100.0, 30.0, 130.0, 75.5], [60.0, 60.0, 68.0, 71.0]]
 LABELS = [1, 4, 0]
+ANCHOR_SIZES = [16, 32, 64, 128, 256]
+CURVE_STEPS = 10
+CURVE_LR = 0.001
+V1 = dict(frozen=True, p6_from_c5=False, head_norm=False, loss="l1")
+V2 = dict(frozen=False, p6_from_c5=True, head_norm=True, loss="giou")
 CASES = {
-    "v1": dict(frozen=True, p6_from_c5=False, head_norm=False, sizes=[32, 64, 128, 256, 512]),
-    "v2": dict(frozen=False, p6_from_c5=True, head_norm=True, sizes=[16, 32, 64, 128, 256]),
+    "v1_resnet18": dict(V1, body=resnet.resnet18, channels=512),
+    "v1_resnet50": dict(V1, body=resnet.resnet50, channels=2048),
+    "v2_resnet18": dict(V2, body=resnet.resnet18, channels=512),
+    "v2_resnet50": dict(V2, body=resnet.resnet50, channels=2048),
 }
 
 
@@ -46,12 +63,30 @@ def f32(stream, shape, low, high):
     return torch.from_numpy(uniform(stream, shape, low, high)).float()
 
 
+def short(value):
+    """9 digits: any f32 survives them."""
+    return float(f"{value:.9g}")
+
+
+def numbers(tensor):
+    return [short(v) for v in tensor.detach().double().reshape(-1).tolist()]
+
+
+@functools.cache
+def signs():
+    """[PROJECTIONS, LARGEST_TENSOR] of -1 and 1: bit k of place i of stream 5."""
+    word = torch.from_numpy(bits(5, LARGEST_TENSOR).astype(np.int64))
+    return torch.stack([((word >> k) & 1).to(torch.int8) * 2 - 1 for k in range(PROJECTIONS)])
+
+
 def sample(tensor):
-    """Norm and up to SAMPLES elements, evenly spread over the row-major order."""
+    """Norm, up to SAMPLES elements evenly spread over the row-major order, and the sums over all
+    elements times random signs."""
     flat = tensor.detach().double().reshape(-1)
     count = min(SAMPLES, flat.numel())
     places = [i * flat.numel() // count for i in range(count)]
-    return {"norm": float(flat.norm()), "values": flat[places].tolist()}
+    return {"norm": short(flat.norm()), "values": numbers(flat[places]),
+            "projections": [short(s[:flat.numel()].double() @ flat) for s in signs()]}
 
 
 def weight(number, name, shape):
@@ -61,7 +96,9 @@ def weight(number, name, shape):
         return torch.zeros(shape, dtype=torch.int64)
     if len(shape) == 4:
         fan_in = shape[1] * shape[2] * shape[3]
-        gain = 1.0 if name.startswith("backbone.fpn.") else 2.0
+        # The outputs are damped: without norms in the heads, losses would explode in training.
+        gain = (1.0 if name.startswith("backbone.fpn.") else
+                0.2 if "cls_logits" in name or "bbox_reg" in name else 2.0)
         bound = math.sqrt(3 * gain / fan_in)
         return f32(stream, shape, -bound, bound)
     if name.endswith("cls_logits.bias"):
@@ -82,13 +119,13 @@ def anchor_generator(sizes):
 
 
 def build(case):
-    norm = FrozenBatchNorm2d if case["frozen"] else torch.nn.BatchNorm2d
-    body = resnet.resnet18(weights=None, norm_layer=norm)
-    extra = LastLevelP6P7(512 if case["p6_from_c5"] else 256, 256)
+    body = case["body"](norm_layer=FrozenBatchNorm2d if case["frozen"] else torch.nn.BatchNorm2d)
+    extra = LastLevelP6P7(case["channels"] if case["p6_from_c5"] else 256, 256)
     backbone = _resnet_fpn_extractor(body, 5, returned_layers=[2, 3, 4], extra_blocks=extra)
     head_norm = (lambda channels: torch.nn.GroupNorm(32, channels)) if case["head_norm"] else None
     head = RetinaNetHead(256, 9, CLASSES, norm_layer=head_norm)
-    model = RetinaNet(backbone, CLASSES, anchor_generator=anchor_generator(case["sizes"]), head=head)
+    head.regression_head._loss_type = case["loss"]
+    model = RetinaNet(backbone, CLASSES, anchor_generator=anchor_generator(ANCHOR_SIZES), head=head)
     model.load_state_dict({name: weight(number, name, tuple(tensor.shape)) for number, (name, tensor)
                            in enumerate(model.state_dict().items())})
     return model.train()
@@ -99,34 +136,94 @@ def detections(model, outputs, features, images):
     split = {key: list(value.split(level_counts, dim=1)) for key, value in outputs.items()}
     anchors = [list(a.split(level_counts)) for a in model.anchor_generator(images, features)]
     found = model.postprocess_detections(split, anchors, images.image_sizes)
-    return [{"boxes": d["boxes"].double().tolist(), "scores": d["scores"].double().tolist(),
+    return [{"boxes": [numbers(box) for box in d["boxes"]], "scores": numbers(d["scores"]),
              "labels": d["labels"].tolist()} for d in found]
 
 
-def model_case(case):
-    model = build(case)
+def truth_near(found):
+    """[image, category, x, y, w, h] made from every third detection, moved a little."""
+    truth = []
+    for image, one in enumerate(found):
+        moves = uniform(70 + image, (len(one["boxes"]), 4), -0.12, 0.12)
+        for place in range(0, len(one["boxes"]), 3):
+            x1, y1, x2, y2 = one["boxes"][place]
+            box, size = [x1, y1, x2 - x1, y2 - y1], [x2 - x1, y2 - y1, x2 - x1, y2 - y1]
+            truth.append([image, one["labels"][place] + 1,
+                          *[short(v + m * s) for v, m, s in zip(box, moves[place], size)]])
+    return truth
+
+
+def twelve_numbers(truth, found):
+    results = [{"image_id": image, "category_id": label + 1, "score": score,
+                "bbox": [x1, y1, x2 - x1, y2 - y1]}
+               for image, one in enumerate(found)
+               for (x1, y1, x2, y2), score, label in zip(one["boxes"], one["scores"], one["labels"])]
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco = COCO()
+        coco.dataset = {"images": [{"id": i} for i in range(len(found))],
+                        "annotations": [{"id": i + 1, "image_id": t[0], "category_id": t[1],
+                                         "bbox": t[2:], "area": t[4] * t[5], "iscrowd": 0}
+                                        for i, t in enumerate(truth)],
+                        "categories": [{"id": c + 1} for c in range(CLASSES)]}
+        coco.createIndex()
+        evaluation = COCOeval(coco, coco.loadRes(results), "bbox")
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    return [float(s) for s in evaluation.stats]
+
+
+def padded_images():
     pixels = f32(1, (2, 3, *PADDED), -2.0, 2.0)
     for image, (height, width) in enumerate(IMAGE_SIZES):
         pixels[image, :, height:, :] = 0
         pixels[image, :, :, width:] = 0
-    images = ImageList(pixels, IMAGE_SIZES)
+    return ImageList(pixels, IMAGE_SIZES)
+
+
+def forward(model, images):
     targets = [{"boxes": torch.tensor(BOXES), "labels": torch.tensor(LABELS)},
                {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}]
-    features = list(model.backbone(pixels).values())
+    features = list(model.backbone(images.tensors).values())
     outputs = model.head(features)
     losses = model.compute_loss(targets, outputs, model.anchor_generator(images, features))
-    (losses["classification"] + losses["bbox_regression"]).backward()
+    return features, outputs, losses["classification"], losses["bbox_regression"]
+
+
+def model_case(case):
+    images = padded_images()
+    model = build(case)
+    features, outputs, classification, box_regression = forward(model, images)
+    (classification + box_regression).backward()
     result = {
         "logits": sample(outputs["cls_logits"]),
         "deltas": sample(outputs["bbox_regression"]),
-        "classification": float(losses["classification"].detach().double()),
-        "box_regression": float(losses["bbox_regression"].detach().double()),
+        "classification": short(classification),
+        "box_regression": short(box_regression),
         "gradients": {name: sample(p.grad) for name, p in model.named_parameters()},
-        "buffers": {name: sample(b) for name, b in model.named_buffers()},
+        # Frozen statistics are inputs.
+        "buffers": {} if case["frozen"] else
+                   {name: sample(b) for name, b in model.named_buffers()},
     }
     with torch.no_grad():
         result["detections"] = detections(model, outputs, features, images)
+    truth = truth_near(result["detections"])
+    result["ap"] = {"truth": truth, "stats": twelve_numbers(truth, result["detections"])}
+    result["curve"] = curve(build(case), images)
     return result
+
+
+def curve(model, images):
+    """Both losses before each of the updates."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=CURVE_LR, momentum=0.9, weight_decay=1e-4)
+    losses = []
+    for _ in range(CURVE_STEPS):
+        _, _, classification, box_regression = forward(model, images)
+        losses.append([short(classification), short(box_regression)])
+        optimizer.zero_grad()
+        (classification + box_regression).backward()
+        optimizer.step()
+    return losses
 
 
 def matcher_boxes(case):
@@ -173,6 +270,35 @@ def nms_case(stream, count):
     return sorted(kept, key=lambda place: (-float(scores[place]), place))
 
 
+def resize_case(stream, height, width, min_side, max_side):
+    """The network's input made of a random picture."""
+    picture = (f32(stream, (height, width, 3), 0, 256)).floor().permute(2, 0, 1) / 255
+    transform = GeneralizedRCNNTransform(min_side, max_side, [0.485, 0.456, 0.406],
+                                         [0.229, 0.224, 0.225])
+    images, _ = transform([picture])
+    return {"picture": [stream, height, width, min_side, max_side],
+            "size": list(images.image_sizes[0]), "padded": list(images.tensors.shape[-2:]),
+            "sample": sample(images.tensors)}
+
+
+def box_loss_case(kind, beta, target_std, anchors):
+    boxes = matcher_boxes(0)
+    coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
+    near = coder.encode_single(boxes, anchors)
+    # Near the boxes, at random, and beyond the clipped size.
+    deltas = torch.cat([near + f32(31, near.shape, -0.4, 0.4), f32(30, near.shape, -6, 6)])
+    deltas.requires_grad_()
+    anchors, boxes = anchors.repeat(2, 1), boxes.repeat(2, 1)
+    if kind == "smooth_l1":
+        target = coder.encode_single(boxes, anchors)
+        loss = torch.nn.functional.smooth_l1_loss(deltas / target_std, target / target_std,
+                                                  reduction="sum", beta=beta)
+    else:
+        loss = _box_loss(kind, coder, anchors, boxes, deltas)
+    loss.backward()
+    return {"sum": short(loss), "gradient": [numbers(row) for row in deltas.grad]}
+
+
 def ops_case():
     anchor_cases = {}
     for name, sizes, padded in (("coco", [32, 64, 128, 256, 512], (800, 1344)),
@@ -199,6 +325,13 @@ def ops_case():
         "matches": matches,
         "encoded": coder.encode_single(boxes, anchors[100:100 + len(boxes)]).double().tolist(),
         "decoded": coder.decode_single(deltas, anchors[100:100 + len(boxes)]).double().tolist(),
+        "box_loss": {name: box_loss_case(kind, beta, std, anchors[100:100 + len(boxes)])
+                     for name, kind, beta, std in (("l1", "l1", 1, 1),
+                                                   ("smooth-l1", "smooth_l1", 1 / 9, 1),
+                                                   ("keras", "smooth_l1", 1 / 9, 0.2),
+                                                   ("giou", "giou", 1, 1))},
+        "resize": [resize_case(80, 97, 133, 64, 107), resize_case(81, 150, 61, 80, 133),
+                   resize_case(82, 40, 53, 96, 160)],
         "nms_few": nms_case(50, 400),
         "nms_many": nms_case(60, 1600),
         "focal": {"sum": float(focal.detach().double()), "gradient": logits.grad.double().tolist()},
@@ -212,23 +345,56 @@ def state_list(model):
 
 def compute():
     torch.manual_seed(0)
-    torch.set_num_threads(1)
-    files = {f"{name}.json": json.dumps(model_case(case)) for name, case in CASES.items()}
-    files["ops.json"] = json.dumps(ops_case())
+    torch.set_num_threads(2)
+    files = {f"{name}.json": json.dumps(model_case(case), separators=(",", ":")) + "\n"
+             for name, case in CASES.items()}
+    files["ops.json"] = json.dumps(ops_case(), separators=(",", ":")) + "\n"
     bare = dict(weights=None, weights_backbone=None, num_classes=91)
     files["state_v1.txt"] = state_list(retinanet_resnet50_fpn(**bare))
     files["state_v2.txt"] = state_list(retinanet_resnet50_fpn_v2(**bare))
     manifest = {"torch": torch.__version__.split("+")[0],
                 "torchvision": torchvision.__version__.split("+")[0],
+                "pycocotools": importlib.metadata.version("pycocotools"),
                 "numpy": np.__version__, "seed": SEED, "samples": SAMPLES,
+                "projections": PROJECTIONS,
                 "sha256": {name: hashlib.sha256(text.encode()).hexdigest()
                            for name, text in sorted(files.items())}}
     files["MANIFEST.json"] = json.dumps(manifest, indent=2) + "\n"
     return files
 
 
+def is_sample(value):
+    return isinstance(value, dict) and value.keys() == {"norm", "values", "projections"}
+
+
+def sample_error(old, new):
+    """Largest difference in units of the tensor's size."""
+    size = max(old["norm"], 1e-12)
+    spread = max(np.linalg.norm(old["values"]), 1e-12)
+    return max(abs(old["norm"] - new["norm"]) / size,
+               np.linalg.norm(np.subtract(old["values"], new["values"])) / spread,
+               np.max(np.abs(np.subtract(old["projections"], new["projections"]))) / size)
+
+
+def same_detections(old, new):
+    """Scores closer than rounding may swap places, so each looks for a partner of its own."""
+    left = list(zip(new["boxes"], new["scores"], new["labels"]))
+    for box, score, label in zip(old["boxes"], old["scores"], old["labels"]):
+        partner = next((one for one in left if one[2] == label and abs(one[1] - score) <= 1e-4
+                        and np.max(np.abs(np.subtract(one[0], box))) <= 1e-2), None)
+        if partner is None:
+            return False
+        left.remove(partner)
+    return not left
+
+
 def differences(place, old, new):
     """Places where two JSON values differ by more than f32 arithmetic on another machine may."""
+    if is_sample(old) and is_sample(new):
+        return [] if sample_error(old, new) <= 1e-3 else [f"{place}: {sample_error(old, new)}"]
+    if place.endswith(".detections"):
+        same = len(old) == len(new) and all(map(same_detections, old, new))
+        return [] if same else [f"{place}: differ"]
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         return [d for key in old for d in differences(f"{place}.{key}", old[key], new[key])]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
@@ -239,13 +405,22 @@ def differences(place, old, new):
 
 
 def check(files):
+    manifest = json.loads((GOLDEN / "MANIFEST.json").read_text())
     found = []
     for name, text in files.items():
         old = (GOLDEN / name).read_text()
+        if name == "MANIFEST.json":
+            continue
+        if hashlib.sha256(old.encode()).hexdigest() != manifest["sha256"][name]:
+            found.append(f"{name}: is not the file of the manifest")
         if name.endswith(".txt"):
             found += [] if old == text else [f"{name}: differs"]
-        elif name != "MANIFEST.json":
-            found += differences(name, json.loads(old), json.loads(text))
+            continue
+        old, new = json.loads(old), json.loads(text)
+        if "ap" in old:  # the committed ground truth, these detections
+            new["ap"] = {"truth": old["ap"]["truth"],
+                         "stats": twelve_numbers(old["ap"]["truth"], new["detections"])}
+        found += differences(name, old, new)
     print("\n".join(found[:20]) if found else f"{len(files)} golden files agree with the reference")
     return 1 if found else 0
 

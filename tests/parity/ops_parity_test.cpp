@@ -2,12 +2,22 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "shared/base/cat.h"
+#include "shared/data/batch.h"
+#include "shared/image/resize.h"
 #include "shared/model/postprocess.h"
 #include "shared/ops/box_coder.h"
+#include "shared/ops/box_loss.h"
 #include "shared/ops/focal_loss.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
+#include "tests/ops/test_tensors.h"
 #include "tests/parity/golden.h"
+#include "tests/parity/table.h"
 
 namespace retina {
 namespace {
@@ -54,42 +64,101 @@ class OpsParity : public testing::Test {
   const JsonFile golden_ = read_golden("ops.json");
 };
 
+// Adds a row for an operation alone.
+bool row(const char* rung, double error, double bound) {
+  return holds({.rung = rung, .config = "-", .error = error, .bound = bound});
+}
+
+double largest(const at::Tensor& difference) {
+  return difference.abs().max().item<double>();
+}
+
+std::int64_t differing(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  if (a.size() != b.size()) return static_cast<std::int64_t>(std::max(a.size(), b.size()));
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) count += a[i] != b[i];
+  return count;
+}
+
+TEST_F(OpsParity, ResizedImagesAgree) {
+  const JsonView cases = golden_.root().at("resize");
+  double worst = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const JsonView golden = cases.at(i);
+    std::array<int, 5> picture = {};  // stream, height, width, min side, max side
+    for (std::size_t k = 0; k < picture.size(); ++k) {
+      picture[k] = static_cast<int>(golden.at("picture").at(k).as_int());
+    }
+    const auto [stream, height, width, min_side, max_side] = picture;
+    const at::Tensor values = draw_f32({.stream = static_cast<std::uint32_t>(stream),
+                                        .shape = {height, width, 3},
+                                        .low = 0,
+                                        .high = 256})
+                                  .floor()
+                                  .to(at::kByte);
+    Image image(width, height);
+    std::copy_n(values.const_data_ptr<std::uint8_t>(), values.numel(), image.rgb.begin());
+    const ResizedSize size = resized_size(width, height, min_side, max_side);
+    EXPECT_EQ(size.height, golden.at("size").at(std::size_t{0}).as_int());
+    EXPECT_EQ(size.width, golden.at("size").at(1).as_int());
+    const int padded_height = padded_side_px(size.height),
+              padded_width = padded_side_px(size.width);
+    EXPECT_EQ(padded_height, golden.at("padded").at(std::size_t{0}).as_int());
+    const at::Tensor planes = torch::zeros({3, padded_height, padded_width});
+    resize_normalise(image,
+                     {.width = size.width,
+                      .height = size.height,
+                      .row_stride = padded_width,
+                      .plane_stride = std::int64_t{padded_width} * padded_height},
+                     Normalisation{}, planes.mutable_data_ptr<float>());
+    const Deviation error = deviation(golden.at("sample"), planes);
+    worst = std::max({worst, error.largest, error.relative});
+  }
+  EXPECT_TRUE(row("resize, normalise, pad: absolute", worst, 1e-5));
+}
+
 TEST_F(OpsParity, AnchorsAreEqual) {
   const std::vector<std::pair<const char*, at::Tensor>> cases = {
       {"coco", anchors_of({32, 64, 128, 256, 512}, {.height = 800, .width = 1344})},
       {"odd", anchors_of({16.5, 21, 50, 100, 300}, {.height = 96, .width = 224})}};
+  double worst = 0;
   for (const auto& [name, anchors] : cases) {
     const JsonView golden = golden_.root().at("anchors").at(name);
     EXPECT_EQ(anchors.size(0), golden.at("count").as_int()) << name;
-    EXPECT_EQ(deviation(golden.at("sample"), anchors).largest, 0) << name;
-    EXPECT_LE(deviation(golden.at("sample"), anchors).relative, 1e-12) << name;
+    const Deviation error = deviation(golden.at("sample"), anchors);
+    worst = std::max(worst, error.largest);
+    EXPECT_LE(error.relative, 1e-8) << name;  // the file keeps 9 digits of the sums
   }
+  EXPECT_TRUE(row("anchors, px", worst, 0));
 }
 
 TEST_F(OpsParity, MatchesAreEqual) {
   const at::Tensor anchors = anchors_of({32, 64, 128, 256, 512}, {.height = 160, .width = 224});
   std::size_t place = 0;
+  std::int64_t count = 0;
   for (const bool with_far_one : {false, true}) {
     for (const bool low_quality : {true, false}) {
       const at::Tensor matches =
           match_anchors(anchors, matcher_boxes(with_far_one), {.low_quality_matches = low_quality});
-      EXPECT_EQ(run_lengths(matches), integers(golden_.root().at("matches").at(place++)))
-          << with_far_one << low_quality;
+      count += differing(run_lengths(matches), integers(golden_.root().at("matches").at(place++)));
     }
   }
+  EXPECT_TRUE(row("matcher, with and without forced: differing", static_cast<double>(count), 0));
+}
+
+// Anchors of 16 boxes.
+at::Tensor some_anchors() {
+  return anchors_of({32, 64, 128, 256, 512}, {.height = 160, .width = 224}).slice(0, 100, 116);
 }
 
 TEST_F(OpsParity, EncodedAndDecodedBoxesAgree) {
-  const at::Tensor boxes = matcher_boxes(false);
-  const at::Tensor anchors = anchors_of({32, 64, 128, 256, 512}, {.height = 160, .width = 224})
-                                 .slice(0, 100, 100 + boxes.size(0));
-  const at::Tensor deltas =
-      draw_f32({.stream = 30, .shape = {boxes.size(0), 4}, .low = -6, .high = 6});
+  const at::Tensor boxes = matcher_boxes(false), anchors = some_anchors();
+  const at::Tensor deltas = draw_f32({.stream = 30, .shape = {16, 4}, .low = -6, .high = 6});
   const at::Tensor encoded = table(golden_.root().at("encoded"));
   const at::Tensor decoded = table(golden_.root().at("decoded"));
-  EXPECT_LE((encode_boxes(boxes, anchors) - encoded).abs().max().item<double>(), 1e-6);
-  const at::Tensor error = (decode_boxes(deltas, anchors) - decoded).abs() / (1 + decoded.abs());
-  EXPECT_LE(error.max().item<double>(), 1e-6);
+  EXPECT_TRUE(row("box encoding, absolute", largest(encode_boxes(boxes, anchors) - encoded), 1e-6));
+  EXPECT_TRUE(row("box decoding, relative",
+                  largest((decode_boxes(deltas, anchors) - decoded) / (1 + decoded.abs())), 1e-6));
 }
 
 TEST_F(OpsParity, SuppressionKeepsTheSameBoxesInTheSameOrder) {
@@ -98,6 +167,7 @@ TEST_F(OpsParity, SuppressionKeepsTheSameBoxesInTheSameOrder) {
     std::uint32_t stream;
     std::int64_t count;
   };
+  std::int64_t count = 0;
   // Below and above the number of boxes where the reference changes its method; many scores tie.
   for (const Case& c : {Case{"nms_few", 50, 400}, Case{"nms_many", 60, 1600}}) {
     const at::Tensor corner =
@@ -111,9 +181,11 @@ TEST_F(OpsParity, SuppressionKeepsTheSameBoxesInTheSameOrder) {
             .floor()
             .to(at::kLong);
     const at::Tensor kept =
-        batched_nms(torch::cat({corner, corner + size}, 1), scores, labels, 0.4);
-    EXPECT_TRUE(kept.equal(list(golden_.root().at(c.name)).to(at::kLong))) << c.name;
+        batched_nms(torch::cat({corner, corner + size}, 1), scores, labels, 0.4).contiguous();
+    const auto* first = kept.const_data_ptr<std::int64_t>();
+    count += differing({first, first + kept.numel()}, integers(golden_.root().at(c.name)));
   }
+  EXPECT_TRUE(row("NMS, order included: differing", static_cast<double>(count), 0));
 }
 
 TEST_F(OpsParity, FocalLossAndItsGradientAgree) {
@@ -125,10 +197,64 @@ TEST_F(OpsParity, FocalLossAndItsGradientAgree) {
   const at::Tensor loss =
       focal_loss(logits, matches, torch::arange(4, at::kLong), {.alpha = 0.25, .gamma = 2});
   const JsonView golden = golden_.root().at("focal");
-  EXPECT_NEAR(loss.item<double>() / golden.at("sum").as_double(), 1, 1e-6);
+  const double error = std::abs(loss.item<double>() / golden.at("sum").as_double() - 1);
+  EXPECT_TRUE(row("focal loss, relative", error, 1e-6));
   loss.sum().backward();
   const at::Tensor expected = table(golden.at("gradient"));
-  EXPECT_LE((logits.grad()[0] - expected).abs().max().item<double>(), 1e-6);
+  EXPECT_TRUE(row("focal loss: gradient, absolute", largest(logits.grad()[0] - expected), 1e-6));
+}
+
+// The boxes and deltas of make_golden.py's box_loss_case: near the boxes, then far and huge.
+struct BoxLossInput {
+  at::Tensor deltas, anchors, boxes, matches;
+};
+BoxLossInput box_loss_input(at::ScalarType type) {
+  const at::Tensor boxes = matcher_boxes(false), anchors = some_anchors();
+  const at::Tensor near = encode_boxes(boxes, anchors) +
+                          draw_f32({.stream = 31, .shape = {16, 4}, .low = -0.4, .high = 0.4});
+  const at::Tensor far = draw_f32({.stream = 30, .shape = {16, 4}, .low = -6, .high = 6});
+  return {.deltas = torch::cat({near, far}).unsqueeze(0).to(type),
+          .anchors = anchors.repeat({2, 1}).to(type),
+          .boxes = boxes.to(type),
+          .matches = torch::arange(16, at::kLong).repeat({2}).unsqueeze(0)};
+}
+
+constexpr std::pair<const char*, BoxLossOptions> kBoxLosses[] = {
+    {"l1", {.kind = BoxLossKind::kL1}},
+    {"smooth-l1", {.kind = BoxLossKind::kSmoothL1}},
+    {"keras", {.kind = BoxLossKind::kSmoothL1, .target_std = 0.2}},
+    {"giou", {.kind = BoxLossKind::kGiou}}};
+
+TEST_F(OpsParity, EveryBoxLossAndItsGradientAgree) {
+  for (const auto& [name, options] : kBoxLosses) {
+    BoxLossInput input = box_loss_input(at::kFloat);
+    input.deltas.requires_grad_();
+    const at::Tensor loss =
+        box_loss(input.deltas, input.anchors, input.boxes, input.matches, options).sum();
+    loss.backward();
+    const JsonView golden = golden_.root().at("box_loss").at(name);
+    const double error = std::abs(loss.item<double>() / golden.at("sum").as_double() - 1);
+    EXPECT_TRUE(row(cat("box loss ", name, ", relative").c_str(), error, 1e-6));
+    const at::Tensor expected = table(golden.at("gradient"));
+    const at::Tensor difference = input.deltas.grad()[0] - expected;
+    EXPECT_TRUE(row(cat("box loss ", name, ": gradient, relative").c_str(),
+                    largest(difference) / largest(expected), 1e-5));
+  }
+}
+
+TEST_F(OpsParity, EveryLossGradientEqualsCentralDifferencesInF64) {
+  for (const auto& [name, options] : kBoxLosses) {
+    BoxLossInput input = box_loss_input(at::kDouble);
+    const auto loss = [&, chosen = options](const at::Tensor& deltas) {
+      return box_loss(deltas, input.anchors, input.boxes, input.matches, chosen).sum();
+    };
+    const at::Tensor numeric = central_differences(
+        [&](const at::Tensor& x) { return loss(x).item<double>(); }, input.deltas);
+    input.deltas.requires_grad_();
+    loss(input.deltas).backward();
+    EXPECT_TRUE(row(cat("box loss ", name, " against f64 differences").c_str(),
+                    largest(input.deltas.grad() - numeric) / largest(numeric), 1e-7));
+  }
 }
 
 }  // namespace
