@@ -21,6 +21,7 @@ struct Slot {
 // What to load: all slots share one padded shape, multiples of 32 px.
 struct BatchRequest {
   std::vector<Slot> slots = {};
+  int min_side_px = 800, max_side_px = 1333;  // resize rule, see resized_size()
   int padded_width_px = 0, padded_height_px = 0;
 };
 

@@ -24,7 +24,10 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
     auto found = open.find(shape);
     if (found == open.end()) {
       found = open.emplace(shape, plan.size()).first;
-      plan.push_back({.padded_width_px = shape.second, .padded_height_px = shape.first});
+      plan.push_back({.min_side_px = options.min_side_px,
+                      .max_side_px = options.max_side_px,
+                      .padded_width_px = shape.second,
+                      .padded_height_px = shape.first});
     }
     auto& slots = plan[found->second].slots;
     slots.push_back({.record = record});

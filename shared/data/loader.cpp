@@ -32,8 +32,8 @@ struct Pending {
 
 class BatchLoader::Pool {
  public:
-  Pool(const ShardSet& shards, LoaderOptions options, RequestSource next_request)
-      : shards_(shards), options_(std::move(options)), next_request_(std::move(next_request)) {
+  Pool(const SampleSource& source, LoaderOptions options, RequestSource next_request)
+      : source_(source), options_(std::move(options)), next_request_(std::move(next_request)) {
     for (int i = 0; i < std::max(1, options_.threads); ++i) {
       threads_.emplace_back([this] { work(); });
     }
@@ -136,8 +136,7 @@ class BatchLoader::Pool {
       std::exception_ptr error;
       try {
         float* pixels = pending->batch.images.get() + slot * plane_count(pending->request);
-        pending->batch.samples[slot] = load_sample(shards_, pending->request.slots[slot], options_,
-                                                   pending->request, decoder, pixels);
+        pending->batch.samples[slot] = source_.load(pending->request, slot, decoder, pixels);
       } catch (...) {
         error = std::current_exception();
       }
@@ -147,7 +146,7 @@ class BatchLoader::Pool {
     }
   }
 
-  const ShardSet& shards_;
+  const SampleSource& source_;
   LoaderOptions options_;
   RequestSource next_request_;
   std::mutex mutex_;
@@ -159,8 +158,9 @@ class BatchLoader::Pool {
   std::vector<std::thread> threads_;
 };
 
-BatchLoader::BatchLoader(const ShardSet& shards, LoaderOptions options, RequestSource next_request)
-    : pool_(std::make_unique<Pool>(shards, std::move(options), std::move(next_request))) {}
+BatchLoader::BatchLoader(const SampleSource& source, LoaderOptions options,
+                         RequestSource next_request)
+    : pool_(std::make_unique<Pool>(source, std::move(options), std::move(next_request))) {}
 
 BatchLoader::~BatchLoader() = default;
 

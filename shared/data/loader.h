@@ -7,17 +7,13 @@
 #include <optional>
 
 #include "shared/data/batch.h"
-#include "shared/image/resize.h"
-#include "shared/shard/shard_set.h"
+#include "shared/data/sample_source.h"
 
 namespace retina {
 
 struct LoaderOptions {
   int threads = 2;           // decode threads
   int prefetch_batches = 4;  // batches in memory at most, the one being consumed excluded
-  int min_side_px = 800;     // resize rule, see resized_size()
-  int max_side_px = 1333;
-  Normalisation normalisation = {};
   FloatAllocator allocate = allocate_plain;
 };
 
@@ -26,24 +22,19 @@ class BatchLoader {
  public:
   using RequestSource = std::function<std::optional<BatchRequest>()>;
 
-  // `shards` must outlive the loader.
-  BatchLoader(const ShardSet& shards, LoaderOptions options, RequestSource next_request);
+  // `source` must outlive the loader.
+  BatchLoader(const SampleSource& source, LoaderOptions options, RequestSource next_request);
   ~BatchLoader();  // stops the threads; batches under way are dropped
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
   // The next batch in order, or nullopt after the last. Rethrows what a thread threw while loading
-  // it: Error{kData} naming shard and record for a damaged one.
+  // it.
   std::optional<Batch> next();
 
  private:
   class Pool;
   std::unique_ptr<Pool> pool_;
 };
-
-// Loads one image into `pixels` (3 planes of padded_width x padded_height f32, zeroed by the
-// caller) and returns its sample. `decoder` is the calling thread's.
-Sample load_sample(const ShardSet& shards, const Slot& slot, const LoaderOptions& options,
-                   const BatchRequest& request, class JpegDecoder& decoder, float* pixels);
 
 }  // namespace retina

@@ -80,16 +80,13 @@ std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
   std::size_t next = 0;
-  BatchLoader loader(shards,
-                     {.threads = options.decode_threads,
-                      .prefetch_batches = options.prefetch_batches,
-                      .min_side_px = model.config().min_side_px,
-                      .max_side_px = model.config().max_side_px,
-                      .normalisation = normalisation_of(model.config())},
-                     [&]() -> std::optional<BatchRequest> {
-                       if (next == plan.size()) return std::nullopt;
-                       return plan[next++];
-                     });
+  const ShardSource source(shards, normalisation_of(model.config()));
+  BatchLoader loader(
+      source, {.threads = options.decode_threads, .prefetch_batches = options.prefetch_batches},
+      [&]() -> std::optional<BatchRequest> {
+        if (next == plan.size()) return std::nullopt;
+        return plan[next++];
+      });
   const at::Device device = model.parameters().front().device();
   const at::ScalarType type = model.parameters().front().scalar_type();
   std::vector<Detection> detections;

@@ -3,8 +3,7 @@
 #include <optional>
 
 #include "shared/base/error.h"
-#include "shared/data/loader.h"
-#include "shared/image/jpeg.h"
+#include "shared/data/sample_source.h"
 
 namespace retina {
 namespace {
@@ -34,9 +33,10 @@ std::optional<std::array<float, 4>> to_resized(const std::array<double, 4>& bbox
 
 }  // namespace
 
-Sample load_sample(const ShardSet& shards, const Slot& slot, const LoaderOptions& options,
-                   const BatchRequest& request, JpegDecoder& decoder, float* pixels) {
-  const Record record = shards.read(slot.record);
+Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+                         float* pixels) const {
+  const Slot& slot = request.slots[place];
+  const Record record = shards_.read(slot.record);
   Image image;
   const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), image);
   if (!usable(status) || image.width != record.width || image.height != record.height) {
@@ -48,7 +48,7 @@ Sample load_sample(const ShardSet& shards, const Slot& slot, const LoaderOptions
                 "run coco-pack --verify on this folder, then pack it again");
   }
   const ResizedSize size =
-      resized_size(image.width, image.height, options.min_side_px, options.max_side_px);
+      resized_size(image.width, image.height, request.min_side_px, request.max_side_px);
   RETINA_CHECK(size.width <= request.padded_width_px && size.height <= request.padded_height_px);
   Sample sample{.slot = slot,
                 .image_id = record.image_id,
@@ -63,7 +63,7 @@ Sample load_sample(const ShardSet& shards, const Slot& slot, const LoaderOptions
                     .plane_stride = static_cast<std::int64_t>(request.padded_width_px) *
                                     request.padded_height_px,
                     .flip = slot.flip},
-                   options.normalisation, pixels);
+                   normalisation_, pixels);
   for (const RecordAnnotation& annotation : record.annotations) {
     if (!is_trainable(annotation)) continue;
     if (const auto box = to_resized(annotation.bbox, sample)) {

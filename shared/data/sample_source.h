@@ -1,0 +1,63 @@
+// Where samples come from: the records of a shard set, or images made up on the spot.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shared/data/batch.h"
+#include "shared/image/jpeg.h"
+#include "shared/image/resize.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+
+  // Ids, sizes and box counts of all images: plans are made from these alone.
+  virtual const std::vector<IndexEntry>& index() const = 0;
+
+  // Loads the image of request.slots[place] into `pixels` (3 planes of padded_height_px x
+  // padded_width_px f32, zeroed by the caller) and returns its sample. `decoder` is the calling
+  // thread's. Thread-safe.
+  virtual Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+                      float* pixels) const = 0;
+};
+
+// Records: decode -> resize -> normalise -> mirror; boxes follow the pixels.
+class ShardSource : public SampleSource {
+ public:
+  // `shards` must outlive this.
+  explicit ShardSource(const ShardSet& shards, const Normalisation& normalisation = {})
+      : shards_(shards), normalisation_(normalisation) {}
+
+  const std::vector<IndexEntry>& index() const override { return shards_.index(); }
+  // Throws kData naming shard and record for a damaged one.
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              float* pixels) const override;
+
+ private:
+  const ShardSet& shards_;
+  Normalisation normalisation_;
+};
+
+// Noise with random boxes in the shapes of COCO's photographs: speed without data. Every image is a
+// pure function of (seed, place).
+class SyntheticSource : public SampleSource {
+ public:
+  SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed);
+
+  const std::vector<IndexEntry>& index() const override { return index_; }
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              float* pixels) const override;
+
+ private:
+  int class_count_;
+  std::uint64_t seed_;
+  std::vector<IndexEntry> index_;
+  std::vector<float> noise_;  // standard normal; images are windows of it
+};
+
+}  // namespace retina

@@ -1,0 +1,71 @@
+// Images for measuring speed: right in shape and in the number of boxes, meaningless in content.
+#include <algorithm>
+
+#include "shared/base/error.h"
+#include "shared/base/random.h"
+#include "shared/data/sample_source.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kNoiseCount = 1 << 16;
+// COCO's usual photograph and its mean number of objects (Lin et al. 2014: 7.7 an image).
+constexpr int kLongSide = 640, kShortSide = 480;
+constexpr std::uint64_t kMostBoxes = 14;
+
+}  // namespace
+
+SyntheticSource::SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed)
+    : class_count_(class_count), seed_(seed), noise_(kNoiseCount) {
+  RETINA_CHECK(image_count > 0 && class_count > 0);
+  const RandomStream random{.seed = seed, .use = RandomUse::kSynthetic};
+  for (std::size_t i = 0; i < noise_.size(); ++i) {
+    noise_[i] = static_cast<float>(random.normal(i));
+  }
+  for (std::int64_t i = 0; i < image_count; ++i) {
+    const bool portrait = random.below(kNoiseCount + static_cast<std::uint64_t>(i), 4) == 0;
+    index_.push_back({.image_id = i + 1,
+                      .width = portrait ? kShortSide : kLongSide,
+                      .height = portrait ? kLongSide : kShortSide});
+  }
+}
+
+Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, JpegDecoder&,
+                             float* pixels) const {
+  const Slot& slot = request.slots[place];
+  const IndexEntry& entry = index_[slot.record];
+  const ResizedSize size =
+      resized_size(entry.width, entry.height, request.min_side_px, request.max_side_px);
+  Sample sample{.slot = slot,
+                .image_id = entry.image_id,
+                .original_width_px = entry.width,
+                .original_height_px = entry.height,
+                .width_px = size.width,
+                .height_px = size.height};
+  const RandomStream random{.seed = seed_,
+                            .use = RandomUse::kSynthetic,
+                            .stream = static_cast<std::uint32_t>(slot.record + 1)};
+  std::uint64_t draw = 0;
+  const auto row_floats = static_cast<std::size_t>(size.width);
+  for (int row = 0; row < 3 * size.height; ++row) {
+    const int plane = row / size.height, y = row % size.height;
+    float* target = pixels + (static_cast<std::ptrdiff_t>(plane) * request.padded_height_px + y) *
+                                 request.padded_width_px;
+    const std::size_t from = random.below(draw++, kNoiseCount - row_floats);
+    std::copy_n(noise_.data() + from, row_floats, target);
+  }
+  const std::uint64_t box_count = 1 + random.below(draw++, kMostBoxes);
+  for (std::uint64_t i = 0; i < box_count; ++i) {
+    const double width = size.width * (0.05 + 0.4 * random.unit(draw++));
+    const double height = size.height * (0.05 + 0.4 * random.unit(draw++));
+    const double x = (size.width - width) * random.unit(draw++);
+    const double y = (size.height - height) * random.unit(draw++);
+    sample.boxes.push_back({static_cast<float>(x), static_cast<float>(y),
+                            static_cast<float>(x + width), static_cast<float>(y + height)});
+    sample.labels.push_back(
+        static_cast<std::int64_t>(random.below(draw++, static_cast<std::uint64_t>(class_count_))));
+  }
+  return sample;
+}
+
+}  // namespace retina
