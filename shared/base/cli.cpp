@@ -196,6 +196,29 @@ void Cli::choice(const std::string& name, std::string& target, std::vector<std::
        .json = [&target] { return json_value(target); }});
 }
 
+void Cli::preset(const std::string& name, std::string& target,
+                 std::map<std::string, Settings> presets, const std::string& help) {
+  std::vector<std::string> values = {"none"};
+  for (const auto& [value, settings] : presets) values.push_back(value);
+  choice(name, target, std::move(values), help);
+  presets_.push_back([presets = std::move(presets), &target]() -> const Settings* {
+    const auto found = presets.find(target);
+    return found == presets.end() ? nullptr : &found->second;
+  });
+}
+
+void Cli::apply_presets() {
+  for (const auto& chosen : presets_) {
+    const Settings* settings = chosen();
+    if (settings == nullptr) continue;
+    for (const auto& [name, text] : *settings) {
+      const Option* option = find(name);
+      RETINA_CHECK(option != nullptr, "a preset for the unknown option ", name);
+      if (!given(name)) option->assign(text);
+    }
+  }
+}
+
 void Cli::bytes(const std::string& name, std::uint64_t& target, const std::string& help) {
   add({.name = name,
        .value_name = "BYTES",
@@ -324,6 +347,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
     throw Error(ErrorKind::kUsage, "no options given", cat("run ", program_, " --help"));
   }
   if (!config_.empty()) read_config(config_);
+  apply_presets();
   static const std::map<std::string, LogLevel> kLevels = {{"debug", LogLevel::kDebug},
                                                           {"info", LogLevel::kInfo},
                                                           {"warning", LogLevel::kWarning},

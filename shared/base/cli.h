@@ -46,6 +46,13 @@ class Cli {
   void choice(const std::string& name, std::string& target, std::vector<std::string> values,
               const std::string& help);
 
+  // Declares a choice whose values bring their own settings for other options: `presets[value]` are
+  // (option, text) pairs that hold unless the command line or --config says otherwise. "none" is a
+  // value too, without settings.
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+  void preset(const std::string& name, std::string& target, std::map<std::string, Settings> presets,
+              const std::string& help);
+
   // Declares a size in bytes: "256MiB", "1GiB", "4096".
   void bytes(const std::string& name, std::uint64_t& target, const std::string& help);
 
@@ -56,6 +63,7 @@ class Cli {
   // Error{kNoInput} / Error{kData} for --config.
   CliOutcome parse(int argc, const char* const* argv);
 
+  // On the command line or in --config.
   bool given(const std::string& name) const { return given_.count(name) != 0; }
 
   // All options that are settings of the run (not --help, --config, ...), in declaration order.
@@ -77,12 +85,14 @@ class Cli {
   const Option* find(const std::string& name) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void read_config(const std::string& path);
+  void apply_presets();
   void set(const std::string& name, const std::string& text, const std::string& source);
 
   std::string program_, usage_, summary_, group_ = "Options";
   std::vector<Option> options_;
   std::vector<std::string> option_texts_;  // defaults as shown by --help
   std::map<std::string, std::string> given_;
+  std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr
   std::vector<std::function<void()>> checks_;
   bool help_ = false, version_ = false, check_args_ = false;
   std::string config_, log_level_ = "info";

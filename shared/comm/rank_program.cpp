@@ -1,6 +1,9 @@
 #include "shared/comm/rank_program.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <thread>
 
@@ -37,6 +40,12 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
       [&](int code) {
         if (session) session->abort(code);
       });
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
 }
 
 int threads_of_rank(int wanted, const Communicator& communicator) {

@@ -25,6 +25,9 @@ void root_first(Communicator& communicator, const F& first) {
   if (communicator.is_root()) communicator.barrier();
 }
 
+// This machine's name, as the launcher's host file has it.
+std::string host_name();
+
 // CPU threads for a rank: `wanted`, or with 0 the node's cores shared among its ranks.
 int threads_of_rank(int wanted, const Communicator& communicator);
 
