@@ -17,6 +17,7 @@
 #include "shared/shard/shard_set.h"
 #include "train/initial_weights.h"
 #include "train/options.h"
+#include "train/recipes.h"
 #include "train/run_dir.h"
 #include "train/trainer.h"
 
@@ -25,7 +26,8 @@ namespace {
 
 constexpr const char* kUsage =
     "retina-train --train SHARDS [--validation SHARDS] --output RUN [options]\n"
-    "mpirun -np N retina-train ...        one process a GPU, gradients by ring-allreduce";
+    "mpirun -np N retina-train ...        one process a GPU, gradients by ring-allreduce\n"
+    "retina-train --synthetic COUNT [options]      how fast it is, without data";
 constexpr const char* kSummary = "trains RetinaNet on shards that coco-pack wrote";
 
 // A checkpoint to start from, with its file's name; rank 0 only.
@@ -34,7 +36,13 @@ struct Found {
   std::string path;
 };
 
-void check_divides(const TrainOptions& options, int rank_count) {
+void check_ranks(const TrainOptions& options, int rank_count) {
+  if (options.expect_ranks != 0 && options.expect_ranks != rank_count) {
+    throw Error(ErrorKind::kConfig,
+                cat("--expect-ranks ", options.expect_ranks, ": the launcher started ", rank_count,
+                    rank_count == 1 ? " rank" : " ranks"),
+                "check the launcher's -np, its host file and the nodes that answered");
+  }
   if (options.images_per_step % rank_count == 0) return;
   std::string divisors;
   for (int n = 1; n <= options.images_per_step; ++n) {
@@ -69,26 +77,26 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
   return Found{load_checkpoint(path), path};
 }
 
-void check_same_data(const Found& found, const TrainOptions& options, const ShardSet& train) {
+void check_same_data(const Found& found, const TrainOptions& options, const TrainingSet& train) {
   const JsonFile trainer = JsonFile::parse(found.checkpoint.trainer_json, found.path);
-  const std::string fingerprint = manifest_fingerprint(train.manifest());
   const auto differs = [&](const char* what, const std::string& was, const std::string& now) {
     if (was == now) return;
     throw Error(ErrorKind::kConfig,
                 cat(found.path, ": ", what, " differs (checkpoint ", was, ", now ", now, ")"),
                 "resume with the same data and options, or start afresh with --init");
   };
-  differs("the training set", trainer.root().at("train_fingerprint").as_string(), fingerprint);
+  differs("the training set", trainer.root().at("train_fingerprint").as_string(),
+          train.fingerprint);
   differs("images-per-step", cat(trainer.root().at("images_per_step").as_int()),
           cat(options.images_per_step));
   const JsonFile config = JsonFile::parse(found.checkpoint.config_json, found.path);
   differs("the model", ModelConfig::from_json(config.root().at("model")).to_json(),
-          options.model_config(train.manifest().class_count()).to_json());
+          options.model_config(train.class_count()).to_json());
 }
 
 // Rank 0 looks at the folder: what to continue from, if anything.
 std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, const RunConfig& config,
-                              const ShardSet& train) {
+                              const TrainingSet& train) {
   if (options.overwrite) dir.clear();
   dir.remove_leftovers();
   std::optional<Found> found;
@@ -104,18 +112,22 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, const Ru
     found = Found{load_checkpoint(options.resume), options.resume};
   }
   if (found) check_same_data(*found, options, train);
+  // Missing initial weights are found before a run is begun; one that continues needs them no more.
+  if (!found && !options.init.empty()) check_seal(options.init, "checkpoint");
   dir.write_config(config);
   return found;
 }
 
 // True when the checkpoint to continue from is the run's last.
 bool already_finished(const std::optional<Found>& found, const TrainOptions& options,
-                      const ShardSet& train) {
-  if (!found) return false;
+                      const TrainingSet& train, const RunDir* dir) {
+  // A job that was killed between its last checkpoint and its report has the report to write.
+  if (!found || !path_exists(dir->report_path())) return false;
   const JsonFile trainer = JsonFile::parse(found->checkpoint.trainer_json, found->path);
-  const std::int64_t per_epoch = steps_per_epoch(train.index().size(), options.images_per_step);
-  return trainer.root().at("step").as_int() >= options.total_steps(per_epoch) &&
-         trainer.root().at("epoch_closed").as_bool();
+  const TrainingPlan plan(train.source.index(), options.plan_options(), options.steps_per_epoch);
+  return trainer.root().at("epoch_closed").as_bool() &&
+         (trainer.root().at("step").as_int() >= options.total_steps(plan.steps_per_epoch()) ||
+          trainer.root().at("pacing").at("ended_early").as_bool());
 }
 
 void check_validation_classes(const ShardSet& train, const ShardSet& validation) {
@@ -130,27 +142,100 @@ void check_validation_classes(const ShardSet& train, const ShardSet& validation)
               "pack both sets from annotation files with the same categories");
 }
 
+constexpr int kSyntheticClasses = 80;  // as COCO
+
+std::vector<ManifestCategory> synthetic_categories() {
+  std::vector<ManifestCategory> list;
+  for (int i = 1; i <= kSyntheticClasses; ++i) {
+    list.push_back({.id = i, .name = cat("class ", i), .supercategory = "synthetic"});
+  }
+  return list;
+}
+
+// The data a rank works on; what is not used stays empty.
+struct Data {
+  std::optional<ShardSet> train_shards, validation;
+  std::unique_ptr<SampleSource> source;
+  std::optional<TrainingSet> train;
+};
+
+void open_data(const TrainOptions& options, Data& data) {
+  if (options.synthetic > 0) {
+    data.source =
+        std::make_unique<SyntheticSource>(options.synthetic, kSyntheticClasses, options.seed);
+    data.train.emplace(TrainingSet{.source = *data.source,
+                                   .categories = synthetic_categories(),
+                                   .fingerprint = cat("synthetic ", options.synthetic)});
+    return;
+  }
+  data.train_shards.emplace(options.train, options.scratch);
+  data.source = std::make_unique<ShardSource>(*data.train_shards);
+  const Manifest& manifest = data.train_shards->manifest();
+  data.train.emplace(TrainingSet{.source = *data.source,
+                                 .categories = manifest.categories,
+                                 .fingerprint = manifest_fingerprint(manifest)});
+  if (options.validation.empty()) return;
+  data.validation.emplace(options.validation, options.scratch);
+  check_validation_classes(*data.train_shards, *data.validation);
+}
+
+// "node-a: rank 0 cuda:0, rank 1 cuda:1; node-b: ..." on rank 0. Collective.
+std::string device_map(Communicator& communicator, const c10::Device& device) {
+  const std::vector<std::string> places =
+      communicator.gather(cat(host_name(), ": ", device_text(device)), 0);
+  std::string text, host;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const std::size_t colon = places[rank].find(": ");
+    if (rank == 0 || places[rank].substr(0, colon) != host) {
+      host = places[rank].substr(0, colon);
+      text += cat(text.empty() ? "" : "; ", host, ":");
+    } else {
+      text += ",";
+    }
+    text += cat(" rank ", rank, " ", places[rank].substr(colon + 2));
+  }
+  return text;
+}
+
+// What a user should know before the first step; rank 0.
+void tell_start(const TrainOptions& options, const TrainingSet& train) {
+  if (options.from_scratch() && options.norm_kind() == "frozen" && options.synthetic == 0) {
+    log_warning(
+        "--norm frozen without --init: batch norm stays at its random start and training from "
+        "scratch usually diverges; give --init, or use --norm batch");
+  }
+  const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
+  log_info("training on ", train.source.index().size(), " images, ", options.images_per_step,
+           " a step; learning rate ", shortest(options.effective_lr()), " (base ",
+           shortest(options.base_lr()), ", --lr-scaling ", options.lr_scaling, ")");
+  if (options.recipe != "none" && options.lr_scaling == "none" &&
+      options.images_per_step != reference) {
+    log_info("the recipe's learning rate is for ", reference,
+             " images a step; --lr-scaling linear adapts it");
+  }
+}
+
 int train(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
-  std::optional<ShardSet> train_set, validation_set;
+  Data data;
   std::unique_ptr<RunDir> dir;
   std::optional<Found> found;
-  RunConfig config{.options = cli.effective()};
+  RunConfig config{.options = cli.effective(), .effective_lr = options.effective_lr()};
   c10::Device device = c10::kCPU;
   root_first(communicator, [&] {
-    check_divides(options, communicator.size());
+    check_ranks(options, communicator.size());
     device = choose_device(options.device, communicator.local_rank(), communicator.local_size());
-    train_set.emplace(options.train);
-    if (!options.validation.empty()) {
-      validation_set.emplace(options.validation);
-      check_validation_classes(*train_set, *validation_set);
+    open_data(options, data);
+    config.train_fingerprint = data.train->fingerprint;
+    if (!communicator.is_root() || !options.writes()) return;
+    if (path_exists(options.init)) {
+      config.init_fingerprint = hex64(check_seal(options.init, "checkpoint"));
     }
-    config.train_fingerprint = manifest_fingerprint(train_set->manifest());
-    if (!communicator.is_root()) return;
     dir = std::make_unique<RunDir>(options.output);
-    found = open_run(*dir, options, config, *train_set);
+    found = open_run(*dir, options, config, *data.train);
   });
   at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
-  if (communicator.all_reduce_max(already_finished(found, options, *train_set) ? 1 : 0) != 0) {
+  if (communicator.all_reduce_max(
+          already_finished(found, options, *data.train, dir.get()) ? 1 : 0) != 0) {
     if (communicator.is_root()) {
       std::cout << options.output << ": already finished; report: " << dir->report_path() << '\n';
     }
@@ -159,8 +244,8 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   const bool resumes = communicator.all_reduce_max(found ? 1 : 0) != 0;
   Trainer trainer({.options = options,
                    .effective_options = config.options,
-                   .train = *train_set,
-                   .validation = validation_set ? &*validation_set : nullptr,
+                   .train = *data.train,
+                   .validation = data.validation ? &*data.validation : nullptr,
                    .communicator = communicator,
                    .run_dir = dir.get(),
                    .device = device});
@@ -173,11 +258,16 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
         communicator.is_root() ? load_checkpoint(options.init) : Checkpoint{};
     trainer.initialise_from(initial, options.init);
   }
-  log_info("training on ", train_set->index().size(), " images with ", communicator.size(),
-           communicator.size() == 1 ? " rank" : " ranks", ", device ", device_text(device));
+  const std::string map = device_map(communicator, device);
+  if (communicator.is_root()) {
+    log_info(map);
+    tell_start(options, *data.train);
+  }
   const int code = trainer.run();
+  const std::string rates = options.synthetic > 0 ? trainer.throughput() : "";
   if (communicator.is_root() && code == 0) {
-    std::cout << "done; report: " << dir->report_path() << '\n';
+    std::cout << rates;
+    if (dir) std::cout << "done; report: " << dir->report_path() << '\n';
   }
   return code;
 }

@@ -20,6 +20,14 @@ std::uint64_t write_checkpoint(const std::string& path, const std::string& build
 
 }  // namespace
 
+double tensor_bytes(const Checkpoint& checkpoint) {
+  double bytes = 0;
+  for (const auto* tensors : {&checkpoint.model, &checkpoint.optimizer}) {
+    for (const NamedTensor& item : *tensors) bytes += static_cast<double>(item.tensor.nbytes());
+  }
+  return bytes;
+}
+
 CheckpointWriter::CheckpointWriter(const std::string& scratch, const std::string& output) {
   scratch_.emplace(scratch, output);
 }

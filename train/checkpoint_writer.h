@@ -12,6 +12,9 @@
 
 namespace retina {
 
+// Of all its tensors: about what its file will take.
+double tensor_bytes(const Checkpoint& checkpoint);
+
 class CheckpointWriter {
  public:
   // Files are written where they belong.

@@ -1,14 +1,14 @@
 #include "train/options.h"
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "shared/base/error.h"
+#include "train/recipes.h"
 
 namespace retina {
 namespace {
-
-constexpr std::int64_t kDefaultEpochs = 26;  // torchvision's recipe
 
 std::int64_t to_steps(const Span& span, std::int64_t steps_per_epoch) {
   return span.unit == Span::Unit::kSteps
@@ -28,14 +28,21 @@ void at_least(const char* option, double got, double least) {
 }  // namespace
 
 void declare_options(Cli& cli, TrainOptions& o) {
+  cli.group("Recipe");
+  cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
   cli.group("Data");
   cli.option("train", o.train, "SHARDS", "folder that coco-pack wrote, to train on (required)");
   cli.option("validation", o.validation, "SHARDS", "folder to validate on at epoch ends");
   cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
+  cli.option("synthetic", o.synthetic, "COUNT",
+             "speed test on COUNT made-up images instead of --train; needs no --output");
   cli.option("min-side", o.min_side_px, "PX", "resize the shorter side to this");
   cli.option("max-side", o.max_side_px, "PX", "but never the longer side past this");
+  cli.option("min-sides", o.min_sides_px, "PX,PX,...",
+             "multi-scale: each step draws its shorter side from these");
   cli.option("flip", o.flip, "P", "probability of mirroring an image left-right");
-  cli.choice("shuffle", o.shuffle, {"global"}, "how an epoch's order is drawn");
+  cli.choice("shuffle", o.shuffle, {"sharded", "global"},
+             "sharded: each rank reads its own part of the shards; global: one order over all");
   cli.group("Model (stored in every checkpoint)");
   cli.choice("backbone", o.backbone, {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"},
              "feature extractor");
@@ -47,32 +54,61 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.choice("p6", o.p6, {"auto", "c5", "p5"},
              "what level P6 is made from; auto: c5 with --head-norm group, else p5");
   cli.option("anchor-sizes", o.anchor_sizes, "PX,PX,PX,PX,PX", "base anchor of P3..P7");
+  cli.option("anchor-offset", o.anchor_offset, "STRIDES",
+             "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.trainable_layers, "0..5",
              "backbone stages that learn [5; 3 with --init]");
   cli.option("init", o.init, "CHECKPOINT", "start from these weights; classes are matched by name");
+  cli.group("Loss");
+  cli.choice("box-loss", o.box_loss, box_loss_names(), "regression loss (v1: l1, v2: giou)");
+  cli.option("smooth-l1-beta", o.smooth_l1_beta, "BETA", "where smooth-l1 turns from square to l1");
+  cli.option("box-target-std", o.box_target_std, "STD", "box offsets are divided by this");
+  cli.option("focal-alpha", o.focal_alpha, "ALPHA", "weight of foreground in the focal loss");
+  cli.option("focal-gamma", o.focal_gamma, "GAMMA", "how much easy anchors are discounted");
+  cli.option("foreground-iou", o.foreground_iou, "IOU", "anchors from this overlap on learn a box");
+  cli.option("background-iou", o.background_iou, "IOU", "anchors below it learn background");
+  cli.choice("low-quality-matches", o.low_quality_matches, {"on", "off"},
+             "the best anchor of a box learns it whatever the overlap");
   cli.group("Length");
-  cli.option("epochs", o.epochs, "N", "passes over the data [26]");
+  cli.option("epochs", o.epochs, "N", "passes over the data [26; keras-retinanet 50]");
   cli.option("steps", o.steps, "N", "global steps in all, instead of --epochs");
+  cli.option("steps-per-epoch", o.steps_per_epoch, "N",
+             "short epochs of N steps, wherever passes end; 0: an epoch is a pass");
+  cli.option("early-stop", o.early_stop, "N",
+             "end after N validations without a better AP; 0: never");
   cli.option("images-per-step", o.images_per_step, "G", "global batch over all ranks");
   cli.option("images-per-pass", o.images_per_pass, "N",
              "images a rank sends through the network at once; 0: all of its share");
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer, {"sgd", "adam", "adamw"}, "update rule");
   cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
+  cli.choice("lr-scaling", o.lr_scaling, {"none", "linear"},
+             "linear: times --images-per-step over the recipe's (16; keras-retinanet 1)");
   cli.option("momentum", o.momentum, "M", "of sgd");
   cli.option("weight-decay", o.weight_decay, "D", "[adamw 0.05, others 0.0001]");
   cli.option("norm-weight-decay", o.norm_weight_decay, "D",
              "of normalisation layers [as --weight-decay]");
   cli.option("clip-norm", o.clip_norm, "NORM", "largest global gradient norm; 0: no clipping");
-  cli.choice("lr-schedule", o.lr_schedule, {"step", "cosine", "constant"}, "after the warm-up");
+  cli.option("ema", o.ema, "DECAY",
+             "moving average of the weights, e.g. 0.999: what is validated and saved; 0: none");
+  cli.choice("lr-schedule", o.lr_schedule, {"step", "cosine", "plateau", "constant"},
+             "after the warm-up");
   cli.option("lr-drop-at", o.lr_drop_at, "SPANS", "step schedule: when the rate drops");
-  cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step schedule: by how much");
+  cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step and plateau schedules: by how much");
+  cli.choice("plateau-figure", o.plateau_figure, {"loss", "ap"},
+             "plateau schedule: drops when this stalls");
+  cli.option("plateau-patience", o.plateau_patience, "N",
+             "plateau schedule: epochs without a better figure");
   cli.option("warmup-steps", o.warmup_steps, "N", "linear warm-up");
   cli.option("warmup-factor", o.warmup_factor, "F", "rate of the first step over the base rate");
   cli.group("Run");
   cli.choice("device", o.device, {"auto", "cpu", "cuda"}, "auto: a GPU if there is one");
+  cli.option("expect-ranks", o.expect_ranks, "N", "refuse to start with another number; 0: any");
   cli.choice("precision", o.precision, {"fp32", "bf16"}, "of convolutions; weights stay fp32");
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
+  cli.option("scratch", o.scratch, "DIR",
+             "local disk: checkpoints are built here before they go to --output, and shards are "
+             "copied here when their mount cannot map files [beside the output; $TMPDIR]");
   cli.option("checkpoint-every", o.checkpoint_every, "SPAN", "1epoch, 500steps or 10min");
   cli.option("keep", o.keep, "K", "newest checkpoints to keep, besides the best");
   cli.option("resume", o.resume, "auto|never|FILE",
@@ -94,9 +130,11 @@ bool may_change(const std::string& name) {
                                                "steps",
                                                "images-per-pass",
                                                "device",
+                                               "expect-ranks",
                                                "checkpoint-every",
                                                "keep",
                                                "resume",
+                                               "scratch",
                                                "overwrite",
                                                "validate-every",
                                                "threads",
@@ -107,14 +145,24 @@ bool may_change(const std::string& name) {
 }
 
 void TrainOptions::validate() const {
+  at_least("synthetic", static_cast<double>(synthetic), 0);
   for (const auto& [name, value] : {std::pair{"train", train}, std::pair{"output", output}}) {
-    if (value.empty()) {
+    if (value.empty() && synthetic == 0) {
       throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run retina-train --help");
     }
+  }
+  if (synthetic > 0 && !(train.empty() && validation.empty())) {
+    throw Error(ErrorKind::kUsage, "--synthetic goes without --train and --validation",
+                "leave either out");
   }
   if (norm && *norm != "frozen" && *norm != "batch") refuse("norm", *norm, "frozen or batch");
   at_least("min-side", min_side_px, 32);
   at_least("max-side", max_side_px, min_side_px);
+  for (const auto side : min_sides_px) {
+    if (side < 32 || side > max_side_px) {
+      refuse("min-sides", cat(side), cat("32 to --max-side, ", max_side_px));
+    }
+  }
   if (flip < 0 || flip > 1) refuse("flip", shortest(flip), "0 to 1");
   at_least("norm-eps", norm_eps, 0);
   if (trainable_layers && (*trainable_layers < 0 || *trainable_layers > 5)) {
@@ -125,6 +173,14 @@ void TrainOptions::validate() const {
   }
   if (epochs) at_least("epochs", static_cast<double>(*epochs), 1);
   if (steps) at_least("steps", static_cast<double>(*steps), 1);
+  at_least("steps-per-epoch", static_cast<double>(steps_per_epoch), 0);
+  at_least("early-stop", early_stop, 0);
+  if (validation.empty() && (early_stop > 0 || watches_ap())) {
+    throw Error(ErrorKind::kUsage,
+                cat(early_stop > 0 ? "--early-stop" : "--plateau-figure ap",
+                    ": there is no --validation to judge by"),
+                "give --validation SHARDS");
+  }
   at_least("images-per-step", images_per_step, 1);
   at_least("images-per-pass", images_per_pass, 0);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
@@ -132,7 +188,10 @@ void TrainOptions::validate() const {
   at_least("weight-decay", weight_decay.value_or(0), 0);
   at_least("norm-weight-decay", norm_weight_decay.value_or(0), 0);
   at_least("clip-norm", clip_norm, 0);
+  if (!(ema >= 0 && ema < 1)) refuse("ema", shortest(ema), "0 to below 1");
   at_least("lr-drop-factor", lr_drop_factor, 0);
+  at_least("plateau-patience", plateau_patience, 1);
+  at_least("expect-ranks", expect_ranks, 0);
   at_least("warmup-steps", static_cast<double>(warmup_steps), 0);
   at_least("warmup-factor", warmup_factor, 0);
   at_least("keep", keep, 1);
@@ -147,6 +206,11 @@ void TrainOptions::validate() const {
     }
   }
   model_config(1).validate();
+  loss_options().validate();
+}
+
+bool TrainOptions::watches_ap() const {
+  return lr_schedule == "plateau" && plateau_figure == "ap";
 }
 
 ModelConfig TrainOptions::model_config(int class_count) const {
@@ -158,6 +222,7 @@ ModelConfig TrainOptions::model_config(int class_count) const {
   config.head_norm = head_norm;
   config.p6_from_c5 = p6 == "auto" ? head_norm == "group" : p6 == "c5";
   config.anchor_sizes = anchor_sizes;
+  config.anchor_offset = anchor_offset;
   config.min_side_px = min_side_px;
   config.max_side_px = max_side_px;
   return config;
@@ -174,23 +239,60 @@ OptimizerOptions TrainOptions::optimizer_options() const {
   return result;
 }
 
-std::int64_t TrainOptions::total_steps(std::int64_t steps_per_epoch) const {
-  return steps ? *steps : epochs.value_or(kDefaultEpochs) * steps_per_epoch;
+LossOptions TrainOptions::loss_options() const {
+  return {.focal_alpha = focal_alpha,
+          .focal_gamma = focal_gamma,
+          .box = {.kind = box_loss_named(box_loss),
+                  .smooth_l1_beta = smooth_l1_beta,
+                  .target_std = box_target_std},
+          .match = {.foreground_iou = foreground_iou,
+                    .background_iou = background_iou,
+                    .low_quality_matches = low_quality_matches == "on"}};
 }
 
-ScheduleOptions TrainOptions::schedule(std::int64_t steps_per_epoch) const {
-  ScheduleOptions result;
-  result.kind = lr_schedule == "step"     ? ScheduleKind::kStep
-                : lr_schedule == "cosine" ? ScheduleKind::kCosine
-                                          : ScheduleKind::kConstant;
-  result.base_lr = lr.value_or(optimizer == "sgd" ? 0.01 : 1e-4);
-  result.warmup_steps = warmup_steps;
-  result.warmup_factor = warmup_factor;
+EpochPlanOptions TrainOptions::plan_options() const {
+  return {.seed = seed,
+          .images_per_step = images_per_step,
+          .shuffle = shuffle == "sharded" ? Shuffle::kSharded : Shuffle::kGlobal,
+          .min_side_px = min_side_px,
+          .max_side_px = max_side_px,
+          .min_sides_px = {min_sides_px.begin(), min_sides_px.end()},
+          .flip_probability = flip};
+}
+
+double TrainOptions::base_lr() const {
+  return lr.value_or(optimizer == "sgd" ? 0.01 : 1e-4);
+}
+
+double TrainOptions::effective_lr() const {
+  if (lr_scaling == "none") return base_lr();
+  return base_lr() * images_per_step / facts_of_recipe(recipe).reference_images_per_step;
+}
+
+std::int64_t TrainOptions::total_steps(std::int64_t epoch_steps) const {
+  if (steps) return *steps;
+  return epochs.value_or(synthetic > 0 ? 1 : facts_of_recipe(recipe).epochs) * epoch_steps;
+}
+
+PacingOptions TrainOptions::pacing(std::int64_t epoch_steps) const {
+  static const std::map<std::string, ScheduleKind> kKinds = {{"step", ScheduleKind::kStep},
+                                                             {"cosine", ScheduleKind::kCosine},
+                                                             {"plateau", ScheduleKind::kPlateau},
+                                                             {"constant", ScheduleKind::kConstant}};
+  PacingOptions result;
+  result.plateau_figure = plateau_figure == "ap" ? PlateauFigure::kAp : PlateauFigure::kLoss;
+  result.plateau_patience = plateau_patience;
+  result.early_stop_patience = early_stop;
+  ScheduleOptions& schedule = result.schedule;
+  schedule.kind = kKinds.at(lr_schedule);
+  schedule.base_lr = effective_lr();
+  schedule.warmup_steps = warmup_steps;
+  schedule.warmup_factor = warmup_factor;
   for (const auto& text : lr_drop_at) {
-    result.drop_steps.push_back(to_steps(parse_span("lr-drop-at", text), steps_per_epoch));
+    schedule.drop_steps.push_back(to_steps(parse_span("lr-drop-at", text), epoch_steps));
   }
-  result.drop_factor = lr_drop_factor;
-  result.total_steps = total_steps(steps_per_epoch);
+  schedule.drop_factor = lr_drop_factor;
+  schedule.total_steps = total_steps(epoch_steps);
   return result;
 }
 

@@ -8,19 +8,25 @@
 
 #include "shared/base/cli.h"
 #include "shared/model/config.h"
+#include "train/loss/detection_loss.h"
 #include "train/optim/optimizer.h"
-#include "train/plan/schedule.h"
+#include "train/plan/epoch_plan.h"
+#include "train/plan/pacing.h"
 
 namespace retina {
 
 struct TrainOptions {
+  std::string recipe = "none";  // settings for what is left open, see recipes.h
   // Data
-  std::string train;       // SHARDS folder
-  std::string validation;  // SHARDS folder or empty
-  std::string output;      // RUN folder
+  std::string train;           // SHARDS folder
+  std::string validation;      // SHARDS folder or empty
+  std::string output;          // RUN folder; may be empty with `synthetic`
+  std::string scratch;         // local disk to build checkpoints on; empty: in `output`
+  std::int64_t synthetic = 0;  // train on so many made-up images instead: a speed test
   int min_side_px = 800, max_side_px = 1333;
-  double flip = 0.5;               // probability of a left-right mirror
-  std::string shuffle = "global";  // one permutation over everything
+  std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
+  double flip = 0.5;                       // probability of a left-right mirror
+  std::string shuffle = "sharded";         // sharded: each rank its own part; global: one order
   // Model
   std::string backbone = "resnet50";
   std::optional<std::string> norm;  // unset: batch from scratch, frozen with --init
@@ -28,27 +34,42 @@ struct TrainOptions {
   std::string head_norm = "group";
   std::string p6 = "auto";  // auto: c5 with GroupNorm heads (v2), p5 without (v1)
   std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
+  double anchor_offset = 0;             // centre in its cell, in strides
   std::optional<int> trainable_layers;  // unset: 5 from scratch, 3 with --init
   std::string init;                     // checkpoint to take weights from, or empty
+  // Loss
+  std::string box_loss = "l1";
+  double smooth_l1_beta = 1.0 / 9;
+  double box_target_std = 1;  // keras-retinanet: 0.2
+  double focal_alpha = 0.25, focal_gamma = 2;
+  double foreground_iou = 0.5, background_iou = 0.4;
+  std::string low_quality_matches = "on";
   // Length
-  std::optional<std::int64_t> epochs;  // passes over the data; unset and no steps: 26
+  std::optional<std::int64_t> epochs;  // unset and no steps: the recipe's
   std::optional<std::int64_t> steps;   // global steps in all
+  std::int64_t steps_per_epoch = 0;    // 0: an epoch is a pass over the data
   int images_per_step = 16;            // the global batch over all ranks
   int images_per_pass = 0;             // per rank; 0: all of a rank's images in one pass
+  int early_stop = 0;                  // validations without a better AP that end the run; 0: off
   // Optimiser
   std::string optimizer = "sgd";
-  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4
+  std::optional<double> lr;         // unset: sgd .01, adam and adamw 1e-4
+  std::string lr_scaling = "none";  // linear: times images_per_step / the recipe's
   double momentum = 0.9;
   std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
   std::optional<double> norm_weight_decay;
   double clip_norm = 0;  // global gradient norm; 0: no clipping
+  double ema = 0;        // decay of the weights' moving average; 0: none
   std::string lr_schedule = "step";
   std::vector<std::string> lr_drop_at = {"16epochs", "22epochs"};
   double lr_drop_factor = 0.1;
+  std::string plateau_figure = "loss";
+  int plateau_patience = 2;
   std::int64_t warmup_steps = 1000;
   double warmup_factor = 0.001;
   // Run
   std::string device = "auto";
+  int expect_ranks = 0;  // 0: any number
   std::string precision = "fp32";
   std::uint64_t seed = 1;
   std::string checkpoint_every = "1epoch";
@@ -65,13 +86,20 @@ struct TrainOptions {
   void validate() const;
 
   bool from_scratch() const { return init.empty(); }
+  bool writes() const { return !output.empty(); }
+  bool watches_ap() const;  // the learning rate depends on the validation AP
   std::string norm_kind() const { return norm.value_or(from_scratch() ? "batch" : "frozen"); }
   int layers_to_train() const { return trainable_layers.value_or(from_scratch() ? 5 : 3); }
 
   ModelConfig model_config(int class_count) const;
+  LossOptions loss_options() const;
   OptimizerOptions optimizer_options() const;
-  std::int64_t total_steps(std::int64_t steps_per_epoch) const;
-  ScheduleOptions schedule(std::int64_t steps_per_epoch) const;
+  EpochPlanOptions plan_options() const;
+  // The rate as given or the optimizer's default, and what --lr-scaling makes of it.
+  double base_lr() const;
+  double effective_lr() const;
+  std::int64_t total_steps(std::int64_t epoch_steps) const;
+  PacingOptions pacing(std::int64_t epoch_steps) const;
 };
 
 // Declares every option with its group, help and default.

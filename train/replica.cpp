@@ -10,6 +10,9 @@
 namespace retina {
 namespace {
 
+// Part of the checkpoint format; never rename.
+constexpr const char* kRawPrefix = "weight.";
+
 std::vector<TrainableParameter> trainable_parameters(const RetinaNet& model) {
   std::vector<TrainableParameter> list;
   for (const auto& [name, tensor] : state_of(model)) {
@@ -88,6 +91,7 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
   const auto parameters = trainable_parameters(model_);
   buckets_ = std::make_unique<GradientBuckets>(parameters, options.buckets, communicator);
   optimizer_ = std::make_unique<Optimizer>(parameters, options.optimizer);
+  if (options.ema > 0) average_ = std::make_unique<WeightAverage>(model_, options.ema);
   broadcast();
 }
 
@@ -102,8 +106,10 @@ void Replica::broadcast_tensor(const at::Tensor& tensor) {
 }
 
 void Replica::broadcast() {
-  if (communicator_.size() == 1) return;
-  for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
+  if (communicator_.size() > 1) {
+    for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
+  }
+  if (average_) average_->reset();
 }
 
 PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global) {
@@ -125,19 +131,18 @@ PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global) {
           .box = loss.box_regression.item<double>()};
 }
 
-double Replica::update(double learning_rate) {
+double Replica::update(double learning_rate, std::int64_t step) {
   const at::NoGradGuard no_grad;
   const double norm = buckets_->norm();
   if (options_.clip_norm > 0) clip_to_norm(*buckets_, norm, options_.clip_norm);
   optimizer_->step(learning_rate);
   buckets_->zero();
+  if (average_) average_->update(step);
   return norm;
 }
 
-void Replica::average_statistics() {
-  if (communicator_.size() == 1 || options_.model.frozen_norm()) return;
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : state_of(model_)) {
+void Replica::average_over_ranks(const NamedState& state) {
+  for (const auto& [name, tensor] : state) {
     if (!name.ends_with(".running_mean") && !name.ends_with(".running_var")) continue;
     const at::Tensor host = tensor.cpu();
     communicator_.all_reduce(host.data_ptr(), static_cast<std::size_t>(host.numel()),
@@ -147,29 +152,55 @@ void Replica::average_statistics() {
   }
 }
 
-void Replica::snapshot(Checkpoint& checkpoint) const {
+void Replica::average_statistics() {
+  if (communicator_.size() == 1 || options_.model.frozen_norm()) return;
   const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : state_of(model_)) {
-    checkpoint.model.push_back({name, tensor.detach().cpu().clone()});
+  average_over_ranks(state_of(model_));
+  if (average_) average_over_ranks(average_->state());
+}
+
+void Replica::snapshot(Checkpoint& checkpoint) {
+  const at::NoGradGuard no_grad;
+  if (average_) {
+    for (const auto& [name, tensor] : state_of(model_)) {
+      checkpoint.optimizer.push_back({kRawPrefix + name, tensor.detach().cpu().clone()});
+    }
   }
   for (const auto& item : optimizer_->state()) {
     checkpoint.optimizer.push_back({item.name, item.tensor.cpu().clone()});
   }
+  const AverageScope averages = use_average();
+  for (const auto& [name, tensor] : state_of(model_)) {
+    checkpoint.model.push_back({name, tensor.detach().cpu().clone()});
+  }
+}
+
+void Replica::load(const Checkpoint& checkpoint, const std::string& source) {
+  NamedState saved, raw;
+  for (const auto& item : checkpoint.model) saved.emplace_back(item.name, item.tensor);
+  load_state(model_, saved, source);
+  if (!average_) return;
+  average_->reset();
+  for (const auto& item : checkpoint.optimizer) {
+    if (!item.name.starts_with(kRawPrefix)) continue;
+    raw.emplace_back(item.name.substr(std::string(kRawPrefix).size()), item.tensor);
+  }
+  load_state(model_, raw, source);
 }
 
 void Replica::restore(const Checkpoint& checkpoint, std::int64_t updates_done,
                       const std::string& source) {
   auto optimizer_state = optimizer_->state();
   if (communicator_.is_root()) {
-    NamedState state;
-    for (const auto& item : checkpoint.model) state.emplace_back(item.name, item.tensor);
-    load_state(model_, state, source);
+    load(checkpoint, source);
     optimizer_state = checkpoint.optimizer;
   }
   optimizer_->load_state(optimizer_state, updates_done, source);
   if (communicator_.size() == 1) return;
-  broadcast();
+  for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
   for (const auto& item : optimizer_->state()) broadcast_tensor(item.tensor);
+  if (!average_) return;
+  for (const auto& [name, tensor] : average_->state()) broadcast_tensor(tensor);
 }
 
 }  // namespace retina

@@ -16,6 +16,7 @@
 #include "train/loss/detection_loss.h"
 #include "train/optim/optimizer.h"
 #include "train/reduce/gradient_buckets.h"
+#include "train/weight_average.h"
 
 namespace retina {
 
@@ -29,6 +30,7 @@ struct ReplicaOptions {
   c10::Device device = c10::kCPU;
   bool bf16 = false;     // convolutions in bfloat16; weights, loss and update stay f32
   double clip_norm = 0;  // 0: no clipping
+  double ema = 0;        // decay of the weights' moving average; 0: none
 };
 
 // Loss sums of the passes of one step on one rank, already divided by the step's real images.
@@ -52,26 +54,35 @@ class Replica {
   // Sums the gradients over ranks. Collective.
   void all_reduce() { buckets_->all_reduce(); }
 
-  // Clips, updates the weights, clears the gradients. Returns the norm before clipping.
-  double update(double learning_rate);
+  // Clips, makes update number `step` (from 1), clears the gradients. Returns the gradient's norm
+  // before clipping.
+  double update(double learning_rate, std::int64_t step);
+
+  // The model has its averaged weights while the returned scope lives, where --ema is on: what is
+  // validated and saved.
+  AverageScope use_average() { return AverageScope(average_.get()); }
 
   // Makes the running statistics of batch norm the mean over ranks: every rank saw other images.
   // Collective; nothing to do with a frozen norm or one rank.
   void average_statistics();
 
-  // Copies on the CPU: training may go on while they are written.
-  void snapshot(Checkpoint& checkpoint) const;
+  // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
+  // holds the averages, and `checkpoint.optimizer` the weights in training as "weight.NAME".
+  void snapshot(Checkpoint& checkpoint);
   // Restores weights and optimizer on rank 0 and sends them to all. `checkpoint` is looked at on
   // rank 0 only; `updates_done` on all. Throws kConfig, kData with `source` as the subject.
   void restore(const Checkpoint& checkpoint, std::int64_t updates_done, const std::string& source);
 
  private:
   void broadcast_tensor(const at::Tensor& tensor);
+  void average_over_ranks(const NamedState& state);
+  void load(const Checkpoint& checkpoint, const std::string& source);
   ReplicaOptions options_;
   Communicator& communicator_;
   RetinaNet model_;
   std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightAverage> average_;  // null without --ema
 };
 
 }  // namespace retina

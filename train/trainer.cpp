@@ -42,23 +42,17 @@ std::int64_t peak_resident_bytes() {
   return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
-EpochPlanOptions plan_options(const TrainOptions& options) {
-  return {.seed = options.seed,
-          .images_per_step = options.images_per_step,
-          .min_side_px = options.min_side_px,
-          .max_side_px = options.max_side_px,
-          .flip_probability = options.flip};
-}
-
 ReplicaOptions replica_options(const TrainerInput& input) {
   const TrainOptions& options = input.options;
-  return {.model = options.model_config(input.train.manifest().class_count()),
+  return {.model = options.model_config(input.train.class_count()),
           .optimizer = options.optimizer_options(),
+          .loss = options.loss_options(),
           .trainable_layers = options.layers_to_train(),
           .seed = options.seed,
           .device = input.device,
           .bf16 = options.precision == "bf16",
-          .clip_norm = options.clip_norm};
+          .clip_norm = options.clip_norm,
+          .ema = options.ema};
 }
 
 DetectOptions detect_options(const TrainOptions& options) {
@@ -74,34 +68,31 @@ Trainer::Trainer(const TrainerInput& input)
     : options_(input.options),
       input_(input),
       communicator_(input.communicator),
-      plan_(input.train.index(), plan_options(input.options)),
-      schedule_(input.options.schedule(plan_.steps_per_epoch())),
+      plan_(input.train.source.index(), input.options.plan_options(),
+            input.options.steps_per_epoch),
+      pacing_(input.options.pacing(plan_.steps_per_epoch())),
       save_period_(parse_span("checkpoint-every", input.options.checkpoint_every)),
       replica_(replica_options(input), input.communicator),
+      writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.output),
       total_steps_(input.options.total_steps(plan_.steps_per_epoch())) {
   if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(options_));
 }
 
 void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
-  std::int64_t closed = 1;
-  if (is_root()) {
-    const JsonFile file = JsonFile::parse(checkpoint.trainer_json, source);
-    step_ = file.root().at("step").as_int();
-    samples_seen_ = file.root().at("samples_seen").as_int();
-    closed = file.root().at("epoch_closed").as_bool() ? 1 : 0;
-  }
-  communicator_.broadcast(&step_, 1, ElementType::kInt64, 0);
-  communicator_.broadcast(&samples_seen_, 1, ElementType::kInt64, 0);
-  communicator_.broadcast(&closed, 1, ElementType::kInt64, 0);
-  epoch_closed_ = closed != 0;
+  const JsonFile file =
+      JsonFile::parse(communicator_.broadcast(checkpoint.trainer_json, 0), source);
+  step_ = file.root().at("step").as_int();
+  samples_seen_ = file.root().at("samples_seen").as_int();
+  epoch_closed_ = file.root().at("epoch_closed").as_bool();
+  pacing_.restore(file.root().at("pacing"));
   replica_.restore(checkpoint, step_, source);
   saved_step_ = step_;
 }
 
 void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& source) {
   if (is_root()) {
-    load_initial_weights(replica_.model(), checkpoint, input_.train.manifest().categories,
-                         options_.seed, source);
+    load_initial_weights(replica_.model(), checkpoint, input_.train.categories, options_.seed,
+                         source);
   }
   replica_.broadcast();
 }
@@ -109,13 +100,11 @@ void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& s
 std::unique_ptr<BatchLoader> Trainer::make_loader() {
   LoaderOptions loader;
   loader.threads = options_.threads;
-  loader.min_side_px = options_.min_side_px;
-  loader.max_side_px = options_.max_side_px;
   // The source runs ahead of the loop, so it has a plan of its own.
-  auto plan = std::make_shared<TrainingPlan>(input_.train.index(), plan_options(options_));
+  auto plan = std::make_shared<TrainingPlan>(input_.train.source.index(), options_.plan_options());
   auto passes = std::make_shared<std::vector<BatchRequest>>();
   return std::make_unique<BatchLoader>(
-      input_.train, loader,
+      input_.train.source, loader,
       [this, plan, passes, next_step = step_]() mutable -> std::optional<BatchRequest> {
         if (passes->empty()) {
           if (next_step >= total_steps_) return std::nullopt;
@@ -130,32 +119,42 @@ std::unique_ptr<BatchLoader> Trainer::make_loader() {
 
 int Trainer::run() {
   if (is_root()) {
-    log_.emplace(input_.run_dir->metrics_path(), step_);
+    if (writes()) {
+      check_space();
+      log_.emplace(input_.run_dir->metrics_path(), step_);
+    }
     progress_.emplace("training", total_steps_, "steps");
     progress_->update(step_);
   }
   last_save_seconds_ = now_seconds();
   const auto loader = make_loader();
   if (!epoch_closed_) close_epoch();
-  while (step_ < total_steps_ && !stop_) {
+  while (!at_end() && !stop_) {
     train_step(*loader);
     const bool epoch_end = step_ % plan_.steps_per_epoch() == 0;
     epoch_closed_ = !epoch_end;
     if (stop_) break;
-    if (epoch_end || step_ == total_steps_) close_epoch();
+    if (epoch_end || at_end()) close_epoch();
     if (save_is_due(epoch_end)) save(epoch_end);
   }
-  if (stop_ && saved_step_ != step_) save(false);
+  if (stop_ && options_.writes() && saved_step_ != step_) save(false);
   if (is_root()) {
     writer_.finish();
     progress_->finish();
     write_report();
     if (stop_) {
       log_warning("stopped by signal ", stop_signal(), " after step ", step_,
-                  " with a checkpoint; run the same command again to continue");
+                  writes() ? " with a checkpoint; run the same command again to continue" : "");
     }
   }
   return stop_ ? exit_code(ErrorKind::kInterrupted) : 0;
+}
+
+// Better now than after an epoch.
+void Trainer::check_space() {
+  Checkpoint checkpoint;
+  replica_.snapshot(checkpoint);
+  input_.run_dir->check_space(tensor_bytes(checkpoint), options_.keep, options_.scratch);
 }
 
 void Trainer::train_step(BatchLoader& loader) {
@@ -163,6 +162,7 @@ void Trainer::train_step(BatchLoader& loader) {
   const std::size_t pass_count =
       rank_passes(step, communicator_.rank(), communicator_.size(), options_.images_per_pass)
           .size();
+  int images_own = 0;
   StepMetrics metrics{.step = step_ + 1, .epoch = epoch_in_progress()};
   Stopwatch whole, part;
   PassLoss loss;
@@ -171,6 +171,7 @@ void Trainer::train_step(BatchLoader& loader) {
     const std::optional<Batch> batch = loader.next();
     RETINA_CHECK(batch.has_value());
     metrics.data_wait_ms += part.lap_ms();
+    images_own += static_cast<int>(batch->samples.size());
     const PassLoss sums = replica_.accumulate(*batch, step.real_image_count);
     loss.classification += sums.classification;
     loss.box += sums.box;
@@ -183,8 +184,9 @@ void Trainer::train_step(BatchLoader& loader) {
 
   metrics.classification_loss = agreement.classification_loss;
   metrics.box_loss = agreement.box_loss;
-  metrics.learning_rate = learning_rate(schedule_, step_);
-  metrics.gradient_norm = replica_.update(metrics.learning_rate);
+  metrics.learning_rate = pacing_.learning_rate(step_);
+  metrics.gradient_norm = replica_.update(metrics.learning_rate, step_ + 1);
+  pacing_.add_loss(metrics.loss(), step.real_image_count);
   ++step_;
   samples_seen_ += step.real_image_count;
   stop_ = agreement.stop;
@@ -192,6 +194,8 @@ void Trainer::train_step(BatchLoader& loader) {
   metrics.step_ms = whole.lap_ms();
   metrics.images_per_second = step.real_image_count / (metrics.step_ms * 1e-3);
   metrics.memory_bytes = peak_resident_bytes();
+  throughput_.add(step.real_image_count, metrics.step_ms, images_own,
+                  metrics.step_ms - metrics.exposed_comm_ms);
   log_step(metrics);
 }
 
@@ -214,7 +218,7 @@ void Trainer::check_finite(const Agreement& agreement) {
   writer_.finish();
   std::string images;
   for (const Slot& slot : plan_.at(step_).slots) {
-    images += cat(images.empty() ? "" : ", ", input_.train.index()[slot.record].image_id);
+    images += cat(images.empty() ? "" : ", ", input_.train.source.index()[slot.record].image_id);
   }
   throw Error(
       ErrorKind::kAnswerNo,
@@ -225,7 +229,7 @@ void Trainer::check_finite(const Agreement& agreement) {
 
 void Trainer::log_step(const StepMetrics& metrics) {
   if (!is_root()) return;
-  log_->append(metrics);
+  if (log_) log_->append(metrics);
   std::string detail =
       cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (class ",
           fixed(metrics.classification_loss, 3), ", box ", fixed(metrics.box_loss, 3), "), lr ",
@@ -237,24 +241,46 @@ void Trainer::log_step(const StepMetrics& metrics) {
 
 void Trainer::close_epoch() {
   const std::int64_t epoch = step_ / plan_.steps_per_epoch();
-  const bool ends = step_ >= total_steps_;
   const int every = options_.validate_every_epochs;
   epoch_closed_ = true;
   replica_.average_statistics();
-  if (!validation_ || !(ends || (every > 0 && epoch % every == 0))) return;
+  if (step_ % plan_.steps_per_epoch() == 0) tell_pace(pacing_.close_epoch());
+  if (validation_ && (at_end() || (every > 0 && epoch % every == 0))) validate(epoch);
+}
+
+void Trainer::validate(std::int64_t epoch) {
   if (is_root()) progress_->clear();
-  const auto metrics = validation_->run(replica_.model(), communicator_);
-  if (!metrics) return;
+  std::optional<CocoMetrics> metrics;
+  {
+    const AverageScope averages = replica_.use_average();
+    metrics = validation_->run(replica_.model(), communicator_);
+  }
+  double ap = metrics ? metrics->stats[kAp] : 0;
+  communicator_.broadcast(&ap, 1, ElementType::kFloat64, 0);
+  tell_pace(pacing_.add_validation(ap));
+  if (!is_root()) return;
   last_metrics_ = *metrics;
-  log_->append(ValidationMetrics{.step = step_, .epoch = epoch, .stats = metrics->stats});
+  if (log_) {
+    log_->append(ValidationMetrics{.step = step_, .epoch = epoch, .stats = metrics->stats});
+  }
   log_info("epoch ", epoch, ", step ", step_, ": validation AP ", metric_text(metrics->stats[kAp]),
            ", AP50 ", metric_text(metrics->stats[kAp50]), ", AP75 ",
            metric_text(metrics->stats[kAp75]));
+  if (pacing_.ended_early()) {
+    log_info("early stop: no better AP for ", options_.early_stop, " validations");
+  }
   write_report();
 }
 
+void Trainer::tell_pace(bool dropped) {
+  if (!dropped || !is_root()) return;
+  log_info("step ", step_, ": ", options_.plateau_figure, " has stalled, learning rate now ",
+           shortest(pacing_.learning_rate(step_)));
+}
+
 bool Trainer::save_is_due(bool epoch_end) {
-  if (step_ == total_steps_ || save_now_) return true;
+  if (!options_.writes()) return false;
+  if (at_end() || save_now_) return true;
   switch (save_period_.unit) {
     case Span::Unit::kMinutes:
       return epoch_end;
@@ -288,11 +314,12 @@ void Trainer::save(bool epoch_end) {
   config.key("train").begin_object();
   for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
   checkpoint.config_json = config.end_object().end_object().text();
-  for (const auto& item : input_.train.manifest().categories) {
+  for (const auto& item : input_.train.categories) {
     checkpoint.categories.push_back(
         {.id = item.id, .name = item.name, .supercategory = item.supercategory});
   }
   log_->sync();
+  input_.run_dir->check_present();
   // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
   std::vector<RunPoint> points{point};
   if (epoch_end && options_.steps && step_ == total_steps_) {
@@ -320,16 +347,19 @@ std::string Trainer::trainer_json(const RunPoint& point) const {
       .field("seed", options_.seed)
       .field("images_per_step", options_.images_per_step)
       .field("steps_per_epoch", plan_.steps_per_epoch())
-      .field("train_fingerprint", manifest_fingerprint(input_.train.manifest()))
-      .field("lr", learning_rate(schedule_, step_))
+      .field("train_fingerprint", input_.train.fingerprint)
+      .field("lr", pacing_.learning_rate(step_))
       .field("lr_schedule", options_.lr_schedule)
-      .field("base_lr", schedule_.base_lr)
+      .field("base_lr", options_.base_lr())
+      .field("effective_lr", options_.effective_lr())
       .field("total_steps", total_steps_);
   if (point.ap) json.field("ap", *point.ap);
+  json.key("pacing").raw(pacing_.to_json());
   return json.end_object().text();
 }
 
 void Trainer::write_report() {
+  if (!writes()) return;
   RunReportInput page;
   page.title = cat("retina-train: ", options_.output);
   page.total_steps = total_steps_;
@@ -338,7 +368,8 @@ void Trainer::write_report() {
   page.options = input_.effective_options;
   if (validation_ && last_metrics_) page.pictures = validation_->pictures(kReportPictures);
   if (last_metrics_) page.last_validation = &*last_metrics_;
-  write_file_atomically(input_.run_dir->report_path(), run_report_html(page, *log_));
+  midway(
+      [&] { write_file_atomically(input_.run_dir->report_path(), run_report_html(page, *log_)); });
 }
 
 }  // namespace retina

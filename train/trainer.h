@@ -16,9 +16,12 @@
 #include "train/checkpoint_writer.h"
 #include "train/metrics_log.h"
 #include "train/options.h"
+#include "train/plan/pacing.h"
 #include "train/plan/training_plan.h"
 #include "train/replica.h"
 #include "train/run_dir.h"
+#include "train/throughput.h"
+#include "train/training_set.h"
 #include "train/validation.h"
 
 namespace retina {
@@ -27,10 +30,10 @@ namespace retina {
 struct TrainerInput {
   const TrainOptions& options;
   const std::vector<EffectiveOption>& effective_options;
-  const ShardSet& train;
+  const TrainingSet& train;
   const ShardSet* validation = nullptr;  // null: none
   Communicator& communicator;
-  RunDir* run_dir = nullptr;  // rank 0 only
+  RunDir* run_dir = nullptr;  // rank 0 only; null: nothing is written
   c10::Device device = c10::kCPU;
 };
 
@@ -47,19 +50,27 @@ class Trainer {
   // Error{kAnswerNo} when the loss is not finite, Error{kIo} when a checkpoint cannot be written.
   int run();
 
+  // How fast the steps of `run` were, see throughput.h. Collective.
+  std::string throughput() const { return throughput_.summary(communicator_); }
+
  private:
   struct Agreement {  // what all ranks know after a step
     double classification_loss = 0, box_loss = 0;
     bool stop = false, save = false;
   };
   bool is_root() const { return communicator_.is_root(); }
+  bool writes() const { return input_.run_dir != nullptr; }
+  bool at_end() const { return step_ >= total_steps_ || pacing_.ended_early(); }
   std::int64_t epoch_in_progress() const { return plan_.epoch_of(step_) + 1; }
   std::unique_ptr<BatchLoader> make_loader();
   void train_step(BatchLoader& loader);
   Agreement agree(const PassLoss& loss);
   void check_finite(const Agreement& agreement);
   void close_epoch();
+  void validate(std::int64_t epoch);
+  void tell_pace(bool dropped);
   bool save_is_due(bool epoch_end);
+  void check_space();
   void save(bool epoch_end);
   void write_report();
   std::string trainer_json(const RunPoint& point) const;
@@ -69,15 +80,16 @@ class Trainer {
   TrainerInput input_;
   Communicator& communicator_;
   TrainingPlan plan_;
-  ScheduleOptions schedule_;
+  Pacing pacing_;
   Span save_period_;
   Replica replica_;
   std::optional<Validation> validation_;
   std::optional<CocoMetrics> last_metrics_;  // rank 0
-  std::optional<MetricsLog> log_;            // rank 0
+  std::optional<MetricsLog> log_;            // rank 0 that writes
   CheckpointWriter writer_;                  // rank 0
   std::optional<Progress> progress_;         // rank 0
-  std::int64_t step_ = 0;                    // updates done
+  Throughput throughput_;
+  std::int64_t step_ = 0;  // updates done
   std::int64_t total_steps_ = 0;
   std::int64_t samples_seen_ = 0;
   bool epoch_closed_ = true;  // false between an epoch's last step and its validation

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
@@ -32,45 +33,128 @@ std::vector<std::size_t> records_of(const std::vector<BatchRequest>& passes) {
   return records;
 }
 
-// Images 1..200 x ranks 1..7: sizes of the data set that divide and that do not.
-class EpochPlanProperty : public testing::TestWithParam<int> {};
+// Images 1..200 x ranks 1..7 x both shuffles: sizes that divide and that do not.
+class EpochPlanProperty : public testing::TestWithParam<std::tuple<int, Shuffle>> {
+ protected:
+  int ranks() const { return std::get<0>(GetParam()); }
+  EpochPlanOptions options(int images_per_step) const {
+    return {.seed = 5, .images_per_step = images_per_step, .shuffle = std::get<1>(GetParam())};
+  }
+};
 
 TEST_P(EpochPlanProperty, VisitsEveryImageExactlyOnceOverAllRanks) {
-  const int ranks = GetParam();
-  for (std::size_t images = 1; images <= 200; images += (images < 20 ? 1 : 7)) {
+  for (std::size_t images = 1; images <= 200; ++images) {
     const auto index = random_index(images, images);
-    const EpochPlan plan(index, {.seed = 5, .images_per_step = 2 * ranks}, 3);
-    ASSERT_EQ(plan.step_count(), steps_per_epoch(images, 2 * ranks));
+    const EpochPlan plan(index, options(2 * ranks()), 3);
+    ASSERT_EQ(plan.step_count(), steps_per_pass(images, 2 * ranks()));
     std::map<std::size_t, int> visits;
     for (std::int64_t step = 0; step < plan.step_count(); ++step) {
       const GlobalStep global = plan.step(step);
-      for (int rank = 0; rank < ranks; ++rank) {
-        const auto passes = rank_passes(global, rank, ranks, 1);
+      int real_image_count = 0;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const auto passes = rank_passes(global, rank, ranks(), 1);
         ASSERT_EQ(passes.size(), 2U) << "every rank takes the same number of passes";
         for (const auto& pass : passes) {
-          for (const auto& slot : pass.slots) visits[slot.record] += slot.counts ? 1 : 0;
+          for (const auto& slot : pass.slots) {
+            visits[slot.record] += slot.counts ? 1 : 0;
+            real_image_count += slot.counts ? 1 : 0;
+          }
         }
       }
+      ASSERT_EQ(real_image_count, global.real_image_count);
     }
     ASSERT_EQ(visits.size(), images);
-    for (const auto& [record, count] : visits) ASSERT_EQ(count, 1) << "record " << record;
+    for (const auto& [record, count] : visits) {
+      ASSERT_EQ(count, 1) << images << " images, record " << record;
+    }
   }
 }
 
 TEST_P(EpochPlanProperty, GivesEachStepTheSameContentOnAnyNumberOfRanks) {
-  const int ranks = GetParam();
   const auto index = random_index(61, 9);
-  const EpochPlan plan(index, {.seed = 8, .images_per_step = 420}, 0);  // 420 = lcm(1..7)
+  const EpochPlan plan(index, options(420), 0);  // 420 = lcm(1..7)
   const GlobalStep step = plan.step(0);
   std::vector<std::size_t> together;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto part = records_of(rank_passes(step, rank, ranks, 0));
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const auto part = records_of(rank_passes(step, rank, ranks(), 0));
     together.insert(together.end(), part.begin(), part.end());
   }
   EXPECT_EQ(together, records_of(rank_passes(step, 0, 1, 0)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, EpochPlanProperty, testing::Range(1, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, EpochPlanProperty,
+                         testing::Combine(testing::Range(1, 8),
+                                          testing::Values(Shuffle::kGlobal, Shuffle::kSharded)));
+
+// Sharded: slot s reads lane s in every step of every epoch, so a rank never leaves its own range.
+TEST(ShardedPlan, ReadsEachSlotFromItsOwnLane) {
+  for (const std::size_t images : {24U, 61U, 200U}) {
+    for (const int slots : {1, 4, 6, 24}) {
+      const auto index = random_index(images, images);
+      for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+        const EpochPlan plan(
+            index, {.seed = 2, .images_per_step = slots, .shuffle = Shuffle::kSharded}, epoch);
+        for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+          const GlobalStep global = plan.step(step);
+          for (std::size_t slot = 0; slot < global.slots.size(); ++slot) {
+            const RecordRange lane = lane_records(images, slot, static_cast<std::size_t>(slots));
+            ASSERT_GE(global.slots[slot].record, lane.begin);
+            ASSERT_LT(global.slots[slot].record, lane.end);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ShardedPlan, CutsTheRecordsIntoLanesWithoutGapOrOverlap) {
+  for (std::size_t images = 1; images <= 200; ++images) {
+    for (std::size_t lanes = 1; lanes <= 7; ++lanes) {
+      std::size_t next = 0;
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        const RecordRange range = lane_records(images, lane, lanes);
+        ASSERT_EQ(range.begin, next);
+        ASSERT_LE(range.end - range.begin, images / lanes + 1);
+        next = range.end;
+      }
+      ASSERT_EQ(next, images);
+    }
+  }
+}
+
+TEST(ShardedPlan, OrdersALaneAnewEachEpoch) {
+  const auto index = random_index(60, 4);
+  const auto lane_of_epoch = [&](std::int64_t epoch) {
+    const EpochPlan plan(index, {.seed = 1, .images_per_step = 3, .shuffle = Shuffle::kSharded},
+                         epoch);
+    std::vector<std::size_t> records;
+    for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+      records.push_back(plan.step(step).slots[1].record);
+    }
+    return records;
+  };
+  EXPECT_NE(lane_of_epoch(0), lane_of_epoch(1));
+  EXPECT_EQ(lane_of_epoch(7), lane_of_epoch(7));
+}
+
+TEST(EpochPlan, DrawsAShorterSideForEachStepWithMultiScale) {
+  const auto index = random_index(200, 3);
+  const EpochPlanOptions options{.seed = 1,
+                                 .images_per_step = 4,
+                                 .min_side_px = 200,
+                                 .max_side_px = 400,
+                                 .min_sides_px = {96, 128, 160}};
+  const EpochPlan plan(index, options, 0), again(index, options, 0);
+  std::map<int, int> drawn;
+  for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+    const GlobalStep global = plan.step(step);
+    ++drawn[global.min_side_px];
+    EXPECT_EQ(global.min_side_px, again.step(step).min_side_px);
+    EXPECT_EQ(rank_passes(global, 0, 2, 0).front().min_side_px, global.min_side_px);
+  }
+  ASSERT_EQ(drawn.size(), 3U) << "only sides of the list, each at least once in 50 steps";
+  for (const auto& [side, count] : drawn) EXPECT_GT(count, 5) << side;
+}
 
 TEST(EpochPlan, CountsTheTailsRealImages) {
   const auto index = random_index(10, 1);
@@ -153,6 +237,20 @@ TEST(TrainingPlan, ContinuesTheSameSequenceFromAnyStep) {
                 sequence[static_cast<std::size_t>(step)])
           << "started at " << start << ", step " << step;
     }
+  }
+}
+
+TEST(TrainingPlan, CountsShortEpochsApartFromPassesOverTheData) {
+  const auto index = random_index(13, 6);
+  const EpochPlanOptions options{.seed = 2, .images_per_step = 4};
+  TrainingPlan plain(index, options), short_epochs(index, options, 3);
+  EXPECT_EQ(plain.steps_per_epoch(), 4);
+  EXPECT_EQ(short_epochs.steps_per_epoch(), 3);
+  EXPECT_EQ(short_epochs.epoch_of(5), 1);
+  for (std::int64_t step = 0; step < 12; ++step) {
+    EXPECT_EQ(records_of(rank_passes(plain.at(step), 0, 1, 0)),
+              records_of(rank_passes(short_epochs.at(step), 0, 1, 0)))
+        << "the data does not care";
   }
 }
 

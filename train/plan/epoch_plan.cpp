@@ -12,70 +12,126 @@ namespace {
 
 // Steps whose images may be exchanged to bring like shapes together.
 constexpr std::size_t kAspectWindowSteps = 16;
-// Keeps the draws that order a window's steps apart from those of the permutation.
+// Keep the draws for different purposes of one epoch apart.
 constexpr std::uint64_t kWindowSeedOffset = 0x9E3779B97F4A7C15;
+constexpr std::uint64_t kLaneSeedOffset = 0xD1B54A32D192ED03;
+constexpr std::uint64_t kScaleSeedOffset = 0x8CB92BA72F3D8DD7;
 
 }  // namespace
 
-std::int64_t steps_per_epoch(std::size_t image_count, int images_per_step) {
+std::int64_t steps_per_pass(std::size_t image_count, int images_per_step) {
   const auto per_step = static_cast<std::size_t>(images_per_step);
   return static_cast<std::int64_t>((image_count + per_step - 1) / per_step);
+}
+
+RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t lane_count) {
+  return {.begin = record_count * lane / lane_count, .end = record_count * (lane + 1) / lane_count};
 }
 
 EpochPlan::EpochPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
                      std::int64_t epoch)
     : index_(index), options_(options), epoch_(epoch) {
   RETINA_CHECK(options.images_per_step > 0 && !index.empty());
-  order_ = permutation(index.size(), {.seed = options.seed,
-                                      .use = RandomUse::kShuffle,
-                                      .stream = static_cast<std::uint32_t>(epoch)});
+  places_.resize(static_cast<std::size_t>(step_count()) * slot_count());
+  if (options.shuffle == Shuffle::kGlobal) {
+    order_globally();
+  } else {
+    order_by_lanes();
+  }
+}
+
+void EpochPlan::order_globally() {
+  const auto order = permutation(index_.size(), {.seed = options_.seed,
+                                                 .use = RandomUse::kShuffle,
+                                                 .stream = static_cast<std::uint32_t>(epoch_)});
+  for (std::size_t i = 0; i < order.size(); ++i) places_[i] = {.record = order[i]};
+  group_by_aspect();
+  for (std::size_t i = order.size(); i < places_.size(); ++i) {
+    places_[i] = {.record = places_[i % order.size()].record, .counts = false};
+  }
+}
+
+void EpochPlan::order_by_lanes() {
+  const std::size_t lanes = slot_count(), steps = places_.size() / lanes;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    const auto [begin, end] = lane_records(index_.size(), lane, lanes);
+    const std::size_t count = end - begin;
+    const auto order = permutation(count, {.seed = options_.seed ^ (kLaneSeedOffset * (lane + 1)),
+                                           .use = RandomUse::kShuffle,
+                                           .stream = static_cast<std::uint32_t>(epoch_)});
+    for (std::size_t step = 0; step < steps; ++step) {
+      // A lane without records lends the first image that another lane must have at this place.
+      const std::size_t record =
+          count > 0 ? begin + order[step % count] : lane * index_.size() / lanes;
+      places_[step * lanes + lane] = {.record = static_cast<std::uint32_t>(record),
+                                      .counts = step < count};
+    }
+  }
   group_by_aspect();
 }
 
-void EpochPlan::group_by_aspect() {
-  const auto per_step = static_cast<std::size_t>(options_.images_per_step);
-  const std::size_t full_steps = order_.size() / per_step;
-  const auto aspect = [this](std::uint32_t place) {
-    return static_cast<double>(index_[place].width) / index_[place].height;
+void EpochPlan::sort_by_aspect(std::size_t first, std::size_t count, std::size_t stride) {
+  std::vector<Place> sorted;
+  for (std::size_t i = 0; i < count; ++i) sorted.push_back(places_[first + i * stride]);
+  const auto aspect = [this](const Place& place) {
+    return static_cast<double>(index_[place.record].width) / index_[place.record].height;
   };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Place& a, const Place& b) { return aspect(a) < aspect(b); });
+  for (std::size_t i = 0; i < count; ++i) places_[first + i * stride] = sorted[i];
+}
+
+void EpochPlan::group_by_aspect() {
+  const std::size_t slots = slot_count();
+  const std::size_t full_steps = index_.size() / slots;  // the tail stays the tail
   for (std::size_t first = 0; first < full_steps; first += kAspectWindowSteps) {
     const std::size_t steps = std::min(kAspectWindowSteps, full_steps - first);
-    const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(first * per_step);
-    const auto end = begin + static_cast<std::ptrdiff_t>(steps * per_step);
-    std::stable_sort(begin, end, [&](auto a, auto b) { return aspect(a) < aspect(b); });
+    if (options_.shuffle == Shuffle::kGlobal) {
+      sort_by_aspect(first * slots, steps * slots, 1);
+    } else {
+      for (std::size_t lane = 0; lane < slots; ++lane) {
+        sort_by_aspect(first * slots + lane, steps, slots);
+      }
+    }
     // The sorted steps go back in random order, or every window would run from tall to wide.
-    const auto places = permutation(
+    const auto order = permutation(
         steps, {.seed = options_.seed ^ kWindowSeedOffset,
                 .use = RandomUse::kShuffle,
                 .stream = static_cast<std::uint32_t>(
                     epoch_ * 65536 + static_cast<std::int64_t>(first / kAspectWindowSteps))});
-    const std::vector<std::uint32_t> sorted(begin, end);
+    const auto begin = places_.begin() + static_cast<std::ptrdiff_t>(first * slots);
+    const std::vector<Place> sorted(begin, begin + static_cast<std::ptrdiff_t>(steps * slots));
     for (std::size_t i = 0; i < steps; ++i) {
-      const auto from = sorted.begin() + static_cast<std::ptrdiff_t>(places[i] * per_step);
-      std::copy_n(from, per_step, begin + static_cast<std::ptrdiff_t>(i * per_step));
+      std::copy_n(sorted.begin() + static_cast<std::ptrdiff_t>(order[i] * slots), slots,
+                  begin + static_cast<std::ptrdiff_t>(i * slots));
     }
   }
 }
 
 std::int64_t EpochPlan::step_count() const {
-  return steps_per_epoch(order_.size(), options_.images_per_step);
+  return steps_per_pass(index_.size(), options_.images_per_step);
 }
 
 GlobalStep EpochPlan::step(std::int64_t step) const {
   RETINA_CHECK(step >= 0 && step < step_count());
-  const auto per_step = static_cast<std::size_t>(options_.images_per_step);
-  const std::size_t first = static_cast<std::size_t>(step) * per_step;
-  GlobalStep result;
-  for (std::size_t place = first; place < first + per_step; ++place) {
-    const bool real = place < order_.size();
-    const std::size_t record = order_[place % order_.size()];
+  GlobalStep result{.min_side_px = options_.min_side_px, .max_side_px = options_.max_side_px};
+  if (!options_.min_sides_px.empty()) {
+    const RandomStream random{.seed = options_.seed ^ kScaleSeedOffset,
+                              .use = RandomUse::kAugment,
+                              .stream = static_cast<std::uint32_t>(epoch_)};
+    result.min_side_px = options_.min_sides_px[random.below(static_cast<std::uint64_t>(step),
+                                                            options_.min_sides_px.size())];
+  }
+  const std::size_t first = static_cast<std::size_t>(step) * slot_count();
+  for (std::size_t i = first; i < first + slot_count(); ++i) {
+    const std::size_t record = places_[i].record;
     result.slots.push_back(
         {.record = record,
          .flip = flip_image(options_.seed, epoch_, record, options_.flip_probability),
-         .counts = real});
-    result.real_image_count += real ? 1 : 0;
+         .counts = places_[i].counts});
+    result.real_image_count += places_[i].counts ? 1 : 0;
     const ResizedSize size = resized_size(index_[record].width, index_[record].height,
-                                          options_.min_side_px, options_.max_side_px);
+                                          result.min_side_px, result.max_side_px);
     result.padded_width_px = std::max(result.padded_width_px, padded_side_px(size.width));
     result.padded_height_px = std::max(result.padded_height_px, padded_side_px(size.height));
   }
@@ -95,6 +151,8 @@ std::vector<BatchRequest> rank_passes(const GlobalStep& step, int rank, int rank
     const auto begin = step.slots.begin() + static_cast<std::ptrdiff_t>(first + done);
     const auto count = static_cast<std::ptrdiff_t>(std::min(per_pass, per_rank - done));
     passes.push_back({.slots = {begin, begin + count},
+                      .min_side_px = step.min_side_px,
+                      .max_side_px = step.max_side_px,
                       .padded_width_px = step.padded_width_px,
                       .padded_height_px = step.padded_height_px});
   }

@@ -12,10 +12,17 @@
 
 namespace retina {
 
+// kGlobal: one permutation over everything. kSharded: slot s of every step reads lane s, a fixed
+// range of the records in shard order, so each rank reads its own part of the shards alone.
+enum class Shuffle { kGlobal, kSharded };
+
 struct EpochPlanOptions {
   std::uint64_t seed = 0;
   int images_per_step = 16;  // the global step: all ranks, all accumulation passes
+  Shuffle shuffle = Shuffle::kGlobal;
   int min_side_px = 800, max_side_px = 1333;
+  // Not empty: a step's min_side_px is drawn from these (multi-scale training).
+  std::vector<int> min_sides_px = {};
   double flip_probability = 0.5;
 };
 
@@ -23,16 +30,19 @@ struct EpochPlanOptions {
 struct GlobalStep {
   std::vector<Slot> slots = {};  // images_per_step of them; ranks own contiguous, equal parts
   int real_image_count = 0;      // slots that count; fewer than slots.size() in an epoch's tail
+  int min_side_px = 0, max_side_px = 0;
   int padded_width_px = 0, padded_height_px = 0;
 };
 
-// The plan of one epoch with `--shuffle global`: one permutation over everything. Properties:
+// The plan of one epoch, a pass over the data. Properties:
 //  1. every image is in exactly one counting slot;
 //  2. step contents do not depend on the number of ranks;
 //  3. all ranks take ceil(images / images_per_step) steps; the tail is filled with pad slots that
 //     repeat the epoch's first images and count nothing;
 //  4. images of like aspect ratio share a step where that is possible within a window of steps
-//     (less padding), without breaking 1-3.
+//     (less padding), without breaking 1-3;
+//  5. kSharded: a counting slot s reads lane s, in the tail too. Only a pad slot of a lane that is
+//     empty (fewer images than slots) reads another lane's image.
 class EpochPlan {
  public:
   // `index` must outlive the plan.
@@ -45,15 +55,30 @@ class EpochPlan {
   GlobalStep step(std::int64_t step) const;
 
  private:
+  struct Place {
+    std::uint32_t record = 0;
+    bool counts = true;
+  };
+  void order_globally();
+  void order_by_lanes();
   void group_by_aspect();
+  // Sorts `count` places, `stride` apart from `first` on, by aspect ratio.
+  void sort_by_aspect(std::size_t first, std::size_t count, std::size_t stride);
+  std::size_t slot_count() const { return static_cast<std::size_t>(options_.images_per_step); }
   const std::vector<IndexEntry>& index_;
   EpochPlanOptions options_;
   std::int64_t epoch_;
-  std::vector<std::uint32_t> order_;  // places in index_, each once
+  std::vector<Place> places_;  // [steps][slots]
 };
 
-// Steps of an epoch: ceil(image_count / images_per_step).
-std::int64_t steps_per_epoch(std::size_t image_count, int images_per_step);
+// Lane `lane` of `lane_count`: the records [begin, end) of the index, in shard order.
+struct RecordRange {
+  std::size_t begin = 0, end = 0;
+};
+RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t lane_count);
+
+// Steps of one pass over the data: ceil(image_count / images_per_step).
+std::int64_t steps_per_pass(std::size_t image_count, int images_per_step);
 
 // The part of a step that `rank` loads, in passes of at most `images_per_pass` images (gradient
 // accumulation; 0 means one pass). Every rank gets the same number of passes of the same sizes.

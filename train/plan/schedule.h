@@ -1,5 +1,6 @@
 // The learning rate as a pure function of the step: linear warm-up times step decay, cosine or
-// constant. Nothing to save, so a resumed run cannot restart it.
+// constant. Nothing to save, so a resumed run cannot restart it. (What a plateau adds to it is in
+// pacing.h.)
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace retina {
 
-enum class ScheduleKind { kConstant, kStep, kCosine };
+enum class ScheduleKind { kConstant, kStep, kCosine, kPlateau };
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::kStep;

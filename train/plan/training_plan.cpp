@@ -2,17 +2,20 @@
 
 namespace retina {
 
-TrainingPlan::TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options)
+TrainingPlan::TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
+                           std::int64_t epoch_steps)
     : index_(index),
       options_(options),
-      steps_per_epoch_(retina::steps_per_epoch(index.size(), options.images_per_step)) {}
+      steps_per_pass_(retina::steps_per_pass(index.size(), options.images_per_step)),
+      steps_per_epoch_(epoch_steps > 0 ? epoch_steps : steps_per_pass_) {}
 
 GlobalStep TrainingPlan::at(std::int64_t step) {
-  if (epoch_of(step) != epoch_) {
-    epoch_ = epoch_of(step);
-    plan_ = std::make_unique<EpochPlan>(index_, options_, epoch_);
+  const std::int64_t pass = step / steps_per_pass_;
+  if (pass != pass_) {
+    pass_ = pass;
+    plan_ = std::make_unique<EpochPlan>(index_, options_, pass_);
   }
-  return plan_->step(step % steps_per_epoch_);
+  return plan_->step(step % steps_per_pass_);
 }
 
 }  // namespace retina

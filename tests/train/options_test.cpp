@@ -1,0 +1,108 @@
+#include "train/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
+#include "train/recipes.h"
+
+namespace retina {
+namespace {
+
+TrainOptions parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "retina-train");
+  if (std::find(arguments.begin(), arguments.end(), std::string("--synthetic")) ==
+      arguments.end()) {
+    arguments.insert(arguments.end(), {"--train", "shards", "--output", "run"});
+  }
+  TrainOptions options;
+  Cli cli("retina-train", "", "");
+  declare_options(cli, options);
+  EXPECT_EQ(cli.parse(static_cast<int>(arguments.size()), arguments.data()), CliOutcome::kRun);
+  return options;
+}
+
+TEST(Recipes, FillWhatIsNotGiven) {
+  const TrainOptions options = parse({"--recipe", "torchvision-v2", "--lr", "0.5"});
+  EXPECT_EQ(options.optimizer, "adamw");
+  EXPECT_EQ(options.box_loss, "giou");
+  EXPECT_EQ(options.norm_kind(), "batch");
+  EXPECT_EQ(options.optimizer_options().norm_weight_decay, 0.0);
+  EXPECT_EQ(options.plan_options().min_sides_px.size(), 11U);
+  EXPECT_EQ(options.base_lr(), 0.5) << "the command line wins";
+}
+
+TEST(Recipes, YieldToTheConfigFile) {
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  write_file_atomically(path, R"({"recipe": "torchvision-v1", "momentum": 0.5})");
+  const TrainOptions options = parse({"--config", path.c_str()});
+  EXPECT_EQ(options.momentum, 0.5);
+  EXPECT_EQ(options.norm_kind(), "frozen");
+  EXPECT_EQ(options.total_steps(10), 260) << "26 epochs";
+}
+
+TEST(Recipes, AreEachAValidConfiguration) {
+  for (const auto& [name, settings] : recipes()) {
+    EXPECT_NO_THROW(parse({"--recipe", name.c_str()})) << name;
+  }
+}
+
+TEST(Recipes, HaveKerasRetinanetsMaths) {
+  const TrainOptions options = parse({"--recipe", "keras-retinanet"});
+  const LossOptions loss = options.loss_options();
+  EXPECT_EQ(loss.box.kind, BoxLossKind::kSmoothL1);
+  EXPECT_DOUBLE_EQ(loss.box.smooth_l1_beta, 1.0 / 9);
+  EXPECT_DOUBLE_EQ(loss.box.target_std, 0.2);
+  EXPECT_FALSE(loss.match.low_quality_matches);
+  EXPECT_EQ(options.model_config(3).anchor_offset, 0.5);
+  EXPECT_TRUE(options.model_config(3).p6_from_c5);
+  EXPECT_EQ(options.clip_norm, 0.001);
+  EXPECT_EQ(options.steps_per_epoch, 10000);
+  EXPECT_EQ(options.total_steps(options.steps_per_epoch), 500000) << "50 short epochs";
+  EXPECT_EQ(options.pacing(10000).schedule.kind, ScheduleKind::kPlateau);
+  EXPECT_EQ(options.pacing(10000).plateau_patience, 2);
+}
+
+TEST(LearningRateScaling, IsByTheRecipesReferenceImagesPerStep) {
+  EXPECT_DOUBLE_EQ(parse({"--images-per-step", "4"}).effective_lr(), 0.01);
+  EXPECT_DOUBLE_EQ(parse({"--images-per-step", "4", "--lr-scaling", "linear"}).effective_lr(),
+                   0.0025);
+  EXPECT_DOUBLE_EQ(
+      parse({"--recipe", "keras-retinanet", "--images-per-step", "8", "--lr-scaling", "linear"})
+          .effective_lr(),
+      8e-5);
+}
+
+TEST(TrainOptions, WantAValidationSetForWhatJudgesByIt) {
+  EXPECT_THROW(parse({"--early-stop", "3"}), Error);
+  EXPECT_THROW(parse({"--lr-schedule", "plateau", "--plateau-figure", "ap"}), Error);
+  EXPECT_NO_THROW(parse({"--early-stop", "3", "--validation", "v"}));
+}
+
+TEST(TrainOptions, TakeNoDataWithSynthetic) {
+  const TrainOptions options = parse({"--synthetic", "32", "--images-per-step", "2"});
+  EXPECT_FALSE(options.writes());
+  EXPECT_EQ(options.total_steps(16), 16) << "one pass unless said otherwise";
+  EXPECT_THROW(parse({"--synthetic", "32", "--train", "x"}), Error);
+}
+
+TEST(TrainOptions, RefuseValuesOutOfRange) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, const char*>>{{"--ema", "1"},
+                                                        {"--ema", "-0.1"},
+                                                        {"--min-sides", "800,2000"},
+                                                        {"--plateau-patience", "0"},
+                                                        {"--steps-per-epoch", "-1"},
+                                                        {"--expect-ranks", "-2"},
+                                                        {"--background-iou", "0.7"},
+                                                        {"--focal-alpha", "2"},
+                                                        {"--recipe", "detectron"}}) {
+    EXPECT_THROW(parse({name, value}), Error) << name << " " << value;
+  }
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,81 @@
+#include "train/recipes.h"
+
+namespace retina {
+
+const std::map<std::string, Cli::Settings>& recipes() {
+  static const std::map<std::string, Cli::Settings> kRecipes = {
+      // train.py --model retinanet_resnet50_fpn --epochs 26 --lr-steps 16 22 --lr 0.01, 8 GPUs x 2.
+      {"torchvision-v1",
+       {{"backbone", "resnet50"},
+        {"norm", "frozen"},
+        {"head-norm", "none"},
+        {"p6", "p5"},
+        {"box-loss", "l1"},
+        {"optimizer", "sgd"},
+        {"lr", "0.01"},
+        {"momentum", "0.9"},
+        {"weight-decay", "1e-4"},
+        {"lr-schedule", "step"},
+        {"lr-drop-at", "16epochs,22epochs"},
+        {"lr-drop-factor", "0.1"},
+        {"warmup-steps", "1000"},
+        {"warmup-factor", "0.001"},
+        {"flip", "0.5"},
+        {"images-per-step", "16"}}},
+      // train.py --model retinanet_resnet50_fpn_v2 --opt adamw --lr 1e-4 --weight-decay 0.05
+      // --norm-weight-decay 0 --data-augmentation multiscale, 8 GPUs x 2.
+      {"torchvision-v2",
+       {{"backbone", "resnet50"},
+        {"norm", "batch"},
+        {"head-norm", "group"},
+        {"p6", "c5"},
+        {"box-loss", "giou"},
+        {"optimizer", "adamw"},
+        {"lr", "1e-4"},
+        {"weight-decay", "0.05"},
+        {"norm-weight-decay", "0"},
+        {"lr-schedule", "step"},
+        {"lr-drop-at", "16epochs,22epochs"},
+        {"lr-drop-factor", "0.1"},
+        {"warmup-steps", "1000"},
+        {"warmup-factor", "0.001"},
+        {"flip", "0.5"},
+        {"min-sides", "480,512,544,576,608,640,672,704,736,768,800"},
+        {"images-per-step", "16"}}},
+      // train.py's defaults: Adam(lr=1e-5, clipnorm=0.001), smooth_l1(sigma=3), focal(.25, 2),
+      // ReduceLROnPlateau(monitor="loss", factor=0.1, patience=2), --steps 10000, --batch-size 1.
+      {"keras-retinanet",
+       {{"backbone", "resnet50"},
+        {"norm", "frozen"},
+        {"head-norm", "none"},
+        {"p6", "c5"},
+        {"trainable-layers", "5"},
+        {"box-loss", "smooth-l1"},
+        {"smooth-l1-beta", "0.1111111111111111"},
+        {"box-target-std", "0.2"},
+        {"focal-alpha", "0.25"},
+        {"focal-gamma", "2"},
+        {"low-quality-matches", "off"},
+        {"anchor-offset", "0.5"},
+        {"optimizer", "adam"},
+        {"lr", "1e-5"},
+        {"weight-decay", "0"},
+        {"clip-norm", "0.001"},
+        {"lr-schedule", "plateau"},
+        {"lr-drop-factor", "0.1"},
+        {"plateau-figure", "loss"},
+        {"plateau-patience", "2"},
+        {"warmup-steps", "0"},
+        {"flip", "0.5"},
+        {"images-per-step", "1"},
+        {"steps-per-epoch", "10000"}}},
+  };
+  return kRecipes;
+}
+
+RecipeFacts facts_of_recipe(const std::string& name) {
+  if (name == "keras-retinanet") return {.reference_images_per_step = 1, .epochs = 50};
+  return {};
+}
+
+}  // namespace retina

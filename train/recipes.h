@@ -1,0 +1,24 @@
+// Recipes: the settings that made published numbers, under one name. A recipe holds for every
+// option that the command line and --config leave open.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "shared/base/cli.h"
+
+namespace retina {
+
+// torchvision-v1    references/detection of torchvision for retinanet_resnet50_fpn (36.4 mAP)
+// torchvision-v2    ... for retinanet_resnet50_fpn_v2 (41.5 mAP)
+// keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure tutorials
+const std::map<std::string, Cli::Settings>& recipes();
+
+// What a recipe says beyond its options. "none" has torchvision's.
+struct RecipeFacts {
+  int reference_images_per_step = 16;  // its learning rate is for this global batch
+  int epochs = 26;
+};
+RecipeFacts facts_of_recipe(const std::string& name);
+
+}  // namespace retina

@@ -1,0 +1,20 @@
+// What is trained on, as the trainer sees it: samples, classes and an identity.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shared/data/sample_source.h"
+#include "shared/shard/manifest.h"
+
+namespace retina {
+
+struct TrainingSet {
+  const SampleSource& source;
+  std::vector<ManifestCategory> categories = {};
+  std::string fingerprint = {};  // of the manifest: a run goes on with the same data only
+
+  int class_count() const { return static_cast<int>(categories.size()); }
+};
+
+}  // namespace retina
