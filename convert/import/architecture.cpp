@@ -98,10 +98,10 @@ void keep_backbone(std::vector<ForeignTensor>& tensors, const std::string& prefi
                         rest.starts_with("layer1.") || rest.starts_with("layer2.") ||
                         rest.starts_with("layer3.") || rest.starts_with("layer4.");
     if (!resnet) {
-      throw Error(ErrorKind::kData,
-                  cat(subject, ": neither a RetinaNet nor a ResNet (it has a tensor ",
-                      tensor.name.substr(0, 80), ")"),
-                  kHint);
+      throw Error(
+          ErrorKind::kData,
+          cat(subject, ": neither a RetinaNet nor a ResNet (it has a tensor ", tensor.name, ")"),
+          kHint);
     }
     tensor.name = cat(kBody, rest);
   }

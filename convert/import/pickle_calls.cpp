@@ -3,22 +3,13 @@
 
 #include "convert/import/pickle_globals.h"
 #include "convert/import/pickle_stack.h"
+#include "convert/import/printable.h"
 #include "shared/base/cat.h"
 
 namespace retina {
 namespace {
 
 using enum PickleKind;
-
-constexpr std::size_t kShownBytes = 80;  // of a name, in an error message
-
-std::string printable(std::string_view text) {
-  std::string shown(text.substr(0, kShownBytes));
-  for (char& c : shown) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return shown;
-}
 
 // Argument `index` of the tuple `arguments`, which must be of `kind`.
 PickleRef argument(PickleStack& stack, PickleRef arguments, std::size_t index, PickleKind kind) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "convert/import/printable.h"
 #include "convert/import/pth_container.h"
 #include "shared/base/error.h"
 
@@ -16,15 +17,7 @@ constexpr std::size_t kMaxDimensions = 16;
 constexpr std::uint64_t kMaxShare = 4;  // tensors that share a storage count each
 constexpr std::array<std::string_view, 3> kStateDictKeys = {"model", "state_dict",
                                                             "model_state_dict"};
-constexpr std::size_t kListedKeys = 8, kShownBytes = 80;  // in an error message
-
-std::string printable(std::string_view text) {
-  std::string shown(text.substr(0, kShownBytes));
-  for (char& c : shown) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return shown;
-}
+constexpr std::size_t kListedKeys = 8;  // in an error message
 
 class StateDictReader {
  public:
@@ -42,6 +35,7 @@ class StateDictReader {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const PickleValue &key = pickle_.at(items[i]), &value = pickle_.at(items[i + 1]);
       if (key.kind != PickleKind::kText || value.kind != PickleKind::kTensor) continue;
+      if (printable(key.text) != key.text) fail(key.text, "has a name that no model has");
       if (!names.insert(key.text).second) fail(key.text, "appears twice");
       tensors.push_back(tensor(key.text, value));
     }

@@ -12,7 +12,7 @@
 namespace retina {
 
 struct ForeignTensor {
-  std::string name{};
+  std::string name{};  // printable, at most 80 bytes
   ElementKind element = ElementKind::kFloat32;
   std::vector<std::int64_t> shape{}, strides{};  // elements; strides >= 0
   // From the tensor's first element to its last, inside the file; not aligned.

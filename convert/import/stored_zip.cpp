@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "convert/import/printable.h"
 #include "shared/base/error.h"
 
 namespace retina {
@@ -152,10 +153,10 @@ std::uint64_t StoredZip::add_entry(std::uint64_t offset) {
 
 std::string_view StoredZip::read(std::string_view name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) fail(cat("its zip has no file ", name.substr(0, 80)));
+  if (found == entries_.end()) fail(cat("its zip has no file ", printable(name)));
   const Entry& entry = found->second;
   if (entry.crc32 != 0 && crc32(entry.content) != entry.crc32) {
-    fail(cat("damaged: the CRC-32 of ", name.substr(0, 80), " differs"));
+    fail(cat("damaged: the CRC-32 of ", printable(name), " differs"));
   }
   return entry.content;
 }

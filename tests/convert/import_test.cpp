@@ -115,7 +115,7 @@ class Import : public testing::Test {
   const std::string weights_ = folder_ / "w.pth", output_ = folder_ / "c.pt";
 };
 
-TEST_F(Import, ABothFormatsV1DetectorWithABackgroundRowKeepsItsOtherRows) {
+TEST_F(Import, AV1DetectorInEitherFormatKeepsTheRowsAfterItsBackground) {
   const Checkpoint source = random_checkpoint(v1_config(4), 5);
   for (const bool legacy : {false, true}) {
     ConvertOptions options = write(source.model, legacy);

@@ -242,6 +242,17 @@ TEST(PthFile, ANameThatComesTwiceIsRefused) {
   EXPECT_THAT(refusal(pth_zip(pickle.stop(), {{"k", "12345678"}})), HasSubstr("appears twice"));
 }
 
+TEST(PthFile, NamesThatCannotBeShownAreRefusedOnOneLine) {
+  for (const char* name : {"two\nlines", "\x1b[2J", "caf\xc3\xa9"}) {
+    const std::string pickle =
+        PickleText().op("}").text(name).tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
+    EXPECT_THAT(refusal(pth_zip(pickle, {{"k", "12345678"}})), HasSubstr("name that no model has"));
+    const std::string key =
+        PickleText().op("}").text("w").tensor("ByteStorage", name, 8, 0, {8}, {1}).op("s").stop();
+    EXPECT_THAT(refusal(pth_zip(key, {})), HasSubstr("has no file archive/data/"));
+  }
+}
+
 TEST(PthFile, AMissingStorageIsRefused) {
   const std::string pickle =
       PickleText().op("}").text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
