@@ -22,11 +22,11 @@ Job::Job() {
   }
 }
 
-std::vector<std::string> Job::train_command(const std::string& run, int steps,
-                                            const std::vector<std::string>& more) const {
+std::vector<std::string> small_train_command(const std::string& shards, const std::string& run,
+                                             int steps, const std::vector<std::string>& more) {
   std::vector<std::string> command = {"retina-train",
                                       "--train",
-                                      train_shards(),
+                                      shards,
                                       "--output",
                                       run,
                                       "--steps",
@@ -55,6 +55,18 @@ std::vector<std::string> Job::train_command(const std::string& run, int steps,
                                       "cpu"};
   command.insert(command.end(), more.begin(), more.end());
   return command;
+}
+
+std::vector<std::string> Job::train_command(const std::string& run, int steps,
+                                            const std::vector<std::string>& more) const {
+  return small_train_command(train_shards(), run, steps, more);
+}
+
+double first_step(const std::string& run, const char* figure) {
+  std::istringstream lines(read_file(run + "/metrics.jsonl"));
+  std::string line;
+  std::getline(lines, line);
+  return JsonFile::parse(line, "metrics.jsonl").root().at(figure).as_double();
 }
 
 std::int64_t steps_logged(const std::string& run) {

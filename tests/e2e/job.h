@@ -10,6 +10,10 @@
 
 namespace retina {
 
+// retina-train on `shards` into `run` with one compute thread, 4 images a step, `steps` in all.
+std::vector<std::string> small_train_command(const std::string& shards, const std::string& run,
+                                             int steps, const std::vector<std::string>& more = {});
+
 class Job {
  public:
   // Renders and packs train and val. Fails the test when coco-pack fails.
@@ -20,13 +24,16 @@ class Job {
   std::string train_shards() const { return folder_ / "shards/train"; }
   std::string val_shards() const { return folder_ / "shards/val"; }
 
-  // retina-train into `run` with one compute thread, 4 images a step, `steps` in all.
+  // small_train_command on the rendered pictures.
   std::vector<std::string> train_command(const std::string& run, int steps,
                                          const std::vector<std::string>& more = {}) const;
 
  private:
   TestFolder folder_;
 };
+
+// A figure of the first step in metrics.jsonl of `run`.
+double first_step(const std::string& run, const char* figure);
 
 // Steps that metrics.jsonl of `run` has so far.
 std::int64_t steps_logged(const std::string& run);
