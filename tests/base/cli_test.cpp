@@ -22,6 +22,7 @@ struct Options {
   std::uint64_t shard_size_bytes = 256U << 20;
   std::vector<double> sizes = {32, 64};
   std::optional<std::int64_t> steps{};
+  std::string recipe = "none";
 };
 
 // One option of each type.
@@ -35,6 +36,7 @@ void declare(Cli& cli, Options& options) {
   cli.bytes("shard-size", options.shard_size_bytes, "bytes a shard");
   cli.option("anchor-sizes", options.sizes, "LIST", "pixels");
   cli.option("steps", options.steps, "N", "instead of --epochs");
+  cli.preset("recipe", options.recipe, {{"quick", {{"epochs", "2"}, {"lr", "0.5"}}}}, "settings");
 }
 
 class CliTest : public testing::Test {
@@ -186,6 +188,28 @@ TEST_F(CliTest, ChecksRunBeforeCheckArgsEnds) {
 TEST_F(CliTest, AFailedCheckRefusesTheCommandLine) {
   cli_.validate([] { throw Error(ErrorKind::kConfig, "contradiction"); });
   EXPECT_THROW(parse({"--epochs", "3"}), Error);
+}
+
+TEST_F(CliTest, APresetFillsWhatIsNotGiven) {
+  parse({"--recipe", "quick", "--lr", "0.25"});
+  EXPECT_EQ(options_.epochs, 2);
+  EXPECT_EQ(options_.lr, 0.25);
+  EXPECT_FALSE(cli_.given("epochs")) << "nobody said it";
+}
+
+TEST_F(CliTest, APresetYieldsToAndIsChosenByTheConfigFile) {
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  write_file_atomically(path, R"({"recipe": "quick", "epochs": 7})");
+  parse({"--config", path.c_str()});
+  EXPECT_EQ(options_.epochs, 7);
+  EXPECT_EQ(options_.lr, 0.5);
+}
+
+TEST_F(CliTest, WithoutAPresetTheDefaultsHold) {
+  parse({"--output", "x"});
+  EXPECT_EQ(options_.epochs, 26);
+  EXPECT_THAT(refusal({"--recipe", "slow"}).what(), HasSubstr("none|quick"));
 }
 
 }  // namespace
