@@ -14,7 +14,9 @@ namespace retina {
 
 class TrainRoom : public testing::Test {
  protected:
-  static constexpr int kSteps = 4;
+  // Checkpoints: checkpoint-01-00000001.pt, checkpoint-01.pt (two steps are an epoch),
+  // checkpoint-02-00000003.pt.
+  static constexpr int kSteps = 3;
 
   // The data and the calm run are the same for every case.
   static void SetUpTestSuite();

@@ -69,6 +69,23 @@ TEST(ShardWriter, AShardStaysNearItsLimit) {
   EXPECT_LT(writer.finish().file.size_bytes, kLimit * 21 / 20);
 }
 
+TEST(ShardWriter, AShardBuiltElsewhereHasTheSameBytes) {
+  const TestFolder folder;
+  make_folder(folder / "local");
+  make_folder(folder / "set");
+  std::vector<ManifestShard> shards;
+  for (const std::string& build_path : {std::string(), folder / "local/a"}) {
+    ShardWriter writer(folder / (build_path.empty() ? "direct" : "set/a"), 1 << 20, build_path);
+    for (std::uint64_t i = 0; i < 30; ++i) writer.append(some_bytes(i, 10 + 500 * i));
+    EXPECT_TRUE(file_names(folder / "set").empty()) << "before it is finished";
+    shards.push_back(writer.finish());
+  }
+  EXPECT_EQ(shards[0].file.xxh3, shards[1].file.xxh3);
+  EXPECT_TRUE(read_file(folder / "direct") == read_file(folder / "set/a"));
+  EXPECT_EQ(file_names(folder / "set"), std::vector<std::string>{"a"});
+  EXPECT_TRUE(file_names(folder / "local").empty());
+}
+
 TEST(ShardWriter, LeavesNothingBehindWhenItIsNotFinished) {
   const TestFolder folder;
   {
