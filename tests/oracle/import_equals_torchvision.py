@@ -62,15 +62,16 @@ def spread(model, image, ids):
     """Random statistics, and scores that spread: no two detections tie. Rows that no category has
     never fire."""
     generator = torch.Generator().manual_seed(3)
-    for name, tensor in model.state_dict().items():
-        if name.endswith("running_var"):
-            tensor.copy_(10 ** (torch.rand(tensor.shape, generator=generator) * 4 - 4))
-            tensor.clamp_(min=1e-4)
-        elif name.endswith("running_mean"):
-            tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.02)
-        elif re.search(r"\.bn\d\.weight$|downsample\.1\.weight$", name):
-            # Keeps activations near 1 whatever the variance.
-            tensor.copy_(0.6 * model.state_dict()[name[:-6] + "running_var"].sqrt())
+    state = model.state_dict()
+    for name, variance in state.items():
+        if not name.endswith(".running_var"):
+            continue
+        norm = name.removesuffix("running_var")
+        # Small variances show the eps; the weights keep activations near 1 whatever they are.
+        variance.copy_(10 ** (torch.rand(variance.shape, generator=generator) * 4 - 4))
+        state[norm + "running_mean"].copy_(
+            torch.randn(variance.shape, generator=generator) * 0.1 * variance.sqrt())
+        state[norm + "weight"].copy_(0.6 * variance.sqrt())
     model.eval()
     layer = model.head.classification_head.cls_logits
     layer.bias.fill_(-3)
