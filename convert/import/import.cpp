@@ -195,6 +195,7 @@ std::string import_weights(const ConvertOptions& options) {
   if (already_imported(options, made_from)) {
     return cat(options.output, ": is there already, imported from the same weights\n");
   }
+  const FileLock lock(options.output);
   std::vector<ForeignTensor> tensors = parse_pth(file, options.weights);
   const Architecture architecture = recognise(tensors, options.weights);
   const std::string names = choose_categories(options, architecture);
@@ -230,7 +231,7 @@ std::string import_weights(const ConvertOptions& options) {
     checkpoint.categories.push_back(
         {.id = category.id, .name = category.name, .supercategory = category.supercategory});
   }
-  save_checkpoint(options.output, checkpoint);
+  midway([&] { save_checkpoint(options.output, checkpoint); });
   return summary(options, architecture, config);
 }
 
