@@ -80,7 +80,7 @@ TEST_F(ConvertCli, AnOutputThatCannotBeCreatedIs73) {
   make_checkpoint();
   const auto missing =
       run({"--checkpoint", checkpoint_, "--output", folder_ / "none/m.pt", "--log-level", "error"});
-  expect_one_line(missing, 73, "cannot be created");
+  expect_one_line(missing, 73, "cannot be written");
   expect_one_line(
       run({"--checkpoint", checkpoint_, "--output", folder_.path(), "--log-level", "error"}), 73,
       "is a folder");
