@@ -86,7 +86,8 @@ TEST_P(CheckArgs, IsTheSameOnEveryRankCount) {
   auto command = command_without_inputs(GetParam(), folder_ / "work/made");
   command.push_back("--check-args");
   if (GetParam() == "retina-train") {
-    command.insert(command.end(), {"--images-per-step", "7"});  // which 3 ranks do not divide
+    // Which 3 ranks neither divide nor are.
+    command.insert(command.end(), {"--images-per-step", "7", "--expect-ranks", "5"});
   }
   const ProcessResult result = run_process(under_mpirun(3, command));
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -126,10 +127,16 @@ std::vector<Contradiction> contradictions() {
       {{"retina-train", "--backbone", "resnet19"}, 64},
       {{"retina-train", "--lr-drop-at", "5min"}, 64},
       {{"retina-train", "--device", "tpu"}, 64},
+      {{"retina-train", "--synthetic", "5"}, 64},
+      {{"retina-train", "--early-stop", "3"}, 64},
+      {{"retina-train", "--ema", "1"}, 64},
+      {{"retina-train", "--min-sides", "640,2000"}, 64},
       {{"retina-eval", "--annotations", "x"}, 64},
       {{"retina-eval", "--score-threshold", "2"}, 64},
       {{"retina-convert", "--nms-threshold", "-1"}, 64},
       {{"retina-convert", "--proof-images", "0"}, 64},
+      {{"retina-convert", "--import", "x"}, 64},
+      {{"retina-convert", "--categories", "coco"}, 64},
   };
   const auto programs = built_programs();
   std::vector<Contradiction> built;
