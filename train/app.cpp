@@ -112,8 +112,11 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, const Ru
     found = Found{load_checkpoint(options.resume), options.resume};
   }
   if (found) check_same_data(*found, options, train);
-  // Missing initial weights are found before a run is begun; one that continues needs them no more.
-  if (!found && !options.init.empty()) check_seal(options.init, "checkpoint");
+  // Initial weights that do not fit are found before a run is begun; one that continues needs them
+  // no more.
+  if (!found && !options.init.empty()) {
+    check_initial_weights(options.init, options.model_config(train.class_count()));
+  }
   dir.write_config(config);
   return found;
 }

@@ -34,38 +34,38 @@ at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
   return merged.view(fresh.sizes());
 }
 
-// Options that would make the model `theirs`; empty when it is. A backbone alone fits any heads.
-std::string options_to_give(const ModelConfig& mine, const ModelConfig& theirs,
-                            bool backbone_only) {
-  std::string options;
+// What a checkpoint holds.
+struct Content {
+  ModelConfig model{};
+  // An import of an image classifier: its pyramid and heads are place holders.
+  bool backbone_only = false;
+};
+
+Content content_of(const std::string& config_json, const std::string& source) {
+  const JsonFile config = JsonFile::parse(config_json, source);
+  const JsonView root = config.root();
+  return {.model = ModelConfig::from_json(root.at("model")),
+          .backbone_only = root.has("import") && root.at("import").at("backbone_only").as_bool()};
+}
+
+void check_architecture(const ModelConfig& mine, const Content& content,
+                        const std::string& source) {
+  const ModelConfig& theirs = content.model;
+  std::string options;  // that would make the model theirs
   const auto compare = [&](const char* name, const auto& now, const auto& want) {
     if (now != want) options += cat(options.empty() ? "" : " ", "--", name, " ", want);
   };
-  const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
   compare("backbone", mine.backbone, theirs.backbone);
   compare("norm-eps", shortest(mine.norm_eps), shortest(theirs.norm_eps));
-  if (backbone_only) return options;
-  compare("head-norm", mine.head_norm, theirs.head_norm);
-  compare("p6", p6(mine), p6(theirs));
-  return options;
-}
-
-void check_architecture(const ModelConfig& mine, const ModelConfig& theirs, bool backbone_only,
-                        const std::string& source) {
-  const std::string options = options_to_give(mine, theirs, backbone_only);
-  if (!options.empty()) {
-    throw Error(ErrorKind::kConfig,
-                cat(source, ": its weights are of another architecture (want ", options, ")"),
-                cat("add ", options));
+  if (!content.backbone_only) {  // a backbone alone fits any heads
+    const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
+    compare("head-norm", mine.head_norm, theirs.head_norm);
+    compare("p6", p6(mine), p6(theirs));
   }
-  if (!backbone_only && mine.anchor_sizes != theirs.anchor_sizes) {
-    log_warning(source, ": was trained with other --anchor-sizes: boxes start from worse guesses");
-  }
-}
-
-// An import of an image classifier: its pyramid and heads are place holders.
-bool holds_backbone_only(const JsonFile& config) {
-  return config.root().has("import") && config.root().at("import").at("backbone_only").as_bool();
+  if (options.empty()) return;
+  throw Error(ErrorKind::kConfig,
+              cat(source, ": its weights are of another architecture (want ", options, ")"),
+              cat("add ", options));
 }
 
 // The checkpoint's backbone, and the model's own values for the rest.
@@ -83,14 +83,19 @@ void load_backbone(RetinaNet& model, const Checkpoint& checkpoint, const std::st
 
 }  // namespace
 
+void check_initial_weights(const std::string& path, const ModelConfig& model) {
+  check_architecture(model, content_of(read_checkpoint_header(path).config_json, path), path);
+}
+
 void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
                           const std::vector<ManifestCategory>& categories, std::uint64_t seed,
                           const std::string& source) {
-  const JsonFile config = JsonFile::parse(checkpoint.config_json, source);
-  const bool backbone_only = holds_backbone_only(config);
-  check_architecture(model->config(), ModelConfig::from_json(config.root().at("model")),
-                     backbone_only, source);
-  if (backbone_only) return load_backbone(model, checkpoint, source);
+  const Content content = content_of(checkpoint.config_json, source);
+  check_architecture(model->config(), content, source);
+  if (content.backbone_only) return load_backbone(model, checkpoint, source);
+  if (model->config().anchor_sizes != content.model.anchor_sizes) {
+    log_warning(source, ": was trained with other --anchor-sizes: boxes start from worse guesses");
+  }
 
   std::map<std::string, std::int64_t> labels;
   for (std::size_t i = 0; i < checkpoint.categories.size(); ++i) {

@@ -11,6 +11,10 @@
 
 namespace retina {
 
+// Refuses a checkpoint that does not fit the model, before a run begins; reads no tensor. Throws as
+// load_checkpoint and load_initial_weights.
+void check_initial_weights(const std::string& path, const ModelConfig& model);
+
 // Copies all of `checkpoint`'s weights into `model`; rows of the class layer go to the class of the
 // same name, classes that the checkpoint lacks get fresh values. Of an imported image classifier
 // only the backbone is taken. Logs what was done. Throws Error{kConfig} with `source` as the

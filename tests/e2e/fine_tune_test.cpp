@@ -68,8 +68,7 @@ TEST_F(FineTune, ATwoClassSubsetStartsFromTheCopiedRows) {
       pack("strangers", subset(all, {{"Platelets", "dust"}, {"RBC", "disc"}}), images);
 
   const std::string source = folder_ / "source";
-  const ProcessResult first =
-      train(three, source, 40, {"--optimizer", "adamw", "--lr", "0.001", "--norm", "batch"});
+  const ProcessResult first = train(three, source, 40, {"--optimizer", "adamw"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const std::string checkpoint = last_checkpoint(source);
 
@@ -98,9 +97,10 @@ TEST_F(FineTune, AnotherArchitectureNamesTheOptionsToGive) {
   const std::vector<std::string> v1 = {"--head-norm", "none", "--norm-eps", "0.001"};
   ASSERT_EQ(train(shards, source, 1, v1).exit_code, 0);
   const ProcessResult refused =
-      train(shards, folder_ / "refused", 1, {"--init", last_checkpoint(source)});
+      train(shards, folder_ / "taken", 1, {"--init", last_checkpoint(source)});
   EXPECT_EQ(refused.exit_code, 78);
   EXPECT_THAT(refused.err, HasSubstr("add --norm-eps 0.001 --head-norm none --p6 p5"));
+  // The refusal left no run: the same folder takes the corrected command.
   std::vector<std::string> given = {"--init", last_checkpoint(source)};
   given.insert(given.end(), v1.begin(), v1.end());
   const ProcessResult taken = train(shards, folder_ / "taken", 1, given);
