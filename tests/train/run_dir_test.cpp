@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "shared/base/error.h"
@@ -35,6 +36,7 @@ TEST(RunDir, NamesCheckpointsByEpochAndStep) {
 TEST(RunDir, KeepsTheNewestAndTheBest) {
   const TestFolder folder;
   RunDir dir(folder / "run");
+  dir.write_config({});
   const std::vector<double> aps = {0.1, 0.4, 0.2, 0.3, 0.35};
   for (std::int64_t step = 1; step <= 5; ++step) {
     dir.record(entry(dir, step, aps[static_cast<std::size_t>(step - 1)]), 2);
@@ -49,6 +51,7 @@ TEST(RunDir, KeepsTheNewestAndTheBest) {
 TEST(RunDir, KeepsOnlyTheNewestWithoutValidation) {
   const TestFolder folder;
   RunDir dir(folder / "run");
+  dir.write_config({});
   for (std::int64_t step = 1; step <= 4; ++step) dir.record(entry(dir, step), 1);
   EXPECT_THAT(dir.checkpoint_files(), ElementsAre("checkpoint-04.pt"));
 }
@@ -67,6 +70,33 @@ TEST(RunDir, RefusesAnotherConfigurationNamingTheKeys) {
     EXPECT_THAT(error.what(), HasSubstr("lr (was 0.01, now 0.02)"));
     EXPECT_THAT(error.what(), HasSubstr("train_fingerprint"));
   }
+}
+
+TEST(RunDir, WritesNothingWhereItsFolderHasVanished) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({});
+  EXPECT_NO_THROW(dir.check_present());
+  std::filesystem::rename(folder / "run", folder / "gone");
+  make_folder(folder / "run");  // where it was mounted
+  try {
+    dir.record({.file = "checkpoint-01.pt", .step = 1}, 1);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
+}
+
+TEST(RunDir, ComparesInitialWeightsWhileTheyAreThere) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({.train_fingerprint = "aa", .init_fingerprint = "11"});
+  EXPECT_NO_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "11"}));
+  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "22"}), Error);
+  EXPECT_NO_THROW(dir.check_same_run({.train_fingerprint = "aa"}));
+  dir.write_config({.train_fingerprint = "aa"});  // a run that continues without the file
+  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "22"}), Error);
 }
 
 TEST(RunDir, IsLockedAgainstASecondJob) {
