@@ -68,7 +68,7 @@ TEST_F(FineTune, ATwoClassSubsetStartsFromTheCopiedRows) {
       pack("strangers", subset(all, {{"Platelets", "dust"}, {"RBC", "disc"}}), images);
 
   const std::string source = folder_ / "source";
-  const ProcessResult first = train(three, source, 40, {"--optimizer", "adamw"});
+  const ProcessResult first = train(three, source, 12, {"--optimizer", "adamw"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const std::string checkpoint = last_checkpoint(source);
 
@@ -83,7 +83,7 @@ TEST_F(FineTune, ATwoClassSubsetStartsFromTheCopiedRows) {
   const double fresh_loss = first_step(folder_ / "fresh", "classification_loss");
   RecordProperty("copied", cat(copied_loss));
   RecordProperty("fresh", cat(fresh_loss));
-  EXPECT_LT(copied_loss, 0.8 * fresh_loss);
+  EXPECT_LT(copied_loss, 0.6 * fresh_loss);
   // Everything but the class layer is copied either way.
   EXPECT_DOUBLE_EQ(first_step(folder_ / "known", "box_loss"),
                    first_step(folder_ / "fresh", "box_loss"));
