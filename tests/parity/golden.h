@@ -34,12 +34,13 @@ at::Tensor table(const JsonView& rows);
 at::Tensor list(const JsonView& numbers);
 
 // How far `tensor` is from a golden {norm, values, projections}: largest difference of a sampled
-// element; and the worst of norm, samples and projections, relative to the tensor's size.
+// element; and the worst of norm, samples and projections, relative to the tensor's size, or to
+// `floor` where that is larger.
 struct Deviation {
   double largest = 0;
   double relative = 0;
 };
-Deviation deviation(const JsonView& golden, const at::Tensor& tensor);
+Deviation deviation(const JsonView& golden, const at::Tensor& tensor, double floor = 0);
 
 // The golden cases: torchvision's two versions on two backbones.
 inline constexpr const char* kGoldenCases[] = {"v1_resnet18", "v1_resnet50", "v2_resnet18",

@@ -8,7 +8,9 @@ so the files hold results only: every tensor as its norm, up to 256 elements at 
 projections on random signs.
 """
 
+import concurrent.futures
 import contextlib
+import copy
 import functools
 import hashlib
 import importlib.metadata
@@ -48,9 +50,9 @@ BOXES = [[10.5, 20.0, 90.25, 110.0], [100.0, 30.0, 130.0, 75.5], [60.0, 60.0, 68
 LABELS = [1, 4, 0]
 ANCHOR_SIZES = [16, 32, 64, 128, 256]
 CURVE_STEPS = 10
-CURVE_LR = 0.001
-V1 = dict(frozen=True, p6_from_c5=False, head_norm=False, loss="l1")
-V2 = dict(frozen=False, p6_from_c5=True, head_norm=True, loss="giou")
+# The rates keep boxes from crossing the kinks of their loss, where f32 noise grows step by step.
+V1 = dict(frozen=True, p6_from_c5=False, head_norm=False, loss="l1", lr=1e-4)
+V2 = dict(frozen=False, p6_from_c5=True, head_norm=True, loss="giou", lr=2e-5)
 CASES = {
     "v1_resnet18": dict(V1, body=resnet.resnet18, channels=512),
     "v1_resnet50": dict(V1, body=resnet.resnet50, channels=2048),
@@ -89,7 +91,7 @@ def sample(tensor):
             "projections": [short(s[:flat.numel()].double() @ flat) for s in signs()]}
 
 
-def weight(number, name, shape):
+def weight(number, name, shape, frozen):
     """The value of tensor `number` of the state dict; golden.cpp has the same rule."""
     stream = 1000 + number
     if name.endswith("num_batches_tracked"):
@@ -105,6 +107,15 @@ def weight(number, name, shape):
         return f32(stream, shape, -3.5, -2.5)
     if name.endswith("running_var"):
         return f32(stream, shape, 0.75, 1.25)
+    if name.endswith("bn3.weight"):
+        return f32(stream, shape, 0.1, 0.3)
+    norm = ".bn" in name or name.endswith((".1.weight", ".1.bias"))
+    if norm and not frozen and name.endswith("weight"):
+        return f32(stream, shape, 0.2, 0.5)
+    if norm and not frozen and name.endswith("bias"):
+        # Away from the kink of the rectifiers: there f32 noise, which batch statistics enlarge,
+        # switches units, and torchvision's own gradients move by 4 % with the memory layout.
+        return f32(stream, shape, 0.5, 1.5)
     if name.endswith("weight"):
         return f32(stream, shape, 0.4, 0.8)
     return f32(stream, shape, -0.1, 0.1)
@@ -126,8 +137,8 @@ def build(case):
     head = RetinaNetHead(256, 9, CLASSES, norm_layer=head_norm)
     head.regression_head._loss_type = case["loss"]
     model = RetinaNet(backbone, CLASSES, anchor_generator=anchor_generator(ANCHOR_SIZES), head=head)
-    model.load_state_dict({name: weight(number, name, tuple(tensor.shape)) for number, (name, tensor)
-                           in enumerate(model.state_dict().items())})
+    model.load_state_dict({name: weight(number, name, tuple(tensor.shape), case["frozen"])
+                           for number, (name, tensor) in enumerate(model.state_dict().items())})
     return model.train()
 
 
@@ -193,6 +204,7 @@ def forward(model, images):
 def model_case(case):
     images = padded_images()
     model = build(case)
+    same_model = copy.deepcopy(model)
     features, outputs, classification, box_regression = forward(model, images)
     (classification + box_regression).backward()
     result = {
@@ -200,6 +212,8 @@ def model_case(case):
         "deltas": sample(outputs["bbox_regression"]),
         "classification": short(classification),
         "box_regression": short(box_regression),
+        "gradient_norm": short(math.sqrt(sum(float(p.grad.double().square().sum())
+                                             for p in model.parameters()))),
         "gradients": {name: sample(p.grad) for name, p in model.named_parameters()},
         # Frozen statistics are inputs.
         "buffers": {} if case["frozen"] else
@@ -209,13 +223,13 @@ def model_case(case):
         result["detections"] = detections(model, outputs, features, images)
     truth = truth_near(result["detections"])
     result["ap"] = {"truth": truth, "stats": twelve_numbers(truth, result["detections"])}
-    result["curve"] = curve(build(case), images)
+    result["curve"] = curve(same_model, images, case["lr"])
     return result
 
 
-def curve(model, images):
+def curve(model, images, lr):
     """Both losses before each of the updates."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=CURVE_LR, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=1e-4)
     losses = []
     for _ in range(CURVE_STEPS):
         _, _, classification, box_regression = forward(model, images)
@@ -343,11 +357,14 @@ def state_list(model):
                    for name, tensor in model.state_dict().items())
 
 
+def model_file(name):
+    torch.set_num_threads(1)
+    return json.dumps(model_case(CASES[name]), separators=(",", ":")) + "\n"
+
+
 def compute():
-    torch.manual_seed(0)
-    torch.set_num_threads(2)
-    files = {f"{name}.json": json.dumps(model_case(case), separators=(",", ":")) + "\n"
-             for name, case in CASES.items()}
+    with concurrent.futures.ProcessPoolExecutor(max_workers=2) as pool:
+        files = {f"{name}.json": text for name, text in zip(CASES, pool.map(model_file, CASES))}
     files["ops.json"] = json.dumps(ops_case(), separators=(",", ":")) + "\n"
     bare = dict(weights=None, weights_backbone=None, num_classes=91)
     files["state_v1.txt"] = state_list(retinanet_resnet50_fpn(**bare))
@@ -367,10 +384,10 @@ def is_sample(value):
     return isinstance(value, dict) and value.keys() == {"norm", "values", "projections"}
 
 
-def sample_error(old, new):
-    """Largest difference in units of the tensor's size."""
-    size = max(old["norm"], 1e-12)
-    spread = max(np.linalg.norm(old["values"]), 1e-12)
+def sample_error(old, new, floor):
+    """Largest difference in units of the tensor's size, or of `floor` where that is larger."""
+    size = max(old["norm"], floor)
+    spread = max(np.linalg.norm(old["values"]), floor)
     return max(abs(old["norm"] - new["norm"]) / size,
                np.linalg.norm(np.subtract(old["values"], new["values"])) / spread,
                np.max(np.abs(np.subtract(old["projections"], new["projections"]))) / size)
@@ -388,15 +405,18 @@ def same_detections(old, new):
     return not left
 
 
-def differences(place, old, new):
+def differences(place, old, new, floor=1e-12):
     """Places where two JSON values differ by more than f32 arithmetic on another machine may."""
     if is_sample(old) and is_sample(new):
-        return [] if sample_error(old, new) <= 1e-3 else [f"{place}: {sample_error(old, new)}"]
+        error = sample_error(old, new, floor)
+        return [] if error <= 1e-3 else [f"{place}: {error}"]
     if place.endswith(".detections"):
         same = len(old) == len(new) and all(map(same_detections, old, new))
         return [] if same else [f"{place}: differ"]
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
-        return [d for key in old for d in differences(f"{place}.{key}", old[key], new[key])]
+        # A bias that only moves what a batch norm centres again has no gradient but rounding.
+        floor = max(floor, 1e-6 * old.get("gradient_norm", 0))
+        return [d for key in old for d in differences(f"{place}.{key}", old[key], new[key], floor)]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return [d for i in range(len(old)) for d in differences(f"{place}[{i}]", old[i], new[i])]
     if isinstance(old, float) and isinstance(new, float):

@@ -49,19 +49,21 @@ void ModelParity::check_outputs(const HeadOutputs& outputs, const char* layout) 
   EXPECT_TRUE(row(cat("logits, absolute", layout).c_str(), logits.largest, 1e-4));
   EXPECT_TRUE(row(cat("deltas, absolute", layout).c_str(), deltas.largest, 1e-4));
   // Every element, by projection, not only those sampled.
-  EXPECT_LE(logits.relative, 1e-5);
-  EXPECT_LE(deltas.relative, 1e-5);
+  EXPECT_LE(logits.relative, 1e-4);
+  EXPECT_LE(deltas.relative, 1e-4);
 }
 
 void ModelParity::check_gradients(const RetinaNet& model) const {
   const JsonView gradients = golden_.root().at("gradients");
   const auto parameters = model->named_parameters();
   ASSERT_EQ(parameters.size(), gradients.raw().MemberCount());
+  // A bias that only moves what a batch norm centres again has no gradient but rounding.
+  const double floor = 1e-6 * golden_.root().at("gradient_norm").as_double();
   double worst = 0;
   for (const auto& item : parameters) {
     const at::Tensor& gradient = item.value().grad();
     ASSERT_TRUE(gradient.defined()) << item.key();
-    const double error = deviation(gradients.at(item.key().c_str()), gradient).relative;
+    const double error = deviation(gradients.at(item.key().c_str()), gradient, floor).relative;
     EXPECT_LE(error, 1e-3) << item.key();
     worst = std::max(worst, error);
   }
