@@ -17,9 +17,9 @@ struct Group {
 
 double draw_radius(Dice& dice) {
   const double share = dice.between(0, 1);
-  if (share < 0.12) return dice.between(9, 16);
-  if (share < 0.82) return dice.between(17, 42);
-  return dice.between(42, 72);
+  if (share < 0.10) return dice.between(9, 14);
+  if (share < 0.85) return dice.between(16, 36);
+  return dice.between(36, 54);
 }
 
 Object draw_object(Dice& dice) {
@@ -62,14 +62,14 @@ Group draw_crowd(int width, int height, Dice& dice) {
   Group group{.crowd = true};
   const Object pattern = draw_object(dice);
   const double x = dice.between(0.25, 0.75) * width, y = dice.between(0.25, 0.75) * height;
-  const double reach_x = dice.between(35, 60), reach_y = dice.between(25, 45);
+  const double reach_x = dice.between(28, 46), reach_y = dice.between(20, 34);
   const int count = dice.whole(12, 22);
   for (int i = 0; i < count; ++i) {
     Object member = draw_object(dice);
     member.kind = pattern.kind;
     member.light = pattern.light;
     member.dark = pattern.dark;
-    member.radius = dice.between(7, 12);
+    member.radius = dice.between(6, 10);
     member.x = x + dice.between(-1, 1) * reach_x;
     member.y = y + dice.between(-1, 1) * reach_y;
     group.members.push_back(member);
@@ -81,7 +81,7 @@ std::vector<Group> draw_groups(int width, int height, Dice& dice) {
   std::vector<Group> groups;
   if (dice.chance(0.05)) return groups;
   if (dice.chance(1.0 / 12)) groups.push_back(draw_crowd(width, height, dice));
-  const int count = dice.whole(2, 9);
+  const int count = dice.whole(2, 7);
   for (int i = 0; i < count; ++i) {
     const auto object = placed(draw_object(dice), groups, width, height, dice);
     if (object) groups.push_back({.members = {*object}});
@@ -94,7 +94,7 @@ std::vector<Group> draw_groups(int width, int height, Dice& dice) {
 Scene make_scene(std::uint64_t seed, std::uint32_t number) {
   Dice dice(seed, number);
   const bool portrait = dice.chance(0.25);
-  int width = dice.whole(280, 352), height = dice.whole(216, 272);
+  int width = dice.whole(208, 264), height = dice.whole(160, 204);
   if (portrait) std::swap(width, height);
 
   Canvas canvas(width, height);

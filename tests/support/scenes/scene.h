@@ -16,7 +16,7 @@ struct Scene {
   std::vector<Annotation> annotations{};
 };
 
-// About 320 x 256 pixels with up to 9 objects that may overlap; one in 20 has no object, one in 12
+// About 240 x 180 pixels with up to 7 objects that may overlap; one in 20 has no object, one in 12
 // a crowd of small ones under a single crowd annotation.
 Scene make_scene(std::uint64_t seed, std::uint32_t number);
 
