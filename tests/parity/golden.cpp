@@ -68,7 +68,7 @@ at::Tensor golden_weight(std::uint32_t number, const std::string& name, const at
     draw.low = -3.5, draw.high = -2.5;
   } else if (name.ends_with("running_var")) {
     draw.low = 0.75, draw.high = 1.25;
-  } else if (name.ends_with("bn3.weight")) {
+  } else if (name.ends_with("bn3.weight") && !frozen) {
     draw.low = 0.1, draw.high = 0.3;
   } else if (norm && !frozen && name.ends_with("weight")) {
     draw.low = 0.2, draw.high = 0.5;

@@ -107,7 +107,7 @@ def weight(number, name, shape, frozen):
         return f32(stream, shape, -3.5, -2.5)
     if name.endswith("running_var"):
         return f32(stream, shape, 0.75, 1.25)
-    if name.endswith("bn3.weight"):
+    if name.endswith("bn3.weight") and not frozen:
         return f32(stream, shape, 0.1, 0.3)
     norm = ".bn" in name or name.endswith((".1.weight", ".1.bias"))
     if norm and not frozen and name.endswith("weight"):
