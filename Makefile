@@ -114,7 +114,8 @@ build: deps
 test: build
 	@$(call install_packages,$(TEST_PACKAGES))
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure --no-tests=error
+	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
+	ctest --test-dir $(BUILD) -j $(JOBS) -LE gpu --output-on-failure --no-tests=error
 	echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	cmake --preset asan --log-level=NOTICE
 	cmake --build --preset asan -j $(JOBS)
