@@ -1,10 +1,12 @@
-"""The converted model, loaded by Python alone, gives torchvision's detections.
+"""The converted model, loaded by Python alone, gives torchvision's detections: all of them.
 
 usage: inference_model_equals_torchvision.py BUILD_DIR
 
-Takes real photographs below $RETINA_TEST_DATA (default ../shared/data beside the checkout) where
-they are, generated noise otherwise.
+The weights are random, but every layer is scaled to the photographs as a trained network's are: its
+scores are spread, and no tie decides what it finds. Photographs are those below $RETINA_TEST_DATA
+(default ../shared/data beside the checkout); without them, rendered scenes.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -17,83 +19,178 @@ from PIL import Image
 from torchvision.models.detection import retinanet_resnet50_fpn
 
 CLASSES = 5
+PHOTOS = 20
 MIN_SIDE, MAX_SIDE = 320, 533
+MAX_DETECTIONS = 300
 BOX_PX, SCORE = 1e-2, 1e-4
 
 
-def images():
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
+
+
+def photographs(programs, folder):
+    """(folder of images, instances of PHOTOS of them). Category and image ids have gaps."""
     root = pathlib.Path(__file__).resolve().parents[2]
     data = pathlib.Path(os.environ.get("RETINA_TEST_DATA", root.parent / "shared" / "data"))
-    photos = sorted((data / "tinycoco_permissive").rglob("*.jpg"))[:20]
-    for photo in photos:
-        yield numpy.array(Image.open(photo).convert("RGB"))
-    if not photos:
-        random = numpy.random.default_rng(1)
-        for height, width in ((240, 320), (333, 250), (64, 64), (500, 700)):
-            yield random.integers(0, 256, (height, width, 3), dtype=numpy.uint8)
+    images = data / "tinycoco_permissive/images/val"
+    annotations = data / "tinycoco_permissive/annotations/instances_val.json"
+    if not annotations.is_file():
+        run(programs / "render_scenes", "--output", folder / "scenes", "--train", "1",
+            "--validation", PHOTOS, "--intact")
+        images = folder / "scenes/images/val2017"
+        annotations = folder / "scenes/annotations/instances_val2017.json"
+    source = json.loads(annotations.read_text())
+    chosen = sorted(source["images"], key=lambda image: image["file_name"])[:PHOTOS]
+    new_ids = {image["id"]: 70 - 3 * place for place, image in enumerate(chosen)}
+    return images, {
+        "images": [image | {"id": new_ids[image["id"]]} for image in chosen],
+        "annotations": [one | {"image_id": new_ids[one["image_id"]],
+                               "category_id": 10 * (1 + one["category_id"] % CLASSES)}
+                        for one in source["annotations"] if one["image_id"] in new_ids],
+        "categories": [{"id": 10 * (label + 1), "name": f"class {label}"}
+                       for label in range(CLASSES)]}
 
 
-def unpaired(ours, theirs):
-    """Detections of `ours` without an equal one in `theirs`, and the largest differences."""
-    free = list(range(len(theirs["scores"])))
-    lone, largest_box, largest_score = [], 0.0, 0.0
-    for box, score, label in zip(ours["boxes"], ours["scores"], ours["labels"]):
+def plain_model():
+    return retinanet_resnet50_fpn(weights=None, weights_backbone=None, num_classes=CLASSES,
+                                  min_size=MIN_SIDE, max_size=MAX_SIDE,
+                                  detections_per_img=MAX_DETECTIONS)
+
+
+def scaled_model(photos):
+    """torchvision's v1 with random weights whose layers have outputs of sane size on `photos`:
+    batch norm with their statistics, the other convolutions scaled one after the other."""
+    torch.manual_seed(7)
+    model = plain_model()
+    for norm in model.modules():
+        if isinstance(norm, torch.nn.BatchNorm2d):
+            norm.momentum = None  # the mean over all that is seen
+    batch = model.transform([pixels / 255 for pixels in photos])[0].tensors
+    model.backbone.body(batch)
+    model.eval()
+
+    scaled = set()
+
+    def scale(name, spread):
+        def hook(layer, inputs, output):
+            if name in scaled:
+                return output
+            scaled.add(name)
+            factor = spread / output.std()
+            layer.weight.mul_(factor)
+            layer.bias.zero_()
+            return layer.forward(*inputs)
+        return hook
+
+    hooks = [layer.register_forward_hook(scale(name, {"cls_logits": 0.6, "bbox_reg": 0.06}.get(
+                 name.rsplit(".", 1)[-1], 1.4)))
+             for name, layer in model.named_modules()
+             if isinstance(layer, torch.nn.Conv2d) and not name.startswith("backbone.body")]
+    model.head(list(model.backbone(batch).values()))
+    for hook in hooks:
+        hook.remove()
+    assert len(scaled) == len(hooks)
+    model.head.classification_head.cls_logits.bias.fill_(-2)
+    return model
+
+
+def imported_checkpoint(programs, folder):
+    """Those weights as a checkpoint. Returns (checkpoint, folder of images, instances)."""
+    images, instances = photographs(programs, folder)
+    (folder / "instances.json").write_text(json.dumps(instances))
+    model = scaled_model([pixels_of(images, image) for image in instances["images"][:8]])
+    torch.save(model.state_dict(), folder / "weights.pth")
+    run(programs / "retina-convert", "--import", folder / "weights.pth", "--categories",
+        folder / "instances.json", "--min-side", MIN_SIDE, "--max-side", MAX_SIDE, "--output",
+        folder / "c.pt")
+    return folder / "c.pt", images, instances
+
+
+def torchvision_model(checkpoint):
+    """torchvision's own model with the checkpoint's weights, every name and shape in its place."""
+    model = plain_model()
+    model.load_state_dict(torch.load(checkpoint, weights_only=True)["model"], strict=True)
+    return model.eval()
+
+
+def pixels_of(images, image):
+    """uint8 [3, H, W]"""
+    pixels = numpy.array(Image.open(images / image["file_name"]).convert("RGB"))
+    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+
+
+def threshold_between_scores(model, photos, rank=40):
+    """A score threshold that about `rank` detections of a photo pass, in the middle of the widest
+    gap between scores there: none of them may fall on either side by rounding."""
+    model.score_thresh = 0.0
+    scores = torch.cat([model([pixels / 255])[0]["scores"] for pixels in photos])
+    scores = scores.sort(descending=True).values[rank * len(photos) // 2:rank * len(photos)]
+    gaps = scores[:-1] - scores[1:]
+    widest = int(gaps.argmax())
+    assert gaps[widest] > 1e-5, "scores that lie too close"
+    return ((scores[widest] + scores[widest + 1]) / 2).item()
+
+
+class Comparison:
+    """Holds each of our detections against one of theirs, image by image."""
+
+    def __init__(self):
+        self.count, self.box_px, self.score, self.problems = 0, 0.0, 0.0, []
+
+    def add(self, name, ours, theirs):
+        free = list(range(len(theirs["scores"])))
+        for box, score, label in zip(ours["boxes"], ours["scores"], ours["labels"]):
+            self.count += 1
+            for i in free:
+                box_px = (theirs["boxes"][i] - box).abs().max().item()
+                difference = (theirs["scores"][i] - score).abs().item()
+                if theirs["labels"][i] == label and box_px <= BOX_PX and difference <= SCORE:
+                    self.box_px = max(self.box_px, box_px)
+                    self.score = max(self.score, difference)
+                    free.remove(i)
+                    break
+            else:
+                self.problems.append(f"{name}: ours alone: {label} {score:.6f} {box.tolist()}")
         for i in free:
-            box_px = (theirs["boxes"][i] - box).abs().max().item()
-            difference = (theirs["scores"][i] - score).abs().item()
-            if theirs["labels"][i] == label and box_px <= BOX_PX and difference <= SCORE:
-                largest_box, largest_score = max(largest_box, box_px), max(largest_score, difference)
-                free.remove(i)
-                break
-        else:
-            lone.append((label.item(), score.item(), box.tolist()))
-    return lone, largest_box, largest_score
+            self.problems.append(f"{name}: torchvision's alone: {theirs['labels'][i]} "
+                                 f"{theirs['scores'][i]:.6f} {theirs['boxes'][i].tolist()}")
+
+    def conclude(self, what):
+        assert not self.problems, "\n".join(self.problems[:20])
+        assert self.count >= 10 * PHOTOS, self.count
+        print(f"{what}: all {self.count} detections on {PHOTOS} photos equal torchvision's within "
+              f"{self.box_px:.2g} px and {self.score:.2g} score")
 
 
 @torch.no_grad()
-def main():
-    programs = pathlib.Path(sys.argv[1]) / "bin"
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint, converted = pathlib.Path(folder) / "c.pt", pathlib.Path(folder) / "m.pt"
-        subprocess.run([programs / "make-checkpoint", "--output", checkpoint, "--backbone",
-                        "resnet50", "--norm", "frozen", "--head-norm", "none", "--p6-from-p5",
-                        "--classes", str(CLASSES), "--anchor-sizes", "32,64,128,256,512",
-                        "--min-side", str(MIN_SIDE), "--max-side", str(MAX_SIDE)], check=True)
-        subprocess.run([programs / "retina-convert", "--checkpoint", checkpoint, "--output",
-                        converted, "--proof-images", "2"], check=True)
-        state = torch.load(checkpoint, weights_only=True)["model"]
-        module = torch.jit.load(converted)
+def compare():
+    programs = pathlib.Path(sys.argv[1]).resolve() / "bin"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        checkpoint, images, instances = imported_checkpoint(programs, folder)
+        run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.pt",
+            "--proof-images", "2")
+        reference = torchvision_model(checkpoint)
+        module = torch.jit.load(folder / "m.pt")
+        assert module.category_names == [f"class {label}" for label in range(CLASSES)]
+        assert module.category_ids == [10 * (label + 1) for label in range(CLASSES)]
+        assert '"resnet50"' in module.config
 
-    assert module.category_names == [f"class {i}" for i in range(CLASSES)]
-    assert '"resnet50"' in module.config
-    reference = retinanet_resnet50_fpn(weights=None, weights_backbone=None, num_classes=CLASSES,
-                                       min_size=MIN_SIDE, max_size=MAX_SIDE)
-    reference.load_state_dict(state, strict=True)
-    reference.eval()
-
-    total, lone_total, box_px, score = 0, 0, 0.0, 0.0
-    for pixels in images():
-        image = torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
-        if total == 0:
-            # An untrained model's scores lie close together: a threshold that some pass.
-            reference.score_thresh = 0.0
-            threshold = reference([image / 255])[0]["scores"][50].item()
-            reference.score_thresh = module.score_threshold = threshold
-        boxes, scores, labels, counts = (output[0] for output in module(image[None]))
-        count = int(counts)
-        ours = {"boxes": boxes[:count], "scores": scores[:count], "labels": labels[:count]}
-        theirs = reference([image / 255])[0]
-        lone, largest_box, largest_score = unpaired(ours, theirs)
-        lone_total += len(lone)
-        total += count
-        box_px, score = max(box_px, largest_box), max(score, largest_score)
-    # An untrained model gives neighbouring anchors scores that differ by 1e-6: the last bit decides
-    # which of them suppresses the other, or passes the threshold.
-    assert total - lone_total >= 20, (total, lone_total)
-    assert lone_total <= total // 20, (total, lone_total)
-    print(f"inference model: {total - lone_total} detections equal torchvision's within {box_px:.2g} px and "
-          f"{score:.2g} score, {lone_total} decided by a tie")
+        threshold = threshold_between_scores(
+            reference, [pixels_of(images, image) for image in instances["images"]])
+        reference.score_thresh = module.score_threshold = threshold
+        comparison = Comparison()
+        for image in instances["images"]:
+            pixels = pixels_of(images, image)
+            boxes, scores, labels, counts = (output[0] for output in module(pixels[None]))
+            count = int(counts)
+            comparison.add(image["file_name"],
+                           {"boxes": boxes[:count], "scores": scores[:count],
+                            "labels": labels[:count]}, reference([pixels / 255])[0])
+        comparison.conclude("inference model")
 
 
 if __name__ == "__main__":
-    main()
+    compare()
