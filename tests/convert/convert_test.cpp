@@ -58,6 +58,12 @@ struct Architecture {
   double norm_eps;
 };
 
+// Names the test's entries.
+void PrintTo(const Architecture& architecture, std::ostream* out) {
+  *out << architecture.backbone << " " << architecture.norm << " " << architecture.head_norm
+       << " eps " << architecture.norm_eps;
+}
+
 class ConvertArchitectures : public testing::TestWithParam<Architecture> {};
 
 // convert() ends with the proof: an error is a difference. The counts show that it compared.

@@ -20,6 +20,11 @@ struct Case {
   double side_px;  // of the square that boxes lie in: small is crowded
 };
 
+// Names the test's entries.
+void PrintTo(const Case& item, std::ostream* out) {
+  *out << item.count << " boxes, " << item.class_count << " classes, " << item.side_px << " px";
+}
+
 class Suppression : public testing::TestWithParam<Case> {};
 
 TEST_P(Suppression, EqualsBatchedNms) {
