@@ -17,7 +17,7 @@ TEST_F(TrainKill, EndsWithTheSameBitsWheneverItIsKilled) {
   RETINA_FAULTS_OR_SKIP();
   const std::vector<std::string> scratch = {"--scratch", folder_ / "local"};
   const std::string seen = folder_ / "seen", rule = "path=" + folder_.path();
-  Kills kills({.default_count = 10});
+  Kills kills({.default_count = 6});
   for (const bool with_scratch : {false, true}) {
     const auto more = with_scratch ? scratch : std::vector<std::string>{};
     const double start = seconds_now();
