@@ -241,11 +241,15 @@ void Trainer::log_step(const StepMetrics& metrics) {
 
 void Trainer::close_epoch() {
   const std::int64_t epoch = step_ / plan_.steps_per_epoch();
-  const int every = options_.validate_every_epochs;
   epoch_closed_ = true;
   replica_.average_statistics();
   if (step_ % plan_.steps_per_epoch() == 0) tell_pace(pacing_.close_epoch());
-  if (validation_ && (at_end() || (every > 0 && epoch % every == 0))) validate(epoch);
+  if (validation_ && (at_end() || is_scheduled_validation())) validate(epoch);
+}
+
+bool Trainer::is_scheduled_validation() const {
+  const std::int64_t period = options_.validate_every_epochs * plan_.steps_per_epoch();
+  return period > 0 && step_ % period == 0;
 }
 
 void Trainer::validate(std::int64_t epoch) {
@@ -257,7 +261,8 @@ void Trainer::validate(std::int64_t epoch) {
   }
   double ap = metrics ? metrics->stats[kAp] : 0;
   communicator_.broadcast(&ap, 1, ElementType::kFloat64, 0);
-  tell_pace(pacing_.add_validation(ap));
+  // A validation that only the run's end caused decides nothing: a longer run has none here.
+  if (is_scheduled_validation()) tell_pace(pacing_.add_validation(ap));
   if (!is_root()) return;
   last_metrics_ = *metrics;
   if (log_) {

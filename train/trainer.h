@@ -67,6 +67,7 @@ class Trainer {
   Agreement agree(const PassLoss& loss);
   void check_finite(const Agreement& agreement);
   void close_epoch();
+  bool is_scheduled_validation() const;
   void validate(std::int64_t epoch);
   void tell_pace(bool dropped);
   bool save_is_due(bool epoch_end);
