@@ -149,6 +149,7 @@ int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ran
   std::unique_ptr<OutputFolder> folder;
   std::optional<double> done_ap;
   root_first(ranks, [&] {
+    check_rank_count(options.expect_ranks, ranks);
     opened.emplace(options.data, options.scratch);
     model.emplace(options, *opened, device);
     if (!ranks.is_root()) return;

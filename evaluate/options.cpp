@@ -39,6 +39,7 @@ void EvalOptions::validate() const {
   check_range<std::int64_t>("max-images", max_images, 0, std::int64_t{1} << 40);
   check_range("draw", draw, 0, 100'000);
   check_range("draw-score", draw_score, 0.0, 1.0);
+  check_range("expect-ranks", expect_ranks, 0, 1'000'000);
   check_range("images-per-batch", images_per_batch, 1, 1024);
   check_range("threads", threads, 1, 1024);
   check_range("compute-threads", compute_threads, 0, 1024);
@@ -84,6 +85,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.option("max-images", options.max_images, "N", "only the first so many images by id; 0: all");
   cli.group("Machine");
   cli.choice("device", options.device, {"auto", "cpu", "cuda"}, "where the model runs");
+  cli.option("expect-ranks", options.expect_ranks, "N",
+             "refuse to start with another number; 0: any");
   cli.option("images-per-batch", options.images_per_batch, "N",
              "images of one padded shape that share a batch, at most");
   cli.option("threads", options.threads, "N", "decode threads per rank");

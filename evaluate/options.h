@@ -27,6 +27,7 @@ struct EvalOptions {
   int draw = 0;                 // JPEGs with drawn detections to write
   double draw_score = 0.4;      // detections below are not drawn
   std::string device = "auto";
+  int expect_ranks = 0;      // 0: any number
   int images_per_batch = 1;  // larger helps GPUs; only images of one padded shape share a batch
   int threads = 2;           // decode threads a rank
   int compute_threads = 0;   // 0: the node's cores shared among its ranks

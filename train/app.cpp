@@ -36,13 +36,7 @@ struct Found {
   std::string path;
 };
 
-void check_ranks(const TrainOptions& options, int rank_count) {
-  if (options.expect_ranks != 0 && options.expect_ranks != rank_count) {
-    throw Error(ErrorKind::kConfig,
-                cat("--expect-ranks ", options.expect_ranks, ": the launcher started ", rank_count,
-                    rank_count == 1 ? " rank" : " ranks"),
-                "check the launcher's -np, its host file and the nodes that answered");
-  }
+void check_division(const TrainOptions& options, int rank_count) {
   if (options.images_per_step % rank_count == 0) return;
   std::string divisors;
   for (int n = 1; n <= options.images_per_step; ++n) {
@@ -225,7 +219,8 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   RunConfig config{.options = cli.effective(), .effective_lr = options.effective_lr()};
   c10::Device device = c10::kCPU;
   root_first(communicator, [&] {
-    check_ranks(options, communicator.size());
+    check_rank_count(options.expect_ranks, communicator);
+    check_division(options, communicator.size());
     device = choose_device(options.device, communicator.local_rank(), communicator.local_size());
     open_data(options, data);
     config.train_fingerprint = data.train->fingerprint;

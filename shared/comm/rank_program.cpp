@@ -48,6 +48,14 @@ std::string host_name() {
   return name.data();
 }
 
+void check_rank_count(int expected, const Communicator& communicator) {
+  if (expected == 0 || expected == communicator.size()) return;
+  throw Error(ErrorKind::kConfig,
+              cat("--expect-ranks ", expected, ": the launcher started ", communicator.size(),
+                  communicator.size() == 1 ? " rank" : " ranks"),
+              "check the launcher's -np, its host file and the nodes that answered");
+}
+
 int threads_of_rank(int wanted, const Communicator& communicator) {
   if (wanted > 0) return wanted;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());

@@ -25,6 +25,10 @@ void root_first(Communicator& communicator, const F& first) {
   if (communicator.is_root()) communicator.barrier();
 }
 
+// Throws Error{kConfig} when the job has another number of ranks than `expected`; 0: any is right.
+// A launcher that misses its host file starts every rank alone, or all on one node.
+void check_rank_count(int expected, const Communicator& communicator);
+
 // This machine's name, as the launcher's host file has it.
 std::string host_name();
 

@@ -58,6 +58,10 @@ class ModelCommand : public testing::Test {
 TestFolder* ModelCommand::shared_ = nullptr;
 Instances* ModelCommand::truth_ = nullptr;
 
+TEST_F(ModelCommand, RefusesAnotherNumberOfRanksThanExpected) {
+  expect_refusal(run_process(command("out", {"--expect-ranks", "2"})), 78, "started 1 rank");
+}
+
 TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
   const ProcessResult result = run_process(command("out", {"--draw", "3", "--draw-score", "0"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
