@@ -12,6 +12,8 @@ constexpr double kPairBoxPx = 1.0;
 constexpr double kPairScore = 1e-2;
 constexpr double kIouMargin = 1e-3;
 
+// In units of a pixel, or of a hundredth of `a`'s longer side where that is more: an offset's
+// rounding error is multiplied by the size of the anchor.
 double box_distance_px(const ScoredBox& a, const ScoredBox& b) {
   double largest = 0;
   for (std::size_t side = 0; side < 4; ++side) {
@@ -19,7 +21,8 @@ double box_distance_px(const ScoredBox& a, const ScoredBox& b) {
     if (std::isnan(distance)) return distance;
     largest = std::max(largest, distance);
   }
-  return largest;
+  const double side_px = std::max(a.box[2] - a.box[0], a.box[3] - a.box[1]);
+  return largest / std::max(1.0, side_px / 100);
 }
 
 double score_distance(const ScoredBox& a, const ScoredBox& b) {

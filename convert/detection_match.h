@@ -22,13 +22,14 @@ struct MatchContext {
   int max_detections = 300;
 };
 
-// Two detections of one class count as the same when both are within these.
+// Two detections of one class count as the same when both are within these. A box whose longer side
+// is above 100 px may be off by so much for each 100 px of it.
 inline constexpr double kBoxTolerancePx = 1e-2;
 inline constexpr double kScoreTolerance = 1e-4;
 
 struct MatchResult {
   std::int64_t paired_count = 0;      // detections with a partner in the other list
-  double largest_box_px = 0;          // over the pairs and the four sides
+  double largest_box_px = 0;          // over the pairs and the four sides; per 100 px of long boxes
   double largest_score = 0;           // over the pairs
   std::int64_t borderline_count = 0;  // without a partner, but on a threshold
   std::int64_t unexplained_count = 0;

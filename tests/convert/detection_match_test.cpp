@@ -29,6 +29,14 @@ TEST(MatchDetections, ReportsTheLargestDifferencesOfPairs) {
   EXPECT_NEAR(result.largest_score, 0.001, 1e-6);
 }
 
+TEST(MatchDetections, MeasuresABoxOfMoreThan100PixelsByItsSide) {
+  const auto box = [](float right) {
+    return std::vector<ScoredBox>{{.box = {0, 0, right, 50}, .score = 0.9F}};
+  };
+  EXPECT_NEAR(match_detections(box(800), box(800.5F), {}).largest_box_px, 0.5 / 8, 1e-6);
+  EXPECT_NEAR(match_detections(box(40), box(40.5F), {}).largest_box_px, 0.5, 1e-6);
+}
+
 TEST(MatchDetections, AnotherClassIsAnotherDetection) {
   const auto result = match_detections({at(0, 0.9F, 1)}, {at(0, 0.9F, 2)}, {});
   EXPECT_EQ(result.paired_count, 0);
