@@ -3,7 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-oracle demo pipeline coco clean
+.PHONY: help deps build test test-oracle demo pipeline coco jobs image image-test image-push shell \
+  clean
 
 # --- What this machine has -----------------------------------------------------------------------
 # The CUDA flavour needs the toolkit release that the wheels were built for.
@@ -14,6 +15,10 @@ FLAVOUR ?= $(FOUND_FLAVOUR)
 # One compiler job a core, as far as memory goes: a LibTorch source takes up to 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ {n = int($$2 / 2e6); \
           print n < 1 ? 1 : n < cores ? n : cores}' /proc/meminfo)
+
+# Clones of the same sources share compiled objects.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
 
 DEPS := .deps/$(FLAVOUR)
 # build/ is the flavour this machine would choose; the other one lives beside it.
@@ -26,13 +31,17 @@ PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjs
   libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libopenmpi-dev openmpi-bin \
   libgtest-dev libgmock-dev
 FETCH_PACKAGES := curl unzip
-TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES)
+NODE_PACKAGES := dumb-init openssh-server openssh-client iproute2
+TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld
 
 # --- Options of the targets ----------------------------------------------------------------------
 OUT ?= demo
 RANKS ?= 2
 DATA ?=
 TRAIN_OPTIONS ?=
+# An image is built from sources without tests and without .git.
+TESTS ?= ON
+REVISION ?=
 
 help:
 	@echo "make deps          install what is missing: apt packages, LibTorch into .deps/
@@ -46,6 +55,12 @@ help:
 	    ~              RANKS=2 OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'
 	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
 	    ~              interrupted call continues; KEEP_ZIPS=1 keeps the archives
+	make jobs          make the job files from jobs/job.toml; IMAGE=NAME puts another image there
+	make image         the CUDA image retina-batch:VERSION, by docker, podman or buildah;
+	    ~              IMAGE_OPTIONS='--build-arg RUNTIME_BASE=...'
+	make image-test    run the image: its programs, the demo, two nodes (as root)
+	make image-push REGISTRY=HOST   push it and print the name that jobs/job.toml then takes
+	make shell DATA=DIR             a shell in the image, DIR at /data
 	make clean         remove the build folders (.deps/ and demo/ stay)
 	
 	FLAVOUR=cpu|cuda   which LibTorch (here: $(FLAVOUR); cuda needs nvcc 13)
@@ -102,17 +117,19 @@ deps:
 define configure
 cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
   -DRETINA_SITE_PACKAGES="$$(echo $(CURDIR)/$(DEPS)/lib/python3*/site-packages)" \
+  -DRETINA_BUILD_TESTS=$(TESTS) -DRETINA_REVISION=$(REVISION) \
   -DRETINA_WITH_CUDA=$(if $(filter cuda,$(FLAVOUR)),ON -DCMAKE_CUDA_COMPILER=$(NVCC),OFF)
 endef
 
 build: deps
 	@$(configure)
-	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) render_scenes
+	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) $(if $(filter ON,$(TESTS)),render_scenes)
 	echo "Programs: $(BUILD)/bin/{$$(echo $(PROGRAMS) | tr ' ' ',')}"
 
 # --- Tests ---------------------------------------------------------------------------------------
 test: build
 	@$(call install_packages,$(TEST_PACKAGES))
+	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,51 MB)
 	cmake --build $(BUILD) -j $(JOBS)
 	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
 	ctest --test-dir $(BUILD) -j $(JOBS) -LE gpu --output-on-failure --no-tests=error
@@ -148,6 +165,31 @@ coco:
 	@[ -n "$(DATA)" ] || { echo "say where to: make coco DATA=FOLDER" >&2; exit 64; }
 	$(call install_packages,$(FETCH_PACKAGES))
 	jobs/fetch_coco.sh "$(DATA)"
+
+# --- Jobs and image ------------------------------------------------------------------------------
+IMAGE ?=
+REGISTRY ?=
+IMAGE_OPTIONS ?=
+
+jobs:
+	@$(call install_packages,python3-jinja2)
+	if [ -n "$(IMAGE)" ]; then sed -i 's|^name = ".*/.*"|name = "$(IMAGE)"|' jobs/job.toml; fi
+	jobs/render.py
+
+image:
+	@docker/image.sh build $(IMAGE_OPTIONS)
+
+image-test: build
+	@$(call install_packages,$(NODE_PACKAGES))
+	RETINA_BUILD=$(BUILD) python3 tests/image/image_test.py -v
+
+image-push:
+	@[ -n "$(REGISTRY)" ] || { echo "say where to: make image-push REGISTRY=HOST/PATH" >&2; exit 64; }
+	docker/image.sh push "$(REGISTRY)"
+
+shell:
+	@[ -n "$(DATA)" ] || { echo "say which folder: make shell DATA=FOLDER" >&2; exit 64; }
+	docker/image.sh shell --mount "$(abspath $(DATA)):/data"
 
 clean:
 	@rm -rf build build-cpu build-cuda build-asan build-tsan build-debug
