@@ -50,9 +50,10 @@ launch() {
   OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun "${arguments[@]}" "$@"
 }
 
-# "--overwrite" when RESULT was made from an older SOURCE: what is derived follows the training.
+# What is derived follows the training: `overwrite` is the option when RESULT is older than SOURCE.
 renew() {  # SOURCE RESULT
-  [ -e "$2" ] && [ "$1" -nt "$2" ] && echo --overwrite || true
+  overwrite=()
+  if [ -e "$2" ] && [ "$1" -nt "$2" ]; then overwrite=(--overwrite); fi
 }
 
 pack train
@@ -67,17 +68,18 @@ best=$(sed -n 's/^ *"best": "\(.*\)",*$/\1/p' "$output/run/checkpoints.json")
 checkpoint=$output/run/$best
 
 step "evaluate: $best"
+renew "$checkpoint" "$output/evaluation/metrics.json"
 launch "$bin/retina-eval" --model "$checkpoint" --data "$output/shards/val" \
-  --output "$output/evaluation" --draw 8 $(renew "$checkpoint" "$output/evaluation/metrics.json")
+  --output "$output/evaluation" --draw 8 "${overwrite[@]}"
 
 step "convert: $best"
-"$bin/retina-convert" --checkpoint "$checkpoint" --output "$output/model.pt" \
-  $(renew "$checkpoint" "$output/model.pt")
+renew "$checkpoint" "$output/model.pt"
+"$bin/retina-convert" --checkpoint "$checkpoint" --output "$output/model.pt" "${overwrite[@]}"
 
 step "evaluate the converted model"
+renew "$output/model.pt" "$output/evaluation-converted/metrics.json"
 "$bin/retina-eval" --model "$output/model.pt" --data "$output/shards/val" \
-  --output "$output/evaluation-converted" \
-  $(renew "$output/model.pt" "$output/evaluation-converted/metrics.json")
+  --output "$output/evaluation-converted" "${overwrite[@]}"
 
 step "results"
 cat <<END

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Makes the job files from job.toml and templates/.
+
+    jobs/render.py            write every file beside its template's name (what `make jobs` does)
+    jobs/render.py --check    list those that differ from what would be written; exit 1 if any does
+    jobs/render.py --output DIR [--nodes N] [--gpus-per-node G] [--image NAME]
+                              write them elsewhere, for a job of another size
+
+A template is Jinja2: templates/batchai/train.json.j2 becomes batchai/train.json. It sees the tables of
+job.toml by their names (image, size, train, storage) and calls `command(STAGE, nodes=..., coco=...,
+shards=..., runs=..., models=..., scratch=...)`, which gives the words of the stage's command.
+"""
+import argparse
+import pathlib
+import re
+import sys
+import tomllib
+
+try:
+    import jinja2
+except ImportError:
+    sys.exit("render.py: error: Jinja2 is missing; hint: apt-get install python3-jinja2")
+
+JOBS = pathlib.Path(__file__).resolve().parent
+TEMPLATES = JOBS / "templates"
+USAGE, CANNOT_CREATE = 64, 73
+
+
+def shell_word(word):
+    """Quoted where a shell needs it; $NAME, ${NAME} and ${{ expressions }} stay what they are."""
+    plain = re.fullmatch(r"(?:[\w@%+=:,./-]|\$\w+|\$\{\w+\}|\$\{\{[\w. ]+\}\})+", word)
+    return word if plain else '"' + re.sub(r'(["\\`])', r"\\\1", word) + '"'
+
+
+def by_option(words):
+    """The words in groups, each an option with its value: one line each."""
+    groups = [[words[0]]]
+    for word in words[1:]:
+        if word.startswith("--") or len(groups[-1]) == 2:
+            groups.append([])
+        groups[-1].append(word)
+    return groups
+
+
+def on_one_line(words):
+    return " ".join(map(shell_word, words))
+
+
+def on_lines(words, indent=2, end=" \\"):
+    """A shell command over several lines: the program and its first option, then an option a line."""
+    lines = [" ".join(map(shell_word, group)) for group in by_option(words)]
+    return (end + "\n" + " " * indent).join(lines)
+
+
+def yaml_list(words, indent=0):
+    """A YAML block sequence, a word a line; the first is not indented."""
+    items = ["- " + (word if re.fullmatch(r"[A-Za-z/-][\w@%+=,./-]*", word) else f'"{word}"')
+             for word in words]
+    return ("\n" + " " * indent).join(items)
+
+
+class Job:
+    """What a template sees."""
+
+    def __init__(self, table, changes):
+        self.table = table
+        for section, key in (("size", "nodes"), ("size", "gpus_per_node"), ("image", "name")):
+            if changes.get(key) is not None:
+                table[section][key] = changes[key]
+
+    def command(self, stage, nodes=None, **places):
+        """The words of a stage's command; `nodes` where it runs on fewer than the training."""
+        train, size = self.table["train"], self.table["size"]
+        values = places | {
+            "name": train["name"], "epochs": train["epochs"],
+            "checkpoint": f"checkpoint-{train['epochs']:02d}.pt",
+            "ranks": (nodes or size["nodes"]) * size["gpus_per_node"],
+            "images_per_step":
+                train["images_per_rank"] * size["nodes"] * size["gpus_per_node"],
+        }
+        # An empty {scratch} means that the stage builds its output in place.
+        words = [word.format_map(values) for word in self.table["commands"][stage]]
+        while "" in words:
+            place = words.index("")
+            del words[place - 1:place + 1]
+        return words
+
+    def files(self):
+        """(path below jobs/, content) of every file."""
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
+            keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
+        environment.globals.update(self.table, command=self.command)
+        environment.filters.update(on_one_line=on_one_line, on_lines=on_lines, yaml_list=yaml_list)
+        for template in sorted(TEMPLATES.rglob("*.j2")):
+            name = template.relative_to(TEMPLATES)
+            yield name.with_suffix(""), environment.get_template(name.as_posix()).render()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes the job files from job.toml and templates/.")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--output", type=pathlib.Path, default=JOBS)
+    parser.add_argument("--nodes", type=int)
+    parser.add_argument("--gpus-per-node", type=int)
+    parser.add_argument("--image", dest="name")
+    options = parser.parse_args()
+    changes = {key: value for key, value in vars(options).items()
+               if key in ("nodes", "gpus_per_node", "name") and value is not None}
+    if changes and options.output == JOBS:
+        parser.exit(USAGE, "render.py: error: the files of jobs/ are made from job.toml alone; "
+                           "hint: give --output DIR, or change job.toml\n")
+    if min(options.nodes or 1, options.gpus_per_node or 1) < 1:
+        parser.exit(USAGE, "render.py: error: --nodes and --gpus-per-node want at least 1\n")
+    job = Job(tomllib.loads((JOBS / "job.toml").read_text()), changes)
+    differing = 0
+    for name, content in job.files():
+        path = options.output / name
+        if path.is_file() and path.read_text() == content:
+            continue
+        if options.check:
+            print(f"{path}: differs from its template; run `make jobs`")
+            differing += 1
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        except OSError as error:
+            parser.exit(CANNOT_CREATE, f"render.py: error: {path}: {error.strerror}\n")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
