@@ -1,0 +1,44 @@
+"""The Compose files against the Compose specification's own schema."""
+import importlib.resources
+import json
+import sys
+import unittest
+
+from job_files import ROOT, wheel
+
+FILES = sorted((ROOT / "jobs/docker").glob("*.compose.yaml"))
+
+
+class ComposeFiles(unittest.TestCase):
+    def setUp(self):
+        # check-jsonschema brings the schema: nothing is fetched.
+        wheel("check_jsonschema")
+        schema = importlib.resources.files("check_jsonschema.builtin_schemas.vendor")
+        schema = json.loads((schema / "compose-spec.json").read_text())
+        kind = wheel("jsonschema").validators.validator_for(schema)
+        kind.check_schema(schema)
+        self.validator = kind(schema)
+
+    def errors(self, content):
+        return [error.message for error in
+                self.validator.iter_errors(wheel("yaml").safe_load(content))]
+
+    def test_each_stage_has_a_file_that_fits_the_schema(self):
+        self.assertEqual([path.name.split(".")[0] for path in FILES],
+                         ["convert", "eval", "pack", "train"])
+        for path in FILES:
+            self.assertEqual(self.errors(path.read_text()), [], path.name)
+
+    def test_a_typo_is_found_wherever_it_is(self):
+        content = (ROOT / "jobs/docker/train.compose.yaml").read_text()
+        for old, new in (("shm_size", "shmsize"), ("stop_grace_period", "stop_grace_perod"),
+                         ("volumes:", "volume:"), ("capabilities:", "capability:"),
+                         ("memlock: -1", "memlock: [-1]"), ("services:", "service:"),
+                         ("reservations:", "reservation:"), ("count: 4", "count: [4]")):
+            with self.subTest(new=new):
+                self.assertIn(old, content)
+                self.assertNotEqual(self.errors(content.replace(old, new, 1)), [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

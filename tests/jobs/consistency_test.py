@@ -1,0 +1,351 @@
+"""The job files agree: with the programs' own options, with each other and with jobs/job.toml."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+import job_files
+from job_files import ROOT, reader_of, stages_of
+
+TRAIN = ("jobs/batchai/train.json", "jobs/azureml/train.yml", "jobs/kubernetes/mpijob.yaml",
+         "jobs/slurm/train.sbatch", "jobs/docker/train.compose.yaml", "jobs/docker/run.sh")
+
+
+def all_stages():
+    return [stage for path in job_files.job_paths()
+            for stage in stages_of(path.relative_to(ROOT))]
+
+
+# --- The rules: each gives a line for every error -----------------------------------------------
+def commands_not_found(path, content):
+    named, found = job_files.commands_named(content), len(stages_of(path, content))
+    return [] if named == found else [f"{path}: names {named} commands, {found} were taken out"]
+
+
+def plain(word):
+    """The word with a path in the place of its variables."""
+    return re.sub(r"\$\{\{[^}]*\}\}|\$\{\w+\}|\$\w+", "/replaced", word)
+
+
+def refused(stages, programs):
+    """Commands that the program's own parser refuses."""
+    errors, seen = [], {}
+    for stage in stages:
+        command = (str(programs / stage.program), *map(plain, stage.words[1:]), "--check-args")
+        if command not in seen:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/")
+            seen[command] = "" if done.returncode == 0 else \
+                done.stderr.strip() or f"ended with {done.returncode}"
+        if seen[command]:
+            errors.append(f"{stage}: {seen[command]}")
+    return errors
+
+
+def launcher_options(stages):
+    """Options of retina-launch that it does not have."""
+    text = subprocess.run([ROOT / "docker/retina-launch", "--help"], capture_output=True,
+                          text=True, check=True, timeout=60).stdout
+    known = set(re.findall(r"--[a-z-]+", text))
+    return [f"{stage}: retina-launch has no {word}" for stage in stages for word in stage.launcher
+            if word.startswith("--") and word.split("=")[0] not in known]
+
+
+def ranks_that_differ(stages):
+    size = job_files.table()["size"]
+    errors = []
+    for stage in stages:
+        if len(set(stage.counts.values())) != 1:
+            errors.append(f"{stage}: want one number of ranks: {stage.counts}")
+            continue
+        ranks = next(iter(stage.counts.values()))
+        if stage.nodes > 1 and (stage.nodes, ranks) != (size["nodes"],
+                                                        size["nodes"] * size["gpus_per_node"]):
+            errors.append(f"{stage}: {ranks} ranks on {stage.nodes} nodes: not those of job.toml")
+        # retina-launch gives it by itself.
+        if ranks > 1 and not stage.launcher and not stage.option("--expect-ranks"):
+            errors.append(f"{stage}: does not say --expect-ranks")
+    return errors
+
+
+def steps_that_do_not_divide(stages):
+    errors = []
+    for stage in stages:
+        if stage.program != "retina-train":
+            continue
+        images, ranks = int(stage.option("--images-per-step") or 0), max(stage.counts.values())
+        if images == 0 or images % ranks:
+            errors.append(f"{stage}: {images} images a step on {ranks} ranks")
+    return errors
+
+
+def images_that_differ(stages):
+    want = job_files.table()["image"]["name"]
+    errors = [f"{stage}: image {stage.image}, want {want}"
+              for stage in stages if stage.image != want]
+    name = want.split("/")[-1]
+    if name.endswith(":latest") or not re.search(r"[:@]", name):
+        errors.append(f"job.toml: {want} names no version")
+    return errors
+
+
+def shared_memory_missing(stages):
+    want = job_files.table()["size"]["shm_gib"]
+    # Under Slurm it is the node's own: what is started there checks it, where ranks talk at all.
+    return [f"{stage}: {stage.shm_gib} GiB of shared memory, want {want}" for stage in stages
+            if stage.shm_gib < want
+            and not (stage.file.endswith(".sbatch") and set(stage.counts.values()) == {1})]
+
+
+def is_below(path, prefix):
+    return path == prefix or path.startswith(prefix.rstrip("/") + "/")
+
+
+def paths_not_mounted(stages):
+    errors = []
+    for stage in stages:
+        words = [word.split("=", 1)[-1] if word.startswith("--") else word
+                 for word in stage.launcher + stage.words[1:] + stage.paths]
+        for word in words:
+            if word.startswith(("/", "$")) and not any(is_below(word, at) for at in stage.mounts):
+                errors.append(f"{stage}: {word} is not mounted")
+        for option in ("--output", "--repository", "--scratch"):
+            word = stage.option(option)
+            if word and not any(is_below(word, at) for at, writable in stage.mounts.items()
+                                if writable):
+                errors.append(f"{stage}: {option} {word} cannot be written there")
+    return errors
+
+
+def at(stage, path):
+    """The path with its mount's name replaced by what is mounted."""
+    for prefix, place in stage.places.items():
+        if is_below(path, prefix):
+            return place + path[len(prefix):]
+    return path
+
+
+def inputs_nobody_writes(stages):
+    """Stages that read what no stage of the same scheduler's files writes."""
+    errors = []
+    for folder in {pathlib.PurePath(stage.file).parent for stage in stages}:
+        here = [stage for stage in stages if pathlib.PurePath(stage.file).parent == folder]
+        written = {at(stage, stage.option("--output")) for stage in here}
+        for stage in here:
+            for option in ("--train", "--validation", "--data", "--model", "--checkpoint"):
+                path = stage.option(option)
+                if path and not any(is_below(at(stage, path), place) for place in written):
+                    errors.append(f"{stage}: {option} {path} is nobody's --output")
+    return errors
+
+
+class JobFilesConsistency(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        job_files.wheel("yaml")
+
+    def planted(self, path, old, new):
+        """The stages of the file with one of its texts changed."""
+        content = (ROOT / path).read_text()
+        self.assertIn(old, content, f"{path} has nothing to change")
+        return stages_of(path, content.replace(old, new))
+
+    def expect_found(self, rule, *changes):
+        for path, old, new in changes:
+            with self.subTest(path=path, old=old, new=new):
+                self.assertNotEqual(rule(self.planted(path, old, new)), [])
+
+    def programs(self):
+        folder = pathlib.Path(os.environ.get("RETINA_BUILD", "")) / "bin"
+        if not os.environ.get("RETINA_BUILD"):
+            self.skipTest("RETINA_BUILD does not say where the programs were built")
+        return folder
+
+    def test_every_command_of_every_job_file_is_taken_out(self):
+        readers = {}
+        for path in job_files.job_paths():
+            name = path.relative_to(ROOT)
+            self.assertEqual(commands_not_found(name, path.read_text()), [])
+            for stage in stages_of(name):
+                readers.setdefault(reader_of(name), set()).add(stage.program)
+        # Six formats, and each of them runs all four programs.
+        self.assertEqual(len(readers), 6)
+        self.assertEqual(set(map(frozenset, readers.values())), {frozenset(job_files.PROGRAMS)})
+
+    def test_a_command_that_hides_is_noticed(self):
+        for path, old, new in (
+                ("jobs/docker/eval.compose.yaml", "command:", "entrypoint:"),
+                ("jobs/kubernetes/eval-job.yaml", "command:", "lifecycle:"),
+                ("jobs/batchai/train.json", "customMpiSettings", "horovodSettings"),
+                ("jobs/azureml/train.yml", "command: >-", "commands: >-"),
+                ("jobs/slurm/train.sbatch", "in_container \\", "true \\"),
+                ("jobs/docker/run.sh", 'convert) in_container 1', 'convert) : 1')):
+            with self.subTest(path=path):
+                content = (ROOT / path).read_text()
+                self.assertIn(old, content)
+                self.assertNotEqual(commands_not_found(path, content.replace(old, new)), [])
+        self.assertNotEqual(commands_not_found("jobs/other/job.yaml",
+                                               "command: retina-train --train x"), [])
+
+    def test_every_command_is_accepted_by_its_program(self):
+        stages = all_stages()
+        self.assertGreater(len(stages), 20)
+        self.assertEqual(refused(stages, self.programs()), [])
+        self.assertEqual(launcher_options(stages), [])
+
+    def test_an_option_that_no_program_has_is_found(self):
+        programs = self.programs()
+        self.expect_found(lambda stages: refused(stages, programs),
+                          *((path, "--images-per-step", "--image-per-step") for path in TRAIN),
+                          ("jobs/slurm/pack.sbatch", "--images ", "--image-folder "),
+                          ("jobs/azureml/eval.yml", "--data ", "--dat-a "),
+                          ("jobs/docker/convert.compose.yaml", "--checkpoint", "--checkpoints"),
+                          ("jobs/kubernetes/mpijob.yaml", '"26"', '"many"'),
+                          ("jobs/batchai/train.json", "--recipe torchvision-v2", "--recipe v2"))
+        self.expect_found(launcher_options,
+                          ("jobs/kubernetes/mpijob.yaml", "- --hostfile", "- --hostsfile"))
+
+    def test_the_ranks_agree_everywhere(self):
+        stages = all_stages()
+        self.assertEqual(ranks_that_differ(stages), [])
+        self.assertTrue(any(stage.nodes > 1 for stage in stages))
+
+    def test_a_number_of_ranks_that_differs_is_found(self):
+        self.expect_found(
+            ranks_that_differ,
+            ("jobs/batchai/train.json", '"nodeCount": 2', '"nodeCount": 3'),
+            ("jobs/batchai/train.json", '"processCount": 8', '"processCount": 4'),
+            ("jobs/batchai/train.json", '"processCount": 8,', ''),
+            ("jobs/batchai/train.json", "--expect-ranks 8", "--expect-ranks 4"),
+            ("jobs/batchai/train.json", "--expect-ranks 8", ""),
+            ("jobs/batchai/train-custom-toolkit.json", "--ranks 8", "--ranks 2"),
+            ("jobs/azureml/train.yml", "instance_count: 2", "instance_count: 1"),
+            ("jobs/azureml/train.yml", "process_count_per_instance: 4",
+             "process_count_per_instance: 8"),
+            ("jobs/azureml/pipeline.yml", "--expect-ranks 8", "--expect-ranks 16"),
+            ("jobs/azureml/convert.yml", "instance_count: 1", "instance_count: 2"),
+            ("jobs/kubernetes/mpijob.yaml", "slotsPerWorker: 4", "slotsPerWorker: 2"),
+            ("jobs/kubernetes/mpijob.yaml", "replicas: 2", "replicas: 3"),
+            ("jobs/kubernetes/mpijob.yaml", "nvidia.com/gpu: 4", "nvidia.com/gpu: 8"),
+            ("jobs/kubernetes/eval-job.yaml", '"4"', '"2"'),
+            ("jobs/slurm/train.sbatch", "--ntasks=8", "--ntasks=4"),
+            ("jobs/slurm/train.sbatch", "--ntasks-per-node=4", "--ntasks-per-node=8"),
+            ("jobs/slurm/train.sbatch", "--gpus-per-node=4", "--gpus-per-node=1"),
+            ("jobs/slurm/eval.sbatch", "--expect-ranks 4", "--expect-ranks 8"),
+            ("jobs/docker/train.compose.yaml", "count: 4", "count: 2"),
+            ("jobs/docker/pack.compose.yaml", '"1"', '"2"'),
+            ("jobs/docker/run.sh", 'launch+=(--ranks "$1")', "launch+=(--ranks 2)"))
+
+    def test_every_steps_images_divide_among_the_ranks(self):
+        self.assertEqual(steps_that_do_not_divide(all_stages()), [])
+        self.expect_found(
+            steps_that_do_not_divide,
+            ("jobs/batchai/train.json", "--images-per-step 16", "--images-per-step 12"),
+            ("jobs/kubernetes/mpijob.yaml", '- "16"', '- "20"'),
+            ("jobs/slurm/train.sbatch", "--images-per-step 16", "--images-per-step 4"),
+            ("jobs/azureml/train.yml", "--images-per-step 16", ""))
+
+    def test_the_image_is_the_same_everywhere(self):
+        self.assertEqual(images_that_differ(all_stages()), [])
+        self.expect_found(images_that_differ,
+                          *((path, "retina-batch:", "retina-batch:1") for path in TRAIN),
+                          ("jobs/docker/eval.compose.yaml", "/retina-batch:", "/retina:"),
+                          ("jobs/slurm/eval.sbatch", "registry.example.com#", "docker.io#"))
+
+    def test_an_image_without_a_version_is_found(self):
+        for name in ("registry.example.com/retina-batch:latest",
+                     "registry.example.com/retina-batch",
+                     "registry.example.com:5000/retina-batch"):
+            with unittest.mock.patch.object(job_files, "table",
+                                            lambda name=name: {"image": {"name": name}}):
+                self.assertNotEqual(images_that_differ([]), [], name)
+
+    def test_shared_memory_is_set_everywhere(self):
+        self.assertEqual(shared_memory_missing(all_stages()), [])
+        self.expect_found(
+            shared_memory_missing,
+            ("jobs/batchai/pack.json", '"shmSize": "16gb"', '"shmSize": "64mb"'),
+            ("jobs/azureml/pipeline.yml", "shm_size: 16g", "shm_size: 1g"),
+            ("jobs/kubernetes/mpijob.yaml", "medium: Memory", 'medium: ""'),
+            ("jobs/kubernetes/eval-job.yaml", "mountPath: /dev/shm", "mountPath: /shm"),
+            ("jobs/docker/convert.compose.yaml", "shm_size: 16g", ""),
+            ("jobs/docker/run.sh", "--shm-size 16g", ""),
+            ("jobs/slurm/train.sbatch", "\ncheck_shm\n", "\n"),
+            ("jobs/slurm/eval.sbatch", "-ge 16", "-ge 1"))
+
+    def test_every_path_of_a_command_is_mounted(self):
+        self.assertEqual(paths_not_mounted(all_stages()), [])
+        self.expect_found(
+            paths_not_mounted,
+            ("jobs/batchai/train.json", "/afs_batchai/runs", "/afs/runs"),
+            ("jobs/batchai/pack.json", '"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs_batchai',
+             '"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/external'),
+            ("jobs/batchai/convert.json", "$AZ_BATCHAI_OUTPUT_LOG", "$AZ_BATCHAI_OUTPUT_LOGS"),
+            ("jobs/azureml/train.yml", "${{outputs.runs}}", "${{outputs.run}}"),
+            ("jobs/azureml/train.yml", "mode: rw_mount", "mode: upload"),
+            ("jobs/azureml/pipeline.yml", "parent.jobs.pack.outputs.shards",
+             "parent.jobs.pack.outputs.shard"),
+            ("jobs/kubernetes/mpijob.yaml", "mountPath: /mnt/coco", "mountPath: /mnt/data"),
+            ("jobs/kubernetes/mpijob.yaml", "claimName: batchaicoco", "claimName: share"),
+            ("jobs/kubernetes/pack-job.yaml", "mountPath: /mnt/coco",
+             "readOnly: true\n              mountPath: /mnt/coco"),
+            ("jobs/slurm/train.sbatch", ":/mnt/afs_batchai", ":/mnt/share"),
+            ("jobs/slurm/eval.sbatch", ":/mnt/afs_batchai", ":/mnt/afs_batchai:ro"),
+            ("jobs/docker/train.compose.yaml", ":/mnt/coco", ":/data"),
+            ("jobs/docker/run.sh", "$share:/mnt/afs_batchai", "$share:/mnt/share"))
+
+    def test_what_a_stage_reads_another_one_writes(self):
+        self.assertEqual(inputs_nobody_writes(all_stages()), [])
+
+    def test_an_input_that_nobody_writes_is_found(self):
+        stages = all_stages()
+        for path, old, new in (
+                ("jobs/batchai/eval.json", "/shards/val2017", "/val2017"),
+                ("jobs/azureml/convert.yml", "paths/runs/", "paths/run/"),
+                ("jobs/kubernetes/mpijob.yaml", "/shards/train2017", "/train2017"),
+                ("jobs/slurm/convert.sbatch", "--checkpoint /mnt/afs_batchai/runs",
+                 "--checkpoint /mnt/afs_batchai/output"),
+                ("jobs/docker/eval.compose.yaml", "runs/coco_retinanet/checkpoint",
+                 "runs/coco/checkpoint")):
+            with self.subTest(path=path):
+                others = [stage for stage in stages if stage.file != path]
+                self.assertNotEqual(
+                    inputs_nobody_writes(others + self.planted(path, old, new)), [])
+
+    def test_the_script_in_docker_runs_the_one_in_jobs(self):
+        for stage in ("pack", "train", "eval", "convert"):
+            lines = [subprocess.run([ROOT / script, stage, "--data", "/data", "--share", "/share",
+                                     "--dry-run"], capture_output=True, text=True, timeout=60)
+                     for script in ("docker/run.sh", "jobs/docker/run.sh")]
+            self.assertEqual([line.returncode for line in lines], [0, 0], lines[0].stderr)
+            self.assertEqual(lines[0].stdout, lines[1].stdout)
+            self.assertIn("retina-launch", lines[0].stdout)
+
+    def test_a_job_of_another_size_agrees_too(self):
+        job_files.wheel("jinja2")
+        with tempfile.TemporaryDirectory() as room:
+            subprocess.run([sys.executable, ROOT / "jobs/render.py", "--output", room,
+                            "--nodes", "3", "--gpus-per-node", "2",
+                            "--image", "registry.example.org/other:2"], check=True, timeout=60)
+            table = job_files.table()
+            table["size"] |= {"nodes": 3, "gpus_per_node": 2}
+            table["image"]["name"] = "registry.example.org/other:2"
+            with unittest.mock.patch.object(job_files, "table", lambda: table), \
+                    unittest.mock.patch.object(job_files, "RUN_RANKS", 2):
+                stages = []
+                for path in job_files.job_paths():
+                    made = pathlib.Path(room) / path.relative_to(ROOT / "jobs")
+                    if made.is_file():
+                        stages += stages_of(path.relative_to(ROOT), made.read_text())
+                self.assertGreater(len(stages), 20)
+                for rule in (ranks_that_differ, steps_that_do_not_divide, images_that_differ,
+                             shared_memory_missing, paths_not_mounted, inputs_nobody_writes):
+                    self.assertEqual(rule(stages), [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,134 @@
+"""docker/run.sh with a stand-in for docker: what it would run, and how it refuses."""
+import os
+import pathlib
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docker/run.sh"
+
+# Writes its words into a file, a word a line; ends with $CODE.
+DOCKER = """#!/usr/bin/env bash
+printf '%s\\n' "$@" >>"$CALLS"
+exit "${CODE:-0}"
+"""
+
+
+class DockerRun(unittest.TestCase):
+    def setUp(self):
+        room = tempfile.TemporaryDirectory()
+        self.addCleanup(room.cleanup)
+        self.room = pathlib.Path(room.name)
+        self.data, self.share = self.room / "data here", self.room / "share"
+        for folder in (self.data, self.share):
+            folder.mkdir()
+        for name in ("docker", "podman"):
+            (self.room / name).write_text(DOCKER)
+            (self.room / name).chmod(0o755)
+        self.calls = self.room / "calls"
+
+    def run_script(self, *words, **environment):
+        return subprocess.run(
+            [SCRIPT, *words], capture_output=True, text=True, timeout=60,
+            env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}", "CALLS": str(self.calls)}
+            | environment)
+
+    def places(self):
+        return ["--data", str(self.data), "--share", str(self.share)]
+
+    def line(self, *words, **environment):
+        """The words of the one line that --dry-run prints."""
+        before, dash, after = list(words), [], []
+        if "--" in before:
+            at = before.index("--")
+            before, dash, after = before[:at], ["--"], before[at + 1:]
+        done = self.run_script(*before, "--dry-run", *dash, *after, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 1, done.stdout)
+        return shlex.split(lines[0])
+
+    def expect_refusal(self, code, fragment, *words, **environment):
+        done = self.run_script(*words, **environment)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(fragment, done.stderr)
+        self.assertFalse(self.calls.exists())
+
+    def test_it_runs_what_the_dry_run_prints(self):
+        printed = self.line("train", *self.places(), "--ranks", "2")
+        self.assertFalse(self.calls.exists())
+        self.assertEqual(self.run_script("train", *self.places(), "--ranks", "2").returncode, 0)
+        self.assertEqual(printed[0], "docker")
+        self.assertEqual(self.calls.read_text().splitlines(), printed[1:])
+
+    def test_the_containers_exit_code_is_its_own(self):
+        for code in (0, 1, 65, 75, 76, 125):
+            self.assertEqual(self.run_script("train", *self.places(), CODE=str(code)).returncode,
+                             code)
+
+    def test_shared_memory_limits_and_the_user_are_set(self):
+        line = self.line("train", *self.places())
+        for option, value in (("--shm-size", "16g"), ("--user", f"{os.getuid()}:{os.getgid()}"),
+                              ("--stop-timeout", "300"), ("--gpus", "all")):
+            self.assertEqual(line[line.index(option) + 1], value)
+        self.assertIn("memlock=-1", line)
+        self.assertIn(f"{self.data}:/mnt/coco", line)
+        self.assertIn(f"{self.share}:/mnt/afs_batchai", line)
+
+    def test_an_option_after_the_dashes_replaces_the_stages_own(self):
+        for given in (["--epochs", "2"], ["--epochs=2"]):
+            line = self.line("train", *self.places(), "--", *given)
+            self.assertEqual([word for word in line if word.startswith("--epochs")], given[:1])
+            self.assertEqual(line[-len(given):], given)
+        self.assertIn("26", self.line("train", *self.places()))
+
+    def test_ranks_are_the_launchers_business(self):
+        def launch(line):
+            at = line.index("retina-launch")
+            return line[at:line.index("--", at)]
+        self.assertEqual(launch(self.line("train", *self.places())), ["retina-launch"])
+        self.assertEqual(launch(self.line("train", *self.places(), "--cpu")),
+                         ["retina-launch", "--ranks", "1"])
+        self.assertEqual(launch(self.line("eval", *self.places(), "--ranks", "3")),
+                         ["retina-launch", "--ranks", "3"])
+        self.assertNotIn("--expect-ranks", self.line("train", *self.places(), "--ranks", "3"))
+
+    def test_gpus_are_for_the_stages_that_use_them(self):
+        self.assertNotIn("--gpus", self.line("train", *self.places(), "--cpu"))
+        self.assertNotIn("--gpus", self.line("convert", "--share", str(self.share)))
+        line = self.line("train", *self.places(), DOCKER="podman")
+        self.assertEqual(line[0], "podman")
+        self.assertIn("nvidia.com/gpu=all", line)
+        self.assertNotIn("--gpus", line)
+
+    def test_packing_takes_the_folders_of_make_coco_too(self):
+        (self.data / "images/val2017").mkdir(parents=True)
+        (self.data / "train2017").mkdir()
+        self.assertEqual(self.run_script("pack", "--data", str(self.data)).returncode, 0)
+        words = self.calls.read_text().splitlines()
+        images = [words[at + 1] for at, word in enumerate(words) if word == "--images"]
+        self.assertEqual(images, ["/mnt/coco/images/val2017", "/mnt/coco/train2017"])
+
+    def test_a_split_that_fails_ends_the_packing(self):
+        done = self.run_script("pack", "--data", str(self.data), CODE="65")
+        self.assertEqual(done.returncode, 65)
+        self.assertEqual(self.calls.read_text().splitlines().count("run"), 1)
+
+    def test_mistakes_are_refused_in_one_line(self):
+        self.expect_refusal(64, "no stage")
+        self.expect_refusal(64, "serve: want pack", "serve")
+        self.expect_refusal(64, "--data: is missing", "train", "--share", str(self.share))
+        self.expect_refusal(64, "--share: is missing", "train", "--data", str(self.data))
+        self.expect_refusal(64, "--epochs: unknown option", "train", *self.places(), "--epochs",
+                            "2")
+        self.expect_refusal(64, "--ranks: got 0", "train", *self.places(), "--ranks", "0")
+        self.expect_refusal(64, "--data: wants a value", "train", "--data")
+        self.expect_refusal(66, "no such folder", "pack", "--data", str(self.room / "none"))
+        self.expect_refusal(69, "nodocker: not found", "pack", "--data", str(self.data),
+                            DOCKER="nodocker")
+
+
+if __name__ == "__main__":
+    unittest.main()

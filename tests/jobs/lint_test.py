@@ -1,0 +1,162 @@
+"""Dockerfiles, shell scripts and YAML files are clean, job files are what templates make."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from job_files import ROOT, tool, wheel
+
+SHEBANG = re.compile(rb"#!.*\b(?:ba|da)?sh\b")
+
+
+def sources():
+    """The repository's files, those that are not yet committed too."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached", "--others",
+         "--exclude-standard"], capture_output=True)
+    if listed.returncode:
+        raise unittest.SkipTest("this is no git checkout")
+    paths = (ROOT / name for name in listed.stdout.decode().split("\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+def first_line(path):
+    with path.open("rb") as file:
+        return file.readline(200)
+
+
+def shell_scripts():
+    return [path for path in sources() if path.suffix in (".sh", ".sbatch")
+            or path.suffix != ".j2" and SHEBANG.match(first_line(path))]
+
+
+class Lint(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        room = tempfile.TemporaryDirectory()
+        self.addCleanup(room.cleanup)
+        self.room = pathlib.Path(room.name)
+
+    def run_on(self, command, paths):
+        return subprocess.run([*command, *paths], capture_output=True, text=True, timeout=300,
+                              cwd=ROOT)
+
+    def expect_clean(self, command, paths, *among):
+        """All paths pass; `among` are some that must be there, so that none is missed silently."""
+        names = {str(path.relative_to(ROOT)) for path in paths}
+        self.assertLessEqual(set(among), names)
+        done = self.run_on(command, paths)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def expect_found(self, command, *changes):
+        """In each file with `old` changed to `new` the tool finds `message`; unchanged, they pass
+        in the test of all files."""
+        planted = []
+        for number, (name, old, new, _) in enumerate(changes):
+            content = (ROOT / name).read_text()
+            self.assertIn(old, content, name)
+            planted.append(self.room / f"{number}-{pathlib.Path(name).name}")
+            planted[-1].write_text(content.replace(old, new, 1))
+        done = self.run_on(command, planted)
+        self.assertNotEqual(done.returncode, 0)
+        for path, (name, _, new, message) in zip(planted, changes):
+            lines = [line for line in done.stdout.splitlines() if line.startswith(f"{path}:")]
+            self.assertIn(message, "\n".join(lines), f"{name}: {new}: {done.stderr}")
+
+    @property
+    def hadolint(self):
+        return [tool("hadolint"), "--config", ROOT / ".hadolint.yaml"]
+
+    @property
+    def shellcheck(self):
+        return [tool("shellcheck"), "--shell=bash", "--format=gcc"]
+
+    @property
+    def yamllint(self):
+        return [tool("yamllint"), "--strict", "--format=parsable", "-c",
+                ROOT / "tests/jobs/yamllint.yaml"]
+
+    def test_every_dockerfile_passes_hadolint(self):
+        self.expect_clean(self.hadolint, sorted((ROOT / "docker").glob("*Dockerfile")),
+                          "docker/Dockerfile")
+
+    def test_a_typo_in_the_dockerfile_is_found(self):
+        name = "docker/Dockerfile"
+        self.expect_found(self.hadolint,
+                          (name, "WORKDIR /src", "WORKDIRR /src", "missing whitespace"),
+                          (name, "USER 10001:10001", "USER root", "DL3002"),
+                          (name, "--no-install-recommends ", "", "DL3015"),
+                          (name, "FROM ${RUNTIME_BASE}", "FROM debian:latest", "DL3007"))
+
+    def test_every_shell_script_passes_shellcheck(self):
+        self.expect_clean(self.shellcheck, shell_scripts(),
+                          ".ci/run", "docker/retina-launch", "docker/run.sh", "jobs/local.sh",
+                          "jobs/fetch_coco.sh", "jobs/batchai/submit.sh", "jobs/docker/run.sh",
+                          "jobs/slurm/train.sbatch", "tests/gpu/run.sh", "tests/jobs/with_wheels")
+
+    def test_a_typo_in_a_script_is_found(self):
+        self.expect_found(
+            self.shellcheck,
+            ("jobs/slurm/train.sbatch", '"$SLURM_JOB_ID"', "$SLURM_JOBID", "SC2086"),
+            ("docker/retina-launch", "readonly here=", "readonly hear=", "SC2154"),
+            ("jobs/docker/run.sh", "esac", "esca", "SC1"))
+
+    def test_every_yaml_file_passes_yamllint(self):
+        self.expect_clean(
+            self.yamllint, [path for path in sources() if path.suffix in (".yml", ".yaml")],
+            ".hadolint.yaml", "jobs/azureml/pipeline.yml", "jobs/kubernetes/mpijob.yaml",
+            "jobs/docker/train.compose.yaml")
+
+    def test_a_typo_in_a_yaml_file_is_found(self):
+        name, old = "jobs/kubernetes/mpijob.yaml", "  slotsPerWorker: 4"
+        self.expect_found(self.yamllint,
+                          (name, old, "   slotsPerWorker: 4", "syntax error"),
+                          (name, old, f"{old}\n{old}", "duplication"),
+                          (name, old, "  slotsPerWorker:  4", "too many spaces"),
+                          (name, "kind: MPIJob", "kind: [MPIJob", "syntax error"))
+
+    def render(self, jobs, *arguments):
+        return subprocess.run([sys.executable, jobs / "render.py", *arguments],
+                              capture_output=True, text=True, timeout=60)
+
+    def test_every_job_file_is_what_its_template_makes(self):
+        wheel("jinja2")
+        done = self.render(ROOT / "jobs", "--check")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_an_edit_of_a_job_file_is_found(self):
+        wheel("jinja2")
+        jobs = self.room / "jobs"
+        shutil.copytree(ROOT / "jobs", jobs)
+        templates = sorted((jobs / "templates").rglob("*.j2"))
+        self.assertGreater(len(templates), 15)
+        made = [jobs / path.relative_to(jobs / "templates").with_suffix("") for path in templates]
+        for path in made:
+            path.write_text(path.read_text() + "\n")
+        done = self.render(jobs, "--check")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual([line.split(": ")[0] for line in done.stdout.splitlines()],
+                         list(map(str, made)))
+        made[0].unlink()
+        self.assertEqual(self.render(jobs).returncode, 0)
+        self.assertEqual(self.render(jobs, "--check").returncode, 0)
+
+    def test_a_change_of_the_table_is_found_until_the_files_are_made_again(self):
+        wheel("jinja2")
+        jobs = self.room / "jobs"
+        shutil.copytree(ROOT / "jobs", jobs)
+        table = jobs / "job.toml"
+        table.write_text(table.read_text().replace("epochs = 26", "epochs = 27"))
+        done = self.render(jobs, "--check")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("train.sbatch", done.stdout)
+        self.assertEqual(self.render(jobs).returncode, 0)
+        self.assertEqual(self.render(jobs, "--check").returncode, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
