@@ -141,7 +141,7 @@ test: build
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
 
 test-oracle: build
-	@$(call install_wheels,.deps/oracle,tests/oracle/requirements.txt,4 GB)
+	@$(call install_wheels,.deps/oracle,tests/oracle/requirements.txt,4.2 GB)
 	for script in tests/oracle/*.py; do
 	  echo "== $$script"
 	  .deps/oracle/bin/python $$script $(BUILD)

@@ -8,6 +8,7 @@
 #include "convert/inference_module.h"
 #include "convert/proof.h"
 #include "convert/proof_images.h"
+#include "convert/repository.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
@@ -20,26 +21,27 @@
 namespace retina {
 namespace {
 
-// True when the output is there from the same inputs; throws when it is there from others.
-bool already_done(const ConvertOptions& options, std::uint64_t checkpoint_hash) {
-  if (!path_exists(options.output)) return false;
+// True when the model file `path`, which `option` named, is there from the same inputs; throws when
+// it is there from others.
+bool already_done(const ConvertOptions& options, const std::string& path, const char* option,
+                  std::uint64_t checkpoint_hash) {
+  if (!path_exists(path)) return false;
+  const std::string choose = cat("choose another ", option);
   std::error_code ignored;
-  if (std::filesystem::equivalent(options.output, options.checkpoint, ignored)) {
-    throw Error(ErrorKind::kConfig, cat(options.output, ": is the checkpoint itself"),
-                "choose another --output");
+  if (std::filesystem::equivalent(path, options.checkpoint, ignored)) {
+    throw Error(ErrorKind::kConfig, cat(path, ": is the checkpoint itself"), choose);
   }
-  if (is_folder(options.output)) {
-    throw Error(ErrorKind::kCannotCreate, cat(options.output, ": is a folder (want a file)"),
-                "choose another --output");
+  if (is_folder(path)) {
+    throw Error(ErrorKind::kCannotCreate, cat(path, ": is a folder (want a file)"), choose);
   }
   InferenceHeader header;
   try {
-    header = read_inference_header(options.output);
+    header = read_inference_header(path);
   } catch (const Error& error) {
     if (options.overwrite) return false;
     throw Error(ErrorKind::kConfig,
-                cat(options.output, ": exists and is not ours to replace: ", error.what()),
-                "choose another --output, or give --overwrite");
+                cat(path, ": exists and is not ours to replace: ", error.what()),
+                cat(choose, ", or give --overwrite"));
   }
   std::string differing;
   const auto compare = [&](const char* key, const auto& got, const auto& want) {
@@ -51,9 +53,21 @@ bool already_done(const ConvertOptions& options, std::uint64_t checkpoint_hash) 
   compare("max-detections", header.max_detections, options.postprocess.max_detections);
   if (differing.empty()) return true;
   if (options.overwrite) return false;
-  throw Error(ErrorKind::kConfig,
-              cat(options.output, ": was made with other inputs (", differing, ")"),
-              "choose another --output, or give --overwrite");
+  throw Error(ErrorKind::kConfig, cat(path, ": was made with other inputs (", differing, ")"),
+              cat(choose, ", or give --overwrite"));
+}
+
+// What to print when the output is there from the same inputs; its repository may not be.
+std::string finish_repository(const ConvertOptions& options) {
+  const std::string same = "already, made from the same checkpoint and options\n";
+  if (options.repository.empty()) return cat(options.output, ": is there ", same);
+  const ModelRepository repository(options.repository, options.service_name);
+  const InferenceHeader header = read_inference_header(options.output);
+  repository.prepare(header, options.overwrite);
+  if (!repository.write(options.output, header)) {
+    return cat(options.output, " and ", repository.model_folder(), ": are there ", same);
+  }
+  return cat(options.output, ": is there ", same, repository.model_folder(), ": written\n");
 }
 
 RetinaNet build_model(const ConvertOptions& options, const Checkpoint& checkpoint) {
@@ -88,9 +102,13 @@ std::string proof_text(const ConvertOptions& options, const ProofInputs& inputs,
 std::string convert(const ConvertOptions& options) {
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, /*local_rank=*/0, /*local_size=*/1);
-  if (already_done(options, checkpoint_hash)) {
-    return cat(options.output, ": is there already, made from the same checkpoint and options\n");
+  const bool is_converted = already_done(options, options.output, "--output", checkpoint_hash);
+  const ModelRepository repository(options.repository, options.service_name);
+  const bool has_repository = !options.repository.empty();
+  if (has_repository) {
+    already_done(options, repository.model_path(), "--repository", checkpoint_hash);
   }
+  if (is_converted) return finish_repository(options);
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
   RetinaNet model = build_model(options, checkpoint);
@@ -106,6 +124,7 @@ std::string convert(const ConvertOptions& options) {
                                .score_threshold = options.postprocess.score_threshold,
                                .nms_threshold = options.postprocess.nms_threshold,
                                .max_detections = options.postprocess.max_detections};
+  if (has_repository) repository.prepare(header, options.overwrite);
   const torch::jit::Module module =
       make_inference_module(model, {.config_json = checkpoint.config_json,
                                     .categories = checkpoint.categories,
@@ -123,7 +142,11 @@ std::string convert(const ConvertOptions& options) {
           require_equal(proof, options.output);
         });
   });
-  return proof_text(options, inputs, proof);
+  std::string text = proof_text(options, inputs, proof);
+  if (has_repository && repository.write(options.output, header)) {
+    text += cat(repository.model_folder(), ": written\n");
+  }
+  return text;
 }
 
 }  // namespace retina

@@ -1,5 +1,6 @@
 #include "convert/options.h"
 
+#include "convert/repository.h"
 #include "shared/base/error.h"
 
 namespace retina {
@@ -17,6 +18,14 @@ void ConvertOptions::validate() const {
   if (weights.empty() && norm_eps) refuse("--norm-eps: is for --import only");
   if (weights.empty() && !(import_config == ModelConfig{})) {
     refuse("--anchor-sizes, --min-side and --max-side: are for --import only");
+  }
+  if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
+  if (repository.empty() && service_name != kDefaultServiceName) {
+    refuse("--service-name: needs --repository");
+  }
+  if (!is_service_name(service_name)) {
+    refuse(cat("--service-name: not a name (got \"", service_name,
+               "\", want letters, digits, _ . -, at most 128)"));
   }
   if (norm_eps && !(*norm_eps >= 0 && *norm_eps < 1)) {
     refuse(cat("--norm-eps: out of range (got ", *norm_eps, ", want 0 to 1)"));
@@ -37,6 +46,10 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option("output", options.output, "MODEL.pt",
              "inference model (TorchScript) to write; with --import a checkpoint");
   cli.flag("overwrite", options.overwrite, "replace an output that was made differently");
+  cli.group("Serving");
+  cli.option("repository", options.repository, "DIR",
+             "also write DIR/NAME/ as NVIDIA Triton and MLServer load it");
+  cli.option("service-name", options.service_name, "NAME", "of the model there");
   cli.group("Weights of torchvision");
   cli.option("import", options.weights, "WEIGHTS.pth",
              "RetinaNet (v1 or v2) or ImageNet ResNet, as torch.save writes them");

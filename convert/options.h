@@ -10,11 +10,16 @@
 
 namespace retina {
 
+inline constexpr const char* kDefaultServiceName = "coco_retinanet";
+
 struct ConvertOptions {
   // One of these two is read.
   std::string checkpoint{};  // ours: becomes an inference model
   std::string weights{};     // torchvision's (.pth): become a checkpoint
   std::string output{};      // the inference model or the checkpoint, written
+  // Also written: the model as a folder for model servers (repository.h); empty: none.
+  std::string repository{};
+  std::string service_name = kDefaultServiceName;  // of the model in it
   // Import: what the classes are called: an annotations file or "coco"; empty: COCO's for 91 rows.
   std::string categories{};
   // Import: added to the variance in batch norm; unset: 0 for torchvision's published v1 weights

@@ -1,0 +1,169 @@
+#include "convert/repository.h"
+
+#include <algorithm>
+
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+
+namespace retina {
+namespace {
+
+// Enough to fill a GPU with photographs of 800 x 1333 px, little enough to fit into a small one.
+constexpr int kMaxBatchImages = 8;
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Triton's ModelConfig, protobuf's text format. The backend takes a tuple's tensors in order, by
+// the number that ends each name. Every tensor begins with the batch; Triton knows no empty dims,
+// so that the counts [N] are given to clients as [N, 1].
+std::string triton_config(const std::string& name, const InferenceHeader& header) {
+  const int detections = header.max_detections;
+  return cat("name: \"", name, R"("
+backend: "pytorch"
+platform: "pytorch_libtorch"
+max_batch_size: )",
+             kMaxBatchImages, R"(
+# RGB, any height and width; requests of equal size share a batch.
+input [
+  { name: "INPUT__0" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }
+]
+# Boxes (x1, y1, x2, y2 in pixels of the image), scores, labels (lines of labels.txt, from 0), and how
+# many of them are there: what follows is padding.
+output [
+  { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ )",
+             detections, R"(, 4 ] },
+  { name: "OUTPUT__1" data_type: TYPE_FP32 dims: [ )",
+             detections, R"( ] },
+  { name: "OUTPUT__2" data_type: TYPE_INT64 dims: [ )",
+             detections, R"( ] },
+  { name: "OUTPUT__3" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }
+]
+dynamic_batching { }
+# On the GPU where there is one.
+instance_group [ { count: 1 kind: KIND_AUTO } ]
+version_policy: { latest: { num_versions: 1 } }
+)");
+}
+
+struct ServedTensor {
+  const char* name;
+  const char* datatype;
+  std::vector<int> shape;  // -1: any
+  const char* content_type;
+};
+
+void write_tensors(JsonWriter& writer, const char* key, const std::vector<ServedTensor>& tensors) {
+  writer.key(key).begin_array();
+  for (const ServedTensor& tensor : tensors) {
+    writer.begin_object().field("name", tensor.name).field("datatype", tensor.datatype);
+    writer.key("shape").begin_array();
+    for (const int size : tensor.shape) writer.value(size);
+    writer.end_array();
+    if (tensor.content_type != nullptr) {
+      writer.key("parameters").begin_object().field("content_type", tensor.content_type);
+      writer.end_object();
+    }
+    writer.end_object();
+  }
+  writer.end_array();
+}
+
+// The schema is what jobs/serving/retina_detector.py takes and gives: N JPEGs, D the most
+// detections that one of them has.
+std::string mlserver_settings(const std::string& name) {
+  JsonWriter writer;
+  writer.begin_object().field("name", name);
+  writer.field("implementation", "retina_detector.RetinaDetector");
+  writer.field("platform", "pytorch_torchscript");
+  writer.key("versions").begin_array().value("1").end_array();
+  writer.key("parameters").begin_object();
+  writer.field("uri", "./1/model.pt").field("version", "1").end_object();
+  write_tensors(writer, "inputs", {{"image", "BYTES", {-1}, "base64"}});
+  write_tensors(writer, "outputs",
+                {{"boxes", "FP32", {-1, -1, 4}, nullptr},
+                 {"scores", "FP32", {-1, -1}, nullptr},
+                 {"labels", "INT64", {-1, -1}, nullptr},
+                 {"category_ids", "INT64", {-1, -1}, nullptr},
+                 {"category_names", "BYTES", {-1, -1}, "str"},
+                 {"counts", "INT64", {-1}, nullptr}});
+  return writer.end_object().pretty_text();
+}
+
+std::string labels_text(const InferenceHeader& header) {
+  std::string text;
+  for (const auto& category : header.categories) {
+    // A line each, whatever a name holds.
+    std::string line = category.name;
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    text += line + "\n";
+  }
+  return text;
+}
+
+bool has_content(const std::string& path, const std::string& content) {
+  return path_exists(path) && !is_folder(path) && read_file(path) == content;
+}
+
+bool equal_files(const std::string& a, const std::string& b) {
+  return path_exists(b) && !is_folder(b) && file_size_bytes(a) == file_size_bytes(b) &&
+         xxh3_file(a) == xxh3_file(b);
+}
+
+}  // namespace
+
+ModelRepository::ModelRepository(const std::string& folder, std::string service_name)
+    : parent_(folder), name_(std::move(service_name)), folder_(parent_ + "/" + name_) {}
+
+std::vector<ModelRepository::TextFile> ModelRepository::text_files(
+    const InferenceHeader& header) const {
+  // MLServer loads a model when it finds the last one.
+  return {{folder_ + "/labels.txt", labels_text(header)},
+          {folder_ + "/config.pbtxt", triton_config(name_, header)},
+          {folder_ + "/model-settings.json", mlserver_settings(name_)}};
+}
+
+void ModelRepository::prepare(const InferenceHeader& header, bool overwrite) const {
+  if (!overwrite) {
+    std::string differing;
+    for (const auto& [path, content] : text_files(header)) {
+      if (!path_exists(path) || has_content(path, content)) continue;
+      differing += cat(differing.empty() ? "" : ", ", path.substr(folder_.size() + 1));
+    }
+    if (!differing.empty()) {
+      throw Error(ErrorKind::kConfig, cat(folder_, ": holds something else (", differing, ")"),
+                  "choose another --repository or --service-name, or give --overwrite");
+    }
+  }
+  make_folder(parent_, "--repository");
+}
+
+bool ModelRepository::write(const std::string& model, const InferenceHeader& header) const {
+  const auto files = text_files(header);
+  const bool has_model = equal_files(model, model_path());
+  const bool is_complete =
+      has_model && std::all_of(files.begin(), files.end(), [](const TextFile& file) {
+        return has_content(file.path, file.content);
+      });
+  if (is_complete) return false;
+  make_folder(folder_ + "/1", "--repository");
+  const FileLock lock(folder_ + "/model-settings.json");
+  midway([&] {
+    if (!has_model) deliver_file(model, model_path());
+    for (const auto& [path, content] : files) {
+      if (!has_content(path, content)) write_file_atomically(path, content);
+    }
+  });
+  return true;
+}
+
+bool is_service_name(const std::string& name) {
+  return !name.empty() && name.size() <= 128 && is_word(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return is_word(c) || c == '.' || c == '-'; });
+}
+
+}  // namespace retina

@@ -1,0 +1,373 @@
+"""A real model server, asked over HTTP and gRPC, gives retina-eval's detections.
+
+usage: serving_equals_retina_eval.py BUILD_DIR
+
+`retina-convert --repository` writes the folder, MLServer with jobs/serving loads it on a free port of
+this machine, every photograph is sent as a JPEG (some again in grey and in CMYK), and each detection
+must be the one that retina-eval writes for the same file and model. The folder's other half,
+Triton's config, is parsed by Triton's own schema and held against what the model takes and returns.
+"""
+import base64
+import copy
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import numpy
+import torch
+import tritonclient.grpc
+from google.protobuf import text_format
+from PIL import Image
+from tritonclient.grpc import model_config_pb2
+
+from inference_model_equals_torchvision import (CLASSES, MAX_DETECTIONS, PHOTOS, imported_checkpoint,
+                                                pixels_of, run, threshold_between_scores,
+                                                torchvision_model)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NAME = "coco_retinanet"
+BOX_PX, SCORE = 1e-2, 1e-4
+ODD_PHOTOS = 4
+START_S = 300  # a cold disk reads gigabytes of libraries
+
+
+# --- Comparing -----------------------------------------------------------------------------------
+def differences(name, ours, theirs):
+    """(problems, largest box difference, largest score difference) of two lists of detections:
+    {"box": x1 y1 x2 y2, "score", "category_id", "name"}. Each must have its partner."""
+    problems, box_px, score = [], 0.0, 0.0
+    free = list(theirs)
+    for one in ours:
+        def distance(other):
+            return max(abs(a - b) for a, b in zip(one["box"], other["box"]))
+        near = [other for other in free
+                if (other["category_id"], other["name"]) == (one["category_id"], one["name"])
+                and distance(other) <= BOX_PX and abs(other["score"] - one["score"]) <= SCORE]
+        if not near:
+            problems.append(f"{name}: the server's alone: {one}")
+            continue
+        partner = min(near, key=distance)
+        box_px = max(box_px, distance(partner))
+        score = max(score, abs(partner["score"] - one["score"]))
+        free.remove(partner)
+    problems += [f"{name}: retina-eval's alone: {one}" for one in free]
+    return problems, box_px, score
+
+
+def check_the_comparison():
+    """It must catch what it is there to catch."""
+    right = [{"box": [1.0, 2.0, 30.0, 40.0], "score": 0.5, "category_id": 10, "name": "class 0"},
+             {"box": [5.0, 6.0, 70.0, 80.0], "score": 0.25, "category_id": 20, "name": "class 1"}]
+    assert differences("equal", right, list(reversed(right))) == ([], 0.0, 0.0)
+    for key, wrong in (("box", [1.0, 2.0, 30.0, 40.1]), ("score", 0.501), ("category_id", 20),
+                       ("name", "class 1")):
+        changed = copy.deepcopy(right)
+        changed[0][key] = wrong
+        assert len(differences(key, changed, right)[0]) == 2, f"a wrong {key} passed"
+    assert differences("missing", right[:1], right)[0], "a missing detection passed"
+    assert differences("doubled", right + right[:1], right)[0], "a doubled detection passed"
+
+
+# --- The data and retina-eval's answer -----------------------------------------------------------
+def with_grey_and_cmyk(images, instances, folder):
+    """The photographs in a folder of their own, the first few again as grey and as CMYK JPEGs."""
+    folder.mkdir()
+    for image in instances["images"]:
+        shutil.copy(images / image["file_name"], folder)
+    for number, source in enumerate(instances["images"][:ODD_PHOTOS]):
+        for mode in ("L", "CMYK"):
+            name = f"{mode}-{number}.jpg"
+            Image.open(images / source["file_name"]).convert("RGB").convert(mode).save(folder / name)
+            with Image.open(folder / name) as saved:
+                assert saved.mode == mode
+            new_id = 1000 + len(instances["images"])
+            instances["images"].append(source | {"id": new_id, "file_name": name})
+    return folder
+
+
+def expected_detections(programs, folder, instances):
+    """retina-eval's results of the converted model, by file name."""
+    run(programs / "retina-eval", "--model", folder / "m.pt", "--data", folder / "shards", "--output",
+        folder / "evaluation", "--device", "cpu")
+    names = {image["id"]: image["file_name"] for image in instances["images"]}
+    expected = {name: [] for name in names.values()}
+    for one in json.loads((folder / "evaluation/detections.json").read_text()):
+        x, y, width, height = one["bbox"]
+        expected[names[one["image_id"]]].append(
+            {"box": [x, y, x + width, y + height], "score": one["score"],
+             "category_id": one["category_id"], "name": f"class {one['category_id'] // 10 - 1}"})
+    for kind in ("L-", "CMYK-"):
+        assert any(found for name, found in expected.items() if name.startswith(kind)), kind
+    return expected
+
+
+# --- The server ----------------------------------------------------------------------------------
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Server:
+    """`mlserver start REPOSITORY`, as jobs/serving/README.md says."""
+
+    def __init__(self, repository, folder):
+        self.http, self.grpc, metrics = free_ports(3)
+        self.log = folder / "server.log"
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT / "jobs/serving"), "PYTHONDONTWRITEBYTECODE": "1",
+            "MLSERVER_HOST": "127.0.0.1", "MLSERVER_HTTP_PORT": str(self.http),
+            "MLSERVER_GRPC_PORT": str(self.grpc), "MLSERVER_METRICS_PORT": str(metrics),
+            "MLSERVER_PARALLEL_WORKERS": "0", "MLSERVER_DEBUG": "false"}
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [pathlib.Path(sys.executable).parent / "mlserver", "start", repository], cwd=folder,
+                env=environment, stdout=log, stderr=subprocess.STDOUT)
+
+    def __enter__(self):
+        end = time.monotonic() + START_S
+        try:
+            while self.get(f"/v2/models/{NAME}/ready")[0] != 200:
+                assert self.process.poll() is None, self.log.read_text()
+                assert time.monotonic() < end, self.log.read_text()
+                time.sleep(0.2)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def get(self, path, body=None):
+        """(status, text); 0 while nothing listens."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", data=body,
+                                         headers={"Content-Type": "application/json"})
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=300) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except urllib.error.URLError:
+            return 0, ""
+
+    def infer(self, *texts, name="image", shape=None, **more):
+        """(status, parsed answer) of elements that are texts already."""
+        tensor = {"name": name, "datatype": "BYTES", "shape": shape or [len(texts)],
+                  "data": list(texts)}
+        status, text = self.get(f"/v2/models/{NAME}/infer",
+                                json.dumps({"inputs": [tensor], **more}).encode())
+        return status, json.loads(text)
+
+    def detect(self, *files):
+        """The outputs by name for some JPEG files."""
+        status, answer = self.infer(*(base64.b64encode(file).decode() for file in files))
+        assert status == 200, answer
+        return {output["name"]: output for output in answer["outputs"]}
+
+
+def detections_of(outputs, number=0):
+    """Those of one picture of an answer."""
+    tensors = {name: numpy.array(output["data"], dtype=object).reshape(output["shape"])
+               for name, output in outputs.items()}
+    return [{"box": list(tensors["boxes"][number][i]), "score": tensors["scores"][number][i],
+             "category_id": tensors["category_ids"][number][i],
+             "name": tensors["category_names"][number][i]}
+            for i in range(tensors["counts"][number])]
+
+
+# --- What must hold ------------------------------------------------------------------------------
+def compare_every_photograph(server, photos, expected):
+    count, worst_px, worst_score = 0, 0.0, 0.0
+    for name, theirs in expected.items():
+        ours = detections_of(server.detect((photos / name).read_bytes()))
+        problems, box_px, score = differences(name, ours, theirs)
+        assert not problems, "\n".join(problems[:20])
+        count, worst_px, worst_score = (count + len(ours), max(worst_px, box_px),
+                                        max(worst_score, score))
+    assert count >= 10 * PHOTOS, count
+    print(f"MLServer over HTTP: all {count} detections on {len(expected)} JPEGs equal retina-eval's "
+          f"within {worst_px:.2g} px and {worst_score:.2g} score")
+
+
+def check_several_in_a_request(server, photos, expected):
+    most = max(expected, key=lambda name: len(expected[name]))
+    names = [next(iter(expected)), most, "L-0.jpg", "CMYK-1.jpg"]
+    outputs = server.detect(*((photos / name).read_bytes() for name in names))
+    for number, name in enumerate(names):
+        assert not differences(name, detections_of(outputs, number), expected[name])[0], name
+
+
+def check_raw_bytes_over_grpc(server, photos, expected):
+    name = max(expected, key=lambda name: len(expected[name]))
+    client = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.grpc}")
+    image = tritonclient.grpc.InferInput("image", [1], "BYTES")
+    image.set_data_from_numpy(numpy.array([(photos / name).read_bytes()], dtype=object))
+    answer = client.infer(NAME, [image])
+    client.close()
+    count = int(answer.as_numpy("counts")[0])
+    ours = [{"box": box.tolist(), "score": float(score), "category_id": int(category),
+             "name": label.decode()}
+            for box, score, category, label in zip(
+                *(answer.as_numpy(key)[0][:count]
+                  for key in ("boxes", "scores", "category_ids", "category_names")))]
+    problems, _, _ = differences(name, ours, expected[name])
+    assert ours and not problems, problems[:5]
+    print(f"gRPC with raw bytes: the same {count} detections")
+
+
+def check_schema(server, repository, photo):
+    """The metadata is what the folder declares, and the answers keep to it."""
+    settings = json.loads((repository / NAME / "model-settings.json").read_text())
+    status, text = server.get(f"/v2/models/{NAME}")
+    metadata = json.loads(text)
+    assert status == 200 and metadata["name"] == NAME and metadata["versions"] == ["1"], text
+    for key in ("inputs", "outputs"):
+        declared = [tensor | {"parameters": tensor.get("parameters", {})} for tensor in settings[key]]
+        served = [tensor | {"parameters": tensor.get("parameters", {})} for tensor in metadata[key]]
+        assert served == declared, served
+    outputs = server.detect(photo)
+    assert list(outputs) == [tensor["name"] for tensor in metadata["outputs"]], list(outputs)
+    for tensor in metadata["outputs"]:
+        output = outputs[tensor["name"]]
+        assert output["datatype"] == tensor["datatype"], output["name"]
+        assert len(output["shape"]) == len(tensor["shape"]), output["shape"]
+        assert all(want in (-1, got) for got, want in zip(output["shape"], tensor["shape"]))
+        assert len(output["data"]) == numpy.prod(output["shape"]), output["name"]
+
+    status, text = server.get(f"/v2/models/{NAME}/docs/dataplane.json")
+    openapi = json.loads(text)
+    assert status == 200 and openapi["openapi"].startswith("3."), text
+    assert "post" in openapi["paths"][f"/v2/models/{NAME}/infer"], list(openapi["paths"])
+    status, page = server.get(f"/v2/models/{NAME}/docs")
+    assert status == 200 and f"/v2/models/{NAME}/docs/dataplane.json" in page
+    assert server.get("/v2/health/live")[0] == server.get("/v2/health/ready")[0] == 200
+    assert server.get("/v2/models/another/ready")[0] == 404
+    print("schema and OpenAPI page: served, and the answers keep to them")
+
+
+def check_requests_that_are_wrong(server, photo, folder):
+    def encoded(data):
+        return base64.b64encode(data).decode()
+
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    good = encoded(photo)
+    for what, answer, text in (
+            ("a PNG", server.infer(encoded((folder / "a.png").read_bytes())), "image[0]: not a JPEG"),
+            ("a text", server.infer(encoded(b"hello")), "image[0]: not a JPEG"),
+            ("nothing", server.infer(""), "image[0]: not a JPEG"),
+            ("a cut JPEG", server.infer(good, encoded(photo[:len(photo) // 2])), "image[1]: "),
+            ("its headers alone", server.infer(encoded(photo[:700])), "image[0]: "),
+            ("no base64", server.infer("###"), "image[0]: neither JPEG bytes nor base64"),
+            ("a number", server.infer(3), "image[0]: int (want a JPEG as base64)"),
+            ("another shape", server.infer(good, shape=[2]), "1 elements in a tensor of shape [2]"),
+            ("no image", server.infer(shape=[0]), "0 elements"),
+            ("another tensor", server.infer(good, name="picture"), "want one tensor, image"),
+            ("an output that is not there", server.infer(good, outputs=[{"name": "masks"}]),
+             "outputs: no masks")):
+        status, body = answer
+        assert status == 400, f"{what}: {status} {body}"
+        assert list(body) == ["error"] and "\n" not in body["error"], f"{what}: {body}"
+        assert text in body["error"], f"{what}: {body}"
+    for size in ((1, 1), (3, 900)):
+        Image.new("RGB", size).save(folder / "odd.jpg")
+        status, body = server.infer(encoded((folder / "odd.jpg").read_bytes()))
+        assert status == 200, f"{size}: {body}"
+    status, body = server.infer(good, outputs=[{"name": "counts"}])
+    assert status == 200 and [output["name"] for output in body["outputs"]] == ["counts"], body
+    print("wrong requests: status 400 and one line each, and the server lives on")
+
+
+def check_triton_config(repository, pixels):
+    """Triton's schema takes the config, and it describes what the model takes and returns."""
+    text = (repository / NAME / "config.pbtxt").read_text()
+    try:
+        text_format.Parse(text.replace("max_batch_size", "max_batch_sise"),
+                          model_config_pb2.ModelConfig())
+    except text_format.ParseError:
+        pass
+    else:
+        raise AssertionError("a typo passed")
+    config = text_format.Parse(text, model_config_pb2.ModelConfig())
+    assert (config.name, config.backend, config.platform) == (NAME, "pytorch", "pytorch_libtorch")
+    [image] = config.input
+    assert (image.name, image.data_type, list(image.dims)) == (
+        "INPUT__0", model_config_pb2.TYPE_UINT8, [3, -1, -1])
+
+    module = torch.jit.load(repository / NAME / "1/model.pt")
+    batch = torch.stack([pixels] * config.max_batch_size)
+    outputs = module(batch)
+    assert [tensor.name for tensor in config.output] == [f"OUTPUT__{i}" for i in range(len(outputs))]
+    types = {model_config_pb2.TYPE_FP32: torch.float32, model_config_pb2.TYPE_INT64: torch.int64}
+    for declared, tensor in zip(config.output, outputs):
+        # Every tensor begins with the batch; `reshape` is what the model has where clients get dims.
+        dims = declared.reshape.shape if declared.HasField("reshape") else declared.dims
+        assert list(tensor.shape) == [len(batch), *dims], declared
+        assert tensor.dtype == types[declared.data_type], declared
+    assert MAX_DETECTIONS in config.output[1].dims
+    labels = (repository / NAME / "labels.txt").read_text().splitlines()
+    assert labels == module.category_names == [f"class {label}" for label in range(CLASSES)]
+    print(f"Triton's config: parsed by its schema; fits the model on a batch of {len(batch)}")
+
+
+def check_requirements():
+    """What is tested here is what jobs/serving pins."""
+    served, tested = ((ROOT / path).read_text().split("\n") for path in
+                      ("jobs/serving/requirements.txt", "tests/oracle/requirements.txt"))
+    missing = [line for line in served if line and not line.startswith("#")
+               and line.removesuffix(" \\") not in {other.removesuffix(" \\") for other in tested}]
+    assert not missing, f"in jobs/serving/requirements.txt alone: {missing}"
+
+
+@torch.no_grad()
+def compare():
+    programs = pathlib.Path(sys.argv[1]).resolve() / "bin"
+    check_the_comparison()
+    check_requirements()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        checkpoint, images, instances = imported_checkpoint(programs, folder)
+        reference = torchvision_model(checkpoint)
+        threshold = threshold_between_scores(
+            reference, [pixels_of(images, image) for image in instances["images"]])
+        first = pixels_of(images, instances["images"][0])
+        photos = with_grey_and_cmyk(images, instances, folder / "photos")
+        (folder / "served.json").write_text(json.dumps(instances))
+        run(programs / "coco-pack", "--annotations", folder / "served.json", "--images", photos,
+            "--output", folder / "shards")
+        repository = folder / "repository"
+        run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.pt",
+            "--score-threshold", repr(threshold), "--proof-images", "1", "--repository", repository,
+            "--service-name", NAME)
+        expected = expected_detections(programs, folder, instances)
+        check_triton_config(repository, first)
+        photo = (photos / instances["images"][0]["file_name"]).read_bytes()
+        with Server(repository, folder) as server:
+            check_schema(server, repository, photo)
+            compare_every_photograph(server, photos, expected)
+            check_several_in_a_request(server, photos, expected)
+            check_raw_bytes_over_grpc(server, photos, expected)
+            check_requests_that_are_wrong(server, photo, folder)
+            assert server.process.poll() is None
+
+
+if __name__ == "__main__":
+    compare()
