@@ -16,6 +16,7 @@ BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
 USERS = ["10001:10001", "0:0"]
 LIBRARIES = "/usr/local/lib/retina"
+DRIVER = "libcuda.so.1"  # the host's, which the GPU runtime mounts
 RUN_AGAIN = 75
 
 
@@ -31,9 +32,12 @@ class Image(unittest.TestCase):
         self.room = pathlib.Path(room.name)
         self.room.chmod(0o755)
 
-    def run_in(self, user, *words, mounts=(), expected=0):
+    def run_in(self, user, *words, mounts=(), expected=0, asks_for_text=False):
         options = [option for mount in mounts for option in ("--mount", mount)]
-        done = image("run", "--user", user, *options, "--", *words)
+        for _ in range(3):  # buildah sometimes loses the output of a command that ends at once
+            done = image("run", "--user", user, *options, "--", *words)
+            if done.returncode or done.stdout or not asks_for_text:
+                break
         self.assertEqual(done.returncode, expected, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         return done
 
@@ -54,7 +58,7 @@ class Image(unittest.TestCase):
         for user in [*USERS, "4242:4242"]:
             for program in PROGRAMS:
                 with self.subTest(user=user, program=program):
-                    version = self.run_in(user, program, "--version").stdout
+                    version = self.run_in(user, program, "--version", asks_for_text=True).stdout
                     self.assertIn(program, version)
                     self.assertNotIn("git unknown", version)
             print(self.run_in(user, "retina-train", "--version").stdout)
@@ -62,9 +66,10 @@ class Image(unittest.TestCase):
     def test_every_library_is_found_without_an_environment(self):
         done = self.run_in(USERS[0], "env", "-i", "/bin/bash", "-c",
                            f"ldd /usr/local/bin/{{{','.join(PROGRAMS)}}} {LIBRARIES}/*")
-        self.assertNotIn("not found", done.stdout)
-        self.assertIn(LIBRARIES, done.stdout)
-        self.assertNotIn("/src/", done.stdout)
+        absent = {line.split()[0] for line in done.stdout.splitlines() if "not found" in line}
+        self.assertLessEqual(absent, {DRIVER})
+        self.assertIn(f"libtorch_cuda.so => {LIBRARIES}/", done.stdout)
+        self.assertTrue("/src/" not in done.stdout, "a library of the build stage")
 
     def test_holds_only_what_runs(self):
         done = self.run_in("0:0", "bash", "-c",

@@ -205,6 +205,16 @@ class Launch(unittest.TestCase):
                 self.assertEqual(self.left_over(), [])
                 self.output.unlink()
 
+    def test_a_stop_that_kills_mpirun_at_its_end_is_75(self):
+        bin_folder = self.room / "bin"
+        bin_folder.mkdir()
+        self.program("#!/bin/bash\necho ready\nexec sleep 60\n", "bin/mpirun")
+        self.environment["PATH"] = f"{bin_folder}:{self.environment['PATH']}"
+        process = self.start("--ranks", 2, "--", "true")
+        self.wait_for("ready")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.ended(process), 75, self.output.read_text())
+
     def test_an_interrupt_at_the_keyboard_does_the_same(self):
         process = self.start("--ranks", 2, "--", self.program(SAVES))
         self.wait_for("ready", 2)
