@@ -6,6 +6,9 @@ std::size_t element_size_bytes(ElementType type) {
   switch (type) {
     case ElementType::kUint8:
       return 1;
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+      return 2;
     case ElementType::kFloat32:
       return 4;
     case ElementType::kInt64:
@@ -13,6 +16,24 @@ std::size_t element_size_bytes(ElementType type) {
       break;
   }
   return 8;
+}
+
+const char* element_name(ElementType type) {
+  switch (type) {
+    case ElementType::kUint8:
+      return "uint8";
+    case ElementType::kInt64:
+      return "int64";
+    case ElementType::kFloat32:
+      return "float32";
+    case ElementType::kFloat64:
+      return "float64";
+    case ElementType::kFloat16:
+      return "float16";
+    case ElementType::kBFloat16:
+      break;
+  }
+  return "bfloat16";
 }
 
 std::int64_t Communicator::all_reduce_max(std::int64_t value) {

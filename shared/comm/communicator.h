@@ -1,6 +1,6 @@
 // The seam between ranks: collectives over pointer + count + type, no LibTorch. Back ends: `self`
-// (one process) and MPI; `make_communicator` chooses. All ranks must call the same collectives in
-// the same order with the same counts.
+// (one process), MPI, and threads of one process for tests (thread_world.h); `make_communicator`
+// chooses. All ranks must call the same collectives in the same order with the same counts.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,21 @@
 #include <string>
 #include <vector>
 
+#include "shared/comm/comm_stats.h"
+
 namespace retina {
 
-enum class ElementType { kUint8, kInt64, kFloat32, kFloat64 };
+// The two 16-bit types (float16.h) are for the wire: they are added as f32 and rounded to nearest
+// even. `all_reduce` over MPI rounds once per addition, that is once per hop of the ring;
+// `all_reduce_ordered` of every back end, and `all_reduce` between threads, round the sum once.
+enum class ElementType { kUint8, kInt64, kFloat32, kFloat64, kFloat16, kBFloat16 };
 enum class ReduceOp { kSum, kMax };
 
 std::size_t element_size_bytes(ElementType type);
+const char* element_name(ElementType type);  // "float32"
 
-// Not thread-safe: one thread calls it. Every failure throws Error{kRankFailure}.
+// Not thread-safe: one thread calls it. A failure of another rank throws Error{kRankFailure}, wrong
+// arguments (a root that is no rank, no buffer) throw Error{kInternal} before anything is sent.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -27,8 +34,15 @@ class Communicator {
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
 
-  // In place: data[i] = op over ranks of data[i]. Every rank gets the same bits.
+  // In place: data[i] = op over ranks of data[i]. Every rank gets the same bits; with 3 ranks or
+  // more those of a floating-point sum depend on the algorithm and on how the data is cut into
+  // calls. Integers wrap.
   virtual void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) = 0;
+
+  // In place: data[i] = (..(rank 0's + rank 1's) + ..) + rank n-1's data[i], whatever the back end
+  // and however the data is cut into calls. Sends 2(n-1)/n of the bytes a rank, as the ring does,
+  // and needs memory for a copy of the data.
+  virtual void all_reduce_ordered(void* data, std::size_t count, ElementType type) = 0;
 
   // In place: every rank gets `root`'s data.
   virtual void broadcast(void* data, std::size_t count, ElementType type, int root) = 0;
@@ -37,6 +51,9 @@ class Communicator {
   virtual std::vector<std::string> gather(const std::string& bytes, int root) = 0;
 
   virtual void barrier() = 0;
+
+  // Calls, bytes and time of the collectives that this object finished so far.
+  virtual const CommStats& stats() const = 0;
 
   bool is_root() const { return rank() == 0; }
   // Conveniences over the collectives above.

@@ -7,12 +7,17 @@
 #include <climits>
 
 #include "shared/base/error.h"
+#include "shared/comm/float16.h"
+#include "shared/comm/metered_communicator.h"
+#include "shared/comm/reduce_elements.h"
 
 namespace retina {
 namespace {
 
 // MPI counts are int: larger buffers go in pieces of this many elements.
 constexpr std::size_t kPieceCount = std::size_t{1} << 30;
+// The ordered sum needs as much memory again as a piece has.
+constexpr std::size_t kOrderedPieceCount = std::size_t{1} << 24;
 
 void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -31,23 +36,57 @@ MPI_Datatype mpi_type(ElementType type) {
       return MPI_INT64_T;
     case ElementType::kFloat32:
       return MPI_FLOAT;
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+      return MPI_UINT16_T;  // with an operation that knows better
     case ElementType::kFloat64:
       break;
   }
   return MPI_DOUBLE;
 }
 
-// Calls `piece(pointer, count)` over the buffer in parts whose count fits an int.
+// Calls `piece(pointer, count)` over the buffer in parts of at most `piece_count` elements.
 template <class F>
-void in_pieces(void* data, std::size_t count, ElementType type, const F& piece) {
+void in_pieces(void* data, std::size_t count, ElementType type, const F& piece,
+               std::size_t piece_count = kPieceCount) {
   auto* bytes = static_cast<char*>(data);
-  for (std::size_t done = 0; done < count; done += kPieceCount) {
-    const std::size_t part = std::min(kPieceCount, count - done);
+  for (std::size_t done = 0; done < count; done += piece_count) {
+    const std::size_t part = std::min(piece_count, count - done);
     piece(bytes + done * element_size_bytes(type), static_cast<int>(part));
   }
 }
 
-class MpiCommunicator : public Communicator {
+// An MPI_User_function over 16-bit floats: both[i] = round(in[i] op both[i]).
+template <float Load(std::uint16_t), std::uint16_t Store(float), ReduceOp Op>
+void reduce_16_bit(void* in, void* both, int* count, MPI_Datatype*) {
+  const auto* a = static_cast<const std::uint16_t*>(in);
+  auto* b = static_cast<std::uint16_t*>(both);
+  for (int i = 0; i < *count; ++i) {
+    const float x = Load(a[i]), y = Load(b[i]);
+    b[i] = Store(Op == ReduceOp::kSum ? x + y : std::max(x, y));
+  }
+}
+
+// A commutative operation of MPI's, freed with this object unless MPI has ended before.
+class UserOp {
+ public:
+  explicit UserOp(MPI_User_function* function) {
+    check_mpi(MPI_Op_create(function, 1, &op_), "MPI_Op_create");
+  }
+  UserOp(const UserOp&) = delete;
+  UserOp& operator=(const UserOp&) = delete;
+  ~UserOp() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized == 0) MPI_Op_free(&op_);
+  }
+  MPI_Op get() const { return op_; }
+
+ private:
+  MPI_Op op_ = MPI_OP_NULL;
+};
+
+class MpiCommunicator : public MeteredCommunicator {
  public:
   MpiCommunicator() {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -67,22 +106,30 @@ class MpiCommunicator : public Communicator {
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
 
-  void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
-    const MPI_Op mpi_op = op == ReduceOp::kSum ? MPI_SUM : MPI_MAX;
+ protected:
+  // The ring (MpiSession chooses it) adds along it, hop by hop.
+  void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
     in_pieces(data, count, type, [&](void* part, int part_count) {
-      check_mpi(
-          MPI_Allreduce(MPI_IN_PLACE, part, part_count, mpi_type(type), mpi_op, MPI_COMM_WORLD),
-          "MPI_Allreduce");
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, part, part_count, mpi_type(type), operation(type, op),
+                              MPI_COMM_WORLD),
+                "MPI_Allreduce");
     });
   }
 
-  void broadcast(void* data, std::size_t count, ElementType type, int root) override {
+  void do_all_reduce_ordered(void* data, std::size_t count, ElementType type) override {
+    in_pieces(
+        data, count, type,
+        [&](void* part, int part_count) { sum_piece_in_order(part, part_count, type); },
+        kOrderedPieceCount);
+  }
+
+  void do_broadcast(void* data, std::size_t count, ElementType type, int root) override {
     in_pieces(data, count, type, [&](void* part, int part_count) {
       check_mpi(MPI_Bcast(part, part_count, mpi_type(type), root, MPI_COMM_WORLD), "MPI_Bcast");
     });
   }
 
-  std::vector<std::string> gather(const std::string& bytes, int root) override {
+  std::vector<std::string> do_gather(const std::string& bytes, int root) override {
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(size_));
     const auto mine = static_cast<std::int64_t>(bytes.size());
     check_mpi(MPI_Gather(&mine, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, root, MPI_COMM_WORLD),
@@ -110,11 +157,58 @@ class MpiCommunicator : public Communicator {
     return all;
   }
 
-  void barrier() override { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+  void do_barrier() override { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
 
  private:
   static constexpr int kGatherTag = 1;
+
+  MPI_Op operation(ElementType type, ReduceOp op) const {
+    const bool sum = op == ReduceOp::kSum;
+    if (type == ElementType::kFloat16) return sum ? half_sum_.get() : half_max_.get();
+    if (type == ElementType::kBFloat16) return sum ? brain_sum_.get() : brain_max_.get();
+    return sum ? MPI_SUM : MPI_MAX;
+  }
+
+  // Rank r owns slice r: it gets that slice of every rank, adds them in rank order and gives the
+  // sum to all. No element's sum depends on which slice it is in.
+  void sum_piece_in_order(void* data, int count, ElementType type) {
+    const auto ranks = static_cast<std::size_t>(size_);
+    std::vector<int> counts(ranks), offsets(ranks), own_counts(ranks), own_offsets(ranks);
+    for (int r = 0; r < size_; ++r) {
+      const auto i = static_cast<std::size_t>(r);
+      offsets[i] = slice_start(count, r);
+      counts[i] = slice_start(count, r + 1) - offsets[i];
+    }
+    const auto me = static_cast<std::size_t>(rank_);
+    const std::size_t own_bytes = static_cast<std::size_t>(counts[me]) * element_size_bytes(type);
+    slices_.resize(ranks * own_bytes);
+    std::vector<const void*> inputs;
+    for (std::size_t i = 0; i < ranks; ++i) {
+      own_counts[i] = counts[me];
+      own_offsets[i] = static_cast<int>(i) * counts[me];
+      inputs.push_back(slices_.data() + i * own_bytes);
+    }
+    check_mpi(MPI_Alltoallv(data, counts.data(), offsets.data(), mpi_type(type), slices_.data(),
+                            own_counts.data(), own_offsets.data(), mpi_type(type), MPI_COMM_WORLD),
+              "MPI_Alltoallv");
+    auto* own =
+        static_cast<char*>(data) + static_cast<std::size_t>(offsets[me]) * element_size_bytes(type);
+    reduce_in_order(inputs, own, static_cast<std::size_t>(counts[me]), type, ReduceOp::kSum);
+    check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, counts.data(),
+                             offsets.data(), mpi_type(type), MPI_COMM_WORLD),
+              "MPI_Allgatherv");
+  }
+
+  int slice_start(int count, int rank) const {
+    return static_cast<int>(std::int64_t{count} * rank / size_);
+  }
+
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::vector<char> slices_;  // of all ranks: this rank's slice
+  const UserOp half_sum_{reduce_16_bit<float_from_float16, float16_from_float, ReduceOp::kSum>};
+  const UserOp half_max_{reduce_16_bit<float_from_float16, float16_from_float, ReduceOp::kMax>};
+  const UserOp brain_sum_{reduce_16_bit<float_from_bfloat16, bfloat16_from_float, ReduceOp::kSum>};
+  const UserOp brain_max_{reduce_16_bit<float_from_bfloat16, bfloat16_from_float, ReduceOp::kMax>};
 };
 
 }  // namespace

@@ -1,0 +1,109 @@
+#include "shared/comm/link_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+const LinkCost& slower_link(const RingTopology& ring) {
+  return ring.nodes() > 1 ? ring.inter_node : ring.intra_node;
+}
+
+double ring_bandwidth(const RingTopology& ring) {
+  if (ring.nodes() == 1) return ring.intra_node.bytes_per_second;
+  // One rank a node: no byte stays inside a node.
+  if (ring.nodes() == ring.ranks) return ring.inter_node.bytes_per_second;
+  return std::min(ring.intra_node.bytes_per_second, ring.inter_node.bytes_per_second);
+}
+
+double median(std::vector<double> values) {
+  const std::size_t middle = values.size() / 2;
+  std::sort(values.begin(), values.end());
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
+
+int RingTopology::nodes() const {
+  return ranks_per_node == 0 ? 1 : (ranks + ranks_per_node - 1) / ranks_per_node;
+}
+
+double all_reduce_seconds(const RingTopology& ring, double bytes) {
+  const int n = ring.ranks, nodes = ring.nodes();
+  return 2.0 * (n - nodes) * ring.intra_node.latency_seconds +
+         2.0 * (nodes - 1) * ring.inter_node.latency_seconds +
+         2.0 * (n - 1) / n * bytes / ring_bandwidth(ring);
+}
+
+double broadcast_seconds(const RingTopology& ring, double bytes) {
+  if (ring.ranks == 1) return 0;
+  const int hops = std::bit_width(static_cast<unsigned>(ring.ranks - 1));
+  const LinkCost& link = slower_link(ring);
+  return hops * link.latency_seconds + bytes / link.bytes_per_second;
+}
+
+double gather_seconds(const RingTopology& ring, double bytes) {
+  if (ring.ranks == 1) return 0;
+  const LinkCost& link = slower_link(ring);
+  return (ring.ranks - 1) * link.latency_seconds + bytes / link.bytes_per_second;
+}
+
+double RingFit::all_reduce_seconds(double bytes) const {
+  return retina::all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes);
+}
+
+RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks) {
+  RETINA_CHECK(ranks >= 2, ranks);
+  std::map<double, std::vector<double>> repeats;
+  for (const auto& sample : samples) {
+    RETINA_CHECK(sample.seconds > 0, sample.bytes, " bytes in ", sample.seconds, " s");
+    repeats[sample.bytes].push_back(sample.seconds);
+  }
+  RETINA_CHECK(repeats.size() >= 2, repeats.size(), " sizes");
+
+  // Each equation is divided by its time: messages/t · α + volume/t · (1/β) = 1.
+  double mm = 0, mv = 0, vv = 0, m1 = 0, v1 = 0;
+  std::map<double, double> medians;
+  for (const auto& [bytes, seconds] : repeats) {
+    const double t = medians[bytes] = median(seconds);
+    const double m = 2.0 * (ranks - 1) / t, v = 2.0 * (ranks - 1) / ranks * bytes / t;
+    mm += m * m;
+    mv += m * v;
+    vv += v * v;
+    m1 += m;
+    v1 += v;
+  }
+  const double determinant = mm * vv - mv * mv;
+  double latency = (m1 * vv - v1 * mv) / determinant;
+  double seconds_per_byte = (v1 * mm - m1 * mv) / determinant;
+  // At a bound, the best is what the other term alone can do.
+  if (latency < 0) {
+    latency = 0;
+    seconds_per_byte = v1 / vv;
+  } else if (seconds_per_byte < 0) {
+    latency = m1 / mm;
+    seconds_per_byte = 0;
+  }
+
+  RingFit fit{.ranks = ranks, .link = {latency, 1 / seconds_per_byte}};
+  std::vector<double> errors;
+  for (const auto& [bytes, seconds] : medians) {
+    errors.push_back(std::abs(fit.all_reduce_seconds(bytes) - seconds) / seconds);
+  }
+  fit.median_relative_error = median(errors);
+  fit.worst_relative_error = *std::max_element(errors.begin(), errors.end());
+  return fit;
+}
+
+double plan_seconds(const RingFit& fit, const std::vector<double>& bucket_bytes) {
+  double sum = 0;
+  for (const double bytes : bucket_bytes) sum += fit.all_reduce_seconds(bytes);
+  return sum;
+}
+
+}  // namespace retina

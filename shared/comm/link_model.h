@@ -1,0 +1,62 @@
+// How long collectives take over links with a latency α and a bandwidth β (Hockney 1994; the ring's
+// cost as in Thakur, Rabenseifner & Gropp 2005, "Optimization of collective communication
+// operations in MPICH", section 4.5): predicted for a cluster, and fitted to measured all-reduces.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+namespace retina {
+
+struct LinkCost {
+  double latency_seconds = 0;                                         // α, of one message
+  double bytes_per_second = std::numeric_limits<double>::infinity();  // β, of one direction
+};
+
+// Ranks in a ring, node by node.
+struct RingTopology {
+  int ranks = 1;
+  int ranks_per_node = 0;  // 0: all on one node; the last node may have fewer
+  LinkCost intra_node = {}, inter_node = {};
+
+  int nodes() const;
+};
+
+// Both modes of all-reduce. n ranks on N nodes; bytes S of a rank's buffer:
+//   2(n-N)·α_intra + 2(N-1)·α_inter + 2(n-1)/n · S / β
+// with β the slower link's when N > 1. On one node that is 2(n-1)·α + 2(n-1)/n · S/β. A ring that
+// closes over N > 1 nodes has N slow links, of which a part's way round, n-1 hops, meets N-1.
+double all_reduce_seconds(const RingTopology& ring, double bytes);
+
+// Along a binary tree with the slower link: ceil(log2 n)·α + S/β. A barrier is a broadcast of
+// nothing.
+double broadcast_seconds(const RingTopology& ring, double bytes);
+
+// Into one rank, one after the other: (n-1)·α + `bytes` / β of the slower link, where `bytes` are
+// those of all ranks.
+double gather_seconds(const RingTopology& ring, double bytes);
+
+struct AllReduceSample {
+  double bytes = 0;  // of a rank's buffer
+  double seconds = 0;
+};
+
+struct RingFit {
+  int ranks = 0;
+  LinkCost link = {};
+  // |predicted - measured| / measured over the sizes, of each size's median.
+  double median_relative_error = 0, worst_relative_error = 0;
+
+  double all_reduce_seconds(double bytes) const;
+};
+
+// Least squares of seconds = 2(n-1)·α + 2(n-1)/n · bytes/β over the sizes, each with the median of
+// its repeats (up to half of them may be outliers) and the weight 1/seconds², so that an error of 1
+// % counts alike at 8 B and at 64 MiB. Neither α nor 1/β is negative. Wants `ranks` >= 2, two sizes
+// or more and positive times (RETINA_CHECK).
+RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks);
+
+// The time of one all-reduce a bucket, one after the other.
+double plan_seconds(const RingFit& fit, const std::vector<double>& bucket_bytes);
+
+}  // namespace retina
