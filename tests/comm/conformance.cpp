@@ -14,7 +14,7 @@
 namespace retina {
 namespace {
 
-constexpr std::size_t kCounts[] = {0, 1, 2, 3, 7, 1023, 1025, 300001};
+constexpr std::size_t kCounts[] = {0, 1, 2, 3, 7, 1023, 1025, 65537};
 
 // Small integers: exact in every type, whatever the order of the additions.
 double addend(std::size_t i, int rank) {
@@ -70,6 +70,16 @@ void all_reduce_takes_the_maximum(Communicator& comm, Findings& findings) {
       findings.expect(good, cat(count, " ", element_name(type)));
     }
   }
+}
+
+// More than a back end may send at once.
+void large_buffers_sum_exactly(Communicator& comm, Findings& findings) {
+  constexpr std::size_t kCount = (std::size_t{1} << 24) + 5;
+  std::vector<std::uint8_t> data(kCount, static_cast<std::uint8_t>(comm.rank() + 1));
+  const int sum = comm.size() * (comm.size() + 1) / 2;
+  comm.all_reduce_ordered(data.data(), kCount, ElementType::kUint8);
+  findings.expect(data == std::vector<std::uint8_t>(kCount, static_cast<std::uint8_t>(sum)),
+                  "all_reduce_ordered");
 }
 
 void integer_sums_wrap(Communicator& comm, Findings& findings) {
@@ -299,6 +309,7 @@ const std::vector<ConformanceRule>& conformance_rules() {
       {"AllReduceSumsExactly", all_reduce_sums_exactly},
       {"AllReduceOrderedSumsExactly", all_reduce_ordered_sums_exactly},
       {"AllReduceTakesTheMaximum", all_reduce_takes_the_maximum},
+      {"LargeBuffersSumExactly", large_buffers_sum_exactly},
       {"IntegerSumsWrap", integer_sums_wrap},
       {"AllRanksGetTheSameBits", all_ranks_get_the_same_bits},
       {"OrderedSumIsSerialForAnyCut", ordered_sum_is_serial_for_any_cut},
