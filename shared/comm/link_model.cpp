@@ -27,6 +27,61 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+// One size: seconds = messages · α + volume / β.
+struct Point {
+  double bytes, messages, volume, seconds;
+};
+
+struct Line {
+  double latency = 0, seconds_per_byte = 0;
+
+  double log_error(const Point& point) const {
+    const double predicted = point.messages * latency + point.volume * seconds_per_byte;
+    return std::abs(std::log(predicted / point.seconds));
+  }
+};
+
+// The line through two of the points, or one alone, that most points lie near: an outlier of any
+// size does not move it.
+Line robust_line(const std::vector<Point>& points) {
+  std::vector<Line> candidates;
+  for (const Point& p : points) {
+    candidates.push_back({p.seconds / p.messages, 0});
+    candidates.push_back({0, p.seconds / p.volume});
+    for (const Point& q : points) {
+      const double slope = (q.seconds - p.seconds) / (q.volume - p.volume);
+      const double latency = (p.seconds - p.volume * slope) / p.messages;
+      if (q.volume > p.volume && slope > 0 && latency > 0) candidates.push_back({latency, slope});
+    }
+  }
+  const auto distance = [&](const Line& line) {
+    double sum = 0;
+    for (const Point& point : points) sum += line.log_error(point);
+    return sum;
+  };
+  return *std::min_element(candidates.begin(), candidates.end(),
+                           [&](const Line& a, const Line& b) { return distance(a) < distance(b); });
+}
+
+// Each equation is divided by its time: messages/t · α + volume/t · (1/β) = 1.
+Line least_squares(const std::vector<Point>& points) {
+  double mm = 0, mv = 0, vv = 0, m1 = 0, v1 = 0;
+  for (const Point& point : points) {
+    const double m = point.messages / point.seconds, v = point.volume / point.seconds;
+    mm += m * m;
+    mv += m * v;
+    vv += v * v;
+    m1 += m;
+    v1 += v;
+  }
+  const double determinant = mm * vv - mv * mv;
+  const Line line{(m1 * vv - v1 * mv) / determinant, (v1 * mm - m1 * mv) / determinant};
+  // At a bound, the best is what the other term alone can do.
+  if (line.latency < 0) return {0, v1 / vv};
+  if (line.seconds_per_byte < 0) return {m1 / mm, 0};
+  return line;
+}
+
 }  // namespace
 
 int RingTopology::nodes() const {
@@ -61,39 +116,37 @@ RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks) {
   RETINA_CHECK(ranks >= 2, ranks);
   std::map<double, std::vector<double>> repeats;
   for (const auto& sample : samples) {
-    RETINA_CHECK(sample.seconds > 0, sample.bytes, " bytes in ", sample.seconds, " s");
+    RETINA_CHECK(sample.bytes > 0 && sample.seconds > 0, sample.bytes, " bytes in ", sample.seconds,
+                 " s");
     repeats[sample.bytes].push_back(sample.seconds);
   }
   RETINA_CHECK(repeats.size() >= 2, repeats.size(), " sizes");
 
-  // Each equation is divided by its time: messages/t · α + volume/t · (1/β) = 1.
-  double mm = 0, mv = 0, vv = 0, m1 = 0, v1 = 0;
-  std::map<double, double> medians;
+  std::vector<Point> points;
   for (const auto& [bytes, seconds] : repeats) {
-    const double t = medians[bytes] = median(seconds);
-    const double m = 2.0 * (ranks - 1) / t, v = 2.0 * (ranks - 1) / ranks * bytes / t;
-    mm += m * m;
-    mv += m * v;
-    vv += v * v;
-    m1 += m;
-    v1 += v;
+    const double volume = 2.0 * (ranks - 1) / ranks * bytes;
+    points.push_back({bytes, 2.0 * (ranks - 1), volume, median(seconds)});
   }
-  const double determinant = mm * vv - mv * mv;
-  double latency = (m1 * vv - v1 * mv) / determinant;
-  double seconds_per_byte = (v1 * mm - m1 * mv) / determinant;
-  // At a bound, the best is what the other term alone can do.
-  if (latency < 0) {
-    latency = 0;
-    seconds_per_byte = v1 / vv;
-  } else if (seconds_per_byte < 0) {
-    latency = m1 / mm;
-    seconds_per_byte = 0;
-  }
+  Line line = robust_line(points);
+  std::vector<double> log_errors;
+  for (const Point& point : points) log_errors.push_back(line.log_error(point));
+  const double limit = std::max(std::log(1.2), 3 * median(log_errors));
 
-  RingFit fit{.ranks = ranks, .link = {latency, 1 / seconds_per_byte}};
+  RingFit fit{.ranks = ranks};
+  std::vector<Point> followers;
+  for (const Point& point : points) {
+    if (line.log_error(point) <= limit) {
+      followers.push_back(point);
+    } else {
+      fit.left_out_bytes.push_back(point.bytes);
+    }
+  }
+  if (followers.size() >= 2) line = least_squares(followers);
+
+  fit.link = {line.latency, 1 / line.seconds_per_byte};
   std::vector<double> errors;
-  for (const auto& [bytes, seconds] : medians) {
-    errors.push_back(std::abs(fit.all_reduce_seconds(bytes) - seconds) / seconds);
+  for (const Point& point : followers) {
+    errors.push_back(std::abs(fit.all_reduce_seconds(point.bytes) / point.seconds - 1));
   }
   fit.median_relative_error = median(errors);
   fit.worst_relative_error = *std::max_element(errors.begin(), errors.end());

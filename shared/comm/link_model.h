@@ -44,16 +44,20 @@ struct AllReduceSample {
 struct RingFit {
   int ranks = 0;
   LinkCost link = {};
-  // |predicted - measured| / measured over the sizes, of each size's median.
+  // |predicted - measured| / measured of each size's median, over the sizes that follow the model.
   double median_relative_error = 0, worst_relative_error = 0;
+  std::vector<double> left_out_bytes =
+      {};  // sizes that do not: another algorithm, a burst for free
 
   double all_reduce_seconds(double bytes) const;
 };
 
 // Least squares of seconds = 2(n-1)·α + 2(n-1)/n · bytes/β over the sizes, each with the median of
 // its repeats (up to half of them may be outliers) and the weight 1/seconds², so that an error of 1
-// % counts alike at 8 B and at 64 MiB. Neither α nor 1/β is negative. Wants `ranks` >= 2, two sizes
-// or more and positive times (RETINA_CHECK).
+// % counts alike at 8 B and at 64 MiB. Sizes that do not follow the line that most do are left out:
+// those off by more than 20 %, and than 3 times the median error, from the line through two of the
+// sizes that has the least sum of |log(predicted/measured)|. Neither α nor 1/β is negative. Wants
+// `ranks` >= 2, two sizes or more, positive bytes and times (RETINA_CHECK).
 RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks);
 
 // The time of one all-reduce a bucket, one after the other.

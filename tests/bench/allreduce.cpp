@@ -95,6 +95,9 @@ class Bench {
     json.field("bytes_per_second", fit.link.bytes_per_second);
     json.field("median_relative_error", fit.median_relative_error);
     json.field("worst_relative_error", fit.worst_relative_error);
+    json.key("left_out_bytes").begin_array();
+    for (const double bytes : fit.left_out_bytes) json.value(bytes);
+    json.end_array();
     print(json);
   }
 

@@ -32,6 +32,7 @@ TEST(LinkModel, FitFindsTheLinkOfExactTimes) {
     EXPECT_NEAR(fit.link.latency_seconds, 30e-6, 1e-12) << ranks;
     EXPECT_NEAR(fit.link.bytes_per_second, 50e6, 1) << ranks;
     EXPECT_LT(fit.worst_relative_error, 1e-9);
+    EXPECT_TRUE(fit.left_out_bytes.empty());
   }
 }
 
@@ -59,6 +60,27 @@ TEST(LinkModel, FitStandsNoiseAndOutliers) {
   }
 }
 
+// A link that lets the first bytes pass for free, and one size with an algorithm of its own.
+TEST(LinkModel, FitLeavesOutSizesThatFollowAnotherLaw) {
+  const LinkCost link{.latency_seconds = 100e-6, .bytes_per_second = 50e6};
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const RandomStream random{seed, RandomUse::kTest, 1};
+    std::uint64_t next = 0;
+    std::vector<AllReduceSample> samples;
+    for (double bytes = 32768; bytes <= 32 * kMiB; bytes *= 2) {
+      double factor = 1 + 0.03 * (2 * random.unit(next++) - 1);
+      if (bytes <= 65536) factor /= 20;
+      if (bytes == kMiB) factor *= 8;
+      samples.push_back(
+          {bytes, factor * all_reduce_seconds({.ranks = 4, .intra_node = link}, bytes)});
+    }
+    const RingFit fit = fit_ring(samples, 4);
+    EXPECT_EQ(fit.left_out_bytes, (std::vector<double>{32768, 65536, kMiB})) << "seed " << seed;
+    EXPECT_NEAR(fit.link.bytes_per_second / 50e6, 1, 0.05) << "seed " << seed;
+    EXPECT_LT(fit.worst_relative_error, 0.07) << "seed " << seed;
+  }
+}
+
 TEST(LinkModel, FitNeverGivesNegativeCosts) {
   // Times that grow faster than the bytes, and times that fall.
   const RingFit convex = fit_ring({{1000, 1}, {2000, 3}, {4000, 9}}, 2);
@@ -74,6 +96,7 @@ TEST(LinkModel, FitRefusesWhatItCannotFit) {
   EXPECT_THROW(fit_ring({{8, 1}, {8, 2}}, 2), Error);
   EXPECT_THROW(fit_ring({{8, 1}, {16, 2}}, 1), Error);
   EXPECT_THROW(fit_ring({{8, 0}, {16, 2}}, 2), Error);
+  EXPECT_THROW(fit_ring({{0, 1}, {16, 2}}, 2), Error);
 }
 
 TEST(LinkModel, PlanIsTheSumOfItsBuckets) {
