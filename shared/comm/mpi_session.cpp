@@ -27,6 +27,10 @@ MpiSession::MpiSession() {
   // the user has set wins.
   setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
   setenv("OMPI_MCA_coll_tuned_allreduce_algorithm", "4", 0);
+  // Two ranks are each other's neighbour on both sides, and over TCP Open MPI 4.1's one connection
+  // between them then carries one direction at a time: measured 26 of 50 MB/s, with two 48.
+  const char* ranks = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (ranks != nullptr && std::atoi(ranks) == 2) setenv("OMPI_MCA_btl_tcp_links", "2", 0);
   int provided = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
       provided < MPI_THREAD_SERIALIZED) {
