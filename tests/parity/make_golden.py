@@ -51,7 +51,7 @@ LABELS = [1, 4, 0]
 ANCHOR_SIZES = [16, 32, 64, 128, 256]
 CURVE_STEPS = 10
 # The rates keep boxes from crossing the kinks of their loss, where f32 noise grows step by step.
-V1 = dict(frozen=True, p6_from_c5=False, head_norm=False, loss="l1", lr=1e-4)
+V1 = dict(frozen=True, p6_from_c5=False, head_norm=False, loss="l1", lr=5e-5)
 V2 = dict(frozen=False, p6_from_c5=True, head_norm=True, loss="giou", lr=2e-5)
 CASES = {
     "v1_resnet18": dict(V1, body=resnet.resnet18, channels=512),
