@@ -168,7 +168,7 @@ class Readme(unittest.TestCase):
         for name in PROGRAMS:
             known |= set(re.findall(r"--([a-z][a-z0-9-]+)", run([BUILD / "bin" / name, "--help"]).stdout))
         for script in [*SOURCE.glob("jobs/*.sh"), *SOURCE.glob("docker/*.sh"),
-                       SOURCE / "tests/gpu/run.sh"]:
+                       SOURCE / "docker/retina-launch", SOURCE / "tests/gpu/run.sh"]:
             known |= set(re.findall(r"--([a-z][a-z0-9-]+)", script.read_text()))
         used = readme_commands.options_in_text(PAGE, FOREIGN)
         self.assertGreater(len(used), 15)
