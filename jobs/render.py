@@ -19,7 +19,9 @@ import tomllib
 try:
     import jinja2
 except ImportError:
-    sys.exit("render.py: error: Jinja2 is missing; hint: apt-get install python3-jinja2")
+    print("render.py: error: Jinja2 is missing; hint: apt-get install python3-jinja2",
+          file=sys.stderr)
+    sys.exit(69)
 
 JOBS = pathlib.Path(__file__).resolve().parent
 TEMPLATES = JOBS / "templates"
