@@ -222,6 +222,16 @@ class Launch(unittest.TestCase):
         self.assertEqual(self.ended(process), 75, self.output.read_text())
         self.assertEqual(self.output.read_text().count("saved"), 2)
 
+    def test_signals_at_once_are_one_stop(self):
+        program = self.program(SAVES.replace("sleep 2", "sleep 0.1"))
+        for stop in range(1, 21):
+            process = self.start("--", program)
+            self.wait_for("ready", stop)
+            os.killpg(process.pid, signal.SIGINT)  # dumb-init repeats it
+            process.terminate()
+            self.assertEqual(self.ended(process), 75, self.output.read_text())
+            self.assertEqual(self.output.read_text().count("saved"), stop)
+
     def test_one_process_is_stopped_without_mpirun(self):
         process = self.start("--", self.program(SAVES))
         self.wait_for("ready")
