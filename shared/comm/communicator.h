@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/comm/comm_stats.h"
 
 namespace retina {
+
+class Activity;  // watch/activity.h
 
 // The two 16-bit types (float16.h) are for the wire: they are added as f32 and rounded to nearest
 // even. `all_reduce` over MPI rounds once per addition, that is once per hop of the ring;
@@ -54,6 +57,12 @@ class Communicator {
 
   // Calls, bytes and time of the collectives that this object finished so far.
   virtual const CommStats& stats() const = 0;
+
+  // Names the next collective, e.g. "bucket 5", for the line that says who never entered it. The
+  // same on all ranks.
+  virtual void label(std::string_view) {}
+  // Where to say what this rank does (PhaseScope in watch/activity.h); null when nobody watches.
+  virtual Activity* activity() { return nullptr; }
 
   bool is_root() const { return rank() == 0; }
   // Conveniences over the collectives above.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <cstdio>
 #include <optional>
 #include <thread>
 
@@ -11,13 +13,40 @@
 #include "shared/base/log.h"
 #include "shared/base/program.h"
 #include "shared/base/version.h"
+#include "shared/comm/watch/watched_communicator.h"
 
 namespace retina {
+namespace {
+
+// For a log that blocks while the process is to end.
+constexpr unsigned kLogSeconds = 3;
+
+// Ends the process from the watch thread. The main thread may hold any lock, so nothing is waited
+// for: exit handlers and MPI stay out of it, the launcher ends what is left.
+[[noreturn]] void end_process(int code) {
+  if (::ftrylockfile(stdout) == 0) ::fflush_unlocked(stdout);
+  ::_exit(code);
+}
+
+WatchHandler watch_handler() {
+  return {.tell =
+              [](const std::string& message, const std::string& hint) {
+                std::signal(SIGALRM, SIG_DFL);
+                ::alarm(kLogSeconds);
+                log_error(message, "; hint: ", hint);
+              },
+          .warn = [](const std::string& message) { log_warning(message); },
+          .end = end_process};
+}
+
+}  // namespace
 
 int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
-                     const std::function<int(Communicator&)>& body) {
+                     const std::function<int(Communicator&)>& body,
+                     const WatchOptions& watch_options) {
   register_library_version("MPI", mpi_library_version());
   std::optional<MpiSession> session;
+  std::unique_ptr<Watch> watch;
   return run_program(
       name,
       [&] {
@@ -28,16 +57,22 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
           throw;
         }
         session.emplace();
-        const auto communicator = make_communicator(*session);
+        auto communicator = make_communicator(*session);
         if (!communicator->is_root()) {
           set_log_name(cat(name, "[", communicator->rank(), "]"));
           set_log_level(std::max(log_level(), LogLevel::kWarning));
         }
+        watch = Watch::start(*communicator, watch_options, watch_handler());
+        if (watch) communicator = make_watched_communicator(std::move(communicator), *watch);
         const int code = body(*communicator);
+        // Other ranks that still wait in a collective would wait for ever in what follows.
+        if (watch) watch->leave();
         session->finish();
+        watch.reset();
         return code;
       },
       [&](int code) {
+        if (watch) watch->fail(code);
         if (session) session->abort(code);
       });
 }

@@ -6,6 +6,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/comm/communicator.h"
+#include "shared/comm/watch/judge.h"
 
 namespace retina {
 
@@ -13,8 +14,12 @@ namespace retina {
 // A wrong command line is told by rank 0 alone, before MPI starts. When `body` throws, the error is
 // printed and the whole job ends with its code: other ranks may be waiting in a collective. Ranks
 // above 0 log warnings and errors only, under "name[rank]".
+//
+// Several ranks watch each other with the limits of `watch`, which the command line may fill: when
+// one dies, stops, is cut off, leaves early or diverges, one line names it and every rank ends with
+// 76, whatever MPI does.
 int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
-                     const std::function<int(Communicator&)>& body);
+                     const std::function<int(Communicator&)>& body, const WatchOptions& watch = {});
 
 // Calls `first` on rank 0, then on all others: what is wrong with the inputs is said once, not by
 // every rank. Collective.

@@ -1,0 +1,108 @@
+#include "shared/comm/watch/activity.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/hash.h"
+
+namespace retina {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// The steps before are slower: caches are cold, algorithms are tried.
+constexpr std::size_t kStepsForMedian = 4;
+
+}  // namespace
+
+Activity::Activity(int rank, EventRing& ring) : ring_(ring) {
+  state_.rank = rank;
+}
+
+Event Activity::event(EventKind kind) const {
+  Event result;
+  result.kind = kind;
+  result.phase = state_.phase;
+  result.sequence = state_.sequence;
+  result.step = state_.step;
+  return result;
+}
+
+Phase Activity::enter(Phase phase) {
+  const std::lock_guard lock(mutex_);
+  const Phase before = std::exchange(state_.phase, phase);
+  phase_since_ = changed_ = Clock::now();
+  ring_.add(event(EventKind::kPhaseEnter));
+  return before;
+}
+
+void Activity::set_step(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  changed_ = Clock::now();
+  if (step_since_) {
+    step_seconds_[step_count_++ % step_seconds_.size()] = Seconds(changed_ - *step_since_).count();
+  }
+  step_since_ = changed_;
+  state_.step = step;
+  ring_.add(event(EventKind::kStep));
+}
+
+void Activity::begin(const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t parts[] = {state_.recent[0].chain, operation.hash()};
+  std::shift_right(state_.recent.begin(), state_.recent.end(), 1);
+  Entered& now = state_.recent[0];
+  now = {.sequence = ++state_.sequence,
+         .chain = xxh3(parts, sizeof(parts)),
+         .step = state_.step,
+         .operation = operation};
+  if (state_.sequence % RankState::kMarkEvery == 0) {
+    state_.marks[1] = state_.marks[0];
+    state_.marks[0] = now;
+  }
+  state_.in_collective = 1;
+  collective_since_ = changed_ = Clock::now();
+  Event entry = event(EventKind::kCollectiveEnter);
+  entry.operation = parts[1];
+  entry.bytes = operation.bytes();
+  entry.bucket = operation.bucket();
+  entry.collective = operation.kind;
+  entry.label = operation.label;
+  ring_.add(entry);
+}
+
+void Activity::end() {
+  const std::lock_guard lock(mutex_);
+  state_.in_collective = 0;
+  changed_ = Clock::now();
+  Event entry = event(EventKind::kCollectiveLeave);
+  entry.operation = state_.recent[0].operation.hash();
+  entry.collective = state_.recent[0].operation.kind;
+  entry.bucket = state_.recent[0].operation.bucket();
+  entry.label = state_.recent[0].operation.label;
+  ring_.add(entry);
+}
+
+void Activity::leave() {
+  enter(Phase::kEnd);
+  const std::lock_guard lock(mutex_);
+  state_.left = 1;
+}
+
+RankState Activity::state() const {
+  const std::lock_guard lock(mutex_);
+  RankState copy = state_;
+  const Clock::time_point now = Clock::now();
+  copy.in_phase_s = Seconds(now - phase_since_).count();
+  copy.quiet_s = Seconds(now - changed_).count();
+  if (state_.in_collective != 0) copy.in_collective_s = Seconds(now - collective_since_).count();
+  if (step_count_ >= kStepsForMedian) {
+    std::array<double, 32> sorted = step_seconds_;
+    const auto count = static_cast<std::ptrdiff_t>(std::min(step_count_, sorted.size()));
+    std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
+    copy.median_step_s = sorted[static_cast<std::size_t>(count / 2)];
+  }
+  return copy;
+}
+
+}  // namespace retina

@@ -1,0 +1,82 @@
+// Who is to blame: from the states of the ranks to one line. No clock, no sockets: the caller
+// says what time it is, so every rule is tested with recorded states.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/comm/watch/activity.h"
+
+namespace retina {
+
+// Limits in seconds. DESIGN: a lost rank ends the job within 10 s of the fault.
+struct WatchOptions {
+  double period_s = 0.25;          // between two heartbeats of a rank
+  double heartbeat_limit_s = 5;    // silent for longer: dead, stopped or cut off
+  double straggler_warning_s = 5;  // others wait for longer: a warning names the rank
+  // Others wait for longer: the job ends; never below `stall_steps` times the median step. Before
+  // enough steps for a median, five times it.
+  double stall_timeout_s = 60;
+  double stall_steps = 10;
+  // The same outside of steps: one rank reads its inputs or scores a validation, the others wait.
+  double outside_timeout_s = 1800;
+  double join_limit_s = 60;  // for the ranks to find each other at the start
+  // A rank that is not the first to tell the verdict gives that one this long to end the job.
+  double second_s = 2.5;
+  std::string folder{};  // of the event files; empty: $TMPDIR
+};
+
+// A rank's last state and when it came.
+struct RankView {
+  RankState state{};
+  double heard_s = 0;    // on the caller's clock
+  bool gone = false;     // its connection has ended
+  bool refined = false;  // completed from its event file: `recent` is not the whole story
+};
+
+enum class VerdictKind { kDied, kSilent, kMismatch, kLeft, kStalled };
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kDied;
+  std::vector<int> ranks{};  // to blame; of a mismatch, the smaller side
+  std::string message{};     // one line
+  std::string hint{};
+};
+
+class Judge {
+ public:
+  // `hosts`: the name of every rank's node.
+  Judge(WatchOptions options, std::vector<std::string> hosts);
+
+  // Nothing: all is well as far as can be seen. `views` may be of some ranks only; only ranks that
+  // have been heard once.
+  std::optional<Verdict> judge(const std::vector<RankView>& views, double now_s) const;
+
+  // The same for ranks that died or fell silent alone.
+  std::optional<Verdict> lost(const std::vector<RankView>& views, double now_s) const;
+
+  // New ones only: stragglers and slow disks, each once per collective or phase.
+  std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
+
+  // "rank 3 (node-b)", "ranks 2, 3 (node-b)".
+  std::string names(const std::vector<int>& ranks) const;
+
+ private:
+  std::optional<Verdict> mismatch(const std::vector<RankView>& views) const;
+  std::optional<Verdict> died(const std::vector<RankView>& views, double now_s) const;
+  std::optional<Verdict> left(const std::vector<RankView>& views) const;
+  std::optional<Verdict> silent(const std::vector<RankView>& views, double now_s) const;
+  std::optional<Verdict> stalled(const std::vector<RankView>& views, double now_s) const;
+  double stall_limit_s(const RankState& state) const;
+  std::string last_seen(const RankView& view, double now_s) const;
+
+  WatchOptions options_;
+  std::vector<std::string> hosts_;
+  std::set<std::pair<int, std::uint64_t>> told_, told_slow_;
+};
+
+}  // namespace retina

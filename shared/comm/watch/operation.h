@@ -1,0 +1,66 @@
+// The words of the watch over ranks: what a rank does (phase) and which collective it calls
+// (operation). Both travel in heartbeats and lie in the event files.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "shared/comm/communicator.h"
+
+namespace retina {
+
+// What the program's main thread does. Part of the event file's format: never renumber.
+enum class Phase : std::uint16_t {
+  kStart = 0,            // before the first step, and between phases that nobody named
+  kDataWait = 1,         // waiting for the loader
+  kDataDecode = 2,       // reading and decoding images
+  kForward = 3,          // model and loss
+  kBackward = 4,         // gradients
+  kReduce = 5,           // waiting for gradients to be summed
+  kUpdate = 6,           // the optimiser's step
+  kValidate = 7,         // detecting on the validation set and scoring
+  kCheckpointWrite = 8,  // snapshot, waiting for the writer, writing
+  kEnd = 9,              // the work is done, other ranks may not be
+};
+
+// "data.wait", "forward", ...; "unknown" for a number that is none.
+std::string_view phase_name(Phase phase);
+
+// The calls of communicator.h. Part of the event file's format: never renumber.
+enum class CollectiveKind : std::uint8_t {
+  kAllReduce = 0,
+  kBroadcast = 1,
+  kGather = 2,
+  kBarrier = 3,
+  kAllReduceOrdered = 4
+};
+
+// One collective as its caller sees it. Equal on all ranks, or the ranks have diverged.
+struct Operation {
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  ElementType type = ElementType::kUint8;
+  ReduceOp reduce = ReduceOp::kSum;
+  std::int32_t root = 0;         // of broadcast and gather
+  std::uint64_t count = 0;       // elements; 0 for gather, whose lengths may differ
+  std::array<char, 32> label{};  // the caller's name for it, e.g. "bucket 5"; ends with a zero
+
+  // Cuts what is too long.
+  void set_label(std::string_view text);
+  std::string_view label_text() const;
+  std::uint64_t bytes() const { return count * element_size_bytes(type); }
+  // xxh3 of every field.
+  std::uint64_t hash() const;
+  // The label, or the kind where there is none: "bucket 5", "broadcast".
+  std::string name() const;
+  // "all_reduce (sum) of 1,048,576 f32".
+  std::string describe() const;
+  // The N of a label "bucket N", else -1.
+  std::int32_t bucket() const;
+};
+
+// 1048576 as "1,048,576".
+std::string with_commas(std::uint64_t value);
+
+}  // namespace retina

@@ -1,0 +1,119 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/comm/watch/watch_loop.h"
+
+namespace retina {
+namespace {
+
+constexpr double kConnectSeconds = 1;
+constexpr int kRounds = 3;
+
+// Says hello and waits for the hub's welcome.
+bool greet(Connection& connection, const WatchContext& context) {
+  const Greeting greeting{.token = context.job, .rank = context.rank, .size = context.size};
+  connection.send(encode(FrameType::kHello, greeting));
+  const double until_s = monotonic_s() + 2 * kConnectSeconds;
+  while (!connection.ended() && monotonic_s() < until_s) {
+    struct pollfd wait {
+      .fd = connection.fd(), .events = POLLIN, .revents = 0
+    };
+    ::poll(&wait, 1, 100);
+    for (const Frame& frame : connection.receive()) {
+      const auto answer = frame.type == FrameType::kWelcome ? frame.as<Greeting>() : std::nullopt;
+      if (answer && answer->token == context.job) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Connection> join_hub(const WatchContext& context,
+                                   const std::vector<std::string>& addresses, std::uint16_t port) {
+  for (int round = 0; round < kRounds; ++round) {
+    for (const std::string& address : addresses) {
+      auto socket = connect_to(address, port, kConnectSeconds);
+      if (!socket) continue;
+      // Another node's docker bridge may have this address too: only the token tells.
+      Connection connection(std::move(*socket));
+      if (greet(connection, context)) return connection;
+    }
+  }
+  return std::nullopt;
+}
+
+Spoke::Spoke(WatchContext& context, Connection connection)
+    : WatchLoop(context),
+      connection_(std::move(connection)),
+      hub_{.state = {}, .heard_s = monotonic_s()},
+      judge_(context.options, context.hosts) {}
+
+void Spoke::receive(double now_s) {
+  for (const Frame& frame : connection_.receive()) {
+    if (auto table = decode_table(frame)) {
+      hub_.state = table->hub;
+      hub_.heard_s = now_s;
+      if (!table->others.empty()) others_ = std::move(table->others);
+    } else if (frame.type == FrameType::kVerdict) {
+      const auto notice = frame.as<EndNotice>();
+      end_process(notice ? notice->exit_code : exit_code(ErrorKind::kRankFailure));
+    } else if (frame.type == FrameType::kFailed) {
+      if (const auto notice = frame.as<EndNotice>()) go_quiet(*notice, now_s);
+    }
+  }
+  if (connection_.ended()) hub_.gone = true;
+}
+
+void Spoke::beat(double) {
+  connection_.send_if_idle(encode(FrameType::kState, context_.activity->state()));
+}
+
+void Spoke::look(double now_s, bool) {
+  if (context_.stop) return;
+  // The hub judges everything else; here, whether the hub is there.
+  std::vector<RankView> both{hub_, {.state = context_.activity->state(), .heard_s = now_s}};
+  auto verdict = judge_.lost(both, now_s);
+  if (!verdict) {
+    lost_since_s_.reset();
+    return;
+  }
+  if (!lost_since_s_) lost_since_s_ = now_s;
+  if (!is_first_to_tell() && now_s - *lost_since_s_ < context_.options.second_s) return;
+  if (claim_verdict()) {
+    refine(both, verdict->ranks);
+    if (const auto better = judge_.lost(both, now_s)) verdict = better;
+    context_.handler.tell(verdict->message, verdict->hint);
+  }
+  end_process(exit_code(ErrorKind::kRankFailure));
+}
+
+// The lowest rank that the hub could still hear.
+bool Spoke::is_first_to_tell() const {
+  for (const Glimpse& other : others_) {
+    if (other.heard != 0) return other.rank == context_.rank;
+  }
+  return true;
+}
+
+// One rank of a node tells; true also where that cannot be agreed on.
+bool Spoke::claim_verdict() const {
+  const std::string path =
+      cat(ring_path(context_.options.folder, context_.job, 0), "-verdict-",
+          hex64(xxh3(context_.hosts.at(static_cast<std::size_t>(context_.rank)))));
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
+  return file >= 0 || errno != EEXIST;
+}
+
+void Spoke::forgive(double gap_s) {
+  hub_.heard_s += gap_s;
+}
+
+}  // namespace retina

@@ -1,0 +1,218 @@
+#include "shared/comm/watch/watch.h"
+
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "shared/base/error.h"
+#include "shared/base/scratch.h"
+#include "shared/comm/rank_program.h"
+#include "shared/comm/watch/watch_loop.h"
+
+namespace retina {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// A thread that gets no signals: the program's handlers run where they always did.
+std::thread quiet_thread(std::function<void()> body) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  std::thread thread(std::move(body));
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+// Until the ranks have found each other only this guards against waiting for ever.
+class JoinGuard {
+ public:
+  JoinGuard(int rank, const WatchOptions& options, const WatchHandler& handler)
+      : thread_(quiet_thread([this, rank, options, handler] {
+          std::unique_lock lock(mutex_);
+          if (changed_.wait_for(lock, Seconds(options.join_limit_s), [&] { return joined_; })) {
+            return;
+          }
+          if (rank == 0) {
+            handler.tell(cat("the ranks have not found each other within ",
+                             fixed(options.join_limit_s, 0), " s of the start"),
+                         "is a rank stopped, or the network between the nodes closed? "
+                         "run the same command again");
+          }
+          handler.end(exit_code(ErrorKind::kRankFailure));
+        })) {}
+  ~JoinGuard() {
+    {
+      const std::lock_guard lock(mutex_);
+      joined_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool joined_ = false;
+  std::thread thread_;
+};
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> result;
+  for (std::string word; in >> word;) result.push_back(word);
+  return result;
+}
+
+std::vector<std::string> exchange_hosts(Communicator& communicator) {
+  std::string all;
+  for (const std::string& host : communicator.gather(host_name(), 0)) all += host + "\n";
+  return words(communicator.broadcast(all, 0));
+}
+
+// A connection a rank.
+void allow_many_files() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+RingHeader ring_header(const WatchContext& context) {
+  RingHeader header;
+  header.rank = context.rank;
+  header.size = context.size;
+  header.pid = ::getpid();
+  header.job = context.job;
+  const std::string& host = context.hosts.at(static_cast<std::size_t>(context.rank));
+  std::copy_n(host.begin(), std::min(host.size(), header.host.size() - 1), header.host.begin());
+  return header;
+}
+
+}  // namespace
+
+struct Watch::Parts {
+  WatchContext context;
+  std::unique_ptr<EventRing> ring{};
+  std::unique_ptr<Activity> activity{};
+  std::unique_ptr<WatchLoop> loop{};
+  std::thread thread{};
+
+  void wake() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto size = ::write(context.wake.get(), &one, sizeof(one));
+  }
+  void start_thread() {
+    thread = quiet_thread([this] { loop->run(); });
+  }
+};
+
+std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptions& options,
+                                    const WatchHandler& handler) {
+  if (communicator.size() == 1) return nullptr;
+  const JoinGuard guard(communicator.rank(), options, handler);
+  auto parts = std::make_unique<Parts>();
+  WatchContext& context = parts->context;
+  context.options = options;
+  context.handler = handler;
+  context.rank = communicator.rank();
+  context.size = communicator.size();
+  if (options.folder.empty()) context.options.folder = default_scratch();
+  context.wake = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  context.hosts = exchange_hosts(communicator);
+
+  Listener listener;
+  std::string where;
+  if (communicator.is_root()) {
+    try {
+      listener = listen_anywhere();
+      std::random_device random;
+      where = cat((std::uint64_t{random()} << 32) | random(), " ", listener.port);
+      for (const std::string& address : own_addresses()) where += " " + address;
+    } catch (const Error&) {
+      where.clear();
+    }
+  }
+  // "token port address ...", empty where there is no socket.
+  std::vector<std::string> told = words(communicator.broadcast(where, 0));
+  bool joined = told.size() > 2;
+  if (joined) {
+    context.job = std::stoull(told[0]);
+    const auto port = static_cast<std::uint16_t>(std::stoul(told[1]));
+    told.erase(told.begin(), told.begin() + 2);
+    if (communicator.local_rank() == 0) remove_stale_rings(context.options.folder);
+    parts->ring = std::make_unique<EventRing>(
+        ring_path(context.options.folder, context.job, context.rank), ring_header(context));
+    parts->activity = std::make_unique<Activity>(context.rank, *parts->ring);
+    context.activity = parts->activity.get();
+    if (communicator.is_root()) {
+      allow_many_files();
+      parts->loop = std::make_unique<Hub>(context, std::move(listener.socket));
+      parts->start_thread();
+    } else {
+      // On the same node the last one, 127.0.0.1, always answers.
+      if (context.hosts.at(static_cast<std::size_t>(context.rank)) == context.hosts.at(0)) {
+        std::reverse(told.begin(), told.end());
+      }
+      auto connection = join_hub(context, told, port);
+      joined = connection.has_value();
+      if (joined) parts->loop = std::make_unique<Spoke>(context, std::move(*connection));
+    }
+  }
+  const bool all_joined = communicator.all_reduce_max(joined ? 0 : 1) == 0;
+  std::unique_ptr<Watch> watch(new Watch(std::move(parts)));
+  if (!all_joined) {
+    if (communicator.is_root()) {
+      handler.warn(
+          "not every rank can reach rank 0 by TCP: a lost rank may go unnoticed until MPI does");
+    }
+    return nullptr;
+  }
+  if (!communicator.is_root()) watch->parts_->start_thread();
+  return watch;
+}
+
+Watch::Watch(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Watch::~Watch() {
+  parts_->context.stop = true;
+  parts_->wake();
+  if (parts_->thread.joinable()) parts_->thread.join();
+  if (parts_->ring) parts_->ring->remove();
+}
+
+Activity& Watch::activity() {
+  return *parts_->activity;
+}
+
+void Watch::leave() {
+  parts_->activity->leave();
+  parts_->context.beat_now = true;
+  parts_->wake();
+}
+
+void Watch::fail(int code) {
+  parts_->context.failing = code;
+  parts_->wake();
+  // The others must know before their connections to this process end.
+  for (int i = 0; i < 500 && !parts_->context.failure_sent; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Watch::await_verdict() {
+  const WatchOptions& options = parts_->context.options;
+  std::this_thread::sleep_for(
+      Seconds(options.heartbeat_limit_s + options.second_s + 2 * options.period_s));
+}
+
+}  // namespace retina

@@ -1,0 +1,137 @@
+#include "shared/comm/watch/watch_loop.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+// For the launcher to end a process whose job has failed, before it ends itself.
+constexpr double kQuietSeconds = 5;
+// For the peers to read the last words before this process is gone.
+constexpr double kGoodbyeSeconds = 0.3;
+// A loop that comes back later than this was not running.
+constexpr double kGapSeconds = 1;
+
+}  // namespace
+
+double monotonic_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+WatchLoop::WatchLoop(WatchContext& context) : context_(context) {}
+
+void WatchLoop::run() {
+  double next_beat_s = monotonic_s();
+  double last_s = next_beat_s;
+  while (!context_.stop) {
+    wait(next_beat_s);
+    const double now_s = monotonic_s();
+    const double gap_s = now_s - last_s - context_.options.period_s;
+    if (gap_s > kGapSeconds) forgive(gap_s);
+    last_s = now_s;
+    receive(now_s);
+    if (const int code = context_.failing; code >= 0 && !is_quiet()) {
+      const EndNotice notice{.exit_code = code, .rank = context_.rank};
+      for (Connection* connection : connections()) {
+        connection->send(encode(FrameType::kFailed, notice));
+      }
+      context_.failure_sent = true;
+      go_quiet(notice, now_s);
+    }
+    if (is_quiet()) {
+      if (now_s > *quiet_until_s_) end_process(quiet_code_);
+      next_beat_s = now_s + context_.options.period_s;
+      continue;
+    }
+    const bool beaten = context_.beat_now.exchange(false) || now_s >= next_beat_s;
+    if (beaten) {
+      beat(now_s);
+      next_beat_s = now_s + context_.options.period_s;
+    }
+    look(now_s, beaten);
+  }
+  if (ended_ || is_quiet()) return;
+  beat(monotonic_s());  // the last words: that this rank has left
+  say_goodbye();
+}
+
+void WatchLoop::say_goodbye() {
+  const double until_s = monotonic_s() + kGoodbyeSeconds;
+  for (Connection* connection : connections()) connection->finish_sending();
+  std::vector<struct pollfd> list;
+  while (monotonic_s() < until_s) {
+    list.clear();
+    for (Connection* connection : connections()) {
+      connection->receive();
+      if (!connection->ended()) {
+        list.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
+      }
+    }
+    if (list.empty()) break;
+    ::poll(list.data(), list.size(), 20);
+  }
+}
+
+void WatchLoop::wait(double until_s) {
+  std::vector<struct pollfd> list;
+  const auto add = [&](int fd, short events) {
+    list.push_back({.fd = fd, .events = events, .revents = 0});
+  };
+  add(context_.wake.get(), POLLIN);
+  if (listener() >= 0) add(listener(), POLLIN);
+  for (Connection* connection : connections()) {
+    if (connection->ended()) continue;
+    add(connection->fd(), static_cast<short>(POLLIN | (connection->has_unsent() ? POLLOUT : 0)));
+  }
+  const double left_s = std::max(0.0, until_s - monotonic_s());
+  ::poll(list.data(), list.size(), static_cast<int>(left_s * 1e3) + 1);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto size = ::read(context_.wake.get(), &count, sizeof(count));
+  for (Connection* connection : connections()) {
+    if (connection->has_unsent()) connection->flush();
+  }
+}
+
+void WatchLoop::end_process(int code) {
+  ended_ = true;
+  context_.stop = true;  // for a handler that returns
+  context_.handler.end(code);
+}
+
+void WatchLoop::go_quiet(const EndNotice& notice, double now_s) {
+  if (is_quiet()) return;
+  quiet_until_s_ = now_s + kQuietSeconds;
+  quiet_code_ = notice.exit_code;
+}
+
+void WatchLoop::refine(std::vector<RankView>& views, const std::vector<int>& ranks) const {
+  for (RankView& view : views) {
+    if (std::find(ranks.begin(), ranks.end(), view.state.rank) == ranks.end()) continue;
+    try {
+      const RankEvents file =
+          read_ring(ring_path(context_.options.folder, context_.job, view.state.rank));
+      if (file.events.empty()) continue;
+      const Event& last = file.events.back();
+      RankState& state = view.state;
+      state.phase = last.phase;
+      state.step = last.step;
+      state.sequence = last.sequence;
+      state.in_collective = last.kind == EventKind::kCollectiveEnter ? 1 : 0;
+      Entered& entered = state.recent[0];
+      entered = {.sequence = last.sequence, .chain = 0, .step = last.step, .operation = {}};
+      entered.operation.kind = last.collective;
+      entered.operation.label = last.label;
+      view.refined = true;
+    } catch (const Error&) {
+      continue;  // on another node
+    }
+  }
+}
+
+}  // namespace retina

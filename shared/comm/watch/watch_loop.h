@@ -1,0 +1,133 @@
+// The two watch threads, hub (rank 0) and spoke (every other rank); seen by watch.cpp only.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/comm/watch/connection.h"
+#include "shared/comm/watch/judge.h"
+#include "shared/comm/watch/watch.h"
+
+namespace retina {
+
+// What the main thread and the watch thread share.
+struct WatchContext {
+  WatchOptions options;
+  WatchHandler handler;
+  int rank = 0, size = 1;
+  std::uint64_t job = 0;  // drawn by rank 0: token and name of the event files
+  std::vector<std::string> hosts{};
+  Activity* activity = nullptr;
+  Descriptor wake{};  // an eventfd
+  std::atomic<bool> stop{false};
+  std::atomic<bool> beat_now{false};
+  std::atomic<int> failing{-1};  // exit code of the error that this rank has told
+  std::atomic<bool> failure_sent{false};
+};
+
+double monotonic_s();
+
+// What hub and spoke have in common.
+class WatchLoop {
+ public:
+  explicit WatchLoop(WatchContext& context);
+  virtual ~WatchLoop() = default;
+  // Until `context.stop`.
+  void run();
+
+ protected:
+  virtual std::vector<Connection*> connections() = 0;
+  virtual int listener() const { return -1; }
+  // Reads what has come.
+  virtual void receive(double now_s) = 0;
+  // Every period: heartbeats out.
+  virtual void beat(double now_s) = 0;
+  // After each: whether something is wrong.
+  virtual void look(double now_s, bool beaten) = 0;
+  // Ends all connections once the peers have read what was sent: closing one with unread data would
+  // reset it, and the last words would be lost.
+  void say_goodbye();
+  // This process slept for `gap_s`: silence of others in that time says nothing.
+  virtual void forgive(double gap_s) = 0;
+
+  void end_process(int code);
+  // The one that fails has told why; the job's launcher ends this process, or it does so itself.
+  void go_quiet(const EndNotice& notice, double now_s);
+  bool is_quiet() const { return quiet_until_s_.has_value(); }
+  // The blamed ranks' last event from their files, where this node has them.
+  void refine(std::vector<RankView>& views, const std::vector<int>& ranks) const;
+
+  WatchContext& context_;
+
+ private:
+  void wait(double until_s);
+
+  std::optional<double> quiet_until_s_;
+  int quiet_code_ = 0;
+  bool ended_ = false;
+};
+
+class Hub : public WatchLoop {
+ public:
+  Hub(WatchContext& context, Descriptor listener);
+
+ protected:
+  std::vector<Connection*> connections() override;
+  int listener() const override { return listener_.get(); }
+  void receive(double now_s) override;
+  void beat(double now_s) override;
+  void look(double now_s, bool beaten) override;
+  void forgive(double gap_s) override;
+
+ private:
+  struct Guest {  // connected, has not said the token yet
+    Connection connection;
+    double since_s;
+  };
+  struct Peer {
+    std::optional<Connection> connection{};
+    RankView view{};
+    bool heard = false;
+  };
+  void welcome(double now_s);
+  void take(Peer& peer, const Frame& frame, double now_s);
+  std::vector<RankView> views(double now_s);
+  void end_job(const Verdict& verdict);
+
+  Descriptor listener_;
+  std::vector<Guest> guests_;
+  std::vector<Peer> peers_;  // by rank; that of rank 0 is unused
+  Judge judge_;
+  bool changed_ = false;  // a connection has ended since the last look
+  std::size_t beats_ = 0;
+};
+
+class Spoke : public WatchLoop {
+ public:
+  Spoke(WatchContext& context, Connection connection);
+
+ protected:
+  std::vector<Connection*> connections() override { return {&connection_}; }
+  void receive(double now_s) override;
+  void beat(double now_s) override;
+  void look(double now_s, bool beaten) override;
+  void forgive(double gap_s) override;
+
+ private:
+  bool is_first_to_tell() const;
+  bool claim_verdict() const;
+
+  Connection connection_;
+  RankView hub_;
+  std::vector<Glimpse> others_;
+  Judge judge_;
+  std::optional<double> lost_since_s_;
+};
+
+// Connects to the hub at any of `addresses` and says who this is. Nothing when none answers.
+std::optional<Connection> join_hub(const WatchContext& context,
+                                   const std::vector<std::string>& addresses, std::uint16_t port);
+
+}  // namespace retina
