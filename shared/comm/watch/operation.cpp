@@ -83,8 +83,9 @@ std::string Operation::describe() const {
   if (kind == CollectiveKind::kAllReduce) text += reduce == ReduceOp::kSum ? " (sum)" : " (max)";
   if (kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kGather)
     text += cat(" (root ", root, ")");
-  if (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast)
-    text += cat(" of ", with_commas(count), " ", type_name(type));
+  const bool has_count = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast ||
+                         kind == CollectiveKind::kAllReduceOrdered;
+  if (has_count) text += cat(" of ", with_commas(count), " ", type_name(type));
   return text;
 }
 
