@@ -30,8 +30,12 @@ Event Activity::event(EventKind kind) const {
 
 Phase Activity::enter(Phase phase) {
   const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  if (!is_of_step(state_.phase)) {
+    state_.excused_s += Seconds(now - std::max(phase_since_, collective_end_)).count();
+  }
   const Phase before = std::exchange(state_.phase, phase);
-  phase_since_ = changed_ = Clock::now();
+  phase_since_ = changed_ = now;
   ring_.add(event(EventKind::kPhaseEnter));
   return before;
 }
@@ -74,7 +78,8 @@ void Activity::begin(const Operation& operation) {
 void Activity::end() {
   const std::lock_guard lock(mutex_);
   state_.in_collective = 0;
-  changed_ = Clock::now();
+  state_.excused_s = 0;
+  changed_ = collective_end_ = Clock::now();
   Event entry = event(EventKind::kCollectiveLeave);
   entry.operation = state_.recent[0].operation.hash();
   entry.collective = state_.recent[0].operation.kind;

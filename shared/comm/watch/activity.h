@@ -36,8 +36,11 @@ struct RankState {
   std::int64_t step = 0;           // begun so far
   std::uint64_t sequence = 0;      // collectives entered so far
   double in_phase_s = 0;
-  double in_collective_s = 0;             // 0 outside of one
-  double quiet_s = 0;                     // since anything changed
+  double in_collective_s = 0;  // 0 outside of one
+  double quiet_s = 0;          // since anything changed
+  // Since its last collective, in phases that may take long (is_of_step is false), the present one
+  // left out: for that the others wait with patience.
+  double excused_s = 0;
   double median_step_s = 0;               // of the last 32; 0 before the fourth
   std::array<Entered, kRecent> recent{};  // newest first
   std::array<Entered, 2> marks{};         // newest first
@@ -69,7 +72,8 @@ class Activity {
   mutable std::mutex mutex_;
   EventRing& ring_;
   RankState state_;
-  Clock::time_point phase_since_ = Clock::now(), collective_since_, changed_ = phase_since_;
+  Clock::time_point phase_since_ = Clock::now(), changed_ = phase_since_;
+  Clock::time_point collective_since_, collective_end_;
   std::optional<Clock::time_point> step_since_;
   std::array<double, 32> step_seconds_{};
   std::size_t step_count_ = 0;

@@ -66,6 +66,7 @@ void Hub::take(Peer& peer, const Frame& frame, double now_s) {
     peer.view.state = *state;
     peer.view.heard_s = now_s;
     peer.heard = true;
+    if (state->left != 0) changed_ = true;
   } else if (frame.type == FrameType::kFailed) {
     const auto notice = frame.as<EndNotice>();
     if (!notice || is_quiet()) return;
@@ -125,7 +126,18 @@ void Hub::look(double now_s, bool beaten) {
   std::vector<RankView> all = views(now_s);
   auto verdict = judge_.judge(all, now_s);
   if (!verdict) {
+    if (!context_.all_left && all_left(all)) {
+      for (Connection* connection : connections()) {
+        connection->send(encode(FrameType::kAllLeft, std::string_view()));
+      }
+      context_.all_left = true;
+      context_.all_left.notify_all();
+    }
     for (const std::string& line : judge_.warnings(all, now_s)) context_.handler.warn(line);
+    return;
+  }
+  if (verdict->kind == VerdictKind::kDied && was_given_up(now_s)) {
+    end_process(exit_code(ErrorKind::kRankFailure));
     return;
   }
   if (verdict->kind == VerdictKind::kDied || verdict->kind == VerdictKind::kSilent) {
@@ -133,6 +145,12 @@ void Hub::look(double now_s, bool beaten) {
     if (const auto better = judge_.judge(all, now_s)) verdict = better;
   }
   end_job(*verdict);
+}
+
+bool Hub::all_left(const std::vector<RankView>& views) const {
+  return views.size() == peers_.size() &&
+         std::all_of(views.begin(), views.end(),
+                     [](const RankView& view) { return view.state.left != 0; });
 }
 
 void Hub::end_job(const Verdict& verdict) {

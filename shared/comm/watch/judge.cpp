@@ -21,7 +21,7 @@ std::string place(const Entered& entered) {
 struct Front {
   const Entered* entered = nullptr;
   std::vector<const RankView*> waiting{}, behind{};  // behind: have not entered it
-  double longest_s = 0;
+  double longest_s = 0, shortest_s = std::numeric_limits<double>::infinity();
 };
 
 double waited_s(const RankView& view, double now_s) {
@@ -41,6 +41,7 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
     if (view.state.in_collective == 0 || view.gone) continue;
     front.waiting.push_back(&view);
     front.longest_s = std::max(front.longest_s, waited_s(view, now_s));
+    front.shortest_s = std::min(front.shortest_s, waited_s(view, now_s));
   }
   return front;
 }
@@ -65,8 +66,7 @@ std::string missed(const std::vector<RankView>& views, const std::vector<int>& l
 }
 
 bool is_in_steps(const RankState& state) {
-  return state.step > 0 && state.phase != Phase::kStart && state.phase != Phase::kValidate &&
-         state.phase != Phase::kEnd;
+  return state.step > 0 && (is_of_step(state.phase) || state.phase == Phase::kCheckpointWrite);
 }
 
 }  // namespace
@@ -247,9 +247,13 @@ std::optional<Verdict> Judge::stalled(const std::vector<RankView>& views, double
       for (const RankView* view : front.waiting)
         if (view->state.sequence == oldest) blamed.push_back(view);
     }
-    double limit = 0;
-    for (const RankView* view : blamed) limit = std::max(limit, stall_limit_s(view->state));
-    if (front.longest_s > limit) {
+    double limit = 0, excused_s = 0;
+    for (const RankView* view : blamed) {
+      limit = std::max(limit, stall_limit_s(view->state));
+      excused_s = std::max(excused_s, view->state.excused_s);
+    }
+    // Inside, the time counts from when the last one entered.
+    if ((all_inside ? front.shortest_s : front.longest_s - excused_s) > limit) {
       std::vector<int> ranks;
       for (const RankView* view : blamed) ranks.push_back(view->state.rank);
       const std::string what =

@@ -55,6 +55,10 @@ std::string_view phase_name(Phase phase) {
   return place < std::size(kPhaseNames) ? kPhaseNames[place] : "unknown";
 }
 
+bool is_of_step(Phase phase) {
+  return phase >= Phase::kDataWait && phase <= Phase::kUpdate;
+}
+
 void Operation::set_label(std::string_view text) {
   label.fill('\0');
   std::copy_n(text.begin(), std::min(text.size(), label.size() - 1), label.begin());

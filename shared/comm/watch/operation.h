@@ -28,6 +28,10 @@ enum class Phase : std::uint16_t {
 // "data.wait", "forward", ...; "unknown" for a number that is none.
 std::string_view phase_name(Phase phase);
 
+// Phases that come in every step and take about as long on every rank. The others may keep one rank
+// busy for long: opening inputs, scoring a validation, a slow disk.
+bool is_of_step(Phase phase);
+
 // The calls of communicator.h. Part of the event file's format: never renumber.
 enum class CollectiveKind : std::uint8_t {
   kAllReduce = 0,

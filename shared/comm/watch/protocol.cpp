@@ -23,8 +23,8 @@ double sane_seconds(double value) {
 }
 
 void make_safe(RankState& state) {
-  for (double* seconds :
-       {&state.in_phase_s, &state.in_collective_s, &state.quiet_s, &state.median_step_s}) {
+  for (double* seconds : {&state.in_phase_s, &state.in_collective_s, &state.quiet_s,
+                          &state.excused_s, &state.median_step_s}) {
     *seconds = sane_seconds(*seconds);
   }
   for (Entered& entered : state.recent) entered.operation.label.back() = '\0';

@@ -21,6 +21,7 @@ enum class FrameType : std::uint16_t {
   kState = 3,    // spoke: RankState
   kTable = 4,    // hub: its RankState, then any number of Glimpse
   kVerdict = 5,  // to all: the job ends, the sender has said why; EndNotice
+  kAllLeft = 7,  // hub: every rank has ended its work; empty
   kFailed = 6,   // from a rank whose program throws: it has said why, the job ends; EndNotice
 };
 

@@ -64,6 +64,9 @@ void Spoke::receive(double now_s) {
     } else if (frame.type == FrameType::kVerdict) {
       const auto notice = frame.as<EndNotice>();
       end_process(notice ? notice->exit_code : exit_code(ErrorKind::kRankFailure));
+    } else if (frame.type == FrameType::kAllLeft) {
+      context_.all_left = true;
+      context_.all_left.notify_all();
     } else if (frame.type == FrameType::kFailed) {
       if (const auto notice = frame.as<EndNotice>()) go_quiet(*notice, now_s);
     }
@@ -86,7 +89,8 @@ void Spoke::look(double now_s, bool) {
   }
   if (!lost_since_s_) lost_since_s_ = now_s;
   if (!is_first_to_tell() && now_s - *lost_since_s_ < context_.options.second_s) return;
-  if (claim_verdict()) {
+  const bool given_up = verdict->kind == VerdictKind::kDied && was_given_up(now_s);
+  if (!given_up && claim_verdict()) {
     refine(both, verdict->ranks);
     if (const auto better = judge_.lost(both, now_s)) verdict = better;
     context_.handler.tell(verdict->message, verdict->hint);

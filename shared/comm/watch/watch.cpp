@@ -198,6 +198,7 @@ void Watch::leave() {
   parts_->activity->leave();
   parts_->context.beat_now = true;
   parts_->wake();
+  parts_->context.all_left.wait(false);
 }
 
 void Watch::fail(int code) {

@@ -38,7 +38,9 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   Activity& activity();
-  // This rank calls no collective any more. To be said before MPI_Finalize.
+  // This rank calls no collective any more; returns when that holds for every rank. Before
+  // MPI_Finalize: a process that ends while others are in there can leave mpirun of Open MPI 4.1
+  // hanging (PMIx 4.2 locks itself out in PMIx_server_finalize).
   void leave();
   // This rank's program ends with an error that it has told: the others end without a word. To be
   // said before MPI_Abort; when that does not end the process within 5 s, the watch does.

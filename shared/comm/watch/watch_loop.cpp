@@ -33,7 +33,10 @@ void WatchLoop::run() {
     wait(next_beat_s);
     const double now_s = monotonic_s();
     const double gap_s = now_s - last_s - context_.options.period_s;
-    if (gap_s > kGapSeconds) forgive(gap_s);
+    if (gap_s > kGapSeconds) {
+      forgive(gap_s);
+      if (gap_s > context_.options.heartbeat_limit_s / 2) awake_since_s_ = now_s;
+    }
     last_s = now_s;
     receive(now_s);
     if (const int code = context_.failing; code >= 0 && !is_quiet()) {
@@ -59,6 +62,10 @@ void WatchLoop::run() {
   if (ended_ || is_quiet()) return;
   beat(monotonic_s());  // the last words: that this rank has left
   say_goodbye();
+}
+
+bool WatchLoop::was_given_up(double now_s) const {
+  return awake_since_s_ && now_s - *awake_since_s_ < context_.options.heartbeat_limit_s;
 }
 
 void WatchLoop::say_goodbye() {

@@ -23,7 +23,8 @@ struct WatchContext {
   Descriptor wake{};  // an eventfd
   std::atomic<bool> stop{false};
   std::atomic<bool> beat_now{false};
-  std::atomic<int> failing{-1};  // exit code of the error that this rank has told
+  std::atomic<bool> all_left{false};  // every rank has ended its work
+  std::atomic<int> failing{-1};       // exit code of the error that this rank has told
   std::atomic<bool> failure_sent{false};
 };
 
@@ -56,6 +57,9 @@ class WatchLoop {
   // The one that fails has told why; the job's launcher ends this process, or it does so itself.
   void go_quiet(const EndNotice& notice, double now_s);
   bool is_quiet() const { return quiet_until_s_.has_value(); }
+  // This process stood still until just now, for about as long as others wait. Who is gone now has
+  // left because of that and said so.
+  bool was_given_up(double now_s) const;
   // The blamed ranks' last event from their files, where this node has them.
   void refine(std::vector<RankView>& views, const std::vector<int>& ranks) const;
 
@@ -64,7 +68,7 @@ class WatchLoop {
  private:
   void wait(double until_s);
 
-  std::optional<double> quiet_until_s_;
+  std::optional<double> quiet_until_s_, awake_since_s_;
   int quiet_code_ = 0;
   bool ended_ = false;
 };
@@ -100,6 +104,7 @@ class Hub : public WatchLoop {
   std::vector<Guest> guests_;
   std::vector<Peer> peers_;  // by rank; that of rank 0 is unused
   Judge judge_;
+  bool all_left(const std::vector<RankView>& views) const;
   bool changed_ = false;  // a connection has ended since the last look
   std::size_t beats_ = 0;
 };
