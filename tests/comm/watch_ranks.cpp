@@ -63,6 +63,7 @@ class Job {
       phase(Phase::kUpdate);
       if (step % 4 == 0) phase(Phase::kCheckpointWrite);
       if (left_) return options_.fault == "leave" ? 0 : 1;
+      if (step == 1 && ranks_.is_root()) std::cout << "running" << std::endl;
     }
     if (ranks_.is_root()) std::cout << "done" << std::endl;
     return 0;
