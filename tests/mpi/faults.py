@@ -151,9 +151,10 @@ class TwoNodes:
         options = ["--mca", "plm_rsh_agent", str(self.agent), "--mca", "oob_tcp_if_include", net,
                    "--mca", "btl_tcp_if_include", net, "--mca", "btl", "tcp,self", "--mca", "pml",
                    "ob1", "-H", f"{self.net}.1:2,{self.net}.2:2",
-                   # Later than the watch, so that the verdict comes from there.
-                   "--mca", "oob_tcp_keepalive_time", "4", "--mca", "oob_tcp_keepalive_intvl", "1",
-                   "--mca", "oob_tcp_keepalive_probes", "4"]
+                   # Earlier than the watch: once mpirun has something to send to the lost node,
+                   # keepalive does not run and it waits for a quarter of an hour.
+                   "--mca", "oob_tcp_keepalive_time", "1", "--mca", "oob_tcp_keepalive_intvl", "1",
+                   "--mca", "oob_tcp_keepalive_probes", "3"]
         inner = mpirun(4, *options, *arguments)
         return ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
                 'hostname node-a; exec "$@"', "sh", *inner]
@@ -224,12 +225,10 @@ class Faults(unittest.TestCase):
                   f"{time.monotonic() - began:.1f} s, exit code {job.returncode}")
             self.assertIn(job.returncode, (76, 205))
             text = log.read_text(errors="replace")
-            # The other side's words cannot come through; that one rank there was to speak can be seen.
+            # The other side's words cannot come through.
             errors = re.findall(r"watch-ranks(?:\[\d+\])?: error: .*", text)
             self.assertEqual(len(errors), 1, text)
             self.assertRegex(errors[0], r"ranks 2, 3 \(node-b\) are stopped or cut off")
-            claims = [path for path in Path(folder).iterdir() if "-verdict-" in path.name]
-            self.assertEqual(len(claims), 1)
 
     def until(self, condition, seconds, log):
         end = time.monotonic() + seconds

@@ -1,8 +1,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "shared/base/error.h"
+#include "shared/base/stop_signal.h"
 #include "shared/comm/watch/watch_loop.h"
 
 namespace retina {
@@ -124,6 +126,9 @@ void Hub::look(double now_s, bool beaten) {
   if (!beaten && !changed_) return;
   changed_ = false;
   std::vector<RankView> all = views(now_s);
+  // mpirun may find a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
+  // and says neither which are lost nor what they did.
+  if (stop_signal() == SIGTERM) judge_.hurry();
   auto verdict = judge_.judge(all, now_s);
   if (!verdict) {
     if (!context_.all_left && all_left(all)) {

@@ -104,6 +104,10 @@ std::optional<Verdict> Judge::judge(const std::vector<RankView>& views, double n
   return stalled(views, now_s);
 }
 
+void Judge::hurry() {
+  options_.heartbeat_limit_s = std::min(options_.heartbeat_limit_s, 6 * options_.period_s);
+}
+
 std::optional<Verdict> Judge::lost(const std::vector<RankView>& views, double now_s) const {
   if (auto verdict = died(views, now_s)) return verdict;
   return silent(views, now_s);

@@ -59,6 +59,9 @@ class Judge {
   // The same for ranks that died or fell silent alone.
   std::optional<Verdict> lost(const std::vector<RankView>& views, double now_s) const;
 
+  // The launcher is ending this process: what is already silent will not be heard again.
+  void hurry();
+
   // New ones only: stragglers and slow disks, each once per collective or phase.
   std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
 
