@@ -277,10 +277,13 @@ int retina_train(int argc, const char* const* argv) {
   TrainOptions options;
   Cli cli("retina-train", kUsage, kSummary);
   declare_options(cli, options);
-  return run_rank_program("retina-train", cli, argc, argv, [&](Communicator& communicator) {
-    install_stop_signals();
-    return train(options, cli, communicator);
-  });
+  return run_rank_program(
+      "retina-train", cli, argc, argv,
+      [&](Communicator& communicator) {
+        install_stop_signals();
+        return train(options, cli, communicator);
+      },
+      options.watch);
 }
 
 }  // namespace retina

@@ -104,6 +104,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Run");
   cli.choice("device", o.device, {"auto", "cpu", "cuda"}, "auto: a GPU if there is one");
   cli.option("expect-ranks", o.expect_ranks, "N", "refuse to start with another number; 0: any");
+  cli.option("stall-timeout", o.watch.stall_timeout_s, "SECONDS",
+             "end the job when others wait this long for a rank that lives; at least 10 steps");
   cli.choice("precision", o.precision, {"fp32", "bf16"}, "of convolutions; weights stay fp32");
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
   cli.option("scratch", o.scratch, "DIR",
@@ -131,6 +133,7 @@ bool may_change(const std::string& name) {
                                                "images-per-pass",
                                                "device",
                                                "expect-ranks",
+                                               "stall-timeout",
                                                "checkpoint-every",
                                                "keep",
                                                "resume",
@@ -192,6 +195,7 @@ void TrainOptions::validate() const {
   at_least("lr-drop-factor", lr_drop_factor, 0);
   at_least("plateau-patience", plateau_patience, 1);
   at_least("expect-ranks", expect_ranks, 0);
+  at_least("stall-timeout", watch.stall_timeout_s, 1);
   at_least("warmup-steps", static_cast<double>(warmup_steps), 0);
   at_least("warmup-factor", warmup_factor, 0);
   at_least("keep", keep, 1);

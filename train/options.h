@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/cli.h"
+#include "shared/comm/watch/judge.h"
 #include "shared/model/config.h"
 #include "train/loss/detection_loss.h"
 #include "train/optim/optimizer.h"
@@ -70,6 +71,7 @@ struct TrainOptions {
   // Run
   std::string device = "auto";
   int expect_ranks = 0;  // 0: any number
+  WatchOptions watch{};
   std::string precision = "fp32";
   std::uint64_t seed = 1;
   std::string checkpoint_every = "1epoch";

@@ -5,6 +5,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "shared/base/error.h"
+#include "shared/comm/watch/activity.h"
 #include "shared/model/postprocess.h"
 
 namespace retina {
@@ -113,6 +114,7 @@ void Replica::broadcast() {
 }
 
 PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global) {
+  const PhaseScope forward(communicator_.activity(), Phase::kForward);
   const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
   HeadOutputs outputs;
   {
@@ -126,6 +128,7 @@ PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global) {
                   at::TensorOptions().device(options_.device));  // [A, 4]
   const DetectionLoss loss =
       detection_loss(outputs, anchors, box_targets(batch), options_.loss, images_global);
+  const PhaseScope backward(communicator_.activity(), Phase::kBackward);
   (loss.classification + loss.box_regression).backward();
   return {.classification = loss.classification.item<double>(),
           .box = loss.box_regression.item<double>()};

@@ -10,6 +10,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/stop_signal.h"
+#include "shared/comm/watch/activity.h"
 #include "shared/evaluation/metrics_text.h"
 #include "shared/model/device.h"
 #include "train/initial_weights.h"
@@ -139,6 +140,7 @@ int Trainer::run() {
   }
   if (stop_ && options_.writes() && saved_step_ != step_) save(false);
   if (is_root()) {
+    const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
     writer_.finish();
     progress_->finish();
     write_report();
@@ -162,13 +164,18 @@ void Trainer::train_step(BatchLoader& loader) {
   const std::size_t pass_count =
       rank_passes(step, communicator_.rank(), communicator_.size(), options_.images_per_pass)
           .size();
+  Activity* const activity = communicator_.activity();
+  if (activity != nullptr) activity->set_step(step_ + 1);
   int images_own = 0;
   StepMetrics metrics{.step = step_ + 1, .epoch = epoch_in_progress()};
   Stopwatch whole, part;
   PassLoss loss;
   for (std::size_t pass = 0; pass < pass_count; ++pass) {
     part.lap_ms();
-    const std::optional<Batch> batch = loader.next();
+    const std::optional<Batch> batch = [&] {
+      const PhaseScope phase(activity, Phase::kDataWait);
+      return loader.next();
+    }();
     RETINA_CHECK(batch.has_value());
     metrics.data_wait_ms += part.lap_ms();
     images_own += static_cast<int>(batch->samples.size());
@@ -177,11 +184,13 @@ void Trainer::train_step(BatchLoader& loader) {
     loss.box += sums.box;
   }
   part.lap_ms();
+  const PhaseScope reduce(activity, Phase::kReduce);
   const Agreement agreement = agree(loss);
   check_finite(agreement);
   replica_.all_reduce();
   metrics.exposed_comm_ms = part.lap_ms();
 
+  const PhaseScope update(activity, Phase::kUpdate);
   metrics.classification_loss = agreement.classification_loss;
   metrics.box_loss = agreement.box_loss;
   metrics.learning_rate = pacing_.learning_rate(step_);
@@ -253,6 +262,7 @@ bool Trainer::is_scheduled_validation() const {
 }
 
 void Trainer::validate(std::int64_t epoch) {
+  const PhaseScope phase(communicator_.activity(), Phase::kValidate);
   if (is_root()) progress_->clear();
   std::optional<CocoMetrics> metrics;
   {
@@ -299,6 +309,7 @@ bool Trainer::save_is_due(bool epoch_end) {
 }
 
 void Trainer::save(bool epoch_end) {
+  const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
   if (!epoch_end) replica_.average_statistics();
   save_now_ = false;
   saved_step_ = step_;

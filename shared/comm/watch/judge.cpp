@@ -271,7 +271,8 @@ std::optional<Verdict> Judge::stalled(const std::vector<RankView>& views, double
                      .hint = cat(kAgain, ", or raise --stall-timeout")};
     }
   }
-  // Nobody waits for it yet, but nothing happens there either.
+  // Nobody waits, but nothing happens either.
+  if (front.entered != nullptr) return std::nullopt;
   for (const RankView& view : views) {
     const RankState& state = view.state;
     if (state.in_collective != 0 || state.left != 0 || !is_in_steps(state)) continue;
