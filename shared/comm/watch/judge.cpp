@@ -21,8 +21,19 @@ std::string place(const Entered& entered) {
 struct Front {
   const Entered* entered = nullptr;
   std::vector<const RankView*> waiting{}, behind{};  // behind: have not entered it
-  double longest_s = 0, shortest_s = std::numeric_limits<double>::infinity();
+  double longest_s = 0;
 };
+
+// Since anything happened on any rank: states are of different moments, so one that stands in a
+// collective may be out of it already when another is seen behind it.
+double all_quiet_s(const std::vector<RankView>& views, double now_s) {
+  double shortest_s = std::numeric_limits<double>::infinity();
+  for (const RankView& view : views) {
+    if (view.state.left != 0) continue;
+    shortest_s = std::min(shortest_s, view.state.quiet_s + std::max(0.0, now_s - view.heard_s));
+  }
+  return shortest_s;
+}
 
 double waited_s(const RankView& view, double now_s) {
   return view.state.in_collective_s + std::max(0.0, now_s - view.heard_s);
@@ -41,7 +52,6 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
     if (view.state.in_collective == 0 || view.gone) continue;
     front.waiting.push_back(&view);
     front.longest_s = std::max(front.longest_s, waited_s(view, now_s));
-    front.shortest_s = std::min(front.shortest_s, waited_s(view, now_s));
   }
   return front;
 }
@@ -257,7 +267,7 @@ std::optional<Verdict> Judge::stalled(const std::vector<RankView>& views, double
       excused_s = std::max(excused_s, view->state.excused_s);
     }
     // Inside, the time counts from when the last one entered.
-    if ((all_inside ? front.shortest_s : front.longest_s - excused_s) > limit) {
+    if ((all_inside ? all_quiet_s(views, now_s) : front.longest_s - excused_s) > limit) {
       std::vector<int> ranks;
       for (const RankView* view : blamed) ranks.push_back(view->state.rank);
       const std::string what =

@@ -199,14 +199,22 @@ TEST(Judge, IsPatientOutsideOfSteps) {
 
 TEST(Judge, EndsACollectiveThatEverybodyEnteredAndNobodyLeaves) {
   std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kAll, true)};
-  views[0].state.in_collective_s = 100;  // waited for the other first
-  views[1].state.in_collective_s = 59;
+  views[0].state.in_collective_s = views[0].state.quiet_s = 100;  // waited for the other first
+  views[1].state.in_collective_s = views[1].state.quiet_s = 59;
   for (RankView& view : views) view.state.phase = Phase::kReduce;
   EXPECT_FALSE(judge_of().judge(views, 0));
-  views[1].state.in_collective_s = 61;
+  views[1].state.in_collective_s = views[1].state.quiet_s = 61;
   const auto verdict = judge_of().judge(views, 0);
   ASSERT_TRUE(verdict);
   EXPECT_THAT(verdict->message, HasSubstr("cannot finish bucket 5 of step 812"));
+}
+
+TEST(Judge, DoesNotMistakeAStateFromBeforeForAStall) {
+  // Rank 1 was late and is through; what rank 0 sent last is from just before that.
+  std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kAll, false)};
+  views[0].state.in_collective_s = views[0].state.quiet_s = 100;
+  views[1].state.quiet_s = 0.1;
+  EXPECT_FALSE(judge_of().judge(views, 0));
 }
 
 TEST(Judge, EndsAJobWhoseRanksAllWaitForTheirDisks) {
