@@ -29,7 +29,6 @@ struct Front {
 double all_quiet_s(const std::vector<RankView>& views, double now_s) {
   double shortest_s = std::numeric_limits<double>::infinity();
   for (const RankView& view : views) {
-    if (view.state.left != 0) continue;
     shortest_s = std::min(shortest_s, view.state.quiet_s + std::max(0.0, now_s - view.heard_s));
   }
   return shortest_s;
@@ -309,7 +308,6 @@ std::vector<std::string> Judge::warnings(const std::vector<RankView>& views, dou
           !told_.insert({state.rank, state.sequence}).second) {
         continue;
       }
-      told_slow_.insert({state.rank, state.sequence});
       const char* disk = state.phase == Phase::kCheckpointWrite ? "; its disk is slow" : "";
       lines.push_back(cat(names({state.rank}), " is slow: others have waited ",
                           fixed(front.longest_s, 1), " s for it in ", place(*front.entered),
@@ -320,7 +318,7 @@ std::vector<std::string> Judge::warnings(const std::vector<RankView>& views, dou
     const RankState& state = view.state;
     if (state.phase != Phase::kCheckpointWrite && state.phase != Phase::kDataWait) continue;
     if (state.in_collective != 0 || state.in_phase_s <= options_.straggler_warning_s) continue;
-    if (!told_slow_.insert({state.rank, state.sequence}).second) continue;
+    if (!told_.insert({state.rank, state.sequence}).second) continue;
     lines.push_back(cat(names({state.rank}), " has been in ", phase_name(state.phase), " for ",
                         fixed(state.in_phase_s, 1), " s: its disk is slow"));
   }

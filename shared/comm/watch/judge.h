@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// Limits in seconds. DESIGN: a lost rank ends the job within 10 s of the fault.
+// Limits in seconds, such that a lost rank ends the job within 10 s of the fault.
 struct WatchOptions {
   double period_s = 0.25;          // between two heartbeats of a rank
   double heartbeat_limit_s = 5;    // silent for longer: dead, stopped or cut off
@@ -62,7 +62,7 @@ class Judge {
   // The launcher is ending this process: what is already silent will not be heard again.
   void hurry();
 
-  // New ones only: stragglers and slow disks, each once per collective or phase.
+  // New ones only: stragglers and slow disks, each rank once per collective.
   std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
 
   // "rank 3 (node-b)", "ranks 2, 3 (node-b)".
@@ -79,7 +79,7 @@ class Judge {
 
   WatchOptions options_;
   std::vector<std::string> hosts_;
-  std::set<std::pair<int, std::uint64_t>> told_, told_slow_;
+  std::set<std::pair<int, std::uint64_t>> told_;
 };
 
 }  // namespace retina

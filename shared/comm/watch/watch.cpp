@@ -38,13 +38,13 @@ class JoinGuard {
  public:
   JoinGuard(int rank, const WatchOptions& options, const WatchHandler& handler)
       : thread_(quiet_thread([this, rank, options, handler] {
+          // One rank tells: rank 0, or rank 1 when rank 0 is the one that stands still.
+          const double limit_s = options.join_limit_s + std::min(rank, 2) * options.second_s;
           std::unique_lock lock(mutex_);
-          if (changed_.wait_for(lock, Seconds(options.join_limit_s), [&] { return joined_; })) {
-            return;
-          }
-          if (rank == 0) {
-            handler.tell(cat("the ranks have not found each other within ",
-                             fixed(options.join_limit_s, 0), " s of the start"),
+          if (changed_.wait_for(lock, Seconds(limit_s), [&] { return joined_; })) return;
+          if (rank <= 1) {
+            handler.tell(cat("the ranks have not found each other within ", fixed(limit_s, 0),
+                             " s of the start"),
                          "is a rank stopped, or the network between the nodes closed? "
                          "run the same command again");
           }

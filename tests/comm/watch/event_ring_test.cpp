@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "shared/base/error.h"
@@ -117,6 +118,28 @@ TEST(EventRing, TakesEventsOfTwoThreadsAtOnce) {
   write();
   other.join();
   EXPECT_EQ(read_ring(path).events.size(), 2000U);
+}
+
+TEST(EventRing, FilesOfDeadJobsGoAfterAnHour) {
+  const TestFolder folder;
+  const std::string dead = ring_path(folder.path(), kJob, 0), verdict = dead + "-verdict-x";
+  const std::string alive = ring_path(folder.path(), kJob, 1), fresh = folder / "retina-events-x";
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  EventRing first(dead, {.pid = child}), second(alive, {.pid = ::getpid()});
+  write_file_atomically(verdict, "");
+  remove_stale_rings(folder.path());
+  EXPECT_TRUE(path_exists(dead));
+  const auto past = std::filesystem::file_time_type::clock::now() - std::chrono::hours(2);
+  for (const std::string& path : {dead, verdict, alive})
+    std::filesystem::last_write_time(path, past);
+  write_file_atomically(fresh, "");
+  remove_stale_rings(folder.path());
+  EXPECT_FALSE(path_exists(dead));
+  EXPECT_FALSE(path_exists(verdict));
+  EXPECT_TRUE(path_exists(alive));
+  EXPECT_TRUE(path_exists(fresh));
 }
 
 TEST(EventRing, NormalEndLeavesNoFile) {
