@@ -68,8 +68,8 @@ void EventRing::add(Event event) {
   if (slots_ == nullptr) return;
   const std::uint64_t place = next_.fetch_add(1, std::memory_order_relaxed);
   Event& slot = slots_[place % kEventSlots];
-  stamp_of(slot).store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  // Acquire: none of the writes below may be seen before this one.
+  stamp_of(slot).exchange(0, std::memory_order_acq_rel);
   event.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
   event.wall_ns = clock_ns(CLOCK_REALTIME);
   constexpr std::size_t kStampBytes = sizeof(event.stamp);
