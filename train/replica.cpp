@@ -113,7 +113,7 @@ void Replica::broadcast() {
   if (average_) average_->reset();
 }
 
-PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global) {
+PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global, bool is_last_pass) {
   const PhaseScope forward(communicator_.activity(), Phase::kForward);
   const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
   HeadOutputs outputs;
@@ -128,6 +128,7 @@ PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global) {
                   at::TensorOptions().device(options_.device));  // [A, 4]
   const DetectionLoss loss =
       detection_loss(outputs, anchors, box_targets(batch), options_.loss, images_global);
+  if (is_last_pass) buckets_->expect_last_pass();
   const PhaseScope backward(communicator_.activity(), Phase::kBackward);
   (loss.classification + loss.box_regression).backward();
   return {.classification = loss.classification.item<double>(),

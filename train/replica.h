@@ -48,11 +48,16 @@ class Replica {
   // Replaces the weights on every rank by rank 0's, after that rank has changed them.
   void broadcast();
 
-  // Forward, loss and backward of one pass; gradients add up until `update`.
-  PassLoss accumulate(const Batch& batch, std::int64_t images_global);
+  // Forward, loss and backward of one pass; gradients add up until `update`. In the last pass of a
+  // step they leave for the other ranks while backward is still computing; the communicator is the
+  // replica's from there to the end of `all_reduce`.
+  PassLoss accumulate(const Batch& batch, std::int64_t images_global, bool is_last_pass);
 
-  // Sums the gradients over ranks. Collective.
+  // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
   void all_reduce() { buckets_->all_reduce(); }
+
+  // Parameters that the last step gave no gradient, by name.
+  const std::vector<std::string>& unreached() const { return buckets_->unreached(); }
 
   // Clips, makes update number `step` (from 1), clears the gradients. Returns the gradient's norm
   // before clipping.

@@ -2,8 +2,8 @@
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -15,27 +15,12 @@
 #include "shared/model/device.h"
 #include "train/initial_weights.h"
 #include "train/run_report.h"
+#include "train/stopwatch.h"
 
 namespace retina {
 namespace {
 
 constexpr std::size_t kReportPictures = 8;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Milliseconds since the previous call.
-class Stopwatch {
- public:
-  double lap_ms() {
-    const double before = std::exchange(last_, now_seconds());
-    return (last_ - before) * 1e3;
-  }
-
- private:
-  double last_ = now_seconds();
-};
 
 std::int64_t peak_resident_bytes() {
   struct rusage usage {};
@@ -179,16 +164,18 @@ void Trainer::train_step(BatchLoader& loader) {
     RETINA_CHECK(batch.has_value());
     metrics.data_wait_ms += part.lap_ms();
     images_own += static_cast<int>(batch->samples.size());
-    const PassLoss sums = replica_.accumulate(*batch, step.real_image_count);
+    const PassLoss sums =
+        replica_.accumulate(*batch, step.real_image_count, pass + 1 == pass_count);
     loss.classification += sums.classification;
     loss.box += sums.box;
   }
   part.lap_ms();
   const PhaseScope reduce(activity, Phase::kReduce);
-  const Agreement agreement = agree(loss);
-  check_finite(agreement);
   replica_.all_reduce();
+  const Agreement agreement = agree(loss);
   metrics.exposed_comm_ms = part.lap_ms();
+  check_finite(agreement);
+  if (!std::exchange(unreached_told_, true)) tell_unreached();
 
   const PhaseScope update(activity, Phase::kUpdate);
   metrics.classification_loss = agreement.classification_loss;
@@ -234,6 +221,14 @@ void Trainer::check_finite(const Agreement& agreement) {
       cat("step ", step_ + 1, ": the loss is not finite (classification ",
           agreement.classification_loss, ", boxes ", agreement.box_loss, "; images ", images, ")"),
       "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output");
+}
+
+void Trainer::tell_unreached() {
+  if (!is_root() || replica_.unreached().empty()) return;
+  std::string names;
+  for (const std::string& name : replica_.unreached())
+    names += cat(names.empty() ? "" : ", ", name);
+  log_warning("step ", step_ + 1, ": the loss does not depend on ", names, ": not trained");
 }
 
 void Trainer::log_step(const StepMetrics& metrics) {

@@ -75,6 +75,7 @@ class Trainer {
   void save(bool epoch_end);
   void write_report();
   std::string trainer_json(const RunPoint& point) const;
+  void tell_unreached();
   void log_step(const StepMetrics& metrics);
 
   const TrainOptions& options_;
@@ -94,7 +95,7 @@ class Trainer {
   std::int64_t total_steps_ = 0;
   std::int64_t samples_seen_ = 0;
   bool epoch_closed_ = true;  // false between an epoch's last step and its validation
-  bool stop_ = false, save_now_ = false;
+  bool stop_ = false, save_now_ = false, unreached_told_ = false;
   std::int64_t saved_step_ = -1;
   double last_save_seconds_ = 0;
 };

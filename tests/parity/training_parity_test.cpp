@@ -48,7 +48,7 @@ class TrainingParity : public testing::TestWithParam<const char*> {
   std::vector<PassLoss> train(Replica& replica, std::int64_t first, std::int64_t end) {
     std::vector<PassLoss> losses;
     for (std::int64_t step = first; step < end; ++step) {
-      losses.push_back(replica.accumulate(batch_, 2));
+      losses.push_back(replica.accumulate(batch_, 2, /*is_last_pass=*/true));
       replica.all_reduce();
       replica.update(learning_rate_, step + 1);
     }

@@ -114,6 +114,29 @@ TEST(Optimizer, RefusesStateOfAnotherShape) {
   EXPECT_THROW(optimizer.load_state({}, 1, "c.pt"), Error);
 }
 
+TEST(GradientBuckets, NameTheParametersThatTheLastPassDidNotReach) {
+  const at::Tensor a = at::ones({3}).requires_grad_(), b = at::ones({2}).requires_grad_();
+  const auto comm = make_self_communicator();
+  GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
+  (a.sum() + b.sum()).backward();
+  buckets.expect_last_pass();
+  a.sum().backward();
+  buckets.all_reduce();
+  EXPECT_EQ(buckets.unreached(), std::vector<std::string>{"b"});
+  buckets.expect_last_pass();
+  (a.sum() + b.sum()).backward();
+  buckets.all_reduce();
+  EXPECT_TRUE(buckets.unreached().empty());
+}
+
+TEST(GradientBuckets, LeaveNoHookBehind) {
+  const at::Tensor a = at::ones({3}).requires_grad_();
+  const auto comm = make_self_communicator();
+  { GradientBuckets buckets({{"a", a}}, {}, *comm); }
+  a.sum().backward();
+  EXPECT_TRUE(at::equal(a.grad(), at::ones({3})));
+}
+
 TEST(GradientBuckets, AreFilledInPlaceByBackward) {
   const at::Tensor a =
       at::ones({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();

@@ -1,11 +1,17 @@
-// Gradients as views of flat buckets, summed over ranks with one all-reduce a bucket.
+// Gradients as views of flat buckets, summed over ranks with one all-reduce a bucket, which starts
+// as soon as backward has filled it (Li et al. 2020, "PyTorch Distributed", section 3.2).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
+#include "shared/comm/collective_queue.h"
 #include "shared/comm/communicator.h"
 #include "train/optim/optimizer.h"
 #include "train/reduce/bucket_plan.h"
@@ -14,6 +20,8 @@ namespace retina {
 
 struct BucketOptions {
   std::size_t bucket_bytes = std::size_t{25} << 20;  // as DDP's: large enough for bandwidth
+  // Buckets travel while backward computes the others; false: after it. The sums are the same bits.
+  bool overlap = true;
 };
 
 class GradientBuckets {
@@ -23,13 +31,25 @@ class GradientBuckets {
   // layouts differ. `communicator` must outlive this.
   GradientBuckets(const std::vector<TrainableParameter>& parameters, const BucketOptions& options,
                   Communicator& communicator);
+  ~GradientBuckets();
+  GradientBuckets(const GradientBuckets&) = delete;
+  GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   // Before the first backward of a step.
   void zero();
 
-  // After the last backward of a step: every gradient becomes its sum over ranks. Buckets on a GPU
-  // travel through host memory. Collective.
+  // Before the last backward of a step: from now on a bucket leaves when its last gradient is
+  // there. The communicator belongs to the buckets until `all_reduce` returns. Earlier backwards of
+  // the step, which accumulate, send nothing.
+  void expect_last_pass();
+
+  // After the last backward of a step: every gradient becomes its sum over ranks, those too that
+  // this backward did not reach. Buckets on a GPU travel through host memory. Collective.
   void all_reduce();
+
+  // Parameters that the last pass before `all_reduce` gave no gradient, by name. Only known where
+  // `expect_last_pass` was called.
+  const std::vector<std::string>& unreached() const { return unreached_; }
 
   // L2 norm of all gradients together, summed in f64.
   double norm() const;
@@ -40,9 +60,27 @@ class GradientBuckets {
   const BucketPlan& plan() const { return plan_; }
 
  private:
+  class Hook;
+  void add_hooks();
+  void arrived(std::size_t parameter);
+  void launch_full_ones();
+  void launch(std::size_t bucket);
+
   Communicator& communicator_;
   BucketPlan plan_;
+  std::vector<TrainableParameter> parameters_;
   std::vector<at::Tensor> buckets_;  // flat, one dtype
+  bool overlap_ = false;
+
+  // Of the step in progress. Hooks may run on autograd's device threads.
+  std::mutex mutex_;
+  bool armed_ = false;                      // the last pass of the step is on its way
+  std::vector<bool> has_arrived_;           // by parameter
+  std::vector<std::size_t> missing_count_;  // gradients that a bucket waits for
+  std::size_t next_bucket_ = 0;             // buckets leave in their order, on every rank
+  std::vector<std::string> unreached_;
+
+  std::unique_ptr<CollectiveQueue> queue_;  // null on one rank
 };
 
 // Scales the gradients so that their norm is at most `max_norm` (Pascanu et al. 2013; the factor is

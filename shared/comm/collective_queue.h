@@ -1,0 +1,52 @@
+// A thread that runs collectives beside the caller's computing, in the order in which they were
+// queued. Open MPI's non-blocking collectives progress only inside its own calls; a thread that
+// waits in blocking ones overlaps.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "shared/comm/communicator.h"
+
+namespace retina {
+
+// Between `push` and the end of `wait` only the queue's thread may use the communicator. All ranks
+// must push the same collectives in the same order.
+class CollectiveQueue {
+ public:
+  // `communicator` must outlive this.
+  explicit CollectiveQueue(Communicator& communicator);
+  // Runs what is queued to its end; an error of it is lost.
+  ~CollectiveQueue();
+  CollectiveQueue(const CollectiveQueue&) = delete;
+  CollectiveQueue& operator=(const CollectiveQueue&) = delete;
+
+  // Any thread. Never waits for a collective.
+  void push(std::function<void(Communicator&)> work);
+
+  // Until everything pushed so far is done. Throws the first error; what was queued behind it is
+  // dropped, here and on every later push.
+  void wait();
+
+  // Time in which the thread had work, since construction.
+  double busy_seconds() const;
+
+ private:
+  void run();
+
+  Communicator& communicator_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void(Communicator&)>> queue_;
+  std::exception_ptr error_;
+  bool working_ = false, ending_ = false;
+  double busy_seconds_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace retina
