@@ -13,6 +13,7 @@
 #include "shared/base/log.h"
 #include "shared/base/program.h"
 #include "shared/base/version.h"
+#include "shared/comm/launcher_process.h"
 #include "shared/comm/watch/watched_communicator.h"
 
 namespace retina {
@@ -36,6 +37,12 @@ WatchHandler watch_handler() {
                 log_error(message, "; hint: ", hint);
               },
           .warn = [](const std::string& message) { log_warning(message); },
+          .end_launcher =
+              [] {
+                if (const pid_t launcher = launcher_process(); launcher > 0) {
+                  ::kill(launcher, SIGKILL);
+                }
+              },
           .end = end_process};
 }
 

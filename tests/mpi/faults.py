@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -139,7 +140,9 @@ class TwoNodes:
         # What mpirun takes for ssh: AGENT HOST COMMAND.
         self.agent.write_text(
             "#!/bin/sh\nwhile case $1 in -*) true;; *) false;; esac; do shift; done\nshift\n"
-            f"exec ip netns exec {self.names[1]} unshare --uts sh -c \"hostname node-b; $*\"\n")
+            f"ip netns exec {self.names[1]} unshare --uts sh -c \"hostname node-b; $*\"\n"
+            # A real one is cut off too and does not see the other side end.
+            "while kill -0 $PPID 2>/dev/null; do sleep 0.1; done\n")
         self.agent.chmod(0o755)
 
     @staticmethod
@@ -200,6 +203,13 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(failures), 0, f"{len(failures)} of {count} faults, seed {seed}")
 
     def test_a_cut_network_ends_both_sides(self):
+        self.cut_network()
+
+    def test_a_cut_network_ends_an_mpirun_that_is_sending(self):
+        """What is not acknowledged stops its keepalive."""
+        self.cut_network("--stdin", "2")
+
+    def cut_network(self, *options):
         if os.geteuid() != 0 or shutil.which("ip") is None:
             self.skipTest("needs root and ip for network namespaces")
         with tempfile.TemporaryDirectory() as folder:
@@ -210,9 +220,13 @@ class Faults(unittest.TestCase):
             self.addCleanup(nodes.close)
             log = Path(folder) / "log"
             with log.open("wb") as out:
-                job = subprocess.Popen(nodes.command(BUILD / "bin/watch_ranks", "--folder", folder,
-                                                     "--steps", "4000"), stdout=out, stderr=out,
-                                       env={**os.environ, **MPI}, start_new_session=True)
+                job = subprocess.Popen(nodes.command(*options, BUILD / "bin/watch_ranks", "--folder",
+                                                     folder, "--steps", "4000"),
+                                       stdin=subprocess.PIPE if options else subprocess.DEVNULL,
+                                       stdout=out, stderr=out, env={**os.environ, **MPI},
+                                       start_new_session=True)
+            if options:
+                threading.Thread(target=self.write_lines, args=(job,), daemon=True).start()
             self.addCleanup(job.wait)
             self.addCleanup(job.kill)
             self.until(lambda: "running" in log.read_text(), 30, log)
@@ -223,12 +237,23 @@ class Faults(unittest.TestCase):
             self.until(lambda: job.poll() is not None, LIMIT_S - ranks_s, log)
             print(f"ranks gone {ranks_s:.1f} s after the cut, mpirun "
                   f"{time.monotonic() - began:.1f} s, exit code {job.returncode}")
-            self.assertIn(job.returncode, (76, 205))
+            # Killed by a rank when it does not end by itself.
+            self.assertIn(job.returncode, (-signal.SIGKILL,) if options else
+                          (76, 205, -signal.SIGKILL), log.read_text(errors="replace"))
             text = log.read_text(errors="replace")
             # The other side's words cannot come through.
             errors = re.findall(r"watch-ranks(?:\[\d+\])?: error: .*", text)
             self.assertEqual(len(errors), 1, text)
             self.assertRegex(errors[0], r"ranks 2, 3 \(node-b\) are stopped or cut off")
+
+    def write_lines(self, job):
+        try:
+            while job.poll() is None:
+                job.stdin.write(b"0123456789" * 10 + b"\n")
+                job.stdin.flush()
+                time.sleep(0.002)
+        except BrokenPipeError:
+            pass
 
     def until(self, condition, seconds, log):
         end = time.monotonic() + seconds

@@ -69,12 +69,12 @@ void Hub::take(Peer& peer, const Frame& frame, double now_s) {
     peer.view.heard_s = now_s;
     peer.heard = true;
     if (state->left != 0) changed_ = true;
-  } else if (frame.type == FrameType::kFailed) {
+  } else if (frame.type == FrameType::kEnd) {
     const auto notice = frame.as<EndNotice>();
     if (!notice || is_quiet()) return;
     for (Peer& other : peers_) {
       if (other.connection && &other != &peer) {
-        other.connection->send(encode(FrameType::kFailed, *notice));
+        other.connection->send(encode(FrameType::kEnd, *notice));
       }
     }
     go_quiet(*notice, now_s);
@@ -149,7 +149,7 @@ void Hub::look(double now_s, bool beaten) {
     refine(all, verdict->ranks);
     if (const auto better = judge_.judge(all, now_s)) verdict = better;
   }
-  end_job(*verdict);
+  end_job(*verdict, lost_rank_notice(judge_.launcher_wait_s(*verdict, all, now_s)), now_s);
 }
 
 bool Hub::all_left(const std::vector<RankView>& views) const {
@@ -158,15 +158,13 @@ bool Hub::all_left(const std::vector<RankView>& views) const {
                      [](const RankView& view) { return view.state.left != 0; });
 }
 
-void Hub::end_job(const Verdict& verdict) {
+void Hub::end_job(const Verdict& verdict, const EndNotice& notice, double now_s) {
   context_.handler.tell(verdict.message, verdict.hint);
-  const EndNotice notice{.exit_code = exit_code(ErrorKind::kRankFailure),
-                         .rank = verdict.ranks.empty() ? 0 : verdict.ranks[0]};
   for (Connection* connection : connections()) {
-    connection->send(encode(FrameType::kVerdict, notice));
+    connection->send(encode(FrameType::kEnd, notice));
   }
   say_goodbye();
-  end_process(notice.exit_code);
+  go_quiet(notice, now_s);
 }
 
 void Hub::forgive(double gap_s) {

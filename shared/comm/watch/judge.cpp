@@ -192,6 +192,26 @@ std::optional<Verdict> Judge::died(const std::vector<RankView>& views, double no
       .hint = kAgain};
 }
 
+double Judge::launcher_wait_s(const Verdict& verdict, const std::vector<RankView>& views,
+                              double now_s) const {
+  if (verdict.kind != VerdictKind::kSilent) return 0;
+  const auto blamed = [&](int rank) {
+    return std::find(verdict.ranks.begin(), verdict.ranks.end(), rank) != verdict.ranks.end();
+  };
+  const auto host = [&](int rank) { return hosts_.at(static_cast<std::size_t>(rank)); };
+  // A node that is heard of is not cut off: its silent rank is only stopped.
+  std::set<std::string> heard;
+  for (const RankView& view : views) {
+    if (!blamed(view.state.rank)) heard.insert(host(view.state.rank));
+  }
+  double wait_s = 0;
+  for (const RankView& view : views) {
+    if (!blamed(view.state.rank) || heard.count(host(view.state.rank)) != 0) continue;
+    wait_s = std::max(wait_s, view.heard_s + options_.launcher_limit_s - now_s);
+  }
+  return wait_s;
+}
+
 std::optional<Verdict> Judge::left(const std::vector<RankView>& views) const {
   for (const RankView& view : views) {
     if (view.state.left == 0) continue;

@@ -25,6 +25,10 @@ struct WatchOptions {
   // The same outside of steps: one rank reads its inputs or scores a validation, the others wait.
   double outside_timeout_s = 1800;
   double join_limit_s = 60;  // for the ranks to find each other at the start
+  // A whole node is silent: the launcher has until then, since the node was heard, to end the job.
+  // mpirun notices by TCP keepalive, but not while something that it sent to the node is not
+  // acknowledged: then it waits for a quarter of an hour. Ranks that end before it make it send.
+  double launcher_limit_s = 8.5;
   // A rank that is not the first to tell the verdict gives that one this long to end the job.
   double second_s = 2.5;
   std::string folder{};  // of the event files; empty: $TMPDIR
@@ -61,6 +65,10 @@ class Judge {
 
   // The launcher is ending this process: what is already silent will not be heard again.
   void hurry();
+
+  // Seconds that the launcher has from now to end the job after `verdict`.
+  double launcher_wait_s(const Verdict& verdict, const std::vector<RankView>& views,
+                         double now_s) const;
 
   // New ones only: stragglers and slow disks, each rank once per collective.
   std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);

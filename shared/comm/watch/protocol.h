@@ -20,9 +20,8 @@ enum class FrameType : std::uint16_t {
   kWelcome = 2,  // hub: Greeting
   kState = 3,    // spoke: RankState
   kTable = 4,    // hub: its RankState, then any number of Glimpse
-  kVerdict = 5,  // to all: the job ends, the sender has said why; EndNotice
-  kAllLeft = 7,  // hub: every rank has ended its work; empty
-  kFailed = 6,   // from a rank whose program throws: it has said why, the job ends; EndNotice
+  kEnd = 5,      // to all: the job ends, somebody has said why; EndNotice
+  kAllLeft = 6,  // hub: every rank has ended its work; empty
 };
 
 struct Greeting {
@@ -39,7 +38,9 @@ struct Glimpse {
 
 struct EndNotice {
   std::int32_t exit_code = 0;
-  std::int32_t rank = 0;  // who fails
+  std::int32_t wait_ms =
+      0;  // the launcher has this long to end the receiver, then it does so itself
+  std::int32_t is_cut_off = 0;  // 1: a node is; a launcher that is still there then waits for it
 };
 
 struct Frame {

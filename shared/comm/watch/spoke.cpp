@@ -61,13 +61,10 @@ void Spoke::receive(double now_s) {
       hub_.state = table->hub;
       hub_.heard_s = now_s;
       if (!table->others.empty()) others_ = std::move(table->others);
-    } else if (frame.type == FrameType::kVerdict) {
-      const auto notice = frame.as<EndNotice>();
-      end_process(notice ? notice->exit_code : exit_code(ErrorKind::kRankFailure));
     } else if (frame.type == FrameType::kAllLeft) {
       context_.all_left = true;
       context_.all_left.notify_all();
-    } else if (frame.type == FrameType::kFailed) {
+    } else if (frame.type == FrameType::kEnd) {
       if (const auto notice = frame.as<EndNotice>()) go_quiet(*notice, now_s);
     }
   }
@@ -95,7 +92,7 @@ void Spoke::look(double now_s, bool) {
     if (const auto better = judge_.lost(both, now_s)) verdict = better;
     context_.handler.tell(verdict->message, verdict->hint);
   }
-  end_process(exit_code(ErrorKind::kRankFailure));
+  go_quiet(lost_rank_notice(judge_.launcher_wait_s(*verdict, both, now_s)), now_s);
 }
 
 // The lowest rank that the hub could still hear.

@@ -22,6 +22,8 @@ struct WatchHandler {
   // Says the verdict: of all ranks that can talk to each other, one is asked.
   std::function<void(const std::string& message, const std::string& hint)> tell;
   std::function<void(const std::string& message)> warn;
+  // Ends the launcher, which waits for a node that is cut off.
+  std::function<void()> end_launcher;
   // Ends this process with `code`, without MPI.
   std::function<void(int code)> end;
 };

@@ -12,7 +12,7 @@ namespace retina {
 namespace {
 
 // For the launcher to end a process whose job has failed, before it ends itself.
-constexpr double kQuietSeconds = 5;
+constexpr int kQuietMs = 5000;
 // For the peers to read the last words before this process is gone.
 constexpr double kGoodbyeSeconds = 0.3;
 // A loop that comes back later than this was not running.
@@ -40,15 +40,18 @@ void WatchLoop::run() {
     last_s = now_s;
     receive(now_s);
     if (const int code = context_.failing; code >= 0 && !is_quiet()) {
-      const EndNotice notice{.exit_code = code, .rank = context_.rank};
+      const EndNotice notice{.exit_code = code, .wait_ms = kQuietMs};
       for (Connection* connection : connections()) {
-        connection->send(encode(FrameType::kFailed, notice));
+        connection->send(encode(FrameType::kEnd, notice));
       }
       context_.failure_sent = true;
       go_quiet(notice, now_s);
     }
     if (is_quiet()) {
-      if (now_s > *quiet_until_s_) end_process(quiet_code_);
+      if (now_s > *quiet_until_s_) {
+        if (quiet_notice_.is_cut_off != 0) context_.handler.end_launcher();
+        end_process(quiet_notice_.exit_code);
+      }
       next_beat_s = now_s + context_.options.period_s;
       continue;
     }
@@ -113,8 +116,14 @@ void WatchLoop::end_process(int code) {
 
 void WatchLoop::go_quiet(const EndNotice& notice, double now_s) {
   if (is_quiet()) return;
-  quiet_until_s_ = now_s + kQuietSeconds;
-  quiet_code_ = notice.exit_code;
+  quiet_until_s_ = now_s + notice.wait_ms * 1e-3;
+  quiet_notice_ = notice;
+}
+
+EndNotice WatchLoop::lost_rank_notice(double launcher_wait_s) {
+  return {.exit_code = exit_code(ErrorKind::kRankFailure),
+          .wait_ms = static_cast<std::int32_t>(launcher_wait_s * 1e3),
+          .is_cut_off = launcher_wait_s > 0 ? 1 : 0};
 }
 
 void WatchLoop::refine(std::vector<RankView>& views, const std::vector<int>& ranks) const {

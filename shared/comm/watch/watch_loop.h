@@ -54,8 +54,10 @@ class WatchLoop {
   virtual void forgive(double gap_s) = 0;
 
   void end_process(int code);
-  // The one that fails has told why; the job's launcher ends this process, or it does so itself.
+  // Somebody has told why the job ends; its launcher ends this process, or it does so itself.
   void go_quiet(const EndNotice& notice, double now_s);
+  // What ends a job whose launcher has `launcher_wait_s` to do so first.
+  static EndNotice lost_rank_notice(double launcher_wait_s);
   bool is_quiet() const { return quiet_until_s_.has_value(); }
   // This process stood still until just now, for about as long as others wait. Who is gone now has
   // left because of that and said so.
@@ -69,7 +71,7 @@ class WatchLoop {
   void wait(double until_s);
 
   std::optional<double> quiet_until_s_, awake_since_s_;
-  int quiet_code_ = 0;
+  EndNotice quiet_notice_;
   bool ended_ = false;
 };
 
@@ -98,7 +100,7 @@ class Hub : public WatchLoop {
   void welcome(double now_s);
   void take(Peer& peer, const Frame& frame, double now_s);
   std::vector<RankView> views(double now_s);
-  void end_job(const Verdict& verdict);
+  void end_job(const Verdict& verdict, const EndNotice& notice, double now_s);
 
   Descriptor listener_;
   std::vector<Guest> guests_;

@@ -26,6 +26,7 @@ struct Rank {
     context.options.folder = folder;
     context.options.heartbeat_limit_s = 1;
     context.options.second_s = 0.5;
+    context.options.launcher_limit_s = 1.5;
     context.options.period_s = 0.05;
     context.handler = {.tell =
                            [this](const std::string& message, const std::string&) {
@@ -33,11 +34,15 @@ struct Rank {
                              lines.push_back(message);
                            },
                        .warn = [](const std::string&) {},
+                       .end_launcher =
+                           [this] {
+                             const std::lock_guard lock(mutex);
+                             lines.push_back("launcher");
+                           },
                        .end = [this](int code) { ended.set_value(code); }};
     context.rank = rank;
     context.size = size;
     context.job = kJob;
-    context.hosts.assign(static_cast<std::size_t>(size), "node-a");
     context.wake = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     context.activity = &activity;
   }
@@ -90,8 +95,13 @@ class WatchThreads : public ::testing::Test {
     port_ = listener.port;
     for (int rank = 0; rank < kSize; ++rank) {
       ranks_.push_back(std::make_unique<Rank>(rank, kSize, folder_.path()));
+      ranks_.back()->context.hosts = hosts();
     }
     ranks_[0]->run(std::make_unique<Hub>(ranks_[0]->context, std::move(listener.socket)));
+  }
+
+  virtual std::vector<std::string> hosts() const {
+    return std::vector<std::string>(kSize, "node-a");
   }
 
   const TestFolder folder_;
@@ -99,12 +109,17 @@ class WatchThreads : public ::testing::Test {
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
+class WatchThreadsOnNodes : public WatchThreads {
+ protected:
+  std::vector<std::string> hosts() const override { return {"node-a", "node-b", "node-c"}; }
+};
+
 TEST_F(WatchThreads, AStrangerIsCutOffAndTheJobGoesOn) {
   for (const std::string& words :
        {std::string("GET / HTTP/1.1\r\n\r\n"),
         encode(FrameType::kHello, Greeting{.token = kJob + 1, .rank = 1, .size = kSize}),
         encode(FrameType::kHello, Greeting{.token = kJob, .rank = kSize, .size = kSize}),
-        encode(FrameType::kFailed, EndNotice{.exit_code = 1, .rank = 1})}) {
+        encode(FrameType::kEnd, EndNotice{.exit_code = 1})}) {
     auto socket = connect_to("127.0.0.1", port_, 1);
     ASSERT_TRUE(socket);
     Connection stranger(std::move(*socket));
@@ -140,6 +155,18 @@ TEST_F(WatchThreads, ADeadHubIsToldByTheLowestRankAlone) {
   ASSERT_EQ(ranks_[1]->told().size(), 1U);
   EXPECT_THAT(ranks_[1]->told()[0], HasSubstr("rank 0 (node-a) died"));
   EXPECT_THAT(ranks_[2]->told(), IsEmpty());
+}
+
+TEST_F(WatchThreadsOnNodes, ASilentNodeCostsTheLauncherAsWell) {
+  WatchContext& mute = ranks_[1]->context;
+  auto connection = join_hub(mute, {"127.0.0.1"}, port_);
+  ASSERT_TRUE(connection);
+  connection->send(encode(FrameType::kState, mute.activity->state()));  // and nothing more
+  EXPECT_EQ(ranks_[0]->code(), 76);
+  const auto told = ranks_[0]->told();
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_THAT(told[0], HasSubstr("rank 1 (node-b) is stopped or cut off"));
+  EXPECT_EQ(told[1], "launcher");
 }
 
 TEST_F(WatchThreads, LeavingIsOverWhenAllHaveLeft) {

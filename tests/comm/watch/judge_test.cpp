@@ -86,6 +86,23 @@ TEST(Judge, NamesAllRanksOfACutOffNodeTogether) {
   EXPECT_THAT(verdict->message, HasSubstr("ranks 2, 3 (node-b) are stopped or cut off"));
 }
 
+TEST(Judge, GivesTheLauncherTimeWhenAWholeNodeIsSilentOnly) {
+  std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kAll, true),
+                              rank_in(2, kAll, true), rank_in(3, kAll, true)};
+  const Judge judge = judge_of();
+  const auto wait_s = [&](const std::vector<RankView>& seen) {
+    const auto verdict = judge.judge(seen, 5.1);
+    return verdict ? judge.launcher_wait_s(*verdict, seen, 5.1) : -1;
+  };
+  views[0].heard_s = views[1].heard_s = 5.1;
+  EXPECT_NEAR(wait_s(views), 8.5 - 5.1, 1e-9);
+  views[3].heard_s = 5.1;  // of the same node: rank 2 is only stopped
+  EXPECT_EQ(wait_s(views), 0);
+  views[3].heard_s = 0;
+  views[3].gone = true;  // its connection was reset: the node's end is known
+  EXPECT_EQ(wait_s(views), 0);
+}
+
 TEST(Judge, NamesBothSidesOfASwappedCollective) {
   const std::vector<Operation> swapped = {bucket(4), bucket(6)};
   const auto verdict = judge_of().judge(
