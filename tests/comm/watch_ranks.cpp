@@ -1,10 +1,13 @@
 // A job of the shape of a training, steps of phases and collectives, in which one rank fails on
 // demand: what faults.py runs under mpirun. Prints "fault SECONDS" (since 1970) when the fault
 // begins and "done" on rank 0 at a normal end.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <iostream>
 #include <thread>
 #include <vector>
@@ -89,11 +92,16 @@ class Job {
     if (fault == "exit0") ::_exit(0);
     if (fault == "exit1") ::_exit(1);
     if (fault == "slow") sleep_ms(options_.duration_s * 1e3);
-    if (fault == "error") {
-      throw retina::Error(retina::ErrorKind::kIo, "checkpoint: no space left on the disk",
+    if (fault == "full-disk") write_to_full_disk();
+    left_ = fault == "leave" || fault == "leave1";
+  }
+
+  static void write_to_full_disk() {
+    const int file = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+    if (::write(file, "x", 1) < 0) {
+      throw retina::Error(retina::ErrorKind::kIo, retina::cat("checkpoint: ", std::strerror(errno)),
                           "free some space");
     }
-    left_ = fault == "leave" || fault == "leave1";
   }
 
   // Stopped and continued by a child: the whole process stands still.
