@@ -139,6 +139,10 @@ test: build
 	ctest --preset asan -j $(JOBS) -LE mpi
 	# Open MPI leaks by itself: its tests run without the leak check.
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
+	echo "ThreadSanitizer: ranks as threads of one process, the queue beside them, the watch"
+	cmake --preset tsan --log-level=NOTICE
+	cmake --build --preset tsan -j $(JOBS) --target communicator_test comm_test
+	ctest --preset tsan -j $(JOBS) -L threads
 
 test-oracle: build
 	@$(call install_wheels,.deps/oracle,tests/oracle/requirements.txt,4.2 GB)

@@ -40,11 +40,10 @@ struct ThreadWorldOptions {
   std::size_t stack_bytes = std::size_t{256} << 10;  // of each thread of `run`
 };
 
-// One rank. Its own thread alone uses it. `all_reduce` adds in rank order, as `all_reduce_ordered`
+// One rank. One thread at a time uses it. `all_reduce` adds in rank order, as `all_reduce_ordered`
 // does. Throws Error{kRankFailure}, on all ranks alike, when
 // - ranks call different collectives, or with another count, type or root: names what was called
-// and
-//   the ranks on each side;
+//   and the ranks on each side;
 // - a rank can never come: its object is destroyed, or its function in `run` threw. Known when all
 //   others have come or are gone too;
 // - a rank comes later than the deadline: names it and how late it was.
