@@ -1,5 +1,6 @@
 #include "train/options.h"
 
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -107,6 +108,14 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("stall-timeout", o.watch.stall_timeout_s, "SECONDS",
              "end the job when others wait this long for a rank that lives; at least 10 steps");
   cli.choice("precision", o.precision, {"fp32", "bf16"}, "of convolutions; weights stay fp32");
+  cli.choice("wire", o.wire, {"fp32", "bf16", "fp16"},
+             "gradients between ranks; 16 bit halves what travels");
+  cli.choice("deterministic-reduce", o.deterministic_reduce, {"on", "off"},
+             "on: gradients are summed in rank order, the same bits for any --bucket-mb");
+  cli.choice("overlap-reduce", o.overlap_reduce, {"on", "off"},
+             "on: gradients travel while backward computes the others");
+  cli.option("bucket-mb", o.bucket_mb, "auto|N",
+             "gradients travel in buckets of N MiB; auto: as suits the measured link");
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
   cli.option("scratch", o.scratch, "DIR",
              "local disk: checkpoints are built here before they go to --output, and shards are "
@@ -134,6 +143,10 @@ bool may_change(const std::string& name) {
                                                "device",
                                                "expect-ranks",
                                                "stall-timeout",
+                                               "wire",
+                                               "deterministic-reduce",
+                                               "overlap-reduce",
+                                               "bucket-mb",
                                                "checkpoint-every",
                                                "keep",
                                                "resume",
@@ -204,6 +217,7 @@ void TrainOptions::validate() const {
   at_least("threads", threads, 1);
   at_least("compute-threads", compute_threads, 0);
   parse_span("checkpoint-every", checkpoint_every);
+  bucket_options();
   for (const auto& text : lr_drop_at) {
     if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {
       refuse("lr-drop-at", text, "epochs or steps");
@@ -252,6 +266,20 @@ LossOptions TrainOptions::loss_options() const {
           .match = {.foreground_iou = foreground_iou,
                     .background_iou = background_iou,
                     .low_quality_matches = low_quality_matches == "on"}};
+}
+
+BucketOptions TrainOptions::bucket_options() const {
+  BucketOptions result{.wire = {.type = wire_named(wire), .ordered = deterministic_reduce == "on"},
+                       .overlap = overlap_reduce == "on"};
+  if (bucket_mb == "auto") return result;
+  double mebibytes = 0;
+  const char* const end = bucket_mb.data() + bucket_mb.size();
+  const auto parsed = std::from_chars(bucket_mb.data(), end, mebibytes);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(mebibytes > 0 && mebibytes <= 1e5)) {
+    refuse("bucket-mb", bucket_mb, "auto or a size in MiB, e.g. 4");
+  }
+  result.bucket_bytes = static_cast<std::size_t>(std::ceil(mebibytes * (1 << 20)));
+  return result;
 }
 
 EpochPlanOptions TrainOptions::plan_options() const {

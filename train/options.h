@@ -13,6 +13,7 @@
 #include "train/optim/optimizer.h"
 #include "train/plan/epoch_plan.h"
 #include "train/plan/pacing.h"
+#include "train/reduce/bucket_choice.h"
 
 namespace retina {
 
@@ -73,6 +74,10 @@ struct TrainOptions {
   int expect_ranks = 0;  // 0: any number
   WatchOptions watch{};
   std::string precision = "fp32";
+  std::string wire = "fp32";  // of gradients between ranks; fp16, bf16: half the bytes
+  std::string deterministic_reduce = "off";  // on: sums in rank order, for any buckets
+  std::string overlap_reduce = "on";         // off: gradients travel after backward
+  std::string bucket_mb = "auto";            // auto: from the measured link
   std::uint64_t seed = 1;
   std::string checkpoint_every = "1epoch";
   int keep = 3;  // newest checkpoints kept beside the best
@@ -95,6 +100,7 @@ struct TrainOptions {
 
   ModelConfig model_config(int class_count) const;
   LossOptions loss_options() const;
+  BucketOptions bucket_options() const;
   OptimizerOptions optimizer_options() const;
   EpochPlanOptions plan_options() const;
   // The rate as given or the optimizer's default, and what --lr-scaling makes of it.

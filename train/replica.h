@@ -56,8 +56,7 @@ class Replica {
   // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
   void all_reduce() { buckets_->all_reduce(); }
 
-  // Parameters that the last step gave no gradient, by name.
-  const std::vector<std::string>& unreached() const { return buckets_->unreached(); }
+  const GradientBuckets& gradients() const { return *buckets_; }
 
   // Clips, makes update number `step` (from 1), clears the gradients. Returns the gradient's norm
   // before clipping.

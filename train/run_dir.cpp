@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kBooksFile = "checkpoints.json";
+constexpr const char* kBucketsFile = "buckets.json";
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kInitKey = "init_fingerprint";
 
@@ -50,7 +51,8 @@ std::map<std::string, std::string> fixed_options(const JsonView& object) {
 RunDir::RunDir(std::string folder) : folder_(std::move(folder)) {
   make_folder(folder_);
   lock_ = std::make_unique<FolderLock>(folder_);
-  for (const char* name : {kConfigFile, kBooksFile, kMetricsFile}) recover_file(path(name));
+  for (const char* name : {kConfigFile, kBooksFile, kBucketsFile, kMetricsFile})
+    recover_file(path(name));
 }
 
 bool RunDir::has_run() const {
@@ -58,7 +60,7 @@ bool RunDir::has_run() const {
 }
 
 void RunDir::clear() {
-  for (const char* name : {kConfigFile, kBooksFile}) remove_file(path(name));
+  for (const char* name : {kConfigFile, kBooksFile, kBucketsFile}) remove_file(path(name));
   for (const auto& name : checkpoint_files()) remove_file(path(name));
   remove_leftovers();
   remove_file(metrics_path());
@@ -108,6 +110,14 @@ void RunDir::write_config(const RunConfig& config) {
   json.field("effective_lr", whole.effective_lr);
   json.key("fixed").raw(fixed_json).end_object();
   if (json.pretty_text() != before) write_file_atomically(path(kConfigFile), json.pretty_text());
+}
+
+std::string RunDir::read_buckets() const {
+  return path_exists(path(kBucketsFile)) ? read_file(path(kBucketsFile)) : "";
+}
+
+void RunDir::write_buckets(const std::string& json) {
+  if (json != read_buckets()) write_file_atomically(path(kBucketsFile), json);
 }
 
 void RunDir::check_space(double checkpoint_bytes, int keep, const std::string& scratch) const {

@@ -5,6 +5,7 @@
 //   checkpoint-{epoch}.pt                at epoch ends, the first is 01
 //   checkpoint-{epoch}-{step}.pt         in between; {epoch} is the one in progress
 //   checkpoints.json                     which is last, which is best; a hint, the files decide
+//   buckets.json                         how gradients travel, kept by a run that continues
 //   report.html
 #pragma once
 
@@ -59,6 +60,10 @@ class RunDir {
   void check_same_run(const RunConfig& config) const;
   // Written when it differs from what is there.
   void write_config(const RunConfig& config);
+
+  // How gradients travel (reduce/bucket_choice.h); "" before the first run on several ranks.
+  std::string read_buckets() const;
+  void write_buckets(const std::string& json);
 
   // Throws kIo unless the folder has room for the checkpoints that it will keep, besides those that
   // it has, and `scratch` (empty: none) for one.

@@ -30,8 +30,11 @@ std::int64_t peak_resident_bytes() {
 
 ReplicaOptions replica_options(const TrainerInput& input) {
   const TrainOptions& options = input.options;
+  BucketOptions buckets = options.bucket_options();
+  if (input.run_dir != nullptr) buckets.stored = input.run_dir->read_buckets();
   return {.model = options.model_config(input.train.class_count()),
           .optimizer = options.optimizer_options(),
+          .buckets = buckets,
           .loss = options.loss_options(),
           .trainable_layers = options.layers_to_train(),
           .seed = options.seed,
@@ -62,6 +65,7 @@ Trainer::Trainer(const TrainerInput& input)
       writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.output),
       total_steps_(input.options.total_steps(plan_.steps_per_epoch())) {
   if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(options_));
+  if (is_root()) ReductionLog::begin(replica_.gradients(), input.run_dir);
 }
 
 void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
@@ -175,7 +179,7 @@ void Trainer::train_step(BatchLoader& loader) {
   const Agreement agreement = agree(loss);
   metrics.exposed_comm_ms = part.lap_ms();
   check_finite(agreement);
-  if (!std::exchange(unreached_told_, true)) tell_unreached();
+  if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
 
   const PhaseScope update(activity, Phase::kUpdate);
   metrics.classification_loss = agreement.classification_loss;
@@ -221,14 +225,6 @@ void Trainer::check_finite(const Agreement& agreement) {
       cat("step ", step_ + 1, ": the loss is not finite (classification ",
           agreement.classification_loss, ", boxes ", agreement.box_loss, "; images ", images, ")"),
       "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output");
-}
-
-void Trainer::tell_unreached() {
-  if (!is_root() || replica_.unreached().empty()) return;
-  std::string names;
-  for (const std::string& name : replica_.unreached())
-    names += cat(names.empty() ? "" : ", ", name);
-  log_warning("step ", step_ + 1, ": the loss does not depend on ", names, ": not trained");
 }
 
 void Trainer::log_step(const StepMetrics& metrics) {

@@ -18,6 +18,7 @@
 #include "train/options.h"
 #include "train/plan/pacing.h"
 #include "train/plan/training_plan.h"
+#include "train/reduction_log.h"
 #include "train/replica.h"
 #include "train/run_dir.h"
 #include "train/throughput.h"
@@ -75,7 +76,6 @@ class Trainer {
   void save(bool epoch_end);
   void write_report();
   std::string trainer_json(const RunPoint& point) const;
-  void tell_unreached();
   void log_step(const StepMetrics& metrics);
 
   const TrainOptions& options_;
@@ -90,12 +90,13 @@ class Trainer {
   std::optional<MetricsLog> log_;            // rank 0 that writes
   CheckpointWriter writer_;                  // rank 0
   std::optional<Progress> progress_;         // rank 0
+  ReductionLog reduction_log_;               // rank 0
   Throughput throughput_;
   std::int64_t step_ = 0;  // updates done
   std::int64_t total_steps_ = 0;
   std::int64_t samples_seen_ = 0;
   bool epoch_closed_ = true;  // false between an epoch's last step and its validation
-  bool stop_ = false, save_now_ = false, unreached_told_ = false;
+  bool stop_ = false, save_now_ = false;
   std::int64_t saved_step_ = -1;
   double last_save_seconds_ = 0;
 };

@@ -23,4 +23,15 @@ struct ProbeOptions {
 std::vector<AllReduceSample> measure_all_reduce(Communicator& communicator,
                                                 const ProbeOptions& options);
 
+struct LinkProbe {
+  ElementType type = ElementType::kFloat32;
+  bool ordered = false;
+  double budget_seconds = 1;
+};
+
+// Fits the link of this job in about `budget_seconds`: sizes from 4 KiB on, four times as large
+// each, as long as the next would stay within it; at least two. The same on all ranks. Wants 2
+// ranks or more. Collective.
+RingFit probe_link(Communicator& communicator, const LinkProbe& probe);
+
 }  // namespace retina

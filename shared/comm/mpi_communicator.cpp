@@ -8,6 +8,7 @@
 
 #include "shared/base/error.h"
 #include "shared/comm/float16.h"
+#include "shared/comm/float16_loops.h"
 #include "shared/comm/metered_communicator.h"
 #include "shared/comm/reduce_elements.h"
 
@@ -56,15 +57,18 @@ void in_pieces(void* data, std::size_t count, ElementType type, const F& piece,
   }
 }
 
-// An MPI_User_function over 16-bit floats: both[i] = round(in[i] op both[i]).
-template <float Load(std::uint16_t), std::uint16_t Store(float), ReduceOp Op>
-void reduce_16_bit(void* in, void* both, int* count, MPI_Datatype*) {
+// MPI_User_functions over 16-bit floats: both[i] = round(in[i] op both[i]).
+template <ElementType Type>
+void sum_16_bit(void* in, void* both, int* count, MPI_Datatype*) {
+  add(static_cast<const std::uint16_t*>(in), static_cast<std::uint16_t*>(both),
+      static_cast<std::size_t>(*count), Type);
+}
+
+template <float Load(std::uint16_t)>
+void max_16_bit(void* in, void* both, int* count, MPI_Datatype*) {
   const auto* a = static_cast<const std::uint16_t*>(in);
   auto* b = static_cast<std::uint16_t*>(both);
-  for (int i = 0; i < *count; ++i) {
-    const float x = Load(a[i]), y = Load(b[i]);
-    b[i] = Store(Op == ReduceOp::kSum ? x + y : std::max(x, y));
-  }
+  for (int i = 0; i < *count; ++i) b[i] = Load(a[i]) > Load(b[i]) ? a[i] : b[i];
 }
 
 // A commutative operation of MPI's, freed with this object unless MPI has ended before.
@@ -205,10 +209,10 @@ class MpiCommunicator : public MeteredCommunicator {
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::vector<char> slices_;  // of all ranks: this rank's slice
-  const UserOp half_sum_{reduce_16_bit<float_from_float16, float16_from_float, ReduceOp::kSum>};
-  const UserOp half_max_{reduce_16_bit<float_from_float16, float16_from_float, ReduceOp::kMax>};
-  const UserOp brain_sum_{reduce_16_bit<float_from_bfloat16, bfloat16_from_float, ReduceOp::kSum>};
-  const UserOp brain_max_{reduce_16_bit<float_from_bfloat16, bfloat16_from_float, ReduceOp::kMax>};
+  const UserOp half_sum_{sum_16_bit<ElementType::kFloat16>};
+  const UserOp half_max_{max_16_bit<float_from_float16>};
+  const UserOp brain_sum_{sum_16_bit<ElementType::kBFloat16>};
+  const UserOp brain_max_{max_16_bit<float_from_bfloat16>};
 };
 
 }  // namespace

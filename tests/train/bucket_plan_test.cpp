@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 namespace retina {
@@ -11,7 +12,7 @@ const std::vector<BucketParameter> kParameters = {
     {"a", 10}, {"b", 5}, {"c", 100}, {"d", 1}, {"e", 30}};
 
 TEST(BucketPlan, FillsBucketsFromTheLastParameterToTheFirst) {
-  const BucketPlan plan = plan_buckets(kParameters, 40);
+  const BucketPlan plan = plan_buckets(kParameters, {.most = 40});
   ASSERT_EQ(plan.bucket_counts, (std::vector<std::size_t>{31, 100, 15}));
   EXPECT_EQ(plan.slots[4].bucket, 0U);
   EXPECT_EQ(plan.slots[3].offset, 30U);
@@ -20,7 +21,8 @@ TEST(BucketPlan, FillsBucketsFromTheLastParameterToTheFirst) {
 }
 
 TEST(BucketPlan, GivesEveryElementOnePlace) {
-  for (const std::size_t size : {1U, 7U, 40U, 1000U}) {
+  for (const BucketSize& size :
+       std::vector<BucketSize>{{1, 0}, {7, 3}, {40, 0}, {40, 12}, {1000, 31}, {1000, 1000}}) {
     const BucketPlan plan = plan_buckets(kParameters, size);
     std::set<std::pair<std::size_t, std::size_t>> places;
     std::size_t total = 0;
@@ -33,13 +35,71 @@ TEST(BucketPlan, GivesEveryElementOnePlace) {
   }
 }
 
+TEST(BucketPlan, EndsTheFirstBucketEarlyAndKeepsTheLastSmall) {
+  // From the end: 30 is enough for the first; the rest would be one bucket, but its last 15 values
+  // (a and b) make one of their own.
+  const BucketPlan plan = plan_buckets(kParameters, {.most = 1000, .edge = 12});
+  EXPECT_EQ(plan.bucket_counts, (std::vector<std::size_t>{30, 101, 15}));
+  EXPECT_EQ(plan_buckets(kParameters, {.most = 1000, .edge = 1}).bucket_counts,
+            (std::vector<std::size_t>{30, 106, 10}));
+  EXPECT_EQ(plan_buckets(kParameters, {.most = 1000, .edge = 1000}).bucket_counts,
+            (std::vector<std::size_t>{146}))
+      << "all of it is an edge";
+}
+
+TEST(BucketPlan, SendsNoSmallParameterAlone) {
+  EXPECT_EQ(plan_buckets(kParameters, {.most = 40, .edge = 12}).bucket_counts,
+            (std::vector<std::size_t>{30, 101, 15}))
+      << "d goes with c, although c is larger than a bucket";
+}
+
 TEST(BucketPlan, HashTellsLayoutsApart) {
-  const auto hash = plan_buckets(kParameters, 40).layout_hash;
-  EXPECT_EQ(plan_buckets(kParameters, 40).layout_hash, hash);
-  EXPECT_NE(plan_buckets(kParameters, 41 + 100).layout_hash, hash);
+  const auto hash = plan_buckets(kParameters, {.most = 40}).layout_hash;
+  EXPECT_EQ(plan_buckets(kParameters, {.most = 40}).layout_hash, hash);
+  EXPECT_NE(plan_buckets(kParameters, {.most = 41 + 100}).layout_hash, hash);
   auto renamed = kParameters;
   renamed[1].name = "z";
-  EXPECT_NE(plan_buckets(renamed, 40).layout_hash, hash);
+  EXPECT_NE(plan_buckets(renamed, {.most = 40}).layout_hash, hash);
+  auto reshaped = kParameters;
+  reshaped[1].layout = "[5, 1]";
+  EXPECT_NE(plan_buckets(reshaped, {.most = 40}).layout_hash, hash);
+}
+
+RingFit link(int ranks, double latency_seconds, double bytes_per_second) {
+  return {.ranks = ranks,
+          .link = {.latency_seconds = latency_seconds, .bytes_per_second = bytes_per_second}};
+}
+
+TEST(BucketSizes, AreWhatTheFormulaHasItsMinimumAt) {
+  for (const int ranks : {2, 4, 64}) {
+    for (const double latency : {10e-6, 1e-3}) {
+      for (const double bandwidth : {50e6, 10e9}) {
+        const RingFit fit = link(ranks, latency, bandwidth);
+        const double total = 136e6;
+        // All buckets' fixed costs, and the whole of the last one after backward.
+        const auto cost = [&](double bytes) {
+          const double fixed = fit.all_reduce_seconds(0);
+          return total / bytes * fixed + fit.all_reduce_seconds(bytes) - fixed;
+        };
+        const auto best = static_cast<double>(best_bucket_bytes(fit, total).most);
+        if (best == 256 << 10 || best == total) continue;
+        EXPECT_LT(cost(best), cost(best * 1.1));
+        EXPECT_LT(cost(best), cost(best / 1.1));
+      }
+    }
+  }
+}
+
+TEST(BucketSizes, StayWithinTheirBounds) {
+  const BucketSize quick = best_bucket_bytes(link(2, 0, 50e6), 80e6);
+  EXPECT_EQ(quick.most, 256U << 10);
+  EXPECT_EQ(quick.edge, 1U);
+  const BucketSize slow = best_bucket_bytes(link(1024, 10, 1e9), 80e6);
+  EXPECT_EQ(slow.most, 80'000'000U);
+  EXPECT_EQ(slow.edge, slow.most);
+  const BucketSize unlimited =
+      best_bucket_bytes(link(2, 1e-4, std::numeric_limits<double>::infinity()), 80e6);
+  EXPECT_EQ(unlimited.most, 80'000'000U);
 }
 
 }  // namespace

@@ -89,6 +89,24 @@ TEST(TrainOptions, TakeNoDataWithSynthetic) {
   EXPECT_THROW(parse({"--synthetic", "32", "--train", "x"}), Error);
 }
 
+TEST(TrainOptions, SayHowGradientsTravel) {
+  const BucketOptions plain = parse({}).bucket_options();
+  EXPECT_EQ(plain.bucket_bytes, 0U) << "measured";
+  EXPECT_EQ(plain.wire.type, ElementType::kFloat32);
+  EXPECT_FALSE(plain.wire.ordered);
+  const BucketOptions chosen = parse({"--wire", "fp16", "--deterministic-reduce", "on",
+                                      "--bucket-mb", "0.5", "--overlap-reduce", "off"})
+                                   .bucket_options();
+  EXPECT_TRUE(plain.overlap);
+  EXPECT_FALSE(chosen.overlap);
+  EXPECT_EQ(chosen.bucket_bytes, 512U << 10);
+  EXPECT_EQ(chosen.wire.type, ElementType::kFloat16);
+  EXPECT_TRUE(chosen.wire.ordered);
+  for (const char* name : {"wire", "deterministic-reduce", "overlap-reduce", "bucket-mb"}) {
+    EXPECT_TRUE(may_change(name)) << name;
+  }
+}
+
 TEST(TrainOptions, RefuseValuesOutOfRange) {
   for (const auto& [name, value] :
        std::vector<std::pair<const char*, const char*>>{{"--ema", "1"},
@@ -99,6 +117,10 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--expect-ranks", "-2"},
                                                         {"--background-iou", "0.7"},
                                                         {"--focal-alpha", "2"},
+                                                        {"--bucket-mb", "0"},
+                                                        {"--bucket-mb", "4x"},
+                                                        {"--bucket-mb", "nan"},
+                                                        {"--wire", "int8"},
                                                         {"--recipe", "detectron"}}) {
     EXPECT_THROW(parse({name, value}), Error) << name << " " << value;
   }

@@ -1,7 +1,7 @@
 // Run by ctest under mpirun on 1, 2 and 4 ranks: the gradients of 8 images do not depend on how
 // many processes (and passes) share them. Nearly all boxes are in one rank's images, one image has
-// none, one slot is a pad slot. Nor, bit for bit, on whether buckets travel during backward. Prints
-// a row a type and ends with 1 when a bound is missed.
+// none, one slot is a pad slot. Nor, bit for bit, on whether buckets travel during backward; summed
+// in rank order nor on the buckets. Prints a row each and ends with 1 when a bound is missed.
 #include <ATen/ops/cat.h>
 #include <torch/types.h>
 
@@ -96,10 +96,9 @@ Share share_of(const Communicator& communicator, std::int64_t per_pass) {
 }
 
 // In f32, by the trainer's replica.
-Gradients gradients_f32(Communicator& communicator, std::int64_t per_pass, bool overlap = true) {
-  Replica replica(
-      {.model = small_model(), .buckets = {.bucket_bytes = 1 << 20, .overlap = overlap}},
-      communicator);
+Gradients gradients_f32(Communicator& communicator, std::int64_t per_pass,
+                        const BucketOptions& buckets = {.bucket_bytes = 1 << 20}) {
+  Replica replica({.model = small_model(), .buckets = buckets}, communicator);
   set_weights(replica.model());
   const Share share = share_of(communicator, per_pass);
   for (std::int64_t done = 0; done < share.count; done += share.per_pass) {
@@ -187,9 +186,19 @@ int check(Communicator& communicator) {
   const std::int64_t per_pass = communicator.size() == 1 ? 2 : kImages;
   const Gradients wide = gradients_f64(communicator, per_pass);
   const Gradients narrow = gradients_f32(communicator, per_pass);
-  const Gradients waited = gradients_f32(communicator, per_pass, /*overlap=*/false);
+  const Gradients waited =
+      gradients_f32(communicator, per_pass, {.bucket_bytes = 1 << 20, .overlap = false});
   bool good =
       report(communicator, "f32 during backward against after it", compare(narrow, waited), {});
+  const BucketOptions ordered{.bucket_bytes = 1 << 20,
+                              .wire = {.type = ElementType::kBFloat16, .ordered = true}};
+  BucketOptions measured = ordered;
+  measured.bucket_bytes = 0;
+  good = report(communicator, "bf16 in rank order, buckets of 1 MiB against measured ones",
+                compare(gradients_f32(communicator, per_pass, ordered),
+                        gradients_f32(communicator, per_pass, measured)),
+                {}) &&
+         good;
   if (communicator.is_root()) {
     good = report(communicator, "f64 against 1 x 8", compare(wide, gradients_f64(*alone, kImages)),
                   {.of_norm = 1e-12, .of_tensor = 1e-10}) &&

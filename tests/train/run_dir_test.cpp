@@ -56,6 +56,16 @@ TEST(RunDir, KeepsOnlyTheNewestWithoutValidation) {
   EXPECT_THAT(dir.checkpoint_files(), ElementsAre("checkpoint-04.pt"));
 }
 
+TEST(RunDir, KeepsHowGradientsTravelUntilItIsCleared) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  EXPECT_EQ(dir.read_buckets(), "");
+  dir.write_buckets("{}");
+  EXPECT_EQ(dir.read_buckets(), "{}");
+  dir.clear();
+  EXPECT_EQ(dir.read_buckets(), "");
+}
+
 TEST(RunDir, RefusesAnotherConfigurationNamingTheKeys) {
   const TestFolder folder;
   RunDir dir(folder / "run");

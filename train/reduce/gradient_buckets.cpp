@@ -10,20 +10,21 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "train/reduce/layout_check.h"
 
 namespace retina {
 namespace {
 
-ElementType element_type(const at::Tensor& tensor) {
-  RETINA_CHECK(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble);
-  return tensor.scalar_type() == at::kFloat ? ElementType::kFloat32 : ElementType::kFloat64;
-}
-
-void sum_over_ranks(Communicator& communicator, at::Tensor bucket) {
-  const at::Tensor host = bucket.cpu();  // the bucket itself on the CPU
-  communicator.all_reduce(host.data_ptr(), static_cast<std::size_t>(host.numel()),
-                          element_type(host), ReduceOp::kSum);
-  if (!host.is_same(bucket)) bucket.copy_(host);
+std::vector<BucketParameter> bucket_parameters(const std::vector<TrainableParameter>& parameters) {
+  std::vector<BucketParameter> list;
+  for (const auto& [name, value] : parameters) {
+    RETINA_CHECK(value.is_non_overlapping_and_dense(), name);
+    list.push_back({.name = name,
+                    .count = static_cast<std::size_t>(value.numel()),
+                    .layout = cat(value.sizes(), " strides ", value.strides(), " ",
+                                  at::toString(value.scalar_type()))});
+  }
+  return list;
 }
 
 }  // namespace
@@ -44,23 +45,16 @@ class GradientBuckets::Hook : public torch::autograd::PostAccumulateGradHook {
 
 GradientBuckets::GradientBuckets(const std::vector<TrainableParameter>& parameters,
                                  const BucketOptions& options, Communicator& communicator)
-    : communicator_(communicator), parameters_(parameters), overlap_(options.overlap) {
+    : parameters_(parameters), overlap_(options.overlap) {
   RETINA_CHECK(!parameters.empty());
-  std::vector<BucketParameter> list;
-  for (const auto& parameter : parameters) {
-    RETINA_CHECK(parameter.value.is_non_overlapping_and_dense(), parameter.name);
-    list.push_back({parameter.name, static_cast<std::size_t>(parameter.value.numel())});
-  }
-  const auto element_bytes = static_cast<std::size_t>(parameters.front().value.element_size());
-  plan_ = plan_buckets(list, options.bucket_bytes / element_bytes);
-
-  const auto hash = static_cast<std::int64_t>(plan_.layout_hash);
-  auto root_hash = hash;
-  communicator.broadcast(&root_hash, 1, ElementType::kInt64, 0);
-  if (communicator.all_reduce_max(hash == root_hash ? 0 : 1) != 0) {
-    throw Error(ErrorKind::kConfig, "gradient layouts differ between ranks",
-                "start all ranks with the same program and the same options");
-  }
+  const std::vector<BucketParameter> list = bucket_parameters(parameters);
+  std::size_t element_count = 0;
+  for (const auto& parameter : list) element_count += parameter.count;
+  choice_ = choose_buckets(options, element_count, communicator);
+  const std::size_t wire_bytes = element_size_bytes(options.wire.type);
+  plan_ = plan_buckets(
+      list, {.most = choice_.bytes.most / wire_bytes, .edge = choice_.bytes.edge / wire_bytes});
+  check_same_layout(list, plan_, communicator);
 
   for (const std::size_t count : plan_.bucket_counts) {
     buckets_.push_back(
@@ -73,7 +67,10 @@ GradientBuckets::GradientBuckets(const std::vector<TrainableParameter>& paramete
                                                             static_cast<std::int64_t>(slot.offset));
   }
   has_arrived_.resize(parameters.size());
-  if (communicator.size() > 1) queue_ = std::make_unique<CollectiveQueue>(communicator);
+  if (communicator.size() > 1) {
+    transport_ = make_host_transport(communicator, options.wire);
+    queue_ = std::make_unique<CollectiveQueue>(communicator);
+  }
   add_hooks();
 }
 
@@ -119,10 +116,8 @@ void GradientBuckets::launch_full_ones() {
 
 void GradientBuckets::launch(std::size_t bucket) {
   if (!queue_) return;
-  queue_->push([tensor = buckets_[bucket], bucket](Communicator& communicator) {
-    communicator.label(cat("bucket ", bucket));
-    sum_over_ranks(communicator, tensor);
-  });
+  queue_->push(
+      [this, bucket](Communicator&) { transport_->sum(buckets_[bucket], cat("bucket ", bucket)); });
 }
 
 void GradientBuckets::all_reduce() {
@@ -142,10 +137,13 @@ void GradientBuckets::all_reduce() {
 }
 
 double GradientBuckets::norm() const {
+  // By parameter, so that no bit depends on the buckets.
   double sum = 0;
-  for (const auto& bucket : buckets_) {
+  for (const BucketSlot& slot : plan_.slots) {
+    const at::Tensor values = buckets_[slot.bucket].narrow(
+        0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
     const double part =
-        at::linalg_vector_norm(bucket, 2, std::nullopt, false, at::kDouble).item<double>();
+        at::linalg_vector_norm(values, 2, std::nullopt, false, at::kDouble).item<double>();
     sum += part * part;
   }
   return std::sqrt(sum);

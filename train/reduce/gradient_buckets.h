@@ -14,21 +14,17 @@
 #include "shared/comm/collective_queue.h"
 #include "shared/comm/communicator.h"
 #include "train/optim/optimizer.h"
+#include "train/reduce/bucket_choice.h"
 #include "train/reduce/bucket_plan.h"
+#include "train/reduce/gradient_transport.h"
 
 namespace retina {
-
-struct BucketOptions {
-  std::size_t bucket_bytes = std::size_t{25} << 20;  // as DDP's: large enough for bandwidth
-  // Buckets travel while backward computes the others; false: after it. The sums are the same bits.
-  bool overlap = true;
-};
 
 class GradientBuckets {
  public:
   // Gives every parameter a zero gradient that is a view of a bucket and has the parameter's own
   // strides; autograd then accumulates in place. Collective: throws Error{kConfig} when ranks'
-  // layouts differ. `communicator` must outlive this.
+  // layouts differ (layout_check.h). `communicator` must outlive this.
   GradientBuckets(const std::vector<TrainableParameter>& parameters, const BucketOptions& options,
                   Communicator& communicator);
   ~GradientBuckets();
@@ -44,7 +40,8 @@ class GradientBuckets {
   void expect_last_pass();
 
   // After the last backward of a step: every gradient becomes its sum over ranks, those too that
-  // this backward did not reach. Buckets on a GPU travel through host memory. Collective.
+  // this backward did not reach. Collective. With `wire.ordered` the bits do not depend on the
+  // plan, nor do those of `norm`.
   void all_reduce();
 
   // Parameters that the last pass before `all_reduce` gave no gradient, by name. Only known where
@@ -58,6 +55,9 @@ class GradientBuckets {
   void scale(double factor);
 
   const BucketPlan& plan() const { return plan_; }
+  const BucketChoice& choice() const { return choice_; }
+  // How many buckets so far held values too large for the 16-bit wire and travelled again in f32.
+  std::int64_t repeated_count() const { return transport_ ? transport_->repeated_count() : 0; }
 
  private:
   class Hook;
@@ -66,7 +66,7 @@ class GradientBuckets {
   void launch_full_ones();
   void launch(std::size_t bucket);
 
-  Communicator& communicator_;
+  BucketChoice choice_;
   BucketPlan plan_;
   std::vector<TrainableParameter> parameters_;
   std::vector<at::Tensor> buckets_;  // flat, one dtype
@@ -80,7 +80,9 @@ class GradientBuckets {
   std::size_t next_bucket_ = 0;             // buckets leave in their order, on every rank
   std::vector<std::string> unreached_;
 
-  std::unique_ptr<CollectiveQueue> queue_;  // null on one rank
+  // Null on one rank.
+  std::unique_ptr<GradientTransport> transport_;
+  std::unique_ptr<CollectiveQueue> queue_;
 };
 
 // Scales the gradients so that their norm is at most `max_norm` (Pascanu et al. 2013; the factor is

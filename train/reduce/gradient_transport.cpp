@@ -1,0 +1,37 @@
+#include "train/reduce/gradient_transport.h"
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+class HostTransport : public GradientTransport {
+ public:
+  HostTransport(Communicator& communicator, const WireOptions& wire) : wire_(communicator, wire) {}
+
+  void sum(at::Tensor bucket, const std::string& name) override {
+    const at::Tensor host = bucket.cpu();  // the bucket itself on the CPU
+    const auto count = static_cast<std::size_t>(host.numel());
+    if (host.scalar_type() == at::kFloat) {
+      wire_.sum(host.mutable_data_ptr<float>(), count, name);
+    } else {
+      RETINA_CHECK(host.scalar_type() == at::kDouble, at::toString(host.scalar_type()));
+      wire_.sum(host.mutable_data_ptr<double>(), count, name);
+    }
+    if (!host.is_same(bucket)) bucket.copy_(host);
+  }
+
+  std::int64_t repeated_count() const override { return wire_.repeated_count(); }
+
+ private:
+  WireSum wire_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientTransport> make_host_transport(Communicator& communicator,
+                                                       const WireOptions& wire) {
+  return std::make_unique<HostTransport>(communicator, wire);
+}
+
+}  // namespace retina
