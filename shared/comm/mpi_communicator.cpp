@@ -10,6 +10,7 @@
 #include "shared/comm/float16.h"
 #include "shared/comm/float16_loops.h"
 #include "shared/comm/metered_communicator.h"
+#include "shared/comm/mpi_ring.h"
 #include "shared/comm/reduce_elements.h"
 
 namespace retina {
@@ -17,6 +18,8 @@ namespace {
 
 // MPI counts are int: larger buffers go in pieces of this many elements.
 constexpr std::size_t kPieceCount = std::size_t{1} << 30;
+// From here on the own ring pays.
+constexpr std::size_t kRingBytes = std::size_t{64} << 10;
 // The ordered sum needs as much memory again as a piece has.
 constexpr std::size_t kOrderedPieceCount = std::size_t{1} << 24;
 
@@ -111,8 +114,15 @@ class MpiCommunicator : public MeteredCommunicator {
   int local_size() const override { return local_size_; }
 
  protected:
-  // The ring (MpiSession chooses it) adds along it, hop by hop.
+  // Both rings add along it, hop by hop. MpiSession chooses Open MPI's for small buffers.
   void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
+    if (size_ > 1 && count * element_size_bytes(type) >= kRingBytes) {
+      const RingBuffer buffer{.data = data,
+                              .count = count,
+                              .element_bytes = element_size_bytes(type),
+                              .type = mpi_type(type)};
+      return check_mpi(ring_all_reduce(buffer, operation(type, op)), "ring all-reduce");
+    }
     in_pieces(data, count, type, [&](void* part, int part_count) {
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, part, part_count, mpi_type(type), operation(type, op),
                               MPI_COMM_WORLD),
