@@ -61,7 +61,8 @@ class Communicator {
   // Names the next collective, e.g. "bucket 5", for the line that says who never entered it. The
   // same on all ranks.
   virtual void label(std::string_view) {}
-  // Where to say what this rank does (PhaseScope in watch/activity.h); null when nobody watches.
+  // Where to say what this rank does (PhaseScope in watch/activity.h); null outside of
+  // run_rank_program: nobody listens.
   virtual Activity* activity() { return nullptr; }
 
   bool is_root() const { return rank() == 0; }

@@ -70,7 +70,8 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
           set_log_level(std::max(log_level(), LogLevel::kWarning));
         }
         watch = Watch::start(*communicator, watch_options, watch_handler());
-        if (watch) communicator = make_watched_communicator(std::move(communicator), *watch);
+        communicator = watch ? make_watched_communicator(std::move(communicator), *watch)
+                             : make_unwatched_communicator(std::move(communicator));
         const int code = body(*communicator);
         // Other ranks that still wait in a collective would wait for ever in what follows.
         if (watch) watch->leave();

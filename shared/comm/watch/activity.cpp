@@ -37,6 +37,7 @@ Phase Activity::enter(Phase phase) {
   const Phase before = std::exchange(state_.phase, phase);
   phase_since_ = changed_ = now;
   ring_.add(event(EventKind::kPhaseEnter));
+  if (listener_ != nullptr) listener_->on_phase(phase, now);
   return before;
 }
 
@@ -49,6 +50,7 @@ void Activity::set_step(std::int64_t step) {
   step_since_ = changed_;
   state_.step = step;
   ring_.add(event(EventKind::kStep));
+  if (listener_ != nullptr) listener_->on_step(step, changed_);
 }
 
 void Activity::begin(const Operation& operation) {
@@ -73,6 +75,7 @@ void Activity::begin(const Operation& operation) {
   entry.collective = operation.kind;
   entry.label = operation.label;
   ring_.add(entry);
+  if (listener_ != nullptr) listener_->on_collective_begin(operation, changed_);
 }
 
 void Activity::end() {
@@ -86,6 +89,12 @@ void Activity::end() {
   entry.bucket = state_.recent[0].operation.bucket();
   entry.label = state_.recent[0].operation.label;
   ring_.add(entry);
+  if (listener_ != nullptr) listener_->on_collective_end(changed_);
+}
+
+void Activity::set_listener(ActivityListener* listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = listener;
 }
 
 void Activity::leave() {

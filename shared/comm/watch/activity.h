@@ -49,6 +49,18 @@ struct RankState {
   const Entered* last() const { return recent[0].sequence == 0 ? nullptr : recent.data(); }
 };
 
+// Hears every change at once, on the thread that makes it and one at a time. Must be quick and may
+// not call the Activity.
+class ActivityListener {
+ public:
+  virtual ~ActivityListener() = default;
+  virtual void on_phase(Phase phase, std::chrono::steady_clock::time_point now) = 0;
+  virtual void on_step(std::int64_t step, std::chrono::steady_clock::time_point now) = 0;
+  virtual void on_collective_begin(const Operation& operation,
+                                   std::chrono::steady_clock::time_point now) = 0;
+  virtual void on_collective_end(std::chrono::steady_clock::time_point now) = 0;
+};
+
 // Thread-safe.
 class Activity {
  public:
@@ -63,6 +75,8 @@ class Activity {
   void end();
   // No collective will follow.
   void leave();
+  // Null: nobody. The listener outlives this or is taken away again.
+  void set_listener(ActivityListener* listener);
   RankState state() const;
 
  private:
@@ -71,6 +85,7 @@ class Activity {
 
   mutable std::mutex mutex_;
   EventRing& ring_;
+  ActivityListener* listener_ = nullptr;
   RankState state_;
   Clock::time_point phase_since_ = Clock::now(), changed_ = phase_since_;
   Clock::time_point collective_since_, collective_end_;

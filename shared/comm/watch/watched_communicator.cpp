@@ -9,15 +9,19 @@ namespace {
 
 class WatchedCommunicator : public Communicator {
  public:
-  WatchedCommunicator(std::unique_ptr<Communicator> inner, Watch& watch)
-      : inner_(std::move(inner)), watch_(watch) {}
+  // Without a watch it tells an activity that leads nowhere.
+  WatchedCommunicator(std::unique_ptr<Communicator> inner, Watch* watch)
+      : inner_(std::move(inner)),
+        watch_(watch),
+        own_activity_(inner_->rank(), no_ring_),
+        activity_(watch != nullptr ? watch->activity() : own_activity_) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   int local_rank() const override { return inner_->local_rank(); }
   int local_size() const override { return inner_->local_size(); }
   const CommStats& stats() const override { return inner_->stats(); }
-  Activity* activity() override { return &watch_.activity(); }
+  Activity* activity() override { return &activity_; }
   void label(std::string_view name) override { label_ = name; }
 
   void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
@@ -51,19 +55,21 @@ class WatchedCommunicator : public Communicator {
   void watched(Operation operation, const Call& call) {
     operation.set_label(label_);
     label_.clear();
-    watch_.activity().begin(operation);
+    activity_.begin(operation);
     try {
       call();
     } catch (const Error& error) {
       // MPI knows that it failed, the watch knows whose fault it is.
-      if (error.kind() == ErrorKind::kRankFailure) watch_.await_verdict();
+      if (error.kind() == ErrorKind::kRankFailure && watch_ != nullptr) watch_->await_verdict();
       throw;
     }
-    watch_.activity().end();
+    activity_.end();
   }
 
   std::unique_ptr<Communicator> inner_;
-  Watch& watch_;
+  Watch* watch_;
+  EventRing no_ring_{};
+  Activity own_activity_, &activity_;
   std::string label_{};
 };
 
@@ -71,7 +77,11 @@ class WatchedCommunicator : public Communicator {
 
 std::unique_ptr<Communicator> make_watched_communicator(std::unique_ptr<Communicator> inner,
                                                         Watch& watch) {
-  return std::make_unique<WatchedCommunicator>(std::move(inner), watch);
+  return std::make_unique<WatchedCommunicator>(std::move(inner), &watch);
+}
+
+std::unique_ptr<Communicator> make_unwatched_communicator(std::unique_ptr<Communicator> inner) {
+  return std::make_unique<WatchedCommunicator>(std::move(inner), nullptr);
 }
 
 }  // namespace retina
