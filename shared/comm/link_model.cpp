@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "shared/base/error.h"
 
@@ -27,8 +28,9 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// One size: seconds = messages · α + volume / β.
+// One size on one number of ranks: seconds = messages · α + volume / β.
 struct Point {
+  int ranks;
   double bytes, messages, volume, seconds;
 };
 
@@ -49,9 +51,10 @@ Line robust_line(const std::vector<Point>& points) {
     candidates.push_back({p.seconds / p.messages, 0});
     candidates.push_back({0, p.seconds / p.volume});
     for (const Point& q : points) {
-      const double slope = (q.seconds - p.seconds) / (q.volume - p.volume);
-      const double latency = (p.seconds - p.volume * slope) / p.messages;
-      if (q.volume > p.volume && slope > 0 && latency > 0) candidates.push_back({latency, slope});
+      const double determinant = p.messages * q.volume - q.messages * p.volume;
+      const double latency = (p.seconds * q.volume - q.seconds * p.volume) / determinant;
+      const double slope = (q.seconds * p.messages - p.seconds * q.messages) / determinant;
+      if (determinant > 0 && slope > 0 && latency > 0) candidates.push_back({latency, slope});
     }
   }
   const auto distance = [&](const Line& line) {
@@ -112,33 +115,36 @@ double RingFit::all_reduce_seconds(double bytes) const {
   return retina::all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes);
 }
 
-RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks) {
-  RETINA_CHECK(ranks >= 2, ranks);
-  std::map<double, std::vector<double>> repeats;
-  for (const auto& sample : samples) {
-    RETINA_CHECK(sample.bytes > 0 && sample.seconds > 0, sample.bytes, " bytes in ", sample.seconds,
-                 " s");
-    repeats[sample.bytes].push_back(sample.seconds);
+LinkFit fit_links(const std::vector<RingSamples>& rings) {
+  std::map<std::pair<int, double>, std::vector<double>> repeats;
+  for (const auto& ring : rings) {
+    RETINA_CHECK(ring.ranks >= 2, ring.ranks);
+    for (const auto& sample : ring.samples) {
+      RETINA_CHECK(sample.bytes > 0 && sample.seconds > 0, sample.bytes, " bytes in ",
+                   sample.seconds, " s");
+      repeats[{ring.ranks, sample.bytes}].push_back(sample.seconds);
+    }
   }
   RETINA_CHECK(repeats.size() >= 2, repeats.size(), " sizes");
 
   std::vector<Point> points;
-  for (const auto& [bytes, seconds] : repeats) {
+  for (const auto& [key, seconds] : repeats) {
+    const auto& [ranks, bytes] = key;
     const double volume = 2.0 * (ranks - 1) / ranks * bytes;
-    points.push_back({bytes, 2.0 * (ranks - 1), volume, median(seconds)});
+    points.push_back({ranks, bytes, 2.0 * (ranks - 1), volume, median(seconds)});
   }
   Line line = robust_line(points);
   std::vector<double> log_errors;
   for (const Point& point : points) log_errors.push_back(line.log_error(point));
   const double limit = std::max(std::log(1.2), 3 * median(log_errors));
 
-  RingFit fit{.ranks = ranks};
+  LinkFit fit;
   std::vector<Point> followers;
   for (const Point& point : points) {
     if (line.log_error(point) <= limit) {
       followers.push_back(point);
     } else {
-      fit.left_out_bytes.push_back(point.bytes);
+      fit.left_out.push_back({point.ranks, point.bytes});
     }
   }
   if (followers.size() >= 2) line = least_squares(followers);
@@ -146,11 +152,24 @@ RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks) {
   fit.link = {line.latency, 1 / line.seconds_per_byte};
   std::vector<double> errors;
   for (const Point& point : followers) {
-    errors.push_back(std::abs(fit.all_reduce_seconds(point.bytes) / point.seconds - 1));
+    errors.push_back(
+        std::abs(all_reduce_seconds({.ranks = point.ranks, .intra_node = fit.link}, point.bytes) /
+                     point.seconds -
+                 1));
   }
   fit.median_relative_error = median(errors);
   fit.worst_relative_error = *std::max_element(errors.begin(), errors.end());
   return fit;
+}
+
+RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks) {
+  const LinkFit fit = fit_links({{.ranks = ranks, .samples = samples}});
+  RingFit result{.ranks = ranks,
+                 .link = fit.link,
+                 .median_relative_error = fit.median_relative_error,
+                 .worst_relative_error = fit.worst_relative_error};
+  for (const auto& left_out : fit.left_out) result.left_out_bytes.push_back(left_out.bytes);
+  return result;
 }
 
 double plan_seconds(const RingFit& fit, const std::vector<double>& bucket_bytes) {

@@ -52,6 +52,24 @@ struct RingFit {
   double all_reduce_seconds(double bytes) const;
 };
 
+// One number of ranks and what was measured there.
+struct RingSamples {
+  int ranks = 0;
+  std::vector<AllReduceSample> samples = {};
+};
+
+// A link that several numbers of ranks share.
+struct LinkFit {
+  struct LeftOut {
+    int ranks = 0;
+    double bytes = 0;
+  };
+  LinkCost link = {};
+  // As RingFit's, over every size on every number of ranks.
+  double median_relative_error = 0, worst_relative_error = 0;
+  std::vector<LeftOut> left_out = {};
+};
+
 // Least squares of seconds = 2(n-1)·α + 2(n-1)/n · bytes/β over the sizes, each with the median of
 // its repeats (up to half of them may be outliers) and the weight 1/seconds², so that an error of 1
 // % counts alike at 8 B and at 64 MiB. Sizes that do not follow the line that most do are left out:
@@ -59,6 +77,9 @@ struct RingFit {
 // sizes that has the least sum of |log(predicted/measured)|. Neither α nor 1/β is negative. Wants
 // `ranks` >= 2, two sizes or more, positive bytes and times (RETINA_CHECK).
 RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks);
+
+// The same over several numbers of ranks at once: one α and one β for all.
+LinkFit fit_links(const std::vector<RingSamples>& rings);
 
 // The time of one all-reduce a bucket, one after the other.
 double plan_seconds(const RingFit& fit, const std::vector<double>& bucket_bytes);

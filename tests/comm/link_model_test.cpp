@@ -81,6 +81,27 @@ TEST(LinkModel, FitLeavesOutSizesThatFollowAnotherLaw) {
   }
 }
 
+// Small buffers on two ranks and large ones on eight tell both costs, though neither does alone.
+TEST(LinkModel, FitOverSeveralNumbersOfRanksFindsOneLink) {
+  const LinkCost link{.latency_seconds = 100e-6, .bytes_per_second = 50e6};
+  std::vector<RingSamples> rings;
+  for (const int ranks : {2, 3, 8}) {
+    rings.push_back({.ranks = ranks});
+    for (const double bytes : sizes()) {
+      const double exact = all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes);
+      rings.back().samples.push_back({bytes, exact});
+    }
+  }
+  rings[1].samples[4].seconds *= 5;
+  const LinkFit fit = fit_links(rings);
+  EXPECT_NEAR(fit.link.latency_seconds, 100e-6, 1e-11);
+  EXPECT_NEAR(fit.link.bytes_per_second, 50e6, 1);
+  ASSERT_EQ(fit.left_out.size(), 1U);
+  EXPECT_EQ(fit.left_out[0].ranks, 3);
+  EXPECT_EQ(fit.left_out[0].bytes, sizes()[4]);
+  EXPECT_LT(fit.worst_relative_error, 1e-9);
+}
+
 TEST(LinkModel, FitNeverGivesNegativeCosts) {
   // Times that grow faster than the bytes, and times that fall.
   const RingFit convex = fit_ring({{1000, 1}, {2000, 3}, {4000, 9}}, 2);
