@@ -27,8 +27,8 @@ struct Range {
   bool empty() const { return low > high; }
 };
 
-bool drawable(double x, double y, bool log_y) {
-  return std::isfinite(x) && std::isfinite(y) && (!log_y || y > 0);
+bool drawable(double x, double y, const Curve& curve) {
+  return std::isfinite(x) && std::isfinite(y) && (!curve.log_x || x > 0) && (!curve.log_y || y > 0);
 }
 
 class Plot {
@@ -77,7 +77,7 @@ class Plot {
     std::string path;
     bool pen_down = false;
     for (std::size_t i = 0; i < series.xs.size(); ++i) {
-      if (!drawable(series.xs[i], series.ys[i], curve_.log_y)) {
+      if (!drawable(series.xs[i], series.ys[i], curve_)) {
         pen_down = false;
         continue;
       }
@@ -88,7 +88,7 @@ class Plot {
     if (!series.points && series.xs.size() > 1) return;
     if (series.xs.size() > kMostMarks) return;
     for (std::size_t i = 0; i < series.xs.size(); ++i) {
-      if (!drawable(series.xs[i], series.ys[i], curve_.log_y)) continue;
+      if (!drawable(series.xs[i], series.ys[i], curve_)) continue;
       out_ += cat("<circle class=\"mark ", style, "\" cx=\"", px(series.xs[i]), "\" cy=\"",
                   py(series.ys[i]), "\" r=\"3\"><title>", escape_html(curve_.x_label), ' ',
                   short_number(series.xs[i]), ": ", escape_html(series.name), ' ',
@@ -142,14 +142,14 @@ std::string curve_svg(const Curve& curve) {
   Range x, y;
   for (const Series& series : curve.series) {
     for (std::size_t i = 0; i < std::min(series.xs.size(), series.ys.size()); ++i) {
-      if (!drawable(series.xs[i], series.ys[i], curve.log_y)) continue;
+      if (!drawable(series.xs[i], series.ys[i], curve)) continue;
       x.take(series.xs[i]);
       y.take(series.ys[i]);
     }
   }
   if (x.empty()) return "<p class=\"none\">no values</p>\n";
   if (curve.from_zero && !curve.log_y) y.take(0);
-  return Plot(curve, make_axis(x.low, x.high, {.tick_count = 6}),
+  return Plot(curve, make_axis(x.low, x.high, {.log = curve.log_x, .tick_count = 6}),
               make_axis(y.low, y.high, {.log = curve.log_y, .round = true}))
       .svg();
 }

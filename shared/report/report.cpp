@@ -73,7 +73,7 @@ std::string bar_style(const std::string& cell) {
 }
 
 std::string render_table(const Table& table) {
-  std::string out = "<div class=\"card table\">";
+  std::string out = cat("<div class=\"card table", table.wide ? " wide" : "", "\">");
   if (!table.title.empty()) out += cat("<h3>", escape_html(table.title), "</h3>");
   out += "<div class=\"scroll\"><table><thead><tr>";
   for (const std::string& column : table.columns) out += cat("<th>", escape_html(column), "</th>");

@@ -28,6 +28,7 @@ struct Curve {
   std::vector<Series> series{};
   bool log_y = false;  // only positive values are drawn then
   bool from_zero = false;
+  bool log_x = false;
 };
 
 struct Table {
@@ -36,6 +37,7 @@ struct Table {
   std::vector<std::vector<std::string>> rows{};  // cells; a short row ends early
   std::string note{};
   int bar_column = -1;  // a column of values in [0, 1] that gets bars
+  bool wide = false;    // over the page's whole width: many columns
 };
 
 struct Picture {

@@ -60,6 +60,7 @@ h3 { font-size: 14px; margin: 0; font-weight: 650; }
 .tables { display: grid; gap: 16px; align-items: start;
   grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); }
 .table { overflow: hidden; }
+.table.wide { grid-column: 1 / -1; }
 .table h3 { padding: 13px 16px 9px; }
 .table .scroll { overflow: auto; max-height: 560px; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }

@@ -40,6 +40,16 @@ TEST(CurveSvg, NothingToDrawSaysSo) {
               HasSubstr("no values"));
 }
 
+// 1, 10 and 100 lie at even distances; what is not positive has no place.
+TEST(CurveSvg, DrawsALogarithmicXAxis) {
+  const std::string svg =
+      curve_svg({.series = {{.xs = {0, 1, 10, 100}, .ys = {1, 1, 1, 1}}}, .log_x = true});
+  EXPECT_THAT(svg, HasSubstr("d=\"M52.0 "));
+  EXPECT_THAT(svg, HasSubstr("L299.0 "));
+  EXPECT_THAT(svg, HasSubstr("L546.0 "));
+  EXPECT_EQ(count_of(svg, "L"), 2U);
+}
+
 TEST(CurveSvg, ASinglePointIsMarked) {
   EXPECT_EQ(count_of(curve_svg({.series = {{.xs = {3}, .ys = {0.5}}}}), "<circle"), 1U);
 }
