@@ -19,6 +19,7 @@
 #include "train/options.h"
 #include "train/recipes.h"
 #include "train/run_dir.h"
+#include "train/scaling_report.h"
 #include "train/trainer.h"
 
 namespace retina {
@@ -212,6 +213,24 @@ void tell_start(const TrainOptions& options, const TrainingSet& train) {
   }
 }
 
+// What a scaling report compares by: everything that a step's time depends on but the ranks.
+ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, int rank_count,
+                         const c10::Device& device) {
+  const int images_per_rank = options.images_per_step / rank_count;
+  return {.setup = {{"model", options.model_config(train.class_count()).to_json()},
+                    {"trainable layers", cat(options.layers_to_train())},
+                    {"training set", train.fingerprint},
+                    {"images a rank", cat(images_per_rank)},
+                    {"images a pass", cat(options.images_per_pass)},
+                    {"optimizer", options.optimizer},
+                    {"precision", options.precision},
+                    {"device", device.is_cuda() ? "cuda" : "cpu"},
+                    {"compute threads", cat(at::get_num_threads())},
+                    {"decode threads", cat(options.threads)}},
+          .images_per_rank = static_cast<double>(images_per_rank),
+          .images_per_epoch = static_cast<double>(train.source.index().size())};
+}
+
 int train(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
   Data data;
   std::unique_ptr<RunDir> dir;
@@ -240,12 +259,23 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     return 0;
   }
   const bool resumes = communicator.all_reduce_max(found ? 1 : 0) != 0;
+  std::optional<ScalingReport> scaling;
+  if (!options.scaling_report.empty()) {
+    scaling.emplace(options.scaling_report,
+                    scaling_data(options, *data.train, communicator.size(), device), communicator);
+  }
+  std::optional<TimelineFile> timeline;
+  if (!options.timeline.empty()) {
+    timeline.emplace(options.timeline, parse_step_window("timeline-steps", options.timeline_steps),
+                     communicator);
+  }
   Trainer trainer({.options = options,
                    .effective_options = config.options,
                    .train = *data.train,
                    .validation = data.validation ? &*data.validation : nullptr,
                    .communicator = communicator,
                    .run_dir = dir.get(),
+                   .timeline = timeline ? &*timeline : nullptr,
                    .device = device});
   if (resumes) {
     if (found) log_info("continuing from ", found->path);
@@ -262,9 +292,12 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     tell_start(options, *data.train);
   }
   const int code = trainer.run();
+  if (timeline) timeline->finish();
+  if (scaling && code == 0) scaling->add(trainer.scaling_run(), communicator);
   const std::string rates = options.synthetic > 0 ? trainer.throughput() : "";
   if (communicator.is_root() && code == 0) {
     std::cout << rates;
+    if (scaling) std::cout << "scaling report: " << options.scaling_report << "/scaling.html\n";
     if (dir) std::cout << "done; report: " << dir->report_path() << '\n';
   }
   return code;

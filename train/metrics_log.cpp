@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <sstream>
 #include <utility>
@@ -31,9 +32,17 @@ std::string to_json(const StepMetrics& m) {
       .field("lr", m.learning_rate)
       .field("grad_norm", m.gradient_norm)
       .field("images_per_second", m.images_per_second)
+      .field("images", m.images)
+      .field("ranks", m.ranks)
       .field("step_ms", m.step_ms)
+      .field("compute_ms", m.compute_ms())
       .field("data_wait_ms", m.data_wait_ms)
       .field("exposed_comm_ms", m.exposed_comm_ms)
+      .field("comm_ms", m.reduce.traffic.seconds * 1e3)
+      .field("comm_bytes", m.reduce.traffic.bytes)
+      .field("algorithm_bytes_per_second", algorithm_bandwidth(m.reduce.traffic))
+      .field("bus_bytes_per_second", all_reduce_bus_bandwidth(m.reduce.traffic, m.ranks))
+      .field("overlap_ms", m.reduce.overlap_seconds * 1e3)
       .field("memory", m.memory_bytes);
   return json.end_object().text();
 }
@@ -49,12 +58,26 @@ std::string to_json(const ValidationMetrics& m) {
   return json.end_array().end_object().end_object().text();
 }
 
+std::string to_json(const EpochMetrics& m) {
+  JsonWriter json;
+  json.begin_object().field("step", m.step).field("epoch", m.epoch);
+  if (m.epoch_seconds) {
+    json.field("epoch_seconds", *m.epoch_seconds).field("images_per_epoch", m.images_per_epoch);
+  }
+  json.field("steps", m.step_count).key("rank_times").begin_array();
+  for (const RankTimes& times : m.rank_times) json.raw(to_json(times));
+  return json.end_array().end_object().text();
+}
+
 StepMetrics step_from(const JsonView& line) {
   // A number that was not finite is stored as null.
   const auto number = [&](const char* key) {
     const JsonView value = line.at(key);
     return value.raw().IsNull() ? 0.0 : value.as_double();
   };
+  // What files of earlier versions lack.
+  const auto later = [&](const char* key) { return line.has(key) ? number(key) : 0.0; };
+  const double images = number("images_per_second") * number("step_ms") * 1e-3;
   return {.step = line.at("step").as_int(),
           .epoch = line.at("epoch").as_int(),
           .classification_loss = number("classification_loss"),
@@ -62,9 +85,14 @@ StepMetrics step_from(const JsonView& line) {
           .learning_rate = number("lr"),
           .gradient_norm = number("grad_norm"),
           .images_per_second = number("images_per_second"),
+          .images = line.has("images") ? line.at("images").as_int() : std::llround(images),
+          .ranks = line.has("ranks") ? static_cast<int>(line.at("ranks").as_int()) : 1,
           .step_ms = number("step_ms"),
           .data_wait_ms = number("data_wait_ms"),
           .exposed_comm_ms = number("exposed_comm_ms"),
+          .reduce = {.traffic = {.bytes = std::llround(later("comm_bytes")),
+                                 .seconds = later("comm_ms") * 1e-3},
+                     .overlap_seconds = later("overlap_ms") * 1e-3},
           .memory_bytes = line.at("memory").as_int()};
 }
 
@@ -72,6 +100,21 @@ ValidationMetrics validation_from(const JsonView& line) {
   ValidationMetrics metrics{.step = line.at("step").as_int(), .epoch = line.at("epoch").as_int()};
   const JsonView stats = line.at("validation").at("stats");
   for (std::size_t i = 0; i < metrics.stats.size(); ++i) metrics.stats[i] = stats.at(i).as_double();
+  return metrics;
+}
+
+EpochMetrics epoch_from(const JsonView& line) {
+  EpochMetrics metrics{.step = line.at("step").as_int(),
+                       .epoch = line.at("epoch").as_int(),
+                       .step_count = line.at("steps").as_int()};
+  if (line.has("epoch_seconds")) {
+    metrics.epoch_seconds = line.at("epoch_seconds").as_double();
+    metrics.images_per_epoch = line.at("images_per_epoch").as_int();
+  }
+  const JsonView ranks = line.at("rank_times");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    metrics.rank_times.push_back(rank_times_from(ranks.at(i)));
+  }
   return metrics;
 }
 
@@ -88,6 +131,8 @@ MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(pa
       if (root.at("step").as_int() > step) break;
       if (root.has("validation")) {
         validations_.push_back(validation_from(root));
+      } else if (root.has("rank_times")) {
+        epochs_.push_back(epoch_from(root));
       } else {
         steps_.push_back(step_from(root));
       }
@@ -114,6 +159,19 @@ void MetricsLog::append(const StepMetrics& metrics) {
 
 void MetricsLog::append(const ValidationMetrics& metrics) {
   validations_.push_back(metrics);
+  write_line(to_json(metrics));
+}
+
+void MetricsLog::append(EpochMetrics metrics, bool whole) {
+  if (whole) {
+    metrics.epoch_seconds = 0;
+    for (const StepMetrics& step : steps_) {
+      if (step.epoch != metrics.epoch) continue;
+      *metrics.epoch_seconds += step.step_ms * 1e-3;
+      metrics.images_per_epoch += step.images;
+    }
+  }
+  epochs_.push_back(metrics);
   write_line(to_json(metrics));
 }
 

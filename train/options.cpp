@@ -130,6 +130,13 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("threads", o.threads, "N", "decode threads a rank");
   cli.option("compute-threads", o.compute_threads, "N",
              "CPU threads of the network a rank; 0: the node's cores over its ranks");
+  cli.group("Insight");
+  cli.option("timeline", o.timeline, "FILE",
+             "write what every rank did when, for ui.perfetto.dev or about:tracing");
+  cli.option("timeline-steps", o.timeline_steps, "FROM:TO",
+             "which steps, counted from 1 at this start of the program");
+  cli.option("scaling-report", o.scaling_report, "DIR",
+             "add this run's speed to a report on how training scales with the ranks");
   cli.validate([&o] { o.validate(); });
 }
 
@@ -156,6 +163,9 @@ bool may_change(const std::string& name) {
                                                "threads",
                                                "compute-threads",
                                                "validation-images",
+                                               "timeline",
+                                               "timeline-steps",
+                                               "scaling-report",
                                                "init"};
   return kNames.count(name) != 0;
 }
@@ -216,6 +226,7 @@ void TrainOptions::validate() const {
   at_least("validation-images", static_cast<double>(validation_images), 0);
   at_least("threads", threads, 1);
   at_least("compute-threads", compute_threads, 0);
+  parse_step_window("timeline-steps", timeline_steps);
   parse_span("checkpoint-every", checkpoint_every);
   bucket_options();
   for (const auto& text : lr_drop_at) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/cli.h"
+#include "shared/comm/timeline/timeline.h"
 #include "shared/comm/watch/judge.h"
 #include "shared/model/config.h"
 #include "train/loss/detection_loss.h"
@@ -87,6 +88,11 @@ struct TrainOptions {
   std::int64_t validation_images = 0;  // 0: all
   int threads = 2;                     // decode threads a rank
   int compute_threads = 0;             // 0: the node's cores shared among its ranks
+
+  // Insight
+  std::string timeline;                 // file for a Chrome trace, or empty
+  std::string timeline_steps = "1:20";  // counted from this start of the program
+  std::string scaling_report;           // folder that runs on several numbers of ranks share
 
   // Throws Error{kUsage} or Error{kConfig} for options that are wrong or contradict each other;
   // touches no file.

@@ -55,6 +55,9 @@ class Replica {
 
   // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
   void all_reduce() { buckets_->all_reduce(); }
+  std::vector<double> bucket_bytes() const { return buckets_->bucket_bytes(); }
+  // What the last one cost this rank.
+  const ReduceCost& reduce_cost() const { return buckets_->cost(); }
 
   const GradientBuckets& gradients() const { return *buckets_; }
 

@@ -40,6 +40,40 @@ Curve loss_curve(const std::vector<StepMetrics>& steps) {
           .from_zero = true};
 }
 
+// Where the time of rank 0's steps goes.
+Curve time_curve(const std::vector<StepMetrics>& steps) {
+  Curve curve{
+      .title = "Time of a step, rank 0",
+      .x_label = "step",
+      .y_label = "ms (mean of about 20 steps)",
+      .series = {step_series("whole", steps, [](const auto& m) { return m.step_ms; }),
+                 step_series("computing", steps, [](const auto& m) { return m.compute_ms(); }),
+                 step_series("waiting for data", steps,
+                             [](const auto& m) { return m.data_wait_ms; }),
+                 step_series("waiting for sums", steps,
+                             [](const auto& m) { return m.exposed_comm_ms; })},
+      .from_zero = true};
+  for (Series& series : curve.series) series.ys = smoothed(series.ys, 20);
+  return curve;
+}
+
+// nccl-tests' bandwidths of the gradients' all-reduce, in MB/s.
+Curve bandwidth_curve(const std::vector<StepMetrics>& steps) {
+  Series bus = step_series("bus", steps, [](const auto& m) {
+    return all_reduce_bus_bandwidth(m.reduce.traffic, m.ranks) * 1e-6;
+  });
+  Series algorithm = step_series("algorithm", steps, [](const auto& m) {
+    return algorithm_bandwidth(m.reduce.traffic) * 1e-6;
+  });
+  bus.ys = smoothed(bus.ys, 20);
+  algorithm.ys = smoothed(algorithm.ys, 20);
+  return {.title = "Bandwidth of the gradients' all-reduce",
+          .x_label = "step",
+          .y_label = "MB/s (nccl-tests' formulas)",
+          .series = {bus, algorithm},
+          .from_zero = true};
+}
+
 Curve ap_curve(const std::vector<ValidationMetrics>& validations) {
   Curve curve{
       .title = "Validation", .x_label = "step", .y_label = "average precision", .from_zero = true};
@@ -92,14 +126,27 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
     report.figures.push_back(
         {"best AP", metric_text(best->stats[kAp]), cat("at step ", best->step)});
   }
-  std::vector<double> rates, waits;
+  std::vector<double> rates, waits, comm_waits;
   for (const auto& item : steps) {
     rates.push_back(item.images_per_second);
     waits.push_back(item.data_wait_ms / std::max(item.step_ms, 1e-9) * 100);
+    comm_waits.push_back(item.exposed_comm_ms / std::max(item.step_ms, 1e-9) * 100);
   }
   report.figures.push_back({"images/s", fixed(median_of(rates), 1), "median step"});
   report.figures.push_back(
       {"waiting for data", cat(fixed(median_of(waits), 1), " %"), "of the median step"});
+  const bool has_traffic = std::any_of(steps.begin(), steps.end(),
+                                       [](const auto& m) { return m.reduce.traffic.bytes > 0; });
+  if (has_traffic) {
+    report.figures.push_back(
+        {"waiting for sums", cat(fixed(median_of(comm_waits), 1), " %"), "of the median step"});
+  }
+  const auto epoch = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
+                                  [](const auto& m) { return m.epoch_seconds.has_value(); });
+  if (epoch != log.epochs().rend()) {
+    report.figures.push_back({"an epoch", human_seconds(*epoch->epoch_seconds),
+                              cat(epoch->images_per_epoch, " images, epoch ", epoch->epoch)});
+  }
   if (!validations.empty()) report.curves.push_back(ap_curve(validations));
   report.curves.push_back(loss_curve(steps));
   report.curves.push_back(
@@ -118,6 +165,13 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
                            .y_label = "images per second",
                            .series = {rate, smooth_rate},
                            .from_zero = true});
+  report.curves.push_back(time_curve(steps));
+  if (has_traffic) report.curves.push_back(bandwidth_curve(steps));
+  const auto ranks = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
+                                  [](const auto& m) { return !m.rank_times.empty(); });
+  if (ranks != log.epochs().rend()) {
+    report.tables.push_back(rank_table(ranks->rank_times, ranks->step_count));
+  }
   if (input.last_validation != nullptr)
     report.tables.push_back(class_table(*input.last_validation));
   if (!input.pictures.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -14,21 +15,59 @@ constexpr std::size_t kRanksListed = 16;
 
 }  // namespace
 
-void Throughput::add(int images_global, double step_ms, int images_own, double own_ms) {
-  steps_.push_back({.images_global = images_global,
+void Throughput::add(const StepMetrics& metrics, int images_own) {
+  steps_.push_back({.images_global = metrics.images,
                     .images_own = images_own,
-                    .step_ms = step_ms,
-                    .own_ms = own_ms});
+                    .step_ms = metrics.step_ms,
+                    .own_ms = metrics.step_ms - metrics.exposed_comm_ms,
+                    .comm_ms = metrics.reduce.traffic.seconds * 1e3,
+                    .comm_bytes = static_cast<double>(metrics.reduce.traffic.bytes),
+                    .overlap_ms = metrics.reduce.overlap_seconds * 1e3});
+}
+
+std::vector<Throughput::Step> Throughput::measured_steps() const {
+  const std::size_t skipped = steps_.size() > 2 * kWarmUpSteps ? kWarmUpSteps : 0;
+  return {steps_.begin() + static_cast<std::ptrdiff_t>(skipped), steps_.end()};
+}
+
+ScalingRun Throughput::scaling_run(Communicator& communicator,
+                                   std::vector<double> bucket_bytes) const {
+  const std::vector<Step> steps = measured_steps();
+  // The slowest rank's median is everybody's.
+  const auto slowest_median_seconds = [&](double Step::*time_ms) {
+    std::vector<double> values;
+    for (const Step& step : steps) values.push_back(step.*time_ms);
+    std::sort(values.begin(), values.end());
+    double median = values.empty() ? 0 : values[values.size() / 2] * 1e-3;
+    communicator.all_reduce(&median, 1, ElementType::kFloat64, ReduceOp::kMax);
+    return median;
+  };
+  ScalingRun run{.step_count = static_cast<std::int64_t>(steps.size())};
+  run.point = {.ranks = communicator.size(),
+               .step_seconds = slowest_median_seconds(&Step::step_ms),
+               .own_seconds = slowest_median_seconds(&Step::own_ms),
+               .overlap_seconds = slowest_median_seconds(&Step::overlap_ms),
+               .comm_seconds = slowest_median_seconds(&Step::comm_ms)};
+  const double gradient_bytes = std::accumulate(bucket_bytes.begin(), bucket_bytes.end(), 0.0);
+  if (!steps.empty() && steps.back().comm_bytes > 0) {
+    for (double& bytes : bucket_bytes) bytes *= steps.back().comm_bytes / gradient_bytes;
+  }
+  run.point.bucket_bytes = std::move(bucket_bytes);
+  double images = 0;
+  for (const Step& step : steps) images += static_cast<double>(step.images_global);
+  images /= std::max(1.0, static_cast<double>(steps.size()));
+  run.images_per_second = run.point.step_seconds > 0 ? images / run.point.step_seconds : 0;
+  return run;
 }
 
 std::string Throughput::summary(Communicator& communicator) const {
-  const std::size_t skipped = steps_.size() > 2 * kWarmUpSteps ? kWarmUpSteps : 0;
+  const std::vector<Step> steps = measured_steps();
   double images = 0, milliseconds = 0, own_images = 0, own_milliseconds = 0;
-  for (std::size_t i = skipped; i < steps_.size(); ++i) {
-    images += steps_[i].images_global;
-    milliseconds += steps_[i].step_ms;
-    own_images += steps_[i].images_own;
-    own_milliseconds += steps_[i].own_ms;
+  for (const Step& step : steps) {
+    images += static_cast<double>(step.images_global);
+    milliseconds += step.step_ms;
+    own_images += step.images_own;
+    own_milliseconds += step.own_ms;
   }
   const double own_rate = own_milliseconds > 0 ? own_images / own_milliseconds * 1e3 : 0;
   const std::string bytes(reinterpret_cast<const char*>(&own_rate), sizeof own_rate);
@@ -38,8 +77,8 @@ std::string Throughput::summary(Communicator& communicator) const {
     std::copy_n(part.data(), sizeof own_rate, reinterpret_cast<char*>(&rates.emplace_back()));
   }
   if (!communicator.is_root() || milliseconds <= 0) return "";
-  return throughput_text(images / milliseconds * 1e3,
-                         static_cast<std::int64_t>(steps_.size() - skipped), rates);
+  return throughput_text(images / milliseconds * 1e3, static_cast<std::int64_t>(steps.size()),
+                         rates);
 }
 
 std::string throughput_text(double images_per_second, std::int64_t step_count,

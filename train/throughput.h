@@ -6,24 +6,32 @@
 #include <vector>
 
 #include "shared/comm/communicator.h"
+#include "train/metrics_log.h"
+#include "train/scaling_report.h"
 
 namespace retina {
 
 class Throughput {
  public:
-  // A step: its real images over all ranks, its whole time, and this rank's own part of it (without
-  // waiting for other ranks) for `images_own` images.
-  void add(int images_global, double step_ms, int images_own, double own_ms);
+  // A step as this rank saw it, with `images_own` images of its own.
+  void add(const StepMetrics& metrics, int images_own);
 
   // Lines for people; the first steps, where caches fill, are left out. Rank 0 gets the text, the
   // others nothing. Collective.
   std::string summary(Communicator& communicator) const;
 
+  // The same steps for a scaling report, on every rank alike; without link samples. `bucket_bytes`
+  // are those of the gradients: what travelled may be in a shorter type. Collective.
+  ScalingRun scaling_run(Communicator& communicator, std::vector<double> bucket_bytes) const;
+
  private:
   struct Step {
-    int images_global = 0, images_own = 0;
-    double step_ms = 0, own_ms = 0;
+    std::int64_t images_global = 0;
+    int images_own = 0;
+    double step_ms = 0, own_ms = 0, comm_ms = 0, comm_bytes = 0, overlap_ms = 0;
   };
+  // Where caches are warm.
+  std::vector<Step> measured_steps() const;
   std::vector<Step> steps_;
 };
 

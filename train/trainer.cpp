@@ -126,7 +126,9 @@ int Trainer::run() {
     if (stop_) break;
     if (epoch_end || at_end()) close_epoch();
     if (save_is_due(epoch_end)) save(epoch_end);
+    if (input_.timeline != nullptr) input_.timeline->after_step();
   }
+  if (stop_) books_.close(communicator_, {step_, plan_.epoch_of(step_ - 1) + 1}, metrics_log());
   if (stop_ && options_.writes() && saved_step_ != step_) save(false);
   if (is_root()) {
     const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
@@ -156,7 +158,10 @@ void Trainer::train_step(BatchLoader& loader) {
   Activity* const activity = communicator_.activity();
   if (activity != nullptr) activity->set_step(step_ + 1);
   int images_own = 0;
-  StepMetrics metrics{.step = step_ + 1, .epoch = epoch_in_progress()};
+  StepMetrics metrics{.step = step_ + 1,
+                      .epoch = epoch_in_progress(),
+                      .images = step.real_image_count,
+                      .ranks = communicator_.size()};
   Stopwatch whole, part;
   PassLoss loss;
   for (std::size_t pass = 0; pass < pass_count; ++pass) {
@@ -174,10 +179,13 @@ void Trainer::train_step(BatchLoader& loader) {
     loss.box += sums.box;
   }
   part.lap_ms();
-  const PhaseScope reduce(activity, Phase::kReduce);
-  replica_.all_reduce();
-  const Agreement agreement = agree(loss);
+  const Agreement agreement = [&] {
+    const PhaseScope phase(activity, Phase::kReduce);
+    replica_.all_reduce();
+    return agree(loss);
+  }();
   metrics.exposed_comm_ms = part.lap_ms();
+  metrics.reduce = replica_.reduce_cost();
   check_finite(agreement);
   if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
 
@@ -194,8 +202,8 @@ void Trainer::train_step(BatchLoader& loader) {
   metrics.step_ms = whole.lap_ms();
   metrics.images_per_second = step.real_image_count / (metrics.step_ms * 1e-3);
   metrics.memory_bytes = peak_resident_bytes();
-  throughput_.add(step.real_image_count, metrics.step_ms, images_own,
-                  metrics.step_ms - metrics.exposed_comm_ms);
+  throughput_.add(metrics, images_own);
+  books_.add(metrics);
   log_step(metrics);
 }
 
@@ -243,7 +251,9 @@ void Trainer::close_epoch() {
   const std::int64_t epoch = step_ / plan_.steps_per_epoch();
   epoch_closed_ = true;
   replica_.average_statistics();
-  if (step_ % plan_.steps_per_epoch() == 0) tell_pace(pacing_.close_epoch());
+  const bool whole = step_ % plan_.steps_per_epoch() == 0;
+  books_.close(communicator_, {step_, whole ? epoch : epoch + 1, whole}, metrics_log());
+  if (whole) tell_pace(pacing_.close_epoch());
   if (validation_ && (at_end() || is_scheduled_validation())) validate(epoch);
 }
 

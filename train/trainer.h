@@ -11,9 +11,11 @@
 
 #include "shared/base/progress.h"
 #include "shared/comm/communicator.h"
+#include "shared/comm/timeline/timeline.h"
 #include "shared/data/loader.h"
 #include "shared/shard/shard_set.h"
 #include "train/checkpoint_writer.h"
+#include "train/epoch_books.h"
 #include "train/metrics_log.h"
 #include "train/options.h"
 #include "train/plan/pacing.h"
@@ -34,7 +36,8 @@ struct TrainerInput {
   const TrainingSet& train;
   const ShardSet* validation = nullptr;  // null: none
   Communicator& communicator;
-  RunDir* run_dir = nullptr;  // rank 0 only; null: nothing is written
+  RunDir* run_dir = nullptr;         // rank 0 only; null: nothing is written
+  TimelineFile* timeline = nullptr;  // null: none
   c10::Device device = c10::kCPU;
 };
 
@@ -53,6 +56,10 @@ class Trainer {
 
   // How fast the steps of `run` were, see throughput.h. Collective.
   std::string throughput() const { return throughput_.summary(communicator_); }
+  // The same for a scaling report. Collective.
+  ScalingRun scaling_run() const {
+    return throughput_.scaling_run(communicator_, replica_.bucket_bytes());
+  }
 
  private:
   struct Agreement {  // what all ranks know after a step
@@ -61,6 +68,7 @@ class Trainer {
   };
   bool is_root() const { return communicator_.is_root(); }
   bool writes() const { return input_.run_dir != nullptr; }
+  MetricsLog* metrics_log() { return log_ ? &*log_ : nullptr; }
   bool at_end() const { return step_ >= total_steps_ || pacing_.ended_early(); }
   std::int64_t epoch_in_progress() const { return plan_.epoch_of(step_) + 1; }
   std::unique_ptr<BatchLoader> make_loader();
@@ -92,6 +100,7 @@ class Trainer {
   std::optional<Progress> progress_;         // rank 0
   ReductionLog reduction_log_;               // rank 0
   Throughput throughput_;
+  EpochBooks books_;
   std::int64_t step_ = 0;  // updates done
   std::int64_t total_steps_ = 0;
   std::int64_t samples_seen_ = 0;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "shared/base/file.h"
+#include "shared/base/json.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -65,6 +66,83 @@ TEST(MetricsLog, KeepsANumberThatIsNotFiniteReadable) {
   bad.gradient_norm = std::nan("");
   { MetricsLog(folder / "m", 0).append(bad); }
   EXPECT_EQ(MetricsLog(folder / "m", 1).steps().size(), 1U);
+}
+
+TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
+  const TestFolder folder;
+  StepMetrics metrics = step_metrics(1);
+  metrics.images = 7;
+  metrics.ranks = 4;
+  metrics.step_ms = 100;
+  metrics.data_wait_ms = 10;
+  metrics.exposed_comm_ms = 20;
+  metrics.reduce = {.traffic = {.calls = 2, .bytes = 4000000, .seconds = 0.5},
+                    .overlap_seconds = 0.25};
+  { MetricsLog(folder / "m", 0).append(metrics); }
+  const JsonFile line = JsonFile::read(folder / "m");
+  EXPECT_EQ(line.root().at("compute_ms").as_double(), 70);
+  EXPECT_EQ(line.root().at("comm_ms").as_double(), 500);
+  EXPECT_EQ(line.root().at("algorithm_bytes_per_second").as_double(), 8e6);
+  EXPECT_EQ(line.root().at("bus_bytes_per_second").as_double(), 12e6);  // 2 * 3 / 4 times
+  const MetricsLog log(folder / "m", 1);
+  const StepMetrics& read = log.steps().at(0);
+  EXPECT_EQ(read.images, 7);
+  EXPECT_EQ(read.ranks, 4);
+  EXPECT_EQ(read.reduce.traffic.bytes, 4000000);
+  EXPECT_EQ(read.reduce.traffic.seconds, 0.5);
+  EXPECT_EQ(read.reduce.overlap_seconds, 0.25);
+}
+
+// As version 0.1.0's first runs wrote them.
+TEST(MetricsLog, ReadsTheLinesOfEarlierVersions) {
+  const TestFolder folder;
+  write_file_atomically(
+      folder / "m",
+      R"({"step":1,"epoch":1,"loss":3,"classification_loss":1,"box_loss":2,"lr":0.1,"grad_norm":4,)"
+      R"("images_per_second":16,"step_ms":500,"data_wait_ms":1,"exposed_comm_ms":2,"memory":9})"
+      "\n");
+  const MetricsLog log(folder / "m", 1);
+  ASSERT_EQ(log.steps().size(), 1U);
+  EXPECT_EQ(log.steps()[0].images, 8);
+  EXPECT_EQ(log.steps()[0].ranks, 1);
+  EXPECT_EQ(log.steps()[0].reduce.traffic.bytes, 0);
+  EXPECT_TRUE(log.epochs().empty());
+}
+
+TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
+  const TestFolder folder;
+  const auto step = [](std::int64_t number, std::int64_t epoch, double step_ms) {
+    StepMetrics metrics = step_metrics(number);
+    metrics.epoch = epoch;
+    metrics.step_ms = step_ms;
+    metrics.images = 3;
+    return metrics;
+  };
+  {
+    MetricsLog log(folder / "m", 0);
+    log.append(step(1, 1, 9000));
+    log.append(step(2, 2, 500));
+    log.append(EpochMetrics{.step = 2, .epoch = 2, .step_count = 2}, false);
+  }
+  {
+    MetricsLog log(folder / "m", 2);
+    log.append(step(3, 2, 250));
+    EpochMetrics metrics{.step = 3, .epoch = 2, .step_count = 1};
+    metrics.rank_times = {{.rank = 0, .node = "node-a", .compute = {1, 2}},
+                          {.rank = 1, .node = "node-b", .data_wait = {3, 4}, .comm_wait = {5, 6}}};
+    log.append(metrics, true);
+  }
+  const MetricsLog log(folder / "m", 3);
+  ASSERT_EQ(log.epochs().size(), 2U);
+  EXPECT_FALSE(log.epochs()[0].epoch_seconds.has_value());
+  const EpochMetrics& epoch = log.epochs()[1];
+  EXPECT_EQ(epoch.epoch_seconds, 0.75);
+  EXPECT_EQ(epoch.images_per_epoch, 6);
+  EXPECT_EQ(epoch.step_count, 1);
+  ASSERT_EQ(epoch.rank_times.size(), 2U);
+  EXPECT_EQ(epoch.rank_times[0].compute.sum_ms, 2);
+  EXPECT_EQ(epoch.rank_times[1].node, "node-b");
+  EXPECT_EQ(epoch.rank_times[1].comm_wait.median_ms, 5);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "shared/base/cat.h"
@@ -25,6 +26,19 @@ std::vector<BucketParameter> bucket_parameters(const std::vector<TrainableParame
                                   at::toString(value.scalar_type()))});
   }
   return list;
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// All-reduces of either mode so far.
+OperationStats all_reduces(const Communicator& communicator) {
+  const OperationStats &ring = communicator.stats().all_reduce,
+                       &ordered = communicator.stats().all_reduce_ordered;
+  return {.calls = ring.calls + ordered.calls,
+          .bytes = ring.bytes + ordered.bytes,
+          .seconds = ring.seconds + ordered.seconds};
 }
 
 }  // namespace
@@ -95,6 +109,7 @@ void GradientBuckets::expect_last_pass() {
   const std::lock_guard lock(mutex_);
   armed_ = true;
   next_bucket_ = 0;
+  cost_ = {};
   std::fill(has_arrived_.begin(), has_arrived_.end(), false);
   missing_count_.assign(buckets_.size(), 0);
   for (const BucketSlot& slot : plan_.slots) ++missing_count_[slot.bucket];
@@ -115,15 +130,26 @@ void GradientBuckets::launch_full_ones() {
 }
 
 void GradientBuckets::launch(std::size_t bucket) {
+  if (bucket == 0) first_launch_seconds_ = steady_seconds();
   if (!queue_) return;
-  queue_->push(
-      [this, bucket](Communicator&) { transport_->sum(buckets_[bucket], cat("bucket ", bucket)); });
+  queue_->push([this, bucket](Communicator& communicator) {
+    const OperationStats before = all_reduces(communicator);
+    transport_->sum(buckets_[bucket], cat("bucket ", bucket));
+    const OperationStats after = all_reduces(communicator);
+    cost_.traffic.calls += after.calls - before.calls;
+    cost_.traffic.bytes += after.bytes - before.bytes;
+    cost_.traffic.seconds += after.seconds - before.seconds;
+  });
 }
 
 void GradientBuckets::all_reduce() {
   {
     const std::lock_guard lock(mutex_);
-    if (!armed_) next_bucket_ = 0;
+    if (!armed_) {
+      next_bucket_ = 0;
+      cost_ = {};
+    }
+    if (next_bucket_ > 0) cost_.overlap_seconds = steady_seconds() - first_launch_seconds_;
     while (next_bucket_ < buckets_.size()) launch(next_bucket_++);
     if (armed_) {
       unreached_.clear();
@@ -134,6 +160,15 @@ void GradientBuckets::all_reduce() {
     armed_ = false;
   }
   if (queue_) queue_->wait();
+}
+
+std::vector<double> GradientBuckets::bucket_bytes() const {
+  std::vector<double> list;
+  const auto wire_bytes = static_cast<double>(element_size_bytes(choice_.wire.type));
+  for (const std::size_t count : plan_.bucket_counts) {
+    list.push_back(static_cast<double>(count) * wire_bytes);
+  }
+  return list;
 }
 
 double GradientBuckets::norm() const {

@@ -17,6 +17,7 @@
 #include "train/reduce/bucket_choice.h"
 #include "train/reduce/bucket_plan.h"
 #include "train/reduce/gradient_transport.h"
+#include "train/reduce/reduce_cost.h"
 
 namespace retina {
 
@@ -48,6 +49,9 @@ class GradientBuckets {
   // `expect_last_pass` was called.
   const std::vector<std::string>& unreached() const { return unreached_; }
 
+  // Of the last `all_reduce`.
+  const ReduceCost& cost() const { return cost_; }
+
   // L2 norm of all gradients together, summed in f64.
   double norm() const;
 
@@ -58,6 +62,8 @@ class GradientBuckets {
   const BucketChoice& choice() const { return choice_; }
   // How many buckets so far held values too large for the 16-bit wire and travelled again in f32.
   std::int64_t repeated_count() const { return transport_ ? transport_->repeated_count() : 0; }
+  // On the wire, in the order of the buckets.
+  std::vector<double> bucket_bytes() const;
 
  private:
   class Hook;
@@ -79,6 +85,8 @@ class GradientBuckets {
   std::vector<std::size_t> missing_count_;  // gradients that a bucket waits for
   std::size_t next_bucket_ = 0;             // buckets leave in their order, on every rank
   std::vector<std::string> unreached_;
+  double first_launch_seconds_ = 0;
+  ReduceCost cost_;  // the queue's thread writes its traffic, until the queue is waited for
 
   // Null on one rank.
   std::unique_ptr<GradientTransport> transport_;

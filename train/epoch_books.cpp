@@ -1,0 +1,23 @@
+#include "train/epoch_books.h"
+
+#include <utility>
+
+#include "shared/base/log.h"
+
+namespace retina {
+
+void EpochBooks::add(const StepMetrics& metrics) {
+  ledger_.add(metrics.step_ms, metrics.data_wait_ms, metrics.exposed_comm_ms);
+}
+
+void EpochBooks::close(Communicator& communicator, const EpochPoint& point, MetricsLog* log) {
+  EpochMetrics metrics{
+      .step = point.step, .epoch = point.epoch, .step_count = ledger_.step_count()};
+  if (metrics.step_count > 0) metrics.rank_times = ledger_.gather(communicator);
+  if (const auto straggler = find_straggler(metrics.rank_times, metrics.step_count)) {
+    log_warning("epoch ", metrics.epoch, ": ", straggler_text(*straggler));
+  }
+  if (log != nullptr) log->append(std::move(metrics), point.whole);
+}
+
+}  // namespace retina

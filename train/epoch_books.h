@@ -1,0 +1,31 @@
+// The books of an epoch: where its time went, rank by rank. Closed at each epoch's end, and where a
+// run ends within one.
+#pragma once
+
+#include <cstdint>
+
+#include "shared/comm/communicator.h"
+#include "train/metrics_log.h"
+#include "train/rank_times.h"
+
+namespace retina {
+
+struct EpochPoint {
+  std::int64_t step = 0, epoch = 0;
+  bool whole = false;  // the epoch's last step is done
+};
+
+class EpochBooks {
+ public:
+  // A step of this rank.
+  void add(const StepMetrics& metrics);
+
+  // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that the others wait
+  // for. Collective.
+  void close(Communicator& communicator, const EpochPoint& point, MetricsLog* log);
+
+ private:
+  RankLedger ledger_;
+};
+
+}  // namespace retina

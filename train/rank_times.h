@@ -1,0 +1,73 @@
+// Where each rank's time goes, and which rank the others wait for. A slow rank hides in the common
+// step time: it waits for nobody, all others wait for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/json.h"
+#include "shared/comm/communicator.h"
+#include "shared/report/report.h"
+
+namespace retina {
+
+// One kind of a rank's time over some steps.
+struct TimeShare {
+  double median_ms = 0;  // of a step
+  double sum_ms = 0;
+};
+
+struct RankTimes {
+  int rank = 0;
+  std::string node = {};
+  TimeShare compute = {};    // forward, backward, update: what is left of the step
+  TimeShare data_wait = {};  // waiting for the loader
+  TimeShare comm_wait = {};  // waiting for the sums over ranks, so for slower ranks too
+
+  double own_ms() const { return compute.median_ms + data_wait.median_ms; }
+};
+
+// This rank's steps since the last `gather`.
+class RankLedger {
+ public:
+  void add(double step_ms, double data_wait_ms, double comm_wait_ms);
+  std::int64_t step_count() const { return static_cast<std::int64_t>(compute_ms_.size()); }
+
+  // All ranks' times in rank order on rank 0, nothing elsewhere; the ledger is empty then.
+  // Collective.
+  std::vector<RankTimes> gather(Communicator& communicator);
+
+ private:
+  std::vector<double> compute_ms_, data_wait_ms_, comm_wait_ms_;
+};
+
+struct Straggler {
+  int rank = 0;
+  std::string node = {};
+  double own_ms = 0;     // compute and data wait of its median step
+  double median_ms = 0;  // the same of the median rank
+  double others_wait_ms =
+      0;  // what the others' median rank waits in the median step, beyond its own
+  bool waits_for_data = false;  // else it computes longer
+};
+
+// The slowest rank over 8 steps or more, when its own time is more than 10 % above the median
+// rank's and the others wait at least half of that difference longer for sums than it does: a rank
+// whose delay hides behind the others' communication costs nothing. Medians over steps, so single
+// bad steps do not count.
+std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
+                                        std::int64_t step_count);
+
+// "rank 3 (node-b) is slow: ..." for the log.
+std::string straggler_text(const Straggler& straggler);
+
+// For the report: the slowest ranks first.
+Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count);
+
+// JSON in metrics.jsonl's words.
+std::string to_json(const RankTimes& times);
+RankTimes rank_times_from(const JsonView& json);
+
+}  // namespace retina
