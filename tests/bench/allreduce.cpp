@@ -25,6 +25,7 @@ struct BenchOptions {
   int factor = 8;  // from one size to the next
   int repeats = 5;
   int warm_ups = 2;
+  std::string mode = "all", type = "all";
 
   void validate() const {
     if (min_bytes < 8) throw Error(ErrorKind::kUsage, "--min-bytes: too few (want at least 8)");
@@ -117,14 +118,18 @@ int main(int argc, char** argv) {
   cli.option("factor", options.factor, "N", "from one size to the next");
   cli.option("repeats", options.repeats, "N", "measurements of each size");
   cli.option("warm-ups", options.warm_ups, "N", "all-reduces before them");
+  cli.choice("mode", options.mode, {"all", "ring", "ordered"}, "how sums are made");
+  cli.choice("type", options.type, {"all", "float32", "bfloat16", "float16"}, "of the elements");
   cli.validate([&] { options.validate(); });
   return run_rank_program("bench_allreduce", cli, argc, argv, [&](Communicator& ranks) {
     std::string command = argv[0];
     for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
     Bench bench(options, command, ranks);
     for (const bool ordered : {false, true}) {
+      if (options.mode != "all" && ordered != (options.mode == "ordered")) continue;
       for (const ElementType type :
            {ElementType::kFloat32, ElementType::kBFloat16, ElementType::kFloat16}) {
+        if (options.type != "all" && options.type != element_name(type)) continue;
         bench.measure(ordered, type);
       }
     }
