@@ -17,13 +17,28 @@ CollectiveQueue::~CollectiveQueue() {
   thread_.join();
 }
 
-void CollectiveQueue::push(std::function<void(Communicator&)> work) {
+// Returns the work's number, from 1.
+std::uint64_t CollectiveQueue::enqueue(std::function<void(Communicator&)> work) {
+  std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (error_) return;
-    queue_.push_back(std::move(work));
+    if (!error_) queue_.push_back(std::move(work));
+    number = ++pushed_count_;
   }
   changed_.notify_all();
+  return number;
+}
+
+void CollectiveQueue::push(std::function<void(Communicator&)> work) {
+  enqueue(std::move(work));
+}
+
+void CollectiveQueue::call(std::function<void(Communicator&)> work) {
+  const std::uint64_t number = enqueue(std::move(work));
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return done_count_ >= number || error_; });
+  // An error after this work's end is for those who wait for what failed.
+  if (done_count_ < number) std::rethrow_exception(error_);
 }
 
 void CollectiveQueue::wait() {
@@ -60,6 +75,8 @@ void CollectiveQueue::run() {
     if (error) {
       error_ = error;
       queue_.clear();
+    } else {
+      ++done_count_;
     }
     changed_.notify_all();
   }

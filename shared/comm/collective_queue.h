@@ -16,7 +16,7 @@
 namespace retina {
 
 // Between `push` and the end of `wait` only the queue's thread may use the communicator. All ranks
-// must push the same collectives in the same order.
+// must push and call the same collectives in the same order.
 class CollectiveQueue {
  public:
   // `communicator` must outlive this.
@@ -29,6 +29,11 @@ class CollectiveQueue {
   // Any thread. Never waits for a collective.
   void push(std::function<void(Communicator&)> work);
 
+  // Any thread. `push`, and waits until that very work is done; what was queued before it is done
+  // first, what comes after it is not waited for. Throws its error, or an earlier one as `wait`
+  // does.
+  void call(std::function<void(Communicator&)> work);
+
   // Until everything pushed so far is done. Throws the first error; what was queued behind it is
   // dropped, here and on every later push.
   void wait();
@@ -38,12 +43,14 @@ class CollectiveQueue {
 
  private:
   void run();
+  std::uint64_t enqueue(std::function<void(Communicator&)> work);
 
   Communicator& communicator_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void(Communicator&)>> queue_;
   std::exception_ptr error_;
+  std::uint64_t pushed_count_ = 0, done_count_ = 0;
   bool working_ = false, ending_ = false;
   double busy_seconds_ = 0;
   std::thread thread_;
