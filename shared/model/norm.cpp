@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "shared/base/error.h"
+#include "shared/model/sync_norm.h"
 
 namespace retina {
 namespace {
@@ -37,6 +38,11 @@ Norm2dImpl::Norm2dImpl(std::int64_t channel_count, const ModelConfig& config)
   }
 }
 
+void Norm2dImpl::share_statistics(RankSum* ranks, const std::string& name) {
+  ranks_ = frozen_ ? nullptr : ranks;
+  name_ = name;
+}
+
 at::Tensor Norm2dImpl::after(const torch::nn::Conv2d& conv, const at::Tensor& input) {
   const auto& options = conv->options;
   const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
@@ -50,6 +56,10 @@ at::Tensor Norm2dImpl::after(const torch::nn::Conv2d& conv, const at::Tensor& in
   if (is_training()) num_batches_tracked.add_(1);
   const at::Tensor output =
       at::conv2d(input, conv->weight, {}, two(options.stride()), two(padding));
+  if (is_training() && ranks_ != nullptr) {
+    return sync_batch_norm(output, weight, bias, running_mean, running_var,
+                           {.ranks = ranks_, .name = name_, .momentum = kMomentum, .eps = eps_});
+  }
   return at::batch_norm(output, weight, bias, running_mean, running_var, is_training(), kMomentum,
                         eps_, /*cudnn_enabled=*/true);
 }

@@ -6,8 +6,10 @@
 #include <torch/nn/modules/conv.h>
 
 #include <cstdint>
+#include <string>
 
 #include "shared/model/config.h"
+#include "shared/model/rank_sum.h"
 
 namespace retina {
 
@@ -22,11 +24,17 @@ class Norm2dImpl : public torch::nn::Module {
   // activations; the gradient of conv's weight is that of the unfolded form.
   at::Tensor after(const torch::nn::Conv2d& conv, const at::Tensor& input);
 
+  // From now on, in training, statistics are those of the images of all ranks (sync_norm.h). `name`
+  // is for messages; `ranks` null: of this rank's own images. A frozen norm has none to share.
+  void share_statistics(RankSum* ranks, const std::string& name);
+
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  private:
   double eps_;
   bool frozen_;
+  RankSum* ranks_ = nullptr;
+  std::string name_ = {};
 };
 TORCH_MODULE(Norm2d);
 

@@ -13,6 +13,7 @@
 #include "shared/model/fpn.h"
 #include "shared/model/head_outputs.h"
 #include "shared/model/heads.h"
+#include "shared/model/rank_sum.h"
 #include "shared/model/resnet.h"
 
 namespace retina {
@@ -53,6 +54,11 @@ void freeze_backbone(RetinaNet& model, int trainable_layers);
 // Lays all convolution weights out channels-last (NHWC). A trainer must do this before it makes
 // optimizer state: parameter, gradient and state need equal strides.
 void use_channels_last(RetinaNet& model);
+
+// Batch norms of the backbone take their statistics from the images of all ranks while they train
+// (sync_norm.h): forward and backward become collective, over layers in the same order on all
+// ranks. Null: each rank's own again. `ranks` outlives its use. State and names stay as they are.
+void share_statistics(RetinaNet& model, RankSum* ranks);
 
 using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
 

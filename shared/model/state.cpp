@@ -1,4 +1,4 @@
-// The model's tensors by name: listing, loading, freezing, layout.
+// The model's tensors by name: listing, loading, freezing, layout; statistics of all ranks.
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
@@ -111,6 +111,16 @@ void use_channels_last(RetinaNet& model) {
     if (parameter.dim() == 4) {
       parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
     }
+  }
+}
+
+void share_statistics(RetinaNet& model, RankSum* ranks) {
+  const std::string body = "backbone.body.";
+  for (auto& item : model->named_modules()) {
+    auto* const norm = item.value()->as<Norm2dImpl>();
+    if (norm == nullptr) continue;
+    const std::string& name = item.key();
+    norm->share_statistics(ranks, name.starts_with(body) ? name.substr(body.size()) : name);
   }
 }
 
