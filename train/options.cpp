@@ -49,6 +49,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "feature extractor");
   cli.option("norm", o.norm, "frozen|batch",
              "batch norm of the backbone [batch; frozen with --init]");
+  cli.choice("sync-bn", o.sync_bn, {"on", "off"},
+             "batch norm over the images of all ranks, not of each rank's own");
   cli.option("norm-eps", o.norm_eps, "EPS", "added to the variance in batch norm");
   cli.choice("head-norm", o.head_norm, {"group", "none"},
              "GroupNorm in the heads (v2) or none (v1)");
@@ -190,6 +192,11 @@ void TrainOptions::validate() const {
     }
   }
   if (flip < 0 || flip > 1) refuse("flip", shortest(flip), "0 to 1");
+  if (shares_statistics() && norm_kind() == "frozen") {
+    throw Error(ErrorKind::kConfig, "--sync-bn on: a frozen norm has no statistics to share",
+                norm ? "leave out --sync-bn, or give --norm batch"
+                     : "leave out --sync-bn, or give --norm batch: --init freezes it by default");
+  }
   at_least("norm-eps", norm_eps, 0);
   if (trainable_layers && (*trainable_layers < 0 || *trainable_layers > 5)) {
     refuse("trainable-layers", cat(*trainable_layers), "0 to 5");

@@ -33,6 +33,7 @@ struct TrainOptions {
   // Model
   std::string backbone = "resnet50";
   std::optional<std::string> norm;  // unset: batch from scratch, frozen with --init
+  std::string sync_bn = "off";      // on: batch norm over the images of all ranks
   double norm_eps = 1e-5;
   std::string head_norm = "group";
   std::string p6 = "auto";  // auto: c5 with GroupNorm heads (v2), p5 without (v1)
@@ -102,6 +103,7 @@ struct TrainOptions {
   bool writes() const { return !output.empty(); }
   bool watches_ap() const;  // the learning rate depends on the validation AP
   std::string norm_kind() const { return norm.value_or(from_scratch() ? "batch" : "frozen"); }
+  bool shares_statistics() const { return sync_bn == "on"; }
   int layers_to_train() const { return trainable_layers.value_or(from_scratch() ? 5 : 3); }
 
   ModelConfig model_config(int class_count) const;

@@ -91,6 +91,10 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
   model_->train();
   const auto parameters = trainable_parameters(model_);
   buckets_ = std::make_unique<GradientBuckets>(parameters, options.buckets, communicator);
+  if (options.sync_bn && buckets_->queue() != nullptr) {
+    shared_statistics_ = std::make_unique<QueuedRankSum>(*buckets_->queue());
+    share_statistics(model_, shared_statistics_.get());
+  }
   optimizer_ = std::make_unique<Optimizer>(parameters, options.optimizer);
   if (options.ema > 0) average_ = std::make_unique<WeightAverage>(model_, options.ema);
   broadcast();
@@ -157,7 +161,7 @@ void Replica::average_over_ranks(const NamedState& state) {
 }
 
 void Replica::average_statistics() {
-  if (communicator_.size() == 1 || options_.model.frozen_norm()) return;
+  if (communicator_.size() == 1 || options_.model.frozen_norm() || options_.sync_bn) return;
   const at::NoGradGuard no_grad;
   average_over_ranks(state_of(model_));
   if (average_) average_over_ranks(average_->state());

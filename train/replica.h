@@ -16,6 +16,7 @@
 #include "train/loss/detection_loss.h"
 #include "train/optim/optimizer.h"
 #include "train/reduce/gradient_buckets.h"
+#include "train/reduce/queued_rank_sum.h"
 #include "train/weight_average.h"
 
 namespace retina {
@@ -25,6 +26,7 @@ struct ReplicaOptions {
   OptimizerOptions optimizer = {};
   BucketOptions buckets = {};
   LossOptions loss = {};
+  bool sync_bn = false;  // batch norm over the images of all ranks
   int trainable_layers = 5;
   std::uint64_t seed = 1;
   c10::Device device = c10::kCPU;
@@ -50,7 +52,8 @@ class Replica {
 
   // Forward, loss and backward of one pass; gradients add up until `update`. In the last pass of a
   // step they leave for the other ranks while backward is still computing; the communicator is the
-  // replica's from there to the end of `all_reduce`.
+  // replica's from there to the end of `all_reduce`. With sync_bn every pass is collective: batch
+  // norm is over the images of all ranks in that pass, so all ranks need as many passes.
   PassLoss accumulate(const Batch& batch, std::int64_t images_global, bool is_last_pass);
 
   // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
@@ -70,8 +73,13 @@ class Replica {
   AverageScope use_average() { return AverageScope(average_.get()); }
 
   // Makes the running statistics of batch norm the mean over ranks: every rank saw other images.
-  // Collective; nothing to do with a frozen norm or one rank.
+  // Collective; nothing to do with a frozen norm, sync_bn or one rank.
   void average_statistics();
+
+  // Waiting for other ranks in forward and backward since the last call: 0 without sync_bn.
+  double take_sync_wait_ms() {
+    return shared_statistics_ ? 1e3 * shared_statistics_->take_wait_seconds() : 0;
+  }
 
   // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
   // holds the averages, and `checkpoint.optimizer` the weights in training as "weight.NAME".
@@ -88,6 +96,7 @@ class Replica {
   Communicator& communicator_;
   RetinaNet model_;
   std::unique_ptr<GradientBuckets> buckets_;
+  std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;  // null without --ema
 };

@@ -36,6 +36,7 @@ ReplicaOptions replica_options(const TrainerInput& input) {
           .optimizer = options.optimizer_options(),
           .buckets = buckets,
           .loss = options.loss_options(),
+          .sync_bn = options.shares_statistics(),
           .trainable_layers = options.layers_to_train(),
           .seed = options.seed,
           .device = input.device,
@@ -184,7 +185,7 @@ void Trainer::train_step(BatchLoader& loader) {
     replica_.all_reduce();
     return agree(loss);
   }();
-  metrics.exposed_comm_ms = part.lap_ms();
+  metrics.exposed_comm_ms = part.lap_ms() + replica_.take_sync_wait_ms();
   metrics.reduce = replica_.reduce_cost();
   check_finite(agreement);
   if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());

@@ -82,6 +82,22 @@ TEST(TrainOptions, WantAValidationSetForWhatJudgesByIt) {
   EXPECT_NO_THROW(parse({"--early-stop", "3", "--validation", "v"}));
 }
 
+TEST(TrainOptions, ShareStatisticsOfATrainedNormOnly) {
+  EXPECT_FALSE(parse({}).shares_statistics());
+  EXPECT_TRUE(parse({"--sync-bn", "on"}).shares_statistics());
+  EXPECT_TRUE(parse({"--sync-bn", "on", "--norm", "batch", "--init", "c.pt"}).shares_statistics());
+  EXPECT_NO_THROW(parse({"--sync-bn", "off", "--norm", "frozen"}));
+  for (const auto& frozen : {std::pair{"--norm", "frozen"}, std::pair{"--init", "c.pt"}}) {
+    try {
+      parse({"--sync-bn", "on", frozen.first, frozen.second});
+      ADD_FAILURE() << frozen.first;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+      EXPECT_THAT(error.hint(), testing::HasSubstr("--norm batch"));
+    }
+  }
+}
+
 TEST(TrainOptions, TakeNoDataWithSynthetic) {
   const TrainOptions options = parse({"--synthetic", "32", "--images-per-step", "2"});
   EXPECT_FALSE(options.writes());

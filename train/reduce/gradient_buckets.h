@@ -65,6 +65,9 @@ class GradientBuckets {
   // On the wire, in the order of the buckets.
   std::vector<double> bucket_bytes() const;
 
+  // Where other collectives between `expect_last_pass` and `all_reduce` must go; null on one rank.
+  CollectiveQueue* queue() { return queue_.get(); }
+
  private:
   class Hook;
   void add_hooks();

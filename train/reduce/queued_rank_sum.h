@@ -1,0 +1,31 @@
+// Sums that a layer needs in the middle of forward and backward (--sync-bn), by the thread that
+// gradient buckets travel on: it alone may use the communicator while they do.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "shared/comm/collective_queue.h"
+#include "shared/model/rank_sum.h"
+
+namespace retina {
+
+class QueuedRankSum : public RankSum {
+ public:
+  // `queue` must outlive this.
+  explicit QueuedRankSum(CollectiveQueue& queue) : queue_(queue) {}
+
+  // Behind the buckets that are queued already, not waiting for those that come later. Buckets
+  // leave at fixed places of backward, so the order is the same on all ranks.
+  void sum(std::span<double> values, const std::string& what) override;
+
+  // Time spent waiting in `sum` since the last call.
+  double take_wait_seconds() { return std::exchange(wait_seconds_, 0.0); }
+
+ private:
+  CollectiveQueue& queue_;
+  double wait_seconds_ = 0;
+};
+
+}  // namespace retina
