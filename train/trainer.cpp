@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/stop_signal.h"
@@ -61,10 +60,16 @@ Trainer::Trainer(const TrainerInput& input)
       plan_(input.train.source.index(), input.options.plan_options(),
             input.options.steps_per_epoch),
       pacing_(input.options.pacing(plan_.steps_per_epoch())),
-      save_period_(parse_span("checkpoint-every", input.options.checkpoint_every)),
       replica_(replica_options(input), input.communicator),
-      writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.output),
-      total_steps_(input.options.total_steps(plan_.steps_per_epoch())) {
+      total_steps_(input.options.total_steps(plan_.steps_per_epoch())),
+      saving_({.options = input.options,
+               .effective_options = input.effective_options,
+               .train = input.train,
+               .communicator = input.communicator,
+               .replica = replica_,
+               .run_dir = input.run_dir,
+               .steps_per_epoch = plan_.steps_per_epoch(),
+               .total_steps = total_steps_}) {
   if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(options_));
   if (is_root()) ReductionLog::begin(replica_.gradients(), input.run_dir);
 }
@@ -77,7 +82,7 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
   epoch_closed_ = file.root().at("epoch_closed").as_bool();
   pacing_.restore(file.root().at("pacing"));
   replica_.restore(checkpoint, step_, source);
-  saved_step_ = step_;
+  resumed_ = true;
 }
 
 void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& source) {
@@ -109,15 +114,12 @@ std::unique_ptr<BatchLoader> Trainer::make_loader() {
 }
 
 int Trainer::run() {
+  saving_.begin(resumed_ ? step_ : -1);
   if (is_root()) {
-    if (writes()) {
-      check_space();
-      log_.emplace(input_.run_dir->metrics_path(), step_);
-    }
+    if (writes()) log_.emplace(input_.run_dir->metrics_path(), step_);
     progress_.emplace("training", total_steps_, "steps");
     progress_->update(step_);
   }
-  last_save_seconds_ = now_seconds();
   const auto loader = make_loader();
   if (!epoch_closed_) close_epoch();
   while (!at_end() && !stop_) {
@@ -126,14 +128,16 @@ int Trainer::run() {
     epoch_closed_ = !epoch_end;
     if (stop_) break;
     if (epoch_end || at_end()) close_epoch();
-    if (save_is_due(epoch_end)) save(epoch_end);
+    if (options_.writes() && (at_end() || save_now_ || saving_.is_due(step_, epoch_end))) {
+      save(epoch_end);
+    }
     if (input_.timeline != nullptr) input_.timeline->after_step();
   }
   if (stop_) books_.close(communicator_, {step_, plan_.epoch_of(step_ - 1) + 1}, metrics_log());
-  if (stop_ && options_.writes() && saved_step_ != step_) save(false);
+  if (stop_ && options_.writes() && saving_.saved_step() != step_) save(false);
   if (is_root()) {
     const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
-    writer_.finish();
+    saving_.finish();
     progress_->finish();
     write_report();
     if (stop_) {
@@ -142,13 +146,6 @@ int Trainer::run() {
     }
   }
   return stop_ ? exit_code(ErrorKind::kInterrupted) : 0;
-}
-
-// Better now than after an epoch.
-void Trainer::check_space() {
-  Checkpoint checkpoint;
-  replica_.snapshot(checkpoint);
-  input_.run_dir->check_space(tensor_bytes(checkpoint), options_.keep, options_.scratch);
 }
 
 void Trainer::train_step(BatchLoader& loader) {
@@ -209,8 +206,7 @@ void Trainer::train_step(BatchLoader& loader) {
 }
 
 Trainer::Agreement Trainer::agree(const PassLoss& loss) {
-  const bool save_due = is_root() && save_period_.unit == Span::Unit::kMinutes &&
-                        now_seconds() - last_save_seconds_ >= save_period_.count * 60;
+  const bool save_due = is_root() && saving_.is_due_by_clock();
   double sums[] = {loss.classification, loss.box, stop_signal() != 0 ? 1.0 : 0.0,
                    save_due ? 1.0 : 0.0};
   communicator_.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
@@ -224,7 +220,7 @@ void Trainer::check_finite(const Agreement& agreement) {
   if (std::isfinite(agreement.classification_loss) && std::isfinite(agreement.box_loss)) return;
   // All ranks know; rank 0 tells and ends the job, the others wait for that.
   if (!is_root()) communicator_.barrier();
-  writer_.finish();
+  saving_.finish();
   std::string images;
   for (const Slot& slot : plan_.at(step_).slots) {
     images += cat(images.empty() ? "" : ", ", input_.train.source.index()[slot.record].image_id);
@@ -295,85 +291,20 @@ void Trainer::tell_pace(bool dropped) {
            shortest(pacing_.learning_rate(step_)));
 }
 
-bool Trainer::save_is_due(bool epoch_end) {
-  if (!options_.writes()) return false;
-  if (at_end() || save_now_) return true;
-  switch (save_period_.unit) {
-    case Span::Unit::kMinutes:
-      return epoch_end;
-    case Span::Unit::kSteps:
-      return epoch_end || step_ % std::max<std::int64_t>(1, std::llround(save_period_.count)) == 0;
-    case Span::Unit::kEpochs:
-      break;
-  }
-  const double steps = save_period_.count * static_cast<double>(plan_.steps_per_epoch());
-  return step_ % std::max<std::int64_t>(1, std::llround(steps)) == 0;
-}
-
 void Trainer::save(bool epoch_end) {
-  const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
-  if (!epoch_end) replica_.average_statistics();
   save_now_ = false;
-  saved_step_ = step_;
-  last_save_seconds_ = now_seconds();
-  if (!is_root()) return;
-  RunPoint point{
-      .step = step_,
-      .epoch = epoch_end ? step_ / plan_.steps_per_epoch() : plan_.epoch_of(step_ - 1) + 1,
-      .epoch_end = epoch_end};
-  if (last_metrics_ && !log_->validations().empty() && log_->validations().back().step == step_) {
-    point.ap = last_metrics_->stats[kAp];
+  std::optional<double> ap;
+  if (last_metrics_ && log_ && !log_->validations().empty() &&
+      log_->validations().back().step == step_) {
+    ap = last_metrics_->stats[kAp];
   }
-  Checkpoint checkpoint;
-  replica_.snapshot(checkpoint);
-  checkpoint.trainer_json = trainer_json(point);
-  JsonWriter config;
-  config.begin_object().key("model").raw(replica_.model()->config().to_json());
-  config.key("train").begin_object();
-  for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
-  checkpoint.config_json = config.end_object().end_object().text();
-  for (const auto& item : input_.train.categories) {
-    checkpoint.categories.push_back(
-        {.id = item.id, .name = item.name, .supercategory = item.supercategory});
-  }
-  log_->sync();
-  input_.run_dir->check_present();
-  // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
-  std::vector<RunPoint> points{point};
-  if (epoch_end && options_.steps && step_ == total_steps_) {
-    points.push_back(point);
-    points.back().epoch_end = false;
-  }
-  for (const RunPoint& named : points) {
-    const std::string name = RunDir::checkpoint_name(named);
-    writer_.start(input_.run_dir->path(name), checkpoint,
-                  [dir = input_.run_dir, keep = options_.keep, name, named](std::uint64_t hash) {
-                    dir->record(
-                        {.file = name, .step = named.step, .ap = named.ap, .xxh3 = hex64(hash)},
-                        keep);
-                  });
-  }
-}
-
-std::string Trainer::trainer_json(const RunPoint& point) const {
-  JsonWriter json;
-  json.begin_object()
-      .field("step", step_)
-      .field("epoch", point.epoch)
-      .field("epoch_closed", epoch_closed_)
-      .field("samples_seen", samples_seen_)
-      .field("seed", options_.seed)
-      .field("images_per_step", options_.images_per_step)
-      .field("steps_per_epoch", plan_.steps_per_epoch())
-      .field("train_fingerprint", input_.train.fingerprint)
-      .field("lr", pacing_.learning_rate(step_))
-      .field("lr_schedule", options_.lr_schedule)
-      .field("base_lr", options_.base_lr())
-      .field("effective_lr", options_.effective_lr())
-      .field("total_steps", total_steps_);
-  if (point.ap) json.field("ap", *point.ap);
-  json.key("pacing").raw(pacing_.to_json());
-  return json.end_object().text();
+  saving_.save({.step = step_,
+                .samples_seen = samples_seen_,
+                .epoch_end = epoch_end,
+                .epoch_closed = epoch_closed_,
+                .pacing = pacing_,
+                .ap = ap},
+               log_ ? &*log_ : nullptr);
 }
 
 void Trainer::write_report() {

@@ -14,7 +14,6 @@
 #include "shared/comm/timeline/timeline.h"
 #include "shared/data/loader.h"
 #include "shared/shard/shard_set.h"
-#include "train/checkpoint_writer.h"
 #include "train/epoch_books.h"
 #include "train/metrics_log.h"
 #include "train/options.h"
@@ -23,6 +22,7 @@
 #include "train/reduction_log.h"
 #include "train/replica.h"
 #include "train/run_dir.h"
+#include "train/saving.h"
 #include "train/throughput.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -79,11 +79,8 @@ class Trainer {
   bool is_scheduled_validation() const;
   void validate(std::int64_t epoch);
   void tell_pace(bool dropped);
-  bool save_is_due(bool epoch_end);
-  void check_space();
   void save(bool epoch_end);
   void write_report();
-  std::string trainer_json(const RunPoint& point) const;
   void log_step(const StepMetrics& metrics);
 
   const TrainOptions& options_;
@@ -91,12 +88,10 @@ class Trainer {
   Communicator& communicator_;
   TrainingPlan plan_;
   Pacing pacing_;
-  Span save_period_;
   Replica replica_;
   std::optional<Validation> validation_;
   std::optional<CocoMetrics> last_metrics_;  // rank 0
   std::optional<MetricsLog> log_;            // rank 0 that writes
-  CheckpointWriter writer_;                  // rank 0
   std::optional<Progress> progress_;         // rank 0
   ReductionLog reduction_log_;               // rank 0
   Throughput throughput_;
@@ -105,9 +100,8 @@ class Trainer {
   std::int64_t total_steps_ = 0;
   std::int64_t samples_seen_ = 0;
   bool epoch_closed_ = true;  // false between an epoch's last step and its validation
-  bool stop_ = false, save_now_ = false;
-  std::int64_t saved_step_ = -1;
-  double last_save_seconds_ = 0;
+  bool stop_ = false, save_now_ = false, resumed_ = false;
+  Saving saving_;
 };
 
 }  // namespace retina

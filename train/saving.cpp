@@ -1,0 +1,117 @@
+#include "train/saving.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/comm/watch/activity.h"
+#include "train/stopwatch.h"
+
+namespace retina {
+
+Saving::Saving(const SavingInput& input)
+    : input_(input),
+      options_(input.options),
+      period_(parse_span("checkpoint-every", input.options.checkpoint_every)),
+      writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.output) {}
+
+void Saving::begin(std::int64_t saved_step) {
+  saved_step_ = saved_step;
+  last_save_seconds_ = now_seconds();
+  if (input_.run_dir == nullptr) return;
+  Checkpoint checkpoint;
+  input_.replica.snapshot(checkpoint);
+  input_.run_dir->check_space(tensor_bytes(checkpoint), options_.keep, options_.scratch);
+}
+
+bool Saving::is_due(std::int64_t step, bool epoch_end) const {
+  switch (period_.unit) {
+    case Span::Unit::kMinutes:
+      return epoch_end;
+    case Span::Unit::kSteps:
+      return epoch_end || step % std::max<std::int64_t>(1, std::llround(period_.count)) == 0;
+    case Span::Unit::kEpochs:
+      break;
+  }
+  const double steps = period_.count * static_cast<double>(input_.steps_per_epoch);
+  return step % std::max<std::int64_t>(1, std::llround(steps)) == 0;
+}
+
+bool Saving::is_due_by_clock() const {
+  return period_.unit == Span::Unit::kMinutes &&
+         now_seconds() - last_save_seconds_ >= period_.count * 60;
+}
+
+void Saving::save(const SavePoint& point, MetricsLog* log) {
+  const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
+  if (!point.epoch_end) input_.replica.average_statistics();
+  saved_step_ = point.step;
+  last_save_seconds_ = now_seconds();
+  if (input_.run_dir == nullptr) return;
+  const std::int64_t epoch_steps = input_.steps_per_epoch;
+  const RunPoint name{
+      .step = point.step,
+      .epoch = point.epoch_end ? point.step / epoch_steps : (point.step - 1) / epoch_steps + 1,
+      .epoch_end = point.epoch_end,
+      .ap = point.ap};
+  const Checkpoint checkpoint = checkpoint_of(point, name);
+  log->sync();
+  input_.run_dir->check_present();
+  // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
+  std::vector<RunPoint> names{name};
+  if (point.epoch_end && options_.steps && point.step == input_.total_steps) {
+    names.push_back(name);
+    names.back().epoch_end = false;
+  }
+  for (const RunPoint& named : names) {
+    const std::string file = RunDir::checkpoint_name(named);
+    writer_.start(input_.run_dir->path(file), checkpoint,
+                  [dir = input_.run_dir, keep = options_.keep, file, named](std::uint64_t hash) {
+                    dir->record(
+                        {.file = file, .step = named.step, .ap = named.ap, .xxh3 = hex64(hash)},
+                        keep);
+                  });
+  }
+}
+
+Checkpoint Saving::checkpoint_of(const SavePoint& point, const RunPoint& name) const {
+  Checkpoint checkpoint;
+  input_.replica.snapshot(checkpoint);
+  checkpoint.trainer_json = trainer_json(point, name);
+  JsonWriter config;
+  config.begin_object().key("model").raw(input_.replica.model()->config().to_json());
+  config.key("train").begin_object();
+  for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
+  checkpoint.config_json = config.end_object().end_object().text();
+  for (const auto& item : input_.train.categories) {
+    checkpoint.categories.push_back(
+        {.id = item.id, .name = item.name, .supercategory = item.supercategory});
+  }
+  return checkpoint;
+}
+
+std::string Saving::trainer_json(const SavePoint& point, const RunPoint& name) const {
+  JsonWriter json;
+  json.begin_object()
+      .field("step", point.step)
+      .field("epoch", name.epoch)
+      .field("epoch_closed", point.epoch_closed)
+      .field("samples_seen", point.samples_seen)
+      .field("seed", options_.seed)
+      .field("images_per_step", options_.images_per_step)
+      .field("steps_per_epoch", input_.steps_per_epoch)
+      .field("train_fingerprint", input_.train.fingerprint)
+      .field("lr", point.pacing.learning_rate(point.step))
+      .field("lr_schedule", options_.lr_schedule)
+      .field("base_lr", options_.base_lr())
+      .field("effective_lr", options_.effective_lr())
+      .field("total_steps", input_.total_steps);
+  if (name.ap) json.field("ap", *name.ap);
+  json.key("pacing").raw(point.pacing.to_json());
+  return json.end_object().text();
+}
+
+}  // namespace retina

@@ -1,0 +1,76 @@
+// Saves the run: when a checkpoint is due, what it holds beside weights, under which names it goes
+// to the run's folder. Writing itself goes on beside training (checkpoint_writer.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/comm/communicator.h"
+#include "train/checkpoint_writer.h"
+#include "train/metrics_log.h"
+#include "train/options.h"
+#include "train/plan/pacing.h"
+#include "train/plan/schedule.h"
+#include "train/replica.h"
+#include "train/run_dir.h"
+#include "train/training_set.h"
+
+namespace retina {
+
+// What a run saves, and where. References outlive the saving.
+struct SavingInput {
+  const TrainOptions& options;
+  const std::vector<EffectiveOption>& effective_options;
+  const TrainingSet& train;
+  Communicator& communicator;
+  Replica& replica;
+  RunDir* run_dir = nullptr;  // rank 0 only
+  std::int64_t steps_per_epoch = 0, total_steps = 0;
+};
+
+// Where the loop stands when it saves.
+struct SavePoint {
+  std::int64_t step = 0;  // updates done
+  std::int64_t samples_seen = 0;
+  bool epoch_end = false;     // the step is an epoch's last
+  bool epoch_closed = false;  // with its validation
+  const Pacing& pacing;
+  std::optional<double> ap = {};  // validation AP after this step
+};
+
+class Saving {
+ public:
+  explicit Saving(const SavingInput& input);
+
+  // The loop begins after `saved_step`, which a checkpoint has (-1: none has). Throws kIo when the
+  // folder has no room for what will be written: better now than after an epoch. Rank 0.
+  void begin(std::int64_t saved_step);
+
+  // Whether a checkpoint is due after this step by the count of steps.
+  bool is_due(std::int64_t step, bool epoch_end) const;
+  // Whether one is due by the clock; rank 0's counts.
+  bool is_due_by_clock() const;
+  std::int64_t saved_step() const { return saved_step_; }
+
+  // Copies all that is to be saved and begins to write it, after `log` has reached the disk (rank
+  // 0). Throws kIo, and what went wrong with the previous checkpoint. Collective.
+  void save(const SavePoint& point, MetricsLog* log);
+
+  // Waits for the checkpoint under way. Throws what went wrong with it.
+  void finish() { writer_.finish(); }
+
+ private:
+  std::string trainer_json(const SavePoint& point, const RunPoint& name) const;
+  Checkpoint checkpoint_of(const SavePoint& point, const RunPoint& name) const;
+  SavingInput input_;
+  const TrainOptions& options_;
+  Span period_;
+  CheckpointWriter writer_;  // rank 0
+  std::int64_t saved_step_ = -1;
+  double last_save_seconds_ = 0;
+};
+
+}  // namespace retina
