@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -37,16 +38,13 @@ struct Found {
   std::string path;
 };
 
-void check_division(const TrainOptions& options, int rank_count) {
-  if (options.images_per_step % rank_count == 0) return;
-  std::string divisors;
-  for (int n = 1; n <= options.images_per_step; ++n) {
-    if (options.images_per_step % n == 0) divisors += cat(divisors.empty() ? "" : ", ", n);
-  }
+void check_share(const TrainOptions& options, int rank_count) {
+  if (rank_count <= options.images_per_step) return;
   throw Error(ErrorKind::kConfig,
-              cat("--images-per-step ", options.images_per_step, ": ", rank_count,
-                  " ranks do not divide it"),
-              cat("use one of ", divisors, " ranks, or another --images-per-step"));
+              cat("--images-per-step ", options.images_per_step, ": too few for ", rank_count,
+                  " ranks, each needs an image a step"),
+              cat("start at most ", options.images_per_step,
+                  " ranks, or choose another --images-per-step"));
 }
 
 // The newest checkpoint of the folder that is whole; damaged ones cost a warning. Fills the books.
@@ -196,7 +194,7 @@ std::string device_map(Communicator& communicator, const c10::Device& device) {
 }
 
 // What a user should know before the first step; rank 0.
-void tell_start(const TrainOptions& options, const TrainingSet& train) {
+void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_count) {
   if (options.from_scratch() && options.norm_kind() == "frozen" && options.synthetic == 0) {
     log_warning(
         "--norm frozen without --init: batch norm stays at its random start and training from "
@@ -206,6 +204,17 @@ void tell_start(const TrainOptions& options, const TrainingSet& train) {
   log_info("training on ", train.source.index().size(), " images, ", options.images_per_step,
            " a step; learning rate ", shortest(options.effective_lr()), " (base ",
            shortest(options.base_lr()), ", --lr-scaling ", options.lr_scaling, ")");
+  if (options.images_per_step % rank_count != 0) {
+    const auto most = largest_share(static_cast<std::size_t>(options.images_per_step),
+                                    static_cast<std::size_t>(rank_count));
+    log_info(rank_count, " ranks share ", options.images_per_step,
+             " images unevenly: ", options.images_per_step % rank_count, " of them have ", most,
+             " a step, the others ", most - 1, " and wait (",
+             shortest(std::round(1000.0 * options.images_per_step /
+                                 (static_cast<double>(most) * rank_count)) /
+                      10),
+             " % of the ranks' time is used)");
+  }
   if (options.recipe != "none" && options.lr_scaling == "none" &&
       options.images_per_step != reference) {
     log_info("the recipe's learning rate is for ", reference,
@@ -239,7 +248,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   c10::Device device = c10::kCPU;
   root_first(communicator, [&] {
     check_rank_count(options.expect_ranks, communicator);
-    check_division(options, communicator.size());
+    check_share(options, communicator.size());
     device = choose_device(options.device, communicator.local_rank(), communicator.local_size());
     open_data(options, data);
     config.train_fingerprint = data.train->fingerprint;
@@ -289,7 +298,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   const std::string map = device_map(communicator, device);
   if (communicator.is_root()) {
     log_info(map);
-    tell_start(options, *data.train);
+    tell_start(options, *data.train, communicator.size());
   }
   const int code = trainer.run();
   if (timeline) timeline->finish();

@@ -171,6 +171,7 @@ void Trainer::train_step(BatchLoader& loader) {
     RETINA_CHECK(batch.has_value());
     metrics.data_wait_ms += part.lap_ms();
     images_own += static_cast<int>(batch->samples.size());
+    tell_images(*batch);
     const PassLoss sums =
         replica_.accumulate(*batch, step.real_image_count, pass + 1 == pass_count);
     loss.classification += sums.classification;
@@ -203,6 +204,14 @@ void Trainer::train_step(BatchLoader& loader) {
   throughput_.add(metrics, images_own);
   books_.add(metrics);
   log_step(metrics);
+}
+
+void Trainer::tell_images(const Batch& batch) const {
+  std::string ids;
+  for (const Sample& sample : batch.samples) {
+    if (sample.slot.counts) ids += cat(ids.empty() ? "" : ", ", sample.image_id);
+  }
+  if (!ids.empty()) log_debug("step ", step_ + 1, ": images ", ids);
 }
 
 Trainer::Agreement Trainer::agree(const PassLoss& loss) {

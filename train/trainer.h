@@ -73,6 +73,7 @@ class Trainer {
   std::int64_t epoch_in_progress() const { return plan_.epoch_of(step_) + 1; }
   std::unique_ptr<BatchLoader> make_loader();
   void train_step(BatchLoader& loader);
+  void tell_images(const Batch& batch) const;
   Agreement agree(const PassLoss& loss);
   void check_finite(const Agreement& agreement);
   void close_epoch();

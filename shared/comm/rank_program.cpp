@@ -67,7 +67,7 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
         auto communicator = make_communicator(*session);
         if (!communicator->is_root()) {
           set_log_name(cat(name, "[", communicator->rank(), "]"));
-          set_log_level(std::max(log_level(), LogLevel::kWarning));
+          if (log_level() != LogLevel::kDebug) set_log_level(LogLevel::kWarning);
         }
         watch = Watch::start(*communicator, watch_options, watch_handler());
         communicator = watch ? make_watched_communicator(std::move(communicator), *watch)

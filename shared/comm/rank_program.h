@@ -13,7 +13,7 @@ namespace retina {
 // Parses, starts MPI when a launcher started this process, calls `body` and returns its exit code.
 // A wrong command line is told by rank 0 alone, before MPI starts. When `body` throws, the error is
 // printed and the whole job ends with its code: other ranks may be waiting in a collective. Ranks
-// above 0 log warnings and errors only, under "name[rank]".
+// above 0 log warnings and errors only, under "name[rank]"; with --log-level debug everything.
 //
 // Several ranks watch each other with the limits of `watch`, which the command line may fill: when
 // one dies, stops, is cut off, leaves early or diverges, one line names it and every rank ends with

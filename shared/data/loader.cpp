@@ -96,6 +96,7 @@ class BatchLoader::Pool {
     opening_ = false;
     if (opened) {
       pending_.push_back(opened);
+      if (slot_count(*opened) == 0) done_.notify_all();  // nobody will finish its last slot
     } else {
       ended_ = true;
       source_error_ = error;
@@ -108,7 +109,6 @@ class BatchLoader::Pool {
   std::shared_ptr<Pending> open_next() {
     std::optional<BatchRequest> request = next_request_();
     if (!request) return nullptr;
-    RETINA_CHECK(!request->slots.empty());
     auto pending = std::make_shared<Pending>();
     pending->batch.number = next_number_++;
     pending->batch.samples.resize(request->slots.size());

@@ -17,7 +17,8 @@ struct LoaderOptions {
   FloatAllocator allocate = allocate_plain;
 };
 
-// `next_request` is called from the pool, one call at a time, until it returns nullopt.
+// `next_request` is called from the pool, one call at a time, until it returns nullopt. A request
+// without slots gives a batch without images.
 class BatchLoader {
  public:
   using RequestSource = std::function<std::optional<BatchRequest>()>;

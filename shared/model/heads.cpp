@@ -47,9 +47,12 @@ at::Tensor HeadImpl::forward(const std::array<at::Tensor, kLevelCount>& pyramid)
       output.relu_();
     }
     // [N, 9 * values, h, w] -> [N, h * w * 9, values]: anchors of a cell stay neighbours.
-    levels.push_back(output_->forward(output)
-                         .permute({0, 2, 3, 1})
-                         .reshape({input.size(0), -1, values_per_anchor_}));
+    // All sizes are given: none can be inferred in a pass without images.
+    output = output_->forward(output);
+    const std::int64_t anchors =
+        output.size(1) / values_per_anchor_ * output.size(2) * output.size(3);
+    levels.push_back(
+        output.permute({0, 2, 3, 1}).reshape({input.size(0), anchors, values_per_anchor_}));
   }
   return at::cat(levels, 1);
 }

@@ -86,8 +86,8 @@ TEST_P(CheckArgs, IsTheSameOnEveryRankCount) {
   auto command = command_without_inputs(GetParam(), folder_ / "work/made");
   command.push_back("--check-args");
   if (GetParam() == "retina-train") {
-    // Which 3 ranks neither divide nor are.
-    command.insert(command.end(), {"--images-per-step", "7", "--expect-ranks", "5"});
+    // Too few for 3 ranks, and another number of them.
+    command.insert(command.end(), {"--images-per-step", "2", "--expect-ranks", "5"});
   }
   const ProcessResult result = run_process(under_mpirun(3, command));
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -52,6 +52,26 @@ TEST(BatchLoader, GivesTheSameBatchesForAnyNumberOfThreads) {
   EXPECT_EQ(load_all(5, 3), expected);
 }
 
+TEST(BatchLoader, GivesABatchWithoutImagesForARequestWithoutSlots) {
+  const SyntheticSource source(60, 5, 7);
+  for (const int threads : {1, 3}) {
+    std::vector<BatchRequest> requests = {request_of({}), request_of({1}), request_of({}),
+                                          request_of({2, 3}), request_of({})};
+    BatchLoader loader(source, {.threads = threads},
+                       [requests, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
+                         if (next == requests.size()) return std::nullopt;
+                         return requests[next++];
+                       });
+    for (const BatchRequest& request : requests) {
+      const auto batch = loader.next();
+      ASSERT_TRUE(batch.has_value());
+      EXPECT_EQ(batch->samples.size(), request.slots.size());
+      EXPECT_EQ(batch->padded_width_px, 64);
+    }
+    EXPECT_FALSE(loader.next().has_value());
+  }
+}
+
 TEST(BatchLoader, StopsInTheMiddleWithoutWaitingForTheRest) {
   const SyntheticSource source(60, 5, 7);
   BatchLoader loader(source, {.threads = 3}, three_at_a_time(20));

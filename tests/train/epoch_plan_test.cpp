@@ -82,6 +82,39 @@ TEST_P(EpochPlanProperty, GivesEachStepTheSameContentOnAnyNumberOfRanks) {
   EXPECT_EQ(together, records_of(rank_passes(step, 0, 1, 0)));
 }
 
+// A run may continue on any number of ranks up to the images of a step.
+TEST_P(EpochPlanProperty, SharesAnyStepAmongAnyRanks) {
+  const auto index = random_index(61, 9);
+  for (int slots = ranks(); slots <= 3 * ranks() + 1; ++slots) {
+    const EpochPlan plan(index, options(slots), 0);
+    const GlobalStep step = plan.step(0);
+    const auto whole = records_of(rank_passes(step, 0, 1, 0));
+    const auto most =
+        largest_share(static_cast<std::size_t>(slots), static_cast<std::size_t>(ranks()));
+    for (const int per_pass : {0, 1, 2}) {
+      std::vector<std::size_t> together;
+      const std::size_t pass_count = rank_passes(step, 0, ranks(), per_pass).size();
+      for (int rank = 0; rank < ranks(); ++rank) {
+        const auto passes = rank_passes(step, rank, ranks(), per_pass);
+        ASSERT_EQ(passes.size(), pass_count) << "collectives of a pass need all ranks";
+        const auto part = records_of(passes);
+        ASSERT_GE(part.size() + 1, most);
+        ASSERT_LE(part.size(), most);
+        ASSERT_GE(part.size(), 1U);
+        for (const auto& pass : passes) {
+          if (per_pass > 0) {
+            ASSERT_LE(pass.slots.size(), static_cast<std::size_t>(per_pass));
+          }
+          ASSERT_EQ(pass.padded_width_px, step.padded_width_px);
+        }
+        ASSERT_FALSE(passes.back().slots.empty());
+        together.insert(together.end(), part.begin(), part.end());
+      }
+      ASSERT_EQ(together, whole) << slots << " slots, " << per_pass << " a pass";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, EpochPlanProperty,
                          testing::Combine(testing::Range(1, 8),
                                           testing::Values(Shuffle::kGlobal, Shuffle::kSharded)));

@@ -11,6 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/model/postprocess.h"
+#include "train/plan/epoch_plan.h"
 #include "train/reduce/queued_rank_sum.h"
 #include "train/replica.h"
 
@@ -115,18 +116,20 @@ Batch step_batch(const std::vector<std::int64_t>& slots) {
   return batch;
 }
 
-Passes step_passes(int rank, int ranks, std::int64_t images_per_pass) {
-  const std::int64_t count = kStepImages / ranks, per_pass = std::min(count, images_per_pass);
-  RETINA_CHECK(count * ranks == kStepImages && count % per_pass == 0);
+Passes step_passes(int rank, int ranks, int images_per_pass) {
+  GlobalStep step;
+  for (std::size_t image = 0; image < kStepImages; ++image) step.slots.push_back({.record = image});
   Passes passes;
-  for (std::int64_t done = 0; done < count; done += per_pass) {
+  for (const BatchRequest& request : rank_passes(step, rank, ranks, images_per_pass)) {
     passes.emplace_back();
-    for (std::int64_t i = 0; i < per_pass; ++i) passes.back().push_back(rank * count + done + i);
+    for (const Slot& slot : request.slots) {
+      passes.back().push_back(static_cast<std::int64_t>(slot.record));
+    }
   }
   return passes;
 }
 
-Passes united_passes(int ranks, std::int64_t images_per_pass) {
+Passes united_passes(int ranks, int images_per_pass) {
   Passes united = step_passes(0, ranks, images_per_pass);
   for (int rank = 1; rank < ranks; ++rank) {
     const Passes passes = step_passes(rank, ranks, images_per_pass);

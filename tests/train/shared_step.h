@@ -18,7 +18,7 @@
 
 namespace retina {
 
-constexpr std::int64_t kStepImages = 8;
+constexpr int kStepImages = 8;
 constexpr std::int64_t kStepRealImages = 7;  // the last slot is a pad slot
 
 // ResNet-18 with frozen norms and heads without, or with batch norm.
@@ -30,11 +30,11 @@ void set_step_weights(RetinaNet& model);
 // The images of these slots.
 Batch step_batch(const std::vector<std::int64_t>& slots);
 
-// The slots of each pass of a rank: contiguous parts of the step, as the trainer cuts it.
+// The slots of each pass of a rank, as the trainer cuts the step; a pass may have none.
 using Passes = std::vector<std::vector<std::int64_t>>;
-Passes step_passes(int rank, int ranks, std::int64_t images_per_pass);
+Passes step_passes(int rank, int ranks, int images_per_pass);
 // The passes of one rank with the images that the passes of all `ranks` have.
-Passes united_passes(int ranks, std::int64_t images_per_pass);
+Passes united_passes(int ranks, int images_per_pass);
 
 // What the passes leave behind.
 struct StepResult {

@@ -70,8 +70,11 @@ DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& ancho
     labels.push_back(at::full({0}, 0, type.dtype(at::kLong)));
   }
   const at::Tensor all_boxes = at::cat(boxes), all_labels = at::cat(labels);  // [G, 4], [G]
-  const at::Tensor all_matches = at::stack(matches);                          // [N, A]
-  const at::Tensor foreground = (all_matches >= 0).sum(1).clamp_min(1);       // [N]
+  // A rank's pass may have no images.
+  const at::Tensor all_matches =
+      matches.empty() ? at::full({0, anchors.size(0)}, kIgnored, type.dtype(at::kLong))
+                      : at::stack(matches);                              // [N, A]
+  const at::Tensor foreground = (all_matches >= 0).sum(1).clamp_min(1);  // [N]
   const at::Tensor weights =
       at::tensor(shares, at::kDouble).to(type) / foreground.to(type.dtype());  // [N]
   const at::Tensor logits = outputs.logits.to(type.dtype());

@@ -28,6 +28,10 @@ RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t
   return {.begin = record_count * lane / lane_count, .end = record_count * (lane + 1) / lane_count};
 }
 
+std::size_t largest_share(std::size_t slot_count, std::size_t rank_count) {
+  return (slot_count + rank_count - 1) / rank_count;
+}
+
 EpochPlan::EpochPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
                      std::int64_t epoch)
     : index_(index), options_(options), epoch_(epoch) {
@@ -140,17 +144,19 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
 
 std::vector<BatchRequest> rank_passes(const GlobalStep& step, int rank, int rank_count,
                                       int images_per_pass) {
-  const std::size_t per_rank = step.slots.size() / static_cast<std::size_t>(rank_count);
-  RETINA_CHECK(per_rank * static_cast<std::size_t>(rank_count) == step.slots.size());
-  const std::size_t first = per_rank * static_cast<std::size_t>(rank);
-  const std::size_t per_pass = images_per_pass > 0
-                                   ? std::min(per_rank, static_cast<std::size_t>(images_per_pass))
-                                   : per_rank;
+  const std::size_t slots = step.slots.size(), ranks = static_cast<std::size_t>(rank_count);
+  RETINA_CHECK(ranks <= slots);
+  // Cut as the records are into lanes: shares differ by one slot at most.
+  const auto [begin, end] = lane_records(slots, static_cast<std::size_t>(rank), ranks);
+  const std::size_t largest = largest_share(slots, ranks);
+  const std::size_t per_pass =
+      images_per_pass > 0 ? std::min(largest, static_cast<std::size_t>(images_per_pass)) : largest;
+  const std::size_t pass_count = (largest + per_pass - 1) / per_pass;
   std::vector<BatchRequest> passes;
-  for (std::size_t done = 0; done < per_rank; done += per_pass) {
-    const auto begin = step.slots.begin() + static_cast<std::ptrdiff_t>(first + done);
-    const auto count = static_cast<std::ptrdiff_t>(std::min(per_pass, per_rank - done));
-    passes.push_back({.slots = {begin, begin + count},
+  for (std::size_t pass = 0; pass < pass_count; ++pass) {
+    const auto [first, last] = lane_records(end - begin, pass, pass_count);
+    passes.push_back({.slots = {step.slots.begin() + static_cast<std::ptrdiff_t>(begin + first),
+                                step.slots.begin() + static_cast<std::ptrdiff_t>(begin + last)},
                       .min_side_px = step.min_side_px,
                       .max_side_px = step.max_side_px,
                       .padded_width_px = step.padded_width_px,

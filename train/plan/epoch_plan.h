@@ -28,7 +28,7 @@ struct EpochPlanOptions {
 
 // One global step. All its images share one padded shape, the maximum over them.
 struct GlobalStep {
-  std::vector<Slot> slots = {};  // images_per_step of them; ranks own contiguous, equal parts
+  std::vector<Slot> slots = {};  // images_per_step of them; ranks own contiguous parts
   int real_image_count = 0;      // slots that count; fewer than slots.size() in an epoch's tail
   int min_side_px = 0, max_side_px = 0;
   int padded_width_px = 0, padded_height_px = 0;
@@ -80,9 +80,14 @@ RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t
 // Steps of one pass over the data: ceil(image_count / images_per_step).
 std::int64_t steps_per_pass(std::size_t image_count, int images_per_step);
 
+// Most slots of a step that one of `rank_count` ranks gets; where they do not divide them the
+// others get one less.
+std::size_t largest_share(std::size_t slot_count, std::size_t rank_count);
+
 // The part of a step that `rank` loads, in passes of at most `images_per_pass` images (gradient
-// accumulation; 0 means one pass). Every rank gets the same number of passes of the same sizes.
-// `rank_count` must divide the step's slots.
+// accumulation; 0 means one pass). Every rank gets the same number of passes; where the ranks do
+// not divide the slots a pass of a rank may be one image smaller than another rank's, or have none.
+// `rank_count` is at most the number of slots.
 std::vector<BatchRequest> rank_passes(const GlobalStep& step, int rank, int rank_count,
                                       int images_per_pass);
 
