@@ -55,11 +55,13 @@ std::map<std::int64_t, at::Tensor> run_passes_f64(
     RetinaNet& model, const Passes& passes,
     const std::function<void(const at::Tensor& loss, bool last)>& before_backward);
 
+inline const BucketOptions kManyBuckets = {.bucket_bytes = std::size_t{1} << 20};
+
 // How ranks share the step.
 struct Sharing {
   std::string norm = "frozen";
   bool sync_bn = false;
-  BucketOptions buckets = {.bucket_bytes = std::size_t{1} << 20};  // many
+  BucketOptions buckets = kManyBuckets;
   Passes passes = {};
 };
 StepResult step_f64(Communicator& communicator, const Sharing& sharing);
