@@ -1,6 +1,7 @@
 #include "shared/comm/link_probe.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "shared/base/error.h"
 
@@ -45,22 +46,21 @@ RingFit probe_link(Communicator& communicator, const LinkProbe& probe) {
   RETINA_CHECK(communicator.size() > 1);
   ProbeOptions options{.repeats = 3, .type = probe.type, .ordered = probe.ordered};
   std::vector<AllReduceSample> samples;
+  const int calls = options.repeats + options.warm_ups;
   double spent_seconds = 0;
   for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kFactor) {
     options.sizes_bytes = {bytes};
-    std::vector<double> times;
+    // The fastest: what delays a rank (other programs on its cores) says nothing of the link.
+    double fastest = std::numeric_limits<double>::infinity();
     for (const AllReduceSample& sample : measure_all_reduce(communicator, options)) {
-      // A virtual link (thread_world.h) may cost nothing.
-      samples.push_back({.bytes = sample.bytes, .seconds = std::max(sample.seconds, 1e-9)});
-      times.push_back(sample.seconds);
+      fastest = std::min(fastest, sample.seconds);
+      spent_seconds += sample.seconds * calls / options.repeats;
     }
-    // All ranks know the same times and stop at the same size. A rank that was not scheduled for a
-    // while says nothing of the link: the median.
-    std::nth_element(times.begin(), times.begin() + options.repeats / 2, times.end());
-    const double seconds =
-        times[static_cast<std::size_t>(options.repeats / 2)] * (options.repeats + options.warm_ups);
-    spent_seconds += seconds;
-    if (bytes > kLeastBytes && spent_seconds + seconds * kFactor > probe.budget_seconds) break;
+    // A virtual link (thread_world.h) may cost nothing.
+    samples.push_back({.bytes = static_cast<double>(bytes), .seconds = std::max(fastest, 1e-9)});
+    // All ranks know the same times and stop at the same size.
+    const bool is_late = spent_seconds + fastest * calls * kFactor > probe.budget_seconds;
+    if (bytes > kLeastBytes && is_late) break;
   }
   return fit_ring(samples, communicator.size());
 }

@@ -41,6 +41,12 @@ OperationStats all_reduces(const Communicator& communicator) {
           .seconds = ring.seconds + ordered.seconds};
 }
 
+// The probe of bucket_choice.h measures host memory: between GPUs the size is DDP's.
+BucketOptions for_nccl(BucketOptions options) {
+  if (options.bucket_bytes == 0) options.bucket_bytes = std::size_t{25} << 20;
+  return options;
+}
+
 }  // namespace
 
 // Tells that autograd has added a parameter's gradient of this backward, all uses of it together.
@@ -64,7 +70,9 @@ GradientBuckets::GradientBuckets(const std::vector<TrainableParameter>& paramete
   const std::vector<BucketParameter> list = bucket_parameters(parameters);
   std::size_t element_count = 0;
   for (const auto& parameter : list) element_count += parameter.count;
-  choice_ = choose_buckets(options, element_count, communicator);
+  const c10::Device device = parameters.front().value.device();
+  choice_ = choose_buckets(travels_by_nccl(options.wire, device) ? for_nccl(options) : options,
+                           element_count, communicator);
   const std::size_t wire_bytes = element_size_bytes(options.wire.type);
   plan_ = plan_buckets(
       list, {.most = choice_.bytes.most / wire_bytes, .edge = choice_.bytes.edge / wire_bytes});
@@ -82,7 +90,9 @@ GradientBuckets::GradientBuckets(const std::vector<TrainableParameter>& paramete
   }
   has_arrived_.resize(parameters.size());
   if (communicator.size() > 1) {
-    transport_ = make_host_transport(communicator, options.wire);
+    transport_ = make_transport(
+        communicator,
+        {.wire = options.wire, .device = device, .bucket_count = plan_.bucket_counts.size()});
     queue_ = std::make_unique<CollectiveQueue>(communicator);
   }
   add_hooks();
@@ -132,9 +142,10 @@ void GradientBuckets::launch_full_ones() {
 void GradientBuckets::launch(std::size_t bucket) {
   if (bucket == 0) first_launch_seconds_ = steady_seconds();
   if (!queue_) return;
+  transport_->filled(bucket);
   queue_->push([this, bucket](Communicator& communicator) {
     const OperationStats before = all_reduces(communicator);
-    transport_->sum(buckets_[bucket], cat("bucket ", bucket));
+    transport_->sum(buckets_[bucket], bucket);
     const OperationStats after = all_reduces(communicator);
     cost_.traffic.calls += after.calls - before.calls;
     cost_.traffic.bytes += after.bytes - before.bytes;

@@ -1,6 +1,7 @@
 #include "train/reduce/gradient_transport.h"
 
 #include "shared/base/error.h"
+#include "shared/comm/nccl_communicator.h"
 
 namespace retina {
 namespace {
@@ -9,7 +10,8 @@ class HostTransport : public GradientTransport {
  public:
   HostTransport(Communicator& communicator, const WireOptions& wire) : wire_(communicator, wire) {}
 
-  void sum(at::Tensor bucket, const std::string& name) override {
+  void sum(at::Tensor bucket, std::size_t number) override {
+    const std::string name = cat("bucket ", number);
     const at::Tensor host = bucket.cpu();  // the bucket itself on the CPU
     const auto count = static_cast<std::size_t>(host.numel());
     if (host.scalar_type() == at::kFloat) {
@@ -29,9 +31,16 @@ class HostTransport : public GradientTransport {
 
 }  // namespace
 
-std::unique_ptr<GradientTransport> make_host_transport(Communicator& communicator,
-                                                       const WireOptions& wire) {
-  return std::make_unique<HostTransport>(communicator, wire);
+bool travels_by_nccl(const WireOptions& wire, const c10::Device& device) {
+  return has_nccl() && device.is_cuda() && !wire.ordered;
+}
+
+std::unique_ptr<GradientTransport> make_transport(Communicator& communicator,
+                                                  const TransportOptions& options) {
+  if (travels_by_nccl(options.wire, options.device)) {
+    return make_nccl_transport(communicator, options);
+  }
+  return std::make_unique<HostTransport>(communicator, options.wire);
 }
 
 }  // namespace retina

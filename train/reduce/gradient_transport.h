@@ -3,27 +3,44 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "shared/comm/communicator.h"
 #include "shared/comm/wire.h"
 
 namespace retina {
 
-// The thread of a CollectiveQueue calls it.
 class GradientTransport {
  public:
   virtual ~GradientTransport() = default;
-  // In place: `bucket` [count] f32 or f64 becomes its sum over ranks. `name` labels the collective.
-  virtual void sum(at::Tensor bucket, const std::string& name) = 0;
+  // Bucket number `number` holds its gradients as soon as what this thread has queued on the
+  // device is done. The thread that filled it calls this, before `sum`.
+  virtual void filled(std::size_t /*number*/) {}
+  // In place: `bucket` [count] f32 or f64 becomes its sum over ranks; "bucket `number`" labels the
+  // collective. The thread of a CollectiveQueue calls it.
+  virtual void sum(at::Tensor bucket, std::size_t number) = 0;
   // How many sums had to be made again in f32 (WireSum).
   virtual std::int64_t repeated_count() const = 0;
 };
 
-// Buckets on a GPU are copied to the host and back. `communicator` must outlive the result.
-std::unique_ptr<GradientTransport> make_host_transport(Communicator& communicator,
-                                                       const WireOptions& wire);
+struct TransportOptions {
+  WireOptions wire = {};
+  c10::Device device = c10::kCPU;  // of the buckets
+  std::size_t bucket_count = 0;
+};
+
+// Whether NCCL carries such buckets: those on a GPU, unless they are added in rank order.
+bool travels_by_nccl(const WireOptions& wire, const c10::Device& device);
+
+// By NCCL where `travels_by_nccl`; else through the host's memory, to which buckets on a GPU are
+// copied. `communicator` must outlive the result. Collective.
+std::unique_ptr<GradientTransport> make_transport(Communicator& communicator,
+                                                  const TransportOptions& options);
+
+// Null in a build without CUDA.
+std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& communicator,
+                                                       const TransportOptions& options);
 
 }  // namespace retina

@@ -1,0 +1,30 @@
+// Sums between GPUs by NCCL, which does the ring on the devices. Beside a host communicator, over
+// which it finds the other ranks, not instead of it.
+#pragma once
+
+#include <memory>
+
+#include "shared/comm/metered_communicator.h"
+
+namespace retina {
+
+// `all_reduce` and `broadcast` take device memory of this rank's GPU, and run on `stream()` behind
+// what was queued there before. They return when the result is there: the calling thread polls, so
+// that a failed connection becomes Error{kRankFailure} (the communicator is then aborted) and a
+// watch can end a job that waits. gather and barrier are the host's; all_reduce_ordered is not to
+// be had. Calls are told to the host communicator's watch under their label.
+class NcclCommunicator : public MeteredCommunicator {
+ public:
+  // A cudaStream_t of this communicator alone.
+  virtual void* stream() const = 0;
+};
+
+// False in a build without CUDA.
+bool has_nccl();
+
+// `host` (which outlives the result) connects the ranks, `device` is this rank's GPU. The ring
+// algorithm, unless NCCL_ALGO says otherwise. Null in a build without CUDA. Collective. Throws
+// Error{kUnavailable} when NCCL cannot start.
+std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device);
+
+}  // namespace retina
