@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "shared/base/error.h"
 #include "shared/comm/thread_world.h"
 #include "shared/model/retinanet.h"
 #include "tests/model/small_model.h"
@@ -198,6 +199,26 @@ TEST(SyncNorm, BackwardIsAloneWhereTheInputNeedsNoGradient) {
   layer.output.backward(layer.output_gradient);
   EXPECT_LE(difference(layer.weight.grad(), want.weight.grad()), 1e-14);
   EXPECT_EQ(sum.names.size(), 1U);
+}
+
+// Whoever catches it must know that a rank was lost, not that autograd failed.
+TEST(SyncNorm, ALostRanksErrorComesThroughBackward) {
+  class LostRank : public RankSum {
+   public:
+    void sum(std::span<double>, const std::string& what) override {
+      if (what == "bn backward") throw Error(ErrorKind::kRankFailure, "rank 1 died");
+    }
+  };
+  LostRank sum;
+  Layer layer = layer_of(1, {});
+  layer.output = sync_batch_norm(layer.input, layer.weight, layer.bias, layer.running_mean,
+                                 layer.running_var, {.ranks = &sum, .name = "bn", .eps = kEps});
+  try {
+    layer.output.backward(layer.output_gradient);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kRankFailure);
+  }
 }
 
 // Weights that are quick to make: the values do not matter.
