@@ -21,10 +21,10 @@ namespace {
 
 using namespace retina;
 
-// Ranks -> bytes -> median seconds.
+// Ranks -> bytes -> seconds.
 using Measured = std::map<int, std::map<double, double>>;
 
-Measured read_measured(const std::string& path) {
+Measured read_measured(const std::string& path, const std::string& statistic) {
   Measured measured;
   std::istringstream lines(read_file(path));
   for (std::string line; std::getline(lines, line);) {
@@ -36,7 +36,7 @@ Measured read_measured(const std::string& path) {
       continue;
     }
     measured[static_cast<int>(root.at("ranks").as_int())][root.at("bytes").as_double()] =
-        root.at("seconds_median").as_double();
+        root.at(statistic == "median" ? "seconds_median" : "seconds_min").as_double();
   }
   if (measured.size() < 2) {
     throw Error(ErrorKind::kData, cat(path, ": all-reduces on ", measured.size(),
@@ -68,8 +68,8 @@ double print(const char* fitted_to, int ranks, double bytes, double seconds, con
   return std::abs(error);
 }
 
-int compare(const std::string& path) {
-  const Measured measured = read_measured(path);
+int compare(const std::string& path, const std::string& statistic) {
+  const Measured measured = read_measured(path, statistic);
   double worst_ranks = 0, worst_sizes = 0;
   for (const auto& [ranks, sizes] : measured) {
     Measured others = measured;
@@ -97,14 +97,16 @@ int compare(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string path;
+  std::string path, statistic = "median";
   Cli cli("bench_link_model", "bench_link_model --measured FILE",
           "Compares the α-β model with all-reduces that it was not fitted to.");
   cli.option("measured", path, "FILE", "what bench_allreduce printed (required)");
+  cli.choice("statistic", statistic, {"median", "min"},
+             "of the repeats: the least is the link's own time where other work disturbs");
   cli.validate([&] {
     if (path.empty()) throw Error(ErrorKind::kUsage, "--measured is missing");
   });
   return run_program("bench_link_model", [&] {
-    return cli.parse(argc, argv) == CliOutcome::kDone ? 0 : compare(path);
+    return cli.parse(argc, argv) == CliOutcome::kDone ? 0 : compare(path, statistic);
   });
 }

@@ -123,6 +123,12 @@ TEST(TrainOptions, SayHowGradientsTravel) {
   }
 }
 
+TEST(TrainOptions, OfInsightMayChangeInAContinuation) {
+  for (const char* name : {"timeline", "timeline-steps", "scaling-report"}) {
+    EXPECT_TRUE(may_change(name)) << name;
+  }
+}
+
 TEST(TrainOptions, RefuseValuesOutOfRange) {
   for (const auto& [name, value] :
        std::vector<std::pair<const char*, const char*>>{{"--ema", "1"},
@@ -137,6 +143,7 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--bucket-mb", "4x"},
                                                         {"--bucket-mb", "nan"},
                                                         {"--wire", "int8"},
+                                                        {"--timeline-steps", "5:3"},
                                                         {"--recipe", "detectron"}}) {
     EXPECT_THROW(parse({name, value}), Error) << name << " " << value;
   }
