@@ -21,6 +21,7 @@
 #include "train/recipes.h"
 #include "train/run_dir.h"
 #include "train/scaling_report.h"
+#include "train/start_point.h"
 #include "train/trainer.h"
 
 namespace retina {
@@ -32,12 +33,6 @@ constexpr const char* kUsage =
     "retina-train --synthetic COUNT [options]      how fast it is, without data";
 constexpr const char* kSummary = "trains RetinaNet on shards that coco-pack wrote";
 
-// A checkpoint to start from, with its file's name; rank 0 only.
-struct Found {
-  Checkpoint checkpoint;
-  std::string path;
-};
-
 void check_share(const TrainOptions& options, int rank_count) {
   if (rank_count <= options.images_per_step) return;
   throw Error(ErrorKind::kConfig,
@@ -45,29 +40,6 @@ void check_share(const TrainOptions& options, int rank_count) {
                   " ranks, each needs an image a step"),
               cat("start at most ", options.images_per_step,
                   " ranks, or choose another --images-per-step"));
-}
-
-// The newest checkpoint of the folder that is whole; damaged ones cost a warning. Fills the books.
-std::optional<Found> newest_checkpoint(RunDir& dir) {
-  std::vector<CheckpointEntry> entries;
-  for (const auto& name : dir.checkpoint_files()) {
-    try {
-      const CheckpointHeader header = read_checkpoint_header(dir.path(name));
-      const JsonFile trainer = JsonFile::parse(header.trainer_json, name);
-      CheckpointEntry entry{.file = name, .step = trainer.root().at("step").as_int()};
-      if (trainer.root().has("ap")) entry.ap = trainer.root().at("ap").as_double();
-      entry.xxh3 = hex64(check_seal(dir.path(name), "checkpoint"));
-      entries.push_back(std::move(entry));
-    } catch (const Error& error) {
-      log_warning("skipping a damaged checkpoint: ", error.what());
-    }
-  }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto& a, const auto& b) { return a.step < b.step; });
-  dir.restore(entries);
-  if (entries.empty()) return std::nullopt;
-  const std::string path = dir.path(entries.back().file);
-  return Found{load_checkpoint(path), path};
 }
 
 void check_same_data(const Found& found, const TrainOptions& options, const TrainingSet& train) {
@@ -124,6 +96,24 @@ bool already_finished(const std::optional<Found>& found, const TrainOptions& opt
   return trainer.root().at("epoch_closed").as_bool() &&
          (trainer.root().at("step").as_int() >= options.total_steps(plan.steps_per_epoch()) ||
           trainer.root().at("pacing").at("ended_early").as_bool());
+}
+
+// A folder that cannot be written, as `error` says, will do for a run that has nothing left to
+// write: then it and its last checkpoint, else nullptr.
+std::unique_ptr<RunDir> finished_run_to_read(const Error& error, const TrainOptions& options,
+                                             const RunConfig& config, const TrainingSet& train,
+                                             std::optional<Found>& found) {
+  if (error.kind() != ErrorKind::kCannotCreate || options.overwrite || options.resume == "never") {
+    return nullptr;
+  }
+  auto dir = std::make_unique<RunDir>(options.output, RunDir::Access::kRead);
+  if (!dir->has_run()) return nullptr;
+  dir->check_same_run(config);
+  std::optional<Found> last = newest_checkpoint(*dir);
+  if (!already_finished(last, options, train, dir.get())) return nullptr;
+  check_same_data(*last, options, train);
+  found = std::move(last);
+  return dir;
 }
 
 void check_validation_classes(const ShardSet& train, const ShardSet& validation) {
@@ -256,8 +246,13 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     if (path_exists(options.init)) {
       config.init_fingerprint = hex64(check_seal(options.init, "checkpoint"));
     }
-    dir = std::make_unique<RunDir>(options.output);
-    found = open_run(*dir, options, config, *data.train);
+    try {
+      dir = std::make_unique<RunDir>(options.output);
+    } catch (const Error& error) {
+      dir = finished_run_to_read(error, options, config, *data.train, found);
+      if (!dir) throw;
+    }
+    if (!found) found = open_run(*dir, options, config, *data.train);
   });
   at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
   if (communicator.all_reduce_max(

@@ -1,5 +1,6 @@
 #include "train/checkpoint_writer.h"
 
+#include <chrono>
 #include <utility>
 
 #include "shared/base/file.h"
@@ -49,6 +50,11 @@ void CheckpointWriter::start(std::string path, Checkpoint checkpoint,
                                       content = std::move(checkpoint), done = std::move(written)] {
         midway([&] { done(write_checkpoint(path, build_path, content)); });
       });
+}
+
+bool CheckpointWriter::is_writing() const {
+  return under_way_.valid() &&
+         under_way_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
 void CheckpointWriter::finish() {

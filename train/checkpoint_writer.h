@@ -32,6 +32,9 @@ class CheckpointWriter {
   void start(std::string path, Checkpoint checkpoint,
              std::function<void(std::uint64_t hash)> written);
 
+  // Whether a file is under way.
+  bool is_writing() const;
+
   // Waits for the file under way. Throws what it threw.
   void finish();
 

@@ -43,6 +43,7 @@ std::string to_json(const StepMetrics& m) {
       .field("algorithm_bytes_per_second", algorithm_bandwidth(m.reduce.traffic))
       .field("bus_bytes_per_second", all_reduce_bus_bandwidth(m.reduce.traffic, m.ranks))
       .field("overlap_ms", m.reduce.overlap_seconds * 1e3)
+      .field("checkpoint_ms", m.checkpoint_ms)
       .field("memory", m.memory_bytes);
   return json.end_object().text();
 }
@@ -93,6 +94,7 @@ StepMetrics step_from(const JsonView& line) {
           .reduce = {.traffic = {.bytes = std::llround(later("comm_bytes")),
                                  .seconds = later("comm_ms") * 1e-3},
                      .overlap_seconds = later("overlap_ms") * 1e-3},
+          .checkpoint_ms = line.has("checkpoint_ms") ? number("checkpoint_ms") : 0,
           .memory_bytes = line.at("memory").as_int()};
 }
 

@@ -3,7 +3,7 @@
 // A step's line:  step, epoch, loss, classification_loss, box_loss, lr, grad_norm,
 //                 images_per_second, images, ranks, step_ms, compute_ms, data_wait_ms,
 //                 exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
-//                 bus_bytes_per_second, overlap_ms, memory (bytes)
+//                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes)
 // A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms, ...}]. The
@@ -41,6 +41,7 @@ struct StepMetrics {
   double data_wait_ms = 0;        // waiting for the loader
   double exposed_comm_ms = 0;     // the main thread waits for the sums of gradients and losses
   ReduceCost reduce = {};         // the gradients' all-reduces
+  double checkpoint_ms = 0;       // standing still to save since the step before
   std::int64_t memory_bytes = 0;  // most resident memory so far
 
   double loss() const { return classification_loss + box_loss; }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "shared/base/error.h"
+#include "train/plan/checkpoint_interval.h"
 #include "train/recipes.h"
 
 namespace retina {
@@ -122,7 +123,16 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("scratch", o.scratch, "DIR",
              "local disk: checkpoints are built here before they go to --output, and shards are "
              "copied here when their mount cannot map files [beside the output; $TMPDIR]");
-  cli.option("checkpoint-every", o.checkpoint_every, "SPAN", "1epoch, 500steps or 10min");
+  cli.option("checkpoint-every", o.checkpoint_every, "SPAN",
+             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, 1 % of the time at "
+             "most");
+  cli.option("mtbf", o.mtbf, "DURATION",
+             "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
+  cli.option("check-replicas-every", o.check_replicas_every, "STEPS",
+             "compare the ranks' weights, also before each checkpoint; 0: never");
+  cli.choice("on-nan", o.on_nan, {"stop", "rollback"},
+             "a loss that is not finite: end with 1, or return to the last checkpoint and leave "
+             "that step out");
   cli.option("keep", o.keep, "K", "newest checkpoints to keep, besides the best");
   cli.option("resume", o.resume, "auto|never|FILE",
              "auto: continue what is in --output; never: refuse if something is");
@@ -157,6 +167,9 @@ bool may_change(const std::string& name) {
                                                "overlap-reduce",
                                                "bucket-mb",
                                                "checkpoint-every",
+                                               "mtbf",
+                                               "check-replicas-every",
+                                               "on-nan",
                                                "keep",
                                                "resume",
                                                "scratch",
@@ -233,8 +246,10 @@ void TrainOptions::validate() const {
   at_least("validation-images", static_cast<double>(validation_images), 0);
   at_least("threads", threads, 1);
   at_least("compute-threads", compute_threads, 0);
+  at_least("check-replicas-every", static_cast<double>(check_replicas_every), 0);
   parse_step_window("timeline-steps", timeline_steps);
-  parse_span("checkpoint-every", checkpoint_every);
+  if (!checkpoint_auto()) parse_span("checkpoint-every", checkpoint_every);
+  parse_duration_s("mtbf", mtbf);
   bucket_options();
   for (const auto& text : lr_drop_at) {
     if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {

@@ -81,7 +81,10 @@ struct TrainOptions {
   std::string overlap_reduce = "on";         // off: gradients travel after backward
   std::string bucket_mb = "auto";            // auto: from the measured link
   std::uint64_t seed = 1;
-  std::string checkpoint_every = "1epoch";
+  std::string checkpoint_every = "1epoch";  // a span, or auto
+  std::string mtbf = "4h";                  // mean time between failures of the job, for `auto`
+  std::int64_t check_replicas_every = 500;  // steps; 0: never
+  std::string on_nan = "stop";
   int keep = 3;  // newest checkpoints kept beside the best
   std::string resume = "auto";
   bool overwrite = false;
@@ -104,6 +107,8 @@ struct TrainOptions {
   bool watches_ap() const;  // the learning rate depends on the validation AP
   std::string norm_kind() const { return norm.value_or(from_scratch() ? "batch" : "frozen"); }
   bool shares_statistics() const { return sync_bn == "on"; }
+  bool checkpoint_auto() const { return checkpoint_every == "auto"; }
+  bool rolls_back() const { return on_nan == "rollback"; }
   int layers_to_train() const { return trainable_layers.value_or(from_scratch() ? 5 : 3); }
 
   ModelConfig model_config(int class_count) const;

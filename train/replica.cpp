@@ -5,6 +5,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
 #include "shared/comm/watch/activity.h"
 #include "shared/model/postprocess.h"
 
@@ -165,6 +166,24 @@ void Replica::average_statistics() {
   const at::NoGradGuard no_grad;
   average_over_ranks(state_of(model_));
   if (average_) average_over_ranks(average_->state());
+}
+
+std::uint64_t Replica::hash() {
+  Hasher hasher;
+  const auto add = [&](const at::Tensor& tensor) {
+    const at::Tensor host = tensor.detach().cpu();
+    RETINA_CHECK(host.is_non_overlapping_and_dense());
+    hasher.update(host.data_ptr(), host.nbytes());
+  };
+  const auto add_state = [&](const NamedState& state) {
+    for (const auto& [name, tensor] : state) {
+      if (name.find(".running_") == std::string::npos) add(tensor);
+    }
+  };
+  add_state(state_of(model_));
+  if (average_) add_state(average_->state());
+  for (const auto& item : optimizer_->state()) add(item.tensor);
+  return hasher.digest();
 }
 
 void Replica::snapshot(Checkpoint& checkpoint) {

@@ -81,6 +81,13 @@ class Replica {
     return shared_statistics_ ? 1e3 * shared_statistics_->take_wait_seconds() : 0;
   }
 
+  // Hash of all that every rank must hold with the same bits: parameters, optimizer, averages; not
+  // the running statistics, which each rank gathers from its own images.
+  std::uint64_t hash();
+
+  // Forgets the gradients of a step that makes no update.
+  void drop_gradients() { buckets_->zero(); }
+
   // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
   // holds the averages, and `checkpoint.optimizer` the weights in training as "weight.NAME".
   void snapshot(Checkpoint& checkpoint);

@@ -48,7 +48,8 @@ std::map<std::string, std::string> fixed_options(const JsonView& object) {
 
 }  // namespace
 
-RunDir::RunDir(std::string folder) : folder_(std::move(folder)) {
+RunDir::RunDir(std::string folder, Access access) : folder_(std::move(folder)) {
+  if (access == Access::kRead) return;
   make_folder(folder_);
   lock_ = std::make_unique<FolderLock>(folder_);
   for (const char* name : {kConfigFile, kBooksFile, kBucketsFile, kMetricsFile})
@@ -194,6 +195,26 @@ void RunDir::record(const CheckpointEntry& entry, int keep) {
   });
   write_books();
   for (const auto& name : dropped) remove_file(path(name));
+}
+
+std::vector<CheckpointEntry> RunDir::read_books() const {
+  std::vector<CheckpointEntry> entries;
+  if (!path_exists(path(kBooksFile))) return entries;
+  try {
+    const JsonFile books = JsonFile::read(path(kBooksFile));
+    const JsonView list = books.root().at("checkpoints");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const JsonView item = list.at(i);
+      CheckpointEntry entry{.file = item.at("file").as_string(),
+                            .step = item.at("step").as_int(),
+                            .xxh3 = item.at("xxh3").as_string()};
+      if (!item.at("ap").raw().IsNull()) entry.ap = item.at("ap").as_double();
+      entries.push_back(std::move(entry));
+    }
+  } catch (const Error&) {
+    entries.clear();  // only a hint
+  }
+  return entries;
 }
 
 void RunDir::write_books() const {

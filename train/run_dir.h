@@ -45,8 +45,10 @@ struct RunConfig {
 
 class RunDir {
  public:
-  // Creates the folder and locks it against a second job. Throws kCannotCreate, kConfig.
-  explicit RunDir(std::string folder);
+  enum class Access { kWrite, kRead };
+  // kWrite creates the folder and locks it against a second job; kRead leaves it as it is, to look
+  // at a finished run where nothing can be written. Throws kCannotCreate, kConfig.
+  explicit RunDir(std::string folder, Access access = Access::kWrite);
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string metrics_path() const { return path("metrics.jsonl"); }
@@ -84,6 +86,8 @@ class RunDir {
   void record(const CheckpointEntry& entry, int keep);
   // Entries known so far (from earlier `record` calls or `restore`).
   const std::vector<CheckpointEntry>& entries() const { return entries_; }
+  // What checkpoints.json says; nothing when it is missing or not readable.
+  std::vector<CheckpointEntry> read_books() const;
   // Replaces the books by what was found in verified files.
   void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
 

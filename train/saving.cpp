@@ -7,15 +7,27 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/log.h"
 #include "shared/comm/watch/activity.h"
 #include "train/stopwatch.h"
 
 namespace retina {
+namespace {
+
+// A change of the automatic interval is worth a line from this factor on.
+constexpr double kToldFactor = 1.5;
+
+std::optional<Span> period_of(const TrainOptions& options) {
+  if (options.checkpoint_auto()) return std::nullopt;
+  return parse_span("checkpoint-every", options.checkpoint_every);
+}
+
+}  // namespace
 
 Saving::Saving(const SavingInput& input)
     : input_(input),
       options_(input.options),
-      period_(parse_span("checkpoint-every", input.options.checkpoint_every)),
+      period_(period_of(input.options)),
       writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.output) {}
 
 void Saving::begin(std::int64_t saved_step) {
@@ -25,62 +37,100 @@ void Saving::begin(std::int64_t saved_step) {
   Checkpoint checkpoint;
   input_.replica.snapshot(checkpoint);
   input_.run_dir->check_space(tensor_bytes(checkpoint), options_.keep, options_.scratch);
+  // What a copy takes is the first guess of what saving costs.
+  meter_ = CheckpointMeter(now_seconds() - last_save_seconds_);
+  set_interval();
+}
+
+void Saving::set_interval() {
+  if (period_) return;
+  const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};
+  interval_s_ = checkpoint_interval_s(cost, parse_duration_s("mtbf", options_.mtbf));
+  if (interval_s_ < told_interval_s_ * kToldFactor &&
+      told_interval_s_ < interval_s_ * kToldFactor) {
+    return;
+  }
+  told_interval_s_ = interval_s_;
+  log_info("checkpoints every ", fixed(interval_s_, 1), " s: one costs training ",
+           fixed(cost.lost_s, 3), " s and is written in ", fixed(cost.write_s, 1),
+           " s; failures every ", options_.mtbf);
+}
+
+void Saving::add_step(double seconds) {
+  const bool writing = writer_.is_writing();
+  meter_.add_step(seconds, writing || was_writing_);
+  was_writing_ = writing;
 }
 
 bool Saving::is_due(std::int64_t step, bool epoch_end) const {
-  switch (period_.unit) {
+  if (!period_) return epoch_end;
+  switch (period_->unit) {
     case Span::Unit::kMinutes:
       return epoch_end;
     case Span::Unit::kSteps:
-      return epoch_end || step % std::max<std::int64_t>(1, std::llround(period_.count)) == 0;
+      return epoch_end || step % std::max<std::int64_t>(1, std::llround(period_->count)) == 0;
     case Span::Unit::kEpochs:
       break;
   }
-  const double steps = period_.count * static_cast<double>(input_.steps_per_epoch);
+  const double steps = period_->count * static_cast<double>(input_.steps_per_epoch);
   return step % std::max<std::int64_t>(1, std::llround(steps)) == 0;
 }
 
 bool Saving::is_due_by_clock() const {
-  return period_.unit == Span::Unit::kMinutes &&
-         now_seconds() - last_save_seconds_ >= period_.count * 60;
+  const double since_s = now_seconds() - last_save_seconds_;
+  if (!period_) return options_.writes() && since_s >= interval_s_;
+  return period_->unit == Span::Unit::kMinutes && since_s >= period_->count * 60;
 }
 
 void Saving::save(const SavePoint& point, MetricsLog* log) {
   const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
+  const double start_s = now_seconds();
   if (!point.epoch_end) input_.replica.average_statistics();
   saved_step_ = point.step;
-  last_save_seconds_ = now_seconds();
+  last_save_seconds_ = start_s;
   if (input_.run_dir == nullptr) return;
+  write(point, *log);
+  const double stall_s = now_seconds() - start_s;
+  stall_ms_ += stall_s * 1e3;
+  was_writing_ = true;
+  meter_.add_stall(stall_s);
+  set_interval();
+}
+
+RunPoint Saving::name_of(const SavePoint& point) const {
   const std::int64_t epoch_steps = input_.steps_per_epoch;
-  const RunPoint name{
-      .step = point.step,
-      .epoch = point.epoch_end ? point.step / epoch_steps : (point.step - 1) / epoch_steps + 1,
-      .epoch_end = point.epoch_end,
-      .ap = point.ap};
-  const Checkpoint checkpoint = checkpoint_of(point, name);
-  log->sync();
+  return {.step = point.step,
+          .epoch = point.epoch_end ? point.step / epoch_steps : (point.step - 1) / epoch_steps + 1,
+          .epoch_end = point.epoch_end,
+          .ap = point.ap};
+}
+
+void Saving::write(const SavePoint& point, MetricsLog& log) {
+  const Checkpoint checkpoint = checkpoint_of(point);
+  log.sync();
   input_.run_dir->check_present();
   // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
-  std::vector<RunPoint> names{name};
+  std::vector<RunPoint> names{name_of(point)};
   if (point.epoch_end && options_.steps && point.step == input_.total_steps) {
-    names.push_back(name);
+    names.push_back(names.front());
     names.back().epoch_end = false;
   }
   for (const RunPoint& named : names) {
     const std::string file = RunDir::checkpoint_name(named);
     writer_.start(input_.run_dir->path(file), checkpoint,
-                  [dir = input_.run_dir, keep = options_.keep, file, named](std::uint64_t hash) {
-                    dir->record(
+                  [this, file, named, start_s = now_seconds()](std::uint64_t hash) {
+                    input_.run_dir->record(
                         {.file = file, .step = named.step, .ap = named.ap, .xxh3 = hex64(hash)},
-                        keep);
+                        options_.keep);
+                    write_s_ = now_seconds() - start_s;
                   });
   }
 }
 
-Checkpoint Saving::checkpoint_of(const SavePoint& point, const RunPoint& name) const {
+Checkpoint Saving::checkpoint_of(const SavePoint& point) const {
   Checkpoint checkpoint;
   input_.replica.snapshot(checkpoint);
-  checkpoint.trainer_json = trainer_json(point, name);
+  checkpoint.trainer_json = trainer_json(point);
   JsonWriter config;
   config.begin_object().key("model").raw(input_.replica.model()->config().to_json());
   config.key("train").begin_object();
@@ -93,7 +143,8 @@ Checkpoint Saving::checkpoint_of(const SavePoint& point, const RunPoint& name) c
   return checkpoint;
 }
 
-std::string Saving::trainer_json(const SavePoint& point, const RunPoint& name) const {
+std::string Saving::trainer_json(const SavePoint& point) const {
+  const RunPoint name = name_of(point);
   JsonWriter json;
   json.begin_object()
       .field("step", point.step)
@@ -110,6 +161,7 @@ std::string Saving::trainer_json(const SavePoint& point, const RunPoint& name) c
       .field("effective_lr", options_.effective_lr())
       .field("total_steps", input_.total_steps);
   if (name.ap) json.field("ap", *name.ap);
+  json.key("left_out_steps").raw(point.rollback.to_json());
   json.key("pacing").raw(point.pacing.to_json());
   return json.end_object().text();
 }

@@ -2,9 +2,11 @@
 // to the run's folder. Writing itself goes on beside training (checkpoint_writer.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/cli.h"
@@ -12,9 +14,11 @@
 #include "train/checkpoint_writer.h"
 #include "train/metrics_log.h"
 #include "train/options.h"
+#include "train/plan/checkpoint_interval.h"
 #include "train/plan/pacing.h"
 #include "train/plan/schedule.h"
 #include "train/replica.h"
+#include "train/rollback.h"
 #include "train/run_dir.h"
 #include "train/training_set.h"
 
@@ -38,6 +42,7 @@ struct SavePoint {
   bool epoch_end = false;     // the step is an epoch's last
   bool epoch_closed = false;  // with its validation
   const Pacing& pacing;
+  const Rollback& rollback;
   std::optional<double> ap = {};  // validation AP after this step
 };
 
@@ -49,6 +54,13 @@ class Saving {
   // folder has no room for what will be written: better now than after an epoch. Rank 0.
   void begin(std::int64_t saved_step);
 
+  // Training has returned to `step`, which a checkpoint has (-1: the start).
+  void go_back(std::int64_t saved_step) { saved_step_ = saved_step; }
+  // A step took so long; for --checkpoint-every auto. Rank 0.
+  void add_step(double seconds);
+  // Milliseconds for which training stood still to save since this was last asked. Rank 0.
+  double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
+
   // Whether a checkpoint is due after this step by the count of steps.
   bool is_due(std::int64_t step, bool epoch_end) const;
   // Whether one is due by the clock; rank 0's counts.
@@ -59,18 +71,30 @@ class Saving {
   // 0). Throws kIo, and what went wrong with the previous checkpoint. Collective.
   void save(const SavePoint& point, MetricsLog* log);
 
+  // All that would be saved now; rank 0.
+  Checkpoint checkpoint_of(const SavePoint& point) const;
+
   // Waits for the checkpoint under way. Throws what went wrong with it.
   void finish() { writer_.finish(); }
 
  private:
-  std::string trainer_json(const SavePoint& point, const RunPoint& name) const;
-  Checkpoint checkpoint_of(const SavePoint& point, const RunPoint& name) const;
+  RunPoint name_of(const SavePoint& point) const;
+  std::string trainer_json(const SavePoint& point) const;
+  void write(const SavePoint& point, MetricsLog& log);
+  void set_interval();
   SavingInput input_;
   const TrainOptions& options_;
-  Span period_;
-  CheckpointWriter writer_;  // rank 0
+  std::optional<Span> period_;  // unset: auto
+  // Rank 0, for auto.
+  CheckpointMeter meter_;
+  double interval_s_ = 0, told_interval_s_ = 0;
+  bool was_writing_ = false;
+  std::atomic<double> write_s_ = 0;
+
+  double stall_ms_ = 0;
   std::int64_t saved_step_ = -1;
   double last_save_seconds_ = 0;
+  CheckpointWriter writer_;  // rank 0; its thread uses what is above
 };
 
 }  // namespace retina

@@ -13,7 +13,10 @@
 #include "shared/evaluation/metrics_text.h"
 #include "shared/model/device.h"
 #include "train/initial_weights.h"
+#include "train/replica_check.h"
 #include "train/run_report.h"
+#include "train/start_point.h"
+#include "train/step_loader.h"
 #include "train/stopwatch.h"
 
 namespace retina {
@@ -81,7 +84,8 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
   samples_seen_ = file.root().at("samples_seen").as_int();
   epoch_closed_ = file.root().at("epoch_closed").as_bool();
   pacing_.restore(file.root().at("pacing"));
-  replica_.restore(checkpoint, step_, source);
+  if (file.root().has("left_out_steps")) rollback_.merge(file.root().at("left_out_steps"));
+  replica_.restore(checkpoint, step_ - rollback_.left_out_before(step_), source);
   resumed_ = true;
 }
 
@@ -94,23 +98,13 @@ void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& s
 }
 
 std::unique_ptr<BatchLoader> Trainer::make_loader() {
-  LoaderOptions loader;
-  loader.threads = options_.threads;
-  // The source runs ahead of the loop, so it has a plan of its own.
-  auto plan = std::make_shared<TrainingPlan>(input_.train.source.index(), options_.plan_options());
-  auto passes = std::make_shared<std::vector<BatchRequest>>();
-  return std::make_unique<BatchLoader>(
-      input_.train.source, loader,
-      [this, plan, passes, next_step = step_]() mutable -> std::optional<BatchRequest> {
-        if (passes->empty()) {
-          if (next_step >= total_steps_) return std::nullopt;
-          *passes = rank_passes(plan->at(next_step++), communicator_.rank(), communicator_.size(),
-                                options_.images_per_pass);
-        }
-        BatchRequest request = std::move(passes->front());
-        passes->erase(passes->begin());
-        return request;
-      });
+  return load_steps({.train = input_.train,
+                     .options = options_,
+                     .rank = communicator_.rank(),
+                     .rank_count = communicator_.size(),
+                     .begin = step_,
+                     .end = total_steps_,
+                     .left_out = rollback_.left_out()});
 }
 
 int Trainer::run() {
@@ -120,10 +114,28 @@ int Trainer::run() {
     progress_.emplace("training", total_steps_, "steps");
     progress_->update(step_);
   }
-  const auto loader = make_loader();
+  if (options_.rolls_back() && is_root()) {
+    rollback_.keep_start(saving_.checkpoint_of(save_point(/*epoch_end=*/false)));
+  }
+  auto loader = make_loader();
   if (!epoch_closed_) close_epoch();
   while (!at_end() && !stop_) {
-    train_step(*loader);
+    if (rollback_.leaves_out(step_)) {
+      ++step_;
+    } else {
+      Stopwatch whole;
+      train_step(*loader);
+      if (is_root()) saving_.add_step(whole.lap_ms() * 1e-3);
+    }
+    if (std::exchange(lost_, false)) {
+      loader.reset();
+      go_back();
+      loader = make_loader();
+      continue;
+    }
+    if (!rollback_.leaves_out(step_ - 1)) rollback_.made_step();
+    const std::int64_t check_period = options_.check_replicas_every;
+    if (check_period > 0 && step_ % check_period == 0) check_replicas();
     const bool epoch_end = step_ % plan_.steps_per_epoch() == 0;
     epoch_closed_ = !epoch_end;
     if (stop_) break;
@@ -185,7 +197,7 @@ void Trainer::train_step(BatchLoader& loader) {
   }();
   metrics.exposed_comm_ms = part.lap_ms() + replica_.take_sync_wait_ms();
   metrics.reduce = replica_.reduce_cost();
-  check_finite(agreement);
+  if (!is_finite(agreement, 0)) return;
   if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
 
   const PhaseScope update(activity, Phase::kUpdate);
@@ -193,6 +205,7 @@ void Trainer::train_step(BatchLoader& loader) {
   metrics.box_loss = agreement.box_loss;
   metrics.learning_rate = pacing_.learning_rate(step_);
   metrics.gradient_norm = replica_.update(metrics.learning_rate, step_ + 1);
+  if (!is_finite(agreement, metrics.gradient_norm)) return;
   pacing_.add_loss(metrics.loss(), step.real_image_count);
   ++step_;
   samples_seen_ += step.real_image_count;
@@ -200,6 +213,7 @@ void Trainer::train_step(BatchLoader& loader) {
   save_now_ = agreement.save;
   metrics.step_ms = whole.lap_ms();
   metrics.images_per_second = step.real_image_count / (metrics.step_ms * 1e-3);
+  metrics.checkpoint_ms = saving_.take_stall_ms();
   metrics.memory_bytes = peak_resident_bytes();
   throughput_.add(metrics, images_own);
   books_.add(metrics);
@@ -225,20 +239,67 @@ Trainer::Agreement Trainer::agree(const PassLoss& loss) {
           .save = sums[3] > 0};
 }
 
-void Trainer::check_finite(const Agreement& agreement) {
-  if (std::isfinite(agreement.classification_loss) && std::isfinite(agreement.box_loss)) return;
-  // All ranks know; rank 0 tells and ends the job, the others wait for that.
-  if (!is_root()) communicator_.barrier();
-  saving_.finish();
+// All ranks have the same figures, so they judge alike.
+bool Trainer::is_finite(const Agreement& agreement, double gradient_norm) {
+  if (std::isfinite(agreement.classification_loss) && std::isfinite(agreement.box_loss) &&
+      std::isfinite(gradient_norm)) {
+    return true;
+  }
+  std::string problem = std::isfinite(gradient_norm)
+                            ? cat("the loss is not finite (classification ",
+                                  agreement.classification_loss, ", boxes ", agreement.box_loss)
+                            : cat("the gradient is not finite (norm ", gradient_norm);
+  problem = cat("step ", step_ + 1, ": ", problem, "; images ");
   std::string images;
   for (const Slot& slot : plan_.at(step_).slots) {
     images += cat(images.empty() ? "" : ", ", input_.train.source.index()[slot.record].image_id);
   }
-  throw Error(
-      ErrorKind::kAnswerNo,
-      cat("step ", step_ + 1, ": the loss is not finite (classification ",
-          agreement.classification_loss, ", boxes ", agreement.box_loss, "; images ", images, ")"),
-      "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output");
+  problem += images + ")";
+  if (options_.rolls_back() && rollback_.may_return()) {
+    if (is_root()) {
+      log_warning(problem, ": this step is left out, training returns to the last checkpoint");
+    }
+    rollback_.leave_out(step_);
+    lost_ = true;
+    return false;
+  }
+  // Rank 0 tells and ends the job, the others wait for that.
+  if (!is_root()) communicator_.barrier();
+  saving_.finish();
+  if (options_.rolls_back()) {
+    problem += cat(", after ", Rollback::kMostReturns, " returns without a new checkpoint");
+  }
+  throw Error(ErrorKind::kAnswerNo, problem,
+              "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output");
+}
+
+void Trainer::go_back() {
+  replica_.drop_gradients();
+  std::optional<Found> found;
+  bool has_checkpoint = false;
+  if (is_root()) {
+    saving_.finish();
+    if (writes()) found = newest_checkpoint(*input_.run_dir);
+    has_checkpoint = found.has_value();
+    if (!found && rollback_.start()) found = Found{*rollback_.start(), "the start of this job"};
+    if (!found) {
+      throw Error(ErrorKind::kIo, cat(options_.output, ": no whole checkpoint to return to"),
+                  "mend the mount, then run the same command again");
+    }
+  }
+  has_checkpoint = communicator_.all_reduce_max(has_checkpoint ? 1 : 0) != 0;
+  resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
+  saving_.go_back(has_checkpoint ? step_ : -1);
+  if (!is_root()) return;
+  if (log_) log_.emplace(input_.run_dir->metrics_path(), step_);
+  progress_->update(step_);
+  log_info("continuing from ", found->path, ", step ", step_);
+}
+
+void Trainer::check_replicas() {
+  if (communicator_.size() == 1 || checked_step_ == step_) return;
+  checked_step_ = step_;
+  retina::check_replicas(communicator_, replica_.hash(), step_);
 }
 
 void Trainer::log_step(const StepMetrics& metrics) {
@@ -300,20 +361,25 @@ void Trainer::tell_pace(bool dropped) {
            shortest(pacing_.learning_rate(step_)));
 }
 
-void Trainer::save(bool epoch_end) {
-  save_now_ = false;
-  std::optional<double> ap;
+SavePoint Trainer::save_point(bool epoch_end) const {
+  SavePoint point{.step = step_,
+                  .samples_seen = samples_seen_,
+                  .epoch_end = epoch_end,
+                  .epoch_closed = epoch_closed_,
+                  .pacing = pacing_,
+                  .rollback = rollback_};
   if (last_metrics_ && log_ && !log_->validations().empty() &&
       log_->validations().back().step == step_) {
-    ap = last_metrics_->stats[kAp];
+    point.ap = last_metrics_->stats[kAp];
   }
-  saving_.save({.step = step_,
-                .samples_seen = samples_seen_,
-                .epoch_end = epoch_end,
-                .epoch_closed = epoch_closed_,
-                .pacing = pacing_,
-                .ap = ap},
-               log_ ? &*log_ : nullptr);
+  return point;
+}
+
+void Trainer::save(bool epoch_end) {
+  save_now_ = false;
+  if (options_.check_replicas_every > 0) check_replicas();
+  saving_.save(save_point(epoch_end), log_ ? &*log_ : nullptr);
+  rollback_.saved();
 }
 
 void Trainer::write_report() {

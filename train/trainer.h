@@ -21,6 +21,7 @@
 #include "train/plan/training_plan.h"
 #include "train/reduction_log.h"
 #include "train/replica.h"
+#include "train/rollback.h"
 #include "train/run_dir.h"
 #include "train/saving.h"
 #include "train/throughput.h"
@@ -51,7 +52,8 @@ class Trainer {
   void initialise_from(const Checkpoint& checkpoint, const std::string& source);
 
   // Trains to the end or until a stop signal. Returns the exit code: 0 or 75. Collective. Throws
-  // Error{kAnswerNo} when the loss is not finite, Error{kIo} when a checkpoint cannot be written.
+  // Error{kAnswerNo} when the loss is not finite (with --on-nan rollback: too often), Error{kIo}
+  // when a checkpoint cannot be written, Error{kRankFailure} when the ranks' weights have drifted.
   int run();
 
   // How fast the steps of `run` were, see throughput.h. Collective.
@@ -75,7 +77,10 @@ class Trainer {
   void train_step(BatchLoader& loader);
   void tell_images(const Batch& batch) const;
   Agreement agree(const PassLoss& loss);
-  void check_finite(const Agreement& agreement);
+  bool is_finite(const Agreement& agreement, double gradient_norm);
+  void check_replicas();
+  void go_back();
+  SavePoint save_point(bool epoch_end) const;
   void close_epoch();
   bool is_scheduled_validation() const;
   void validate(std::int64_t epoch);
@@ -97,11 +102,13 @@ class Trainer {
   ReductionLog reduction_log_;               // rank 0
   Throughput throughput_;
   EpochBooks books_;
-  std::int64_t step_ = 0;  // updates done
+  Rollback rollback_;
+  std::int64_t step_ = 0;          // steps done
+  std::int64_t checked_step_ = 0;  // the latest whose replicas were compared
   std::int64_t total_steps_ = 0;
   std::int64_t samples_seen_ = 0;
   bool epoch_closed_ = true;  // false between an epoch's last step and its validation
-  bool stop_ = false, save_now_ = false, resumed_ = false;
+  bool stop_ = false, save_now_ = false, lost_ = false, resumed_ = false;
   Saving saving_;
 };
 

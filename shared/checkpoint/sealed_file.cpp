@@ -135,4 +135,17 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
   return hash;
 }
 
+std::uint64_t read_seal(const std::string& path, const std::string& what) {
+  const std::uint64_t size_bytes = file_size_bytes(path);
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  std::string seal(kSealBytes, '\0');
+  if (!file || size_bytes < kSealBytes ||
+      std::fseek(file.get(), -static_cast<long>(kSealBytes), SEEK_END) != 0 ||
+      std::fread(seal.data(), 1, seal.size(), file.get()) != seal.size() ||
+      !seal.starts_with(kMark)) {
+    return check_seal(path, what);  // says what is wrong
+  }
+  return parse_hex64(std::string_view(seal).substr(kMark.size()), path);
+}
+
 }  // namespace retina

@@ -109,6 +109,16 @@ TEST_F(Again, RetinaTrainWritesTheReportThatAKilledRunOwes) {
   expect_that_training_again_ends_well();
 }
 
+TEST_F(Again, RetinaTrainFinishedWhereNothingCanBeWritten) {
+  RETINA_FAULTS_OR_SKIP();
+  const std::string read_only = "open=EROFS path=" + run();
+  ASSERT_EQ(run_process(command()).exit_code, 0);
+  expect_one_line(faulty(read_only, command()));
+  expect_refusal(faulty(read_only, command({"--seed", "9"})), {"seed"});
+  fs::remove(run() + "/report.html");  // there is something left to write
+  EXPECT_EQ(run_process(faulty(read_only, command())).exit_code, 73);
+}
+
 TEST_F(Again, RetinaEval) {
   const std::string output = folder_ / "evaluation", model = folder_ / "model.pt";
   fs::copy_file(checkpoint(), model);

@@ -1,0 +1,24 @@
+// The batches of one rank, step after step: the training plan, cut into this rank's passes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "shared/data/loader.h"
+#include "train/options.h"
+#include "train/training_set.h"
+
+namespace retina {
+
+struct StepLoaderInput {
+  const TrainingSet& train;     // outlives the loader
+  const TrainOptions& options;  // outlives the loader
+  int rank = 0, rank_count = 1;
+  std::int64_t begin = 0, end = 0;       // steps, counted from 0
+  std::set<std::int64_t> left_out = {};  // steps not to load
+};
+
+std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input);
+
+}  // namespace retina
