@@ -10,9 +10,9 @@ namespace retina {
 namespace {
 
 constexpr int kTag = 2;
-constexpr std::size_t kSegmentBytes = std::size_t{256} << 10;
+constexpr std::size_t kSegmentBytes = std::size_t{64} << 10;
 // Receives that are posted ahead: hides the rendezvous of one segment behind the others.
-constexpr std::size_t kWindow = 4;
+constexpr std::size_t kWindow = 16;
 constexpr int kPollsBeforeSleep = 50;
 constexpr std::chrono::microseconds kSleep(50);
 
