@@ -45,8 +45,15 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
       warn_of_damage(error);
     }
   }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  // Of two files of one step the later in the books is the last.
+  const auto place = [&](const CheckpointEntry& entry) {
+    return std::find_if(books.begin(), books.end(),
+                        [&](const auto& known) { return known.file == entry.file; }) -
+           books.begin();
+  };
+  std::stable_sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
+    return a.step != b.step ? a.step < b.step : place(a) < place(b);
+  });
   std::optional<Found> found;
   while (!found && !entries.empty()) {
     const std::string path = dir.path(entries.back().file);
