@@ -40,9 +40,11 @@ class TrainingParity : public testing::TestWithParam<const char*> {
  protected:
   // torchvision's recipe: SGD with momentum .9, weight decay 1e-4; no warm-up.
   Replica make_replica(std::uint64_t seed) {
-    return Replica(
-        {.model = golden_config(name_), .loss = golden_loss_options(name_), .seed = seed},
-        *communicator_);
+    ReplicaOptions options;
+    options.model = golden_config(name_);
+    options.loss = golden_loss_options(name_);
+    options.seed = seed;
+    return Replica(options, *communicator_);
   }
   // Makes updates `first` + 1 to `end` and returns both losses before each.
   std::vector<PassLoss> train(Replica& replica, std::int64_t first, std::int64_t end) {
