@@ -66,7 +66,8 @@ def stall(arguments, folder):
     text = subprocess.run(words, check=True, capture_output=True, text=True).stderr
     interval_s, lost_s = map(float, re.findall(r"checkpoints every ([0-9.]+) s: one costs training ([0-9.]+)",
                                                text)[-1])
-    steps = [json.loads(line)["step_ms"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step_ms"] for line in lines if '"step_ms"' in line]
     return {"interval_s": interval_s, "lost_s": lost_s, "share": lost_s / interval_s,
             "step_ms": statistics.median(steps)}
 
