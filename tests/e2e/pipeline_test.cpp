@@ -74,13 +74,6 @@ TEST(Pipeline, PacksTrainsStopsResumesEvaluatesAndConverts) {
   for (std::size_t i = 0; i < stats.size(); ++i) EXPECT_NEAR(stats[i], other[i], 1e-3) << i;
 }
 
-TEST(Pipeline, RefusesARankCountThatDoesNotDivideTheStep) {
-  const Job job;
-  const ProcessResult result = run_process(under_mpirun(3, job.train_command(job / "run", 1)));
-  EXPECT_EQ(result.exit_code, 78) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("1, 2, 4"));
-}
-
 TEST(Pipeline, RefusesOtherSettingsInTheSameFolder) {
   const Job job;
   const std::string run = job / "run";
