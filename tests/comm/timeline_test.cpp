@@ -5,6 +5,7 @@
 
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -159,8 +160,9 @@ TEST(TimelineFile, GathersAllRanksIntoOneFile) {
   ThreadWorld world({.ring = {.ranks = 3}});
   std::vector<std::thread> ranks;
   for (int r = 0; r < 3; ++r) {
-    ranks.emplace_back([&, r] {
-      const auto comm = make_unwatched_communicator(world.take(r));
+    // Taken here: the world is this thread's.
+    ranks.emplace_back([&, own = world.take(r)]() mutable {
+      const auto comm = make_unwatched_communicator(std::move(own));
       TimelineFile file(path, {.first = 1, .last = 2}, *comm);
       for (std::int64_t step = 1; step <= 4; ++step) {
         comm->activity()->set_step(step);
