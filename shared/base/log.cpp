@@ -1,9 +1,13 @@
 #include "shared/base/log.h"
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 namespace retina {
 namespace {
@@ -50,6 +54,17 @@ void log_line(LogLevel level, const std::string& text) {
   const std::string line = cat(log_name(), ": ", prefix(level), text, "\n");
   // A log that cannot be written must not end the work it reports on.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void wait_until_read(int file, double limit_s) {
+  struct stat info {};
+  if (::fstat(file, &info) != 0 || !S_ISFIFO(info.st_mode)) return;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
+  int unread = 0;
+  while (::ioctl(file, FIONREAD, &unread) == 0 && unread > 0 &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 }  // namespace retina

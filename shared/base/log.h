@@ -18,6 +18,10 @@ LogLevel log_level();
 // Writes one line to stderr in a single write, so that ranks' lines do not mix.
 void log_line(LogLevel level, const std::string& text);
 
+// Where `file` (2: the log) is a pipe: until its reader has taken everything, `limit_s` at most.
+// Before the end of a job: a launcher that sees a rank end drops what it has not read from others.
+void wait_until_read(int file, double limit_s);
+
 template <class... Args>
 void log_debug(const Args&... args) {
   if (log_level() <= LogLevel::kDebug) log_line(LogLevel::kDebug, cat(args...));

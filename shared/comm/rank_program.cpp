@@ -21,6 +21,8 @@ namespace {
 
 // For a log that blocks while the process is to end.
 constexpr unsigned kLogSeconds = 3;
+// For the launcher to read why the job ends, before other ranks end and it with them.
+constexpr double kReadSeconds = 0.5;
 
 // Ends the process from the watch thread. The main thread may hold any lock, so nothing is waited
 // for: exit handlers and MPI stay out of it, the launcher ends what is left.
@@ -35,6 +37,7 @@ WatchHandler watch_handler() {
                 std::signal(SIGALRM, SIG_DFL);
                 ::alarm(kLogSeconds);
                 log_error(message, "; hint: ", hint);
+                wait_until_read(STDERR_FILENO, kReadSeconds);
               },
           .warn = [](const std::string& message) { log_warning(message); },
           .end_launcher =
@@ -80,6 +83,7 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
         return code;
       },
       [&](int code) {
+        wait_until_read(STDERR_FILENO, kReadSeconds);
         if (watch) watch->fail(code);
         if (session) session->abort(code);
       });

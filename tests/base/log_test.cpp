@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
 
 namespace retina {
 namespace {
@@ -23,6 +29,29 @@ TEST_F(LogTest, DropsLinesBelowTheLevel) {
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, Not(HasSubstr("quiet")));
   EXPECT_THAT(text, HasSubstr("tool: warning: loud 1\n"));
+}
+
+TEST(LogReader, IsWaitedForUntilItHasReadAll) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const auto unread = [&] {
+    int count = -1;
+    ::ioctl(ends[1], FIONREAD, &count);
+    return count;
+  };
+  ASSERT_EQ(::write(ends[1], "verdict", 7), 7);
+  wait_until_read(ends[1], 0.01);  // nobody reads
+  EXPECT_EQ(unread(), 7);
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::array<char, 7> text{};
+    EXPECT_EQ(::read(ends[0], text.data(), text.size()), 7);
+  });
+  wait_until_read(ends[1], 60);
+  EXPECT_EQ(unread(), 0);
+  reader.join();
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 }  // namespace
