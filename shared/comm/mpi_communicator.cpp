@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
 #include "shared/comm/float16.h"
 #include "shared/comm/float16_loops.h"
 #include "shared/comm/metered_communicator.h"
@@ -112,6 +113,7 @@ class MpiCommunicator : public MeteredCommunicator {
   int size() const override { return size_; }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
+  void label(std::string_view name) override { label_ = name; }
 
  protected:
   // Both rings add along it, hop by hop. MpiSession chooses Open MPI's for small buffers.
@@ -120,7 +122,8 @@ class MpiCommunicator : public MeteredCommunicator {
       const RingBuffer buffer{.data = data,
                               .count = count,
                               .element_bytes = element_size_bytes(type),
-                              .type = mpi_type(type)};
+                              .type = mpi_type(type),
+                              .tag = tag_of(count, type, op)};
       return check_mpi(ring_all_reduce(buffer, operation(type, op)), "ring all-reduce");
     }
     in_pieces(data, count, type, [&](void* part, int part_count) {
@@ -175,6 +178,15 @@ class MpiCommunicator : public MeteredCommunicator {
 
  private:
   static constexpr int kGatherTag = 1;
+  static constexpr int kFirstRingTag = 2, kRingTags = 32000;  // MPI promises tags up to 32767
+
+  // Of the next collective over the own ring.
+  int tag_of(std::size_t count, ElementType type, ReduceOp op) {
+    const std::string what = cat(++ring_calls_, " ", label_, " ", count, " ", element_name(type),
+                                 op == ReduceOp::kSum ? " sum" : " max");
+    label_.clear();
+    return kFirstRingTag + static_cast<int>(xxh3(what) % kRingTags);
+  }
 
   MPI_Op operation(ElementType type, ReduceOp op) const {
     const bool sum = op == ReduceOp::kSum;
@@ -218,6 +230,8 @@ class MpiCommunicator : public MeteredCommunicator {
   }
 
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::string label_{};
+  std::uint64_t ring_calls_ = 0;
   std::vector<char> slices_;  // of all ranks: this rank's slice
   const UserOp half_sum_{sum_16_bit<ElementType::kFloat16>};
   const UserOp half_max_{max_16_bit<float_from_float16>};

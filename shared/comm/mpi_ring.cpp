@@ -9,7 +9,6 @@
 namespace retina {
 namespace {
 
-constexpr int kTag = 2;
 constexpr std::size_t kSegmentBytes = std::size_t{64} << 10;
 // Receives that are posted ahead: hides the rendezvous of one segment behind the others.
 constexpr std::size_t kWindow = 16;
@@ -79,7 +78,7 @@ class Ring {
   void send(std::size_t message) {
     const Part part = sent(message);
     note(MPI_Isend(part.data, part.count, buffer_.type, static_cast<int>((rank_ + 1) % ranks_),
-                   kTag, MPI_COMM_WORLD, &sends_[message]));
+                   buffer_.tag, MPI_COMM_WORLD, &sends_[message]));
   }
 
   bool post_receives() {
@@ -95,7 +94,7 @@ class Ring {
         place = part.data;
       }
       note(MPI_Irecv(place, part.count, buffer_.type,
-                     static_cast<int>((rank_ + ranks_ - 1) % ranks_), kTag, MPI_COMM_WORLD,
+                     static_cast<int>((rank_ + ranks_ - 1) % ranks_), buffer_.tag, MPI_COMM_WORLD,
                      &receives_[posted_ % kWindow]));
       ++posted_;
       posted = true;

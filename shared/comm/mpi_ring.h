@@ -13,6 +13,9 @@ struct RingBuffer {
   std::size_t count = 0;
   std::size_t element_bytes = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
+  // Of this collective alone: where ranks call different ones nothing matches, and they wait for
+  // the watch's verdict instead of adding what does not belong together.
+  int tag = 0;
 };
 
 // In place over MPI_COMM_WORLD: reduce-scatter, then all-gather, 2(n-1)/n of the bytes a rank

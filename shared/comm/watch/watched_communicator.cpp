@@ -22,7 +22,10 @@ class WatchedCommunicator : public Communicator {
   int local_size() const override { return inner_->local_size(); }
   const CommStats& stats() const override { return inner_->stats(); }
   Activity* activity() override { return &activity_; }
-  void label(std::string_view name) override { label_ = name; }
+  void label(std::string_view name) override {
+    label_ = name;
+    inner_->label(name);
+  }
 
   void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
     watched({.kind = CollectiveKind::kAllReduce, .type = type, .reduce = op, .count = count},
