@@ -19,7 +19,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "mpi"))
-from faults import MPI, TwoNodes  # noqa: E402
+from faults import MPI  # noqa: E402
+from node_faults import TwoNodes  # noqa: E402
 
 BUILD = Path(os.environ.get("RETINA_BUILD", "build")).resolve()
 SIDE_PX = 128
