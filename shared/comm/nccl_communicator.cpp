@@ -51,6 +51,11 @@ class Nccl : public NcclCommunicator {
       check_start(ncclGetUniqueId(&id), "ncclGetUniqueId");
     }
     host_.broadcast(&id, sizeof id, ElementType::kUint8, 0);
+    // Told to the watch as a collective: ranks that never find each other must not wait for ever.
+    Activity* const activity = host_.activity();
+    Operation start{.kind = CollectiveKind::kBarrier};
+    start.set_label("NCCL start");
+    if (activity != nullptr) activity->begin(start);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that it can be aborted
     check_start(ncclCommInitRankConfig(&comm_, host_.size(), id, host_.rank(), &config),
@@ -61,6 +66,7 @@ class Nccl : public NcclCommunicator {
       if (state == ncclInProgress) std::this_thread::sleep_for(kPoll);
     }
     check_start(state, "ncclCommInitRankConfig");
+    if (activity != nullptr) activity->end();
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     check_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreate");
   }

@@ -38,6 +38,7 @@ WatchHandler watch_handler() {
                 ::alarm(kLogSeconds);
                 log_error(message, "; hint: ", hint);
                 wait_until_read(STDERR_FILENO, kReadSeconds);
+                ::alarm(0);  // the end may have to wait for the launcher
               },
           .warn = [](const std::string& message) { log_warning(message); },
           .end_launcher =
