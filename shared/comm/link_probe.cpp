@@ -9,7 +9,11 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kLeastBytes = std::size_t{4} << 10, kMostBytes = std::size_t{16} << 20;
-constexpr std::size_t kFactor = 4;
+constexpr std::size_t kFactor = 2;
+// What is fitted: sizes near those of buckets. Small ones tell of other ways to sum (mpi_ring.h).
+constexpr std::size_t kSpread = 64;
+constexpr int kRepeats = 3;
+constexpr std::size_t kEmptyBytes = 8;
 
 }  // namespace
 
@@ -44,25 +48,40 @@ std::vector<AllReduceSample> measure_all_reduce(Communicator& communicator,
 
 RingFit probe_link(Communicator& communicator, const LinkProbe& probe) {
   RETINA_CHECK(communicator.size() > 1);
-  ProbeOptions options{.repeats = 3, .type = probe.type, .ordered = probe.ordered};
-  std::vector<AllReduceSample> samples;
-  const int calls = options.repeats + options.warm_ups;
-  double spent_seconds = 0;
-  for (std::size_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kFactor) {
+  ProbeOptions options{.type = probe.type, .ordered = probe.ordered};
+  const auto measure = [&](std::size_t bytes, int repeats, int warm_ups) {
     options.sizes_bytes = {bytes};
-    // The fastest: what delays a rank (other programs on its cores) says nothing of the link.
-    double fastest = std::numeric_limits<double>::infinity();
-    for (const AllReduceSample& sample : measure_all_reduce(communicator, options)) {
-      fastest = std::min(fastest, sample.seconds);
-      spent_seconds += sample.seconds * calls / options.repeats;
-    }
+    options.repeats = repeats;
+    options.warm_ups = warm_ups;
+    std::vector<AllReduceSample> samples = measure_all_reduce(communicator, options);
     // A virtual link (thread_world.h) may cost nothing.
-    samples.push_back({.bytes = static_cast<double>(bytes), .seconds = std::max(fastest, 1e-9)});
-    // All ranks know the same times and stop at the same size.
-    const bool is_late = spent_seconds + fastest * calls * kFactor > probe.budget_seconds;
-    if (bytes > kLeastBytes && is_late) break;
+    for (AllReduceSample& sample : samples) sample.seconds = std::max(sample.seconds, 1e-9);
+    return samples;
+  };
+  // All ranks know the same times, so all stop at the same size.
+  std::size_t most = kLeastBytes;
+  measure(most, 1, 1);
+  double seconds = 0;
+  const auto is_affordable = [&](double next) {
+    return 2 * (kRepeats + 1) * next < probe.budget_seconds;
+  };
+  do {
+    most *= kFactor;
+    seconds = measure(most, 1, 0).front().seconds;
+  } while (most < kMostBytes && is_affordable(kFactor * seconds));
+  // Down again without a pause: a shaped link has by now spent the burst that it lets pass at once.
+  std::vector<AllReduceSample> samples;
+  for (std::size_t bytes = most; bytes >= std::max(kLeastBytes, most / kSpread); bytes /= kFactor) {
+    for (const AllReduceSample& sample : measure(bytes, kRepeats, 0)) samples.push_back(sample);
   }
-  return fit_ring(samples, communicator.size());
+  RingFit fit = fit_ring(samples, communicator.size());
+  // The large sizes hardly tell the latency; no message takes less than an empty one.
+  double least = std::numeric_limits<double>::infinity();
+  for (const AllReduceSample& sample : measure(kEmptyBytes, kRepeats, 0)) {
+    least = std::min(least, sample.seconds / (2 * (communicator.size() - 1)));
+  }
+  fit.link.latency_seconds = std::max(fit.link.latency_seconds, least);
+  return fit;
 }
 
 }  // namespace retina

@@ -37,22 +37,23 @@ HeadImpl::HeadImpl(int values_per_anchor, const std::string& output_name, const 
 }
 
 at::Tensor HeadImpl::forward(const std::array<at::Tensor, kLevelCount>& pyramid) {
-  std::vector<at::Tensor> levels;
-  levels.reserve(pyramid.size());
-  for (const at::Tensor& input : pyramid) {
-    at::Tensor output = input;
-    for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
-      output = convs_[depth]->forward(output);
-      if (!norms_.empty()) output = norms_[depth]->forward(output);
-      output.relu_();
+  std::vector<at::Tensor> levels(pyramid.begin(), pyramid.end());
+  // Layer by layer, not level by level: backward, which goes the other way, then has the gradients
+  // of each layer's weights as soon as it has passed the layer, and other ranks get them meanwhile.
+  for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
+    for (at::Tensor& level : levels) {
+      level = convs_[depth]->forward(level);
+      if (!norms_.empty()) level = norms_[depth]->forward(level);
+      level.relu_();
     }
+  }
+  for (at::Tensor& level : levels) {
     // [N, 9 * values, h, w] -> [N, h * w * 9, values]: anchors of a cell stay neighbours.
     // All sizes are given: none can be inferred in a pass without images.
-    output = output_->forward(output);
+    const at::Tensor output = output_->forward(level);
     const std::int64_t anchors =
         output.size(1) / values_per_anchor_ * output.size(2) * output.size(3);
-    levels.push_back(
-        output.permute({0, 2, 3, 1}).reshape({input.size(0), anchors, values_per_anchor_}));
+    level = output.permute({0, 2, 3, 1}).reshape({output.size(0), anchors, values_per_anchor_});
   }
   return at::cat(levels, 1);
 }

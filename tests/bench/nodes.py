@@ -54,7 +54,7 @@ class Hosts:
             self.ip("-n", name, "link", "set", "eth0", "up")
             if rate:
                 self.run("tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate",
-                         rate, "burst", "64kb", "latency", "200ms")
+                         rate, "burst", "128kb", "latency", "200ms")
         # What mpirun takes for ssh: AGENT HOST COMMAND.
         cases = "\n".join(f"{self.net}.{place}) name={name};;"
                           for place, name in enumerate(self.names, 1))

@@ -47,10 +47,15 @@ TEST(NcclOnGpu, ABucketTravelsAfterItIsFilled) {
     torch::cuda::synchronize();
     for (int i = 0; i < 8; ++i) bucket.add_(gradient);
     transport->filled(0);
-    std::thread([&] { transport->sum(bucket, 0); }).join();
+    std::thread([&] {
+      transport->wait_until_filled(0);
+      transport->sum(bucket, 0);
+    }).join();
     EXPECT_LE((bucket - want).abs().max().item<double>(),
               wire == ElementType::kFloat32 ? 1e-3 : 0.3);
     EXPECT_EQ(transport->repeated_count(), 0);
+    EXPECT_EQ(transport->traffic().calls, 1);
+    EXPECT_EQ(transport->traffic().bytes, (1 << 24) * static_cast<int>(element_size_bytes(wire)));
   }
 }
 
@@ -64,6 +69,7 @@ TEST(NcclOnGpu, WhatHalfCannotHoldIsSummedAgain) {
   at::Tensor bucket = torch::ones({1000}, torch::kCUDA);
   bucket.select(0, 7).fill_(1e6);
   transport->filled(0);
+  transport->wait_until_filled(0);
   transport->sum(bucket, 0);
   EXPECT_EQ(bucket[7].item<float>(), 1e6F);
   EXPECT_EQ(bucket[8].item<float>(), 1);

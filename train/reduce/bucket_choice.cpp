@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kStoredName = "the stored buckets";
 constexpr std::size_t kAloneBytes = std::size_t{25} << 20;
-constexpr std::size_t kGivenEdge = 32;  // the edge of buckets of a given size: this part of it
+constexpr std::size_t kEdgePart = 32;  // the edge of buckets whose link is not measured
 
 std::optional<RingFit> fit_from(const JsonView& root, int ranks) {
   if (!root.has("link")) return std::nullopt;
@@ -66,11 +66,11 @@ BucketChoice choose_buckets(const BucketOptions& options, std::size_t element_co
   BucketChoice choice{.ranks = communicator.size(), .wire = options.wire};
   if (options.bucket_bytes > 0) {
     choice.origin = Origin::kGiven;
-    choice.bytes = {.most = options.bucket_bytes, .edge = options.bucket_bytes / kGivenEdge};
+    choice.bytes = {.most = options.bucket_bytes, .edge = options.bucket_bytes / kEdgePart};
     return choice;
   }
   if (communicator.size() == 1) {
-    choice.bytes.most = kAloneBytes;
+    choice.bytes = {.most = kAloneBytes, .edge = kAloneBytes / kEdgePart};
     return choice;
   }
   const auto stored = communicator.is_root() ? stored_choice(options, communicator.size())

@@ -32,15 +32,6 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// All-reduces of either mode so far.
-OperationStats all_reduces(const Communicator& communicator) {
-  const OperationStats &ring = communicator.stats().all_reduce,
-                       &ordered = communicator.stats().all_reduce_ordered;
-  return {.calls = ring.calls + ordered.calls,
-          .bytes = ring.bytes + ordered.bytes,
-          .seconds = ring.seconds + ordered.seconds};
-}
-
 // The probe of bucket_choice.h measures host memory: between GPUs the size is DDP's.
 BucketOptions for_nccl(BucketOptions options) {
   if (options.bucket_bytes == 0) options.bucket_bytes = std::size_t{25} << 20;
@@ -140,13 +131,17 @@ void GradientBuckets::launch_full_ones() {
 }
 
 void GradientBuckets::launch(std::size_t bucket) {
-  if (bucket == 0) first_launch_seconds_ = steady_seconds();
-  if (!queue_) return;
+  if (!queue_) {
+    if (bucket == 0) first_sum_seconds_ = steady_seconds();
+    return;
+  }
   transport_->filled(bucket);
-  queue_->push([this, bucket](Communicator& communicator) {
-    const OperationStats before = all_reduces(communicator);
+  queue_->push([this, bucket](Communicator&) {
+    transport_->wait_until_filled(bucket);
+    if (bucket == 0) first_sum_seconds_ = steady_seconds();
+    const OperationStats before = transport_->traffic();
     transport_->sum(buckets_[bucket], bucket);
-    const OperationStats after = all_reduces(communicator);
+    const OperationStats after = transport_->traffic();
     cost_.traffic.calls += after.calls - before.calls;
     cost_.traffic.bytes += after.bytes - before.bytes;
     cost_.traffic.seconds += after.seconds - before.seconds;
@@ -154,13 +149,13 @@ void GradientBuckets::launch(std::size_t bucket) {
 }
 
 void GradientBuckets::all_reduce() {
+  const double backward_end = steady_seconds();
   {
     const std::lock_guard lock(mutex_);
     if (!armed_) {
       next_bucket_ = 0;
       cost_ = {};
     }
-    if (next_bucket_ > 0) cost_.overlap_seconds = steady_seconds() - first_launch_seconds_;
     while (next_bucket_ < buckets_.size()) launch(next_bucket_++);
     if (armed_) {
       unreached_.clear();
@@ -171,6 +166,7 @@ void GradientBuckets::all_reduce() {
     armed_ = false;
   }
   if (queue_) queue_->wait();
+  cost_.overlap_seconds = std::max(0.0, backward_end - first_sum_seconds_);
 }
 
 std::vector<double> GradientBuckets::bucket_bytes() const {

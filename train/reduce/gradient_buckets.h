@@ -23,9 +23,10 @@ namespace retina {
 
 class GradientBuckets {
  public:
-  // Gives every parameter a zero gradient that is a view of a bucket and has the parameter's own
-  // strides; autograd then accumulates in place. Collective: throws Error{kConfig} when ranks'
-  // layouts differ (layout_check.h). `communicator` must outlive this.
+  // `parameters` in the order of forward: the first bucket holds the last of them. Gives each a
+  // zero gradient that is a view of a bucket and has the parameter's own strides; autograd then
+  // accumulates in place. Collective: throws Error{kConfig} when ranks' layouts differ
+  // (layout_check.h). `communicator` must outlive this.
   GradientBuckets(const std::vector<TrainableParameter>& parameters, const BucketOptions& options,
                   Communicator& communicator);
   ~GradientBuckets();
@@ -88,8 +89,9 @@ class GradientBuckets {
   std::vector<std::size_t> missing_count_;  // gradients that a bucket waits for
   std::size_t next_bucket_ = 0;             // buckets leave in their order, on every rank
   std::vector<std::string> unreached_;
-  double first_launch_seconds_ = 0;
-  ReduceCost cost_;  // the queue's thread writes its traffic, until the queue is waited for
+  // The queue's thread writes these two until the queue is waited for.
+  double first_sum_seconds_ = 0;
+  ReduceCost cost_;
 
   // Null on one rank.
   std::unique_ptr<GradientTransport> transport_;

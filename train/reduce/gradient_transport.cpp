@@ -8,7 +8,8 @@ namespace {
 
 class HostTransport : public GradientTransport {
  public:
-  HostTransport(Communicator& communicator, const WireOptions& wire) : wire_(communicator, wire) {}
+  HostTransport(Communicator& communicator, const WireOptions& wire)
+      : communicator_(communicator), ordered_(wire.ordered), wire_(communicator, wire) {}
 
   void sum(at::Tensor bucket, std::size_t number) override {
     const std::string name = cat("bucket ", number);
@@ -23,9 +24,16 @@ class HostTransport : public GradientTransport {
     if (!host.is_same(bucket)) bucket.copy_(host);
   }
 
+  OperationStats traffic() const override {
+    const CommStats& stats = communicator_.stats();
+    return ordered_ ? stats.all_reduce_ordered : stats.all_reduce;
+  }
+
   std::int64_t repeated_count() const override { return wire_.repeated_count(); }
 
  private:
+  const Communicator& communicator_;
+  const bool ordered_;
   WireSum wire_;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "shared/comm/comm_stats.h"
 #include "shared/comm/communicator.h"
 #include "shared/comm/wire.h"
 
@@ -18,9 +19,13 @@ class GradientTransport {
   // Bucket number `number` holds its gradients as soon as what this thread has queued on the
   // device is done. The thread that filled it calls this, before `sum`.
   virtual void filled(std::size_t /*number*/) {}
+  // Returns when it does. As `sum`, which follows.
+  virtual void wait_until_filled(std::size_t /*number*/) {}
   // In place: `bucket` [count] f32 or f64 becomes its sum over ranks; "bucket `number`" labels the
   // collective. The thread of a CollectiveQueue calls it.
   virtual void sum(at::Tensor bucket, std::size_t number) = 0;
+  // Of all sums so far.
+  virtual OperationStats traffic() const = 0;
   // How many sums had to be made again in f32 (WireSum).
   virtual std::int64_t repeated_count() const = 0;
 };

@@ -1,4 +1,5 @@
-// Buckets from GPU to GPU: a stream of NCCL's own waits for the event that backward left behind.
+// Buckets from GPU to GPU, on a stream of NCCL's own, each when the event has come that backward
+// left behind it.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/where.h>
@@ -6,6 +7,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "shared/base/error.h"
@@ -14,6 +17,8 @@
 
 namespace retina {
 namespace {
+
+constexpr std::chrono::microseconds kPoll(20);
 
 void check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return;
@@ -44,11 +49,21 @@ class NcclTransport : public GradientTransport {
     check_cuda(cudaEventRecord(filled_[number], compute), "cudaEventRecord");
   }
 
+  // Not by the stream: while it waits, this rank would seem to be in the collective already, to the
+  // watch and to the traffic's time.
+  void wait_until_filled(std::size_t number) override {
+    while (true) {
+      const cudaError_t code = cudaEventQuery(filled_[number]);
+      if (code == cudaSuccess) return;
+      if (code != cudaErrorNotReady) check_cuda(code, "cudaEventQuery");
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+
   // Returns when the bucket is there, so that any stream may use it next.
   void sum(at::Tensor bucket, std::size_t number) override {
     const at::NoGradGuard no_grad;
     const c10::cuda::CUDAStreamGuard guard(stream_);
-    check_cuda(cudaStreamWaitEvent(stream_, filled_[number], 0), "cudaStreamWaitEvent");
     const bool is_wide = options_.wire.type == ElementType::kFloat32;
     if (is_wide || bucket.scalar_type() != at::kFloat) {
       reduce(bucket, cat("bucket ", number));
@@ -57,6 +72,8 @@ class NcclTransport : public GradientTransport {
     }
     stream_.synchronize();
   }
+
+  OperationStats traffic() const override { return nccl_->stats().all_reduce; }
 
   std::int64_t repeated_count() const override { return repeated_count_; }
 

@@ -10,8 +10,8 @@ struct ReduceCost {
   // the time from each call to its return, waiting for slower ranks counted. Bandwidths by
   // comm_stats.h.
   OperationStats traffic = {};
-  // From the moment when the first bucket left to the end of backward: as much of the traffic's
-  // time costs nothing.
+  // From the moment when the first bucket's sum began to the end of backward: as much of the
+  // traffic's time costs nothing. On one rank that of the moment when the bucket was full.
   double overlap_seconds = 0;
 };
 
