@@ -230,6 +230,22 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
           .images_per_epoch = static_cast<double>(train.source.index().size())};
 }
 
+// --device auto decides on each rank: a node whose driver is broken would take its CPUs.
+void check_same_device(const c10::Device& device, Communicator& communicator) {
+  const std::int64_t with_gpu = communicator.all_reduce_sum(device.is_cuda() ? 1 : 0);
+  if (with_gpu == 0 || with_gpu == communicator.size()) return;
+  std::string without;
+  const std::string own = device.is_cuda() ? "" : cat(communicator.rank());
+  for (const std::string& rank : communicator.gather(own, 0)) {
+    if (!rank.empty()) without += cat(without.empty() ? "" : ", ", rank);
+  }
+  // Rank 0 tells and ends the job, the others wait for that.
+  if (!communicator.is_root()) communicator.barrier();
+  throw Error(ErrorKind::kUnavailable,
+              cat("--device: no GPU on rank ", without, " of ", communicator.size()),
+              "check nvidia-smi on that node, or give --device cpu");
+}
+
 int train(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
   Data data;
   std::unique_ptr<RunDir> dir;
@@ -254,6 +270,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     }
     if (!found) found = open_run(*dir, options, config, *data.train);
   });
+  check_same_device(device, communicator);
   at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
   if (communicator.all_reduce_max(
           already_finished(found, options, *data.train, dir.get()) ? 1 : 0) != 0) {

@@ -34,6 +34,10 @@ CheckpointWriter::CheckpointWriter(const std::string& scratch, const std::string
 }
 
 CheckpointWriter::~CheckpointWriter() {
+  settle();
+}
+
+void CheckpointWriter::settle() {
   try {
     finish();
   } catch (const std::exception& error) {

@@ -37,6 +37,8 @@ class CheckpointWriter {
 
   // Waits for the file under way. Throws what it threw.
   void finish();
+  // The same, but what it threw becomes a warning.
+  void settle();
 
  private:
   std::optional<Scratch> scratch_;

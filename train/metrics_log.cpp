@@ -12,6 +12,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/base/log.h"
 
 namespace retina {
 namespace {
@@ -122,12 +123,24 @@ EpochMetrics epoch_from(const JsonView& line) {
 
 }  // namespace
 
+std::string summary(const StepMetrics& metrics) {
+  return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (class ",
+             fixed(metrics.classification_loss, 3), ", box ", fixed(metrics.box_loss, 3), "), lr ",
+             shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
+             fixed(metrics.images_per_second, 1), " images/s");
+}
+
 MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
   std::string kept;
   if (path_exists(path_)) {
     const std::string text = read_file(path_);
     std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
     for (std::string line; std::getline(lines, line);) {
+      // A machine that went down may leave a hole: what follows is lost, not the run.
+      if (line.empty() || line.front() != '{' || line.back() != '}') {
+        log_warning(path_, ": cut at a damaged line");
+        break;
+      }
       const JsonFile parsed = JsonFile::parse(line, path_);
       const JsonView root = parsed.root();
       if (root.at("step").as_int() > step) break;

@@ -125,7 +125,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "copied here when their mount cannot map files [beside the output; $TMPDIR]");
   cli.option("checkpoint-every", o.checkpoint_every, "SPAN",
              "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, 1 % of the time at "
-             "most");
+             "most, and at each epoch's end");
   cli.option("mtbf", o.mtbf, "DURATION",
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
   cli.option("check-replicas-every", o.check_replicas_every, "STEPS",

@@ -58,6 +58,7 @@ void Saving::set_interval() {
 
 void Saving::add_step(double seconds) {
   const bool writing = writer_.is_writing();
+  if (!writing) writer_.finish();
   meter_.add_step(seconds, writing || was_writing_);
   was_writing_ = writing;
 }

@@ -75,6 +75,9 @@ class Saving {
   Checkpoint checkpoint_of(const SavePoint& point) const;
 
   // Waits for the checkpoint under way. Throws what went wrong with it.
+  // Waits for the checkpoint under way; that it failed becomes a warning, and no reason not to try
+  // another.
+  void settle() { writer_.settle(); }
   void finish() { writer_.finish(); }
 
  private:

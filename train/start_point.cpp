@@ -29,7 +29,10 @@ CheckpointEntry entry_of(const RunDir& dir, const std::vector<CheckpointEntry>& 
   return entry;
 }
 
-void warn_of_damage(const Error& error) {
+// Called in a handler. What cannot be read now may be whole: that ends the job, which can be
+// started again.
+void skip_damaged(const Error& error) {
+  if (error.kind() != ErrorKind::kData) throw;
   log_warning("skipping a damaged checkpoint: ", error.what());
 }
 
@@ -42,7 +45,7 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
     try {
       entries.push_back(entry_of(dir, books, name));
     } catch (const Error& error) {
-      warn_of_damage(error);
+      skip_damaged(error);
     }
   }
   // Of two files of one step the later in the books is the last.
@@ -60,9 +63,13 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
     try {
       found = Found{load_checkpoint(path), path};
     } catch (const Error& error) {
-      warn_of_damage(error);
+      skip_damaged(error);
       entries.pop_back();
     }
+  }
+  if (!found && !dir.checkpoint_files().empty()) {
+    throw Error(ErrorKind::kData, cat(dir.path(""), ": no checkpoint of this run is whole"),
+                "put one back from a copy, or start afresh with --overwrite");
   }
   dir.restore(std::move(entries));
   return found;

@@ -12,6 +12,7 @@
 #include "shared/comm/watch/activity.h"
 #include "shared/evaluation/metrics_text.h"
 #include "shared/model/device.h"
+#include "train/image_names.h"
 #include "train/initial_weights.h"
 #include "train/replica_check.h"
 #include "train/run_report.h"
@@ -118,18 +119,19 @@ int Trainer::run() {
     rollback_.keep_start(saving_.checkpoint_of(save_point(/*epoch_end=*/false)));
   }
   auto loader = make_loader();
-  if (!epoch_closed_) close_epoch();
+  close_open_epoch();
   while (!at_end() && !stop_) {
     if (rollback_.leaves_out(step_)) {
       ++step_;
     } else {
       Stopwatch whole;
       train_step(*loader);
-      if (is_root()) saving_.add_step(whole.lap_ms() * 1e-3);
+      if (is_root() && !stop_) saving_.add_step(whole.lap_ms() * 1e-3);
     }
     if (std::exchange(lost_, false)) {
       loader.reset();
       go_back();
+      close_open_epoch();
       loader = make_loader();
       continue;
     }
@@ -146,10 +148,12 @@ int Trainer::run() {
     if (input_.timeline != nullptr) input_.timeline->after_step();
   }
   if (stop_) books_.close(communicator_, {step_, plan_.epoch_of(step_ - 1) + 1}, metrics_log());
-  if (stop_ && options_.writes() && saving_.saved_step() != step_) save(false);
+  if (stop_ && options_.writes() && saving_.saved_step() != step_) {
+    if (is_root()) saving_.settle();
+    save(false);
+  }
   if (is_root()) {
-    const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
-    saving_.finish();
+    finish_saving();
     progress_->finish();
     write_report();
     if (stop_) {
@@ -183,7 +187,7 @@ void Trainer::train_step(BatchLoader& loader) {
     RETINA_CHECK(batch.has_value());
     metrics.data_wait_ms += part.lap_ms();
     images_own += static_cast<int>(batch->samples.size());
-    tell_images(*batch);
+    log_debug("step ", step_ + 1, ": images ", image_names(*batch));
     const PassLoss sums =
         replica_.accumulate(*batch, step.real_image_count, pass + 1 == pass_count);
     loss.classification += sums.classification;
@@ -220,14 +224,6 @@ void Trainer::train_step(BatchLoader& loader) {
   log_step(metrics);
 }
 
-void Trainer::tell_images(const Batch& batch) const {
-  std::string ids;
-  for (const Sample& sample : batch.samples) {
-    if (sample.slot.counts) ids += cat(ids.empty() ? "" : ", ", sample.image_id);
-  }
-  if (!ids.empty()) log_debug("step ", step_ + 1, ": images ", ids);
-}
-
 Trainer::Agreement Trainer::agree(const PassLoss& loss) {
   const bool save_due = is_root() && saving_.is_due_by_clock();
   double sums[] = {loss.classification, loss.box, stop_signal() != 0 ? 1.0 : 0.0,
@@ -249,12 +245,8 @@ bool Trainer::is_finite(const Agreement& agreement, double gradient_norm) {
                             ? cat("the loss is not finite (classification ",
                                   agreement.classification_loss, ", boxes ", agreement.box_loss)
                             : cat("the gradient is not finite (norm ", gradient_norm);
-  problem = cat("step ", step_ + 1, ": ", problem, "; images ");
-  std::string images;
-  for (const Slot& slot : plan_.at(step_).slots) {
-    images += cat(images.empty() ? "" : ", ", input_.train.source.index()[slot.record].image_id);
-  }
-  problem += images + ")";
+  problem = cat("step ", step_ + 1, ": ", problem, "; images ",
+                image_names(plan_.at(step_), input_.train.source.index()), ")");
   if (options_.rolls_back() && rollback_.may_return()) {
     if (is_root()) {
       log_warning(problem, ": this step is left out, training returns to the last checkpoint");
@@ -265,7 +257,7 @@ bool Trainer::is_finite(const Agreement& agreement, double gradient_norm) {
   }
   // Rank 0 tells and ends the job, the others wait for that.
   if (!is_root()) communicator_.barrier();
-  saving_.finish();
+  finish_saving();
   if (options_.rolls_back()) {
     problem += cat(", after ", Rollback::kMostReturns, " returns without a new checkpoint");
   }
@@ -273,12 +265,18 @@ bool Trainer::is_finite(const Agreement& agreement, double gradient_norm) {
               "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output");
 }
 
+// However slow the disk is: the others know that this rank writes.
+void Trainer::finish_saving() {
+  const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
+  saving_.finish();
+}
+
 void Trainer::go_back() {
   replica_.drop_gradients();
   std::optional<Found> found;
   bool has_checkpoint = false;
   if (is_root()) {
-    saving_.finish();
+    finish_saving();
     if (writes()) found = newest_checkpoint(*input_.run_dir);
     has_checkpoint = found.has_value();
     if (!found && rollback_.start()) found = Found{*rollback_.start(), "the start of this job"};
@@ -305,11 +303,7 @@ void Trainer::check_replicas() {
 void Trainer::log_step(const StepMetrics& metrics) {
   if (!is_root()) return;
   if (log_) log_->append(metrics);
-  std::string detail =
-      cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (class ",
-          fixed(metrics.classification_loss, 3), ", box ", fixed(metrics.box_loss, 3), "), lr ",
-          shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
-          fixed(metrics.images_per_second, 1), " images/s");
+  std::string detail = summary(metrics);
   if (last_metrics_) detail += cat(", AP ", metric_text(last_metrics_->stats[kAp]));
   progress_->update(step_, detail);
 }
@@ -322,6 +316,13 @@ void Trainer::close_epoch() {
   books_.close(communicator_, {step_, whole ? epoch : epoch + 1, whole}, metrics_log());
   if (whole) tell_pace(pacing_.close_epoch());
   if (validation_ && (at_end() || is_scheduled_validation())) validate(epoch);
+}
+
+// A stop came with the last step of an epoch: its end is made up for, and saved.
+void Trainer::close_open_epoch() {
+  if (epoch_closed_) return;
+  close_epoch();
+  if (options_.writes()) save(/*epoch_end=*/true);
 }
 
 bool Trainer::is_scheduled_validation() const {

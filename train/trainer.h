@@ -75,13 +75,14 @@ class Trainer {
   std::int64_t epoch_in_progress() const { return plan_.epoch_of(step_) + 1; }
   std::unique_ptr<BatchLoader> make_loader();
   void train_step(BatchLoader& loader);
-  void tell_images(const Batch& batch) const;
   Agreement agree(const PassLoss& loss);
   bool is_finite(const Agreement& agreement, double gradient_norm);
   void check_replicas();
+  void finish_saving();
   void go_back();
   SavePoint save_point(bool epoch_end) const;
   void close_epoch();
+  void close_open_epoch();
   bool is_scheduled_validation() const;
   void validate(std::int64_t epoch);
   void tell_pace(bool dropped);

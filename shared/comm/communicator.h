@@ -64,6 +64,9 @@ class Communicator {
   // Where to say what this rank does (PhaseScope in watch/activity.h); null outside of
   // run_rank_program: nobody listens.
   virtual Activity* activity() { return nullptr; }
+  // For what fails beside this object because of another rank (NCCL): waits for the watch's
+  // verdict, which ends this process; returns when there is none within the limits.
+  virtual void await_verdict() {}
 
   bool is_root() const { return rank() == 0; }
   // Conveniences over the collectives above.

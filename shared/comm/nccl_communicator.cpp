@@ -123,6 +123,7 @@ class Nccl : public NcclCommunicator {
     const std::string problem = ncclGetLastError(comm_);
     ncclCommAbort(comm_);
     comm_ = nullptr;
+    host_.await_verdict();
     throw Error(ErrorKind::kRankFailure, cat("NCCL: ", ncclGetErrorString(code), ", ", problem),
                 "another rank died; run the same command again");
   }

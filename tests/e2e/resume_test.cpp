@@ -4,6 +4,7 @@
 #include <ATen/ops/equal.h>
 
 #include <csignal>
+#include <filesystem>
 #include <random>
 
 #include "shared/base/file.h"
@@ -51,6 +52,86 @@ TEST(Resume, AfterKillAtARandomStepEndsWithTheSameBits) {
   expect_equal(left.model, right.model);
   expect_equal(left.optimizer, right.optimizer);
   EXPECT_EQ(steps_logged(killed), kSteps);
+}
+
+std::size_t count_of(const std::string& part, const std::string& text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// Every step ends an epoch here, so the stop comes between an epoch's last step and its end.
+TEST(Resume, MakesUpForTheEndOfAnEpochAndSavesIt) {
+  const Job job;
+  const std::string run = job / "run";
+  const std::vector<std::string> epochs = {"--steps-per-epoch", "1", "--validation",
+                                           job.val_shards()};
+  ChildProcess child(job.train_command(run, 100000, epochs));
+  ASSERT_TRUE(child.run_until([&] { return steps_logged(run) >= 2; }, 120));
+  child.signal(SIGTERM);
+  const ProcessResult stopped = child.wait();
+  ASSERT_EQ(stopped.exit_code, 75) << stopped.err;
+  const auto last = static_cast<int>(steps_logged(run));
+  const auto again = job.train_command(run, last, epochs);
+  ASSERT_EQ(run_process(again).exit_code, 0);
+  EXPECT_TRUE(path_exists(run + "/report.html"));
+  const std::string metrics = read_file(run + "/metrics.jsonl");
+  EXPECT_EQ(count_of("\"validation\"", metrics), static_cast<std::size_t>(last));
+  const ProcessResult third = run_process(again);
+  EXPECT_EQ(third.exit_code, 0);
+  EXPECT_NE(third.out.find("already finished"), std::string::npos) << third.out << third.err;
+  EXPECT_EQ(read_file(run + "/metrics.jsonl"), metrics);
+}
+
+TEST(Resume, RefusesToBeginAnewWhereNoCheckpointIsWhole) {
+  const Job job;
+  const std::string run = job / "run";
+  ASSERT_EQ(run_process(job.train_command(run, 2)).exit_code, 0);
+  for (const char* name : {"/checkpoint-01.pt", "/checkpoint-01-00000002.pt"}) {
+    ASSERT_TRUE(path_exists(run + name)) << name;
+    write_file_atomically(run + name, "torn");
+  }
+  const std::string metrics = read_file(run + "/metrics.jsonl");
+  const ProcessResult refused = run_process(job.train_command(run, 4));
+  EXPECT_EQ(refused.exit_code, 65) << refused.err;
+  EXPECT_NE(refused.err.find("no checkpoint of this run is whole"), std::string::npos);
+  EXPECT_EQ(read_file(run + "/metrics.jsonl"), metrics);
+}
+
+// Only what was read and found damaged is passed over.
+TEST(Resume, DoesNotSkipACheckpointThatCannotBeReadNow) {
+  namespace fs = std::filesystem;
+  const Job job;
+  const std::string run = job / "run";
+  ASSERT_EQ(run_process(job.train_command(run, 3, {"--checkpoint-every", "1steps"})).exit_code, 0);
+  const std::string newest = last_checkpoint(run), metrics = read_file(run + "/metrics.jsonl");
+  fs::rename(newest, job / "away");
+  fs::create_symlink(job / "not-mounted/checkpoint.pt", newest);
+  const auto command = job.train_command(run, 4, {"--checkpoint-every", "1steps"});
+  const ProcessResult refused = run_process(command);
+  EXPECT_EQ(refused.exit_code, 66) << refused.err;
+  EXPECT_EQ(read_file(run + "/metrics.jsonl"), metrics);
+  fs::remove(newest);
+  fs::rename(job / "away", newest);
+  const ProcessResult continued = run_process(command);
+  EXPECT_EQ(continued.exit_code, 0) << continued.err;
+  EXPECT_NE(continued.err.find("continuing from " + newest), std::string::npos) << continued.err;
+}
+
+TEST(Resume, CutsTheMetricsAtADamagedLine) {
+  const Job job;
+  const std::string run = job / "run";
+  ASSERT_EQ(run_process(job.train_command(run, 3)).exit_code, 0);
+  std::string metrics = read_file(run + "/metrics.jsonl");
+  const std::size_t second = metrics.find('\n') + 1;
+  metrics.replace(second, 20, 20, '\0');
+  write_file_atomically(run + "/metrics.jsonl", metrics);
+  const ProcessResult continued = run_process(job.train_command(run, 4));
+  ASSERT_EQ(continued.exit_code, 0) << continued.err;
+  EXPECT_NE(continued.err.find("cut at a damaged line"), std::string::npos) << continued.err;
+  EXPECT_EQ(steps_logged(run), 2) << "the first and the fourth";
 }
 
 TEST(Resume, SkipsADamagedNewestCheckpoint) {

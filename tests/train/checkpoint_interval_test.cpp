@@ -62,9 +62,20 @@ TEST(CheckpointMeter, AddsWhatStepsLoseWhileOneIsWritten) {
   EXPECT_DOUBLE_EQ(meter.lost_s(), 0.5 + 0.25 + 0.5);
   meter.add_stall(0.25);
   meter.add_step(0.5, true);
-  EXPECT_DOUBLE_EQ(meter.lost_s(), (1.25 + 0.25) / 2) << "faster steps are chance, not a gain";
-  for (int i = 0; i < 4; ++i) meter.add_stall(0.125);
-  EXPECT_DOUBLE_EQ(meter.lost_s(), 0.125) << "of the latest four";
+  meter.add_stall(0.125);
+  EXPECT_DOUBLE_EQ(meter.lost_s(), 0.25) << "the median; faster steps are chance, not a gain";
+  for (int i = 0; i < 5; ++i) meter.add_stall(0.0625);
+  EXPECT_DOUBLE_EQ(meter.lost_s(), 0.0625) << "of the latest five";
+}
+
+// A job that was paused while it wrote must not stop saving for an hour.
+TEST(CheckpointMeter, BooksAHiccupAsOneStepAtMost) {
+  CheckpointMeter meter(1);
+  for (int i = 0; i < 9; ++i) meter.add_step(2, false);
+  meter.add_stall(0.5);
+  meter.add_step(90, true);
+  EXPECT_DOUBLE_EQ(meter.lost_s(), 0.5 + 2);
+  EXPECT_EQ(checkpoint_interval_s({.lost_s = 60}, 600), 600) << "as often as failures come";
 }
 
 }  // namespace

@@ -10,7 +10,14 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kQuietSteps = 32;
-constexpr std::size_t kCheckpoints = 4;
+constexpr std::size_t kCheckpoints = 5;
+
+// The upper one of two.
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 }  // namespace
 
@@ -21,8 +28,8 @@ double daly_interval_s(double cost_s, double mtbf_s) {
 }
 
 double checkpoint_interval_s(const CheckpointCost& cost, double mtbf_s) {
-  return std::max(
-      {daly_interval_s(cost.lost_s, mtbf_s), cost.lost_s / kMostCheckpointShare, cost.write_s});
+  const double affordable_s = std::min(cost.lost_s / kMostCheckpointShare, mtbf_s);
+  return std::max({daly_interval_s(cost.lost_s, mtbf_s), affordable_s, cost.write_s});
 }
 
 double parse_duration_s(const std::string& option, const std::string& text) {
@@ -48,10 +55,9 @@ void CheckpointMeter::add_step(double seconds, bool writing) {
     return;
   }
   if (lost_.empty() || quiet_steps_s_.empty()) return;
-  std::vector<double> sorted(quiet_steps_s_.begin(), quiet_steps_s_.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  lost_.back().slower_s += seconds - *middle;
+  const double quiet_s = median({quiet_steps_s_.begin(), quiet_steps_s_.end()});
+  // A step of more than twice as long was not held up by the writing alone.
+  lost_.back().slower_s += std::min(seconds, 2 * quiet_s) - quiet_s;
 }
 
 void CheckpointMeter::add_stall(double seconds) {
@@ -61,9 +67,9 @@ void CheckpointMeter::add_stall(double seconds) {
 
 double CheckpointMeter::lost_s() const {
   if (lost_.empty()) return guess_s_;
-  double sum = 0;
-  for (const auto& [stall_s, slower_s] : lost_) sum += stall_s + std::max(0.0, slower_s);
-  return sum / static_cast<double>(lost_.size());
+  std::vector<double> costs;
+  for (const auto& [stall_s, slower_s] : lost_) costs.push_back(stall_s + std::max(0.0, slower_s));
+  return median(std::move(costs));
 }
 
 }  // namespace retina

@@ -21,8 +21,9 @@ struct CheckpointCost {
   double write_s = 0;  // until it lies safely in the run's folder
 };
 
-// Daly's interval, but long enough that saving takes at most kMostCheckpointShare of the time, and
-// that a checkpoint is written before the next begins.
+// Daly's interval, but long enough that saving takes at most kMostCheckpointShare of the time
+// (unless failures come more often than that), and that a checkpoint is written before the next
+// begins.
 double checkpoint_interval_s(const CheckpointCost& cost, double mtbf_s);
 
 // "90s", "30min", "4h" or "2days" in seconds. Throws Error{kUsage} naming `option`.
@@ -40,7 +41,7 @@ class CheckpointMeter {
   // Training stood still for so long to save.
   void add_stall(double seconds);
 
-  // The mean of the latest checkpoints.
+  // The median of the latest checkpoints.
   double lost_s() const;
 
  private:
