@@ -139,9 +139,9 @@ int Trainer::run() {
     const std::int64_t check_period = options_.check_replicas_every;
     if (check_period > 0 && step_ % check_period == 0) check_replicas();
     const bool epoch_end = step_ % plan_.steps_per_epoch() == 0;
-    epoch_closed_ = !epoch_end;
+    epoch_closed_ = !epoch_end && !at_end();
+    if (!stop_ && !epoch_closed_) close_epoch();
     if (stop_) break;
-    if (epoch_end || at_end()) close_epoch();
     if (options_.writes() && (at_end() || save_now_ || saving_.is_due(step_, epoch_end))) {
       save(epoch_end);
     }
@@ -194,10 +194,14 @@ void Trainer::train_step(BatchLoader& loader) {
     loss.box += sums.box;
   }
   part.lap_ms();
-  const Agreement agreement = [&] {
+  const StepAgreement agreement = [&] {
     const PhaseScope phase(activity, Phase::kReduce);
     replica_.all_reduce();
-    return agree(loss);
+    return agree({.classification_loss = loss.classification,
+                  .box_loss = loss.box,
+                  .stop = stop_signal() != 0,
+                  .save = is_root() && saving_.is_due_by_clock()},
+                 communicator_);
   }();
   metrics.exposed_comm_ms = part.lap_ms() + replica_.take_sync_wait_ms();
   metrics.reduce = replica_.reduce_cost();
@@ -224,29 +228,12 @@ void Trainer::train_step(BatchLoader& loader) {
   log_step(metrics);
 }
 
-Trainer::Agreement Trainer::agree(const PassLoss& loss) {
-  const bool save_due = is_root() && saving_.is_due_by_clock();
-  double sums[] = {loss.classification, loss.box, stop_signal() != 0 ? 1.0 : 0.0,
-                   save_due ? 1.0 : 0.0};
-  communicator_.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
-  return {.classification_loss = sums[0],
-          .box_loss = sums[1],
-          .stop = sums[2] > 0,
-          .save = sums[3] > 0};
-}
-
 // All ranks have the same figures, so they judge alike.
-bool Trainer::is_finite(const Agreement& agreement, double gradient_norm) {
-  if (std::isfinite(agreement.classification_loss) && std::isfinite(agreement.box_loss) &&
-      std::isfinite(gradient_norm)) {
-    return true;
-  }
-  std::string problem = std::isfinite(gradient_norm)
-                            ? cat("the loss is not finite (classification ",
-                                  agreement.classification_loss, ", boxes ", agreement.box_loss)
-                            : cat("the gradient is not finite (norm ", gradient_norm);
-  problem = cat("step ", step_ + 1, ": ", problem, "; images ",
-                image_names(plan_.at(step_), input_.train.source.index()), ")");
+bool Trainer::is_finite(const StepAgreement& agreement, double gradient_norm) {
+  std::string problem = agreement.problem(gradient_norm);
+  if (problem.empty()) return true;
+  problem = cat("step ", step_ + 1, ": ", problem, ", images ",
+                image_names(plan_.at(step_), input_.train.source.index()));
   if (options_.rolls_back() && rollback_.may_return()) {
     if (is_root()) {
       log_warning(problem, ": this step is left out, training returns to the last checkpoint");
@@ -310,19 +297,22 @@ void Trainer::log_step(const StepMetrics& metrics) {
 
 void Trainer::close_epoch() {
   const std::int64_t epoch = step_ / plan_.steps_per_epoch();
-  epoch_closed_ = true;
   replica_.average_statistics();
+  const bool validates = validation_ && (at_end() || is_scheduled_validation());
+  stop_ = validates && !detect_for_validation();
+  epoch_closed_ = !stop_;
+  if (stop_) return;
   const bool whole = step_ % plan_.steps_per_epoch() == 0;
   books_.close(communicator_, {step_, whole ? epoch : epoch + 1, whole}, metrics_log());
   if (whole) tell_pace(pacing_.close_epoch());
-  if (validation_ && (at_end() || is_scheduled_validation())) validate(epoch);
+  if (validates) validate(epoch);
 }
 
-// A stop came with the last step of an epoch: its end is made up for, and saved.
+// A stop came with the last step of an epoch, or its validation: that is made up for, and saved.
 void Trainer::close_open_epoch() {
   if (epoch_closed_) return;
   close_epoch();
-  if (options_.writes()) save(/*epoch_end=*/true);
+  if (options_.writes() && !stop_) save(step_ % plan_.steps_per_epoch() == 0);
 }
 
 bool Trainer::is_scheduled_validation() const {
@@ -330,26 +320,26 @@ bool Trainer::is_scheduled_validation() const {
   return period > 0 && step_ % period == 0;
 }
 
-void Trainer::validate(std::int64_t epoch) {
+// False when a stop signal came meanwhile.
+bool Trainer::detect_for_validation() {
   const PhaseScope phase(communicator_.activity(), Phase::kValidate);
   if (is_root()) progress_->clear();
-  std::optional<CocoMetrics> metrics;
-  {
-    const AverageScope averages = replica_.use_average();
-    metrics = validation_->run(replica_.model(), communicator_);
-  }
-  double ap = metrics ? metrics->stats[kAp] : 0;
+  const AverageScope averages = replica_.use_average();
+  return validation_->detect(replica_.model(), communicator_);
+}
+
+void Trainer::validate(std::int64_t epoch) {
+  const PhaseScope phase(communicator_.activity(), Phase::kValidate);
+  if (is_root()) last_metrics_ = validation_->score();
+  double ap = is_root() ? last_metrics_->stats[kAp] : 0;
   communicator_.broadcast(&ap, 1, ElementType::kFloat64, 0);
   // A validation that only the run's end caused decides nothing: a longer run has none here.
   if (is_scheduled_validation()) tell_pace(pacing_.add_validation(ap));
   if (!is_root()) return;
-  last_metrics_ = *metrics;
-  if (log_) {
-    log_->append(ValidationMetrics{.step = step_, .epoch = epoch, .stats = metrics->stats});
-  }
-  log_info("epoch ", epoch, ", step ", step_, ": validation AP ", metric_text(metrics->stats[kAp]),
-           ", AP50 ", metric_text(metrics->stats[kAp50]), ", AP75 ",
-           metric_text(metrics->stats[kAp75]));
+  const auto& stats = last_metrics_->stats;
+  if (log_) log_->append(ValidationMetrics{.step = step_, .epoch = epoch, .stats = stats});
+  log_info("epoch ", epoch, ", step ", step_, ": validation AP ", metric_text(stats[kAp]),
+           ", AP50 ", metric_text(stats[kAp50]), ", AP75 ", metric_text(stats[kAp75]));
   if (pacing_.ended_early()) {
     log_info("early stop: no better AP for ", options_.early_stop, " validations");
   }

@@ -24,6 +24,7 @@
 #include "train/rollback.h"
 #include "train/run_dir.h"
 #include "train/saving.h"
+#include "train/step_agreement.h"
 #include "train/throughput.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -64,10 +65,6 @@ class Trainer {
   }
 
  private:
-  struct Agreement {  // what all ranks know after a step
-    double classification_loss = 0, box_loss = 0;
-    bool stop = false, save = false;
-  };
   bool is_root() const { return communicator_.is_root(); }
   bool writes() const { return input_.run_dir != nullptr; }
   MetricsLog* metrics_log() { return log_ ? &*log_ : nullptr; }
@@ -75,8 +72,7 @@ class Trainer {
   std::int64_t epoch_in_progress() const { return plan_.epoch_of(step_) + 1; }
   std::unique_ptr<BatchLoader> make_loader();
   void train_step(BatchLoader& loader);
-  Agreement agree(const PassLoss& loss);
-  bool is_finite(const Agreement& agreement, double gradient_norm);
+  bool is_finite(const StepAgreement& agreement, double gradient_norm);
   void check_replicas();
   void finish_saving();
   void go_back();
@@ -84,6 +80,7 @@ class Trainer {
   void close_epoch();
   void close_open_epoch();
   bool is_scheduled_validation() const;
+  bool detect_for_validation();
   void validate(std::int64_t epoch);
   void tell_pace(bool dropped);
   void save(bool epoch_end);

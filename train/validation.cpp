@@ -3,17 +3,25 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/stop_signal.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/pictures.h"
 
 namespace retina {
 
 Validation::Validation(const ShardSet& shards, DetectOptions options)
-    : shards_(shards), options_(std::move(options)) {}
+    : shards_(shards), options_(std::move(options)) {
+  options_.should_stop = [] { return stop_signal() != 0; };
+}
 
-std::optional<CocoMetrics> Validation::run(RetinaNet& model, Communicator& communicator) {
-  detections_ = detect(*model, shards_, communicator, options_);
-  if (!communicator.is_root()) return std::nullopt;
+bool Validation::detect(RetinaNet& model, Communicator& communicator) {
+  const std::vector<Detection> own = detect_share(*model, shards_, communicator, options_);
+  if (communicator.all_reduce_max(stop_signal() != 0 ? 1 : 0) != 0) return false;
+  detections_ = gather_detections(communicator, own);
+  return true;
+}
+
+CocoMetrics Validation::score() {
   if (!truth_) {
     truth_ = ground_truth_of(shards_);
     if (options_.max_images > 0) keep_images(*truth_, detected_images(shards_, options_));

@@ -20,10 +20,14 @@ class Validation {
   // `shards` must outlive this. `options.max_images` restricts to the first so many images.
   Validation(const ShardSet& shards, DetectOptions options);
 
-  // Collective. The metrics on rank 0, nullopt elsewhere.
-  std::optional<CocoMetrics> run(RetinaNet& model, Communicator& communicator);
+  // False, on all ranks, when a stop signal came to any of them before the last image: that leaves
+  // the rest out, and nothing to score. Collective.
+  bool detect(RetinaNet& model, Communicator& communicator);
 
-  // The last run's detections drawn on the first `count` images worth it; rank 0.
+  // What `detect` found: the metrics; rank 0.
+  CocoMetrics score();
+
+  // The last detections drawn on the first `count` images worth it; rank 0.
   std::vector<Picture> pictures(std::size_t count) const;
 
  private:

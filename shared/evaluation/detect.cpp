@@ -75,8 +75,15 @@ void append_image(const Sample& sample, const ImageDetections& found, const Mani
   }
 }
 
+}  // namespace
+
 std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
-                                    std::vector<BatchRequest> plan, const DetectOptions& options) {
+                                    const Communicator& ranks, const DetectOptions& options) {
+  RETINA_CHECK(model.config().class_count == shards.manifest().class_count(), "model of ",
+               model.config().class_count, " classes, data of ", shards.manifest().class_count());
+  const EvaluationMode evaluation_mode(model);
+  const at::NoGradGuard no_gradients;
+  const std::vector<BatchRequest> plan = plan_share(shards, model.config(), ranks, options);
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
   std::size_t next = 0;
@@ -90,7 +97,9 @@ std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards
   const at::Device device = model.parameters().front().device();
   const at::ScalarType type = model.parameters().front().scalar_type();
   std::vector<Detection> detections;
-  while (const auto batch = loader.next()) {
+  while (!(options.should_stop && options.should_stop())) {
+    const auto batch = loader.next();
+    if (!batch) break;
     const auto image_count = static_cast<std::int64_t>(batch->samples.size());
     const PixelSize padded{.height = batch->padded_height_px, .width = batch->padded_width_px};
     const at::Tensor images =
@@ -113,17 +122,9 @@ std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards
   return detections;
 }
 
-}  // namespace
-
 std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options) {
-  RETINA_CHECK(model.config().class_count == shards.manifest().class_count(), "model of ",
-               model.config().class_count, " classes, data of ", shards.manifest().class_count());
-  const EvaluationMode evaluation_mode(model);
-  const at::NoGradGuard no_gradients;
-  return gather_detections(
-      ranks,
-      detect_share(model, shards, plan_share(shards, model.config(), ranks, options), options));
+  return gather_detections(ranks, detect_share(model, shards, ranks, options));
 }
 
 }  // namespace retina

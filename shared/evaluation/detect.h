@@ -24,6 +24,8 @@ struct DetectOptions {
   std::int64_t max_images = 0;          // only the first so many of the data set; 0: all
   // Called on the calling thread after each batch with this rank's images: done, to do.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress = {};
+  // Asked before each batch: true leaves the rest of this rank's share out (detect_share alone).
+  std::function<bool()> should_stop = {};
 };
 
 // Runs `model` over every image of `shards` exactly once, each rank a share; collective. Rank 0
@@ -33,6 +35,10 @@ struct DetectOptions {
 // kData when a record is damaged.
 std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);
+
+// Its first half: what this rank finds on its share, in the order of its batches. No communication.
+std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
+                                    const Communicator& ranks, const DetectOptions& options);
 
 // The images that `detect` would visit: all, or the first `max_images` by ascending id.
 std::vector<IndexEntry> detected_images(const ShardSet& shards, const DetectOptions& options);

@@ -155,6 +155,22 @@ TEST_F(Detect, TheFirstImagesByIdCanBeChosen) {
   EXPECT_EQ(images.size(), 4U);
 }
 
+TEST_F(Detect, AShareEndsWhereItIsToldTo) {
+  const auto self = make_self_communicator();
+  DetectOptions options{.postprocess = generous()};
+  int asked = 0;
+  std::int64_t visited = 0;
+  options.should_stop = [&] { return ++asked > 3; };
+  options.on_progress = [&](std::int64_t done, std::int64_t) { visited = done; };
+  const auto part = detect_share(**network_, *shards_, *self, options);
+  EXPECT_EQ(visited, 3);
+  options.should_stop = {};
+  const auto all = detect_share(**network_, *shards_, *self, options);
+  EXPECT_EQ(visited, kImageCount);
+  ASSERT_LT(part.size(), all.size());
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin()));
+}
+
 TEST_F(Detect, LeavesTheNetworkAsItWas) {
   RetinaNet network = tiny_network(6);
   network->train();

@@ -1,0 +1,23 @@
+// What all ranks know alike after the sums of a step, so that they go on alike.
+#pragma once
+
+#include <string>
+
+#include "shared/comm/communicator.h"
+
+namespace retina {
+
+struct StepAgreement {
+  double classification_loss = 0, box_loss = 0;  // over all ranks' images
+  bool stop = false;                             // a stop signal came to any rank
+  bool save = false;                             // rank 0's clock says that a checkpoint is due
+
+  // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well.
+  // `gradient_norm` is 0 while it is not known.
+  std::string problem(double gradient_norm) const;
+};
+
+// From this rank's part. Collective.
+StepAgreement agree(const StepAgreement& own, Communicator& communicator);
+
+}  // namespace retina
