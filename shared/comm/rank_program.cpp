@@ -14,6 +14,7 @@
 #include "shared/base/program.h"
 #include "shared/base/version.h"
 #include "shared/comm/launcher_process.h"
+#include "shared/comm/watch/rank_guard.h"
 #include "shared/comm/watch/watched_communicator.h"
 
 namespace retina {
@@ -50,12 +51,35 @@ WatchHandler watch_handler() {
           .end = end_process};
 }
 
+GuardTerms start_terms(const WatchOptions& options) {
+  return {.rank = launcher_rank(),
+          .limit_s = options.start_limit_s,
+          .second_s = options.second_s,
+          .what = "MPI has not started on every rank",
+          .hint =
+              "is a rank stopped, or the network between the nodes closed? run the same command "
+              "again",
+          .exit_code = exit_code(ErrorKind::kRankFailure)};
+}
+
+// Everything is saved by then: only the processes are left to end.
+GuardTerms finish_terms(const WatchOptions& options, int rank, int code) {
+  return {.rank = rank,
+          .limit_s = options.finish_limit_s,
+          .second_s = options.second_s,
+          .what = "the work is done, but MPI has not ended on every rank",
+          .hint = "nothing is lost; is a rank stopped, or the network between the nodes closed?",
+          .exit_code = code,
+          .ends_launcher = true};
+}
+
 }  // namespace
 
 int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
                      const std::function<int(Communicator&)>& body,
                      const WatchOptions& watch_options) {
   register_library_version("MPI", mpi_library_version());
+  std::optional<RankGuard> guard;
   std::optional<MpiSession> session;
   std::unique_ptr<Watch> watch;
   return run_program(
@@ -67,8 +91,10 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
           if (launcher_rank() > 0) return exit_code(error.kind());
           throw;
         }
+        if (launched_as_rank()) guard.emplace(start_terms(watch_options), watch_handler());
         session.emplace();
         auto communicator = make_communicator(*session);
+        guard.reset();
         if (!communicator->is_root()) {
           set_log_name(cat(name, "[", communicator->rank(), "]"));
           if (log_level() != LogLevel::kDebug) set_log_level(LogLevel::kWarning);
@@ -78,9 +104,13 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
                              : make_unwatched_communicator(std::move(communicator));
         const int code = body(*communicator);
         // Other ranks that still wait in a collective would wait for ever in what follows.
-        if (watch) watch->leave();
+        if (watch) {
+          watch->leave();
+          guard.emplace(finish_terms(watch_options, communicator->rank(), code), watch_handler());
+        }
         session->finish();
         watch.reset();
+        guard.reset();
         return code;
       },
       [&](int code) {

@@ -2,11 +2,13 @@
 // demand: what faults.py runs under mpirun. Prints "fault SECONDS" (since 1970) when the fault
 // begins and "done" on rank 0 at a normal end.
 #include <fcntl.h>
+#include <mpi.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <thread>
@@ -47,11 +49,33 @@ void say_fault() {
   [[maybe_unused]] const auto size = ::write(STDOUT_FILENO, line.data(), line.size());
 }
 
+// Before MPI starts the options are not read yet.
+void stop_before_mpi(const char* victim) {
+  if (victim == nullptr || std::atoi(victim) != retina::launcher_rank()) return;
+  say_fault();
+  ::raise(SIGSTOP);
+}
+
+int stop_now(MPI_Comm, int, void*, void*) {
+  say_fault();
+  return ::raise(SIGSTOP);
+}
+
+// MPI_Finalize begins with the attributes of MPI_COMM_SELF.
+void stop_in_finalize() {
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_now, &key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+}
+
 class Job {
  public:
   Job(const Options& options, retina::Communicator& ranks) : options_(options), ranks_(ranks) {}
 
   int run() {
+    if (options_.fault == "stop-in-finalize" && ranks_.rank() == options_.victim) {
+      stop_in_finalize();
+    }
     for (std::int64_t step = 1; step <= options_.steps; ++step) {
       faulty_ = ranks_.rank() == options_.victim && step == options_.fault_step;
       if (ranks_.activity() != nullptr) ranks_.activity()->set_step(step);
@@ -82,7 +106,9 @@ class Job {
   void strike(Phase phase) {
     if (!faulty_ || options_.fault_phase != retina::phase_name(phase)) return;
     const std::string& fault = options_.fault;
-    if (fault == "none" || fault == "swap" || fault == "size") return;
+    if (fault == "none" || fault == "swap" || fault == "size" || fault == "stop-in-finalize") {
+      return;
+    }
     sleep_ms(options_.delay_ms);
     say_fault();
     if (fault == "kill") ::raise(SIGKILL);
@@ -142,6 +168,7 @@ class Job {
 }  // namespace
 
 int main(int argc, char** argv) {
+  stop_before_mpi(std::getenv("WATCH_RANKS_STOP_BEFORE_MPI"));
   Options options;
   retina::Cli cli("watch-ranks", "watch_ranks [OPTIONS]", "A job that fails on demand.");
   cli.option("steps", options.steps, "N", "steps");
@@ -158,6 +185,8 @@ int main(int argc, char** argv) {
   cli.option("stall-timeout", options.watch.stall_timeout_s, "S", "limit");
   cli.option("straggler-warning", options.watch.straggler_warning_s, "S", "limit");
   cli.option("heartbeat-limit", options.watch.heartbeat_limit_s, "S", "limit");
+  cli.option("start-limit", options.watch.start_limit_s, "S", "limit");
+  cli.option("finish-limit", options.watch.finish_limit_s, "S", "limit");
   cli.option("folder", options.watch.folder, "DIR", "for the event files");
   return retina::run_rank_program(
       "watch-ranks", cli, argc, argv,

@@ -69,22 +69,26 @@ def mpirun(ranks, *arguments):
             "mpi_yield_when_idle", "1", *map(str, arguments)]
 
 
-def inject(fault):
-    """Runs the job; returns what was wrong (or "") and the seconds from the fault to the end."""
+def run(ranks, *arguments, **environment):
+    """Runs the job; returns its exit code or "hung", when it ended and all that it said."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as out:
-            job = subprocess.Popen(mpirun(fault.ranks, BUILD / "bin/watch_ranks", "--folder", folder,
-                                          *fault.arguments), stdout=out, stderr=out,
-                                   env={**os.environ, **MPI}, start_new_session=True)
+            job = subprocess.Popen(mpirun(ranks, BUILD / "bin/watch_ranks", "--folder", folder,
+                                          *arguments), stdout=out, stderr=out,
+                                   env={**os.environ, **MPI, **environment}, start_new_session=True)
             try:
                 code = job.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 code = "hung"
                 os.killpg(job.pid, signal.SIGKILL)
                 job.wait()
-        end = time.time()
-        text = log.read_text(errors="replace")
+        return code, time.time(), log.read_text(errors="replace")
+
+
+def inject(fault):
+    """Runs the job; returns what was wrong (or "") and the seconds from the fault to the end."""
+    code, end, text = run(fault.ranks, *fault.arguments)
     began = re.search(r"^fault ([0-9.]+)$", text, re.MULTILINE)
     seconds = end - float(began.group(1)) if began else float("nan")
     errors = re.findall(r"watch-ranks(?:\[\d+\])?: error: .*", text)
@@ -138,6 +142,21 @@ class Faults(unittest.TestCase):
                     print(failures[-1], flush=True)
         print(table(results), flush=True)
         self.assertEqual(len(failures), 0, f"{len(failures)} of {count} faults, seed {seed}")
+
+    def test_a_rank_that_stops_before_mpi_starts_ends_the_job(self):
+        for victim, seconds in [(0, 4), (1, 2)]:  # rank 1 tells where rank 0 cannot
+            code, _, text = run(3, "--start-limit", 2, WATCH_RANKS_STOP_BEFORE_MPI=str(victim))
+            self.assertEqual(code, 76, text)
+            self.assertEqual(text.count(" error: "), 1, text)
+            self.assertIn(f"MPI has not started on every rank within {seconds} s", text)
+
+    def test_a_rank_that_stops_while_mpi_ends_does_not_hold_the_job(self):
+        for victim in [0, 1]:
+            code, _, text = run(3, "--steps", 2, "--fault", "stop-in-finalize", "--victim", victim,
+                                "--finish-limit", 2)
+            self.assertEqual(code, -signal.SIGKILL, text)
+            self.assertIn("done", text)
+            self.assertIn("MPI has not ended on every rank", text)
 
 
 if __name__ == "__main__":

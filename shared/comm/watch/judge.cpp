@@ -300,17 +300,22 @@ std::optional<Verdict> Judge::stalled(const std::vector<RankView>& views, double
                      .hint = cat(kAgain, ", or raise --stall-timeout")};
     }
   }
-  // Nobody waits, but nothing happens either.
+  // Nobody waits in a collective, but nothing happens either.
   if (front.entered != nullptr) return std::nullopt;
+  const bool others_left = std::any_of(views.begin(), views.end(),
+                                       [](const RankView& view) { return view.state.left != 0; });
   for (const RankView& view : views) {
     const RankState& state = view.state;
-    if (state.in_collective != 0 || state.left != 0 || !is_in_steps(state)) continue;
+    if (state.in_collective != 0 || state.left != 0) continue;
+    if (!is_in_steps(state) && !others_left) continue;
     const double quiet_s = state.quiet_s + std::max(0.0, now_s - view.heard_s);
     if (quiet_s <= stall_limit_s(state)) continue;
     return Verdict{.kind = VerdictKind::kStalled,
                    .ranks = {state.rank},
                    .message = cat(names({state.rank}), " has been in ", phase_name(state.phase),
-                                  " of step ", state.step, " for ", fixed(quiet_s, 1), " s"),
+                                  state.step > 0 ? cat(" of step ", state.step) : "", " for ",
+                                  fixed(quiet_s, 1), " s",
+                                  others_left ? "; others have ended their work" : ""),
                    .hint = cat(kAgain, ", or raise --stall-timeout")};
   }
   return std::nullopt;

@@ -22,9 +22,12 @@ struct WatchOptions {
   // enough steps for a median, five times it.
   double stall_timeout_s = 60;
   double stall_steps = 10;
-  // The same outside of steps: one rank reads its inputs or scores a validation, the others wait.
+  // The same outside of steps: one rank reads its inputs or scores a validation, the others wait;
+  // or one does not end its work and the others have.
   double outside_timeout_s = 1800;
-  double join_limit_s = 60;  // for the ranks to find each other at the start
+  double start_limit_s = 120;  // for MPI to start: slow disks load the program on some nodes
+  double join_limit_s = 60;    // then for the ranks to find each other
+  double finish_limit_s = 60;  // for MPI to end once every rank has ended its work
   // A whole node is silent: the launcher has until then, since the node was heard, to end the job.
   // mpirun notices by TCP keepalive, but not while something that it sent to the node is not
   // acknowledged: then it waits for a quarter of an hour. Ranks that end before it make it send.

@@ -79,6 +79,8 @@ void Spoke::look(double now_s, bool) {
   if (context_.stop) return;
   // The hub judges everything else; here, whether the hub is there.
   std::vector<RankView> both{hub_, {.state = context_.activity->state(), .heard_s = now_s}};
+  // It only may go when it has said that all have left: this rank waits for those words.
+  if (!context_.all_left) both[0].state.left = 0;
   auto verdict = judge_.lost(both, now_s);
   if (!verdict) {
     lost_since_s_.reset();

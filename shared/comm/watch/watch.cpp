@@ -6,9 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <csignal>
-#include <mutex>
 #include <random>
 #include <sstream>
 #include <thread>
@@ -16,55 +13,13 @@
 #include "shared/base/error.h"
 #include "shared/base/scratch.h"
 #include "shared/comm/rank_program.h"
+#include "shared/comm/watch/rank_guard.h"
 #include "shared/comm/watch/watch_loop.h"
 
 namespace retina {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
-
-// A thread that gets no signals: the program's handlers run where they always did.
-std::thread quiet_thread(std::function<void()> body) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);
-  std::thread thread(std::move(body));
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
-// Until the ranks have found each other only this guards against waiting for ever.
-class JoinGuard {
- public:
-  JoinGuard(int rank, const WatchOptions& options, const WatchHandler& handler)
-      : thread_(quiet_thread([this, rank, options, handler] {
-          // One rank tells: rank 0, or rank 1 when rank 0 is the one that stands still.
-          const double limit_s = options.join_limit_s + std::min(rank, 2) * options.second_s;
-          std::unique_lock lock(mutex_);
-          if (changed_.wait_for(lock, Seconds(limit_s), [&] { return joined_; })) return;
-          if (rank <= 1) {
-            handler.tell(cat("the ranks have not found each other within ", fixed(limit_s, 0),
-                             " s of the start"),
-                         "is a rank stopped, or the network between the nodes closed? "
-                         "run the same command again");
-          }
-          handler.end(exit_code(ErrorKind::kRankFailure));
-        })) {}
-  ~JoinGuard() {
-    {
-      const std::lock_guard lock(mutex_);
-      joined_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool joined_ = false;
-  std::thread thread_;
-};
 
 std::vector<std::string> words(const std::string& text) {
   std::istringstream in(text);
@@ -119,7 +74,14 @@ struct Watch::Parts {
 std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptions& options,
                                     const WatchHandler& handler) {
   if (communicator.size() == 1) return nullptr;
-  const JoinGuard guard(communicator.rank(), options, handler);
+  const RankGuard guard({.rank = communicator.rank(),
+                         .limit_s = options.join_limit_s,
+                         .second_s = options.second_s,
+                         .what = "the ranks have not found each other",
+                         .hint = "is a rank stopped, or the network between the nodes closed? "
+                                 "run the same command again",
+                         .exit_code = exit_code(ErrorKind::kRankFailure)},
+                        handler);
   auto parts = std::make_unique<Parts>();
   WatchContext& context = parts->context;
   context.options = options;

@@ -182,6 +182,17 @@ TEST_F(WatchThreads, LeavingIsOverWhenAllHaveLeft) {
   for (const auto& rank : ranks_) EXPECT_THAT(rank->told(), IsEmpty());
 }
 
+TEST_F(WatchThreads, AHubThatLeftAndDiesBeforeTheOthersLeaveIsTold) {
+  for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
+  ranks_[0]->activity.leave();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ranks_[0]->stop();
+  EXPECT_EQ(ranks_[1]->code(), 76);
+  EXPECT_EQ(ranks_[2]->code(), 76);
+  ASSERT_EQ(ranks_[1]->told().size(), 1U);
+  EXPECT_THAT(ranks_[1]->told()[0], HasSubstr("rank 0 (node-a) died"));
+}
+
 TEST_F(WatchThreads, AnErrorThatOneRankToldEndsTheOthersInSilenceWithItsCode) {
   for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
   ranks_[2]->context.failing = 74;

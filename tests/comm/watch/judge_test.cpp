@@ -214,6 +214,22 @@ TEST(Judge, IsPatientOutsideOfSteps) {
   EXPECT_TRUE(judge_of().judge(views, 0));
 }
 
+TEST(Judge, EndsAJobThatOneRankDoesNotLeaveThoughOthersHave) {
+  std::vector<RankView> views{rank_in(0, kAll, false), rank_in(1, kAll, false)};
+  views[1].state.phase = Phase::kStart;
+  views[1].state.quiet_s = 1900;
+  EXPECT_FALSE(judge_of().judge(views, 0));
+  views[0].state.left = 1;
+  const auto verdict = judge_of().judge(views, 0);
+  ASSERT_TRUE(verdict);
+  EXPECT_THAT(verdict->ranks, ElementsAre(1));
+  EXPECT_EQ(verdict->message,
+            "rank 1 (node-a) has been in start of step 812 for 1900.0 s; others have ended their "
+            "work");
+  views[1].state.quiet_s = 1700;
+  EXPECT_FALSE(judge_of().judge(views, 0));
+}
+
 TEST(Judge, EndsACollectiveThatEverybodyEnteredAndNobodyLeaves) {
   std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kAll, true)};
   views[0].state.in_collective_s = views[0].state.quiet_s = 100;  // waited for the other first
