@@ -23,6 +23,9 @@ namespace {
 
 using retina::Phase;
 
+// For the other ranks to be in a collective when all stand still.
+constexpr double kFreezeAfterS = 0.3;
+
 struct Options {
   std::int64_t steps = 20;
   int buckets = 3;
@@ -79,6 +82,8 @@ class Job {
     for (std::int64_t step = 1; step <= options_.steps; ++step) {
       faulty_ = ranks_.rank() == options_.victim && step == options_.fault_step;
       if (ranks_.activity() != nullptr) ranks_.activity()->set_step(step);
+      // All ranks stand still, the others while they wait for the victim.
+      if (options_.fault == "freeze" && step == options_.fault_step) pause(kFreezeAfterS);
       phase(Phase::kDataWait);
       phase(Phase::kForward);
       {
@@ -113,7 +118,8 @@ class Job {
     say_fault();
     if (fault == "kill") ::raise(SIGKILL);
     if (fault == "stop") ::raise(SIGSTOP);
-    if (fault == "pause") pause();
+    if (fault == "pause") pause(0);
+    if (fault == "freeze") sleep_ms(kFreezeAfterS * 2e3);
     if (fault == "segv") ::raise(SIGSEGV);
     if (fault == "exit0") ::_exit(0);
     if (fault == "exit1") ::_exit(1);
@@ -131,14 +137,18 @@ class Job {
   }
 
   // Stopped and continued by a child: the whole process stands still.
-  void pause() const {
+  void pause(double after_s) const {
     const pid_t own = ::getpid();
     if (::fork() == 0) {
+      if (after_s > 0) {
+        ::usleep(static_cast<useconds_t>(after_s * 1e6));
+        ::kill(own, SIGSTOP);
+      }
       ::usleep(static_cast<useconds_t>(options_.duration_s * 1e6));
       ::kill(own, SIGCONT);
       ::_exit(0);
     }
-    ::raise(SIGSTOP);
+    if (after_s <= 0) ::raise(SIGSTOP);
   }
 
   void reduce() {

@@ -22,10 +22,10 @@ MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_ALLOW_RUN_AS_RO
        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # What mpirun ends with: 76, or its own code where it notices the death first.
 CODES = {"kill": {76, 137}, "segv": {76, 139}, "exit0": {76, 1}, "exit1": {76, 1}, "full-disk": {74},
-         "slow": {0}, "disk": {0}, "pause": {0}}
+         "slow": {0}, "disk": {0}, "pause": {0}, "freeze": {0}}
 KINDS = ["kill", "stop", "segv", "leave", "leave1", "swap", "size", "exit0", "exit1", "full-disk", "stall",
-         "slow", "disk", "pause"]
-HARMLESS = {"slow", "disk", "pause"}
+         "slow", "disk", "pause", "freeze"]
+HARMLESS = {"slow", "disk", "pause", "freeze"}
 
 
 class Fault:
@@ -46,6 +46,10 @@ class Fault:
             self.step = 8
             self.arguments += ["--duration", {"slow": 2, "stall": 60, "disk": 5}[kind],
                                "--stall-timeout", 3, "--straggler-warning", 1]
+        if kind == "freeze":  # all ranks at once, for longer than the limit
+            self.phase = "data.wait"
+            self.step = 8
+            self.arguments += ["--duration", 4, "--stall-timeout", 2]
         self.arguments += ["--steps", 12, "--fault", program_kind, "--victim", self.victim,
                            "--fault-step", self.step, "--fault-phase", self.phase]
 
@@ -101,7 +105,7 @@ def inject(fault):
     if fault.kind in HARMLESS:
         if errors or "done" not in text:
             wrong.append("the job did not go on")
-        if fault.kind != "pause" and (len(warnings) != 1 or f"rank {fault.victim} (" not in warnings[0]):
+        if fault.kind not in ("pause", "freeze") and (len(warnings) != 1 or f"rank {fault.victim} (" not in warnings[0]):
             wrong.append("not one warning that names the rank")
     else:
         if len(errors) != 1 or not re.search(fault.verdict(), errors[0]):

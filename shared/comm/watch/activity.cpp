@@ -103,6 +103,19 @@ void Activity::leave() {
   state_.left = 1;
 }
 
+void Activity::forgive(double gap_s) {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  const auto gap = std::chrono::duration_cast<Clock::duration>(Seconds(gap_s));
+  // What a thread has done since it goes on is no older than that.
+  const auto shift = [&](Clock::time_point& time) { time = std::min(time + gap, now); };
+  shift(phase_since_);
+  shift(changed_);
+  shift(collective_since_);
+  shift(collective_end_);
+  if (step_since_) shift(*step_since_);
+}
+
 RankState Activity::state() const {
   const std::lock_guard lock(mutex_);
   RankState copy = state_;

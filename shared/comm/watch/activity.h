@@ -75,6 +75,8 @@ class Activity {
   void end();
   // No collective will follow.
   void leave();
+  // This process stood still for `gap_s`, just now: that time is in no duration of `state`.
+  void forgive(double gap_s);
   // Null: nobody. The listener outlives this or is taken away again.
   void set_listener(ActivityListener* listener);
   RankState state() const;

@@ -34,6 +34,8 @@ void WatchLoop::run() {
     const double now_s = monotonic_s();
     const double gap_s = now_s - last_s - context_.options.period_s;
     if (gap_s > kGapSeconds) {
+      // The whole job may have stood still (docker pause, a suspended batch job): nobody stalled.
+      context_.activity->forgive(gap_s);
       forgive(gap_s);
       if (gap_s > context_.options.heartbeat_limit_s / 2) awake_since_s_ = now_s;
     }
