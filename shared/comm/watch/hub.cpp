@@ -47,9 +47,11 @@ void Hub::welcome(double now_s) {
                        greeting->size == context_.size && greeting->rank > 0 &&
                        greeting->rank < context_.size;
     guest.since_s = -1e9;  // decided: it leaves the list below
-    if (!known) continue;
+    if (!known || guest.connection.ended()) continue;
     Peer& peer = peers_[static_cast<std::size_t>(greeting->rank)];
-    if (peer.connection) continue;
+    // It greets again when it was not answered in time.
+    if (peer.connection && (peer.heard || !peer.connection->ended())) continue;
+    peer.view.gone = false;
     guest.connection.send(encode(FrameType::kWelcome, *greeting));
     peer.connection.emplace(std::move(guest.connection));
     for (std::size_t i = 1; i < frames.size(); ++i) take(peer, frames[i], now_s);
@@ -81,8 +83,21 @@ void Hub::take(Peer& peer, const Frame& frame, double now_s) {
   }
 }
 
+// A rank may be lost before its first heartbeat.
+void Hub::expect_all(double now_s) {
+  expects_all_ = true;
+  for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (!peer.connection || peer.heard) continue;
+    peer.heard = true;
+    peer.view.state.rank = static_cast<std::int32_t>(rank);
+    peer.view.heard_s = now_s;
+  }
+}
+
 void Hub::receive(double now_s) {
   welcome(now_s);
+  if (context_.all_joined && !expects_all_) expect_all(now_s);
   for (Peer& peer : peers_) {
     if (!peer.connection || peer.connection->ended()) continue;
     for (const Frame& frame : peer.connection->receive()) take(peer, frame, now_s);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -13,7 +15,10 @@ namespace retina {
 namespace {
 
 constexpr double kConnectSeconds = 1;
-constexpr int kRounds = 3;
+constexpr int kRoundsInVain = 3;
+constexpr std::chrono::milliseconds kBetweenRounds(100);
+// Of the join limit: then the job goes on unwatched rather than end.
+constexpr double kJoinShare = 0.8;
 
 // Says hello and waits for the hub's welcome.
 bool greet(Connection& connection, const WatchContext& context) {
@@ -37,14 +42,19 @@ bool greet(Connection& connection, const WatchContext& context) {
 
 std::optional<Connection> join_hub(const WatchContext& context,
                                    const std::vector<std::string>& addresses, std::uint16_t port) {
-  for (int round = 0; round < kRounds; ++round) {
+  const double until_s = monotonic_s() + kJoinShare * context.options.join_limit_s;
+  int rounds_in_vain = 0;
+  while (rounds_in_vain < kRoundsInVain && monotonic_s() < until_s) {
+    ++rounds_in_vain;
     for (const std::string& address : addresses) {
       auto socket = connect_to(address, port, kConnectSeconds);
       if (!socket) continue;
+      rounds_in_vain = 0;
       // Another node's docker bridge may have this address too: only the token tells.
       Connection connection(std::move(*socket));
       if (greet(connection, context)) return connection;
     }
+    std::this_thread::sleep_for(kBetweenRounds);
   }
   return std::nullopt;
 }

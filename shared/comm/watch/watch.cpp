@@ -62,6 +62,14 @@ struct Watch::Parts {
   std::unique_ptr<WatchLoop> loop{};
   std::thread thread{};
 
+  // The disk's part of the start. Never throws for what the disk does.
+  void open_files(bool is_first_of_node) {
+    if (is_first_of_node) remove_stale_rings(context.options.folder);
+    ring = std::make_unique<EventRing>(ring_path(context.options.folder, context.job, context.rank),
+                                       ring_header(context));
+    activity = std::make_unique<Activity>(context.rank, *ring);
+    context.activity = activity.get();
+  }
   void wake() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto size = ::write(context.wake.get(), &one, sizeof(one));
@@ -82,8 +90,10 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
                                  "run the same command again",
                          .exit_code = exit_code(ErrorKind::kRankFailure)},
                         handler);
-  auto parts = std::make_unique<Parts>();
-  WatchContext& context = parts->context;
+  // From here on an exception ends the thread that may run by then.
+  std::unique_ptr<Watch> watch(new Watch(std::make_unique<Parts>()));
+  Parts& parts = *watch->parts_;
+  WatchContext& context = parts.context;
   context.options = options;
   context.handler = handler;
   context.rank = communicator.rank();
@@ -98,7 +108,10 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
     try {
       listener = listen_anywhere();
       std::random_device random;
-      where = cat((std::uint64_t{random()} << 32) | random(), " ", listener.port);
+      context.job = (std::uint64_t{random()} << 32) | random();
+      // Before the others know the address, for they do not wait long to be welcomed.
+      parts.open_files(communicator.local_rank() == 0);
+      where = cat(context.job, " ", listener.port);
       for (const std::string& address : own_addresses()) where += " " + address;
     } catch (const Error&) {
       where.clear();
@@ -108,30 +121,26 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
   std::vector<std::string> told = words(communicator.broadcast(where, 0));
   bool joined = told.size() > 2;
   if (joined) {
-    context.job = std::stoull(told[0]);
+    const std::uint64_t job = std::stoull(told[0]);
     const auto port = static_cast<std::uint16_t>(std::stoul(told[1]));
     told.erase(told.begin(), told.begin() + 2);
-    if (communicator.local_rank() == 0) remove_stale_rings(context.options.folder);
-    parts->ring = std::make_unique<EventRing>(
-        ring_path(context.options.folder, context.job, context.rank), ring_header(context));
-    parts->activity = std::make_unique<Activity>(context.rank, *parts->ring);
-    context.activity = parts->activity.get();
     if (communicator.is_root()) {
       allow_many_files();
-      parts->loop = std::make_unique<Hub>(context, std::move(listener.socket));
-      parts->start_thread();
+      parts.loop = std::make_unique<Hub>(context, std::move(listener.socket));
+      parts.start_thread();
     } else {
+      context.job = job;
+      parts.open_files(communicator.local_rank() == 0);
       // On the same node the last one, 127.0.0.1, always answers.
       if (context.hosts.at(static_cast<std::size_t>(context.rank)) == context.hosts.at(0)) {
         std::reverse(told.begin(), told.end());
       }
       auto connection = join_hub(context, told, port);
       joined = connection.has_value();
-      if (joined) parts->loop = std::make_unique<Spoke>(context, std::move(*connection));
+      if (joined) parts.loop = std::make_unique<Spoke>(context, std::move(*connection));
     }
   }
   const bool all_joined = communicator.all_reduce_max(joined ? 0 : 1) == 0;
-  std::unique_ptr<Watch> watch(new Watch(std::move(parts)));
   if (!all_joined) {
     if (communicator.is_root()) {
       handler.warn(
@@ -139,7 +148,8 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
     }
     return nullptr;
   }
-  if (!communicator.is_root()) watch->parts_->start_thread();
+  context.all_joined = true;
+  if (!communicator.is_root()) parts.start_thread();
   return watch;
 }
 

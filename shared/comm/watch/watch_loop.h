@@ -23,8 +23,9 @@ struct WatchContext {
   Descriptor wake{};  // an eventfd
   std::atomic<bool> stop{false};
   std::atomic<bool> beat_now{false};
-  std::atomic<bool> all_left{false};  // every rank has ended its work
-  std::atomic<int> failing{-1};       // exit code of the error that this rank has told
+  std::atomic<bool> all_joined{false};  // every rank has its connection
+  std::atomic<bool> all_left{false};    // every rank has ended its work
+  std::atomic<int> failing{-1};         // exit code of the error that this rank has told
   std::atomic<bool> failure_sent{false};
 };
 
@@ -95,10 +96,11 @@ class Hub : public WatchLoop {
   struct Peer {
     std::optional<Connection> connection{};
     RankView view{};
-    bool heard = false;
+    bool heard = false;  // or must have been by now
   };
   void welcome(double now_s);
   void take(Peer& peer, const Frame& frame, double now_s);
+  void expect_all(double now_s);
   std::vector<RankView> views(double now_s);
   void end_job(const Verdict& verdict, const EndNotice& notice, double now_s);
 
@@ -107,6 +109,7 @@ class Hub : public WatchLoop {
   std::vector<Peer> peers_;  // by rank; that of rank 0 is unused
   Judge judge_;
   bool all_left(const std::vector<RankView>& views) const;
+  bool expects_all_ = false;
   bool changed_ = false;  // a connection has ended since the last look
   std::size_t beats_ = 0;
 };
@@ -133,7 +136,8 @@ class Spoke : public WatchLoop {
   std::optional<double> lost_since_s_;
 };
 
-// Connects to the hub at any of `addresses` and says who this is. Nothing when none answers.
+// Connects to the hub at any of `addresses` and says who this is, again for most of the join limit
+// while the hub does not answer. Nothing in the end, or soon when no address can be connected to.
 std::optional<Connection> join_hub(const WatchContext& context,
                                    const std::vector<std::string>& addresses, std::uint16_t port);
 

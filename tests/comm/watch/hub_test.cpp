@@ -1,7 +1,9 @@
 // The watch threads in one process, over the loopback: real sockets, real threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -132,6 +134,45 @@ TEST_F(WatchThreads, AStrangerIsCutOffAndTheJobGoesOn) {
   }
   EXPECT_THAT(ranks_[0]->told(), IsEmpty());
   EXPECT_FALSE(ranks_[0]->context.stop);
+}
+
+TEST_F(WatchThreads, ARankThatGreetsAgainIsWelcomeOnceItsFirstConnectionHasEnded) {
+  { ASSERT_TRUE(join_hub(ranks_[1]->context, {"127.0.0.1"}, port_)); }
+  EXPECT_TRUE(join_hub(ranks_[1]->context, {"127.0.0.1"}, port_));
+}
+
+TEST_F(WatchThreads, ARankGreetsUntilTheHubAnswers) {
+  Listener listener = listen_anywhere();
+  std::thread slow([&] {
+    for (int i = 0; i < 5; ++i) {
+      struct pollfd wait {
+        .fd = listener.socket.get(), .events = POLLIN, .revents = 0
+      };
+      ::poll(&wait, 1, 10000);
+      const Descriptor cut(::accept(listener.socket.get(), nullptr, nullptr));
+    }
+    ranks_[0]->stop();
+    ranks_[0]->context.stop = false;
+    ranks_[0]->run(std::make_unique<Hub>(ranks_[0]->context, std::move(listener.socket)));
+  });
+  EXPECT_TRUE(join_hub(ranks_[1]->context, {"127.0.0.1"}, listener.port));
+  slow.join();
+}
+
+TEST_F(WatchThreads, ARankGivesUpSoonWhereNobodyListens) {
+  std::uint16_t closed = 0;
+  { closed = listen_anywhere().port; }
+  EXPECT_FALSE(join_hub(ranks_[1]->context, {"127.0.0.1"}, closed));
+}
+
+TEST_F(WatchThreads, ARankThatDiesBeforeItsFirstHeartbeatIsTold) {
+  {
+    ASSERT_TRUE(join_hub(ranks_[2]->context, {"127.0.0.1"}, port_));
+    ranks_[0]->context.all_joined = true;
+  }
+  EXPECT_EQ(ranks_[0]->code(), 76);
+  ASSERT_EQ(ranks_[0]->told().size(), 1U);
+  EXPECT_THAT(ranks_[0]->told()[0], HasSubstr("rank 2 (node-a) died"));
 }
 
 TEST_F(WatchThreads, ADeadSpokeEndsAllWithOneLine) {
