@@ -29,32 +29,36 @@ Event Activity::event(EventKind kind) const {
 }
 
 Phase Activity::enter(Phase phase) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const Clock::time_point now = Clock::now();
   if (!is_of_step(state_.phase)) {
     state_.excused_s += Seconds(now - std::max(phase_since_, collective_end_)).count();
   }
   const Phase before = std::exchange(state_.phase, phase);
   phase_since_ = changed_ = now;
-  ring_.add(event(EventKind::kPhaseEnter));
+  const Event entry = event(EventKind::kPhaseEnter);
   if (listener_ != nullptr) listener_->on_phase(phase, now);
+  lock.unlock();
+  ring_.add(entry);
   return before;
 }
 
 void Activity::set_step(std::int64_t step) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   changed_ = Clock::now();
   if (step_since_) {
     step_seconds_[step_count_++ % step_seconds_.size()] = Seconds(changed_ - *step_since_).count();
   }
   step_since_ = changed_;
   state_.step = step;
-  ring_.add(event(EventKind::kStep));
+  const Event entry = event(EventKind::kStep);
   if (listener_ != nullptr) listener_->on_step(step, changed_);
+  lock.unlock();
+  ring_.add(entry);
 }
 
 void Activity::begin(const Operation& operation) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const std::uint64_t parts[] = {state_.recent[0].chain, operation.hash()};
   std::shift_right(state_.recent.begin(), state_.recent.end(), 1);
   Entered& now = state_.recent[0];
@@ -74,12 +78,13 @@ void Activity::begin(const Operation& operation) {
   entry.bucket = operation.bucket();
   entry.collective = operation.kind;
   entry.label = operation.label;
-  ring_.add(entry);
   if (listener_ != nullptr) listener_->on_collective_begin(operation, changed_);
+  lock.unlock();
+  ring_.add(entry);
 }
 
 void Activity::end() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   state_.in_collective = 0;
   state_.excused_s = 0;
   changed_ = collective_end_ = Clock::now();
@@ -88,8 +93,9 @@ void Activity::end() {
   entry.collective = state_.recent[0].operation.kind;
   entry.bucket = state_.recent[0].operation.bucket();
   entry.label = state_.recent[0].operation.label;
-  ring_.add(entry);
   if (listener_ != nullptr) listener_->on_collective_end(changed_);
+  lock.unlock();
+  ring_.add(entry);
 }
 
 void Activity::set_listener(ActivityListener* listener) {

@@ -1,6 +1,6 @@
 // What this rank does right now: written by the threads that work, read by the watch thread, which
 // sends it to the other ranks. A lock held for nanoseconds; each change also goes to the event
-// ring.
+// ring, without the lock: the ring's pages are a disk's, which may stand still.
 #pragma once
 
 #include <array>
