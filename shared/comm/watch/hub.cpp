@@ -143,7 +143,7 @@ void Hub::look(double now_s, bool beaten) {
   std::vector<RankView> all = views(now_s);
   // mpirun may find a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
   // and says neither which are lost nor what they did.
-  if (stop_signal() == SIGTERM) judge_.hurry();
+  if (stop_signal() == SIGTERM) judge_.hurry(now_s);
   auto verdict = judge_.judge(all, now_s);
   if (!verdict) {
     if (!context_.all_left && all_left(all)) {

@@ -9,6 +9,8 @@
 namespace retina {
 namespace {
 
+// From the launcher's SIGTERM: after a second its SIGKILL follows.
+constexpr double kHurrySeconds = 2;
 constexpr char kAgain[] = "run the same command again";
 
 // "bucket 5 of step 812".
@@ -113,8 +115,15 @@ std::optional<Verdict> Judge::judge(const std::vector<RankView>& views, double n
   return stalled(views, now_s);
 }
 
-void Judge::hurry() {
-  options_.heartbeat_limit_s = std::min(options_.heartbeat_limit_s, 6 * options_.period_s);
+void Judge::hurry(double now_s) {
+  if (!hurry_since_s_) hurry_since_s_ = now_s;
+}
+
+double Judge::heartbeat_limit_s(const RankView& view, double now_s) const {
+  const bool hurries = hurry_since_s_ && now_s - *hurry_since_s_ < kHurrySeconds &&
+                       view.heard_s <= *hurry_since_s_ - 2 * options_.period_s;
+  return hurries ? std::min(options_.heartbeat_limit_s, 6 * options_.period_s)
+                 : options_.heartbeat_limit_s;
 }
 
 std::optional<Verdict> Judge::lost(const std::vector<RankView>& views, double now_s) const {
@@ -239,14 +248,15 @@ std::optional<Verdict> Judge::silent(const std::vector<RankView>& views, double 
     return view.state.left != 0 ? 0 : now_s - view.heard_s;
   };
   const bool any = std::any_of(views.begin(), views.end(), [&](const RankView& view) {
-    return silence(view) > options_.heartbeat_limit_s;
+    return silence(view) > heartbeat_limit_s(view, now_s);
   });
   if (!any) return std::nullopt;
   // A node's ranks fall silent together, but their last heartbeats were not.
   std::vector<int> ranks;
   const RankView* first = nullptr;
   for (const RankView& view : views) {
-    if (silence(view) <= options_.heartbeat_limit_s - 4 * options_.period_s) continue;
+    const double limit_s = heartbeat_limit_s(view, now_s), few_s = 4 * options_.period_s;
+    if (silence(view) <= std::min(limit_s, std::max(limit_s - few_s, few_s))) continue;
     ranks.push_back(view.state.rank);
     if (first == nullptr) first = &view;
   }

@@ -66,8 +66,9 @@ class Judge {
   // The same for ranks that died or fell silent alone.
   std::optional<Verdict> lost(const std::vector<RankView>& views, double now_s) const;
 
-  // The launcher is ending this process: what is already silent will not be heard again.
-  void hurry();
+  // The launcher may be ending this process, in a second: for a moment, ranks that were silent
+  // before `now_s` are judged sooner. It may as well have asked for a checkpoint only.
+  void hurry(double now_s);
 
   // Seconds that the launcher has from now to end the job after `verdict`.
   double launcher_wait_s(const Verdict& verdict, const std::vector<RankView>& views,
@@ -85,12 +86,14 @@ class Judge {
   std::optional<Verdict> left(const std::vector<RankView>& views) const;
   std::optional<Verdict> silent(const std::vector<RankView>& views, double now_s) const;
   std::optional<Verdict> stalled(const std::vector<RankView>& views, double now_s) const;
+  double heartbeat_limit_s(const RankView& view, double now_s) const;
   double stall_limit_s(const RankState& state) const;
   std::string last_seen(const RankView& view, double now_s) const;
 
   WatchOptions options_;
   std::vector<std::string> hosts_;
   std::set<std::pair<int, std::uint64_t>> told_;
+  std::optional<double> hurry_since_s_;
 };
 
 }  // namespace retina

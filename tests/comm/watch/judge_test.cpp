@@ -75,6 +75,30 @@ TEST(Judge, TakesSilenceForDeathAfterTheLimitOnly) {
   EXPECT_THAT(verdict->message, HasSubstr("rank 3 (node-b) is stopped or cut off"));
 }
 
+TEST(Judge, HurriesAfterASigtermForRanksThatWereSilentBeforeAndNotForLong) {
+  std::vector<RankView> views{rank_in(0, kAll, true), rank_in(2, kAll, true),
+                              rank_in(3, kAll, true)};
+  const auto at = [&](Judge& judge, double now_s) {
+    views[0].heard_s = now_s;
+    return judge.judge(views, now_s);
+  };
+  Judge judge = judge_of();
+  views[1].heard_s = 99.2;
+  views[2].heard_s = 99.9;  // on the way to a checkpoint
+  judge.hurry(100);
+  judge.hurry(100.5);  // the signal stays
+  EXPECT_FALSE(at(judge, 100.6));
+  const auto verdict = at(judge, 100.8);
+  ASSERT_TRUE(verdict);
+  EXPECT_THAT(verdict->ranks, ElementsAre(2));
+  // Whoever sent heartbeats until the signal has the usual limit, and so has everybody later.
+  views[1].heard_s = 99.9;
+  EXPECT_FALSE(at(judge, 101.9));
+  views[1].heard_s = 99.2;
+  EXPECT_FALSE(at(judge, 102.1));
+  EXPECT_TRUE(at(judge, 104.3));
+}
+
 TEST(Judge, NamesAllRanksOfACutOffNodeTogether) {
   std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kAll, true),
                               rank_in(2, kAll, true), rank_in(3, kAll, true)};
