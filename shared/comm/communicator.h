@@ -39,7 +39,8 @@ class Communicator {
 
   // In place: data[i] = op over ranks of data[i]. Every rank gets the same bits; with 3 ranks or
   // more those of a floating-point sum depend on the algorithm and on how the data is cut into
-  // calls. Integers wrap.
+  // calls. Integers wrap. kMax takes no NaN: over MPI the ranks could get different ones of it and
+  // the other values.
   virtual void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) = 0;
 
   // In place: data[i] = (..(rank 0's + rank 1's) + ..) + rank n-1's data[i], whatever the back end

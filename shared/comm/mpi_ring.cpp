@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -87,7 +88,9 @@ class Ring {
       const Part part = received(posted_);
       void* place = spaces_[posted_ % kWindow].data();
       if (!adds(posted_)) {
-        // Its place was sent from, n steps before what follows this message.
+        // Its place is added to in step s - n and sent from in the next: not before both are over.
+        // With few segments the window reaches further than that.
+        if (posted_ >= done_ + ranks_ * segments_) break;
         int free = 0;
         note(MPI_Test(&sends_[posted_ + segments_ - ranks_ * segments_], &free, MPI_STATUS_IGNORE));
         if (free == 0) break;
@@ -138,7 +141,12 @@ class Ring {
 }  // namespace
 
 int ring_all_reduce(const RingBuffer& buffer, MPI_Op op) {
-  return Ring(buffer, op).run();
+  auto ring = std::make_unique<Ring>(buffer, op);
+  const int code = ring->run();
+  // After an error nothing says when MPI stops writing to the spaces of receives that are still
+  // posted. The job is about to end: that memory is never given back.
+  if (code != MPI_SUCCESS) static_cast<void>(ring.release());
+  return code;
 }
 
 }  // namespace retina
