@@ -82,6 +82,9 @@ bool launched_as_rank();
 // The rank that the launcher gave this process, before MPI is initialised; -1 without a launcher.
 int launcher_rank();
 
+// The same among the ranks of its node; -1 where the launcher does not say.
+int launcher_local_rank();
+
 // MPI for the life of the process: initialised by the constructor when `launched_as_rank()`,
 // finalised by `finish()` on a normal end only. Finalising while other ranks wait in a collective
 // would hang the job, so an error ends with `abort` instead.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "shared/base/error.h"
 #include "shared/comm/communicator.h"
@@ -9,12 +10,26 @@
 
 namespace retina {
 
-int launcher_rank() {
-  // Open MPI's mpirun, any PMIx launcher (srun --mpi=pmix), PMI-1/2 launchers.
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+namespace {
+
+// The first of `names` that the launcher has set; -1 without one.
+int launcher_number(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
     if (const char* text = std::getenv(name)) return std::atoi(text);
   }
   return -1;
+}
+
+}  // namespace
+
+int launcher_rank() {
+  // Open MPI's mpirun, any PMIx launcher (srun --mpi=pmix), PMI-1/2 launchers.
+  return launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"});
+}
+
+int launcher_local_rank() {
+  // Open MPI's mpirun, srun, Hydra.
+  return launcher_number({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"});
 }
 
 bool launched_as_rank() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <optional>
@@ -24,6 +25,19 @@ namespace {
 constexpr unsigned kLogSeconds = 3;
 // For the launcher to read why the job ends, before other ranks end and it with them.
 constexpr double kReadSeconds = 0.5;
+// For rank 0 to tell what is wrong with a command line, and for the launcher to end the others.
+constexpr std::chrono::seconds kRootTells(2);
+
+// After a wrong command line: whether this rank says so. Rank 0's end makes the launcher end the
+// others; those that outlive it have another command line, and the first of their node tells.
+bool tells_usage_error(const std::string& name) {
+  const int rank = launcher_rank();
+  if (rank <= 0) return true;
+  const bool is_first = launcher_local_rank() == 0;
+  std::this_thread::sleep_for(is_first ? kRootTells : 2 * kRootTells);
+  if (is_first) set_log_name(cat(name, "[", rank, "] on ", host_name()));
+  return is_first;
+}
 
 // Ends the process from the watch thread. The main thread may hold any lock, so nothing is waited
 // for: exit handlers and MPI stay out of it, the launcher ends what is left.
@@ -88,7 +102,7 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
         try {
           if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
         } catch (const Error& error) {
-          if (launcher_rank() > 0) return exit_code(error.kind());
+          if (!tells_usage_error(name)) return exit_code(error.kind());
           throw;
         }
         if (launched_as_rank()) guard.emplace(start_terms(watch_options), watch_handler());

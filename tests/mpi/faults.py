@@ -147,6 +147,14 @@ class Faults(unittest.TestCase):
         print(table(results), flush=True)
         self.assertEqual(len(failures), 0, f"{len(failures)} of {count} faults, seed {seed}")
 
+    def test_a_wrong_command_line_is_told_once_also_where_rank_0_has_a_right_one(self):
+        other_node = ["env", "OMPI_COMM_WORLD_LOCAL_RANK=0", BUILD / "bin/watch_ranks", "--wrong"]
+        for of_rank_0, teller in [([], r"watch-ranks\[1\] on \S+"), (["--wrong"], "watch-ranks")]:
+            code, _, text = run(1, *of_rank_0, ":", "-np", 1, *other_node)
+            self.assertEqual(code, 64, text)
+            self.assertEqual(text.count("--wrong"), 1, text)
+            self.assertRegex(text, f"(?m)^{teller}: error: ")
+
     def test_a_rank_that_stops_before_mpi_starts_ends_the_job(self):
         for victim, seconds in [(0, 4), (1, 2)]:  # rank 1 tells where rank 0 cannot
             code, _, text = run(3, "--start-limit", 2, WATCH_RANKS_STOP_BEFORE_MPI=str(victim))
