@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/comm/watch/activity.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/visits.h"
@@ -77,8 +78,13 @@ void append_image(const Sample& sample, const ImageDetections& found, const Mani
 
 }  // namespace
 
+void tell_progress(Communicator& ranks) {
+  if (Activity* const activity = ranks.activity()) activity->enter(Phase::kValidate);
+}
+
 std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
-                                    const Communicator& ranks, const DetectOptions& options) {
+                                    Communicator& ranks, const DetectOptions& options) {
+  const PhaseScope phase(ranks.activity(), Phase::kValidate);
   RETINA_CHECK(model.config().class_count == shards.manifest().class_count(), "model of ",
                model.config().class_count, " classes, data of ", shards.manifest().class_count());
   const EvaluationMode evaluation_mode(model);
@@ -116,6 +122,7 @@ std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards
     for (std::size_t i = 0; i < found.size(); ++i) {
       append_image(batch->samples[i], found[i], shards.manifest(), detections);
     }
+    tell_progress(ranks);
     done += image_count;
     if (options.on_progress) options.on_progress(done, total);
   }

@@ -36,9 +36,13 @@ struct DetectOptions {
 std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);
 
-// Its first half: what this rank finds on its share, in the order of its batches. No communication.
+// Its first half: what this rank finds on its share, in the order of its batches. No
+// collective.
 std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
-                                    const Communicator& ranks, const DetectOptions& options);
+                                    Communicator& ranks, const DetectOptions& options);
+
+// A batch is done: ranks that wait for this one see that it comes on.
+void tell_progress(Communicator& ranks);
 
 // The images that `detect` would visit: all, or the first `max_images` by ascending id.
 std::vector<IndexEntry> detected_images(const ShardSet& shards, const DetectOptions& options);

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/comm/watch/activity.h"
+#include "shared/evaluation/detect.h"
 #include "shared/evaluation/visits.h"
 #include "shared/image/jpeg.h"
 
@@ -163,6 +165,7 @@ std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Commun
   std::int64_t total = 0, done = 0;
   for (const ScriptBatch& batch : plan) total += static_cast<std::int64_t>(batch.size());
 
+  const PhaseScope phase(ranks.activity(), Phase::kValidate);
   const c10::InferenceMode no_gradients;
   std::vector<Detection> detections;
   std::deque<std::future<DecodedBatch>> ahead;  // in order; each batch decodes on its own thread
@@ -178,6 +181,7 @@ std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Commun
     const auto image_count = static_cast<std::int64_t>(batch.image_ids.size());
     const c10::IValue value = model.state().module.forward({batch.images.to(model.state().device)});
     append_batch(batch, checked_answer(value, image_count), shards.manifest(), detections);
+    tell_progress(ranks);
     done += image_count;
     if (options.on_progress) options.on_progress(done, total);
   }

@@ -80,6 +80,13 @@ bool is_in_steps(const RankState& state) {
   return state.step > 0 && (is_of_step(state.phase) || state.phase == Phase::kCheckpointWrite);
 }
 
+// How long a rank outside of collectives has not come on. Within steps nothing but the next
+// collective counts; a long validation comes on with each of its batches.
+double still_for_s(const RankView& view, double now_s) {
+  if (is_in_steps(view.state)) return std::numeric_limits<double>::infinity();
+  return view.state.quiet_s + std::max(0.0, now_s - view.heard_s);
+}
+
 }  // namespace
 
 Judge::Judge(WatchOptions options, std::vector<std::string> hosts)
@@ -290,13 +297,14 @@ std::optional<Verdict> Judge::stalled(const std::vector<RankView>& views, double
       for (const RankView* view : front.waiting)
         if (view->state.sequence == oldest) blamed.push_back(view);
     }
-    double limit = 0, excused_s = 0;
+    // Inside, the time counts from when the last one entered.
+    double limit = 0, excused_s = 0, still_s = all_inside ? all_quiet_s(views, now_s) : 0;
     for (const RankView* view : blamed) {
       limit = std::max(limit, stall_limit_s(view->state));
       excused_s = std::max(excused_s, view->state.excused_s);
+      if (!all_inside) still_s = std::max(still_s, still_for_s(*view, now_s));
     }
-    // Inside, the time counts from when the last one entered.
-    if ((all_inside ? all_quiet_s(views, now_s) : front.longest_s - excused_s) > limit) {
+    if ((all_inside ? still_s : std::min(front.longest_s - excused_s, still_s)) > limit) {
       std::vector<int> ranks;
       for (const RankView* view : blamed) ranks.push_back(view->state.rank);
       const std::string what =

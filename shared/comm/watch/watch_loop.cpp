@@ -118,6 +118,7 @@ void WatchLoop::end_process(int code) {
 
 void WatchLoop::go_quiet(const EndNotice& notice, double now_s) {
   if (is_quiet()) return;
+  if (context_.failing < 0) context_.verdict_known = true;
   quiet_until_s_ = now_s + notice.wait_ms * 1e-3;
   quiet_notice_ = notice;
 }

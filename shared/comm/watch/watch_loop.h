@@ -27,6 +27,7 @@ struct WatchContext {
   std::atomic<bool> all_left{false};    // every rank has ended its work
   std::atomic<int> failing{-1};         // exit code of the error that this rank has told
   std::atomic<bool> failure_sent{false};
+  std::atomic<bool> verdict_known{false};  // this process ends without more words
 };
 
 double monotonic_s();

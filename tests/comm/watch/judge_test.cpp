@@ -229,12 +229,25 @@ TEST(Judge, NeverEndsTheJobForASlowCheckpoint) {
   EXPECT_FALSE(judge.judge(views, 0));
 }
 
+TEST(Judge, WaitsForAsLongAsARankOutsideOfStepsComesOn) {
+  std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kBehind, false)};
+  views[0].state.in_collective_s = 7200;
+  views[1].state.phase = Phase::kValidate;
+  views[1].state.quiet_s = 1700;
+  EXPECT_FALSE(judge_of().judge(views, 0));
+  views[1].state.quiet_s = 1900;
+  const auto verdict = judge_of().judge(views, 0);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->kind, VerdictKind::kStalled);
+  EXPECT_THAT(verdict->ranks, ElementsAre(1));
+}
+
 TEST(Judge, IsPatientOutsideOfSteps) {
   std::vector<RankView> views{rank_in(0, kBehind, false), rank_in(1, kAll, true)};
   views[0].state.phase = Phase::kValidate;
-  views[1].state.in_collective_s = 1700;
+  views[0].state.quiet_s = views[1].state.in_collective_s = 1700;
   EXPECT_FALSE(judge_of().judge(views, 0));
-  views[1].state.in_collective_s = 1900;
+  views[0].state.quiet_s = views[1].state.in_collective_s = 1900;
   EXPECT_TRUE(judge_of().judge(views, 0));
 }
 
