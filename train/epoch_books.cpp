@@ -6,8 +6,11 @@
 
 namespace retina {
 
-void EpochBooks::add(const StepMetrics& metrics) {
-  ledger_.add(metrics.step_ms, metrics.data_wait_ms, metrics.exposed_comm_ms);
+void EpochBooks::add(const StepMetrics& metrics, int images_own) {
+  ledger_.add({.images = images_own,
+               .step_ms = metrics.step_ms,
+               .data_wait_ms = metrics.data_wait_ms,
+               .comm_wait_ms = metrics.exposed_comm_ms});
 }
 
 void EpochBooks::close(Communicator& communicator, const EpochPoint& point, MetricsLog* log) {

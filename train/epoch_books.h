@@ -17,8 +17,8 @@ struct EpochPoint {
 
 class EpochBooks {
  public:
-  // A step of this rank.
-  void add(const StepMetrics& metrics);
+  // A step of this rank, with `images_own` images of its own.
+  void add(const StepMetrics& metrics, int images_own);
 
   // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that the others wait
   // for. Collective.

@@ -6,11 +6,11 @@
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes)
 // A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
-//                 compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms, ...}]. The
-//                 last of an epoch counts. A run that ends within an epoch writes one without
-//                 epoch_seconds and images_per_epoch.
+//                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
+//                 ...}]. The last of an epoch counts. A run that ends within an epoch writes one
+//                 without epoch_seconds and images_per_epoch.
 // Files of earlier versions lack images, ranks, compute_ms, comm_*, *_bytes_per_second, overlap_ms
-// and the epochs' lines.
+// and the epochs' lines, or the images of rank_times.
 #pragma once
 
 #include <array>

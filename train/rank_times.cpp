@@ -30,15 +30,17 @@ TimeShare share_of(const std::vector<double>& values) {
 
 }  // namespace
 
-void RankLedger::add(double step_ms, double data_wait_ms, double comm_wait_ms) {
-  compute_ms_.push_back(std::max(0.0, step_ms - data_wait_ms - comm_wait_ms));
-  data_wait_ms_.push_back(data_wait_ms);
-  comm_wait_ms_.push_back(comm_wait_ms);
+void RankLedger::add(const RankStep& step) {
+  images_.push_back(step.images);
+  compute_ms_.push_back(std::max(0.0, step.step_ms - step.data_wait_ms - step.comm_wait_ms));
+  data_wait_ms_.push_back(step.data_wait_ms);
+  comm_wait_ms_.push_back(step.comm_wait_ms);
 }
 
 std::vector<RankTimes> RankLedger::gather(Communicator& communicator) {
   const RankTimes own{.rank = communicator.rank(),
                       .node = host_name(),
+                      .images = median_of(std::exchange(images_, {})),
                       .compute = share_of(std::exchange(compute_ms_, {})),
                       .data_wait = share_of(std::exchange(data_wait_ms_, {})),
                       .comm_wait = share_of(std::exchange(comm_wait_ms_, {}))};
@@ -52,16 +54,17 @@ std::vector<RankTimes> RankLedger::gather(Communicator& communicator) {
 std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
                                         std::int64_t step_count) {
   if (ranks.size() < 2 || step_count < kStepsToJudge) return std::nullopt;
-  const auto slowest =
-      std::max_element(ranks.begin(), ranks.end(),
-                       [](const auto& a, const auto& b) { return a.own_ms() < b.own_ms(); });
+  const auto slowest = std::max_element(
+      ranks.begin(), ranks.end(),
+      [](const auto& a, const auto& b) { return a.own_ms_per_image() < b.own_ms_per_image(); });
+  const double images = slowest->images > 0 ? slowest->images : 1;
   // The median rank of those that remain: of two ranks the other one.
   std::vector<double> own, compute, data, waits;
   for (const RankTimes& times : ranks) {
     if (times.rank == slowest->rank) continue;
-    own.push_back(times.own_ms());
-    compute.push_back(times.compute.median_ms);
-    data.push_back(times.data_wait.median_ms);
+    own.push_back(times.own_ms_per_image() * images);
+    compute.push_back(times.per_image(times.compute.median_ms) * images);
+    data.push_back(times.per_image(times.data_wait.median_ms) * images);
     waits.push_back(times.comm_wait.median_ms);
   }
   const double delay_ms = slowest->own_ms() - median_of(own);
@@ -81,27 +84,32 @@ std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
 std::string straggler_text(const Straggler& s) {
   return cat("rank ", s.rank, " (", s.node, ") is slow: ", fixed(s.own_ms, 1),
              " ms of its own a step where the median rank takes ", fixed(s.median_ms, 1),
-             ", the difference in ", s.waits_for_data ? "waiting for data" : "computing",
-             "; the others wait ", fixed(s.others_wait_ms, 1), " ms longer a step than it does");
+             " for as many images, the difference in ",
+             s.waits_for_data ? "waiting for data" : "computing", "; the others wait ",
+             fixed(s.others_wait_ms, 1), " ms longer a step than it does");
 }
 
 Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
   std::vector<RankTimes> rows = ranks;
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.own_ms() > b.own_ms(); });
-  Table table{.title = "Where the ranks' time goes",
-              .columns = {"rank", "compute ms", "data wait ms", "waits for sums ms", "compute s",
-                          "data wait s", "waits for sums s"},
-              .note = cat("Median of a step and sum over ", step_count,
-                          " steps, the slowest rank first. Waiting for sums is waiting for "
-                          "gradients on their way and for slower ranks."),
-              .wide = true};
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.own_ms_per_image() > b.own_ms_per_image();
+  });
+  Table table{
+      .title = "Where the ranks' time goes",
+      .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms", "compute s",
+                  "data wait s", "waits for sums s"},
+      .note = cat(
+          "Median of a step and sum over ", step_count,
+          " steps, the rank that is slowest for an image first. Waiting for sums is waiting for "
+          "gradients on their way and for slower ranks."),
+      .wide = true};
   if (rows.size() > kRowsInTable) {
     table.note += cat(" The ", kRowsInTable, " slowest of ", rows.size(), ".");
     rows.resize(kRowsInTable);
   }
   for (const RankTimes& times : rows) {
-    std::vector<std::string> cells = {cat(times.rank, " (", times.node, ")")};
+    std::vector<std::string> cells = {cat(times.rank, " (", times.node, ")"),
+                                      times.images > 0 ? shortest(times.images) : ""};
     for (const TimeShare& share : {times.compute, times.data_wait, times.comm_wait}) {
       cells.push_back(fixed(share.median_ms, 1));
     }
@@ -116,6 +124,7 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
 std::string to_json(const RankTimes& times) {
   JsonWriter json;
   json.begin_object().field("rank", times.rank).field("node", times.node);
+  json.field("images", times.images);
   json.field("compute_ms", times.compute.median_ms).field("compute_sum_ms", times.compute.sum_ms);
   json.field("data_wait_ms", times.data_wait.median_ms)
       .field("data_wait_sum_ms", times.data_wait.sum_ms);
@@ -130,6 +139,7 @@ RankTimes rank_times_from(const JsonView& json) {
   };
   return {.rank = static_cast<int>(json.at("rank").as_int()),
           .node = json.at("node").as_string(),
+          .images = json.has("images") ? json.at("images").as_double() : 0,
           .compute = share("compute_ms", "compute_sum_ms"),
           .data_wait = share("data_wait_ms", "data_wait_sum_ms"),
           .comm_wait = share("comm_wait_ms", "comm_wait_sum_ms")};

@@ -22,17 +22,27 @@ struct TimeShare {
 struct RankTimes {
   int rank = 0;
   std::string node = {};
+  double images = 0;         // of its median step; 0: not known, as many as the others
   TimeShare compute = {};    // forward, backward, update: what is left of the step
   TimeShare data_wait = {};  // waiting for the loader
   TimeShare comm_wait = {};  // waiting for the sums over ranks, so for slower ranks too
 
   double own_ms() const { return compute.median_ms + data_wait.median_ms; }
+  // What a rank is judged by: where shares are uneven the larger one takes longer.
+  double own_ms_per_image() const { return per_image(own_ms()); }
+  double per_image(double step_ms) const { return images > 0 ? step_ms / images : step_ms; }
+};
+
+// A step as one rank saw it.
+struct RankStep {
+  int images = 0;  // of its own
+  double step_ms = 0, data_wait_ms = 0, comm_wait_ms = 0;
 };
 
 // This rank's steps since the last `gather`.
 class RankLedger {
  public:
-  void add(double step_ms, double data_wait_ms, double comm_wait_ms);
+  void add(const RankStep& step);
   std::int64_t step_count() const { return static_cast<std::int64_t>(compute_ms_.size()); }
 
   // All ranks' times in rank order on rank 0, nothing elsewhere; the ledger is empty then.
@@ -40,30 +50,30 @@ class RankLedger {
   std::vector<RankTimes> gather(Communicator& communicator);
 
  private:
-  std::vector<double> compute_ms_, data_wait_ms_, comm_wait_ms_;
+  std::vector<double> images_, compute_ms_, data_wait_ms_, comm_wait_ms_;
 };
 
 struct Straggler {
   int rank = 0;
   std::string node = {};
   double own_ms = 0;     // compute and data wait of its median step
-  double median_ms = 0;  // the same of the median rank
+  double median_ms = 0;  // what the median rank takes for as many images
   double others_wait_ms =
       0;  // what the others' median rank waits in the median step, beyond its own
   bool waits_for_data = false;  // else it computes longer
 };
 
-// The slowest rank over 8 steps or more, when its own time is more than 10 % above the median
-// rank's and the others wait at least half of that difference longer for sums than it does: a rank
-// whose delay hides behind the others' communication costs nothing. Medians over steps, so single
-// bad steps do not count.
+// The slowest rank over 8 steps or more, when its own time an image is more than 10 % above the
+// median rank's and the others wait at least half of that difference longer for sums than it does:
+// a rank whose delay hides behind the others' communication costs nothing. Medians over steps, so
+// single bad steps do not count.
 std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
                                         std::int64_t step_count);
 
 // "rank 3 (node-b) is slow: ..." for the log.
 std::string straggler_text(const Straggler& straggler);
 
-// For the report: the slowest ranks first.
+// For the report: the ranks that are slowest for an image first.
 Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count);
 
 // JSON in metrics.jsonl's words.

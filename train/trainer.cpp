@@ -224,7 +224,7 @@ void Trainer::train_step(BatchLoader& loader) {
   metrics.checkpoint_ms = saving_.take_stall_ms();
   metrics.memory_bytes = peak_resident_bytes();
   throughput_.add(metrics, images_own);
-  books_.add(metrics);
+  books_.add(metrics, images_own);
   log_step(metrics);
 }
 

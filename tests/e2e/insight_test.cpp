@@ -211,6 +211,7 @@ void expect_each_epochs_length_and_ranks(const Told& told) {
     EXPECT_NEAR(root.at("epoch_seconds").as_double(), seconds, 1e-9);
     ASSERT_EQ(root.at("rank_times").size(), 2U);
     EXPECT_EQ(root.at("rank_times").at(1).at("rank").as_int(), 1);
+    EXPECT_EQ(root.at("rank_times").at(1).at("images").as_double(), 2);
     EXPECT_GT(root.at("rank_times").at(1).at("compute_ms").as_double(), 0);
   }
   EXPECT_EQ(epochs, (std::vector<std::int64_t>{1, 2}));

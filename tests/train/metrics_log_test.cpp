@@ -128,7 +128,7 @@ TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
     MetricsLog log(folder / "m", 2);
     log.append(step(3, 2, 250));
     EpochMetrics metrics{.step = 3, .epoch = 2, .step_count = 1};
-    metrics.rank_times = {{.rank = 0, .node = "node-a", .compute = {1, 2}},
+    metrics.rank_times = {{.rank = 0, .node = "node-a", .images = 6, .compute = {1, 2}},
                           {.rank = 1, .node = "node-b", .data_wait = {3, 4}, .comm_wait = {5, 6}}};
     log.append(metrics, true);
   }
@@ -140,6 +140,7 @@ TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
   EXPECT_EQ(epoch.images_per_epoch, 6);
   EXPECT_EQ(epoch.step_count, 1);
   ASSERT_EQ(epoch.rank_times.size(), 2U);
+  EXPECT_EQ(epoch.rank_times[0].images, 6);
   EXPECT_EQ(epoch.rank_times[0].compute.sum_ms, 2);
   EXPECT_EQ(epoch.rank_times[1].node, "node-b");
   EXPECT_EQ(epoch.rank_times[1].comm_wait.median_ms, 5);
