@@ -21,6 +21,7 @@
 #include "train/recipes.h"
 #include "train/run_dir.h"
 #include "train/scaling_report.h"
+#include "train/scaling_setup.h"
 #include "train/start_point.h"
 #include "train/trainer.h"
 
@@ -212,24 +213,6 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
   }
 }
 
-// What a scaling report compares by: everything that a step's time depends on but the ranks.
-ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, int rank_count,
-                         const c10::Device& device) {
-  const int images_per_rank = options.images_per_step / rank_count;
-  return {.setup = {{"model", options.model_config(train.class_count()).to_json()},
-                    {"trainable layers", cat(options.layers_to_train())},
-                    {"training set", train.fingerprint},
-                    {"images a rank", cat(images_per_rank)},
-                    {"images a pass", cat(options.images_per_pass)},
-                    {"optimizer", options.optimizer},
-                    {"precision", options.precision},
-                    {"device", device.is_cuda() ? "cuda" : "cpu"},
-                    {"compute threads", cat(at::get_num_threads())},
-                    {"decode threads", cat(options.threads)}},
-          .images_per_rank = static_cast<double>(images_per_rank),
-          .images_per_epoch = static_cast<double>(train.source.index().size())};
-}
-
 // --device auto decides on each rank: a node whose driver is broken would take its CPUs.
 void check_same_device(const c10::Device& device, Communicator& communicator) {
   const std::int64_t with_gpu = communicator.all_reduce_sum(device.is_cuda() ? 1 : 0);
@@ -255,6 +238,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   root_first(communicator, [&] {
     check_rank_count(options.expect_ranks, communicator);
     check_share(options, communicator.size());
+    if (!options.scaling_report.empty()) check_even_shares(options, communicator.size());
     device = choose_device(options.device, communicator.local_rank(), communicator.local_size());
     open_data(options, data);
     config.train_fingerprint = data.train->fingerprint;
@@ -314,11 +298,17 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   }
   const int code = trainer.run();
   if (timeline) timeline->finish();
-  if (scaling && code == 0) scaling->add(trainer.scaling_run(), communicator);
+  const bool scaling_added =
+      scaling && code == 0 &&
+      scaling->add(trainer.scaling_run(), options.bucket_options().wire, communicator);
   const std::string rates = options.synthetic > 0 ? trainer.throughput() : "";
   if (communicator.is_root() && code == 0) {
     std::cout << rates;
-    if (scaling) std::cout << "scaling report: " << options.scaling_report << "/scaling.html\n";
+    if (scaling_added) {
+      std::cout << "scaling report: " << options.scaling_report << "/scaling.html\n";
+    } else if (scaling) {
+      log_warning("no step was left to do, so ", options.scaling_report, " is as it was");
+    }
     if (dir) std::cout << "done; report: " << dir->report_path() << '\n';
   }
   return code;

@@ -115,7 +115,11 @@ std::vector<std::string> notes(const ScalingData& data, const std::optional<Scal
           "/s are fitted to all-reduces measured in these runs; off by ",
           percent(model->links.median_relative_error), " in the median, ",
           percent(model->links.worst_relative_error), " at worst, ", model->links.left_out.size(),
-          " of the sizes left out because they follow another law."),
+          " of the sizes left out because they follow another law.",
+          data.sums_by_nccl
+              ? " They are of the network between hosts, over which no gradient travels "
+                "here: NCCL carries them, so the projection is not of its links."
+              : ""),
       cat("A projection holds where every link costs what those of the measured ",
           data.runs.back().nodes, data.runs.back().nodes == 1 ? " node" : " nodes",
           " cost. It knows no ranks of unequal speed, no links that more ranks share, no slower "

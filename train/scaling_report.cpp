@@ -109,6 +109,7 @@ std::string scaling_json(const ScalingData& data) {
   for (const auto& [key, value] : data.setup) json.field(key, value);
   json.end_object().field("images_per_rank", data.images_per_rank);
   json.field("images_per_epoch", data.images_per_epoch);
+  json.field("sums_by_nccl", data.sums_by_nccl);
   json.key("runs").begin_array();
   for (const ScalingRun& run : data.runs) write_run(json, data, run);
   json.end_array();
@@ -140,7 +141,8 @@ ScalingData scaling_from_json(const std::string& text, const std::string& name) 
     root.fail("not a scaling.json of this version");
   }
   ScalingData data{.images_per_rank = root.at("images_per_rank").as_double(),
-                   .images_per_epoch = root.at("images_per_epoch").as_double()};
+                   .images_per_epoch = root.at("images_per_epoch").as_double(),
+                   .sums_by_nccl = root.has("sums_by_nccl") && root.at("sums_by_nccl").as_bool()};
   const auto& setup = root.at("setup").raw();
   for (auto item = setup.MemberBegin(); item != setup.MemberEnd(); ++item) {
     data.setup[item->name.GetString()] = root.at("setup").at(item->name.GetString()).as_string();
@@ -165,13 +167,16 @@ ScalingReport::ScalingReport(const std::string& folder, const ScalingData& own,
   write_file_atomically(path, scaling_json(data_));
 }
 
-void ScalingReport::add(ScalingRun run, Communicator& communicator) {
+bool ScalingReport::add(ScalingRun run, const WireOptions& wire, Communicator& communicator) {
+  if (run.step_count == 0) return false;
   if (communicator.size() > 1) {
     run.point.samples =
-        measure_all_reduce(communicator, {.sizes_bytes = probe_sizes(run.point.bucket_bytes)});
+        measure_all_reduce(communicator, {.sizes_bytes = probe_sizes(run.point.bucket_bytes),
+                                          .type = wire.type,
+                                          .ordered = wire.ordered});
   }
   const std::vector<std::string> hosts = communicator.gather(host_name(), 0);
-  if (!communicator.is_root()) return;
+  if (!communicator.is_root()) return true;
   run.nodes = static_cast<int>(std::set<std::string>(hosts.begin(), hosts.end()).size());
   auto& runs = data_.runs;
   std::erase_if(runs, [&](const auto& other) { return other.point.ranks == run.point.ranks; });
@@ -182,6 +187,7 @@ void ScalingReport::add(ScalingRun run, Communicator& communicator) {
     write_file_atomically(json_path(folder_), scaling_json(data_));
     write_file_atomically(folder_ + "/scaling.html", scaling_html(data_));
   });
+  return true;
 }
 
 }  // namespace retina

@@ -11,6 +11,7 @@
 
 #include "shared/comm/communicator.h"
 #include "shared/comm/scaling_model.h"
+#include "shared/comm/wire.h"
 
 namespace retina {
 
@@ -27,6 +28,7 @@ struct ScalingRun {
 struct ScalingData {
   ScalingSetup setup = {};
   double images_per_rank = 0, images_per_epoch = 0;
+  bool sums_by_nccl = false;          // the gradients'; samples of links are of the host's network
   std::vector<ScalingRun> runs = {};  // ascending ranks, one each
 };
 
@@ -43,9 +45,10 @@ class ScalingReport {
   // setup, kCannotCreate, kData. Before the training: a comparison that cannot be is refused early.
   ScalingReport(const std::string& folder, const ScalingData& own, Communicator& communicator);
 
-  // Measures the links, adds the run and writes both files; a run on the same number of ranks is
-  // replaced. `run` is looked at on rank 0, its bucket_bytes on all. Collective. Throws kIo.
-  void add(ScalingRun run, Communicator& communicator);
+  // Measures the links as `wire` uses them, adds the run and writes both files; a run on the same
+  // number of ranks is replaced. False, and nothing is done, for a run without a step. `run` is
+  // looked at on rank 0, its step_count and bucket_bytes on all. Collective. Throws kIo.
+  bool add(ScalingRun run, const WireOptions& wire, Communicator& communicator);
 
  private:
   std::string folder_;

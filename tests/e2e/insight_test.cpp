@@ -272,5 +272,19 @@ TEST(ScalingReportRuns, OnOneAndTwoRanksMakeOneReport) {
   EXPECT_THAT(other.err, HasSubstr("images a rank 1, now 2"));
 }
 
+// Its report is missing, so it is not told as finished, but no step is left.
+TEST(ScalingReportRuns, KeepTheirFiguresWhenNoStepIsLeft) {
+  const TestFolder folder;
+  const auto command =
+      speed_test("2", {"--output", folder / "run", "--scaling-report", folder / "scaling"});
+  ASSERT_EQ(run_process(command).exit_code, 0);
+  const std::string before = read_file(folder / "scaling/scaling.json");
+  remove_file(folder / "run/report.html");
+  const ProcessResult again = run_process(command);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("no step was left to do"));
+  EXPECT_EQ(read_file(folder / "scaling/scaling.json"), before);
+}
+
 }  // namespace
 }  // namespace retina

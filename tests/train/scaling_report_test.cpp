@@ -43,7 +43,7 @@ void add_run(const std::string& folder, int ranks) {
       2 * 2 * (ranks - 1) * 50e-6 + 2.0 * (ranks - 1) / ranks * 1.5e6 / 100e6;
   const auto outcomes = world.run([&](ThreadRank& comm) {
     ScalingReport(folder, empty_data(), comm)
-        .add(run_on(ranks, ranks == 1 ? 0 : ring_seconds), comm);
+        .add(run_on(ranks, ranks == 1 ? 0 : ring_seconds), {}, comm);
   });
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
 }
@@ -102,6 +102,42 @@ TEST(ScalingReport, OfOneRankProjectsNothing) {
   const std::string page = read_file(folder / "s/scaling.html");
   EXPECT_THAT(page, Not(HasSubstr("projected")));
   EXPECT_THAT(page, HasSubstr("needs a run on two ranks or more"));
+}
+
+TEST(ScalingReport, MeasuresTheLinksAsGradientsUseThem) {
+  const TestFolder folder;
+  const LinkCost link{.latency_seconds = 50e-6, .bytes_per_second = 100e6};
+  ThreadWorld world({.ring = {.ranks = 2, .intra_node = link}});
+  const auto outcomes = world.run([&](ThreadRank& comm) {
+    const std::int64_t before = comm.stats().all_reduce_ordered.bytes;
+    ScalingRun run = run_on(2, 0.1);
+    run.point.bucket_bytes = {4098};  // 2049 values of 16 bit
+    EXPECT_TRUE(ScalingReport(folder / "s", empty_data(), comm)
+                    .add(run, {.type = ElementType::kBFloat16, .ordered = true}, comm));
+    EXPECT_EQ(comm.stats().all_reduce_ordered.bytes - before, 6 * (4096 + 4098));
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
+}
+
+TEST(ScalingReport, KeepsWhatItHasWhenARunHadNoStep) {
+  const TestFolder folder;
+  add_run(folder / "s", 1);
+  const std::string before = read_file(folder / "s/scaling.json");
+  const auto comm = make_self_communicator();
+  EXPECT_FALSE(ScalingReport(folder / "s", empty_data(), *comm).add({}, {}, *comm));
+  EXPECT_EQ(read_file(folder / "s/scaling.json"), before);
+}
+
+TEST(ScalingReport, SaysWhenTheLinksAreNotThoseOfTheGradients) {
+  const TestFolder folder;
+  for (const int ranks : {1, 2}) add_run(folder / "s", ranks);
+  const std::string path = folder / "s/scaling.json";
+  ScalingData data = scaling_from_json(read_file(path), path);
+  EXPECT_FALSE(data.sums_by_nccl);
+  EXPECT_THAT(scaling_html(data), Not(HasSubstr("NCCL")));
+  data.sums_by_nccl = true;
+  data = scaling_from_json(scaling_json(data), path);
+  EXPECT_THAT(scaling_html(data), HasSubstr("of the network between hosts"));
 }
 
 TEST(ScalingReport, RefusesRunsThatCannotBeCompared) {

@@ -1,0 +1,54 @@
+#include "train/scaling_setup.h"
+
+#include <ATen/Parallel.h>
+
+#include "shared/base/error.h"
+#include "train/reduce/gradient_transport.h"
+
+namespace retina {
+namespace {
+
+std::string min_sides_text(const TrainOptions& options) {
+  std::string text;
+  for (const auto side : options.min_sides_px) text += cat(text.empty() ? "" : ",", side);
+  return text.empty() ? "one" : text;
+}
+
+}  // namespace
+
+void check_even_shares(const TrainOptions& options, int rank_count) {
+  const int left = options.images_per_step % rank_count;
+  if (left == 0) return;
+  const int less = options.images_per_step - left;
+  throw Error(ErrorKind::kConfig,
+              cat("--scaling-report: ", rank_count, " ranks share ", options.images_per_step,
+                  " images a step unevenly, which cannot be compared"),
+              cat("use the same images a rank in each run: --images-per-step ", less, " or ",
+                  less + rank_count));
+}
+
+ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, int rank_count,
+                         const c10::Device& device) {
+  const int images_per_rank = options.images_per_step / rank_count;
+  return {.setup = {{"model", options.model_config(train.class_count()).to_json()},
+                    {"min-sides", min_sides_text(options)},
+                    {"trainable layers", cat(options.layers_to_train())},
+                    {"sync-bn", options.shares_statistics() ? "on" : "off"},
+                    {"training set", train.fingerprint},
+                    {"images a rank", cat(images_per_rank)},
+                    {"images a pass", cat(options.images_per_pass)},
+                    {"optimizer", options.optimizer},
+                    {"precision", options.precision},
+                    {"wire", options.wire},
+                    {"deterministic-reduce", options.deterministic_reduce},
+                    {"overlap-reduce", options.overlap_reduce},
+                    {"bucket-mb", options.bucket_mb},
+                    {"device", device.is_cuda() ? "cuda" : "cpu"},
+                    {"compute threads", cat(at::get_num_threads())},
+                    {"decode threads", cat(options.threads)}},
+          .images_per_rank = static_cast<double>(images_per_rank),
+          .images_per_epoch = static_cast<double>(train.source.index().size()),
+          .sums_by_nccl = travels_by_nccl(options.bucket_options().wire, device)};
+}
+
+}  // namespace retina
