@@ -227,6 +227,12 @@ void TrainOptions::validate() const {
                     ": there is no --validation to judge by"),
                 "give --validation SHARDS");
   }
+  if (validate_every_epochs == 0 && (early_stop > 0 || watches_ap())) {
+    throw Error(ErrorKind::kUsage,
+                cat(early_stop > 0 ? "--early-stop" : "--plateau-figure ap",
+                    ": with --validate-every 0 there is no validation to judge by"),
+                "give --validate-every 1 or more");
+  }
   at_least("images-per-step", images_per_step, 1);
   at_least("images-per-pass", images_per_pass, 0);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");

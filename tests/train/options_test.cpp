@@ -82,6 +82,22 @@ TEST(TrainOptions, WantAValidationSetForWhatJudgesByIt) {
   EXPECT_NO_THROW(parse({"--early-stop", "3", "--validation", "v"}));
 }
 
+TEST(TrainOptions, WantRegularValidationsForWhatJudgesByThem) {
+  const auto parse_with = [](std::vector<const char*> judge) {
+    judge.insert(judge.end(), {"--validation", "v", "--validate-every", "0"});
+    return parse(judge);
+  };
+  try {
+    parse_with({"--early-stop", "3"});
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("--early-stop: with --validate-every 0"));
+  }
+  EXPECT_THROW(parse_with({"--lr-schedule", "plateau", "--plateau-figure", "ap"}), Error);
+  EXPECT_NO_THROW(parse_with({"--lr-schedule", "plateau"}));
+}
+
 TEST(TrainOptions, ShareStatisticsOfATrainedNormOnly) {
   EXPECT_FALSE(parse({}).shares_statistics());
   EXPECT_TRUE(parse({"--sync-bn", "on"}).shares_statistics());
