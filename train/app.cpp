@@ -16,6 +16,7 @@
 #include "shared/comm/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
+#include "train/continuation.h"
 #include "train/initial_weights.h"
 #include "train/options.h"
 #include "train/recipes.h"
@@ -43,23 +44,6 @@ void check_share(const TrainOptions& options, int rank_count) {
                   " ranks, or choose another --images-per-step"));
 }
 
-void check_same_data(const Found& found, const TrainOptions& options, const TrainingSet& train) {
-  const JsonFile trainer = JsonFile::parse(found.checkpoint.trainer_json, found.path);
-  const auto differs = [&](const char* what, const std::string& was, const std::string& now) {
-    if (was == now) return;
-    throw Error(ErrorKind::kConfig,
-                cat(found.path, ": ", what, " differs (checkpoint ", was, ", now ", now, ")"),
-                "resume with the same data and options, or start afresh with --init");
-  };
-  differs("the training set", trainer.root().at("train_fingerprint").as_string(),
-          train.fingerprint);
-  differs("images-per-step", cat(trainer.root().at("images_per_step").as_int()),
-          cat(options.images_per_step));
-  const JsonFile config = JsonFile::parse(found.checkpoint.config_json, found.path);
-  differs("the model", ModelConfig::from_json(config.root().at("model")).to_json(),
-          options.model_config(train.class_count()).to_json());
-}
-
 // Rank 0 looks at the folder: what to continue from, if anything.
 std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, const RunConfig& config,
                               const TrainingSet& train) {
@@ -77,7 +61,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, const Ru
   if (!found && options.resume != "auto" && options.resume != "never") {
     found = Found{load_checkpoint(options.resume), options.resume};
   }
-  if (found) check_same_data(*found, options, train);
+  if (found) check_continues(*found, options, config, train);
   // Initial weights that do not fit are found before a run is begun; one that continues needs them
   // no more.
   if (!found && !options.init.empty()) {
@@ -112,7 +96,7 @@ std::unique_ptr<RunDir> finished_run_to_read(const Error& error, const TrainOpti
   dir->check_same_run(config);
   std::optional<Found> last = newest_checkpoint(*dir);
   if (!already_finished(last, options, train, dir.get())) return nullptr;
-  check_same_data(*last, options, train);
+  check_continues(*last, options, config, train);
   found = std::move(last);
   return dir;
 }

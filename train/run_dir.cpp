@@ -4,14 +4,11 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <regex>
-#include <set>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
-#include "train/options.h"
 
 namespace retina {
 namespace {
@@ -22,29 +19,6 @@ constexpr const char* kConfigFile = "config.json";
 constexpr const char* kBooksFile = "checkpoints.json";
 constexpr const char* kBucketsFile = "buckets.json";
 constexpr const char* kMetricsFile = "metrics.jsonl";
-constexpr const char* kInitKey = "init_fingerprint";
-
-// The options that decide the result, as one JSON object: what the hash is taken over.
-std::string fixed_options_json(const RunConfig& config) {
-  JsonWriter json;
-  json.begin_object().field("train_fingerprint", config.train_fingerprint);
-  if (!config.init_fingerprint.empty()) json.field(kInitKey, config.init_fingerprint);
-  for (const auto& option : config.options) {
-    if (!may_change(option.name)) json.key(option.name).raw(option.json);
-  }
-  return json.end_object().text();
-}
-
-std::map<std::string, std::string> fixed_options(const JsonView& object) {
-  std::map<std::string, std::string> values;
-  for (const auto& member : object.raw().GetObject()) {
-    rapidjson::StringBuffer buffer;
-    rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-    member.value.Accept(writer);
-    values[member.name.GetString()] = buffer.GetString();
-  }
-  return values;
-}
 
 }  // namespace
 
@@ -71,26 +45,12 @@ void RunDir::clear() {
 
 void RunDir::check_same_run(const RunConfig& config) const {
   const JsonFile stored = JsonFile::read(path(kConfigFile));
-  const auto before = fixed_options(stored.root().at("fixed"));
-  const JsonFile present = JsonFile::parse(fixed_options_json(config), "options");
-  const auto now = fixed_options(present.root());
-  std::string differences;
-  std::set<std::string> names;
-  for (const auto& [name, value] : before) names.insert(name);
-  for (const auto& [name, value] : now) names.insert(name);
+  FixedOptions before = fixed_options(stored.root().at("fixed"));
   // The weights that a run began with may have gone by the time it continues.
-  if (config.init_fingerprint.empty()) names.erase(kInitKey);
-  for (const auto& name : names) {
-    const auto a = before.find(name), b = now.find(name);
-    const std::string old_value = a == before.end() ? "unset" : a->second;
-    const std::string new_value = b == now.end() ? "unset" : b->second;
-    if (old_value == new_value) continue;
-    differences +=
-        cat(differences.empty() ? "" : ", ", name, " (was ", old_value, ", now ", new_value, ")");
-  }
-  if (differences.empty()) return;
-  throw Error(ErrorKind::kConfig,
-              cat(folder_, ": holds a run of another configuration: ", differences),
+  if (config.init_fingerprint.empty()) before.erase(kInitKey);
+  const std::string text = differences(before, fixed_options(config));
+  if (text.empty()) return;
+  throw Error(ErrorKind::kConfig, cat(folder_, ": holds a run of another configuration: ", text),
               "choose another --output, use the same options, or --overwrite");
 }
 

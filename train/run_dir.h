@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/file.h"
+#include "train/run_config.h"
 
 namespace retina {
 
@@ -33,14 +33,6 @@ struct CheckpointEntry {
   std::int64_t step = 0;
   std::optional<double> ap = {};
   std::string xxh3 = {};
-};
-
-// What config.json holds.
-struct RunConfig {
-  std::vector<EffectiveOption> options = {};
-  std::string train_fingerprint = {};  // of the training set's manifest
-  std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
-  double effective_lr = 0;             // what --lr-scaling made of --lr
 };
 
 class RunDir {

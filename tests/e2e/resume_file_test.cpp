@@ -1,0 +1,51 @@
+// --resume FILE: a new run that goes on where a checkpoint of another stands.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shared/base/file.h"
+#include "tests/e2e/job.h"
+#include "tests/support/child_process.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+using Words = std::vector<std::string>;
+
+// A run of 3 steps, where an epoch has 2.
+class ResumeFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    const ProcessResult result = train(run_, 3);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    for (const std::string& file : {early_, newest_}) ASSERT_TRUE(path_exists(file)) << file;
+  }
+
+  ProcessResult train(const std::string& run, int steps, const Words& more = {}) const {
+    return run_process(job_.train_command(run, steps, more));
+  }
+
+  void expect_refusal(const ProcessResult& result, const std::string& text) const {
+    EXPECT_EQ(result.exit_code, 78) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(text));
+  }
+
+  const Job job_;
+  const std::string run_ = job_ / "run";
+  const std::string early_ = run_ + "/checkpoint-01.pt";
+  const std::string newest_ = run_ + "/checkpoint-02-00000003.pt";
+};
+
+TEST_F(ResumeFile, WantsTheOptionsThatDecideTheResult) {
+  expect_refusal(train(job_ / "other", 4, {"--resume", newest_, "--seed", "2", "--ema", "0.5"}),
+                 "its run had other settings: ema (was 0, now 0.5), seed (was 1, now 2)");
+  const ProcessResult same = train(job_ / "same", 4, {"--resume", newest_});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ(steps_logged(job_ / "same"), 1) << "step 4";
+}
+
+}  // namespace
+}  // namespace retina

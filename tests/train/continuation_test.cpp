@@ -1,0 +1,97 @@
+#include "train/continuation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class NoImages : public SampleSource {
+ public:
+  const std::vector<IndexEntry>& index() const override { return index_; }
+  Sample load(const BatchRequest& /*request*/, std::size_t /*place*/, JpegDecoder& /*decoder*/,
+              float* /*pixels*/) const override {
+    return {};
+  }
+
+ private:
+  std::vector<IndexEntry> index_;
+};
+
+// retina-train's options as given.
+struct Command {
+  explicit Command(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), {"retina-train", "--train", "shards", "--output", "run"});
+    Cli cli("retina-train", "", "");
+    declare_options(cli, options);
+    EXPECT_EQ(cli.parse(static_cast<int>(arguments.size()), arguments.data()), CliOutcome::kRun);
+    config.options = cli.effective();
+    config.train_fingerprint = "aa";
+  }
+  TrainOptions options = {};
+  RunConfig config = {};
+};
+
+// As a run of that command writes it.
+Found checkpoint_of(const Command& command) {
+  Found found{.checkpoint = {}, .path = "checkpoint-01.pt"};
+  JsonWriter json;
+  json.begin_object().key("model").raw(command.options.model_config(1).to_json());
+  json.key("train").begin_object();
+  for (const auto& option : command.config.options) json.key(option.name).raw(option.json);
+  found.checkpoint.config_json = json.end_object().end_object().text();
+  found.checkpoint.trainer_json =
+      cat(R"({"train_fingerprint":")", command.config.train_fingerprint, R"("})");
+  return found;
+}
+
+// The error's message; empty when there is none.
+std::string refusal(const Found& found, const Command& command) {
+  const NoImages source;
+  try {
+    check_continues(found, command.options, command.config,
+                    {.source = source, .categories = {{.id = 1, .name = "dog"}}});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Continuation, MayChangeWhatDecidesNoBit) {
+  const Found found = checkpoint_of(Command({"--threads", "1"}));
+  EXPECT_EQ(refusal(found, Command({"--threads", "3", "--epochs", "9", "--keep", "1"})), "");
+}
+
+TEST(Continuation, ListsAllOptionsThatMayNotChange) {
+  const Found found = checkpoint_of(Command({"--ema", "0.9"}));
+  const std::string text = refusal(found, Command({"--seed", "2", "--shuffle", "global",
+                                                   "--steps-per-epoch", "7", "--keep", "9"}));
+  EXPECT_THAT(text, HasSubstr("seed (was 1, now 2)"));
+  EXPECT_THAT(text, HasSubstr("shuffle (was \"sharded\", now \"global\")"));
+  EXPECT_THAT(text, HasSubstr("steps-per-epoch (was 0, now 7)"));
+  EXPECT_THAT(text, HasSubstr("ema (was 0.9, now 0"));
+  EXPECT_THAT(text, Not(HasSubstr("keep")));
+}
+
+TEST(Continuation, WantsTheSameTrainingSet) {
+  const Found found = checkpoint_of(Command({}));
+  Command other({});
+  other.config.train_fingerprint = "bb";
+  EXPECT_THAT(refusal(found, other), HasSubstr("train_fingerprint (was \"aa\", now \"bb\")"));
+}
+
+TEST(Continuation, WantsTheSameModel) {
+  const Found found = checkpoint_of(Command({"--init", "weights.pt"}));
+  EXPECT_THAT(refusal(found, Command({})), HasSubstr("the model (was {")) << "its norm is trained";
+  EXPECT_EQ(refusal(found, Command({"--init", "weights.pt"})), "");
+}
+
+}  // namespace
+}  // namespace retina

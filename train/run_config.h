@@ -1,0 +1,40 @@
+// What a run was started with, and in what a continuation differs: config.json and the checkpoints
+// hold it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/base/json.h"
+
+namespace retina {
+
+// What config.json holds.
+struct RunConfig {
+  std::vector<EffectiveOption> options = {};
+  std::string train_fingerprint = {};  // of the training set's manifest
+  std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
+  double effective_lr = 0;             // what --lr-scaling made of --lr
+};
+
+inline constexpr const char* kInitKey = "init_fingerprint";
+
+// The options that decide the result and the fingerprints, as one JSON object.
+std::string fixed_options_json(const RunConfig& config);
+
+// Option or fingerprint -> its value as JSON.
+using FixedOptions = std::map<std::string, std::string>;
+
+// Those of such an object, or of one that holds all options.
+FixedOptions fixed_options(const JsonView& object);
+FixedOptions fixed_options(const RunConfig& config);
+// Those that a checkpoint's run had; --init is none of them. Throws kData; `name` names it there.
+FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
+                                         const std::string& trainer_json, const std::string& name);
+
+// "lr (was 0.01, now 0.02), seed (was 1, now 2)"; empty when nothing differs.
+std::string differences(const FixedOptions& before, const FixedOptions& now);
+
+}  // namespace retina
