@@ -44,29 +44,32 @@ void check_share(const TrainOptions& options, int rank_count) {
                   " ranks, or choose another --images-per-step"));
 }
 
-// Rank 0 looks at the folder: what to continue from, if anything.
-std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, const RunConfig& config,
+// Rank 0 looks at the folder: what to continue from, if anything. All is checked before the folder
+// is changed.
+std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfig config,
                               const TrainingSet& train) {
-  if (options.overwrite) dir.clear();
-  dir.remove_leftovers();
+  if (options.overwrite) check_keeps_sources(dir, options);
   std::optional<Found> found;
-  if (dir.has_run()) {
+  if (dir.has_run() && !options.overwrite) {
     if (options.resume == "never") {
       throw Error(ErrorKind::kConfig, cat(options.output, ": holds a run already"),
                   "choose another --output, --resume auto, or --overwrite");
     }
     dir.check_same_run(config);
     found = newest_checkpoint(dir);
+    if (found && options.resumes_file()) check_asked_for(dir, *found, options);
   }
-  if (!found && options.resume != "auto" && options.resume != "never") {
+  if (!found && options.resumes_file()) {
     found = Found{load_checkpoint(options.resume), options.resume};
+    config.resume_fingerprint = hex64(read_seal(options.resume, "checkpoint"));
   }
   if (found) check_continues(*found, options, config, train);
-  // Initial weights that do not fit are found before a run is begun; one that continues needs them
-  // no more.
+  // A run that continues needs the initial weights no more.
   if (!found && !options.init.empty()) {
     check_initial_weights(options.init, options.model_config(train.class_count()));
   }
+  if (options.overwrite) dir.clear();
+  dir.remove_leftovers();
   dir.write_config(config);
   return found;
 }
@@ -96,6 +99,7 @@ std::unique_ptr<RunDir> finished_run_to_read(const Error& error, const TrainOpti
   dir->check_same_run(config);
   std::optional<Found> last = newest_checkpoint(*dir);
   if (!already_finished(last, options, train, dir.get())) return nullptr;
+  if (options.resumes_file()) check_asked_for(*dir, *last, options);
   check_continues(*last, options, config, train);
   found = std::move(last);
   return dir;

@@ -1,7 +1,11 @@
 #include "train/continuation.h"
 
+#include <utility>
+
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/checkpoint/sealed_file.h"
 
 namespace retina {
 
@@ -21,6 +25,27 @@ void check_continues(const Found& found, const TrainOptions& options, const RunC
   if (text.empty()) return;
   throw Error(ErrorKind::kConfig, cat(found.path, ": its run had other settings: ", text),
               "resume with the same data and options, or start afresh with --init");
+}
+
+void check_asked_for(const RunDir& dir, const Found& newest, const TrainOptions& options) {
+  const std::uint64_t asked = read_seal(options.resume, "checkpoint");
+  if (asked == read_seal(newest.path, "checkpoint") || hex64(asked) == dir.resume_fingerprint()) {
+    return;
+  }
+  throw Error(ErrorKind::kConfig,
+              cat(options.output, ": holds a run that stands at ", newest.path,
+                  ", not at --resume ", options.resume),
+              "continue it with --resume auto, or give --resume FILE with another --output");
+}
+
+void check_keeps_sources(const RunDir& dir, const TrainOptions& options) {
+  for (const auto& [name, file] :
+       {std::pair{"resume", options.resumes_file() ? options.resume : ""},
+        std::pair{"init", options.init}}) {
+    if (file.empty() || !dir.has_checkpoint(file)) continue;
+    throw Error(ErrorKind::kConfig, cat("--overwrite would remove --", name, " ", file),
+                "copy it out of the folder first, or choose another --output");
+  }
 }
 
 }  // namespace retina

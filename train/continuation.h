@@ -3,6 +3,7 @@
 
 #include "train/options.h"
 #include "train/run_config.h"
+#include "train/run_dir.h"
 #include "train/start_point.h"
 #include "train/training_set.h"
 
@@ -13,5 +14,12 @@ namespace retina {
 // weights' bits depend on them.
 void check_continues(const Found& found, const TrainOptions& options, const RunConfig& config,
                      const TrainingSet& train);
+
+// --resume FILE where the folder holds a run: throws kConfig unless FILE is `newest`, its newest
+// checkpoint, or what the run began from, as when its command is given again.
+void check_asked_for(const RunDir& dir, const Found& newest, const TrainOptions& options);
+
+// --overwrite removes the checkpoints in the folder: throws kConfig when --resume or --init is one.
+void check_keeps_sources(const RunDir& dir, const TrainOptions& options);
 
 }  // namespace retina

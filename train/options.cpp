@@ -134,8 +134,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "a loss that is not finite: end with 1, or return to the last checkpoint and leave "
              "that step out");
   cli.option("keep", o.keep, "K", "newest checkpoints to keep, besides the best");
-  cli.option("resume", o.resume, "auto|never|FILE",
-             "auto: continue what is in --output; never: refuse if something is");
+  cli.option(
+      "resume", o.resume, "auto|never|FILE",
+      "auto: continue what is in --output; never: refuse if something is; FILE: begin there");
   cli.flag("overwrite", o.overwrite, "throw away the run in --output and start again");
   cli.option("validate-every", o.validate_every_epochs, "EPOCHS", "0: only at the end");
   cli.option("validation-images", o.validation_images, "N", "validate on the first N; 0: all");

@@ -108,6 +108,7 @@ struct TrainOptions {
   std::string norm_kind() const { return norm.value_or(from_scratch() ? "batch" : "frozen"); }
   bool shares_statistics() const { return sync_bn == "on"; }
   bool checkpoint_auto() const { return checkpoint_every == "auto"; }
+  bool resumes_file() const { return resume != "auto" && resume != "never"; }
   bool rolls_back() const { return on_nan == "rollback"; }
   int layers_to_train() const { return trainable_layers.value_or(from_scratch() ? 5 : 3); }
 

@@ -14,9 +14,10 @@ namespace retina {
 // What config.json holds.
 struct RunConfig {
   std::vector<EffectiveOption> options = {};
-  std::string train_fingerprint = {};  // of the training set's manifest
-  std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
-  double effective_lr = 0;             // what --lr-scaling made of --lr
+  std::string train_fingerprint = {};   // of the training set's manifest
+  std::string init_fingerprint = {};    // of the --init checkpoint; empty: not to be compared
+  std::string resume_fingerprint = {};  // of the --resume FILE that it began from; empty: none
+  double effective_lr = 0;              // what --lr-scaling made of --lr
 };
 
 inline constexpr const char* kInitKey = "init_fingerprint";

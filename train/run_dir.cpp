@@ -19,6 +19,7 @@ constexpr const char* kConfigFile = "config.json";
 constexpr const char* kBooksFile = "checkpoints.json";
 constexpr const char* kBucketsFile = "buckets.json";
 constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr const char* kResumeKey = "resume_fingerprint";
 
 }  // namespace
 
@@ -43,6 +44,19 @@ void RunDir::clear() {
   entries_.clear();
 }
 
+bool RunDir::has_checkpoint(const std::string& file) const {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  if (error || real.parent_path() != fs::canonical(folder_, error)) return false;
+  const std::vector<std::string> names = checkpoint_files();
+  return std::find(names.begin(), names.end(), real.filename().string()) != names.end();
+}
+
+std::string RunDir::resume_fingerprint() const {
+  const JsonFile stored = JsonFile::read(path(kConfigFile));
+  return stored.root().has(kResumeKey) ? stored.root().at(kResumeKey).as_string() : "";
+}
+
 void RunDir::check_same_run(const RunConfig& config) const {
   const JsonFile stored = JsonFile::read(path(kConfigFile));
   FixedOptions before = fixed_options(stored.root().at("fixed"));
@@ -62,6 +76,9 @@ void RunDir::write_config(const RunConfig& config) {
     const JsonView fixed = stored.root().at("fixed");
     if (fixed.has(kInitKey)) whole.init_fingerprint = fixed.at(kInitKey).as_string();
   }
+  if (!before.empty() && whole.resume_fingerprint.empty()) {
+    whole.resume_fingerprint = resume_fingerprint();
+  }
   const std::string fixed_json = fixed_options_json(whole);
   JsonWriter json;
   json.begin_object().field("hash", hex64(xxh3(fixed_json)));
@@ -69,6 +86,7 @@ void RunDir::write_config(const RunConfig& config) {
   for (const auto& option : whole.options) json.key(option.name).raw(option.json);
   json.end_object();
   json.field("effective_lr", whole.effective_lr);
+  if (!whole.resume_fingerprint.empty()) json.field(kResumeKey, whole.resume_fingerprint);
   json.key("fixed").raw(fixed_json).end_object();
   if (json.pretty_text() != before) write_file_atomically(path(kConfigFile), json.pretty_text());
 }

@@ -50,6 +50,10 @@ class RunDir {
   bool has_run() const;
   // Removes everything that a run writes, and nothing else.
   void clear();
+  // True for a checkpoint of this folder, which `clear` would remove; links are followed.
+  bool has_checkpoint(const std::string& file) const;
+  // Of the --resume FILE that the run here began from; "" when it began otherwise.
+  std::string resume_fingerprint() const;
   // Throws Error{kConfig} listing the options that differ from the run in this folder and may not.
   void check_same_run(const RunConfig& config) const;
   // Written when it differs from what is there.

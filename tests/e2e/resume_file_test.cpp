@@ -47,5 +47,41 @@ TEST_F(ResumeFile, WantsTheOptionsThatDecideTheResult) {
   EXPECT_EQ(steps_logged(job_ / "same"), 1) << "step 4";
 }
 
+TEST_F(ResumeFile, IsRefusedWhereTheRunIsFurther) {
+  const std::string before = read_file(run_ + "/metrics.jsonl");
+  expect_refusal(train(run_, 4, {"--resume", early_}), "holds a run that stands at " + newest_);
+  EXPECT_EQ(read_file(run_ + "/metrics.jsonl"), before);
+  const ProcessResult newest = train(run_, 4, {"--resume", newest_});
+  EXPECT_EQ(newest.exit_code, 0) << newest.err;
+  EXPECT_EQ(steps_logged(run_), 4);
+}
+
+TEST_F(ResumeFile, GoesOnWhenItsCommandIsGivenAgain) {
+  for (const int steps : {3, 4}) {
+    const ProcessResult result = train(job_ / "other", steps, {"--resume", early_});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_EQ(steps_logged(job_ / "other"), 2) << "steps 3 and 4";
+  expect_refusal(train(job_ / "other", 5, {"--resume", newest_}), "holds a run that stands at");
+}
+
+TEST_F(ResumeFile, IsNotRemovedByOverwrite) {
+  expect_refusal(train(run_, 4, {"--overwrite", "--resume", early_}),
+                 "--overwrite would remove --resume " + early_);
+  expect_refusal(train(run_, 4, {"--overwrite", "--init", newest_}),
+                 "--overwrite would remove --init " + newest_);
+  // What does not fit is told before anything is removed.
+  const std::string copy = job_ / "copy.pt";
+  std::filesystem::copy(newest_, copy);
+  expect_refusal(train(run_, 4, {"--overwrite", "--resume", copy, "--seed", "3"}), "seed (was 1");
+  expect_refusal(train(run_, 4, {"--overwrite", "--init", copy, "--head-norm", "none"}), copy);
+  EXPECT_EQ(last_checkpoint(run_), newest_);
+  for (const std::string& file : {early_, newest_}) EXPECT_TRUE(path_exists(file)) << file;
+  const ProcessResult fits = train(run_, 4, {"--overwrite", "--resume", copy});
+  EXPECT_EQ(fits.exit_code, 0) << fits.err;
+  EXPECT_FALSE(path_exists(early_));
+  EXPECT_EQ(steps_logged(run_), 1) << "step 4";
+}
+
 }  // namespace
 }  // namespace retina

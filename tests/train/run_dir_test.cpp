@@ -109,6 +109,31 @@ TEST(RunDir, ComparesInitialWeightsWhileTheyAreThere) {
   EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "22"}), Error);
 }
 
+TEST(RunDir, RemembersTheFileThatItsRunBeganFrom) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({});
+  EXPECT_EQ(dir.resume_fingerprint(), "");
+  dir.write_config({.resume_fingerprint = "11"});
+  dir.write_config({});  // continued without naming the file
+  EXPECT_EQ(dir.resume_fingerprint(), "11");
+  EXPECT_NO_THROW(dir.check_same_run({}));
+}
+
+TEST(RunDir, KnowsItsOwnCheckpoints) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  touch(dir.path("checkpoint-01.pt"));
+  touch(dir.path("weights.pt"));
+  touch(folder / "checkpoint-01.pt");
+  std::filesystem::create_symlink(dir.path("checkpoint-01.pt"), folder / "link.pt");
+  EXPECT_TRUE(dir.has_checkpoint(folder / "run/../run/checkpoint-01.pt"));
+  EXPECT_TRUE(dir.has_checkpoint(folder / "link.pt"));
+  EXPECT_FALSE(dir.has_checkpoint(dir.path("weights.pt")));
+  EXPECT_FALSE(dir.has_checkpoint(folder / "checkpoint-01.pt"));
+  EXPECT_FALSE(dir.has_checkpoint(dir.path("checkpoint-02.pt")));
+}
+
 TEST(RunDir, IsLockedAgainstASecondJob) {
   const TestFolder folder;
   const RunDir first(folder / "run");
