@@ -48,7 +48,11 @@ void check_share(const TrainOptions& options, int rank_count) {
 // is changed.
 std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfig config,
                               const TrainingSet& train) {
-  if (options.overwrite) check_keeps_sources(dir, options);
+  if (options.overwrite) {
+    check_keeps_sources(dir, options);
+  } else {
+    dir.check_whole();
+  }
   std::optional<Found> found;
   if (dir.has_run() && !options.overwrite) {
     if (options.resume == "never") {

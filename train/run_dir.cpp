@@ -35,12 +35,27 @@ bool RunDir::has_run() const {
   return path_exists(path(kConfigFile));
 }
 
+void RunDir::check_whole() const {
+  const std::vector<std::string> names = checkpoint_files();
+  if (has_run() || names.empty()) return;
+  throw Error(
+      ErrorKind::kConfig,
+      cat(folder_, ": holds ", names.back(), " but no ", kConfigFile, ": whose is not known"),
+      "choose another --output, or --overwrite to remove the checkpoints");
+}
+
 void RunDir::clear() {
-  for (const char* name : {kConfigFile, kBooksFile, kBucketsFile}) remove_file(path(name));
   for (const auto& name : checkpoint_files()) remove_file(path(name));
   remove_leftovers();
-  remove_file(metrics_path());
+  for (const char* name : {kBooksFile, kBucketsFile, kMetricsFile}) remove_file(path(name));
   remove_file(report_path());
+  const std::vector<std::string> left = checkpoint_files();
+  if (!left.empty()) {
+    throw Error(ErrorKind::kIo, cat(path(left.front()), ": cannot be removed"),
+                "mend its permissions, or choose another --output");
+  }
+  sync_path(folder_);  // in this order on the disk too
+  remove_file(path(kConfigFile));
   entries_.clear();
 }
 

@@ -48,7 +48,10 @@ class RunDir {
 
   // True when a run was begun here.
   bool has_run() const;
-  // Removes everything that a run writes, and nothing else.
+  // Throws kConfig when checkpoints lie here without a config.json that tells whose they are.
+  void check_whole() const;
+  // Removes everything that a run writes, and nothing else; config.json last, so that what is left
+  // when this is interrupted is no other run's. Throws kIo when a checkpoint stays.
   void clear();
   // True for a checkpoint of this folder, which `clear` would remove; links are followed.
   bool has_checkpoint(const std::string& file) const;

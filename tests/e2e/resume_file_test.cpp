@@ -83,5 +83,14 @@ TEST_F(ResumeFile, IsNotRemovedByOverwrite) {
   EXPECT_EQ(steps_logged(run_), 1) << "step 4";
 }
 
+// As an --overwrite that was killed in between once left it.
+TEST_F(ResumeFile, OfNoKnownRunIsNotContinued) {
+  remove_file(run_ + "/config.json");
+  expect_refusal(train(run_, 4), "holds checkpoint-02-00000003.pt but no config.json");
+  const ProcessResult fresh = train(run_, 1, {"--overwrite"});
+  EXPECT_EQ(fresh.exit_code, 0) << fresh.err;
+  EXPECT_EQ(steps_logged(run_), 1);
+}
+
 }  // namespace
 }  // namespace retina

@@ -109,6 +109,39 @@ TEST(RunDir, ComparesInitialWeightsWhileTheyAreThere) {
   EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "22"}), Error);
 }
 
+TEST(RunDir, RefusesCheckpointsOfNoKnownRun) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  EXPECT_NO_THROW(dir.check_whole());
+  touch(dir.path("checkpoint-03.pt"));
+  try {
+    dir.check_whole();
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+    EXPECT_THAT(error.what(), HasSubstr("checkpoint-03.pt"));
+    EXPECT_THAT(error.hint(), HasSubstr("--overwrite"));
+  }
+  dir.write_config({});
+  EXPECT_NO_THROW(dir.check_whole());
+}
+
+// A checkpoint that cannot be removed stands for a kill in between.
+TEST(RunDir, ClearRemovesTheConfigurationLast) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({});
+  make_folder(dir.path("checkpoint-02.pt/inside"));
+  try {
+    dir.clear();
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_THAT(error.what(), HasSubstr("checkpoint-02.pt: cannot be removed"));
+  }
+  EXPECT_TRUE(dir.has_run());
+}
+
 TEST(RunDir, RemembersTheFileThatItsRunBeganFrom) {
   const TestFolder folder;
   RunDir dir(folder / "run");
