@@ -6,6 +6,14 @@
 
 namespace retina {
 
+EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Rollback& rollback) {
+  if (step % steps_per_epoch != 0) return {.step = step, .epoch = step / steps_per_epoch + 1};
+  const std::int64_t left_out =
+      rollback.left_out_before(step) - rollback.left_out_before(step - steps_per_epoch);
+  return {
+      .step = step, .epoch = step / steps_per_epoch, .update_count = steps_per_epoch - left_out};
+}
+
 void EpochBooks::add(const StepMetrics& metrics, int images_own) {
   ledger_.add({.images = images_own,
                .step_ms = metrics.step_ms,
@@ -20,7 +28,7 @@ void EpochBooks::close(Communicator& communicator, const EpochPoint& point, Metr
   if (const auto straggler = find_straggler(metrics.rank_times, metrics.step_count)) {
     log_warning("epoch ", metrics.epoch, ": ", straggler_text(*straggler));
   }
-  if (log != nullptr) log->append(std::move(metrics), point.whole);
+  if (log != nullptr) log->append(std::move(metrics), point.update_count);
 }
 
 }  // namespace retina

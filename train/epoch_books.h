@@ -7,13 +7,18 @@
 #include "shared/comm/communicator.h"
 #include "train/metrics_log.h"
 #include "train/rank_times.h"
+#include "train/rollback.h"
 
 namespace retina {
 
 struct EpochPoint {
   std::int64_t step = 0, epoch = 0;
-  bool whole = false;  // the epoch's last step is done
+  // Of the epoch: its steps but those left out. 0: its last step is not done.
+  std::int64_t update_count = 0;
 };
+
+// Where `step` stands: at an epoch's end in that one, else in the one in progress.
+EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Rollback& rollback);
 
 class EpochBooks {
  public:

@@ -177,14 +177,18 @@ void MetricsLog::append(const ValidationMetrics& metrics) {
   write_line(to_json(metrics));
 }
 
-void MetricsLog::append(EpochMetrics metrics, bool whole) {
-  if (whole) {
-    metrics.epoch_seconds = 0;
-    for (const StepMetrics& step : steps_) {
-      if (step.epoch != metrics.epoch) continue;
-      *metrics.epoch_seconds += step.step_ms * 1e-3;
-      metrics.images_per_epoch += step.images;
-    }
+void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
+  double seconds = 0;
+  std::int64_t images = 0, lines = 0;
+  for (const StepMetrics& step : steps_) {
+    if (step.epoch != metrics.epoch) continue;
+    seconds += step.step_ms * 1e-3;
+    images += step.images;
+    ++lines;
+  }
+  if (update_count > 0 && lines == update_count) {
+    metrics.epoch_seconds = seconds;
+    metrics.images_per_epoch = images;
   }
   epochs_.push_back(metrics);
   write_line(to_json(metrics));

@@ -7,8 +7,8 @@
 // A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
-//                 ...}]. The last of an epoch counts. A run that ends within an epoch writes one
-//                 without epoch_seconds and images_per_epoch.
+//                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
+//                 writes one without epoch_seconds and images_per_epoch.
 // Files of earlier versions lack images, ranks, compute_ms, comm_*, *_bytes_per_second, overlap_ms
 // and the epochs' lines, or the images of rank_times.
 #pragma once
@@ -55,7 +55,7 @@ std::string summary(const StepMetrics& metrics);
 struct EpochMetrics {
   std::int64_t step = 0, epoch = 0;
   // Of its steps, those before a continuation too; without what lies between steps (validation,
-  // checkpoints). Unset within an epoch.
+  // checkpoints). Unset within an epoch, and where a step's line is missing.
   std::optional<double> epoch_seconds = {};
   std::int64_t images_per_epoch = 0;
   std::int64_t step_count = 0;             // that `ranks` tells of: those since the last start
@@ -78,8 +78,9 @@ class MetricsLog {
 
   void append(const StepMetrics& metrics);
   void append(const ValidationMetrics& metrics);
-  // Fills in seconds and images of a `whole` epoch from its steps' lines.
-  void append(EpochMetrics metrics, bool whole);
+  // Fills in seconds and images of an epoch with so many updates, its steps but those left out,
+  // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
+  void append(EpochMetrics metrics, std::int64_t update_count);
   // To the disk; before a checkpoint of the same step is published.
   void sync();
 

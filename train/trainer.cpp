@@ -303,7 +303,8 @@ void Trainer::close_epoch() {
   epoch_closed_ = !stop_;
   if (stop_) return;
   const bool whole = step_ % plan_.steps_per_epoch() == 0;
-  books_.close(communicator_, {step_, whole ? epoch : epoch + 1, whole}, metrics_log());
+  books_.close(communicator_, epoch_point(step_, plan_.steps_per_epoch(), rollback_),
+               metrics_log());
   if (whole) tell_pace(pacing_.close_epoch());
   if (validates) validate(epoch);
 }

@@ -45,6 +45,8 @@ TEST_F(ResumeFile, WantsTheOptionsThatDecideTheResult) {
   const ProcessResult same = train(job_ / "same", 4, {"--resume", newest_});
   EXPECT_EQ(same.exit_code, 0) << same.err;
   EXPECT_EQ(steps_logged(job_ / "same"), 1) << "step 4";
+  EXPECT_THAT(read_file(job_ / "same/metrics.jsonl"), testing::Not(HasSubstr("epoch_seconds")))
+      << "step 3 is another run's";
 }
 
 TEST_F(ResumeFile, IsRefusedWhereTheRunIsFurther) {

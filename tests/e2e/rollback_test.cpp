@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -73,6 +74,13 @@ TEST_F(Rollback, LeavesTheStepOutAndARestartDoesNotTryItAgain) {
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(left_out("run"), 3U);
   EXPECT_EQ(steps_logged(job_ / "run"), 3);
+  // The step that is left makes each of the three epochs whole.
+  std::istringstream lines(read_file(job_ / "run/metrics.jsonl"));
+  int whole_epochs = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"epoch_seconds\"") != std::string::npos) ++whole_epochs;
+  }
+  EXPECT_EQ(whole_epochs, 3);
 }
 
 TEST_F(Rollback, EndsTheRunWhenEveryStepGoesWrong) {

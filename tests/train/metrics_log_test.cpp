@@ -122,7 +122,7 @@ TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
     MetricsLog log(folder / "m", 0);
     log.append(step(1, 1, 9000));
     log.append(step(2, 2, 500));
-    log.append(EpochMetrics{.step = 2, .epoch = 2, .step_count = 2}, false);
+    log.append(EpochMetrics{.step = 2, .epoch = 2, .step_count = 2}, 0);
   }
   {
     MetricsLog log(folder / "m", 2);
@@ -130,7 +130,7 @@ TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
     EpochMetrics metrics{.step = 3, .epoch = 2, .step_count = 1};
     metrics.rank_times = {{.rank = 0, .node = "node-a", .images = 6, .compute = {1, 2}},
                           {.rank = 1, .node = "node-b", .data_wait = {3, 4}, .comm_wait = {5, 6}}};
-    log.append(metrics, true);
+    log.append(metrics, 2);
   }
   const MetricsLog log(folder / "m", 3);
   ASSERT_EQ(log.epochs().size(), 2U);
@@ -144,6 +144,21 @@ TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
   EXPECT_EQ(epoch.rank_times[0].compute.sum_ms, 2);
   EXPECT_EQ(epoch.rank_times[1].node, "node-b");
   EXPECT_EQ(epoch.rank_times[1].comm_wait.median_ms, 5);
+}
+
+// A run that began within the epoch has no lines of its first steps.
+TEST(MetricsLog, TellsNoLengthOfAnEpochOfWhichAStepIsMissing) {
+  const TestFolder folder;
+  MetricsLog log(folder / "m", 0);
+  log.append(step_metrics(2));
+  log.append(step_metrics(3));
+  log.append(EpochMetrics{.step = 3, .epoch = 1}, 3);
+  EXPECT_FALSE(log.epochs().back().epoch_seconds);
+  EXPECT_EQ(log.epochs().back().images_per_epoch, 0);
+  log.append(EpochMetrics{.step = 3, .epoch = 1}, 2);  // the first was left out
+  EXPECT_TRUE(log.epochs().back().epoch_seconds);
+  log.append(EpochMetrics{.step = 3, .epoch = 2}, 0);
+  EXPECT_FALSE(log.epochs().back().epoch_seconds);
 }
 
 }  // namespace
