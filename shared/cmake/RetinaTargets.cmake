@@ -31,10 +31,18 @@ if(RETINA_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${RETINA_CCACHE})
 endif()
 
+# For after cmake_parse_arguments(ARG ...): a stray word ends the configuration.
+macro(retina_no_stray_arguments)
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${CMAKE_CURRENT_FUNCTION}: stray arguments: ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+endmacro()
+
 # retina_library(NAME SOURCES a.cpp ... DEPENDS retina::base ...): static library retina_NAME with
 # the alias retina::NAME.
 function(retina_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  retina_no_stray_arguments()
   add_library(retina_${name} STATIC ${ARG_SOURCES})
   add_library(retina::${name} ALIAS retina_${name})
   target_link_libraries(retina_${name} PUBLIC retina_options ${ARG_DEPENDS}
@@ -44,6 +52,7 @@ endfunction()
 # retina_program(NAME DEPENDS ...): executable NAME from main.cpp.
 function(retina_program name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  retina_no_stray_arguments()
   add_executable(${name} main.cpp)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
 endfunction()

@@ -120,7 +120,8 @@ def check_readme(root):
 
 
 def check_leftovers(root):
-    unfinished = re.compile("TO" "DO|FIX" "ME|\\bXX" "X\\b|#if " "0|DISABLED" "_|not " "implemented")
+    unfinished = re.compile("TO" "DO|FIX" "ME|\\bXX" "X\\b|#if " "0|DISABLED" "_|not " "implemented"
+                            "|^(<<<<<<<|=======|>>>>>>>)( |$)")
     for name in sources(root, *LINE_LIMITS, ".py", ".sh", ".cmake", ".txt"):
         for number, line in enumerate((root / name).read_text().splitlines(), 1):
             if unfinished.search(line):
