@@ -121,6 +121,16 @@ EpochMetrics epoch_from(const JsonView& line) {
   return metrics;
 }
 
+// A machine that went down may leave a hole in the file: what follows is lost, not the run.
+std::optional<JsonFile> parse_if_whole(const std::string& line, const std::string& path) {
+  try {
+    return JsonFile::parse(line, path);
+  } catch (const Error& error) {
+    log_warning(error.what(), ": what follows is cut off");
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::string summary(const StepMetrics& metrics) {
@@ -136,13 +146,9 @@ MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(pa
     const std::string text = read_file(path_);
     std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
     for (std::string line; std::getline(lines, line);) {
-      // A machine that went down may leave a hole: what follows is lost, not the run.
-      if (line.empty() || line.front() != '{' || line.back() != '}') {
-        log_warning(path_, ": cut at a damaged line");
-        break;
-      }
-      const JsonFile parsed = JsonFile::parse(line, path_);
-      const JsonView root = parsed.root();
+      const std::optional<JsonFile> parsed = parse_if_whole(line, path_);
+      if (!parsed) break;
+      const JsonView root = parsed->root();
       if (root.at("step").as_int() > step) break;
       if (root.has("validation")) {
         validations_.push_back(validation_from(root));

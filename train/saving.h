@@ -56,7 +56,8 @@ class Saving {
 
   // Training has returned to `step`, which a checkpoint has (-1: the start).
   void go_back(std::int64_t saved_step) { saved_step_ = saved_step; }
-  // A step took so long; for --checkpoint-every auto. Rank 0.
+  // A step took so long; for --checkpoint-every auto. Throws what went wrong with a checkpoint that
+  // was under way. Rank 0.
   void add_step(double seconds);
   // Milliseconds for which training stood still to save since this was last asked. Rank 0.
   double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
@@ -75,10 +76,9 @@ class Saving {
   Checkpoint checkpoint_of(const SavePoint& point) const;
 
   // Waits for the checkpoint under way. Throws what went wrong with it.
-  // Waits for the checkpoint under way; that it failed becomes a warning, and no reason not to try
-  // another.
-  void settle() { writer_.settle(); }
   void finish() { writer_.finish(); }
+  // The same, but a failure becomes a warning, and no reason not to try another checkpoint.
+  void settle() { writer_.settle(); }
 
  private:
   RunPoint name_of(const SavePoint& point) const;

@@ -153,7 +153,8 @@ int Trainer::run() {
     save(false);
   }
   if (is_root()) {
-    finish_saving();
+    const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
+    saving_.finish();
     progress_->finish();
     write_report();
     if (stop_) {

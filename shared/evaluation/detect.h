@@ -36,8 +36,7 @@ struct DetectOptions {
 std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);
 
-// Its first half: what this rank finds on its share, in the order of its batches. No
-// collective.
+// Its first half: what this rank finds on its share, in the order of its batches; not collective.
 std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
                                     Communicator& ranks, const DetectOptions& options);
 

@@ -5,24 +5,13 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "tests/train/no_images.h"
 
 namespace retina {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-class NoImages : public SampleSource {
- public:
-  const std::vector<IndexEntry>& index() const override { return index_; }
-  Sample load(const BatchRequest& /*request*/, std::size_t /*place*/, JpegDecoder& /*decoder*/,
-              float* /*pixels*/) const override {
-    return {};
-  }
-
- private:
-  std::vector<IndexEntry> index_;
-};
 
 // retina-train's options as given.
 struct Command {

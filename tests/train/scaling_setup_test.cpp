@@ -4,21 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "shared/base/error.h"
+#include "tests/train/no_images.h"
 
 namespace retina {
 namespace {
-
-class NoImages : public SampleSource {
- public:
-  const std::vector<IndexEntry>& index() const override { return index_; }
-  Sample load(const BatchRequest& /*request*/, std::size_t /*place*/, JpegDecoder& /*decoder*/,
-              float* /*pixels*/) const override {
-    return {};
-  }
-
- private:
-  std::vector<IndexEntry> index_;
-};
 
 ScalingSetup setup_of(const TrainOptions& options) {
   const NoImages source;

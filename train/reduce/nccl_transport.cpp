@@ -52,6 +52,7 @@ class NcclTransport : public GradientTransport {
   // Not by the stream: while it waits, this rank would seem to be in the collective already, to the
   // watch and to the traffic's time.
   void wait_until_filled(std::size_t number) override {
+    const c10::cuda::CUDAGuard guard(options_.device);  // a call may start the current GPU
     while (true) {
       const cudaError_t code = cudaEventQuery(filled_[number]);
       if (code == cudaSuccess) return;
