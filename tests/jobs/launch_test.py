@@ -20,12 +20,6 @@ PID_1 = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 HAS_TRAINER = all((BUILD / "bin" / name).exists() for name in ("retina-train", "render_scenes"))
 OWN_CODES = [1, 64, 65, 66, 69, 70, 73, 74, 78]  # that no restart changes
 
-# Two seconds of work after the signal: mpirun must not have killed it by then.
-SAVES = """#!/bin/bash
-trap 'sleep 2; echo "saved $OMPI_COMM_WORLD_RANK"; exit 75' USR1
-echo ready
-while true; do sleep 0.02; done
-"""
 TRAIN = ["--backbone", "resnet18", "--min-side", "64", "--max-side", "96", "--anchor-sizes",
          "16,32,64,128,256", "--lr", "0.001", "--clip-norm", "10", "--compute-threads", "1",
          "--threads", "1", "--device", "cpu", "--images-per-step", "4", "--checkpoint-every",
@@ -59,6 +53,26 @@ class Launch(unittest.TestCase):
         path.write_text(text if text.startswith("#!") else "#!/bin/bash\n" + again + text)
         path.chmod(0o755)
         return path
+
+    def saver(self, ranks=1, seconds=2, code=75):
+        """Works on for `seconds` after the signal, which mpirun must let it, and ends with `code`.
+        As the trainer's ranks do, it leaves when all have saved: mpirun kills who is left then."""
+        saved = self.room / "saved"
+        shutil.rmtree(saved, ignore_errors=True)
+        saved.mkdir()
+        return self.program(f"""#!/bin/bash
+save() {{
+  trap '' USR1
+  sleep {seconds}
+  echo "saved ${{OMPI_COMM_WORLD_RANK:=0}}"
+  touch "{saved}/$OMPI_COMM_WORLD_RANK"
+  until [ "$(ls "{saved}" | wc -l)" -ge {ranks} ]; do sleep 0.02; done
+  exit {code}
+}}
+trap save USR1
+echo ready
+while true; do sleep 0.02; done
+""")
 
     def runs(self):
         return len((self.room / "runs").read_text().splitlines())
@@ -195,7 +209,7 @@ class Launch(unittest.TestCase):
     def test_term_lets_all_ranks_save_and_ends_with_75(self):
         for send in (signal.SIGTERM, signal.SIGHUP):
             with self.subTest(send.name):
-                process = self.start("--ranks", 2, "--", self.program(SAVES))
+                process = self.start("--ranks", 2, "--", self.saver(2))
                 self.wait_for("ready", 2)
                 process.send_signal(send)
                 self.assertEqual(self.ended(process), 75, self.output.read_text())
@@ -216,31 +230,33 @@ class Launch(unittest.TestCase):
         self.assertEqual(self.ended(process), 75, self.output.read_text())
 
     def test_an_interrupt_at_the_keyboard_does_the_same(self):
-        process = self.start("--ranks", 2, "--", self.program(SAVES))
+        process = self.start("--ranks", 2, "--", self.saver(2))
         self.wait_for("ready", 2)
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(self.ended(process), 75, self.output.read_text())
         self.assertEqual(self.output.read_text().count("saved"), 2)
 
     def test_signals_at_once_are_one_stop(self):
-        program = self.program(SAVES.replace("sleep 2", "sleep 0.1"))
+        program = self.program("trap 'echo told; told=1' USR1; echo ready; "
+                               'until [ "$told" ]; do sleep 0.02; done; sleep 0.3; exit 75')
         for stop in range(1, 21):
             process = self.start("--", program)
             self.wait_for("ready", stop)
             os.killpg(process.pid, signal.SIGINT)  # dumb-init repeats it
+            self.wait_for("told", stop)
             process.terminate()
             self.assertEqual(self.ended(process), 75, self.output.read_text())
-            self.assertEqual(self.output.read_text().count("saved"), stop)
+            self.assertEqual(self.output.read_text().count("told"), stop)
 
     def test_one_process_is_stopped_without_mpirun(self):
-        process = self.start("--", self.program(SAVES))
+        process = self.start("--", self.saver())
         self.wait_for("ready")
         process.terminate()
         self.assertEqual(self.ended(process), 75)
         self.assertIn("saved", self.output.read_text())
 
     def test_a_stop_at_any_moment_ends_with_75_or_76_and_leaves_nothing(self):
-        program = self.program(SAVES.replace("sleep 2; ", ""))
+        program = self.saver(seconds=0)
         seed = random.randrange(1 << 30)
         moments = random.Random(seed)
         for _ in range(10):
@@ -271,13 +287,13 @@ class Launch(unittest.TestCase):
         self.assertEqual(self.ended(process), 76, self.output.read_text())
 
     def test_1_after_a_stop_is_76(self):
-        process = self.start("--", self.program(SAVES.replace("exit 75", "exit 1")))
+        process = self.start("--", self.saver(code=1))
         self.wait_for("ready")
         process.terminate()
         self.assertEqual(self.ended(process), 76)
 
     def test_a_run_that_ends_well_after_a_stop_is_done(self):
-        process = self.start("--", self.program(SAVES.replace("exit 75", "exit 0")))
+        process = self.start("--", self.saver(code=0))
         self.wait_for("ready")
         process.terminate()
         self.assertEqual(self.ended(process), 0)
@@ -375,7 +391,7 @@ class Launch(unittest.TestCase):
 
     @unittest.skipUnless(has_pid_namespaces(), "no process namespaces here")
     def test_as_pid_1_term_lets_all_ranks_save(self):
-        process = self.start("--ranks", 2, "--", self.program(SAVES), before=PID_1)
+        process = self.start("--ranks", 2, "--", self.saver(2), before=PID_1)
         self.wait_for("ready", 2)
         os.kill(self.first_process(process), signal.SIGTERM)
         self.assertEqual(self.ended(process), 75, self.output.read_text())
