@@ -200,8 +200,9 @@ int retina_eval(int argc, const char* const* argv) {
   EvalOptions options;
   Cli cli("retina-eval", kUsage, kSummary);
   declare_options(cli, options);
-  return run_rank_program("retina-eval", cli, argc, argv,
-                          [&](Communicator& ranks) { return evaluate(options, cli, ranks); });
+  return run_rank_program(
+      "retina-eval", cli, argc, argv,
+      [&](Communicator& ranks) { return evaluate(options, cli, ranks); }, options.watch);
 }
 
 }  // namespace retina

@@ -40,6 +40,7 @@ void EvalOptions::validate() const {
   check_range("draw", draw, 0, 100'000);
   check_range("draw-score", draw_score, 0.0, 1.0);
   check_range("expect-ranks", expect_ranks, 0, 1'000'000);
+  check_range("stall-timeout", watch.outside_timeout_s, 60.0, 1e6);
   check_range("images-per-batch", images_per_batch, 1, 1024);
   check_range("threads", threads, 1, 1024);
   check_range("compute-threads", compute_threads, 0, 1024);
@@ -87,6 +88,9 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.choice("device", options.device, {"auto", "cpu", "cuda"}, "where the model runs");
   cli.option("expect-ranks", options.expect_ranks, "N",
              "refuse to start with another number; 0: any");
+  cli.option("stall-timeout", options.watch.outside_timeout_s, "SECONDS",
+             "end the job when others wait this long for a rank that lives but does not come on; "
+             "60 at least");
   cli.option("images-per-batch", options.images_per_batch, "N",
              "images of one padded shape that share a batch, at most");
   cli.option("threads", options.threads, "N", "decode threads per rank");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "shared/base/cli.h"
+#include "shared/comm/watch/judge.h"
 #include "shared/model/postprocess.h"
 
 namespace retina {
@@ -28,6 +29,7 @@ struct EvalOptions {
   double draw_score = 0.4;      // detections below are not drawn
   std::string device = "auto";
   int expect_ranks = 0;      // 0: any number
+  WatchOptions watch;        // how long the ranks wait for one another
   int images_per_batch = 1;  // larger helps GPUs; only images of one padded shape share a batch
   int threads = 2;           // decode threads a rank
   int compute_threads = 0;   // 0: the node's cores shared among its ranks

@@ -1,8 +1,6 @@
 #include "preprocess/options.h"
 
-#include <algorithm>
-#include <thread>
-
+#include "shared/base/cores.h"
 #include "shared/base/error.h"
 
 namespace retina {
@@ -45,7 +43,7 @@ void PackOptions::validate() const {
 
 int PackOptions::thread_count() const {
   if (threads > 0) return threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return usable_cores();
 }
 
 ManifestOptions PackOptions::manifest_options() const {

@@ -8,6 +8,17 @@
 #include "shared/checkpoint/sealed_file.h"
 
 namespace retina {
+namespace {
+
+// How many of the backbone's layers learn also follows from --init, where --norm does not.
+std::string change_of_layers(const JsonView& before, const TrainOptions& options) {
+  const bool had_weights = before.has("init") && !before.at("init").as_string().empty();
+  if (options.trainable_layers || had_weights != options.from_scratch()) return "";
+  return cat("init (was ", had_weights ? "given" : "unset", ", now ",
+             had_weights ? "unset" : "given", ": other layers would learn)");
+}
+
+}  // namespace
 
 void check_continues(const Found& found, const TrainOptions& options, const RunConfig& config,
                      const TrainingSet& train) {
@@ -22,6 +33,7 @@ void check_continues(const Found& found, const TrainOptions& options, const RunC
   const std::string before = ModelConfig::from_json(stored.root().at("model")).to_json();
   const std::string model = options.model_config(train.class_count()).to_json();
   if (text.empty() && before != model) text = cat("the model (was ", before, ", now ", model, ")");
+  if (text.empty()) text = change_of_layers(stored.root().at("train"), options);
   if (text.empty()) return;
   throw Error(ErrorKind::kConfig, cat(found.path, ": its run had other settings: ", text),
               "resume with the same data and options, or start afresh with --init");

@@ -290,7 +290,10 @@ void Trainer::check_replicas() {
 
 void Trainer::log_step(const StepMetrics& metrics) {
   if (!is_root()) return;
-  if (log_) log_->append(metrics);
+  if (log_) {
+    const PhaseScope phase(communicator_.activity(), Phase::kMetricsWrite);
+    log_->append(metrics);
+  }
   std::string detail = summary(metrics);
   if (last_metrics_) detail += cat(", AP ", metric_text(last_metrics_->stats[kAp]));
   progress_->update(step_, detail);

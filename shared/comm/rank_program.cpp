@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/program.h"
@@ -150,8 +151,7 @@ void check_rank_count(int expected, const Communicator& communicator) {
 
 int threads_of_rank(int wanted, const Communicator& communicator) {
   if (wanted > 0) return wanted;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, cores / communicator.local_size());
+  return std::max(1, usable_cores() / communicator.local_size());
 }
 
 }  // namespace retina

@@ -38,7 +38,7 @@ void check_rank_count(int expected, const Communicator& communicator);
 // This machine's name, as the launcher's host file has it.
 std::string host_name();
 
-// CPU threads for a rank: `wanted`, or with 0 the node's cores shared among its ranks.
+// CPU threads for a rank: `wanted`, or with 0 its share of the node's usable_cores().
 int threads_of_rank(int wanted, const Communicator& communicator);
 
 }  // namespace retina

@@ -10,6 +10,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/coco/categories.h"
 #include "shared/evaluation/matching.h"
@@ -176,8 +177,7 @@ void for_each_parallel(std::size_t count, int thread_count, const Work& work) {
       next = count;
     }
   };
-  const int wanted =
-      thread_count > 0 ? thread_count : static_cast<int>(std::thread::hardware_concurrency());
+  const int wanted = thread_count > 0 ? thread_count : usable_cores();
   std::vector<std::jthread> helpers;
   for (int i = 1; i < std::min(wanted, static_cast<int>(count)); ++i) helpers.emplace_back(run);
   run();

@@ -51,7 +51,7 @@ struct CocoMetrics {
 };
 
 struct MetricsOptions {
-  int thread_count = 0;  // 0: as many as the machine has cores; the result never depends on it
+  int thread_count = 0;  // 0: usable_cores(); the result never depends on it
 };
 
 // Scores `detections` against all images and categories of `truth`. Crowd regions are ignored, not

@@ -148,6 +148,7 @@ void expect_every_rank_and_phase(const Trace& trace) {
     }
   }
   EXPECT_GT(length_ms(trace, "checkpoint.write", 0, 2), 0);
+  EXPECT_GT(length_ms(trace, "metrics.write", 0, 2), 0);
 }
 
 void expect_buckets_travel_during_backward(const Trace& trace) {

@@ -62,6 +62,11 @@ TEST_F(ModelCommand, RefusesAnotherNumberOfRanksThanExpected) {
   expect_refusal(run_process(command("out", {"--expect-ranks", "2"})), 78, "started 1 rank");
 }
 
+TEST_F(ModelCommand, RefusesToWaitForTooShort) {
+  expect_refusal(run_process(command("out", {"--stall-timeout", "5"})), 64,
+                 "--stall-timeout: out of range (got 5");
+}
+
 TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
   const ProcessResult result = run_process(command("out", {"--draw", "3", "--draw-score", "0"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;

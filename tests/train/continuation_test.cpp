@@ -82,5 +82,17 @@ TEST(Continuation, WantsTheSameModel) {
   EXPECT_EQ(refusal(found, Command({"--init", "weights.pt"})), "");
 }
 
+TEST(Continuation, WantsTheSameLayersToLearn) {
+  const Found found = checkpoint_of(Command({"--init", "weights.pt", "--norm", "batch"}));
+  EXPECT_THAT(refusal(found, Command({"--norm", "batch"})),
+              HasSubstr("init (was given, now unset"));
+  EXPECT_EQ(refusal(found, Command({"--init", "moved/weights.pt", "--norm", "batch"})), "");
+  const std::vector<const char*> layers{"--norm", "batch", "--trainable-layers", "2"};
+  EXPECT_EQ(refusal(checkpoint_of(Command(layers)), Command(layers)), "");
+  const Found scratch = checkpoint_of(Command({}));
+  EXPECT_THAT(refusal(scratch, Command({"--init", "weights.pt", "--norm", "batch"})),
+              HasSubstr("norm (was"));
+}
+
 }  // namespace
 }  // namespace retina

@@ -2,11 +2,11 @@
 // "Trace Event Format", Google 2016): complete events "X" in µs, pid = rank, tid = thread.
 //
 // Row "main": each step, in it the phases that PhaseScope tells (data.wait, forward, backward,
-// reduce, update; between steps checkpoint.write and validate), in those the collectives of the
-// main thread. Row "communication": the collectives of the other thread (collective_queue.h), a
-// gradient bucket each, with its bytes. Times are rank 0's clock: each rank measures at the start
-// how far its own is ahead (clock_offset.h; the error is in the file's otherData) and subtracts
-// that.
+// reduce, update, on rank 0 metrics.write; between steps checkpoint.write and validate), in those
+// the collectives of the main thread. Row "communication": the collectives of the other thread
+// (collective_queue.h), a gradient bucket each, with its bytes. Times are rank 0's clock: each rank
+// measures at the start how far its own is ahead (clock_offset.h; the error is in the file's
+// otherData) and subtracts that.
 #pragma once
 
 #include <chrono>

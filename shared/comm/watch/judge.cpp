@@ -77,7 +77,7 @@ std::string missed(const std::vector<RankView>& views, const std::vector<int>& l
 }
 
 bool is_in_steps(const RankState& state) {
-  return state.step > 0 && (is_of_step(state.phase) || state.phase == Phase::kCheckpointWrite);
+  return state.step > 0 && (is_of_step(state.phase) || is_write(state.phase));
 }
 
 // How long a rank outside of collectives has not come on. Within steps nothing but the next
@@ -276,7 +276,7 @@ std::optional<Verdict> Judge::silent(const std::vector<RankView>& views, double 
 }
 
 double Judge::stall_limit_s(const RankState& state) const {
-  if (state.phase == Phase::kCheckpointWrite) return std::numeric_limits<double>::infinity();
+  if (is_write(state.phase)) return std::numeric_limits<double>::infinity();
   if (!is_in_steps(state)) return std::max(options_.outside_timeout_s, options_.stall_timeout_s);
   if (state.median_step_s <= 0) return 5 * options_.stall_timeout_s;
   return std::max(options_.stall_timeout_s, options_.stall_steps * state.median_step_s);
@@ -351,7 +351,7 @@ std::vector<std::string> Judge::warnings(const std::vector<RankView>& views, dou
           !told_.insert({state.rank, state.sequence}).second) {
         continue;
       }
-      const char* disk = state.phase == Phase::kCheckpointWrite ? "; its disk is slow" : "";
+      const char* disk = is_write(state.phase) ? "; its disk is slow" : "";
       lines.push_back(cat(names({state.rank}), " is slow: others have waited ",
                           fixed(front.longest_s, 1), " s for it in ", place(*front.entered),
                           ", it is in ", phase_name(state.phase), disk));
@@ -359,7 +359,7 @@ std::vector<std::string> Judge::warnings(const std::vector<RankView>& views, dou
   }
   for (const RankView& view : views) {
     const RankState& state = view.state;
-    if (state.phase != Phase::kCheckpointWrite && state.phase != Phase::kDataWait) continue;
+    if (!is_write(state.phase) && state.phase != Phase::kDataWait) continue;
     if (state.in_collective != 0 || state.in_phase_s <= options_.straggler_warning_s) continue;
     if (!told_.insert({state.rank, state.sequence}).second) continue;
     lines.push_back(cat(names({state.rank}), " has been in ", phase_name(state.phase), " for ",

@@ -11,8 +11,8 @@ namespace retina {
 namespace {
 
 constexpr std::string_view kPhaseNames[] = {
-    "start",  "data.wait", "data.decode", "forward",          "backward",
-    "reduce", "update",    "validate",    "checkpoint.write", "end"};
+    "start",  "data.wait", "data.decode",      "forward", "backward",     "reduce",
+    "update", "validate",  "checkpoint.write", "end",     "metrics.write"};
 
 std::string_view kind_name(CollectiveKind kind) {
   switch (kind) {
@@ -57,6 +57,10 @@ std::string_view phase_name(Phase phase) {
 
 bool is_of_step(Phase phase) {
   return phase >= Phase::kDataWait && phase <= Phase::kUpdate;
+}
+
+bool is_write(Phase phase) {
+  return phase == Phase::kCheckpointWrite || phase == Phase::kMetricsWrite;
 }
 
 void Operation::set_label(std::string_view text) {

@@ -23,6 +23,7 @@ enum class Phase : std::uint16_t {
   kValidate = 7,         // detecting on the validation set and scoring
   kCheckpointWrite = 8,  // snapshot, waiting for the writer, writing
   kEnd = 9,              // the work is done, other ranks may not be
+  kMetricsWrite = 10,    // appending to the run's log
 };
 
 // "data.wait", "forward", ...; "unknown" for a number that is none.
@@ -31,6 +32,9 @@ std::string_view phase_name(Phase phase);
 // Phases that come in every step and take about as long on every rank. The others may keep one rank
 // busy for long: opening inputs, scoring a validation, a slow disk.
 bool is_of_step(Phase phase);
+
+// Phases in which a rank may wait for a disk or a mount, however slow that is.
+bool is_write(Phase phase);
 
 // The calls of communicator.h. Part of the event file's format: never renumber.
 enum class CollectiveKind : std::uint8_t {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "shared/base/cat.h"
 #include "shared/comm/watch/activity.h"
 
 namespace retina {
@@ -213,20 +214,22 @@ TEST(Judge, WaitsTenStepsWhereStepsAreLong) {
   EXPECT_TRUE(judge_of().judge(views, 0));
 }
 
-TEST(Judge, NeverEndsTheJobForASlowCheckpoint) {
-  std::vector<RankView> views{rank_in(0, kBehind, false), rank_in(1, kAll, true)};
-  views[0].state.phase = Phase::kCheckpointWrite;
-  views[0].state.in_phase_s = 7;
-  Judge judge = judge_of();
-  EXPECT_THAT(judge.warnings(views, 0),
-              ElementsAre("rank 0 (node-a) has been in checkpoint.write for 7.0 s: its disk is "
-                          "slow"));
-  views[1].state.in_collective_s = 1e5;
-  EXPECT_FALSE(judge.judge(views, 0));
-  // Just after: the time that the others waited was the disk's.
-  views[0].state.phase = Phase::kUpdate;
-  views[0].state.excused_s = 1e5;
-  EXPECT_FALSE(judge.judge(views, 0));
+TEST(Judge, NeverEndsTheJobForASlowDisk) {
+  for (const Phase phase : {Phase::kCheckpointWrite, Phase::kMetricsWrite}) {
+    std::vector<RankView> views{rank_in(0, kBehind, false), rank_in(1, kAll, true)};
+    views[0].state.phase = phase;
+    views[0].state.in_phase_s = 7;
+    Judge judge = judge_of();
+    EXPECT_THAT(judge.warnings(views, 0),
+                ElementsAre(cat("rank 0 (node-a) has been in ", phase_name(phase),
+                                " for 7.0 s: its disk is slow")));
+    views[1].state.in_collective_s = 1e5;
+    EXPECT_FALSE(judge.judge(views, 0));
+    // Just after: the time that the others waited was the disk's.
+    views[0].state.phase = Phase::kUpdate;
+    views[0].state.excused_s = 1e5;
+    EXPECT_FALSE(judge.judge(views, 0));
+  }
 }
 
 TEST(Judge, WaitsForAsLongAsARankOutsideOfStepsComesOn) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
@@ -95,9 +96,8 @@ void write_split(const DataSetOptions& options, const Split& split) {
       next = split.count;
     }
   };
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
-  for (int i = 0; i < (options.threads > 0 ? options.threads : static_cast<int>(cores)); ++i) {
+  for (int i = 0; i < (options.threads > 0 ? options.threads : usable_cores()); ++i) {
     threads.emplace_back(work);
   }
   for (auto& thread : threads) thread.join();
