@@ -93,7 +93,7 @@ def run(ranks, *arguments, **environment):
 def inject(fault):
     """Runs the job; returns what was wrong (or "") and the seconds from the fault to the end."""
     code, end, text = run(fault.ranks, *fault.arguments)
-    began = re.search(r"^fault ([0-9.]+)$", text, re.MULTILINE)
+    began = re.search(r"\bfault ([0-9]+\.[0-9]+)$", text, re.MULTILINE)  # a backtrace may share the line
     seconds = end - float(began.group(1)) if began else float("nan")
     errors = re.findall(r"watch-ranks(?:\[\d+\])?: error: .*", text)
     warnings = re.findall(r"watch-ranks(?:\[\d+\])?: warning: .*", text)
