@@ -101,7 +101,7 @@ std::string proof_text(const ConvertOptions& options, const ProofInputs& inputs,
 
 std::string convert(const ConvertOptions& options) {
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
-  const c10::Device device = choose_device(options.device, /*local_rank=*/0, /*local_size=*/1);
+  const c10::Device device = choose_device(options.device, {});
   const bool is_converted = already_done(options, options.output, "--output", checkpoint_hash);
   const ModelRepository repository(options.repository, options.service_name);
   const bool has_repository = !options.repository.empty();

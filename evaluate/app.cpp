@@ -142,7 +142,10 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
 
 // All ranks enter; rank 0's exit code is everybody's.
 int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
-  const c10::Device device = choose_device(options.device, ranks.local_rank(), ranks.local_size());
+  const c10::Device device =
+      choose_device(options.device, {.local_rank = ranks.local_rank(),
+                                     .local_size = ranks.local_size(),
+                                     .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
   std::optional<ShardSet> opened;
   std::optional<LoadedModel> model;

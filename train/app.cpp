@@ -227,11 +227,14 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   std::optional<Found> found;
   RunConfig config{.options = cli.effective(), .effective_lr = options.effective_lr()};
   c10::Device device = c10::kCPU;
+  const NodePlace place = {.local_rank = communicator.local_rank(),
+                           .local_size = communicator.local_size(),
+                           .sees_own_gpu = is_alone_on_node(communicator, only_gpu())};
   root_first(communicator, [&] {
     check_rank_count(options.expect_ranks, communicator);
     check_share(options, communicator.size());
     if (!options.scaling_report.empty()) check_even_shares(options, communicator.size());
-    device = choose_device(options.device, communicator.local_rank(), communicator.local_size());
+    device = choose_device(options.device, place);
     open_data(options, data);
     config.train_fingerprint = data.train->fingerprint;
     if (!communicator.is_root() || !options.writes()) return;

@@ -19,6 +19,18 @@ int report(const std::string& message, const std::string& hint, ErrorKind kind) 
   return exit_code(kind);
 }
 
+// The words of LibTorch, CUDA, cuBLAS and cuDNN, whose exceptions are of no common type.
+bool means_out_of_memory(const std::string& message) {
+  for (const char* words : {"out of memory", "ALLOC_FAILED", "can't allocate memory"}) {
+    if (message.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+constexpr const char* kLessMemory =
+    "use smaller images, fewer of them at a time (retina-train --images-per-pass, retina-eval "
+    "--images-per-batch) or fewer threads";
+
 }  // namespace
 
 int run_program(const std::string& name, const std::function<int()>& body,
@@ -30,11 +42,13 @@ int run_program(const std::string& name, const std::function<int()>& body,
   } catch (const Error& error) {
     code = report(error.what(), error.hint(), error.kind());
   } catch (const std::bad_alloc&) {
-    code = report("out of memory", "use smaller images, fewer images per step or fewer threads",
-                  ErrorKind::kUnavailable);
+    code = report("out of memory", kLessMemory, ErrorKind::kUnavailable);
   } catch (const std::exception& error) {
-    code = report(error.what(), "this is a bug in retina-batch; please report it with the command",
-                  ErrorKind::kInternal);
+    const std::string message = first_line(error.what());
+    code = means_out_of_memory(message)
+               ? report(message, kLessMemory, ErrorKind::kUnavailable)
+               : report(message, "this is a bug in retina-batch; please report it with the command",
+                        ErrorKind::kInternal);
   }
   if (on_error) on_error(code);
   return code;

@@ -45,9 +45,14 @@ if(RETINA_WITH_CUDA)
 
   add_library(retina_cudart INTERFACE)
   add_library(retina::cudart ALIAS retina_cudart)
-  # nvcc brings its own headers for .cu files.
+  # nvcc brings its own headers for .cu files. The wheel's lack crt/ and nv/, which are the
+  # toolkit's; nvcc finds these by itself, g++ does not.
+  set(RETINA_CUDA_HEADERS ${RETINA_NVIDIA}/cu13/include)
+  foreach(folder ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+    list(APPEND RETINA_CUDA_HEADERS ${folder} ${folder}/cccl)
+  endforeach()
   target_include_directories(retina_cudart SYSTEM INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:${RETINA_NVIDIA}/cu13/include>)
+    "$<$<COMPILE_LANGUAGE:CXX>:${RETINA_CUDA_HEADERS}>")
   target_link_options(retina_cudart INTERFACE -Wl,-rpath,${RETINA_NVIDIA}/cu13/lib)
   target_link_libraries(retina_cudart INTERFACE ${RETINA_CUDART})
 

@@ -15,6 +15,7 @@ namespace retina {
 namespace {
 
 constexpr std::chrono::microseconds kPoll(20);
+constexpr std::chrono::seconds kStartLimit(180);
 
 void check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return;
@@ -56,19 +57,16 @@ class Nccl : public NcclCommunicator {
     Operation start{.kind = CollectiveKind::kBarrier};
     start.set_label("NCCL start");
     if (activity != nullptr) activity->begin(start);
+    const auto limit = std::chrono::steady_clock::now() + kStartLimit;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that it can be aborted
     check_start(ncclCommInitRankConfig(&comm_, host_.size(), id, host_.rank(), &config),
                 "ncclCommInitRankConfig");
-    ncclResult_t state = ncclInProgress;
-    while (state == ncclInProgress) {
-      check_start(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
-      if (state == ncclInProgress) std::this_thread::sleep_for(kPoll);
-    }
-    check_start(state, "ncclCommInitRankConfig");
-    if (activity != nullptr) activity->end();
+    await_start(limit, "ncclCommInitRankConfig");
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     check_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreate");
+    connect(limit);
+    if (activity != nullptr) activity->end();
   }
 
   // Without waiting for other ranks: they may be gone.
@@ -112,10 +110,59 @@ class Nccl : public NcclCommunicator {
   void do_barrier() override { host_.barrier(); }
 
  private:
-  static void check_start(ncclResult_t code, const char* call) {
+  using Clock = std::chrono::steady_clock;
+
+  void check_start(ncclResult_t code, const char* call) {
     if (code == ncclSuccess || code == ncclInProgress) return;
-    throw Error(ErrorKind::kUnavailable, cat(call, ": ", ncclGetErrorString(code)),
+    const std::string reason = ncclGetLastError(comm_);
+    throw Error(ErrorKind::kUnavailable,
+                cat(call, ": ", ncclGetErrorString(code), reason.empty() ? "" : ", ", reason),
                 "NCCL_DEBUG=INFO says more");
+  }
+
+  static void check_time(Clock::time_point limit) {
+    if (Clock::now() < limit) {
+      std::this_thread::sleep_for(kPoll);
+      return;
+    }
+    throw Error(ErrorKind::kUnavailable,
+                cat("NCCL: the ranks have not reached each other in ", kStartLimit.count(), " s"),
+                "name the network between the nodes in NCCL_SOCKET_IFNAME; NCCL_DEBUG=INFO says "
+                "more");
+  }
+
+  void await_start(Clock::time_point limit, const char* call) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+      check_start(ncclCommGetAsyncError(comm_, &state), call);
+      if (state == ncclInProgress) check_time(limit);
+    }
+    check_start(state, call);
+  }
+
+  // NCCL sets up its connections in the first collective. What hinders them (a full /dev/shm, no
+  // memory left on the GPU, a closed network) is a fault of this start, not of a rank that died.
+  void connect(Clock::time_point limit) {
+    void* value = nullptr;
+    check_cuda(cudaMalloc(&value, sizeof(float)), "cudaMalloc");
+    check_cuda(cudaMemsetAsync(value, 0, sizeof(float), stream_), "cudaMemset");
+    check_start(ncclAllReduce(value, value, 1, ncclFloat32, ncclSum, comm_, stream_),
+                "ncclAllReduce");
+    await_start(limit, "ncclAllReduce");
+    check_cuda(cudaEventRecord(done_, stream_), "cudaEventRecord");
+    while (!is_done()) {
+      await_start(limit, "ncclAllReduce");
+      check_time(limit);
+    }
+    check_cuda(cudaFree(value), "cudaFree");
+  }
+
+  // Whether the stream has come to the recorded event.
+  bool is_done() {
+    const cudaError_t code = cudaEventQuery(done_);
+    if (code == cudaErrorNotReady) return false;
+    check_cuda(code, "cudaEventQuery");
+    return true;
   }
 
   void check_alive(ncclResult_t code) {
@@ -145,10 +192,7 @@ class Nccl : public NcclCommunicator {
       if (state == ncclInProgress) std::this_thread::sleep_for(kPoll);
     }
     check_cuda(cudaEventRecord(done_, stream_), "cudaEventRecord");
-    while (true) {
-      const cudaError_t code = cudaEventQuery(done_);
-      if (code == cudaSuccess) break;
-      if (code != cudaErrorNotReady) check_cuda(code, "cudaEventQuery");
+    while (!is_done()) {
       check_alive(ncclCommGetAsyncError(comm_, &state));
       check_alive(state);
       std::this_thread::sleep_for(kPoll);

@@ -24,7 +24,7 @@ bool has_nccl();
 
 // `host` (which outlives the result) connects the ranks, `device` is this rank's GPU. The ring
 // algorithm, unless NCCL_ALGO says otherwise. Null in a build without CUDA. Collective. Throws
-// Error{kUnavailable} when NCCL cannot start.
+// Error{kUnavailable} when NCCL cannot start or connect the ranks within three minutes.
 std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device);
 
 }  // namespace retina

@@ -35,6 +35,10 @@ void root_first(Communicator& communicator, const F& first) {
 // A launcher that misses its host file starts every rank alone, or all on one node.
 void check_rank_count(int expected, const Communicator& communicator);
 
+// Whether `text` is not empty and no other rank of this rank's machine has given the same.
+// Collective.
+bool is_alone_on_node(Communicator& communicator, const std::string& text);
+
 // This machine's name, as the launcher's host file has it.
 std::string host_name();
 

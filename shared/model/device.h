@@ -7,10 +7,21 @@
 
 namespace retina {
 
-// `wanted` is auto, cpu or cuda; `local_rank` / `local_size` the rank's place on its node: each
-// rank takes the GPU of its place. auto is a GPU where one is found. Throws Error{kUnavailable} for
-// cuda without a GPU, Error{kConfig} when a node has more ranks than GPUs.
-c10::Device choose_device(const std::string& wanted, int local_rank, int local_size);
+// The unique id of the GPU when this process sees exactly one, else "".
+std::string only_gpu();
+
+// A rank's place on its node.
+struct NodePlace {
+  int local_rank = 0, local_size = 1;
+  // Its launcher shows each rank a GPU of its own (srun --gpus-per-task=1): only_gpu() of no two
+  // ranks of the node are equal.
+  bool sees_own_gpu = false;
+};
+
+// `wanted` is auto, cpu or cuda. Each rank takes the GPU of its place, or the one that it alone
+// sees. auto is a GPU where one is found. Throws Error{kUnavailable} for cuda without a GPU,
+// Error{kConfig} when a node has more ranks than GPUs.
+c10::Device choose_device(const std::string& wanted, const NodePlace& place);
 
 // "cpu", "cuda:0".
 std::string device_text(const c10::Device& device);

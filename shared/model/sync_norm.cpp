@@ -5,6 +5,7 @@
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/batch_norm_update_stats.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/native_batch_norm_backward.h>
@@ -119,8 +120,9 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     // Sums over this rank of dy x_hat and dy: the gradients of weight and bias.
     at::Tensor weight_gradient = at::zeros_like(weight), bias_gradient = at::zeros_like(weight);
     if (input.numel() > 0) {
+      const at::Tensor none = at::empty({0}, mean.options());  // CUDA wants it to be defined
       std::tie(std::ignore, weight_gradient, bias_gradient) =
-          at::native_batch_norm_backward(gradient, input, weight, mean, var, {}, {},
+          at::native_batch_norm_backward(gradient, input, weight, mean, var, none, none,
                                          /*train=*/false, eps, {false, true, true});
     }
     at::Tensor input_gradient;

@@ -43,6 +43,20 @@ TEST(RunProgram, SaysThatMemoryRanOut) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("out of memory"));
 }
 
+TEST(RunProgram, SaysThatMemoryOfAGpuRanOut) {
+  for (const char* message :
+       {"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.1 GiB\nx",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate "
+        "memory"}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_program("tool", [&]() -> int { throw std::runtime_error(message); }), 69);
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+    EXPECT_THAT(text, HasSubstr("--images-per-pass"));
+  }
+}
+
 TEST(RunProgram, TellsTheHandlerTheExitCode) {
   testing::internal::CaptureStderr();
   int seen = 0;

@@ -13,6 +13,7 @@
 #include "tests/e2e/job.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/gpu/gpu.h"
+#include "tests/support/child_process.h"
 
 namespace retina {
 namespace {
@@ -75,6 +76,50 @@ TEST_F(CommandsOnGpu, ARunContinuesOnTheOtherDevice) {
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(mixed[i], whole[i], 1e-3 * whole[i]) << i;
   }
+}
+
+// Two ranks, which NCCL joins.
+class TwoGpus : public CommandsOnGpu {
+ protected:
+  void SetUp() override {
+    CommandsOnGpu::SetUp();
+    if (!IsSkipped() && torch::cuda::device_count() < 2) GTEST_SKIP() << "fewer than two GPUs";
+  }
+
+  static std::vector<double> train_on_two(const Job& job, const std::string& run,
+                                          const std::vector<std::string>& more) {
+    std::vector<std::string> command = job.train_command(job / run, 5, more);
+    *(std::find(command.begin(), command.end(), "--device") + 1) = "cuda";
+    const ProcessResult result = run_process(under_mpirun(2, command));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("rank 1 cuda:1"));
+    return losses_of(job / run);
+  }
+};
+
+TEST_F(TwoGpus, GiveTheLossesOfOneWithAndWithoutOverlap) {
+  const Job job;
+  const std::vector<double> one = train(job, "one", 5, "cuda");
+  const std::vector<double> two = train_on_two(job, "two", {});
+  const std::vector<double> after = train_on_two(job, "after", {"--overlap-reduce", "off"});
+  const std::vector<double> bf16 = train_on_two(job, "bf16", {"--wire", "bf16"});
+  ASSERT_EQ(one.size(), 5U);
+  ASSERT_EQ(two.size(), 5U);
+  ASSERT_EQ(after.size(), 5U);
+  ASSERT_EQ(bf16.size(), 5U);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_NEAR(two[i], one[i], 1e-3 * one[i]) << i;
+    EXPECT_NEAR(after[i], one[i], 1e-3 * one[i]) << i;
+    EXPECT_NEAR(bf16[i], one[i], 0.05 * one[i]) << i;
+  }
+}
+
+TEST_F(TwoGpus, ShareStatisticsOfBatchNorm) {
+  const Job job;
+  const std::vector<double> one = train(job, "one", 5, "cuda", {"--norm", "batch"});
+  const std::vector<double> two = train_on_two(job, "two", {"--norm", "batch", "--sync-bn", "on"});
+  ASSERT_EQ(two.size(), 5U);
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(two[i], one[i], 1e-3 * one[i]) << i;
 }
 
 // A model with spread scores for the classes of the tiny world, its shards, and what retina-eval

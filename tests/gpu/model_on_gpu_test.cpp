@@ -94,12 +94,16 @@ TEST_P(ModelOnGpu, LossAndEveryGradientEqualTheCpus) {
 }
 
 TEST_P(ModelOnGpu, DetectionsOfTheSameOutputsAreTheSame) {
-  // The same head outputs on both: scores spread over 0 .. 1, boxes that overlap.
+  // The same head outputs on both: scores spread over 0 .. 1, none so close to another that the
+  // last bit of a sigmoid orders them, boxes that overlap.
   const at::Tensor anchors = anchors_for(config(), kSize);
   const std::int64_t count = anchors.size(0);
+  const std::int64_t score_count = 2 * count * 2;
+  const at::Tensor places = random_tensor({.seed = 4, .shape = {score_count}}).argsort().argsort();
   const HeadOutputs cpu = {
-      .logits =
-          random_tensor({.seed = 4, .shape = {2, count, 2}, .low = -9, .high = 3}).to(at::kFloat),
+      .logits = (places.to(at::kDouble) * (12.0 / static_cast<double>(score_count)) - 9)
+                    .reshape({2, count, 2})
+                    .to(at::kFloat),
       .deltas =
           random_tensor({.seed = 5, .shape = {2, count, 4}, .low = -1, .high = 1}).to(at::kFloat)};
   const HeadOutputs gpu = {.logits = cpu.logits.cuda(), .deltas = cpu.deltas.cuda()};

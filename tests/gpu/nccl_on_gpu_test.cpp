@@ -1,5 +1,6 @@
-// NCCL with one rank: streams, events, types and the 16-bit wire. What several ranks do needs as
-// many GPUs.
+// NCCL with one rank: its start, types, and that the 16-bit wire's casts wait for what fills a
+// bucket. Alone NCCL moves nothing, so order and sums in 32 bit need as many GPUs as ranks:
+// TwoGpus in commands_on_gpu_test.cpp.
 #include <torch/types.h>
 
 #include <thread>

@@ -1,6 +1,6 @@
 // Each CUDA kernel against its CPU twin on random tensors, from nothing to more anchors than a
 // 1333 px image has. Matcher and NMS must agree in every element; sums and gradients of the losses
-// differ by the last bits of exp and log alone.
+// differ by the last bits of exp and log and what these decide.
 #include <ATen/core/Tensor.h>
 #include <torch/types.h>
 
@@ -76,6 +76,14 @@ class OpsOnGpu : public testing::TestWithParam<Case> {
     EXPECT_TRUE(gpu.gradient.allclose(cpu.gradient, 10 * relative, absolute))
         << (gpu.gradient - cpu.gradient).abs().max();
   }
+  // By the norm: L1's and smooth L1's gradients jump or rise steeply where a target's last bit of
+  // log decides. Each element is compared in f64.
+  static void expect_close_by_norm(const Result& gpu, const Result& cpu) {
+    if (GetParam().type == at::kDouble) return expect_close(gpu, cpu);
+    EXPECT_TRUE(gpu.sums.allclose(cpu.sums, 1e-5, 1e-6)) << gpu.sums << cpu.sums;
+    EXPECT_LE((gpu.gradient - cpu.gradient).norm().item<double>(),
+              1e-4 * cpu.gradient.norm().item<double>() + 1e-6);
+  }
 };
 
 TEST_P(OpsOnGpu, MatcherGivesTheSameMatches) {
@@ -128,13 +136,13 @@ TEST_P(OpsOnGpu, BoxLossesGiveTheSameSumsAndGradients) {
        {BoxLossOptions{}, BoxLossOptions{.kind = BoxLossKind::kSmoothL1, .target_std = 0.2},
         BoxLossOptions{.kind = BoxLossKind::kGiou}}) {
     SCOPED_TRACE(static_cast<int>(options.kind));
-    expect_close(run(deltas.cuda(),
-                     [&](const at::Tensor& x) {
-                       return box_loss(x, anchors.cuda(), targets.cuda(), matches.cuda(), options);
-                     }),
-                 run(deltas, [&](const at::Tensor& x) {
-                   return box_loss(x, anchors, targets, matches, options);
-                 }));
+    expect_close_by_norm(
+        run(deltas.cuda(),
+            [&](const at::Tensor& x) {
+              return box_loss(x, anchors.cuda(), targets.cuda(), matches.cuda(), options);
+            }),
+        run(deltas,
+            [&](const at::Tensor& x) { return box_loss(x, anchors, targets, matches, options); }));
   }
 }
 

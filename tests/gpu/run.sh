@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the tree with CUDA on a machine that has a GPU and runs the tests of label `gpu` there.
 #
-#   tests/gpu/run.sh [--debs DIR] [--python PYTHON] [--build DIR] [--jobs N]
+#   tests/gpu/run.sh [--debs DIR] [--python PYTHON] [--build DIR] [--jobs N] [--build-only]
 #
 # Needs no network. LibTorch is the one that PYTHON (default python3) imports: torch 2.11 for CUDA 13
 # with its nvidia-* wheels. The toolkit (nvcc 13), g++, cmake, ninja are the machine's. C++ packages
@@ -25,13 +25,15 @@ readonly packages=(rapidjson-dev liblmdb-dev liblmdb0 libxxhash-dev libxxhash0 l
 fail() { echo "run.sh: error: $2" >&2; exit "$1"; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$root/build-gpu debs="" python=python3 jobs=$(nproc)
+build=$root/build-gpu debs="" python=python3 jobs=$(nproc) build_only=""
+readonly tests_at_once=4  # a process each, on the same GPU
 while [ $# -gt 0 ]; do
   case $1 in
     --debs | --python | --build | --jobs)
       [ $# -ge 2 ] || fail 64 "$1 wants a value"
       declare "${1#--}=$2"
       shift 2 ;;
+    --build-only) build_only=1; shift ;;
     --list-debs)  # those of the two supported systems that this one's package lists know
       for package in "${packages[@]}"; do
         if [ -n "$(apt-cache madison "$package" 2>/dev/null)" ]; then echo "$package"; fi
@@ -42,12 +44,14 @@ while [ $# -gt 0 ]; do
 done
 
 # --- The machine -----------------------------------------------------------------------------------
-nvidia-smi -L 2>/dev/null | grep -q GPU || fail 69 "no NVIDIA GPU: nvidia-smi lists none"
+gpus=$(nvidia-smi -L 2>/dev/null) || true
+[[ $gpus == *GPU* ]] || fail 69 "no NVIDIA GPU: nvidia-smi lists none"
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
 for tool in g++ cmake ninja nvcc "$python"; do
   command -v "$tool" >/dev/null || fail 69 "$tool is not installed"
 done
-nvcc --version | grep -q 'release 13\.' || fail 69 "nvcc is not of CUDA 13: $(nvcc --version | grep release)"
+nvcc_version=$(nvcc --version)
+[[ $nvcc_version == *"release 13."* ]] || fail 69 "nvcc is not of CUDA 13: ${nvcc_version##*$'\n'}"
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 
@@ -122,13 +126,15 @@ command -v mpicxx >/dev/null || missing+=(libopenmpi-dev)
   fail 69 "missing packages: ${missing[*]}; hint: install them, or carry them with --debs DIR"
 
 # --- Build and run ---------------------------------------------------------------------------------
-architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader)
+architecture=${architecture%%$'\n'*} architecture=${architecture//./}
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
   -DRETINA_SITE_PACKAGES="$site" -DRETINA_WITH_CUDA=ON -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
   -DCMAKE_CUDA_ARCHITECTURES="$architecture-real"
 cmake --build "$build" -j "$jobs" --target gpu_test
+[ -z "$build_only" ] || exit 0
 code=0
-ctest --test-dir "$build" -L '^gpu$' --no-tests=error --output-junit "$build/gpu.xml" \
+ctest --test-dir "$build" -L '^gpu$' -j "$tests_at_once" --no-tests=error --output-junit "$build/gpu.xml" \
   --output-on-failure >"$build/gpu.log" 2>&1 || code=1
 [ "$code" = 0 ] || cat "$build/gpu.log"
 "$python" - "$build/gpu.xml" <<'END' || code=$?

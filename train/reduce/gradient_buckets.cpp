@@ -1,6 +1,7 @@
 #include "train/reduce/gradient_buckets.h"
 
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -179,13 +180,18 @@ std::vector<double> GradientBuckets::bucket_bytes() const {
 }
 
 double GradientBuckets::norm() const {
-  // By parameter, so that no bit depends on the buckets.
-  double sum = 0;
+  // By parameter, so that no bit depends on the buckets; fetched at once, a GPU waits but once.
+  std::vector<at::Tensor> parts;
   for (const BucketSlot& slot : plan_.slots) {
     const at::Tensor values = buckets_[slot.bucket].narrow(
         0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
-    const double part =
-        at::linalg_vector_norm(values, 2, std::nullopt, false, at::kDouble).item<double>();
+    parts.push_back(at::linalg_vector_norm(values, 2, std::nullopt, false, at::kDouble));
+  }
+  if (parts.empty()) return 0;
+  const at::Tensor norms = at::stack(parts).to(at::kCPU);
+  double sum = 0;
+  for (std::int64_t i = 0; i < norms.size(0); ++i) {
+    const double part = norms.const_data_ptr<double>()[i];
     sum += part * part;
   }
   return std::sqrt(sum);

@@ -45,6 +45,7 @@ class NcclTransport : public GradientTransport {
   NcclTransport& operator=(const NcclTransport&) = delete;
 
   void filled(std::size_t number) override {
+    const c10::cuda::CUDAGuard guard(options_.device);  // the default stream is the current GPU's
     const auto compute = c10::cuda::getCurrentCUDAStream(options_.device.index());
     check_cuda(cudaEventRecord(filled_[number], compute), "cudaEventRecord");
   }
