@@ -41,7 +41,7 @@ std::optional<std::string> open_seal(const std::string& path) {
   return text;
 }
 
-std::string encode_identity(const PackIdentity& identity) {
+std::string encode_identity(const PackIdentity& identity, bool overwrites) {
   JsonWriter json;
   json.begin_object()
       .field("annotations_bytes", identity.annotations_size_bytes)
@@ -49,6 +49,7 @@ std::string encode_identity(const PackIdentity& identity) {
       .field("shard_size_bytes", identity.options.shard_size_bytes)
       .field("max_side_px", identity.options.max_side_px)
       .field("quality", identity.options.quality)
+      .field("overwrite", overwrites)
       .end_object();
   return seal(json.text());
 }
@@ -95,6 +96,20 @@ void add_difference(std::string& list, const char* name, const T& there, const T
   list += cat(list.empty() ? "" : ", ", name, " (there: ", there, ", now: ", wanted, ")");
 }
 
+// "shard-size (there: 1, now: 2)"; empty without any.
+std::string differences(const PackIdentity& there, const PackIdentity& wanted) {
+  std::string list;
+  if (there.annotations_xxh3 != wanted.annotations_xxh3 ||
+      there.annotations_size_bytes != wanted.annotations_size_bytes) {
+    list = "annotations (the file's content is another)";
+  }
+  add_difference(list, "shard-size", there.options.shard_size_bytes,
+                 wanted.options.shard_size_bytes);
+  add_difference(list, "max-side", there.options.max_side_px, wanted.options.max_side_px);
+  add_difference(list, "quality", there.options.quality, wanted.options.quality);
+  return list;
+}
+
 }  // namespace
 
 PackIdentity identity_of(const Manifest& manifest) {
@@ -105,31 +120,27 @@ PackIdentity identity_of(const Manifest& manifest) {
 
 void check_same_identity(const std::string& folder, const PackIdentity& there,
                          const PackIdentity& wanted) {
-  std::string list;
-  if (there.annotations_xxh3 != wanted.annotations_xxh3 ||
-      there.annotations_size_bytes != wanted.annotations_size_bytes) {
-    list = "annotations (the file's content is another)";
-  }
-  add_difference(list, "shard-size", there.options.shard_size_bytes,
-                 wanted.options.shard_size_bytes);
-  add_difference(list, "max-side", there.options.max_side_px, wanted.options.max_side_px);
-  add_difference(list, "quality", there.options.quality, wanted.options.quality);
+  const std::string list = differences(there, wanted);
   if (list.empty()) return;
   throw Error(ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
               "choose another --output, or replace the data set with --overwrite");
 }
 
-PackJournal::PackJournal(const std::string& output, const PackIdentity& identity)
+PackJournal::PackJournal(const std::string& output, const PackIdentity& identity, bool overwrites)
     : folder_(output + "/" + kFolder) {
   const std::string path = folder_ + "/" + kIdentityFile;
   if (const auto text = open_seal(path)) {
     check_same_identity(output, decode_identity(*text, path), identity);
     return;
   }
+  if (path_exists(note_path(0))) {
+    throw Error(ErrorKind::kData, cat(path, ": is damaged or has gone, finished shards are there"),
+                "bring the file back, or start afresh with --overwrite");
+  }
   remove_journal(output);
   make_folder(folder_);
   try {
-    write_file_atomically(path, encode_identity(identity));
+    write_file_atomically(path, encode_identity(identity, overwrites));
   } catch (const Error&) {
     remove_journal(output);
     throw;
@@ -167,16 +178,26 @@ void remove_journal(const std::string& output) {
   fs::remove_all(output + "/" + kFolder, ignored);
 }
 
+bool continues_overwrite(const std::string& output, const PackIdentity& identity) {
+  if (path_exists(output + "/" + kManifestFile)) return false;
+  const std::string path = output + "/" + kFolder + "/" + kIdentityFile;
+  const auto text = open_seal(path);
+  if (!text) return false;
+  const JsonFile file = JsonFile::parse(*text, path);
+  return file.root().has("overwrite") && file.root().at("overwrite").as_bool() &&
+         differences(decode_identity(*text, path), identity).empty();
+}
+
 void remove_packed_files(const std::string& output) {
   static const std::regex kShardName(R"(shard-\d+-of-\d+\.lmdb)");
   remove_file(output + "/" + kManifestFile);
   std::error_code code;
   std::vector<fs::path> doomed;
-  for (const auto& entry : fs::directory_iterator(output, code)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator entry(output, code), end; entry != end; entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
     if (name == kIndexFile || name == kQuarantineFile || name == kFolder ||
         std::regex_match(name, kShardName)) {
-      doomed.push_back(entry.path());
+      doomed.push_back(entry->path());
     }
   }
   for (const fs::path& path : doomed) fs::remove_all(path, code);

@@ -33,8 +33,9 @@ struct FinishedShard {
 
 class PackJournal {
  public:
-  // Opens OUTPUT/.packing or starts it. Throws kConfig when it was begun with other options.
-  PackJournal(const std::string& output, const PackIdentity& identity);
+  // Opens OUTPUT/.packing or starts it, `overwrites` with --overwrite. Throws kConfig when it was
+  // begun with other options, kData when it holds shards but not what they were packed with.
+  PackJournal(const std::string& output, const PackIdentity& identity, bool overwrites);
 
   // Where it keeps its files.
   const std::string& folder() const { return folder_; }
@@ -59,6 +60,10 @@ class PackJournal {
 
 // Removes OUTPUT/.packing, if there: the set is published. Errors do not matter.
 void remove_journal(const std::string& output);
+
+// Whether OUTPUT holds no set but what an interrupted run with --overwrite and these options has
+// finished: the same command goes on.
+bool continues_overwrite(const std::string& output, const PackIdentity& identity);
 
 // Removes every file that coco-pack makes in this folder, the manifest first.
 void remove_packed_files(const std::string& output);

@@ -50,6 +50,8 @@ std::optional<Manifest> finished_set(const PackOptions& options, const PackIdent
     try {
       return ShardSet(options.output).manifest();
     } catch (const Error& error) {
+      const bool is_newer = error.hint().rfind("update", 0) == 0;
+      if (error.kind() != ErrorKind::kData || is_newer) throw;
       throw Error(error.kind(), error.what(), "pack it again with --overwrite");
     }
   }();
@@ -71,8 +73,10 @@ class NewFolder {
   }
   ~NewFolder() {
     if (!is_new_) return;
-    const auto files = std::filesystem::directory_iterator(path_, ignored_);
-    if (std::distance(begin(files), end(files)) > 1) return;
+    int files = 0;
+    using Files = std::filesystem::directory_iterator;
+    for (Files file(path_, ignored_); file != Files(); file.increment(ignored_)) ++files;
+    if (files > 1) return;
     remove_file(path_ + "/.lock");
     remove_file(path_);  // fails, and should, unless the folder is empty
   }
@@ -91,7 +95,7 @@ class Packer {
       : options_(options),
         identity_(identity),
         plan_(plan),
-        journal_(options.output, identity),
+        journal_(options.output, identity, options.overwrite),
         scratch_folder_(scratch_folder(options, journal_.folder())),
         scratch_(scratch_folder_, options.output),
         tally_(plan.categories.all().size()) {}
@@ -102,7 +106,7 @@ class Packer {
     } catch (const Error&) {
       // Without a finished shard there is nothing to continue.
       writer_.reset();
-      if (shards_.empty()) remove_journal(options_.output);
+      if (shards_.empty() && !may_hold_shards_) remove_journal(options_.output);
       throw;
     }
   }
@@ -137,6 +141,7 @@ class Packer {
   // holds is read from the shard itself.
   void reuse_finished_shards() {
     const std::vector<FinishedShard> notes = journal_.read();
+    may_hold_shards_ = !notes.empty();
     const bool all_done = !notes.empty() && notes.back().next_image == plan_.images.size();
     for (std::size_t shard = 0; shard < notes.size(); ++shard) {
       const std::string published = options_.output + "/" + shard_file_name(shard, notes.size());
@@ -293,6 +298,7 @@ class Packer {
   std::vector<QuarantinedImage> quarantined_{};
   std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of quarantined_, in no note yet
   std::unique_ptr<ShardWriter> writer_{};
+  bool may_hold_shards_ = true;  // of a run before this one
 };
 
 }  // namespace
@@ -309,7 +315,9 @@ PackResult pack(const PackOptions& options) {
   if (const auto manifest = finished_set(options, identity)) {  // while the JSON was read
     return {.manifest = *manifest, .was_finished = true};
   }
-  if (options.overwrite) remove_packed_files(options.output);
+  if (options.overwrite && !continues_overwrite(options.output, identity)) {
+    remove_packed_files(options.output);
+  }
   return Packer(options, identity, plan).run();
 }
 

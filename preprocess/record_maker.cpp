@@ -1,6 +1,9 @@
 #include "preprocess/record_maker.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -33,6 +36,18 @@ bool is_good(const DecodeStatus& status) {
   return usable(status, status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse);
 }
 
+// Where a folder is mounted; nothing when it cannot be asked.
+std::optional<dev_t> device_of(const std::string& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return std::nullopt;
+  return status.st_dev;
+}
+
+// An errno that tells of the image, not of the mount or of rights that have run out.
+bool means_no_file(int code) {
+  return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
+}
+
 // COCO file names are relative; others would read files that nobody meant.
 bool leads_outside(const std::string& file_name) {
   const fs::path path(file_name);
@@ -40,6 +55,9 @@ bool leads_outside(const std::string& file_name) {
 }
 
 }  // namespace
+
+RecordMaker::RecordMaker(RecordMakerOptions options)
+    : options_(std::move(options)), images_device_(device_of(options_.images_folder)) {}
 
 std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& planned,
                                                         std::string& jpeg) {
@@ -51,10 +69,11 @@ std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& plan
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
   if (!fs::is_regular_file(status)) {  // a pipe or device would block for ever
-    if (!is_folder(options_.images_folder)) {
+    if (device_of(options_.images_folder) != images_device_) {
       throw Error(ErrorKind::kIo, cat(options_.images_folder, ": the image folder has gone"),
                   "mend the mount, then run the same command again");
     }
+    if (code && !means_no_file(code.value())) throw read_error(path, code.value());
     return bad_image(planned, "missing",
                      fs::exists(status) ? "is no regular file" : "does not exist");
   }
@@ -63,12 +82,7 @@ std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& plan
     return bad_image(planned, "too-large",
                      cat("the file has ", size_bytes, " bytes (the limit is ", kMaxFileBytes, ")"));
   }
-  try {
-    jpeg = read_file(path);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNoInput) throw;
-    return bad_image(planned, "missing", "cannot be opened");
-  }
+  jpeg = read_file(path);
   return std::nullopt;
 }
 

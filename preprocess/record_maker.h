@@ -1,6 +1,8 @@
 // One image file -> one record, or the reason why not. Runs on every decode thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -29,10 +31,11 @@ struct MadeRecord {
 // Not thread-safe: one per thread, it keeps the decoder's buffers.
 class RecordMaker {
  public:
-  explicit RecordMaker(RecordMakerOptions options) : options_(std::move(options)) {}
+  explicit RecordMaker(RecordMakerOptions options);
 
   // Reads, decodes and checks the image; smaller copy when the options ask for one. A bad image is
-  // a value. Throws kIo when the image folder itself has gone.
+  // a value. Throws kIo when the image folder or its mount has gone or fails, kNoInput when the
+  // image may not be read.
   MadeRecord make(const PlannedImage& planned);
 
  private:
@@ -40,6 +43,7 @@ class RecordMaker {
   std::string shrink_image(Record& record);
 
   RecordMakerOptions options_;
+  std::optional<dev_t> images_device_;  // at the start; a mount that goes leaves its empty folder
   JpegDecoder decoder_{};
   Image pixels_{};
 };

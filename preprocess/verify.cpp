@@ -54,7 +54,10 @@ class Verifier {
       body();
       return true;
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kInternal) throw;
+      // A mount that fails, or this machine's own lack of room, is no damage.
+      const bool is_damage =
+          error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
+      if (!is_damage) throw;
       report(error.what());
       return false;
     }

@@ -30,6 +30,7 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+constexpr const char* kMountHint = "mend the mount, then run the same command again";
 constexpr const char* kWriteHint =
     "free some space or mend the mount, then run the same command again";
 
@@ -78,7 +79,8 @@ std::string aside(const std::string& path) {
 // SMB does not rename over a file (or one that a virus scanner has open): the old one steps aside.
 bool replaced_through_aside(const std::string& temporary, const std::string& path) {
   remove_file(aside(path));
-  if (!fs::is_regular_file(path) || renamed(path, aside(path)) != 0) return false;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored) || renamed(path, aside(path)) != 0) return false;
   if (renamed(temporary, path) == 0) {
     remove_file(aside(path));
     return true;
@@ -105,20 +107,38 @@ void move_into_place(const std::string& temporary, const std::string& path) {
 
 }  // namespace
 
+Error read_error(const std::string& path, int code) {
+  const std::string problem = cat(path, ": cannot be read (", std::strerror(code), ")");
+  switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+    case ENXIO:
+    case EACCES:
+    case EPERM:
+      return {ErrorKind::kNoInput, problem, "check the path and its permissions"};
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return {ErrorKind::kUnavailable, problem, "raise `ulimit -n`, or free memory"};
+    default:
+      return {ErrorKind::kIo, problem, kMountHint};
+  }
+}
+
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
   const Descriptor file(path, O_RDONLY);
   struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
-    throw Error(ErrorKind::kNoInput, cat(path, ": cannot be read (", reason(), ")"),
-                "check the path and its permissions");
-  }
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) throw read_error(path, errno);
   if (S_ISDIR(status.st_mode)) {
     throw Error(ErrorKind::kNoInput, cat(path, ": is a folder (want a file)"));
   }
   std::string piece(1 << 20, '\0');
   for (;;) {
     const ssize_t got = retried([&] { return ::read(file.get(), piece.data(), piece.size()); });
-    if (got < 0) throw Error(ErrorKind::kIo, cat(path, ": reading failed (", reason(), ")"));
+    if (got < 0)
+      throw Error(ErrorKind::kIo, cat(path, ": reading failed (", reason(), ")"), kMountHint);
     if (got == 0) return;
     take(std::string_view(piece).substr(0, static_cast<std::size_t>(got)));
   }
@@ -133,13 +153,17 @@ std::string read_file(const std::string& path) {
 std::uint64_t file_size_bytes(const std::string& path) {
   std::error_code code;
   const auto size = fs::file_size(path, code);
-  if (code) throw Error(ErrorKind::kNoInput, cat(path, ": cannot be read (", code.message(), ")"));
+  if (code) throw read_error(path, code.value());
   return size;
 }
 
 bool path_exists(const std::string& path) {
   std::error_code code;
-  return fs::exists(path, code);
+  const bool exists = fs::exists(path, code);
+  if (code && read_error(path, code.value()).kind() == ErrorKind::kIo) {
+    throw read_error(path, code.value());
+  }
+  return exists;
 }
 
 bool is_folder(const std::string& path) {

@@ -18,9 +18,14 @@ std::string read_file(const std::string& path);
 // Gives the file's bytes to `take`, a piece at a time. Throws as read_file.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take);
 
-// Size in bytes. Throws kNoInput.
+// What a call that failed with `code` (an errno) on something to be read means: kNoInput when it is
+// not there or not for us, kUnavailable when this process has no room left, else kIo: the mount.
+Error read_error(const std::string& path, int code);
+
+// Size in bytes. Throws read_error().
 std::uint64_t file_size_bytes(const std::string& path);
 
+// Throws kIo when the mount does not say.
 bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);
 

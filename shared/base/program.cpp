@@ -1,5 +1,8 @@
 #include "shared/base/program.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -8,6 +11,8 @@
 
 namespace retina {
 namespace {
+
+constexpr rlim_t kFiles = 65536;
 
 // Only the first line: LibTorch and others append backtraces that say nothing to a user.
 std::string first_line(const std::string& text) {
@@ -27,6 +32,14 @@ bool means_out_of_memory(const std::string& message) {
   return false;
 }
 
+// A set has a file a shard, a job a connection a rank: 1024, the usual limit, is too few.
+void allow_many_files() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min<rlim_t>(limit.rlim_max, kFiles));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 constexpr const char* kLessMemory =
     "use smaller images, fewer of them at a time (retina-train --images-per-pass, retina-eval "
     "--images-per-batch) or fewer threads";
@@ -36,6 +49,7 @@ constexpr const char* kLessMemory =
 int run_program(const std::string& name, const std::function<int()>& body,
                 const std::function<void(int)>& on_error) {
   set_log_name(name);
+  allow_many_files();
   int code = 0;
   try {
     return body();

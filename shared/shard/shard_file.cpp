@@ -35,14 +35,9 @@ void check(int code, const std::string& path) {
     case EAGAIN:
     case EMFILE:
       throw Error(ErrorKind::kUnavailable, problem, "free memory, or raise `ulimit -v` and -n");
-    case ENOENT:
-    case EACCES:
-    case EPERM:
-      throw Error(ErrorKind::kNoInput, problem, "check the path and its permissions");
-    case EIO:
-      throw Error(ErrorKind::kIo, problem);
     default:
-      throw Error(ErrorKind::kData, problem, kDamagedHint);
+      if (code > 0 && code != EINVAL) throw read_error(path, code);
+      throw Error(ErrorKind::kData, problem, kDamagedHint);  // LMDB's own codes are negative
   }
 }
 

@@ -38,8 +38,7 @@ class Reader {
   explicit Reader(const std::string& path)
       : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (descriptor_ < 0) {
-      throw Error(ErrorKind::kNoInput,
-                  cat(path, ": cannot be opened (", std::strerror(errno), ")"));
+      throw read_error(path, errno);
     }
     // Only a page of every record is read: reading ahead would fetch the whole file.
     ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);

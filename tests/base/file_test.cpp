@@ -1,9 +1,11 @@
 #include "shared/base/file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 
@@ -14,6 +16,8 @@
 
 namespace retina {
 namespace {
+
+using testing::HasSubstr;
 
 template <class F>
 ErrorKind kind_of(F&& body) {
@@ -39,6 +43,19 @@ TEST(ReadFile, ReturnsEveryByte) {
   write_file_atomically(folder / "file", bytes);
   EXPECT_EQ(read_file(folder / "file"), bytes);
   EXPECT_EQ(file_size_bytes(folder / "file"), 5U);
+}
+
+TEST(ReadError, TellsWhatIsMissingFromAMountThatFails) {
+  for (const int code : {ENOENT, ENOTDIR, EACCES}) {
+    EXPECT_EQ(read_error("f", code).kind(), ErrorKind::kNoInput);
+  }
+  for (const int code : {EMFILE, ENOMEM}) {
+    EXPECT_EQ(read_error("f", code).kind(), ErrorKind::kUnavailable);
+  }
+  for (const int code : {EIO, ESTALE, ETIMEDOUT, ENOTCONN}) {
+    EXPECT_EQ(read_error("f", code).kind(), ErrorKind::kIo);
+    EXPECT_THAT(read_error("f", code).hint(), HasSubstr("mount"));
+  }
 }
 
 TEST(MakeFolder, RefusesAFileOfThatName) {

@@ -76,8 +76,8 @@ TEST_F(PackMount, ShardsThatCannotBeMappedAreReadFromTheLocalDisk) {
   const ProcessResult full = run_process(
       faulty("mmap=ENODEV path=" + set() + "; write=ENOSPC bytes=9000 path=" + (folder_ / "local"),
              {"coco-pack", "--verify", set(), "--scratch", folder_ / "local"}));
-  EXPECT_NE(full.exit_code, 0);
-  EXPECT_THAT(full.out, HasSubstr("copying a shard here failed"));
+  EXPECT_EQ(full.exit_code, 74);
+  EXPECT_THAT(full.err, HasSubstr("copying a shard here failed"));
   EXPECT_EQ(file_count(folder_ / "local"), 0U);
 }
 

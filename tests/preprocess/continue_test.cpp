@@ -29,12 +29,12 @@ class Continue : public testing::Test {
 
   // Packs until `shards` shards are finished, as a killed process leaves them. (There are no bad
   // images: as many images as records are done.)
-  void pack_interrupted(std::size_t shards) {
+  void pack_interrupted(std::size_t shards, bool overwrites = false) {
     PackOptions options = coco_.options("set");
     pack(options);
     const Manifest manifest = read_manifest(options.output);
     // Undo the publishing: the journal of a run that was killed after its last shard.
-    const PackJournal journal(options.output, identity_of(manifest));
+    const PackJournal journal(options.output, identity_of(manifest), overwrites);
     std::size_t next_image = 0;
     for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
       const std::string path = options.output + "/" + manifest.shards[i].file.name;
@@ -152,6 +152,41 @@ TEST_F(Continue, OverwriteReplacesASetOfOtherOptions) {
   options.shard_size_bytes = 100'000;
   pack(options);
   EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
+}
+
+TEST_F(Continue, AnInterruptedOverwriteGoesOn) {
+  PackOptions options = coco_.options("set");
+  options.overwrite = true;
+  pack_interrupted(2, /*overwrites=*/true);
+  EXPECT_EQ(pack(options).reused_shards, 2U);
+  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
+  EXPECT_FALSE(pack(options).was_finished) << "a finished set is replaced";
+  std::filesystem::remove_all(folder_ / "set");
+  pack_interrupted(2);
+  EXPECT_EQ(pack(options).reused_shards, 0U) << "another run's shards";
+  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
+}
+
+TEST_F(Continue, NoErrorRemovesFinishedShards) {
+  pack_interrupted(2);
+  const std::string shard = folder_ / "set/.packing/shard-00001.lmdb";
+  const std::string identity = folder_ / "set/.packing/options.json";
+  const std::string whole = read_file(identity);
+  write_file_atomically(identity, "damaged");
+  std::string message;
+  EXPECT_EQ(pack_error(coco_.options("set"), &message), ErrorKind::kData);
+  EXPECT_THAT(message, HasSubstr("finished shards are there"));
+  ASSERT_TRUE(path_exists(shard));
+  write_file_atomically(identity, whole);
+
+  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
+  FinishedShard first = journal.read().at(0);
+  first.quarantined = {{.image_id = 1, .file_name = "a.jpg", .kind = "damaged", .reason = "cut"}};
+  journal.add(0, first);
+  PackOptions strict = coco_.options("set");
+  strict.on_bad_image = "fail";
+  EXPECT_EQ(pack_error(strict), ErrorKind::kData);
+  EXPECT_TRUE(path_exists(shard));
 }
 
 TEST_F(Continue, TwoPackersDoNotShareAFolder) {

@@ -1,7 +1,6 @@
 #include "shared/comm/watch/watch.h"
 
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,14 +31,6 @@ std::vector<std::string> exchange_hosts(Communicator& communicator) {
   std::string all;
   for (const std::string& host : communicator.gather(host_name(), 0)) all += host + "\n";
   return words(communicator.broadcast(all, 0));
-}
-
-// A connection a rank.
-void allow_many_files() {
-  struct rlimit limit {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 RingHeader ring_header(const WatchContext& context) {
@@ -125,7 +116,6 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
     const auto port = static_cast<std::uint16_t>(std::stoul(told[1]));
     told.erase(told.begin(), told.begin() + 2);
     if (communicator.is_root()) {
-      allow_many_files();
       parts.loop = std::make_unique<Hub>(context, std::move(listener.socket));
       parts.start_thread();
     } else {
