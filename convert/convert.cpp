@@ -72,6 +72,7 @@ std::string finish_repository(const ConvertOptions& options) {
 
 RetinaNet build_model(const ConvertOptions& options, const Checkpoint& checkpoint) {
   const JsonFile config = JsonFile::parse(checkpoint.config_json, options.checkpoint + ": config");
+  check_has_heads(checkpoint, options.checkpoint);
   RetinaNet model(ModelConfig::from_json(config.root().at("model")));
   NamedState state;
   for (const auto& [name, tensor] : checkpoint.model) state.emplace_back(name, tensor);

@@ -103,8 +103,8 @@ int score_results(const EvalOptions& options, const Cli& cli) {
 
 // Draws for the report and, with --draw, for the folder.
 std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolder& folder,
-                                   const ShardSet& shards,
-                                   const std::vector<Detection>& detections) {
+                                   const ShardSet& shards, const std::vector<Detection>& detections,
+                                   Communicator& ranks) {
   const auto file_count = static_cast<std::size_t>(options.draw);
   std::vector<Picture> pictures;
   std::size_t done = 0;
@@ -121,22 +121,26 @@ std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolde
                                             encode_jpeg(drawn.image, kDrawnQuality));
                     }
                     ++done;
+                    tell_progress(ranks);
                   });
   return pictures;
 }
 
 int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
-                   const OutputFolder& folder, const std::vector<Detection>& detections) {
+                   const OutputFolder& folder, const std::vector<Detection>& detections,
+                   Communicator& ranks) {
   folder.check_present();
   write_results(folder.detections_path(), detections);
-  Instances truth = ground_truth_of(shards);
+  // The other ranks wait for this one, which reads every record again.
+  Instances truth = ground_truth_of(shards, [&] { tell_progress(ranks); });
   if (options.max_images > 0) {
     keep_images(truth, detected_images(shards, {.max_images = options.max_images}));
   }
   const CocoMetrics metrics = evaluate_detections(truth, detections);
+  tell_progress(ranks);
   const Report report =
       make_eval_report({.model = options.model, .data = options.data}, metrics,
-                       draw_pictures(options, folder, shards, detections), cli.effective());
+                       draw_pictures(options, folder, shards, detections, ranks), cli.effective());
   return publish(options, folder, metrics, report);
 }
 
@@ -152,7 +156,6 @@ int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ran
   std::unique_ptr<OutputFolder> folder;
   std::optional<double> done_ap;
   root_first(ranks, [&] {
-    check_rank_count(options.expect_ranks, ranks);
     opened.emplace(options.data, options.scratch);
     model.emplace(options, *opened, device);
     if (!ranks.is_root()) return;
@@ -169,6 +172,10 @@ int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ran
       log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),
                " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
                device_text(device));
+      if (const std::int64_t rescaled = shards.manifest().counts.rescaled; rescaled > 0) {
+        log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
+                    "--max-side; small, medium, large and detections.json are in stored pixels");
+      }
     }
     const std::vector<Detection> detections =
         model->detect_all(shards, ranks,
@@ -184,13 +191,15 @@ int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ran
                            }});
     if (progress) progress->finish();
     if (folder) {
-      code = midway([&] { return finish_on_root(options, cli, shards, *folder, detections); });
+      code =
+          midway([&] { return finish_on_root(options, cli, shards, *folder, detections, ranks); });
     }
   }
   return static_cast<int>(ranks.all_reduce_max(code));
 }
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
+  check_rank_count(options.expect_ranks, ranks);
   if (!options.scores_only()) return evaluate_model(options, cli, ranks);
   const int code = ranks.is_root() ? score_results(options, cli) : 0;
   return static_cast<int>(ranks.all_reduce_max(code));

@@ -36,6 +36,7 @@ std::vector<std::string> missing(const std::vector<std::string>& these,
 RetinaNet load_network(const EvalOptions& options, const ShardSet& shards,
                        const c10::Device& device) {
   Checkpoint checkpoint = load_checkpoint(options.model);
+  check_has_heads(checkpoint, options.model);
   check_same_classes(checkpoint.categories, shards.manifest().categories, options.model);
   const JsonFile config = JsonFile::parse(checkpoint.config_json, options.model);
   RetinaNet network(ModelConfig::from_json(config.root().at("model")));

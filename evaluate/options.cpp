@@ -1,5 +1,7 @@
 #include "evaluate/options.h"
 
+#include <utility>
+
 #include "shared/base/error.h"
 
 namespace retina {
@@ -31,6 +33,16 @@ void EvalOptions::validate() const {
   if (with_model && data.empty()) refuse("--data is missing");
   if (with_results && detections.empty()) refuse("--detections is missing");
   if (with_results && annotations.empty()) refuse("--annotations is missing");
+  if (with_results) {
+    for (const auto& [name, is_given] : {std::pair{"score-threshold", score_threshold.has_value()},
+                                         {"nms-threshold", nms_threshold.has_value()},
+                                         {"max-detections", max_detections.has_value()},
+                                         {"max-images", max_images != 0},
+                                         {"draw", draw != 0}}) {
+      if (is_given)
+        refuse(cat("--", name, ": means nothing with --detections, which are scored whole"));
+    }
+  }
   if (output.empty()) refuse("--output is missing");
   if (min_ap) check_range("min-ap", *min_ap, 0.0, 1.0);
   if (score_threshold) check_range("score-threshold", *score_threshold, 0.0, 1.0);

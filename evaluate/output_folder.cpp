@@ -1,6 +1,8 @@
 #include "evaluate/output_folder.h"
 
+#include <filesystem>
 #include <map>
+#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -8,8 +10,9 @@
 #include "shared/evaluation/metrics.h"
 
 namespace retina {
-
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string made(const std::string& folder) {
   make_folder(folder);
@@ -66,9 +69,38 @@ std::string OutputFolder::drawn_path(std::int64_t image_id) const {
   return cat(made(folder_ + "/drawn"), "/", image_id, ".jpg");
 }
 
+// retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
+void OutputFolder::check_is_ours() const {
+  bool is_ours = !path_exists(folder_ + "/checkpoints.json");
+  if (is_ours && path_exists(config_path())) {
+    const JsonFile stored = JsonFile::read(config_path());
+    const JsonView root = stored.root();
+    is_ours =
+        root.has("fixed") && (root.at("fixed").has("model") || root.at("fixed").has("detections"));
+  }
+  if (is_ours) return;
+  throw Error(ErrorKind::kConfig, cat(folder_, ": is the folder of a training run"),
+              "choose another --output");
+}
+
+// metrics.json first: without it the folder counts as unfinished.
+void OutputFolder::clear() const {
+  remove_file(metrics_path());
+  remove_file(detections_path());
+  remove_file(report_path());
+  std::error_code code;
+  std::vector<fs::path> drawn;
+  for (fs::directory_iterator file(folder_ + "/drawn", code), end; file != end;
+       file.increment(code)) {
+    if (file->path().extension() == ".jpg") drawn.push_back(file->path());
+  }
+  for (const fs::path& path : drawn) remove_file(path.string());
+}
+
 std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
                                           const std::vector<EffectiveOption>& options,
                                           bool overwrite) {
+  check_is_ours();
   const std::string fixed = identity_json(identity);
   if (path_exists(config_path()) && !overwrite) {
     const JsonFile stored = JsonFile::read(config_path());
@@ -83,7 +115,7 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
       return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
     }
   }
-  remove_file(metrics_path());  // first: without it the folder counts as unfinished
+  clear();
   JsonWriter json;
   json.begin_object().field("hash", hex64(xxh3(fixed))).key("fixed").raw(fixed);
   json.key("options").begin_object();

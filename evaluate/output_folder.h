@@ -31,8 +31,9 @@ class OutputFolder {
   std::string report_path() const { return folder_ + "/report.html"; }
   std::string drawn_path(std::int64_t image_id) const;
 
-  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. Throws
-  // Error{kConfig} listing what differs when the folder holds another one and not `overwrite`.
+  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. What
+  // is left of another is removed. Throws Error{kConfig} listing what differs when the folder holds
+  // another one and not `overwrite`, or a training run.
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite);
 
@@ -40,6 +41,8 @@ class OutputFolder {
   void check_present() const;
 
  private:
+  void check_is_ours() const;
+  void clear() const;
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;
   FolderLock lock_;

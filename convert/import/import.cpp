@@ -118,11 +118,20 @@ void check_variances(const NamedState& state, const ModelConfig& config,
   }
 }
 
-NamedState foreign_state(const std::vector<ForeignTensor>& tensors, const ClassRows& classes) {
+// `class_rows` is how many the file's class layer has for each anchor, `classes` which to take.
+NamedState foreign_state(const std::vector<ForeignTensor>& tensors, std::int64_t class_rows,
+                         const ClassRows& classes, const std::string& subject) {
   NamedState state;
   for (const ForeignTensor& foreign : tensors) {
     const at::Tensor tensor = to_tensor(foreign);
     const bool scores = foreign.name.starts_with(kClassLayer);
+    if (scores && (tensor.dim() == 0 || tensor.size(0) != kAnchorsPerCell * class_rows)) {
+      throw Error(
+          ErrorKind::kData,
+          cat(subject, ": tensor ", foreign.name, " has ", tensor.dim() == 0 ? 0 : tensor.size(0),
+              " rows (want ", kAnchorsPerCell * class_rows, ")"),
+          "is it a RetinaNet with 9 anchors a cell?");
+    }
     state.emplace_back(foreign.name, scores ? select_rows(tensor, classes) : tensor);
   }
   return state;
@@ -207,7 +216,7 @@ std::string import_weights(const ConvertOptions& options) {
   const ModelConfig config = model_config(options, architecture, classes.categories.size());
 
   RetinaNet model(config);
-  NamedState state = foreign_state(tensors, classes);
+  NamedState state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
   check_variances(state, config, options.weights);
   if (architecture.backbone_only) {
     initialise(model, kFreshSeed);

@@ -51,6 +51,10 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
 // written by a newer version), kIo.
 Checkpoint load_checkpoint(const std::string& path);
 
+// Throws kConfig when the checkpoint is the import of an image classifier: its pyramid and heads
+// are place holders, from which a training begins (retina-train --init). `path` names it.
+void check_has_heads(const Checkpoint& checkpoint, const std::string& path);
+
 // The same checks without building tensors: for choosing the newest good checkpoint.
 CheckpointHeader read_checkpoint_header(const std::string& path);
 

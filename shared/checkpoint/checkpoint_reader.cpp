@@ -90,6 +90,15 @@ Checkpoint load_checkpoint(const std::string& path) {
   });
 }
 
+void check_has_heads(const Checkpoint& checkpoint, const std::string& path) {
+  const JsonFile config = JsonFile::parse(checkpoint.config_json, path);
+  const JsonView root = config.root();
+  if (!root.has("import") || !root.at("import").at("backbone_only").as_bool()) return;
+  throw Error(ErrorKind::kConfig,
+              cat(path, ": holds a backbone alone, its heads have learnt nothing"),
+              cat("train it with retina-train --init ", path));
+}
+
 CheckpointHeader read_checkpoint_header(const std::string& path) {
   return with_index(path, [](ZipReader&, const JsonView& index) { return read_header(index); });
 }

@@ -14,7 +14,7 @@ std::vector<Category> categories_of(const Manifest& manifest) {
   return categories;
 }
 
-Instances ground_truth_of(const ShardSet& shards) {
+Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record) {
   const auto& index = shards.index();
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -23,6 +23,7 @@ Instances ground_truth_of(const ShardSet& shards) {
   Instances truth{.images = {}, .annotations = {}, .categories = categories_of(shards.manifest())};
   for (const std::size_t place : places) {
     const Record record = shards.read(place);
+    if (on_record) on_record();
     truth.images.push_back(
         {.id = record.image_id, .file_name = "", .width = record.width, .height = record.height});
     for (const RecordAnnotation& one : record.annotations) {

@@ -1,6 +1,7 @@
 // Ground truth for scoring, read back from shards: the records keep COCO's annotations exactly.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "shared/coco/instances.h"
@@ -13,8 +14,8 @@ std::vector<Category> categories_of(const Manifest& manifest);
 
 // All images, annotations and categories of `shards`, images in ascending id order (their file
 // names are not in the shards: empty), each image's annotations in their order in the record.
-// Throws kData when a record is damaged.
-Instances ground_truth_of(const ShardSet& shards);
+// `on_record` is called for each record. Throws kData when one is damaged.
+Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record = {});
 
 // Drops the images that are not in `images`, with their annotations.
 void keep_images(Instances& truth, const std::vector<IndexEntry>& images);

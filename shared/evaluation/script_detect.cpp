@@ -27,9 +27,14 @@ ScriptModel::ScriptModel(const std::string& path, const std::string& device)
   state_->device = at::Device(device);
   try {
     state_->module = torch::jit::load(path, state_->device);
-  } catch (const c10::Error& error) {
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {  // a c10::Error, or an ErrorReport of the compiler
+    const std::string text = error.what();
     throw Error(ErrorKind::kData,
-                cat(path, ": TorchScript does not load it (", error.what_without_backtrace(), ")"),
+                cat(path, ": TorchScript does not load it (", text.substr(0, text.find('\n')), ")"),
                 "convert the checkpoint again with this version's retina-convert");
   }
   state_->module.eval();
@@ -96,7 +101,7 @@ DecodedBatch decode_batch(const ShardSet& shards, const ScriptBatch& places) {
     }
     planes.push_back(torch::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
                          .permute({2, 0, 1})
-                         .contiguous());
+                         .clone(at::MemoryFormat::Contiguous));  // the next one takes the memory
     batch.image_ids.push_back(record.image_id);
   }
   batch.images = torch::stack(planes);

@@ -1,4 +1,5 @@
 #include "convert/import/import.h"
+#include "convert/convert.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -234,6 +235,10 @@ TEST_F(Import, AClassifierGivesItsBackbone) {
     ++compared;
   }
   EXPECT_EQ(compared, body_count);
+  ConvertOptions served;
+  served.checkpoint = output_;
+  served.output = output_ + ".model";
+  EXPECT_THROW(convert(served), Error) << "its heads are place holders";
 
   classifier.push_back({"rpn.head.conv.weight", at::rand({1})});
   ConvertOptions other = write(classifier);
@@ -260,6 +265,20 @@ TEST_F(Import, AMissingOrMisshapenTensorIsNamed) {
   changed.push_back({lost, at::rand({7})});
   write_file_atomically(weights_, pth_of(changed, false));
   EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr(lost));
+}
+
+TEST_F(Import, AMisshapenClassLayerIsNamed) {
+  const std::string name = "head.classification_head.cls_logits.bias";
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{}, std::vector<std::int64_t>{10}, std::vector<std::int64_t>{9}}) {
+    Checkpoint source = random_checkpoint(v1_config(4), 11);
+    for (auto& [other, tensor] : source.model) {
+      if (other == name) tensor = at::zeros(shape);
+    }
+    ConvertOptions options = write(source.model);
+    options.categories = annotations({1, 2, 3});
+    EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr(name));
+  }
 }
 
 TEST_F(Import, EpsilonZeroNeedsVariances) {

@@ -101,6 +101,38 @@ TEST_F(ScoringCommand, OtherInputsInTheSameFolderAreRefusedNamingThem) {
   EXPECT_THAT(replaced.out, HasSubstr("] = 0.000"));
 }
 
+TEST_F(ScoringCommand, OptionsOfDetectingAreRefused) {
+  for (const char* option : {"--max-images", "--draw", "--max-detections"}) {
+    const ProcessResult refused = run({option, "5"});
+    EXPECT_EQ(refused.exit_code, 64);
+    EXPECT_THAT(refused.err, HasSubstr(cat(option, ": means nothing with --detections")));
+  }
+  EXPECT_EQ(run({"--expect-ranks", "2"}).exit_code, 78);
+}
+
+TEST_F(ScoringCommand, ATrainingRunsFolderIsNeverTaken) {
+  make_folder(output_);
+  for (const char* name : {"checkpoints.json", "config.json"}) {
+    write_file_atomically(output_ + "/" + name, R"({"fixed":{"train_fingerprint":"ab"}})");
+    const ProcessResult refused = run({"--overwrite"});
+    EXPECT_EQ(refused.exit_code, 78);
+    EXPECT_THAT(refused.err, HasSubstr("is the folder of a training run"));
+    EXPECT_TRUE(path_exists(output_ + "/" + name));
+    remove_file(output_ + "/" + name);
+  }
+}
+
+TEST_F(ScoringCommand, NothingOfAnotherEvaluationStays) {
+  ASSERT_EQ(run().exit_code, 0);
+  make_folder(output_ + "/drawn");
+  for (const char* name : {"drawn/7.jpg", "detections.json"}) {
+    write_file_atomically(output_ + "/" + name, "old");
+  }
+  EXPECT_EQ(run({"--overwrite"}).exit_code, 0);
+  EXPECT_FALSE(path_exists(output_ + "/drawn/7.jpg"));
+  EXPECT_FALSE(path_exists(output_ + "/detections.json"));
+}
+
 TEST_F(ScoringCommand, AnUnfinishedEvaluationIsDoneAfresh) {
   ASSERT_EQ(run().exit_code, 0);
   remove_file(output_ + "/metrics.json");

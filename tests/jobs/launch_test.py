@@ -315,7 +315,8 @@ while true; do sleep 0.02; done
         self.program("printf 'GPU %d: a (UUID: b)\\n' 0 1 2", "nvidia-smi")
         program = self.program('echo "$*"', "retina-train")
         path = f"{self.room}:{os.environ['PATH']}"
-        for environment, ranks in (({}, 3), ({"CUDA_VISIBLE_DEVICES": "1"}, 1)):
+        for environment, ranks in (({}, 3), ({"CUDA_VISIBLE_DEVICES": "1"}, 1),
+                                   ({"CUDA_VISIBLE_DEVICES": ""}, 1)):
             done = self.launch("--", program, PATH=path, **environment)
             self.assertEqual(done.stdout.splitlines(), [f"--expect-ranks {ranks}"] * ranks,
                              done.stderr)
@@ -359,6 +360,12 @@ while true; do sleep 0.02; done
         program = self.program("exit 0", "retina-train")
         self.expect(self.launch("--", program, "--overwrite"), 78, "--overwrite")
         self.expect(self.launch("--restarts", 0, "--", program, "--overwrite"), 0)
+        config = self.room / "job.json"
+        config.write_text('{"seed": 1, "overwrite": true}')
+        for words in (["--config", config], [f"--config={config}"]):
+            self.expect(self.launch("--", program, *words), 78, "--overwrite")
+        config.write_text('{"overwrite": false}')
+        self.expect(self.launch("--", program, "--config", config), 0)
 
     def test_what_is_not_installed_is_named(self):
         tools = self.room / "tools"
