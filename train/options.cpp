@@ -27,6 +27,10 @@ void at_least(const char* option, double got, double least) {
   if (!(got >= least)) refuse(option, shortest(got), cat("at least ", shortest(least)));
 }
 
+void check_range(const char* option, int got, int low, int high) {
+  if (got < low || got > high) refuse(option, cat(got), cat(low, "..", high));
+}
+
 }  // namespace
 
 void declare_options(Cli& cli, TrainOptions& o) {
@@ -251,7 +255,7 @@ void TrainOptions::validate() const {
   at_least("keep", keep, 1);
   at_least("validate-every", validate_every_epochs, 0);
   at_least("validation-images", static_cast<double>(validation_images), 0);
-  at_least("threads", threads, 1);
+  check_range("threads", threads, 1, 1024);
   at_least("compute-threads", compute_threads, 0);
   at_least("check-replicas-every", static_cast<double>(check_replicas_every), 0);
   parse_step_window("timeline-steps", timeline_steps);

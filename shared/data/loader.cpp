@@ -5,6 +5,8 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,19 +36,23 @@ class BatchLoader::Pool {
  public:
   Pool(const SampleSource& source, LoaderOptions options, RequestSource next_request)
       : source_(source), options_(std::move(options)), next_request_(std::move(next_request)) {
-    for (int i = 0; i < std::max(1, options_.threads); ++i) {
-      threads_.emplace_back([this] { work(); });
+    const int count = std::max(1, options_.threads);
+    try {
+      for (int i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+      stop();
+      throw Error(ErrorKind::kUnavailable,
+                  cat("cannot start ", count, " decode threads (", error.what(), ")"),
+                  "ask for fewer with --threads");
+    } catch (...) {
+      stop();
+      throw;
     }
   }
 
-  ~Pool() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    work_.notify_all();
-    for (auto& thread : threads_) thread.join();
-  }
+  ~Pool() { stop(); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
 
   std::optional<Batch> next() {
     std::unique_lock lock(mutex_);
@@ -66,6 +72,15 @@ class BatchLoader::Pool {
   }
 
  private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    work_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
   static std::size_t slot_count(const Pending& pending) { return pending.request.slots.size(); }
 
   std::size_t plane_count(const BatchRequest& request) const {
@@ -122,7 +137,7 @@ class BatchLoader::Pool {
   }
 
   void work() {
-    JpegDecoder decoder;
+    std::optional<JpegDecoder> decoder;  // built where its errors are caught
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       const std::shared_ptr<Pending> pending = claim(lock);
@@ -135,8 +150,9 @@ class BatchLoader::Pool {
       lock.unlock();
       std::exception_ptr error;
       try {
+        if (!decoder) decoder.emplace();
         float* pixels = pending->batch.images.get() + slot * plane_count(pending->request);
-        pending->batch.samples[slot] = source_.load(pending->request, slot, decoder, pixels);
+        pending->batch.samples[slot] = source_.load(pending->request, slot, *decoder, pixels);
       } catch (...) {
         error = std::current_exception();
       }

@@ -1,12 +1,18 @@
 #include "shared/data/loader.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/base/program.h"
 
 namespace retina {
 namespace {
@@ -125,6 +131,39 @@ TEST(BatchLoader, RethrowsWhatTheRequestSourceThrew) {
   EXPECT_TRUE(loader.next().has_value());
   EXPECT_THROW(loader.next(), std::runtime_error);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they map without limit
+
+// Leaves this process room for the stacks of a few more threads.
+void limit_threads_to_a_few() {
+  constexpr std::size_t kStackBytes = std::size_t{64} << 20;
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, kStackBytes);
+  ::pthread_setattr_default_np(&attributes);
+  std::size_t mapped_pages = 0;
+  std::ifstream("/proc/self/statm") >> mapped_pages;
+  const rlim_t bytes = mapped_pages * static_cast<std::size_t>(::getpagesize()) + 4 * kStackBytes;
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+TEST(BatchLoaderDeathTest, SaysThatAThreadCannotStart) {
+  const auto start = [] {
+    const SyntheticSource source(60, 5, 7);
+    const BatchLoader loader(source, {.threads = 64}, three_at_a_time(20));
+    return 0;
+  };
+  EXPECT_EXIT(
+      {
+        limit_threads_to_a_few();
+        std::_Exit(run_program("tool", start));
+      },
+      testing::ExitedWithCode(69),
+      "^tool: error: cannot start 64 decode threads .*ask for fewer with --threads\n$");
+}
+
+#endif
 
 }  // namespace
 }  // namespace retina

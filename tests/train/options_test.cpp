@@ -153,6 +153,8 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--plateau-patience", "0"},
                                                         {"--steps-per-epoch", "-1"},
                                                         {"--expect-ranks", "-2"},
+                                                        {"--threads", "0"},
+                                                        {"--threads", "1025"},
                                                         {"--background-iou", "0.7"},
                                                         {"--focal-alpha", "2"},
                                                         {"--bucket-mb", "0"},
