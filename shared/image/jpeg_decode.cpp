@@ -2,12 +2,13 @@
 #include <cstdio>
 // jpeglib.h needs FILE and size_t declared before it.
 #include <jpeglib.h>
-// After jpeglib.h: the warnings' numbers.
+// After jpeglib.h: the messages' numbers.
 #include <jerror.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "shared/base/cat.h"
@@ -49,9 +50,10 @@ struct JpegDecoder::State {
   std::jmp_buf escape{};
   std::array<char, JMSG_LENGTH_MAX> error_text{}, warning_text{};
   int warning_count = 0;
-  bool ended_early = false;  // libjpeg asked for bytes after the last one
-  bool ran_dry = false;      // entropy data ended inside a scan
-  bool is_complete = false;  // every coefficient of every component was in some scan
+  bool lacks_memory = false;  // this, not the file, was the last error
+  bool ended_early = false;   // libjpeg asked for bytes after the last one
+  bool ran_dry = false;       // entropy data ended inside a scan
+  bool is_complete = false;   // every coefficient of every component was in some scan
   std::uint64_t max_pixels;
   std::vector<std::uint8_t> cmyk_row{};
 
@@ -60,6 +62,8 @@ struct JpegDecoder::State {
   [[noreturn]] static void on_error(j_common_ptr info) {
     State& state = of(info);
     info->err->format_message(info, state.error_text.data());
+    const int code = info->err->msg_code;
+    state.lacks_memory = code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
     std::longjmp(state.escape, 1);
   }
 
@@ -99,7 +103,7 @@ struct JpegDecoder::State {
   bool read_header(const void* bytes, std::size_t size_bytes) {
     jpeg_abort_decompress(&info);  // whatever the image before left
     warning_count = 0;
-    ended_early = ran_dry = is_complete = false;
+    lacks_memory = ended_early = ran_dry = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
     if (setjmp(escape) != 0) return false;
     jpeg_mem_src(&info, static_cast<const unsigned char*>(bytes), size_bytes);
@@ -146,6 +150,7 @@ struct JpegDecoder::State {
   }
 
   void fill(DecodeStatus& status) const {
+    if (lacks_memory) throw std::bad_alloc();
     status.warning_count = warning_count;
     if (warning_count > 0) status.first_warning = warning_text.data();
     if (!status.ok) status.problem = error_text.data();
@@ -156,6 +161,7 @@ struct JpegDecoder::State {
 
 JpegDecoder::JpegDecoder(std::uint64_t max_pixels) : state_(std::make_unique<State>(max_pixels)) {
   if (!state_->create()) {
+    if (state_->lacks_memory) throw std::bad_alloc();
     throw Error(ErrorKind::kUnavailable, cat("libjpeg: ", state_->error_text.data()));
   }
 }

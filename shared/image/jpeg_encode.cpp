@@ -3,9 +3,12 @@
 #include <cstdlib>
 // jpeglib.h needs FILE and size_t declared before it.
 #include <jpeglib.h>
+// After jpeglib.h: the messages' numbers.
+#include <jerror.h>
 
 #include <array>
 #include <memory>
+#include <new>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -69,6 +72,8 @@ std::string encode_jpeg(const Image& image, int quality) {
   RETINA_CHECK(quality >= 1 && quality <= 100, "quality ", quality);
   const auto encoder = std::make_unique<Encoder>();
   if (!encoder->run(image, quality)) {
+    const int code = encoder->errors.msg_code;
+    if (code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE) throw std::bad_alloc();
     throw Error(ErrorKind::kInternal, cat("libjpeg: ", encoder->error_text.data()));
   }
   return {reinterpret_cast<const char*>(encoder->bytes), encoder->size_bytes};

@@ -5,9 +5,11 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 // jpeglib.h needs FILE declared before it.
 #include <jpeglib.h>
 
+#include <new>
 #include <string>
 #include <vector>
 
@@ -186,6 +188,18 @@ TEST(Jpeg, ErrorsLeakNothing) {
 #ifndef __SANITIZE_ADDRESS__                 // it holds freed memory back, and reports leaks itself
   EXPECT_LT(peak_kib() - before, 8 * 1024);  // one leaked picture a round: 100 MiB
 #endif
+}
+
+TEST(Jpeg, LackOfMemoryIsNoDamage) {
+  const std::string progressive = progressive_jpeg(256);
+  const std::string baseline = encode_jpeg(gradient(64, 64), 90);
+  ASSERT_EQ(::setenv("JPEGMEM", "1", 1), 0);  // libjpeg's limit in KiB for whole pictures
+  JpegDecoder decoder;
+  Image out;
+  EXPECT_THROW(decoder.decode(progressive.data(), progressive.size(), out), std::bad_alloc);
+  EXPECT_TRUE(decoder.decode(baseline.data(), baseline.size(), out).ok) << "row by row";
+  EXPECT_THROW(encode_jpeg(gradient(256, 256), 90), std::bad_alloc);
+  ::unsetenv("JPEGMEM");
 }
 
 TEST(Jpeg, OtherFormatsAreNamed) {
