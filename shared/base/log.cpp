@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "shared/base/bus_error.h"
+
 namespace retina {
 namespace {
 
@@ -39,6 +41,7 @@ const char* prefix(LogLevel level) {
 void set_log_name(const std::string& name) {
   const std::lock_guard lock(g_mutex);
   log_name() = name;
+  set_bus_error_name(name);
 }
 
 void set_log_level(LogLevel level) {

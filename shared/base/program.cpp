@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 
+#include "shared/base/bus_error.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 
@@ -50,6 +51,7 @@ int run_program(const std::string& name, const std::function<int()>& body,
                 const std::function<void(int)>& on_error) {
   set_log_name(name);
   allow_many_files();
+  install_bus_error();
   int code = 0;
   try {
     return body();

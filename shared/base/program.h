@@ -1,5 +1,5 @@
 // The frame of every main(): runs the body, turns exceptions into one line on stderr and the exit
-// code of their kind.
+// code of their kind; a mapped file that cannot be read as well (bus_error.h).
 #pragma once
 
 #include <functional>

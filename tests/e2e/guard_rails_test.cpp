@@ -15,6 +15,7 @@
 namespace retina {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -142,6 +143,25 @@ TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {
   EXPECT_THAT(two.out, HasSubstr("2 ranks\n"));
   EXPECT_THAT(two.out, HasSubstr("spread"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+// The shards are mapped: what a read would return as an error is a SIGBUS there.
+TEST(GuardRails, AShardThatIsCutUnderARunIsOneLine) {
+  for (const int ranks : {1, 2}) {
+    const Job job;
+    const auto command = job.train_command(job / "run", 100000);
+    ChildProcess child(ranks == 1 ? command : under_mpirun(ranks, command));
+    ASSERT_TRUE(child.run_until([&] { return steps_logged(job / "run") >= 1; }, 120));
+    std::filesystem::resize_file(job.train_shards() + "/shard-00000-of-00001.lmdb", 0);
+    const ProcessResult result = child.wait();
+    if (ranks == 1) {
+      EXPECT_EQ(result.exit_code, 74) << result.err;
+    } else {
+      EXPECT_THAT(result.exit_code, AnyOf(74, 76)) << "of the rank that ends first\n" << result.err;
+    }
+    EXPECT_THAT(result.err, HasSubstr("error: reading a mapped file failed (the mount has gone"));
+    EXPECT_THAT(result.err, Not(HasSubstr("Signal: ")));  // Open MPI's backtrace
+  }
 }
 
 }  // namespace
