@@ -71,16 +71,11 @@ std::string OutputFolder::drawn_path(std::int64_t image_id) const {
 
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
 void OutputFolder::check_is_ours() const {
-  bool is_ours = !path_exists(folder_ + "/checkpoints.json");
-  if (is_ours && path_exists(config_path())) {
-    const JsonFile stored = JsonFile::read(config_path());
-    const JsonView root = stored.root();
-    is_ours =
-        root.has("fixed") && (root.at("fixed").has("model") || root.at("fixed").has("detections"));
+  for (const char* name : {"checkpoints.json", "metrics.jsonl"}) {
+    if (!path_exists(cat(folder_, "/", name))) continue;
+    throw Error(ErrorKind::kConfig, cat(folder_, ": is the folder of a training run"),
+                "choose another --output");
   }
-  if (is_ours) return;
-  throw Error(ErrorKind::kConfig, cat(folder_, ": is the folder of a training run"),
-              "choose another --output");
 }
 
 // metrics.json first: without it the folder counts as unfinished.

@@ -69,7 +69,8 @@ std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& plan
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
   if (!fs::is_regular_file(status)) {  // a pipe or device would block for ever
-    if (device_of(options_.images_folder) != images_device_) {
+    const std::optional<dev_t> device = device_of(options_.images_folder);
+    if (!device || device != images_device_) {
       throw Error(ErrorKind::kIo, cat(options_.images_folder, ": the image folder has gone"),
                   "mend the mount, then run the same command again");
     }

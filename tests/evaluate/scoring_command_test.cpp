@@ -112,8 +112,8 @@ TEST_F(ScoringCommand, OptionsOfDetectingAreRefused) {
 
 TEST_F(ScoringCommand, ATrainingRunsFolderIsNeverTaken) {
   make_folder(output_);
-  for (const char* name : {"checkpoints.json", "config.json"}) {
-    write_file_atomically(output_ + "/" + name, R"({"fixed":{"train_fingerprint":"ab"}})");
+  for (const char* name : {"checkpoints.json", "metrics.jsonl"}) {
+    write_file_atomically(output_ + "/" + name, "{}");
     const ProcessResult refused = run({"--overwrite"});
     EXPECT_EQ(refused.exit_code, 78);
     EXPECT_THAT(refused.err, HasSubstr("is the folder of a training run"));
