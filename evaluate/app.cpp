@@ -93,7 +93,8 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   const std::vector<Detection> detections = read_results(options.detections);
   const CocoMetrics metrics = evaluate_detections(truth, detections);
   OutputFolder folder(options.output);
-  if (const auto ap = folder.begin(scoring_identity(options), cli.effective(), options.overwrite)) {
+  if (const auto ap = folder.begin(scoring_identity(options), cli.effective(), options.overwrite,
+                                   options.detections)) {
     return already_done(options, folder, *ap);
   }
   const Report report = make_eval_report({.model = options.detections, .data = options.annotations},
@@ -199,7 +200,7 @@ int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ran
 }
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
-  check_rank_count(options.expect_ranks, ranks);
+  root_first(ranks, [&] { check_rank_count(options.expect_ranks, ranks); });
   if (!options.scores_only()) return evaluate_model(options, cli, ranks);
   const int code = ranks.is_root() ? score_results(options, cli) : 0;
   return static_cast<int>(ranks.all_reduce_max(code));

@@ -79,9 +79,14 @@ void OutputFolder::check_is_ours() const {
 }
 
 // metrics.json first: without it the folder counts as unfinished.
-void OutputFolder::clear() const {
+void OutputFolder::clear(const std::string& input) const {
+  const bool had_evaluation = path_exists(config_path());
   remove_file(metrics_path());
-  remove_file(detections_path());
+  if (!had_evaluation) return;  // the rest is somebody else's
+  std::error_code none;
+  if (input.empty() || !fs::equivalent(input, detections_path(), none)) {
+    remove_file(detections_path());
+  }
   remove_file(report_path());
   std::error_code code;
   std::vector<fs::path> drawn;
@@ -94,7 +99,7 @@ void OutputFolder::clear() const {
 
 std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
                                           const std::vector<EffectiveOption>& options,
-                                          bool overwrite) {
+                                          bool overwrite, const std::string& input) {
   check_is_ours();
   const std::string fixed = identity_json(identity);
   if (path_exists(config_path()) && !overwrite) {
@@ -110,7 +115,7 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
       return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
     }
   }
-  clear();
+  clear(input);
   JsonWriter json;
   json.begin_object().field("hash", hex64(xxh3(fixed))).key("fixed").raw(fixed);
   json.key("options").begin_object();

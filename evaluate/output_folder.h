@@ -32,17 +32,18 @@ class OutputFolder {
   std::string drawn_path(std::int64_t image_id) const;
 
   // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. What
-  // is left of another is removed. Throws Error{kConfig} listing what differs when the folder holds
-  // another one and not `overwrite`, or a training run.
+  // is left of another is removed, but for `input`, which this one reads. Throws Error{kConfig}
+  // listing what differs when the folder holds another one and not `overwrite`, or a training run.
   std::optional<double> begin(const EvalIdentity& identity,
-                              const std::vector<EffectiveOption>& options, bool overwrite);
+                              const std::vector<EffectiveOption>& options, bool overwrite,
+                              const std::string& input = "");
 
   // Throws kIo when the folder that begin() wrote to has gone: nothing may be written at its place.
   void check_present() const;
 
  private:
   void check_is_ours() const;
-  void clear() const;
+  void clear(const std::string& input) const;
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;
   FolderLock lock_;

@@ -41,7 +41,7 @@ std::optional<std::string> open_seal(const std::string& path) {
   return text;
 }
 
-std::string encode_identity(const PackIdentity& identity, bool overwrites) {
+std::string encode_identity(const PackIdentity& identity, const std::string& overwriting) {
   JsonWriter json;
   json.begin_object()
       .field("annotations_bytes", identity.annotations_size_bytes)
@@ -49,7 +49,7 @@ std::string encode_identity(const PackIdentity& identity, bool overwrites) {
       .field("shard_size_bytes", identity.options.shard_size_bytes)
       .field("max_side_px", identity.options.max_side_px)
       .field("quality", identity.options.quality)
-      .field("overwrite", overwrites)
+      .field("overwriting", overwriting)
       .end_object();
   return seal(json.text());
 }
@@ -126,7 +126,8 @@ void check_same_identity(const std::string& folder, const PackIdentity& there,
               "choose another --output, or replace the data set with --overwrite");
 }
 
-PackJournal::PackJournal(const std::string& output, const PackIdentity& identity, bool overwrites)
+PackJournal::PackJournal(const std::string& output, const PackIdentity& identity,
+                         const std::string& overwriting)
     : folder_(output + "/" + kFolder) {
   const std::string path = folder_ + "/" + kIdentityFile;
   if (const auto text = open_seal(path)) {
@@ -140,7 +141,7 @@ PackJournal::PackJournal(const std::string& output, const PackIdentity& identity
   remove_journal(output);
   make_folder(folder_);
   try {
-    write_file_atomically(path, encode_identity(identity, overwrites));
+    write_file_atomically(path, encode_identity(identity, overwriting));
   } catch (const Error&) {
     remove_journal(output);
     throw;
@@ -178,13 +179,14 @@ void remove_journal(const std::string& output) {
   fs::remove_all(output + "/" + kFolder, ignored);
 }
 
-bool continues_overwrite(const std::string& output, const PackIdentity& identity) {
+bool continues_overwrite(const std::string& output, const PackIdentity& identity,
+                         const std::string& images) {
   if (path_exists(output + "/" + kManifestFile)) return false;
   const std::string path = output + "/" + kFolder + "/" + kIdentityFile;
   const auto text = open_seal(path);
   if (!text) return false;
   const JsonFile file = JsonFile::parse(*text, path);
-  return file.root().has("overwrite") && file.root().at("overwrite").as_bool() &&
+  return file.root().has("overwriting") && file.root().at("overwriting").as_string() == images &&
          differences(decode_identity(*text, path), identity).empty();
 }
 

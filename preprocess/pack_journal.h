@@ -33,9 +33,11 @@ struct FinishedShard {
 
 class PackJournal {
  public:
-  // Opens OUTPUT/.packing or starts it, `overwrites` with --overwrite. Throws kConfig when it was
-  // begun with other options, kData when it holds shards but not what they were packed with.
-  PackJournal(const std::string& output, const PackIdentity& identity, bool overwrites);
+  // Opens OUTPUT/.packing or starts it; `overwriting` is --images with --overwrite, else empty.
+  // Throws kConfig when it was begun with other options, kData when it holds shards but not what
+  // they were packed with.
+  PackJournal(const std::string& output, const PackIdentity& identity,
+              const std::string& overwriting);
 
   // Where it keeps its files.
   const std::string& folder() const { return folder_; }
@@ -61,9 +63,10 @@ class PackJournal {
 // Removes OUTPUT/.packing, if there: the set is published. Errors do not matter.
 void remove_journal(const std::string& output);
 
-// Whether OUTPUT holds no set but what an interrupted run with --overwrite and these options has
-// finished: the same command goes on.
-bool continues_overwrite(const std::string& output, const PackIdentity& identity);
+// Whether OUTPUT holds no set but what an interrupted run with --overwrite, these options and these
+// --images has finished: the same command goes on.
+bool continues_overwrite(const std::string& output, const PackIdentity& identity,
+                         const std::string& images);
 
 // Removes every file that coco-pack makes in this folder, the manifest first.
 void remove_packed_files(const std::string& output);

@@ -51,8 +51,10 @@ std::optional<Manifest> finished_set(const PackOptions& options, const PackIdent
       return ShardSet(options.output).manifest();
     } catch (const Error& error) {
       const bool is_newer = error.hint().rfind("update", 0) == 0;
-      if (error.kind() != ErrorKind::kData || is_newer) throw;
-      throw Error(error.kind(), error.what(), "pack it again with --overwrite");
+      const bool is_about_the_set =
+          error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
+      if (!is_about_the_set || is_newer) throw;
+      throw Error(error.kind(), error.what(), "bring it back, or pack it again with --overwrite");
     }
   }();
   check_same_identity(options.output, identity_of(manifest), identity);
@@ -95,7 +97,7 @@ class Packer {
       : options_(options),
         identity_(identity),
         plan_(plan),
-        journal_(options.output, identity, options.overwrite),
+        journal_(options.output, identity, options.overwrite ? options.images : ""),
         scratch_folder_(scratch_folder(options, journal_.folder())),
         scratch_(scratch_folder_, options.output),
         tally_(plan.categories.all().size()) {}
@@ -155,6 +157,14 @@ class Packer {
   }
 
   bool reuse(const FinishedShard& note, const std::string& path) {
+    if (options_.on_bad_image == "fail" && !note.quarantined.empty()) {
+      if (options_.overwrite) return false;
+      const QuarantinedImage& bad = note.quarantined.front();
+      throw Error(
+          ErrorKind::kData,
+          cat(bad.file_name, ": was left out by the run that this one continues: ", bad.reason),
+          "go on with --on-bad-image quarantine, or mend it and give --overwrite");
+    }
     if (!path_exists(path) || file_size_bytes(path) != note.shard.file.size_bytes ||
         xxh3_file(path) != note.shard.file.xxh3) {
       return false;
@@ -315,7 +325,7 @@ PackResult pack(const PackOptions& options) {
   if (const auto manifest = finished_set(options, identity)) {  // while the JSON was read
     return {.manifest = *manifest, .was_finished = true};
   }
-  if (options.overwrite && !continues_overwrite(options.output, identity)) {
+  if (options.overwrite && !continues_overwrite(options.output, identity, options.images)) {
     remove_packed_files(options.output);
   }
   return Packer(options, identity, plan).run();

@@ -39,7 +39,8 @@ bool is_good(const DecodeStatus& status) {
 // Where a folder is mounted; nothing when it cannot be asked.
 std::optional<dev_t> device_of(const std::string& folder) {
   struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return std::nullopt;
+  // The dot makes an automounter mount it.
+  if (::stat((folder + "/.").c_str(), &status) != 0) return std::nullopt;
   return status.st_dev;
 }
 

@@ -124,6 +124,10 @@ EpochMetrics epoch_from(const JsonView& line) {
 // A machine that went down may leave a hole in the file: what follows is lost, not the run.
 std::optional<JsonFile> parse_if_whole(const std::string& line, const std::string& path) {
   try {
+    // What follows a zero byte the parser does not see.
+    if (line.find('\0') != std::string::npos) {
+      throw Error(ErrorKind::kData, cat(path, ": a line holds zero bytes"));
+    }
     return JsonFile::parse(line, path);
   } catch (const Error& error) {
     log_warning(error.what(), ": what follows is cut off");

@@ -1,5 +1,6 @@
 #include "shared/base/bus_error.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <ctime>
 
 #include "shared/base/error.h"
 
@@ -34,6 +36,12 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
   // Often every decode thread is hit at once; the first one tells and ends the process.
   while (g_told.test_and_set()) ::pause();
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line->text.data(), line->size);
+  // A launcher reads it from a pipe, and must have by the time this process ends.
+  constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 10'000'000};
+  for (int look = 0, unread = 0; look < 50; ++look) {
+    if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) break;
+    ::nanosleep(&kLook, nullptr);
+  }
   ::_exit(exit_code(ErrorKind::kIo));
 }
 

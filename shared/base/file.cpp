@@ -117,6 +117,8 @@ Error read_error(const std::string& path, int code) {
     case ENXIO:
     case EACCES:
     case EPERM:
+    case EISDIR:  // a folder, a pipe: no file that has a size
+    case EOPNOTSUPP:
       return {ErrorKind::kNoInput, problem, "check the path and its permissions"};
     case EMFILE:
     case ENFILE:

@@ -115,6 +115,8 @@ class Nccl : public NcclCommunicator {
   void check_start(ncclResult_t code, const char* call) {
     if (code == ncclSuccess || code == ncclInProgress) return;
     const std::string reason = ncclGetLastError(comm_);
+    // Another rank may have died: then the watch says so.
+    if (code == ncclRemoteError || code == ncclSystemError) host_.await_verdict();
     throw Error(ErrorKind::kUnavailable,
                 cat(call, ": ", ncclGetErrorString(code), reason.empty() ? "" : ", ", reason),
                 "NCCL_DEBUG=INFO says more");

@@ -46,9 +46,11 @@ TEST(ReadFile, ReturnsEveryByte) {
 }
 
 TEST(ReadError, TellsWhatIsMissingFromAMountThatFails) {
-  for (const int code : {ENOENT, ENOTDIR, EACCES}) {
+  for (const int code : {ENOENT, ENOTDIR, EACCES, EISDIR, EOPNOTSUPP}) {
     EXPECT_EQ(read_error("f", code).kind(), ErrorKind::kNoInput);
   }
+  const TestFolder folder;
+  EXPECT_EQ(kind_of([&] { file_size_bytes(folder.path()); }), ErrorKind::kNoInput);
   for (const int code : {EMFILE, ENOMEM}) {
     EXPECT_EQ(read_error("f", code).kind(), ErrorKind::kUnavailable);
   }

@@ -133,6 +133,19 @@ TEST_F(ScoringCommand, NothingOfAnotherEvaluationStays) {
   EXPECT_FALSE(path_exists(output_ + "/detections.json"));
 }
 
+TEST_F(ScoringCommand, ItsInputMayLieInItsFolder) {
+  make_folder(output_ + "/drawn");
+  const std::string input = output_ + "/detections.json", picture = output_ + "/drawn/mine.jpg";
+  write_file_atomically(input, read_file(detections_));
+  write_file_atomically(picture, "mine");
+  detections_ = input;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--overwrite"}}) {
+    EXPECT_EQ(run(more).exit_code, 0);
+    EXPECT_TRUE(path_exists(input));
+    EXPECT_EQ(path_exists(picture), more.empty()) << "no evaluation was there before";
+  }
+}
+
 TEST_F(ScoringCommand, AnUnfinishedEvaluationIsDoneAfresh) {
   ASSERT_EQ(run().exit_code, 0);
   remove_file(output_ + "/metrics.json");

@@ -34,7 +34,8 @@ class Continue : public testing::Test {
     pack(options);
     const Manifest manifest = read_manifest(options.output);
     // Undo the publishing: the journal of a run that was killed after its last shard.
-    const PackJournal journal(options.output, identity_of(manifest), overwrites);
+    const PackJournal journal(options.output, identity_of(manifest),
+                              overwrites ? options.images : "");
     std::size_t next_image = 0;
     for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
       const std::string path = options.output + "/" + manifest.shards[i].file.name;
@@ -164,6 +165,11 @@ TEST_F(Continue, AnInterruptedOverwriteGoesOn) {
   std::filesystem::remove_all(folder_ / "set");
   pack_interrupted(2);
   EXPECT_EQ(pack(options).reused_shards, 0U) << "another run's shards";
+  std::filesystem::remove_all(folder_ / "set");
+  pack_interrupted(2, /*overwrites=*/true);
+  std::filesystem::rename(folder_ / "images", folder_ / "moved");
+  options.images = folder_ / "moved";
+  EXPECT_EQ(pack(options).reused_shards, 0U) << "other images";
   EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }
 
@@ -179,13 +185,14 @@ TEST_F(Continue, NoErrorRemovesFinishedShards) {
   ASSERT_TRUE(path_exists(shard));
   write_file_atomically(identity, whole);
 
-  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
+  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), "");
   FinishedShard first = journal.read().at(0);
   first.quarantined = {{.image_id = 1, .file_name = "a.jpg", .kind = "damaged", .reason = "cut"}};
   journal.add(0, first);
   PackOptions strict = coco_.options("set");
   strict.on_bad_image = "fail";
-  EXPECT_EQ(pack_error(strict), ErrorKind::kData);
+  EXPECT_EQ(pack_error(strict, &message), ErrorKind::kData);
+  EXPECT_THAT(message, HasSubstr("was left out by the run that this one continues"));
   EXPECT_TRUE(path_exists(shard));
 }
 

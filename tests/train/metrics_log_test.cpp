@@ -60,6 +60,20 @@ TEST(MetricsLog, DropsALineThatWasCutInHalf) {
   EXPECT_EQ(read_file(folder / "m").back(), '\n');
 }
 
+TEST(MetricsLog, CutsFromAHoleRightBehindAStep) {
+  const TestFolder folder;
+  {
+    MetricsLog log(folder / "m", 0);
+    for (std::int64_t step = 1; step <= 3; ++step) log.append(step_metrics(step));
+  }
+  std::string text = read_file(folder / "m");
+  const std::size_t end = text.find('\n', text.find('\n') + 1);
+  text.replace(end, 30, 30, '\0');  // the parser takes a zero for the end of its text
+  write_file_atomically(folder / "m", text);
+  EXPECT_EQ(MetricsLog(folder / "m", 10).steps().size(), 1U);
+  EXPECT_EQ(read_file(folder / "m").find('\0'), std::string::npos);
+}
+
 TEST(MetricsLog, KeepsANumberThatIsNotFiniteReadable) {
   const TestFolder folder;
   StepMetrics bad = step_metrics(1);
