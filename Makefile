@@ -36,7 +36,7 @@ TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld
 
 # --- Options of the targets ----------------------------------------------------------------------
 OUT ?= demo
-RANKS ?= 2
+RANKS ?=
 DATA ?=
 TRAIN_OPTIONS ?=
 # An image is built from sources without tests and without .git.
@@ -52,7 +52,8 @@ help:
 	    ~              evaluate, convert, evaluate the converted model
 	make demo DATA=DIR          the same on a COCO folder of your own
 	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:
-	    ~              RANKS=2 OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'
+	    ~              OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'; RANKS=N instead of a
+	    ~              rank for each GPU (2 without one)
 	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
 	    ~              interrupted call continues; KEEP_ZIPS=1 keeps the archives
 	make jobs          make the job files from jobs/job.toml; IMAGE=NAME puts another image there
@@ -152,18 +153,21 @@ test-oracle: build
 	done
 
 # --- The whole job -------------------------------------------------------------------------------
+# Its steps hold 4 images: a fifth rank would have none.
 demo: build
 	@data="$(DATA)"
 	if [ -z "$$data" ]; then
 	  data=$(OUT)/scenes
 	  $(BUILD)/bin/render_scenes --output $$data
 	fi
-	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) --ranks $(RANKS) -- \
+	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) \
+	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) -- \
 	  --config jobs/demo.json $(TRAIN_OPTIONS)
 
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }
-	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) --ranks $(RANKS) -- $(TRAIN_OPTIONS)
+	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) \
+	  $(if $(RANKS),--ranks $(RANKS)) -- $(TRAIN_OPTIONS)
 
 coco:
 	@[ -n "$(DATA)" ] || { echo "say where to: make coco DATA=FOLDER" >&2; exit 64; }

@@ -3,20 +3,23 @@
 # model. Every stage is a program that does nothing when its result is there, and continues when it
 # was interrupted: run the same command again.
 #
-#   jobs/local.sh --data COCO_FOLDER --output DIR [--bin build/bin] [--ranks 2] [-- TRAIN OPTIONS]
+#   jobs/local.sh --data COCO_FOLDER --output DIR [--bin build/bin] [--ranks N | --most-ranks N]
+#     [-- TRAIN OPTIONS]
 #
+# Without --ranks: a rank for each GPU that retina-train sees, up to --most-ranks; 2 on the CPU.
 # COCO_FOLDER holds annotations/instances_{train,val}2017.json (or instances_{train,val}.json) and the
 # images in images/{train,val}2017, {train,val}2017 or images/{train,val}.
 set -euo pipefail
 
 fail() { echo "local.sh: error: $2" >&2; exit "$1"; }
 
-bin=build/bin ranks=2 data="" output=""
+bin=build/bin ranks="" most_ranks="" data="" output=""
 while [ $# -gt 0 ]; do
   case $1 in
-    --data | --output | --bin | --ranks)
+    --data | --output | --bin | --ranks | --most-ranks)
       [ $# -ge 2 ] || fail 64 "$1 wants a value"
-      declare "${1#--}=$2"
+      name=${1#--}
+      declare "${name//-/_}=$2"
       shift 2 ;;
     --) shift; break ;;
     *) fail 64 "unknown option $1; hint: see the first lines of $0" ;;
@@ -24,6 +27,11 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$data" ] && [ -n "$output" ] || fail 64 "--data and --output are needed"
 [ -d "$data" ] || fail 66 "$data: no such folder"
+if [ -z "$ranks" ]; then
+  ranks=$("$bin/retina-train" --version | sed -n 's/^GPUs seen //p')
+  [ "$ranks" -gt 0 ] || ranks=2
+  [ "$ranks" -le "${most_ranks:-$ranks}" ] || ranks=$most_ranks
+fi
 
 # The first of the given paths that exists.
 first_of() {

@@ -33,6 +33,7 @@ std::string device_text(const c10::Device& device) {
 void register_torch_versions() {
   register_library_version("LibTorch", TORCH_VERSION);
   register_library_version("CUDA in LibTorch", at::globalContext().hasCUDA() ? "yes" : "no");
+  register_library_version("GPUs seen", cat(static_cast<int>(torch::cuda::device_count())));
 }
 
 }  // namespace retina

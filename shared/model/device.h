@@ -26,7 +26,7 @@ c10::Device choose_device(const std::string& wanted, const NodePlace& place);
 // "cpu", "cuda:0".
 std::string device_text(const c10::Device& device);
 
-// Registers LibTorch's (and CUDA's) version for --version.
+// Registers for --version: LibTorch's version, whether it has CUDA, how many GPUs it sees.
 void register_torch_versions();
 
 }  // namespace retina

@@ -1,0 +1,63 @@
+"""jobs/local.sh with stand-ins for the programs and for mpirun: with how many ranks it starts what."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/local.sh"
+
+# Writes its name and words into a file, a line each call; a training leaves its list of checkpoints.
+STAND_IN = """#!/usr/bin/env bash
+if [ "$1" = --version ]; then echo "GPUs seen $GPUS"; exit; fi
+echo "${0##*/} $*" >>"$CALLS"
+[ "${0##*/}" != mpirun ] || while [ ! -x "$1" ]; do shift; done
+if [[ "$*" = *--train* ]]; then
+  mkdir -p "$ROOM/out/run"
+  printf '{\\n  "last": "checkpoint-01.pt",\\n  "best": "checkpoint-01.pt"\\n}\\n' >"$ROOM/out/run/checkpoints.json"
+fi
+"""
+PROGRAMS = ("coco-pack", "retina-train", "retina-eval", "retina-convert", "mpirun")
+
+
+class Local(unittest.TestCase):
+    def setUp(self):
+        room = tempfile.TemporaryDirectory()
+        self.addCleanup(room.cleanup)
+        self.room = pathlib.Path(room.name)
+        for name in PROGRAMS:
+            (self.room / name).write_text(STAND_IN)
+            (self.room / name).chmod(0o755)
+        for split in ("train", "val"):
+            (self.room / "data/images" / split).mkdir(parents=True)
+            annotations = self.room / f"data/annotations/instances_{split}.json"
+            annotations.parent.mkdir(exist_ok=True)
+            annotations.touch()
+
+    def ranks_of_training(self, gpus, *options):
+        calls = self.room / "calls"
+        calls.unlink(missing_ok=True)
+        done = subprocess.run(
+            [SCRIPT, "--bin", self.room, "--data", self.room / "data", "--output", self.room / "out",
+             *options], capture_output=True, text=True, timeout=60,
+            env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}", "CALLS": str(calls),
+                              "ROOM": str(self.room), "GPUS": str(gpus)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        training, = [line.split() for line in calls.read_text().splitlines() if " --train " in line]
+        return int(training[training.index("-np") + 1]) if training[0] == "mpirun" else 1
+
+    def test_a_rank_starts_for_each_gpu_that_the_program_sees(self):
+        self.assertEqual(self.ranks_of_training(1), 1)
+        self.assertEqual(self.ranks_of_training(3), 3)
+        self.assertEqual(self.ranks_of_training(8, "--most-ranks", "4"), 4)
+        self.assertEqual(self.ranks_of_training(1, "--most-ranks", "4"), 1)
+
+    def test_two_ranks_start_where_there_is_no_gpu(self):
+        self.assertEqual(self.ranks_of_training(0), 2)
+
+    def test_the_number_of_ranks_can_be_given(self):
+        self.assertEqual(self.ranks_of_training(1, "--ranks", "2"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
