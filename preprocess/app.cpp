@@ -1,6 +1,5 @@
 #include "preprocess/app.h"
 
-#include <csignal>
 #include <iostream>
 
 #include "preprocess/inspect.h"
@@ -121,8 +120,6 @@ int run_verify(const CommandLine& line) {
 }  // namespace
 
 int coco_pack(int argc, const char* const* argv) {
-  // A file size limit (ulimit -f) then fails the write instead of killing the process.
-  std::signal(SIGXFSZ, SIG_IGN);
   return run_program("coco-pack", [&] {
     CommandLine line;
     Cli cli = make_cli(line);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -34,6 +35,13 @@ constexpr const char* kUsage =
     "mpirun -np N retina-train ...        one process a GPU, gradients by ring-allreduce\n"
     "retina-train --synthetic COUNT [options]      how fast it is, without data";
 constexpr const char* kSummary = "trains RetinaNet on shards that coco-pack wrote";
+
+// Under retina-launch, which restarts the same command.
+void check_keeps_over_restarts(const TrainOptions& options) {
+  if (!options.overwrite || std::getenv("RETINA_LAUNCH_RESTARTS") == nullptr) return;
+  throw Error(ErrorKind::kConfig, "--overwrite: each restart would start afresh",
+              "give retina-launch --restarts 0, or choose another --output");
+}
 
 void check_share(const TrainOptions& options, int rank_count) {
   if (rank_count <= options.images_per_step) return;
@@ -316,6 +324,7 @@ int retina_train(int argc, const char* const* argv) {
   TrainOptions options;
   Cli cli("retina-train", kUsage, kSummary);
   declare_options(cli, options);
+  cli.validate([&options] { check_keeps_over_restarts(options); });
   return run_rank_program(
       "retina-train", cli, argc, argv,
       [&](Communicator& communicator) {

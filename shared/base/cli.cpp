@@ -4,6 +4,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <iostream>
+#include <set>
 #include <sstream>
 
 #include "shared/base/cli_value.h"
@@ -169,23 +170,35 @@ void Cli::fail_unknown(const std::string& name) const {
 void Cli::set(const std::string& name, const std::string& text, const std::string& source) {
   const Option* option = find(name);
   if (option == nullptr) fail_unknown(name);
+  if (text.empty()) fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
   option->assign(text);
   given_[name] = source;
 }
 
 void Cli::read_config(const std::string& path) {
+  // No settings of the work: a job with them in its file would do nothing and look done.
+  static const std::set<std::string> kCommandLineOnly = {"check-args", "config", "help", "version"};
   const JsonFile file = JsonFile::read(path);
   const JsonView root = file.root();
   if (!root.raw().IsObject()) root.fail("want an object of option names and values");
+  std::set<std::string> seen;
   for (const auto& member : root.raw().GetObject()) {
     const std::string name(member.name.GetString(), member.name.GetStringLength());
     const JsonView item(member.value, cat(path, ": ", name));
     if (find(name) == nullptr) fail_unknown(name);
+    if (kCommandLineOnly.count(name) != 0) {
+      throw Error(ErrorKind::kUsage, cat(path, ": ", name, ": goes on the command line only"),
+                  "remove it from the file");
+    }
+    if (!seen.insert(name).second) {
+      throw Error(ErrorKind::kUsage, cat(path, ": ", name, " is given twice"));
+    }
     if (given_.count(name) != 0 || item.raw().IsNull()) continue;  // the command line wins
     const auto text_of = [](const JsonView& view) -> std::string {
       if (view.raw().IsString()) return view.as_string();
       if (view.raw().IsBool()) return view.as_bool() ? "true" : "false";
       if (view.raw().IsInt64()) return std::to_string(view.as_int());
+      if (view.raw().IsUint64()) return std::to_string(view.as_uint());
       return shortest(view.as_double());
     };
     std::string text;

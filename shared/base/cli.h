@@ -1,8 +1,9 @@
 // Command lines: one table of options that parses, validates, prints --help and lists the effective
 // values. Options structs are filled in place; nothing below main sees the parser.
 //
-// Every program gets --help, --version, --config FILE.json (the same keys as the long options; the
-// command line wins), --check-args and --log-level.
+// Every program gets --help, --version, --config FILE.json (the same keys as the long options, each
+// once; the command line wins), --check-args and --log-level. No value may be empty: to leave an
+// option open is not to give it, or null in the file.
 #pragma once
 
 #include <cstdint>

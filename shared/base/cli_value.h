@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -49,6 +50,13 @@ T parse_value(const std::string& name, const std::string& text) {
     const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
     bool good = result.ec == std::errc() && result.ptr == text.data() + text.size();
     if constexpr (std::is_floating_point_v<T>) good = good && std::isfinite(value);
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      const bool negative = std::is_unsigned_v<T> && text.starts_with('-');
+      if (result.ec == std::errc::result_out_of_range || negative) {
+        fail_value(name, text, cat("a whole number from ", Limits::min(), " to ", Limits::max()));
+      }
+    }
     if (!good) fail_value(name, text, std::is_floating_point_v<T> ? "a number" : "a whole number");
     return value;
   }

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <new>
 
@@ -52,6 +53,7 @@ int run_program(const std::string& name, const std::function<int()>& body,
   set_log_name(name);
   allow_many_files();
   install_bus_error();
+  std::signal(SIGXFSZ, SIG_IGN);  // the write fails then
   int code = 0;
   try {
     return body();

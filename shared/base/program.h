@@ -1,5 +1,6 @@
 // The frame of every main(): runs the body, turns exceptions into one line on stderr and the exit
-// code of their kind; a mapped file that cannot be read as well (bus_error.h).
+// code of their kind; so too a mapped file that cannot be read (bus_error.h) and a write that a
+// file size limit (ulimit -f) refuses.
 #pragma once
 
 #include <functional>

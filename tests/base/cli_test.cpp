@@ -22,6 +22,7 @@ struct Options {
   std::uint64_t shard_size_bytes = 256U << 20;
   std::vector<double> sizes = {32, 64};
   std::optional<std::int64_t> steps{};
+  std::uint64_t seed = 0;
   std::string recipe = "none";
 };
 
@@ -36,6 +37,7 @@ void declare(Cli& cli, Options& options) {
   cli.bytes("shard-size", options.shard_size_bytes, "bytes a shard");
   cli.option("anchor-sizes", options.sizes, "LIST", "pixels");
   cli.option("steps", options.steps, "N", "instead of --epochs");
+  cli.option("seed", options.seed, "N", "of chance");
   cli.preset("recipe", options.recipe, {{"quick", {{"epochs", "2"}, {"lr", "0.5"}}}}, "settings");
 }
 
@@ -102,6 +104,8 @@ TEST_F(CliTest, RefusesBadValues) {
       {"--epochs", "three"},
       {"--epochs", "99999999999"},
       {"--epochs", ""},
+      {"--output", ""},
+      {"--config", ""},
       {"--lr", "nan"},
       {"--lr", "1e-4x"},
       {"--optimizer", "adamw"},
@@ -145,6 +149,53 @@ TEST_F(CliTest, RefusesABadConfigFile) {
   EXPECT_THAT(refusal({"--config", path.c_str()}).hint(), HasSubstr("--epochs"));
   write_file_atomically(path, "[1]");
   EXPECT_EQ(refusal({"--config", path.c_str()}).kind(), ErrorKind::kData);
+}
+
+TEST_F(CliTest, NamesTheOptionWhoseValueIsEmpty) {
+  EXPECT_THAT(refusal({"--output", ""}).what(),
+              HasSubstr("--output: bad value (got \"\", want DIR)"));
+}
+
+TEST_F(CliTest, NamesTheRangeOfAWholeNumberThatIsTooLarge) {
+  EXPECT_THAT(refusal({"--epochs", "2147483648"}).what(),
+              HasSubstr("got \"2147483648\", want a whole number from -2147483648 to 2147483647"));
+  EXPECT_THAT(refusal({"--steps", "-9223372036854775809"}).what(),
+              HasSubstr("from -9223372036854775808 to 9223372036854775807"));
+  for (const char* value : {"-1", "18446744073709551616"}) {
+    EXPECT_THAT(refusal({"--seed", value}).what(), HasSubstr("from 0 to 18446744073709551615"));
+  }
+}
+
+TEST_F(CliTest, RefusesConfigFilesThatCannotBeMeant) {
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  const auto refused = [&](const std::string& json) {
+    write_file_atomically(path, json);
+    const Error error = refusal({"--config", path.c_str(), "--lr", "0.5"});
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage) << json;
+    return std::string(error.what());
+  };
+  for (const char* value : {"\"\"", "[]", "[\"\"]"}) {
+    EXPECT_THAT(refused(cat("{\"output\": ", value, "}")), HasSubstr("--output: bad value"));
+  }
+  EXPECT_THAT(refused(R"({"epochs": 1, "epochs": 2})"), HasSubstr("epochs is given twice"));
+  EXPECT_THAT(refused(R"({"epochs": null, "\u0065pochs": 2})"), HasSubstr("epochs is given twice"));
+  EXPECT_THAT(refused(R"({"lr": 1, "lr": 2})"), HasSubstr("lr is given twice"));
+  for (const char* name : {"help", "version", "config", "check-args"}) {
+    for (const char* value : {"true", "false", "null", "\"x\""}) {
+      EXPECT_THAT(refused(cat("{\"", name, "\": ", value, "}")),
+                  HasSubstr(cat(name, ": goes on the command line only")));
+    }
+  }
+}
+
+TEST_F(CliTest, TakesTheLargestNumbersFromAConfigFile) {
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  write_file_atomically(path, R"({"seed": 18446744073709551615, "steps": 9223372036854775807})");
+  parse({"--config", path.c_str()});
+  EXPECT_EQ(options_.seed, 18446744073709551615U);
+  EXPECT_EQ(options_.steps, 9223372036854775807);
 }
 
 TEST_F(CliTest, EffectiveOptionsReadBackAsAConfigFile) {

@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <new>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -55,6 +59,19 @@ TEST(RunProgram, SaysThatMemoryOfAGpuRanOut) {
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
     EXPECT_THAT(text, HasSubstr("--images-per-pass"));
   }
+}
+
+TEST(RunProgramDeathTest, AWriteBeyondAFileSizeLimitIsAnErrorAndNoDeath) {
+  const TestFolder folder;
+  const auto write_too_much = [&] {
+    const struct rlimit limit { .rlim_cur = 4096, .rlim_max = 4096 };
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    return run_program("tool", [&] {
+      write_file_atomically(folder / "file", std::string(8192, 'x'));
+      return 0;
+    });
+  };
+  EXPECT_EXIT(std::exit(write_too_much()), testing::ExitedWithCode(74), "File too large");
 }
 
 TEST(RunProgram, TellsTheHandlerTheExitCode) {

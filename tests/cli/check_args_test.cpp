@@ -75,11 +75,12 @@ TEST_P(CheckArgs, AcceptsAnOutputThatCannotBeMade) {
 }
 
 TEST_P(CheckArgs, TakesItsOptionsFromAConfigFileToo) {
-  write_file_atomically(folder_ / "config.json", R"({"check-args": true, "output": "made"})");
+  write_file_atomically(folder_ / "config.json", R"({"no-such-option": 1})");
   auto command = command_without_inputs(GetParam(), "made/here");
-  command.insert(command.end(), {"--config", folder_ / "config.json"});
+  command.insert(command.end(), {"--check-args", "--config", folder_ / "config.json"});
+  EXPECT_EQ(run_process(command).exit_code, 64);
+  write_file_atomically(folder_ / "config.json", R"({"overwrite": true})");
   EXPECT_EQ(run_process(command).exit_code, 0);
-  EXPECT_FALSE(path_exists("made"));
 }
 
 TEST_P(CheckArgs, IsTheSameOnEveryRankCount) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
+#include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "tests/cli/programs.h"
 #include "tests/support/test_folder.h"
@@ -62,6 +64,31 @@ TEST_P(Programs, SayThatAnInputIsMissingAndWriteNothing) {
   EXPECT_THAT(refusal(command_without_inputs(GetParam(), output), 66), HasSubstr("/nowhere/input"));
   EXPECT_FALSE(path_exists(output + "/config.json"));
   EXPECT_FALSE(path_exists(output + "/manifest.json"));
+}
+
+TEST_P(Programs, RefuseEveryOptionWithAnEmptyValue) {
+  const std::string help = run_process({GetParam(), "--help"}).out;
+  std::istringstream lines(help);
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  --")) continue;
+    std::istringstream words(line);
+    std::string option, value;
+    words >> option >> value;
+    // A switch has no value: its help follows in the column for it.
+    if (value.empty() || line.find(value) != option.size() + 3) continue;
+    ++count;
+    EXPECT_THAT(refusal({GetParam(), option, ""}, 64), HasSubstr(option + ": bad value"));
+  }
+  EXPECT_GT(count, 10);
+}
+
+TEST_P(Programs, LeaveTheCommandLinesOwnOptionsToIt) {
+  const TestFolder folder;
+  for (const char* name : {"help", "version", "config", "check-args"}) {
+    write_file_atomically(folder / "config.json", cat("{\"", name, "\": true}"));
+    EXPECT_THAT(refusal({GetParam(), "--config", folder / "config.json"}, 64), HasSubstr(name));
+  }
 }
 
 TEST_P(Programs, ReadTheirOptionsFromAConfigFile) {

@@ -197,7 +197,6 @@ int main(int argc, char** argv) {
   cli.option("heartbeat-limit", options.watch.heartbeat_limit_s, "S", "limit");
   cli.option("start-limit", options.watch.start_limit_s, "S", "limit");
   cli.option("finish-limit", options.watch.finish_limit_s, "S", "limit");
-  cli.option("folder", options.watch.folder, "DIR", "for the event files");
   return retina::run_rank_program(
       "watch-ranks", cli, argc, argv,
       [&](retina::Communicator& ranks) {

@@ -85,5 +85,28 @@ TEST(Pipeline, RefusesOtherSettingsInTheSameFolder) {
   EXPECT_THAT(refused.err, HasSubstr("lr"));
 }
 
+// `command` where no file may grow past `kib` KiB.
+ProcessResult run_limited(int kib, const std::vector<std::string>& command) {
+  std::string line = cat("ulimit -f ", kib, "; exec " RETINA_BIN_DIR "/", command[0]);
+  for (std::size_t i = 1; i < command.size(); ++i) line += cat(" '", command[i], "'");
+  return run_process({"/bin/bash", "-c", line});
+}
+
+TEST(Pipeline, AFileSizeLimitIs74AndTheNextRunContinues) {
+  const Job job;
+  const std::string run = job / "run", model = job / "model.pt";
+  const auto expect_74_then_0 = [](int kib, const std::vector<std::string>& command) {
+    const ProcessResult limited = run_limited(kib, command), again = run_process(command);
+    EXPECT_EQ(limited.exit_code, 74) << limited.err;
+    EXPECT_THAT(limited.err, HasSubstr("File too large"));
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+  };
+  expect_74_then_0(8192, job.train_command(run, 1));
+  const std::string checkpoint = last_checkpoint(run);
+  expect_74_then_0(8192, {"retina-convert", "--checkpoint", checkpoint, "--output", model});
+  expect_74_then_0(8, {"retina-eval", "--model", checkpoint, "--data", job.val_shards(), "--output",
+                       job / "evaluation", "--device", "cpu", "--score-threshold", "0.001"});
+}
+
 }  // namespace
 }  // namespace retina

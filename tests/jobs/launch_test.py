@@ -345,7 +345,8 @@ while true; do sleep 0.02; done
     def test_a_wrong_command_line_is_64(self):
         for words in ([], ["--"], ["true"], ["--rank", "2", "--", "true"], ["--ranks"],
                       ["--ranks", "two", "--", "true"], ["--ranks", "0", "--", "true"],
-                      ["--back-off", "-1", "--", "true"], ["--restarts", "", "--", "true"]):
+                      ["--back-off", "-1", "--", "true"], ["--restarts", "", "--", "true"],
+                      ["--hostfile", "", "--", "true"], ["--hostfile=", "--", "true"]):
             with self.subTest(words):
                 self.expect(self.launch(*words), 64, "retina-launch: error: ")
 
@@ -356,16 +357,29 @@ while true; do sleep 0.02; done
         for option in options:
             self.assertIn(option, done.stdout)
 
+    def test_every_rank_knows_whether_it_may_be_restarted(self):
+        program = self.program('echo "got ${RETINA_LAUNCH_RESTARTS-none}"')
+        for words, restarts in (([], 10), (["--restarts", 3], 3), (["--restarts", 0], "none")):
+            done = self.launch("--hostfile", self.hosts("localhost slots=2\n"), *words, "--", program,
+                               RETINA_LAUNCH_RESTARTS="7")
+            self.assertEqual(done.stdout.splitlines(), [f"got {restarts}"] * 2, done.stderr)
+
+    @unittest.skipUnless(HAS_TRAINER, f"no retina-train in {BUILD}/bin")
     def test_an_afresh_that_each_restart_would_repeat_is_refused(self):
-        program = self.program("exit 0", "retina-train")
-        self.expect(self.launch("--", program, "--overwrite"), 78, "--overwrite")
-        self.expect(self.launch("--restarts", 0, "--", program, "--overwrite"), 0)
+        trainer = [BUILD / "bin/retina-train", "--train", "shards", "--output", "run", "--check-args"]
         config = self.room / "job.json"
-        config.write_text('{"seed": 1, "overwrite": true}')
-        for words in (["--config", config], [f"--config={config}"]):
-            self.expect(self.launch("--", program, *words), 78, "--overwrite")
-        config.write_text('{"overwrite": false}')
-        self.expect(self.launch("--", program, "--config", config), 0)
+        afresh = [[*trainer, "--overwrite"], ["sh", "-c", '"$@" --overwrite', "sh", *trainer]]
+        other = [trainer]
+        for text in ('{"overwrite":true}', '{"seed": 1, "overwrite" :\n  true}',
+                     '{"over\\u0077rite": "true"}', '{"seed": 1, "overwrite": false}',
+                     '{"scratch": "\\"overwrite\\": true"}', '{"overwrite": null}'):
+            path = self.room / f"job-{len(afresh) + len(other)}.json"
+            path.write_text(text)
+            (afresh if json.loads(text).get("overwrite") else other).append([*trainer, "--config", path])
+        for words, code in [(words, 78) for words in afresh] + [(words, 0) for words in other]:
+            with self.subTest(words=words):
+                self.expect(self.launch("--", *words), code, *["--restarts 0"] * (code == 78))
+                self.expect(self.launch("--restarts", 0, "--", *words), 0)
 
     def test_what_is_not_installed_is_named(self):
         tools = self.room / "tools"

@@ -26,6 +26,8 @@ CODES = {"kill": {76, 137}, "segv": {76, 139}, "exit0": {76, 1}, "exit1": {76, 1
 KINDS = ["kill", "stop", "segv", "leave", "leave1", "swap", "size", "exit0", "exit1", "full-disk", "stall",
          "slow", "disk", "pause", "freeze"]
 HARMLESS = {"slow", "disk", "pause", "freeze"}
+LOST = {"kill", "segv", "exit0", "exit1", "stop"}  # where they were is known from the last heartbeat
+HEARD_MS = 1000  # a phase that lasts this long is in one: they come four times a second
 
 
 class Fault:
@@ -37,8 +39,9 @@ class Fault:
         self.victim = source.randrange(self.ranks)
         self.step = source.randrange(2, 9)
         self.phase = source.choice(["data.wait", "forward", "backward", "update"])
-        self.arguments = ["--fault-bucket", source.randrange(3), "--delay-ms",
-                          source.choice([0, source.randrange(300)])]
+        delays_ms = [0, source.randrange(300)] + [HEARD_MS] * (kind in LOST)
+        self.delay_ms = source.choice(delays_ms)
+        self.arguments = ["--fault-bucket", source.randrange(3), "--delay-ms", self.delay_ms]
         program_kind = kind
         if kind in ("slow", "stall", "disk"):
             program_kind = "slow"
@@ -57,6 +60,8 @@ class Fault:
         """Pattern of the one line."""
         name = rf"rank {self.victim} \([^)]+\)"
         seen = rf".*last seen in {self.phase} of step {self.step},"
+        if self.kind in LOST and self.delay_ms < HEARD_MS:
+            seen = r".*last seen in (start|\S.* of step \d+|\S.* before the first step),"
         return {"kill": rf"{name} died{seen}", "segv": rf"{name} died{seen}",
                 "exit0": rf"{name} died{seen}", "exit1": rf"{name} died{seen}",
                 "stop": rf"{name} is stopped or cut off{seen}",
@@ -78,9 +83,9 @@ def run(ranks, *arguments, **environment):
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as out:
-            job = subprocess.Popen(mpirun(ranks, BUILD / "bin/watch_ranks", "--folder", folder,
-                                          *arguments), stdout=out, stderr=out,
-                                   env={**os.environ, **MPI, **environment}, start_new_session=True)
+            job = subprocess.Popen(mpirun(ranks, BUILD / "bin/watch_ranks", *arguments), stdout=out,
+                                   stderr=out, env={**os.environ, **MPI, **environment},
+                                   start_new_session=True)
             try:
                 code = job.wait(timeout=60)
             except subprocess.TimeoutExpired:
@@ -149,11 +154,27 @@ class Faults(unittest.TestCase):
 
     def test_a_wrong_command_line_is_told_once_also_where_rank_0_has_a_right_one(self):
         other_node = ["env", "OMPI_COMM_WORLD_LOCAL_RANK=0", BUILD / "bin/watch_ranks", "--wrong"]
-        for of_rank_0, teller in [([], r"watch-ranks\[1\] on \S+"), (["--wrong"], "watch-ranks")]:
+        for of_rank_0, teller in [(["--steps", 20], r"watch-ranks\[1\] on \S+"),
+                                  (["--wrong"], "watch-ranks")]:
             code, _, text = run(1, *of_rank_0, ":", "-np", 1, *other_node)
             self.assertEqual(code, 64, text)
             self.assertEqual(text.count("--wrong"), 1, text)
             self.assertRegex(text, f"(?m)^{teller}: error: ")
+
+    def test_what_others_put_among_the_temporary_files_holds_no_job(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("retina-events-x", "retina-verdict-x"):
+                os.mkfifo(Path(folder) / name)
+                os.utime(Path(folder) / name, (0, 0))
+            code, _, text = run(2, "--steps", 2, TMPDIR=folder)
+            self.assertEqual(code, 0, text)
+
+    def test_a_lost_rank_leaves_no_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for victim in [0, 1]:
+                run(3, "--fault", "kill", "--victim", victim, TMPDIR=folder)
+            left = [path.name for path in Path(folder).glob("**/*") if "retina" in path.name]
+            self.assertEqual(left, [])
 
     def test_a_rank_that_stops_before_mpi_starts_ends_the_job(self):
         for victim, seconds in [(0, 4), (1, 2)]:  # rank 1 tells where rank 0 cannot

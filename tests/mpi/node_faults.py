@@ -128,8 +128,8 @@ class NodeFaults(unittest.TestCase):
 
     def lose_one_of(self, nodes, kind, options, folder):
         log = folder / "log"
-        command = nodes.command(*options, faults.BUILD / "bin/watch_ranks", "--folder", folder,
-                                "--steps", "4000", per_node=PER_NODE.get(kind, 2))
+        command = nodes.command(*options, faults.BUILD / "bin/watch_ranks", "--steps",
+                                "4000", per_node=PER_NODE.get(kind, 2))
         with log.open("wb") as out:
             job = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True,
                                    stdin=subprocess.PIPE if options else subprocess.DEVNULL,

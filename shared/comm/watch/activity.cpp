@@ -15,50 +15,35 @@ constexpr std::size_t kStepsForMedian = 4;
 
 }  // namespace
 
-Activity::Activity(int rank, EventRing& ring) : ring_(ring) {
+Activity::Activity(int rank) {
   state_.rank = rank;
 }
 
-Event Activity::event(EventKind kind) const {
-  Event result;
-  result.kind = kind;
-  result.phase = state_.phase;
-  result.sequence = state_.sequence;
-  result.step = state_.step;
-  return result;
-}
-
 Phase Activity::enter(Phase phase) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   if (!is_of_step(state_.phase)) {
     state_.excused_s += Seconds(now - std::max(phase_since_, collective_end_)).count();
   }
   const Phase before = std::exchange(state_.phase, phase);
   phase_since_ = changed_ = now;
-  const Event entry = event(EventKind::kPhaseEnter);
   if (listener_ != nullptr) listener_->on_phase(phase, now);
-  lock.unlock();
-  ring_.add(entry);
   return before;
 }
 
 void Activity::set_step(std::int64_t step) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   changed_ = Clock::now();
   if (step_since_) {
     step_seconds_[step_count_++ % step_seconds_.size()] = Seconds(changed_ - *step_since_).count();
   }
   step_since_ = changed_;
   state_.step = step;
-  const Event entry = event(EventKind::kStep);
   if (listener_ != nullptr) listener_->on_step(step, changed_);
-  lock.unlock();
-  ring_.add(entry);
 }
 
 void Activity::begin(const Operation& operation) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   const std::uint64_t parts[] = {state_.recent[0].chain, operation.hash()};
   std::shift_right(state_.recent.begin(), state_.recent.end(), 1);
   Entered& now = state_.recent[0];
@@ -72,30 +57,15 @@ void Activity::begin(const Operation& operation) {
   }
   state_.in_collective = 1;
   collective_since_ = changed_ = Clock::now();
-  Event entry = event(EventKind::kCollectiveEnter);
-  entry.operation = parts[1];
-  entry.bytes = operation.bytes();
-  entry.bucket = operation.bucket();
-  entry.collective = operation.kind;
-  entry.label = operation.label;
   if (listener_ != nullptr) listener_->on_collective_begin(operation, changed_);
-  lock.unlock();
-  ring_.add(entry);
 }
 
 void Activity::end() {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   state_.in_collective = 0;
   state_.excused_s = 0;
   changed_ = collective_end_ = Clock::now();
-  Event entry = event(EventKind::kCollectiveLeave);
-  entry.operation = state_.recent[0].operation.hash();
-  entry.collective = state_.recent[0].operation.kind;
-  entry.bucket = state_.recent[0].operation.bucket();
-  entry.label = state_.recent[0].operation.label;
   if (listener_ != nullptr) listener_->on_collective_end(changed_);
-  lock.unlock();
-  ring_.add(entry);
 }
 
 void Activity::set_listener(ActivityListener* listener) {

@@ -1,6 +1,5 @@
 // What this rank does right now: written by the threads that work, read by the watch thread, which
-// sends it to the other ranks. A lock held for nanoseconds; each change also goes to the event
-// ring, without the lock: the ring's pages are a disk's, which may stand still.
+// sends it to the other ranks. A lock held for nanoseconds.
 #pragma once
 
 #include <array>
@@ -9,7 +8,6 @@
 #include <mutex>
 #include <optional>
 
-#include "shared/comm/watch/event_ring.h"
 #include "shared/comm/watch/operation.h"
 
 namespace retina {
@@ -64,8 +62,7 @@ class ActivityListener {
 // Thread-safe.
 class Activity {
  public:
-  // `ring` outlives this.
-  Activity(int rank, EventRing& ring);
+  explicit Activity(int rank);
 
   // Returns the phase before.
   Phase enter(Phase phase);
@@ -83,10 +80,8 @@ class Activity {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Event event(EventKind kind) const;
 
   mutable std::mutex mutex_;
-  EventRing& ring_;
   ActivityListener* listener_ = nullptr;
   RankState state_;
   Clock::time_point phase_since_ = Clock::now(), changed_ = phase_since_;

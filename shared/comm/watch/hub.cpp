@@ -140,11 +140,11 @@ void Hub::beat(double now_s) {
 void Hub::look(double now_s, bool beaten) {
   if (!beaten && !changed_) return;
   changed_ = false;
-  std::vector<RankView> all = views(now_s);
+  const std::vector<RankView> all = views(now_s);
   // mpirun may find a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
   // and says neither which are lost nor what they did.
   if (stop_signal() == SIGTERM) judge_.hurry(now_s);
-  auto verdict = judge_.judge(all, now_s);
+  const auto verdict = judge_.judge(all, now_s);
   if (!verdict) {
     if (!context_.all_left && all_left(all)) {
       for (Connection* connection : connections()) {
@@ -159,10 +159,6 @@ void Hub::look(double now_s, bool beaten) {
   if (verdict->kind == VerdictKind::kDied && was_given_up(now_s)) {
     end_process(exit_code(ErrorKind::kRankFailure));
     return;
-  }
-  if (verdict->kind == VerdictKind::kDied || verdict->kind == VerdictKind::kSilent) {
-    refine(all, verdict->ranks);
-    if (const auto better = judge_.judge(all, now_s)) verdict = better;
   }
   end_job(*verdict, lost_rank_notice(judge_.launcher_wait_s(*verdict, all, now_s)), now_s);
 }

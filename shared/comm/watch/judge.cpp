@@ -1,6 +1,7 @@
 #include "shared/comm/watch/judge.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -57,23 +58,16 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
   return front;
 }
 
-// " and never entered bucket 5 of step 812, where 2 ranks wait": of ranks that are lost.
-std::string missed(const std::vector<RankView>& views, const std::vector<int>& lost, double now_s) {
-  const auto is_lost = [&](const RankView& view) {
-    return std::find(lost.begin(), lost.end(), view.state.rank) != lost.end();
-  };
+// "; others wait in bucket 5 of step 812": of ranks that are not among the `lost`. Those may have
+// entered it too, after their last heartbeat.
+std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost,
+                    double now_s) {
   std::vector<RankView> others;
-  std::uint64_t reached = 0;
-  for (const RankView& view : views) {
-    if (is_lost(view)) {
-      reached = std::max(reached, view.state.sequence);
-    } else {
-      others.push_back(view);
-    }
-  }
+  std::copy_if(views.begin(), views.end(), std::back_inserter(others), [&](const RankView& view) {
+    return std::find(lost.begin(), lost.end(), view.state.rank) == lost.end();
+  });
   const Front front = find_front(others, now_s);
-  if (front.entered == nullptr || front.entered->sequence <= reached) return "";
-  return cat(" and never entered ", place(*front.entered));
+  return front.entered == nullptr ? "" : cat("; others wait in ", place(*front.entered));
 }
 
 bool is_in_steps(const RankState& state) {
@@ -145,7 +139,6 @@ std::optional<Verdict> Judge::mismatch(const std::vector<RankView>& views) const
   };
   std::map<std::uint64_t, std::vector<Seen>> by_sequence;
   for (const RankView& view : views) {
-    if (view.refined) continue;
     std::set<std::uint64_t> own;  // a mark may be recent as well
     for (const Entered& entered : view.state.recent) {
       if (entered.sequence == 0) continue;
@@ -204,7 +197,7 @@ std::optional<Verdict> Judge::died(const std::vector<RankView>& views, double no
   return Verdict{
       .kind = VerdictKind::kDied,
       .ranks = ranks,
-      .message = cat(names(ranks), " died", missed(views, ranks, now_s), last_seen(*first, now_s)),
+      .message = cat(names(ranks), " died", last_seen(*first, now_s), awaited(views, ranks, now_s)),
       .hint = kAgain};
 }
 
@@ -271,7 +264,7 @@ std::optional<Verdict> Judge::silent(const std::vector<RankView>& views, double 
       .kind = VerdictKind::kSilent,
       .ranks = ranks,
       .message = cat(names(ranks), ranks.size() > 1 ? " are" : " is", " stopped or cut off",
-                     missed(views, ranks, now_s), last_seen(*first, now_s)),
+                     last_seen(*first, now_s), awaited(views, ranks, now_s)),
       .hint = kAgain};
 }
 

@@ -34,15 +34,15 @@ struct WatchOptions {
   double launcher_limit_s = 8.5;
   // A rank that is not the first to tell the verdict gives that one this long to end the job.
   double second_s = 2.5;
-  std::string folder{};  // of the event files; empty: $TMPDIR
+  // On each node, where its ranks agree who tells; empty: the launcher's own for this job.
+  std::string folder{};
 };
 
 // A rank's last state and when it came.
 struct RankView {
   RankState state{};
-  double heard_s = 0;    // on the caller's clock
-  bool gone = false;     // its connection has ended
-  bool refined = false;  // completed from its event file: `recent` is not the whole story
+  double heard_s = 0;  // on the caller's clock
+  bool gone = false;   // its connection has ended
 };
 
 enum class VerdictKind { kDied, kSilent, kMismatch, kLeft, kStalled };

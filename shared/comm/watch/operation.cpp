@@ -1,7 +1,6 @@
 #include "shared/comm/watch/operation.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "shared/base/cat.h"
@@ -95,16 +94,6 @@ std::string Operation::describe() const {
                          kind == CollectiveKind::kAllReduceOrdered;
   if (has_count) text += cat(" of ", with_commas(count), " ", type_name(type));
   return text;
-}
-
-std::int32_t Operation::bucket() const {
-  const std::string_view text = label_text();
-  constexpr std::string_view kPrefix = "bucket ";
-  if (text.substr(0, kPrefix.size()) != kPrefix) return -1;
-  std::int32_t number = -1;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data() + kPrefix.size(), end, number);
-  return parsed.ec == std::errc() && parsed.ptr == end ? number : -1;
 }
 
 std::string with_commas(std::uint64_t value) {

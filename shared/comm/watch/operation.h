@@ -1,5 +1,5 @@
 // The words of the watch over ranks: what a rank does (phase) and which collective it calls
-// (operation). Both travel in heartbeats and lie in the event files.
+// (operation). Both travel in heartbeats.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace retina {
 
-// What the program's main thread does. Part of the event file's format: never renumber.
+// What the program's main thread does.
 enum class Phase : std::uint16_t {
   kStart = 0,            // before the first step, and between phases that nobody named
   kDataWait = 1,         // waiting for the loader
@@ -36,7 +36,7 @@ bool is_of_step(Phase phase);
 // Phases in which a rank may wait for a disk or a mount, however slow that is.
 bool is_write(Phase phase);
 
-// The calls of communicator.h. Part of the event file's format: never renumber.
+// The calls of communicator.h.
 enum class CollectiveKind : std::uint8_t {
   kAllReduce = 0,
   kBroadcast = 1,
@@ -64,8 +64,6 @@ struct Operation {
   std::string name() const;
   // "all_reduce (sum) of 1,048,576 f32".
   std::string describe() const;
-  // The N of a label "bucket N", else -1.
-  std::int32_t bucket() const;
 };
 
 // 1048576 as "1,048,576".

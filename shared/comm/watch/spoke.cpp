@@ -91,7 +91,7 @@ void Spoke::look(double now_s, bool) {
   std::vector<RankView> both{hub_, {.state = context_.activity->state(), .heard_s = now_s}};
   // It only may go when it has said that all have left: this rank waits for those words.
   if (!context_.all_left) both[0].state.left = 0;
-  auto verdict = judge_.lost(both, now_s);
+  const auto verdict = judge_.lost(both, now_s);
   if (!verdict) {
     lost_since_s_.reset();
     return;
@@ -99,11 +99,7 @@ void Spoke::look(double now_s, bool) {
   if (!lost_since_s_) lost_since_s_ = now_s;
   if (!is_first_to_tell() && now_s - *lost_since_s_ < context_.options.second_s) return;
   const bool given_up = verdict->kind == VerdictKind::kDied && was_given_up(now_s);
-  if (!given_up && claim_verdict()) {
-    refine(both, verdict->ranks);
-    if (const auto better = judge_.lost(both, now_s)) verdict = better;
-    context_.handler.tell(verdict->message, verdict->hint);
-  }
+  if (!given_up && claim_verdict()) context_.handler.tell(verdict->message, verdict->hint);
   go_quiet(lost_rank_notice(judge_.launcher_wait_s(*verdict, both, now_s)), now_s);
 }
 
@@ -117,9 +113,9 @@ bool Spoke::is_first_to_tell() const {
 
 // One rank of a node tells; true also where that cannot be agreed on.
 bool Spoke::claim_verdict() const {
+  const std::string& host = context_.hosts.at(static_cast<std::size_t>(context_.rank));
   const std::string path =
-      cat(ring_path(context_.options.folder, context_.job, 0), "-verdict-",
-          hex64(xxh3(context_.hosts.at(static_cast<std::size_t>(context_.rank)))));
+      cat(context_.options.folder, "/retina-verdict-", hex64(context_.job), "-", hex64(xxh3(host)));
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file >= 0) ::close(file);
   return file >= 0 || errno != EEXIST;

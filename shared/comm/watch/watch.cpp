@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <sstream>
 #include <thread>
@@ -33,34 +34,20 @@ std::vector<std::string> exchange_hosts(Communicator& communicator) {
   return words(communicator.broadcast(all, 0));
 }
 
-RingHeader ring_header(const WatchContext& context) {
-  RingHeader header;
-  header.rank = context.rank;
-  header.size = context.size;
-  header.pid = ::getpid();
-  header.job = context.job;
-  const std::string& host = context.hosts.at(static_cast<std::size_t>(context.rank));
-  std::copy_n(host.begin(), std::min(host.size(), header.host.size() - 1), header.host.begin());
-  return header;
+// Removed by the launcher at the job's end; where there is none, an empty file may stay in $TMPDIR.
+std::string job_folder() {
+  const char* folder = std::getenv("PMIX_SERVER_TMPDIR");
+  return folder != nullptr ? folder : default_scratch();
 }
 
 }  // namespace
 
 struct Watch::Parts {
   WatchContext context;
-  std::unique_ptr<EventRing> ring{};
   std::unique_ptr<Activity> activity{};
   std::unique_ptr<WatchLoop> loop{};
   std::thread thread{};
 
-  // The disk's part of the start. Never throws for what the disk does.
-  void open_files(bool is_first_of_node) {
-    if (is_first_of_node) remove_stale_rings(context.options.folder);
-    ring = std::make_unique<EventRing>(ring_path(context.options.folder, context.job, context.rank),
-                                       ring_header(context));
-    activity = std::make_unique<Activity>(context.rank, *ring);
-    context.activity = activity.get();
-  }
   void wake() const {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto size = ::write(context.wake.get(), &one, sizeof(one));
@@ -89,7 +76,9 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
   context.handler = handler;
   context.rank = communicator.rank();
   context.size = communicator.size();
-  if (options.folder.empty()) context.options.folder = default_scratch();
+  if (options.folder.empty()) context.options.folder = job_folder();
+  parts.activity = std::make_unique<Activity>(context.rank);
+  context.activity = parts.activity.get();
   context.wake = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   context.hosts = exchange_hosts(communicator);
 
@@ -100,8 +89,6 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
       listener = listen_anywhere();
       std::random_device random;
       context.job = (std::uint64_t{random()} << 32) | random();
-      // Before the others know the address, for they do not wait long to be welcomed.
-      parts.open_files(communicator.local_rank() == 0);
       where = cat(context.job, " ", listener.port);
       for (const std::string& address : own_addresses()) where += " " + address;
     } catch (const Error&) {
@@ -120,7 +107,6 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
       parts.start_thread();
     } else {
       context.job = job;
-      parts.open_files(communicator.local_rank() == 0);
       // On the same node the last one, 127.0.0.1, always answers.
       if (context.hosts.at(static_cast<std::size_t>(context.rank)) == context.hosts.at(0)) {
         std::reverse(told.begin(), told.end());
@@ -149,7 +135,6 @@ Watch::~Watch() {
   parts_->context.stop = true;
   parts_->wake();
   if (parts_->thread.joinable()) parts_->thread.join();
-  if (parts_->ring) parts_->ring->remove();
 }
 
 Activity& Watch::activity() {

@@ -34,7 +34,7 @@ class Watch {
   // 0 then warns.
   static std::unique_ptr<Watch> start(Communicator& communicator, const WatchOptions& options,
                                       const WatchHandler& handler);
-  // Stops the thread and removes the event file: the normal end.
+  // Stops the thread: the normal end.
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;

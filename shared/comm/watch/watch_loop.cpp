@@ -129,28 +129,4 @@ EndNotice WatchLoop::lost_rank_notice(double launcher_wait_s) {
           .is_cut_off = launcher_wait_s > 0 ? 1 : 0};
 }
 
-void WatchLoop::refine(std::vector<RankView>& views, const std::vector<int>& ranks) const {
-  for (RankView& view : views) {
-    if (std::find(ranks.begin(), ranks.end(), view.state.rank) == ranks.end()) continue;
-    try {
-      const RankEvents file =
-          read_ring(ring_path(context_.options.folder, context_.job, view.state.rank));
-      if (file.events.empty()) continue;
-      const Event& last = file.events.back();
-      RankState& state = view.state;
-      state.phase = last.phase;
-      state.step = last.step;
-      state.sequence = last.sequence;
-      state.in_collective = last.kind == EventKind::kCollectiveEnter ? 1 : 0;
-      Entered& entered = state.recent[0];
-      entered = {.sequence = last.sequence, .chain = 0, .step = last.step, .operation = {}};
-      entered.operation.kind = last.collective;
-      entered.operation.label = last.label;
-      view.refined = true;
-    } catch (const Error&) {
-      continue;  // on another node
-    }
-  }
-}
-
 }  // namespace retina

@@ -17,7 +17,7 @@ struct WatchContext {
   WatchOptions options;
   WatchHandler handler;
   int rank = 0, size = 1;
-  std::uint64_t job = 0;  // drawn by rank 0: token and name of the event files
+  std::uint64_t job = 0;  // drawn by rank 0: the token
   std::vector<std::string> hosts{};
   Activity* activity = nullptr;
   Descriptor wake{};  // an eventfd
@@ -64,8 +64,6 @@ class WatchLoop {
   // This process stood still until just now, for about as long as others wait. Who is gone now has
   // left because of that and said so.
   bool was_given_up(double now_s) const;
-  // The blamed ranks' last event from their files, where this node has them.
-  void refine(std::vector<RankView>& views, const std::vector<int>& ranks) const;
 
   WatchContext& context_;
 

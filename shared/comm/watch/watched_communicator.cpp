@@ -13,7 +13,7 @@ class WatchedCommunicator : public Communicator {
   WatchedCommunicator(std::unique_ptr<Communicator> inner, Watch* watch)
       : inner_(std::move(inner)),
         watch_(watch),
-        own_activity_(inner_->rank(), no_ring_),
+        own_activity_(inner_->rank()),
         activity_(watch != nullptr ? watch->activity() : own_activity_) {}
 
   int rank() const override { return inner_->rank(); }
@@ -74,7 +74,6 @@ class WatchedCommunicator : public Communicator {
 
   std::unique_ptr<Communicator> inner_;
   Watch* watch_;
-  EventRing no_ring_{};
   Activity own_activity_, &activity_;
   std::string label_{};
 };

@@ -24,7 +24,7 @@ constexpr std::uint64_t kJob = 77;
 
 // One rank's watch, with a handler that notes what it is told.
 struct Rank {
-  Rank(int rank, int size, const std::string& folder) : activity(rank, ring) {
+  Rank(int rank, int size, const std::string& folder) : activity(rank) {
     context.options.folder = folder;
     context.options.heartbeat_limit_s = 1;
     context.options.second_s = 0.5;
@@ -74,7 +74,6 @@ struct Rank {
     return lines;
   }
 
-  EventRing ring;
   Activity activity;
   WatchContext context{};
   std::mutex mutex;

@@ -23,8 +23,7 @@ Operation bucket(int number, std::uint64_t count = 1048576) {
 // A rank that was in `step`, called `operations` and is inside the last, or out of it again.
 RankView rank_in(int rank, const std::vector<Operation>& operations, bool inside,
                  std::int64_t step = 812) {
-  EventRing ring;
-  Activity activity(rank, ring);
+  Activity activity(rank);
   activity.set_step(step);
   for (const Operation& operation : operations) {
     activity.begin(operation);
@@ -53,16 +52,17 @@ TEST(Judge, SaysNothingOfRanksThatWorkAndWait) {
   EXPECT_THAT(judge.warnings(views, 0), IsEmpty());
 }
 
-TEST(Judge, NamesTheRankThatDiedAndTheCollectiveItMissed) {
+TEST(Judge, NamesTheRankThatDiedWhereItWasSeenAndWhereTheOthersWait) {
   std::vector<RankView> views{rank_in(0, kAll, true), rank_in(3, kBehind, false)};
   views[1].gone = true;
   views[1].state.phase = Phase::kDataDecode;
   const auto verdict = judge_of().judge(views, 0.2);
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->kind, VerdictKind::kDied);
-  EXPECT_EQ(verdict->message,
-            "rank 3 (node-b) died and never entered bucket 5 of step 812 (last seen in data.decode "
-            "of step 812, 0.2 s ago)");
+  EXPECT_EQ(
+      verdict->message,
+      "rank 3 (node-b) died (last seen in data.decode of step 812, 0.2 s ago); others wait in "
+      "bucket 5 of step 812");
   EXPECT_EQ(verdict->hint, "run the same command again");
 }
 
