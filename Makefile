@@ -129,7 +129,7 @@ build: deps
 # --- Tests ---------------------------------------------------------------------------------------
 test: build
 	@$(call install_packages,$(TEST_PACKAGES))
-	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,51 MB)
+	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,58 MB)
 	cmake --build $(BUILD) -j $(JOBS)
 	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
 	ctest --test-dir $(BUILD) -j $(JOBS) -LE gpu --output-on-failure --no-tests=error
