@@ -32,6 +32,11 @@ TEMPLATES = JOBS / "templates"
 USAGE, BAD_DATA, CANNOT_CREATE, CONTRADICTION = 64, 65, 73, 78
 
 
+def fail(code, problem):
+    print(f"render.py: error: {problem}", file=sys.stderr)
+    sys.exit(code)
+
+
 def registry_and_path(image):
     """("registry.example.com:5000", "me/retina:1"); the first is "" for Docker Hub. As Docker reads a
     name: its first component is a registry if it has a dot or a port, or is localhost."""
@@ -42,16 +47,18 @@ def registry_and_path(image):
 
 
 def put_image(name):
-    """Puts the name into job.toml; a problem, or nothing."""
+    """Puts the name into job.toml."""
     if not re.fullmatch(r"[A-Za-z0-9][\w./:@-]*", name):
-        return USAGE, f"--image: not the name of an image (got {name!r})"
+        fail(USAGE, f"--image: not the name of an image (got {name!r})")
     text = TABLE.read_text()
     changed, count = re.subn(r'^(\[image\]\n(?:(?!\[).*\n)*?name = )".*"$', rf'\g<1>"{name}"', text,
                              flags=re.MULTILINE)
     if count != 1:
-        return BAD_DATA, f'{TABLE}: no line name = "..." below [image]; hint: write it there'
-    TABLE.write_text(changed)
-    return None
+        fail(BAD_DATA, f'{TABLE}: no line name = "..." below [image]; hint: write it there')
+    try:
+        TABLE.write_text(changed)
+    except OSError as error:
+        fail(CANNOT_CREATE, f"{TABLE}: {error.strerror}")
 
 
 def shell_word(word):
@@ -136,20 +143,18 @@ def main():
     options = parser.parse_args()
     changes = {key: value for key, value in vars(options).items()
                if key in ("nodes", "gpus_per_node", "name") and value is not None}
-    if options.name and options.output == JOBS and len(changes) == 1 and not options.check:
-        if problem := put_image(changes.pop("name")):
-            parser.exit(problem[0], f"render.py: error: {problem[1]}\n")
+    if set(changes) == {"name"} and options.output == JOBS and not options.check:
+        put_image(changes.pop("name"))
     if changes and options.output == JOBS:
-        parser.exit(USAGE, "render.py: error: the files of jobs/ are made from job.toml alone; "
-                           "hint: give --output DIR, or change job.toml\n")
+        fail(USAGE, "the files of jobs/ are made from job.toml alone; hint: give --output DIR, or "
+                    "change job.toml")
     if min(options.nodes or 1, options.gpus_per_node or 1) < 1:
-        parser.exit(USAGE, "render.py: error: --nodes and --gpus-per-node want at least 1\n")
+        fail(USAGE, "--nodes and --gpus-per-node want at least 1")
     job = Job(tomllib.loads(TABLE.read_text()), changes)
-    gpus, sizes = job.table["size"]["gpus_per_node"], job.table["azure_sizes"]
-    if str(gpus) not in sizes:
-        parser.exit(CONTRADICTION, f"render.py: error: gpus_per_node: Azure ML has no such machine (got "
-                                   f"{gpus}, want {', '.join(sizes)}); hint: add one to [azure_sizes] "
-                                   f"in {TABLE}\n")
+    gpus, machines = job.table["size"]["gpus_per_node"], job.table["azure_sizes"]
+    if str(gpus) not in machines:
+        fail(CONTRADICTION, f"gpus_per_node: Azure ML has no such machine (got {gpus}, want "
+                            f"{', '.join(machines)}); hint: add one to [azure_sizes] in {TABLE}")
     differing = 0
     for name, content in job.files():
         path = options.output / name
@@ -163,7 +168,7 @@ def main():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
         except OSError as error:
-            parser.exit(CANNOT_CREATE, f"render.py: error: {path}: {error.strerror}\n")
+            fail(CANNOT_CREATE, f"{path}: {error.strerror}")
     return 1 if differing else 0
 
 

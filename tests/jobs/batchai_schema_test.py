@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = ROOT / "jobs/batchai"
 SCHEMAS = pathlib.Path(os.environ.get("RETINA_TEST_SCHEMAS", ROOT.parent / "shared/schemas"))
 EXPRESSION = "https://schema.management.azure.com/schemas/2015-01-01/deploymentTemplate.json"
-JOBS = {"pack": "custom", "train": "mpi", "train-custom-toolkit": "custom", "eval": "mpi",
+JOBS = {"pack": "custom", "weights": "custom", "train": "mpi", "train-custom-toolkit": "custom", "eval": "mpi",
         "convert": "custom"}
 SETTINGS = {"mpi": "customMpiSettings", "custom": "customToolkitSettings"}
 
