@@ -152,6 +152,12 @@ class KubernetesFiles(unittest.TestCase):
         sshd = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
         config = sshd["command"][sshd["command"].index("-f") + 1]
         self.assertIn(f"COPY docker/sshd_config {config}\n", dockerfile)
+        # Its client's settings lie where the launcher looks, and where no other ssh does.
+        launcher = (ROOT / "docker/retina-launch").read_text()
+        [settings] = re.findall(r"ssh_config=(/\S+)", launcher)
+        self.assertEqual(re.findall(r"^COPY docker/ssh_config (\S+)$", dockerfile, re.MULTILINE),
+                         [settings])
+        self.assertFalse(settings.startswith("/etc/ssh/"))
         [home] = re.findall(r"^WORKDIR (/home/\S+)$", dockerfile, re.MULTILINE)
         self.assertEqual(job["spec"]["sshAuthMountPath"], f"{home}/.ssh")
         ports = re.findall(r"^Port (\d+)$", (ROOT / "docker/sshd_config").read_text(), re.MULTILINE)
