@@ -71,8 +71,10 @@ def job_faults(job, cluster):
     blobs, shares = mounts(cluster)
     if not command:
         yield "$schema is not the toolkit's own"
-    if not image or not image.startswith(registry.get("serverUrl", "?") + "/"):
-        yield "the image's name does not begin with its registry"
+    # A first part without a dot or a port is no host: such an image is on Docker Hub.
+    host = image.split("/")[0] if re.match(r"[^/]*[.:][^/]*/", image) else "docker.io"
+    if not image or host != registry.get("serverUrl"):
+        yield "serverUrl is not the image's registry"
     if not re.search(r"(:[^/:]+|@sha256:[0-9a-f]{64})$", image) or image.endswith(":latest"):
         yield "the image has no tag that stays"
     for key, text in registry.get("credentials", {}).items():
@@ -228,7 +230,9 @@ class BatchaiSchema(unittest.TestCase):
                 ("train", (*at, "nodeCount"), {"value": 3}, "more nodes than the cluster"),
                 ("train", (*at, "customMpiSettings"), {"key": "horovodSettings"}, "$schema"),
                 ("train", (*at, "containerSettings", "imageSourceRegistry", "image"), {},
-                 "does not begin with its registry"),
+                 "serverUrl is not"),
+                ("train", (*at, "containerSettings", "imageSourceRegistry", "image"),
+                 {"value": "me/retina-batch:0.1.0"}, "serverUrl is not"),
                 ("eval", (*at, "containerSettings", "imageSourceRegistry", "image"),
                  {"value": "registry.example.com/retina-batch:latest"}, "no tag that stays"),
                 ("eval", (*at, "containerSettings", "imageSourceRegistry", "credentials"),

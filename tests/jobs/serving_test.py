@@ -3,6 +3,7 @@ that retina_detector.py uses of them. What the real ones do is tests/oracle's to
 """
 import asyncio
 import base64
+import concurrent.futures
 import contextlib
 import importlib
 import io
@@ -11,6 +12,8 @@ import resource
 import struct
 import subprocess
 import sys
+import threading
+import time
 import types
 import unittest
 import unittest.mock
@@ -121,6 +124,24 @@ class Serving(unittest.TestCase):
             [sys.executable, __file__, "peak", str(count)], check=True, capture_output=True,
             timeout=300).stdout) for count in (1, 6))
         self.assertLess(six - one, PLANES_KIB)
+
+    def test_many_requests_hold_two_decoded_pictures_at_most(self):
+        model, lock, held, most = detector(), threading.Lock(), [], []
+
+        def detect(*_):
+            with lock:
+                held.append(1)
+                most.append(len(held))
+            time.sleep(0.02)  # for the others to come, if they may
+            with lock:
+                held.pop()
+            return [], [], []
+
+        model._detect = detect
+        sent = request(jpeg(), jpeg())
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: model._outputs(sent), range(8)))
+        self.assertEqual((len(most), max(most)), (16, 2))
 
     def test_a_request_over_a_limit_is_refused_before_a_picture_is_decoded(self):
         small, large = jpeg(), claiming(1000, 1001)
