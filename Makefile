@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-oracle demo pipeline coco jobs image image-test image-push shell \
+.PHONY: help deps build test test-oracle demo pipeline coco weights jobs image image-test image-push shell \
   clean
 
 # --- What this machine has -----------------------------------------------------------------------
@@ -30,7 +30,7 @@ PROGRAMS := coco-pack retina-train retina-eval retina-convert
 PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjson-dev \
   libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libopenmpi-dev openmpi-bin \
   libgtest-dev libgmock-dev
-FETCH_PACKAGES := curl unzip
+FETCH_PACKAGES := curl ca-certificates unzip
 NODE_PACKAGES := dumb-init openssh-server openssh-client iproute2
 TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld
 
@@ -56,7 +56,9 @@ help:
 	    ~              rank for each GPU (2 without one)
 	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
 	    ~              interrupted call continues; KEEP_ZIPS=1 keeps the archives
-	make jobs          make the job files from jobs/job.toml; IMAGE=NAME puts another image there
+	make weights DATA=DIR       fetch the ImageNet weights that the recipes start from (205 MB) and
+	    ~              import them into DIR/weights; an interrupted call continues
+	make jobs          make the job files from jobs/job.toml; IMAGE=NAME: the image to pull
 	make image         the CUDA image retina-batch:VERSION, by docker, podman or buildah;
 	    ~              IMAGE_OPTIONS='--build-arg RUNTIME_BASE=...'
 	make image-test    run the image: its programs, the demo, two nodes (as root)
@@ -130,7 +132,7 @@ build: deps
 # --- Tests ---------------------------------------------------------------------------------------
 test: build
 	@$(call install_packages,$(TEST_PACKAGES))
-	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,51 MB)
+	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,58 MB)
 	cmake --build $(BUILD) -j $(JOBS)
 	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
 	ctest --test-dir $(BUILD) -j $(JOBS) -LE gpu --output-on-failure --no-tests=error
@@ -174,6 +176,11 @@ coco:
 	$(call install_packages,$(FETCH_PACKAGES))
 	jobs/fetch_coco.sh "$(DATA)"
 
+weights: build
+	@[ -n "$(DATA)" ] || { echo "say where to: make weights DATA=FOLDER" >&2; exit 64; }
+	$(call install_packages,$(FETCH_PACKAGES))
+	PATH="$(abspath $(BUILD))/bin:$$PATH" docker/retina-weights --output "$(DATA)/weights"
+
 # --- Jobs and image ------------------------------------------------------------------------------
 IMAGE ?=
 REGISTRY ?=
@@ -181,8 +188,7 @@ IMAGE_OPTIONS ?=
 
 jobs:
 	@$(call install_packages,python3-jinja2)
-	if [ -n "$(IMAGE)" ]; then sed -i 's|^name = ".*/.*"|name = "$(IMAGE)"|' jobs/job.toml; fi
-	jobs/render.py
+	jobs/render.py $(if $(IMAGE),--image "$(IMAGE)")
 
 image:
 	@docker/image.sh build $(IMAGE_OPTIONS)

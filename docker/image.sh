@@ -28,6 +28,12 @@ choose_tool() {
   done
   fail 69 "neither a docker daemon nor podman nor buildah is here; hint: apt-get install buildah"
 }
+verb=${1:-}
+[ $# = 0 ] || shift
+if [ "$verb" = name ]; then
+  echo "$image"
+  exit 0
+fi
 tool=$(choose_tool)
 gpus=()
 [ "$tool" = docker ] && [ -e /dev/nvidiactl ] && gpus=(--gpus all)
@@ -108,8 +114,6 @@ unpack() {
   "$tool" rm "$container" >/dev/null
 }
 
-verb=${1:-}
-[ $# = 0 ] || shift
 case $verb in
   build) build "$@" ;;
   push) push "$@" ;;
@@ -123,6 +127,5 @@ case $verb in
     parse_run "$@"
     in_container terminal bash ;;
   unpack) unpack "$@" ;;
-  name) echo "$image" ;;
   *) fail 64 "unknown call '$verb'; hint: see the first lines of $0" ;;
 esac

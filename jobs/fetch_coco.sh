@@ -7,20 +7,22 @@
 # Interrupted, it continues: run it again. What is there already is not fetched again. Archives are
 # removed once they are unpacked.
 #
+# COCO's own host, images.cocodataset.org, is a bucket of S3 whose certificate does not cover that
+# name: https works by the bucket's path. What comes is checked by the SHA-256 that TensorFlow
+# Datasets publishes (url_checksums/coco.txt).
+#
 # Environment: KEEP_ZIPS=1    keeps the archives, in DIR/zips
-#              COCO_URL       a mirror instead of http://images.cocodataset.org
+#              COCO_URL       a mirror instead of https://s3.amazonaws.com/images.cocodataset.org
 #              COCO_TABLE     another table of archives instead of jobs/coco2017.txt
 set -euo pipefail
 
-readonly url=${COCO_URL:-http://images.cocodataset.org}
-readonly table=${COCO_TABLE:-$(dirname "${BASH_SOURCE[0]}")/coco2017.txt}
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck disable=SC2034  # read by download.sh
+readonly url=${COCO_URL:-https://s3.amazonaws.com/images.cocodataset.org} url_variable=COCO_URL
+readonly table=${COCO_TABLE:-$here/coco2017.txt}
 readonly keep_zips=${KEEP_ZIPS:-}
-readonly stalled_attempts=3  # downloads in a row that bring nothing
-
-fail() { echo "fetch_coco.sh: error: $2" >&2; exit "$1"; }
-say() { echo "fetch_coco.sh: $*" >&2; }
-human() { numfmt --to=iec-i --suffix=B --format=%.1f "$1"; }
-size_of() { stat -c %s "$1" 2>/dev/null || echo 0; }
+# shellcheck source=docker/download.sh
+source "$here/../docker/download.sh"
 
 if [ $# != 1 ] || [ -z "$1" ] || [ "${1#-}" != "$1" ]; then
   fail 64 "want one folder; hint: jobs/fetch_coco.sh DIR, or make coco DATA=DIR"
@@ -46,22 +48,11 @@ all_is_unpacked() {
   while read -r _ _ pattern count _; do is_unpacked "$pattern" "$count" || return 1; done < <(rows)
 }
 
-# Makes the folder for archives and takes its lock. Some mounts have no locks.
-open_zips() {
-  local code=0
-  if ! mkdir -p "$data/zips" 2>/dev/null || [ ! -w "$data/zips" ]; then
-    fail 73 "$data: cannot be written; hint: choose another folder"
-  fi
-  exec 9>"$data/zips/.lock"
-  flock --nonblock --conflict-exit-code 200 9 2>/dev/null || code=$?
-  [ "$code" != 200 ] || fail 78 "$data: another fetch is writing to this folder"
-}
-
 # What is still to be done needs this much: everything unpacked beside the largest archive, or
 # beside all of them when they are kept.
 check_space() {
   local archive bytes pattern count unpacked needed=0 zips=0 left free
-  while read -r archive bytes pattern count unpacked; do
+  while read -r archive bytes pattern count unpacked _; do
     if is_unpacked "$pattern" "$count"; then continue; fi
     left=$((bytes - $(size_of "$(zip_of "$archive")") - $(size_of "$(zip_of "$archive").part")))
     needed=$((needed + unpacked))
@@ -71,53 +62,6 @@ check_space() {
   free=$(df --output=avail -B1 "$data" | tail -n 1)
   [ "$free" -ge "$needed" ] || fail 74 "$data: too little free space (got $(human "$free"), want \
 $(human "$needed")); hint: free some, or choose another folder"
-}
-
-explain_curl() {  # CODE ARCHIVE -> ends the script with what curl's exit code means
-  case $1 in
-    6) fail 69 "$url: its name is not known here (no network?); hint: set COCO_URL to a mirror" ;;
-    7) fail 69 "$url: no connection; hint: is the network up? COCO_URL names a mirror" ;;
-    22) fail 69 "$url/$2: the server does not have it; hint: set COCO_URL to another mirror" ;;
-    23) fail 74 "$data/zips: writing failed; hint: is the disk full?" ;;
-    *) fail 69 "$url/$2: the download stops (curl exit $1); hint: run the same command again" ;;
-  esac
-}
-
-# Learns before the download that it would be another file than the table's.
-check_offer() {  # ARCHIVE BYTES
-  local offered code=0
-  offered=$(curl --silent --fail --location --head --connect-timeout 20 --output /dev/null \
-    --write-out '%header{content-length}' "$url/$1") || code=$?
-  [ "$code" = 0 ] || explain_curl "$code" "$1"
-  [ -z "$offered" ] || [ "$offered" = "$2" ] ||
-    fail 65 "$url/$1: is another file (got $offered bytes, want $2); hint: set COCO_URL to a mirror"
-}
-
-# Downloads to the archive's place, continuing what is there.
-download() {  # ARCHIVE BYTES
-  local archive=$1 bytes=$2 zip part before code stalled=0 progress=--no-progress-meter
-  zip=$(zip_of "$archive") part=$(zip_of "$archive").part
-  if [ "$(size_of "$zip")" = "$bytes" ]; then return; fi
-  check_offer "$archive" "$bytes"
-  [ ! -t 2 ] || progress=--progress-bar
-  say "${zip##*/}: fetching $(human "$bytes"), $(human "$(size_of "$part")") are there"
-  while [ "$(size_of "$part")" -lt "$bytes" ]; do
-    before=$(size_of "$part") code=0
-    curl --fail --location "$progress" --continue-at - --connect-timeout 20 --speed-limit 1000 \
-      --speed-time 60 --output "$part" "$url/$archive" || code=$?
-    case $code in
-      0 | 5 | 18 | 28 | 35 | 52 | 55 | 56 | 92) ;;  # a line that breaks: what came is kept
-      33) rm -f "$part" ;;                         # this server cannot continue
-      *) explain_curl "$code" "$archive" ;;
-    esac
-    if [ "$(size_of "$part")" -gt "$before" ]; then stalled=0; else stalled=$((stalled + 1)); fi
-    [ "$stalled" -lt "$stalled_attempts" ] || explain_curl "$code" "$archive"
-  done
-  [ "$(size_of "$part")" = "$bytes" ] || {
-    rm -f "$part"
-    fail 65 "$url/$archive: has another size than COCO's (want $bytes bytes); hint: set COCO_URL to a mirror"
-  }
-  mv "$part" "$zip"
 }
 
 # Unpacks beside the place, checks, then moves: a folder that is there is whole.
@@ -148,13 +92,13 @@ unpack() {  # ARCHIVE PATTERN COUNT
 }
 
 # One row of the table: leaves it unpacked, without its archive.
-fetch() {  # ARCHIVE BYTES PATTERN COUNT
+fetch() {  # ARCHIVE BYTES PATTERN COUNT SHA256
   local there
   there=$(count_files "$data/${3%/*}" "${3##*/}")
   [ "$there" -le "$4" ] ||
     fail 73 "$data/${3%/*}: holds other files besides COCO's (got $there, want $4); hint: move them away"
   if [ "$there" != "$4" ]; then
-    download "$1" "$2"
+    download "$1" "$2" "$5" "$(zip_of "$1")"
     unpack "$1" "$3" "$4"
   fi
   [ -n "$keep_zips" ] || rm -f "$(zip_of "$1")"
@@ -164,13 +108,11 @@ if all_is_unpacked && { [ -n "$keep_zips" ] || [ ! -d "$data/zips" ]; }; then
   echo "$data: COCO 2017 is there already"
   exit 0
 fi
-for tool in curl unzip; do
-  command -v "$tool" >/dev/null || fail 69 "$tool is not installed; hint: apt-get install curl unzip"
-done
-open_zips
+need_tools curl unzip
+open_downloads "$data" "$data/zips"
 check_space
-while read -r archive bytes pattern count _; do
-  fetch "$archive" "$bytes" "$pattern" "$count"
+while read -r archive bytes pattern count _ hash; do
+  fetch "$archive" "$bytes" "$pattern" "$count" "$hash"
 done < <(rows)
 if [ -z "$keep_zips" ]; then
   rm -f "$data/zips/.lock"

@@ -3,12 +3,15 @@
 
     jobs/render.py            write every file beside its template's name (what `make jobs` does)
     jobs/render.py --check    list those that differ from what would be written; exit 1 if any does
+    jobs/render.py --image NAME
+                              put the name into job.toml first (what `make jobs IMAGE=NAME` does)
     jobs/render.py --output DIR [--nodes N] [--gpus-per-node G] [--image NAME]
                               write them elsewhere, for a job of another size
 
 A template is Jinja2: templates/batchai/train.json.j2 becomes batchai/train.json. It sees the tables of
 job.toml by their names (image, size, train, storage) and calls `command(STAGE, nodes=..., coco=...,
-shards=..., runs=..., models=..., scratch=...)`, which gives the words of the stage's command.
+shards=..., weights=..., runs=..., models=..., scratch=...)`, which gives the words of the stage's
+command.
 """
 import argparse
 import pathlib
@@ -24,8 +27,38 @@ except ImportError:
     sys.exit(69)
 
 JOBS = pathlib.Path(__file__).resolve().parent
+TABLE = JOBS / "job.toml"
 TEMPLATES = JOBS / "templates"
-USAGE, CANNOT_CREATE = 64, 73
+USAGE, BAD_DATA, CANNOT_CREATE, CONTRADICTION = 64, 65, 73, 78
+
+
+def fail(code, problem):
+    print(f"render.py: error: {problem}", file=sys.stderr)
+    sys.exit(code)
+
+
+def registry_and_path(image):
+    """("registry.example.com:5000", "me/retina:1"); the first is "" for Docker Hub. As Docker reads a
+    name: its first component is a registry if it has a dot or a port, or is localhost."""
+    first, slash, rest = image.partition("/")
+    if slash and (re.search(r"[.:]", first) or first == "localhost"):
+        return ("" if first == "docker.io" else first), rest
+    return "", image
+
+
+def put_image(name):
+    """Puts the name into job.toml."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w./:@-]*", name):
+        fail(USAGE, f"--image: not the name of an image (got {name!r})")
+    text = TABLE.read_text()
+    changed, count = re.subn(r'^(\[image\]\n(?:(?!\[).*\n)*?name = )".*"$', rf'\g<1>"{name}"', text,
+                             flags=re.MULTILINE)
+    if count != 1:
+        fail(BAD_DATA, f'{TABLE}: no line name = "..." below [image]; hint: write it there')
+    try:
+        TABLE.write_text(changed)
+    except OSError as error:
+        fail(CANNOT_CREATE, f"{TABLE}: {error.strerror}")
 
 
 def shell_word(word):
@@ -75,7 +108,6 @@ class Job:
         train, size = self.table["train"], self.table["size"]
         values = places | {
             "name": train["name"], "epochs": train["epochs"],
-            "checkpoint": f"checkpoint-{train['epochs']:02d}.pt",
             "ranks": (nodes or size["nodes"]) * size["gpus_per_node"],
             "images_per_step":
                 train["images_per_rank"] * size["nodes"] * size["gpus_per_node"],
@@ -92,7 +124,9 @@ class Job:
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
             keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
-        environment.globals.update(self.table, command=self.command)
+        registry, path = registry_and_path(self.table["image"]["name"])
+        environment.globals.update(self.table, command=self.command, registry=registry,
+                                   image_path=path)
         environment.filters.update(on_one_line=on_one_line, on_lines=on_lines, yaml_list=yaml_list)
         for template in sorted(TEMPLATES.rglob("*.j2")):
             name = template.relative_to(TEMPLATES)
@@ -109,12 +143,18 @@ def main():
     options = parser.parse_args()
     changes = {key: value for key, value in vars(options).items()
                if key in ("nodes", "gpus_per_node", "name") and value is not None}
+    if set(changes) == {"name"} and options.output == JOBS and not options.check:
+        put_image(changes.pop("name"))
     if changes and options.output == JOBS:
-        parser.exit(USAGE, "render.py: error: the files of jobs/ are made from job.toml alone; "
-                           "hint: give --output DIR, or change job.toml\n")
+        fail(USAGE, "the files of jobs/ are made from job.toml alone; hint: give --output DIR, or "
+                    "change job.toml")
     if min(options.nodes or 1, options.gpus_per_node or 1) < 1:
-        parser.exit(USAGE, "render.py: error: --nodes and --gpus-per-node want at least 1\n")
-    job = Job(tomllib.loads((JOBS / "job.toml").read_text()), changes)
+        fail(USAGE, "--nodes and --gpus-per-node want at least 1")
+    job = Job(tomllib.loads(TABLE.read_text()), changes)
+    gpus, machines = job.table["size"]["gpus_per_node"], job.table["azure_sizes"]
+    if str(gpus) not in machines:
+        fail(CONTRADICTION, f"gpus_per_node: Azure ML has no such machine (got {gpus}, want "
+                            f"{', '.join(machines)}); hint: add one to [azure_sizes] in {TABLE}")
     differing = 0
     for name, content in job.files():
         path = options.output / name
@@ -128,7 +168,7 @@ def main():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
         except OSError as error:
-            parser.exit(CANNOT_CREATE, f"render.py: error: {path}: {error.strerror}\n")
+            fail(CANNOT_CREATE, f"{path}: {error.strerror}")
     return 1 if differing else 0
 
 

@@ -4,12 +4,14 @@
 #   docker/run.sh STAGE --data DIR --share DIR [--ranks N] [--cpu] [--image NAME] [--dry-run]
 #                 [-- OPTIONS OF THE PROGRAM]
 #
-# STAGE    pack (both splits), train, eval, convert, or shell (a shell in the image)
+# STAGE    pack (both splits), weights (to start from), train, eval, convert, or shell (a shell in
+#          the image)
 # --data   the folder with annotations/, images/{train,val}2017 (or {train,val}2017, as make coco
-#          leaves them) and, once packed, shards/
+#          leaves them) and, once made, shards/ and weights/
 # --share  the folder for runs/ and models/
 # --ranks  processes; without it one a GPU, with --cpu one
 # --cpu    without GPUs
+# --image  another image than retina-batch:0.1.0, which make image builds; IMAGE=NAME does the same
 # --dry-run  print the docker command, touch nothing
 #
 # An option after -- takes the place of the same option of the stage: -- --epochs 2.
@@ -25,13 +27,13 @@ fail() {
 stage=${1:-}
 [ $# -eq 0 ] || shift
 case $stage in
-  pack | train | eval | convert | shell) ;;
+  pack | weights | train | eval | convert | shell) ;;
   -h | --help) sed -n '2,/^# DOCKER/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-  *) fail 64 "${stage:-no stage}: want pack, train, eval, convert, shell; hint: --help" ;;
+  *) fail 64 "${stage:-no stage}: want pack, weights, train, eval, convert, shell; hint: --help" ;;
 esac
 
 docker=${DOCKER:-docker}
-image=registry.example.com/retina-batch:0.1.0
+image=${IMAGE:-retina-batch:0.1.0}
 data="" share="" ranks="" cpu="" dry=""
 options=()
 while [ $# -gt 0 ]; do
@@ -55,7 +57,7 @@ need() {  # NAME VALUE: the folder of an option, as an absolute path
 }
 
 case $stage in
-  pack) data=$(need data "$data") ;;
+  pack | weights) data=$(need data "$data") ;;
   train | eval) data=$(need data "$data"); share=$(need share "$share") ;;
   convert) share=$(need share "$share") ;;
   shell)
@@ -95,12 +97,17 @@ pack_train=(
   --images /mnt/coco/images/train2017
   --output /mnt/coco/shards/train2017
 )
+weights=(
+  retina-weights
+  --output /mnt/coco/weights
+)
 train=(
   retina-train
   --train /mnt/coco/shards/train2017
   --validation /mnt/coco/shards/val2017
   --output /mnt/afs_batchai/runs/coco_retinanet
   --recipe torchvision-v2
+  --init /mnt/coco/weights/resnet50-11ad3fa6.pt
   --epochs 26
   --images-per-step 16
   --checkpoint-every 10min
@@ -108,29 +115,32 @@ train=(
 )
 eval=(
   retina-eval
-  --model /mnt/afs_batchai/runs/coco_retinanet/checkpoint-26.pt
+  --model /mnt/afs_batchai/runs/coco_retinanet
   --data /mnt/coco/shards/val2017
   --output /mnt/afs_batchai/runs/coco_retinanet/evaluation
 )
 convert=(
   retina-convert
-  --checkpoint /mnt/afs_batchai/runs/coco_retinanet/checkpoint-26.pt
+  --checkpoint /mnt/afs_batchai/runs/coco_retinanet
   --output /mnt/afs_batchai/models/coco_retinanet.pt
   --repository /mnt/afs_batchai/models/repository
   --service-name coco_retinanet
 )
 
-# The stage's words less the options that the user gives.
+given() {  # OPTION: whether the user gives it
+  local word
+  for word in ${options[@]+"${options[@]}"}; do
+    [ "${word%%=*}" != "$1" ] || return 0
+  done
+  return 1
+}
+
+# The stage's words less the options that the user gives, or gives another for.
 drop_given() {  # WORDS...
-  local given word
   words=("$1")
   shift
   while [ $# -gt 0 ]; do  # every option of the stages has one value
-    given=""
-    for word in ${options[@]+"${options[@]}"}; do
-      [ "${word%%=*}" != "$1" ] || given=yes
-    done
-    [ -n "$given" ] || words+=("$1" "$2")
+    if ! given "$1" && ! { [ "$1" = --epochs ] && given --steps; }; then words+=("$1" "$2"); fi
     shift 2
   done
 }
@@ -138,6 +148,8 @@ drop_given() {  # WORDS...
 in_container() {  # RANKS WORDS...
   local launch=(retina-launch)
   [ -z "$1" ] || launch+=(--ranks "$1")
+  # A restart would throw away what was trained until then.
+  if [ "$stage" = train ] && given --overwrite; then launch+=(--restarts 0); fi
   shift
   drop_given "$@"
   local line=("${run[@]}" --name "coco_retinanet-$stage" "$image" "${launch[@]}" --
@@ -162,8 +174,13 @@ pack() {  # SPLIT WORDS...
 
 case $stage in
   pack)  # the small split first: a mistake shows soon
+    for option in --annotations --images --output; do
+      ! given "$option" || fail 64 "$option: pack has two splits, which need one each; hint: \
+docker/run.sh shell --data $data, then coco-pack"
+    done
     pack val2017 "${pack_val[@]}"
     pack train2017 "${pack_train[@]}" ;;
+  weights) in_container 1 "${weights[@]}" ;;
   train) in_container "${ranks:-${cpu:+1}}" "${train[@]}" ;;
   eval) in_container "${ranks:-${cpu:+1}}" "${eval[@]}" ;;
   convert) in_container 1 "${convert[@]}" ;;

@@ -2,88 +2,52 @@
 on them out. Beside README.md, which says how to start it; model-settings.json holds the schema.
 """
 import asyncio
-import base64
-import binascii
-import io
+import contextlib
+import dataclasses
 import threading
 
-import numpy
+import grpc
+import mlserver.rest.app
+import mlserver.rest.requests
 import torch
 from mlserver import MLModel
 from mlserver.errors import MLServerError
-from mlserver.types import Datatype, InferenceRequest, InferenceResponse, ResponseOutput
+from mlserver.grpc.utils import STATUS_CODE_MAPPING
+from mlserver.types import (Datatype, InferenceRequest, InferenceResponse, Parameters,
+                            ResponseOutput)
 from mlserver.utils import get_model_uri
-from PIL import Image, UnidentifiedImageError
 
-INPUT = "image"
-# The largest picture that coco-pack and retina-eval take, too.
-MAX_PIXELS = 178_956_970
+from pictures import (BAD, LIMITS_OF_MODEL, TOO_LARGE, Limits, Refused, Tensor, check_headers,
+                      decoded, jpegs_of)
 
 
-class BadRequest(MLServerError):
-    """The client's mistake: HTTP status 400 with one line."""
-
-    def __init__(self, problem):
-        super().__init__(" ".join(str(problem).split()), 400)
-
-
-def jpeg_bytes(place, value):
-    """One element of the BYTES tensor: raw (gRPC), or base64 (JSON can hold no bytes)."""
-    if isinstance(value, str):
-        value = value.encode("utf-8", "surrogatepass")
-    elif not isinstance(value, bytes):
-        raise BadRequest(f"{place}: {type(value).__name__} (want a JPEG as base64)")
-    if value[:2] == b"\xff\xd8":
-        return value
+@contextlib.contextmanager
+def refusals():
     try:
-        return base64.b64decode(value, validate=True)
-    except binascii.Error as error:
-        raise BadRequest(f"{place}: neither JPEG bytes nor base64 ({error})") from None
+        yield
+    except Refused as refused:
+        raise MLServerError(str(refused), refused.status) from None
 
 
-def decode_jpeg(place, data):
-    """uint8 [3, H, W] RGB, as retina-eval decodes: grey and CMYK become RGB, no EXIF rotation."""
-    try:
-        with Image.open(io.BytesIO(data), formats=("JPEG",)) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise BadRequest(f"{place}: picture of {picture.width}x{picture.height} pixels (the "
-                                 f"limit is {MAX_PIXELS} in all)")
-            pixels = numpy.array(picture.convert("RGB"))
-    except (BadRequest, MemoryError):
-        raise
-    except UnidentifiedImageError:
-        raise BadRequest(f"{place}: not a JPEG ({len(data)} bytes)") from None
-    except Exception as error:  # damaged files make Pillow raise almost anything
-        raise BadRequest(f"{place}: the JPEG cannot be decoded ({error})") from None
-    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+class BoundedRequest(mlserver.rest.requests.Request):
+    """MLServer, which has no limit of its own, reads and parses a whole body before a model is
+    asked: so a request for one of our models is judged by its headers first."""
+
+    def __init__(self, scope, *channels):
+        super().__init__(scope, *channels)
+        limits = LIMITS_OF_MODEL.get(scope["path_params"].get("model_name"))
+        if limits:
+            with refusals():
+                check_headers(self.headers, limits)
 
 
-def flat(data):
-    """The elements of a tensor's data, which clients may nest."""
-    for item in data:
-        if isinstance(item, (list, tuple)):
-            yield from flat(item)
-        else:
-            yield item
+mlserver.rest.app.Request = BoundedRequest
+STATUS_CODE_MAPPING.setdefault(TOO_LARGE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
-def pictures_of(request: InferenceRequest):
-    """The decoded JPEGs of the request, in order."""
-    if [tensor.name for tensor in request.inputs] != [INPUT]:
-        names = ", ".join(tensor.name for tensor in request.inputs) or "none"
-        raise BadRequest(f"inputs: want one tensor, {INPUT} (got {names})")
-    tensor = request.inputs[0]
-    datatype = Datatype(tensor.datatype)
-    if datatype != Datatype.BYTES:
-        raise BadRequest(f"{INPUT}: datatype {datatype.value} (want BYTES)")
-    data = tensor.data.root
-    files = list(flat(data if isinstance(data, (list, tuple)) else [data]))
-    count = int(numpy.prod(tensor.shape, dtype=object))
-    if not files or count != len(files):
-        raise BadRequest(f"{INPUT}: {len(files)} elements in a tensor of shape {tensor.shape} (want "
-                         "one or more, as many as the shape says)")
-    return [decode_jpeg(f"{INPUT}[{i}]", jpeg_bytes(f"{INPUT}[{i}]", file))
-            for i, file in enumerate(files)]
+def tensors_of(request):
+    return [Tensor(tensor.name, Datatype(tensor.datatype).value, tensor.shape, tensor.data.root)
+            for tensor in request.inputs]
 
 
 def padded(rows, fill, width):
@@ -92,6 +56,13 @@ def padded(rows, fill, width):
 
 
 class RetinaDetector(MLModel):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self._limits = Limits.of_settings(settings.parameters.extra)
+        # Two pictures are in memory, however many requests there are.
+        self._room = threading.BoundedSemaphore(2)
+        LIMITS_OF_MODEL[settings.name] = self._limits
+
     async def load(self) -> bool:
         path = await get_model_uri(self.settings, wellknown_filenames=["1/model.pt", "model.pt"])
         self._device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -100,30 +71,40 @@ class RetinaDetector(MLModel):
         self._turn = threading.Lock()
         return True
 
+    async def metadata(self):
+        metadata = await super().metadata()
+        metadata.parameters = Parameters(**dataclasses.asdict(self._limits))
+        return metadata
+
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         # In a thread: the server goes on answering, health checks above all.
-        outputs = await asyncio.to_thread(self._outputs, payload)
+        with refusals():
+            outputs = await asyncio.to_thread(self._outputs, payload)
         return InferenceResponse(id=payload.id, model_name=self.name, model_version=self.version,
                                  outputs=outputs)
 
     def _outputs(self, request):
         # Pictures of unequal sizes cannot share a batch, and of a batch of equal ones each would
         # wait for all.
-        results = [self._detect(pixels) for pixels in pictures_of(request)]
+        results = []
+        for jpeg in jpegs_of(tensors_of(request), self._limits):
+            with self._room:
+                results.append(self._detect(jpeg.height, jpeg.width, decoded(jpeg)))
         outputs = self._tensors(results)
         if not request.outputs:
             return outputs
         by_name = {output.name: output for output in outputs}
         for wanted in request.outputs:
             if wanted.name not in by_name:
-                raise BadRequest(f"outputs: no {wanted.name} (there are {', '.join(by_name)})")
+                raise Refused(BAD, f"outputs: no {wanted.name} (there are {', '.join(by_name)})")
         return [by_name[wanted.name] for wanted in request.outputs]
 
     @torch.inference_mode()
-    def _detect(self, pixels):
+    def _detect(self, height, width, planes):
         """(boxes [n][4], scores [n], labels [n]) of one picture, as lists."""
+        pixels = torch.frombuffer(planes, dtype=torch.uint8).view(1, 3, height, width)
         with self._turn:
-            boxes, scores, labels, counts = self._model(pixels[None].to(self._device))
+            boxes, scores, labels, counts = self._model(pixels.to(self._device))
             count = int(counts[0])
             return tuple(tensor[0, :count].tolist() for tensor in (boxes, scores, labels))
 

@@ -18,7 +18,7 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/jobs"))
 import readme_commands  # noqa: E402
-from coco_mirror import CocoMirror  # noqa: E402
+from mirror import CocoMirror  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 PAGE = (SOURCE / "README.md").read_text()

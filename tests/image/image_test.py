@@ -61,6 +61,7 @@ class Image(unittest.TestCase):
                     version = self.run_in(user, program, "--version", asks_for_text=True).stdout
                     self.assertIn(program, version)
                     self.assertNotIn("git unknown", version)
+            self.run_in(user, "retina-weights", "--output", "/mnt/coco/weights", "--check-args")
             print(self.run_in(user, "retina-train", "--version").stdout)
 
     def test_every_library_is_found_without_an_environment(self):
@@ -77,6 +78,10 @@ class Image(unittest.TestCase):
                            "ls /src /out 2>/dev/null; find / -xdev -name '*.a' -size +1M; "
                            "ls /etc/ssh/ssh_host_*; true")
         self.assertEqual(done.stdout, "")
+
+    def test_has_what_fetching_weights_over_https_needs(self):
+        self.run_in("0:0", "bash", "-c", "command -v curl flock sha256sum numfmt && "
+                                         "test -s /etc/ssl/certs/ca-certificates.crt")
 
     def test_its_largest_parts(self):
         done = self.run_in("0:0", "bash", "-c",

@@ -23,6 +23,7 @@ TYPOS = (
     ("train.yml", "commandJob.schema", "commandJobb.schema"),
     ("pipeline.yml", "    distribution:", "    distributions:"),
     ("pipeline.yml", "parent.jobs.pack", "parent.jobs.packs"),
+    ("pipeline.yml", "parent.jobs.weights.outputs.weights", "parent.jobs.weights.outputs.weight"),
     ("pipeline.yml", "parent.jobs.train.outputs.runs", "parent.jobs.train.outputs.run"),
     ("gpu-cluster.yml", "min_instances:", "min_instance:"),
     ("container-datastore.yml", "container_name:", "container:"),
@@ -62,7 +63,7 @@ class AzuremlFiles(unittest.TestCase):
     # One process for all: the library takes seconds to load.
     def test_azures_library_takes_every_file_and_finds_every_typo(self):
         paths = sorted(FOLDER.glob("*.yml"))
-        expected = {name for name, _, _ in TYPOS} | {"pack.yml", "eval.yml", "convert.yml"}
+        expected = {name for name, _, _ in TYPOS} | {"pack.yml", "weights.yml", "eval.yml", "convert.yml"}
         self.assertLessEqual(expected, {path.name for path in paths})
         with tempfile.TemporaryDirectory() as room:
             planted = {}

@@ -25,7 +25,7 @@ class ComposeFiles(unittest.TestCase):
 
     def test_each_stage_has_a_file_that_fits_the_schema(self):
         self.assertEqual([path.name.split(".")[0] for path in FILES],
-                         ["convert", "eval", "pack", "train"])
+                         ["convert", "eval", "pack", "train", "weights"])
         for path in FILES:
             self.assertEqual(self.errors(path.read_text()), [], path.name)
 

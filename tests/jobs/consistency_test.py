@@ -35,7 +35,9 @@ def refused(stages, programs):
     """Commands that the program's own parser refuses."""
     errors, seen = [], {}
     for stage in stages:
-        command = (str(programs / stage.program), *map(plain, stage.words[1:]), "--check-args")
+        # A script is not built.
+        folder = ROOT / "docker" if stage.program == "retina-weights" else programs
+        command = (str(folder / stage.program), *map(plain, stage.words[1:]), "--check-args")
         if command not in seen:
             done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/")
             seen[command] = "" if done.returncode == 0 else \
@@ -83,12 +85,17 @@ def steps_that_do_not_divide(stages):
 
 
 def images_that_differ(stages):
-    want = job_files.table()["image"]["name"]
-    errors = [f"{stage}: image {stage.image}, want {want}"
-              for stage in stages if stage.image != want]
-    name = want.split("/")[-1]
-    if name.endswith(":latest") or not re.search(r"[:@]", name):
-        errors.append(f"job.toml: {want} names no version")
+    """Stages with another image than they want: on this machine the one that is built here."""
+    images = job_files.table()["image"]
+    errors = []
+    for stage in stages:
+        want = images["local" if stage.file.startswith("jobs/docker/") else "name"]
+        if stage.image != want:
+            errors.append(f"{stage}: image {stage.image}, want {want}")
+    for want in images.values():
+        name = want.split("/")[-1]
+        if name.endswith(":latest") or not re.search(r"[:@]", name):
+            errors.append(f"job.toml: {want} names no version")
     return errors
 
 
@@ -135,7 +142,7 @@ def inputs_nobody_writes(stages):
         here = [stage for stage in stages if pathlib.PurePath(stage.file).parent == folder]
         written = {at(stage, stage.option("--output")) for stage in here}
         for stage in here:
-            for option in ("--train", "--validation", "--data", "--model", "--checkpoint"):
+            for option in ("--train", "--validation", "--init", "--data", "--model", "--checkpoint"):
                 path = stage.option(option)
                 if path and not any(is_below(at(stage, path), place) for place in written):
                     errors.append(f"{stage}: {option} {path} is nobody's --output")
@@ -172,7 +179,7 @@ class JobFilesConsistency(unittest.TestCase):
             self.assertEqual(commands_not_found(name, path.read_text()), [])
             for stage in stages_of(name):
                 readers.setdefault(reader_of(name), set()).add(stage.program)
-        # Six formats, and each of them runs all four programs.
+        # Six formats, and each of them runs all programs.
         self.assertEqual(len(readers), 6)
         self.assertEqual(set(map(frozenset, readers.values())), {frozenset(job_files.PROGRAMS)})
 
@@ -203,6 +210,7 @@ class JobFilesConsistency(unittest.TestCase):
                           *((path, "--images-per-step", "--image-per-step") for path in TRAIN),
                           ("jobs/slurm/pack.sbatch", "--images ", "--image-folder "),
                           ("jobs/azureml/eval.yml", "--data ", "--dat-a "),
+                          ("jobs/batchai/weights.json", "--output ", "--out "),
                           ("jobs/docker/convert.compose.yaml", "--checkpoint", "--checkpoints"),
                           ("jobs/kubernetes/mpijob.yaml", '"26"', '"many"'),
                           ("jobs/batchai/train.json", "--recipe torchvision-v2", "--recipe v2"))
@@ -238,6 +246,7 @@ class JobFilesConsistency(unittest.TestCase):
             ("jobs/slurm/eval.sbatch", "--expect-ranks 4", "--expect-ranks 8"),
             ("jobs/docker/train.compose.yaml", "count: 4", "count: 2"),
             ("jobs/docker/pack.compose.yaml", '"1"', '"2"'),
+            ("jobs/kubernetes/weights-job.yaml", '"1"', '"2"'),
             ("jobs/docker/run.sh", 'launch+=(--ranks "$1")', "launch+=(--ranks 2)"))
 
     def test_every_steps_images_divide_among_the_ranks(self):
@@ -253,7 +262,8 @@ class JobFilesConsistency(unittest.TestCase):
         self.assertEqual(images_that_differ(all_stages()), [])
         self.expect_found(images_that_differ,
                           *((path, "retina-batch:", "retina-batch:1") for path in TRAIN),
-                          ("jobs/docker/eval.compose.yaml", "/retina-batch:", "/retina:"),
+                          ("jobs/docker/eval.compose.yaml", "retina-batch:",
+                           "registry.example.com/retina-batch:"),
                           ("jobs/slurm/eval.sbatch", "registry.example.com#", "docker.io#"))
 
     def test_an_image_without_a_version_is_found(self):
@@ -261,8 +271,44 @@ class JobFilesConsistency(unittest.TestCase):
                      "registry.example.com/retina-batch",
                      "registry.example.com:5000/retina-batch"):
             with unittest.mock.patch.object(job_files, "table",
-                                            lambda name=name: {"image": {"name": name}}):
+                                            lambda name=name: {"image": {"local": "a:1",
+                                                                         "name": name}}):
                 self.assertNotEqual(images_that_differ([]), [], name)
+
+    def test_a_command_on_this_machine_runs_the_image_that_is_built_here(self):
+        built = subprocess.run([ROOT / "docker/image.sh", "name"], capture_output=True, text=True,
+                               timeout=60, env={name: value for name, value in os.environ.items()
+                                                if name != "IMAGE"})
+        self.assertEqual(built.returncode, 0, built.stderr)
+        local = [stage for stage in all_stages() if stage.file.startswith("jobs/docker/")]
+        self.assertGreater(len(local), 10)
+        self.assertEqual({stage.image for stage in local}, {built.stdout.strip()})
+
+    def test_a_training_starts_from_the_weights_that_its_recipe_was_published_with(self):
+        fetched = (ROOT / "docker/weights.txt").read_text()
+        trainings = [stage for stage in all_stages() if stage.program == "retina-train"]
+        self.assertGreater(len(trainings), 6)
+        for stage in trainings:
+            self.assertEqual(stage.option("--recipe"), "torchvision-v2", stage)
+            folder, name = stage.option("--init").rsplit("/", 1)
+            self.assertEqual(name, "resnet50-11ad3fa6.pt", stage)
+            self.assertIn(name.replace(".pt", ".pth "), fetched)
+            # The same place by the names of the same scheduler.
+            [output] = {at(other, other.option("--output")) for other in all_stages()
+                        if other.program == "retina-weights"
+                        and pathlib.PurePath(other.file).parent == pathlib.PurePath(stage.file).parent}
+            self.assertEqual(at(stage, folder).rstrip("/"), output.rstrip("/"), stage)
+
+    def test_what_follows_a_training_takes_its_run_folder_and_so_its_best_checkpoint(self):
+        stages = all_stages()
+        followers = [stage for stage in stages if stage.program in ("retina-eval", "retina-convert")]
+        self.assertGreater(len(followers), 12)
+        for stage in followers:
+            trained = {at(other, other.option("--output")) for other in stages
+                       if other.program == "retina-train"
+                       and pathlib.PurePath(other.file).parent == pathlib.PurePath(stage.file).parent}
+            model = stage.option("--model") or stage.option("--checkpoint")
+            self.assertEqual({at(stage, model)}, trained, stage)
 
     def test_shared_memory_is_set_everywhere(self):
         self.assertEqual(shared_memory_missing(all_stages()), [])
@@ -307,17 +353,20 @@ class JobFilesConsistency(unittest.TestCase):
                 ("jobs/batchai/eval.json", "/shards/val2017", "/val2017"),
                 ("jobs/azureml/convert.yml", "paths/runs/", "paths/run/"),
                 ("jobs/kubernetes/mpijob.yaml", "/shards/train2017", "/train2017"),
+                ("jobs/azureml/pipeline.yml", "parent.jobs.weights.outputs.weights",
+                 "parent.jobs.pack.outputs.shards"),
+                ("jobs/slurm/train.sbatch", "--init /mnt/coco/weights", "--init /mnt/coco/weight"),
                 ("jobs/slurm/convert.sbatch", "--checkpoint /mnt/afs_batchai/runs",
                  "--checkpoint /mnt/afs_batchai/output"),
-                ("jobs/docker/eval.compose.yaml", "runs/coco_retinanet/checkpoint",
-                 "runs/coco/checkpoint")):
+                ("jobs/docker/eval.compose.yaml", "- /mnt/afs_batchai/runs/coco_retinanet\n",
+                 "- /mnt/afs_batchai/runs/coco\n")):
             with self.subTest(path=path):
                 others = [stage for stage in stages if stage.file != path]
                 self.assertNotEqual(
                     inputs_nobody_writes(others + self.planted(path, old, new)), [])
 
     def test_the_script_in_docker_runs_the_one_in_jobs(self):
-        for stage in ("pack", "train", "eval", "convert"):
+        for stage in ("pack", "weights", "train", "eval", "convert"):
             lines = [subprocess.run([ROOT / script, stage, "--data", "/data", "--share", "/share",
                                      "--dry-run"], capture_output=True, text=True, timeout=60)
                      for script in ("docker/run.sh", "jobs/docker/run.sh")]

@@ -2,17 +2,45 @@
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docker/run.sh"
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = SOURCE / "docker/run.sh"
+sys.path.insert(0, str(SOURCE / "tests/cli"))
+import readme_commands  # noqa: E402
 
 # Writes its words into a file, a word a line; ends with $CODE.
 DOCKER = """#!/usr/bin/env bash
 printf '%s\\n' "$@" >>"$CALLS"
 exit "${CODE:-0}"
 """
+
+# Knows which images there are, a line each in $IMAGES, and runs no other.
+DOCKER_WITH_IMAGES = r"""#!/usr/bin/env bash
+want() { grep -qxF -e "$1" "$IMAGES" || { echo "docker: no image $1" >&2; exit 125; }; }
+verb=$1; shift
+case $verb in
+  info) ;;
+  build) while [ "$1" != --tag ]; do shift; done; echo "$2" >>"$IMAGES" ;;
+  tag) want "$1"; echo "$2" >>"$IMAGES" ;;
+  push) want "$1" ;;
+  inspect) want "${@: -1}"; name=${@: -1}; echo "${name%:*}@sha256:12" ;;
+  run)
+    image=""
+    for word in "$@"; do case $word in retina-launch | bash) break ;; esac; image=$word; done
+    want "$image"; echo "$image" >>"$RAN" ;;
+  compose)
+    [ "$1 $3" = "-f up" ] || exit 64
+    while read -r image; do eval "image=$image"; want "$image"; echo "$image" >>"$RAN"
+    done < <(sed -n 's/^ *image: //p' "$2") ;;
+  *) echo "docker: $verb" >&2; exit 64 ;;
+esac
+"""
+RUNS_THE_IMAGE_ITSELF = "make image-test"
 
 
 class DockerRun(unittest.TestCase):
@@ -84,6 +112,89 @@ class DockerRun(unittest.TestCase):
             self.assertEqual(line[-len(given):], given)
         self.assertIn("26", self.line("train", *self.places()))
 
+    def test_steps_take_the_place_of_epochs(self):
+        for given in (["--steps", "100"], ["--steps=100"]):
+            line = self.line("train", *self.places(), "--", *given)
+            self.assertEqual(line[-len(given):], given)
+            self.assertEqual([word for word in line if word.startswith("--epochs")], [])
+            self.assertNotIn("26", line)
+
+    def test_an_overwriting_training_is_not_restarted(self):
+        def launch(*words):
+            line = self.line("train", *self.places(), *words)
+            return line[line.index("retina-launch"):line.index("--", line.index("retina-launch"))]
+        self.assertEqual(launch("--", "--overwrite"), ["retina-launch", "--restarts", "0"])
+        self.assertEqual(launch("--", "--seed", "2"), ["retina-launch"])
+
+    @unittest.skipUnless(shutil.which("dumb-init"), "not installed: dumb-init")
+    def test_the_launcher_takes_what_an_overwriting_training_gives_it(self):
+        line = self.line("train", *self.places(), "--ranks", "1", "--", "--overwrite")
+        trainer = self.room / "retina-train"
+        trainer.write_text("#!/bin/sh\nexit 0\n")
+        trainer.chmod(0o755)
+        done = subprocess.run([SOURCE / "docker/retina-launch", *line[line.index("retina-launch") + 1:]],
+                              capture_output=True, text=True, timeout=60,
+                              env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_options_of_one_split_are_refused_for_both(self):
+        for option in ("--annotations", "--images", "--output"):
+            for given in ([option, "/mnt/coco/x"], [f"{option}=/mnt/coco/x"]):
+                self.expect_refusal(64, f"{option}: pack has two splits", "pack", "--data",
+                                    str(self.data), "--", *given)
+        self.assertEqual(self.run_script("pack", "--data", str(self.data), "--", "--threads",
+                                         "2").returncode, 0)
+        self.assertEqual(self.calls.read_text().splitlines().count("--threads"), 2)
+
+    def container_lines(self):
+        """The lines of README and of jobs/docker's page that need the image, in order."""
+        lines = []
+        for page in ("README.md", "jobs/docker/README.md"):
+            commands = readme_commands.commands_of((SOURCE / page).read_text())
+            blocks = {number for number, line, _ in commands
+                      if line.startswith(("docker/run.sh", "docker compose"))}
+            lines += [line for number, line, _ in commands if number in blocks]
+        return lines
+
+    def run_lines(self, lines, **environment):
+        """Runs them in a folder that has the checkout's files and COCO; the images that were run."""
+        place = self.room / "checkout"
+        place.mkdir()
+        for name in ("Makefile", "CMakeLists.txt", "docker", "jobs"):
+            (place / name).symlink_to(SOURCE / name)
+        for folder in ("coco", "share"):
+            (place / folder).mkdir()
+        (self.room / "docker").write_text(DOCKER_WITH_IMAGES)
+        (self.room / "images").touch()
+        outer = {name: value for name, value in os.environ.items()
+                 if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "IMAGE", "DATA", "SHARE")}
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-xc", "\n".join(lines)], cwd=place, capture_output=True,
+            text=True, timeout=60,
+            env=outer | {"PATH": f"{self.room}:{os.environ['PATH']}", "RAN": str(self.room / "ran"),
+                         "IMAGES": str(self.room / "images"), **environment})
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        return (self.room / "ran").read_text().split()
+
+    def test_the_pages_container_lines_run_in_order(self):
+        lines = self.container_lines()
+        self.assertEqual(lines[0].split("#")[0].strip(), "make image")
+        self.assertIn(RUNS_THE_IMAGE_ITSELF, [line.split("#")[0].strip() for line in lines])
+        ran = self.run_lines([line for line in lines
+                              if line.split("#")[0].strip() != RUNS_THE_IMAGE_ITSELF])
+        self.assertGreaterEqual(len(ran), 9)
+        self.assertEqual(set(ran), {"retina-batch:0.1.0"})
+
+    def test_an_image_that_was_not_built_is_not_run(self):
+        with self.assertRaisesRegex(AssertionError, "no image retina-batch:0.1.0"):
+            self.run_lines(["docker/run.sh train --data coco --share share"])
+
+    def test_another_name_is_the_same_for_the_build_and_for_what_runs_it(self):
+        ran = self.run_lines(["make image", "docker/run.sh convert --share share",
+                              "SHARE=$PWD/share docker compose -f jobs/docker/convert.compose.yaml up"],
+                             IMAGE="me/retina:2")
+        self.assertEqual(ran, ["me/retina:2", "me/retina:2"])
+
     def test_ranks_are_the_launchers_business(self):
         def launch(line):
             at = line.index("retina-launch")
@@ -98,6 +209,7 @@ class DockerRun(unittest.TestCase):
     def test_gpus_are_for_the_stages_that_use_them(self):
         self.assertNotIn("--gpus", self.line("train", *self.places(), "--cpu"))
         self.assertNotIn("--gpus", self.line("convert", "--share", str(self.share)))
+        self.assertNotIn("--gpus", self.line("weights", "--data", str(self.data)))
         line = self.line("train", *self.places(), DOCKER="podman")
         self.assertEqual(line[0], "podman")
         self.assertIn("nvidia.com/gpu=all", line)
@@ -119,6 +231,7 @@ class DockerRun(unittest.TestCase):
     def test_mistakes_are_refused_in_one_line(self):
         self.expect_refusal(64, "no stage")
         self.expect_refusal(64, "serve: want pack", "serve")
+        self.expect_refusal(64, "--data: is missing", "weights")
         self.expect_refusal(64, "--data: is missing", "train", "--share", str(self.share))
         self.expect_refusal(64, "--share: is missing", "train", "--data", str(self.data))
         self.expect_refusal(64, "--epochs: unknown option", "train", *self.places(), "--epochs",

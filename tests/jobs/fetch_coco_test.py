@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from coco_mirror import CocoMirror, TRAIN_COUNT, VAL_COUNT
+from mirror import CocoMirror, TRAIN_COUNT, VAL_COUNT
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/fetch_coco.sh"
 
@@ -154,15 +154,40 @@ class FetchCoco(unittest.TestCase):
         self.assertEqual([name for name in self.listing() if "zip" in name and "lock" not in name],
                          [])
 
-    def test_a_damaged_archive_is_removed_and_fetched_again(self):
+    def test_an_archive_with_another_hash_is_removed_and_fetched_again(self):
+        # Another whole archive: names, sizes and unzip's own sums are right, the content is not.
         archive = self.mirror.root / "zips/train2017.zip"
         whole = archive.read_bytes()
-        place = whole.index(b"\5" * 1000)
-        archive.write_bytes(whole[:place] + b"\6" + whole[place + 1:])
-        self.expect_refusal(65, "train2017.zip", "damaged", "run the same command again")
-        self.assertFalse((self.data / "train2017").exists())
+        self.mirror.archive("zips/train2017.zip", "train2017/*.jpg",
+                            {f"train2017/{i:012}.jpg": b"x" * 5000 for i in range(TRAIN_COUNT)})
+        self.assertEqual(archive.stat().st_size, len(whole))
+        self.expect_refusal(65, "train2017.zip", f"want {self.mirror.rows[0][5]}", "was removed",
+                            "run the same command again")
+        self.assertEqual([name for name in self.listing() if "lock" not in name], [])
         archive.write_bytes(whole)
         self.expect_done()
+
+    def test_an_archive_that_lies_there_is_proven_before_it_is_unpacked(self):
+        archive = self.mirror.root / "zips/val2017.zip"
+        whole = archive.read_bytes()
+        (self.data / "zips").mkdir(parents=True)
+        (self.data / "zips/val2017.zip").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        self.expect_refusal(65, "val2017.zip", "SHA-256", "run the same command again")
+        self.expect_done()
+
+    def test_the_archives_come_by_https_and_have_published_hashes(self):
+        script = SCRIPT.read_text()
+        self.assertIn("url=${COCO_URL:-https://s3.amazonaws.com/images.cocodataset.org}", script)
+        rows = [line.split() for line in SCRIPT.with_name("coco2017.txt").read_text().splitlines()
+                if not line.startswith("#")]
+        # TensorFlow Datasets, url_checksums/coco.txt.
+        self.assertEqual({row[0].split("/")[-1]: (row[1], row[5]) for row in rows}, {
+            "train2017.zip":
+                ("19336861798", "69a8bb58ea5f8f99d24875f21416de2e9ded3178e903f1f7603e283b9e06d929"),
+            "val2017.zip":
+                ("815585330", "4f7e2ccb2866ec5041993c9cf2a952bbed69647b115d0f74da7ce8f4bef82f05"),
+            "annotations_trainval2017.zip":
+                ("252907541", "113a836d90195ee1f884e704da6304dfaaecff1f023f49b6ca93c4aaae470268")})
 
     def test_foreign_pictures_among_cocos_are_refused(self):
         self.expect_done()

@@ -20,7 +20,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMAS = pathlib.Path(os.environ.get("RETINA_TEST_SCHEMAS", ROOT.parent / "shared/schemas"))
-PROGRAMS = ("coco-pack", "retina-train", "retina-eval", "retina-convert")
+PROGRAMS = ("coco-pack", "retina-weights", "retina-train", "retina-eval", "retina-convert")
+ALONE = ("coco-pack", "retina-weights", "retina-convert")  # one process each
 INSTALL = "hint: make test installs tests/jobs/requirements.txt into .deps/jobs"
 # Not job files: the pipeline of this machine has its own tests, the others start nothing.
 NOT_JOB_FILES = {"local.sh", "fetch_coco.sh", "job.toml", "render.py"}
@@ -96,7 +97,7 @@ def started(words, **around):
             stage.counts[f"retina-launch {name}"] = int(said)
     if (said := stage.option("--expect-ranks")) is not None:
         stage.counts["--expect-ranks"] = int(said)
-    if stage.program in ("coco-pack", "retina-convert"):
+    if stage.program in ALONE:
         stage.counts["processes of " + stage.program] = 1
     return stage
 
@@ -355,7 +356,7 @@ def docker_run(name, content, _):
         script = pathlib.Path(room, "run.sh")
         script.write_text(content)
         script.chmod(0o755)
-        for stage in ("pack", "train", "eval", "convert"):
+        for stage in ("pack", "weights", "train", "eval", "convert"):
             ranks = ["--ranks", str(RUN_RANKS)] if stage in ("train", "eval") else []
             done = subprocess.run(
                 [script, stage, "--data", "/data", "--share", "/share", *ranks, "--dry-run"],

@@ -95,7 +95,7 @@ class Lint(unittest.TestCase):
     def test_every_shell_script_passes_shellcheck(self):
         self.expect_clean(self.shellcheck, shell_scripts(),
                           ".ci/run", "docker/retina-launch", "docker/run.sh", "jobs/local.sh",
-                          "jobs/fetch_coco.sh", "jobs/batchai/submit.sh", "jobs/docker/run.sh",
+                          "jobs/fetch_coco.sh", "jobs/docker/run.sh",
                           "jobs/slurm/train.sbatch", "tests/gpu/run.sh", "tests/jobs/with_wheels")
 
     def test_a_typo_in_a_script_is_found(self):

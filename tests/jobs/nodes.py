@@ -25,7 +25,7 @@ DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 # Where the image has them: (path, content's source, mode).
 IMAGE_FILES = [
     ("/usr/local/bin/retina-launch", SOURCE / "docker/retina-launch", 0o755),
-    ("/etc/ssh/ssh_config.d/10-retina.conf", SOURCE / "docker/ssh_config", 0o644),
+    ("/etc/retina/ssh_config", SOURCE / "docker/ssh_config", 0o644),
     ("/etc/retina/sshd_config", SOURCE / "docker/sshd_config", 0o644),
     ("/etc/openmpi/openmpi-mca-params.conf", SOURCE / "docker/openmpi-mca-params.conf", 0o644),
     ("/etc/nccl.conf", SOURCE / "docker/nccl.conf", 0o644),

@@ -173,7 +173,7 @@ class SlurmScripts(unittest.TestCase):
                     self.assertLessEqual(PYXIS, set(options))
                     self.assertIn("--mpi=pmix", given)
                     steps += 1
-        self.assertEqual(steps, 5)
+        self.assertEqual(steps, 6)
         for typo in ("--mpi=pmixx", "--kill-on-bad-exits=1", "--container-image=x"):
             self.assertNotEqual(self.run_slurm("srun", "--test-only", typo, "true").returncode, 0)
 

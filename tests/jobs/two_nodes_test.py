@@ -178,6 +178,30 @@ class TwoNodes(unittest.TestCase):
         self.assertIn("node-1 10001 a b c", self.text())  # inherited
         self.assertIn("node-2 10001 a b none", self.text())
 
+    def test_a_users_own_ssh_has_none_of_the_launchers_settings(self):
+        self.boot(IMAGE_USER)
+        job = self.first.run(["ssh", "-G", "node-2"], self.log)
+        self.ended(job, 0, 30)
+        settings = dict(line.split(" ", 1) for line in self.text().splitlines() if " " in line)
+        self.assertEqual(settings["port"], "22")
+        self.assertEqual(settings["batchmode"], "no")
+        self.assertEqual(settings["stricthostkeychecking"], "ask")
+
+    def test_the_agent_and_the_arguments_of_a_platform_stay(self):
+        # The MPI operator sets plm_rsh_args; another platform may name a program of its own.
+        self.boot(IMAGE_USER)
+        agent = self.shared / "agent"
+        agent.write_text('#!/bin/sh\necho "agent got $*" >&2\n'
+                         'exec ssh -F /etc/retina/ssh_config "$@"\n')
+        agent.chmod(0o755)
+        self.ended(self.launch("hostname", environment=[
+            "OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=3"]), 0, 30)
+        self.assertIn("node-2", self.text())
+        self.ended(self.launch("hostname", environment=[
+            f"OMPI_MCA_plm_rsh_agent={agent}", "OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=3"]),
+            0, 30)
+        self.assertRegex(self.text(), "agent got .*-o ConnectionAttempts=3")
+
     def test_a_node_that_is_not_there_yet_is_tried_again(self):
         self.boot(IMAGE_USER)
         self.second.kill_all()

@@ -8,7 +8,9 @@ must be the one that retina-eval writes for the same file and model. The folder'
 Triton's config, is parsed by Triton's own schema and held against what the model takes and returns.
 """
 import base64
+import contextlib
 import copy
+import http.client
 import json
 import os
 import pathlib
@@ -296,6 +298,37 @@ def check_requests_that_are_wrong(server, photo, folder):
     print("wrong requests: status 400 and one line each, and the server lives on")
 
 
+def check_limits(server, photo):
+    """Told in the metadata, refused by HTTP's and gRPC's own codes; tests/jobs/serving_test.py has
+    them all."""
+    limits = json.loads(server.get(f"/v2/models/{NAME}")[1])["parameters"]
+    encoded = base64.b64encode(photo).decode()
+    status, body = server.infer(*[encoded] * (limits["max_pictures"] + 1))
+    assert status == 413 and "more than" in body["error"], body
+    large = " " * (limits["max_body_bytes"] + 1)
+    for headers, content, want in (({}, large, 413), ({"Content-Encoding": "gzip"}, "x", 415),
+                                   ({"Transfer-Encoding": "chunked"}, [b"x"], 411)):
+        connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=300)
+        with contextlib.closing(connection):
+            connection.request("POST", f"/v2/models/{NAME}/infer", content,
+                               {"Content-Type": "application/json"} | headers)
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+            assert answer.status == want and list(body) == ["error"], (want, answer.status, body)
+    client = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.grpc}")
+    count = limits["max_pictures"] + 1
+    image = tritonclient.grpc.InferInput("image", [count], "BYTES")
+    image.set_data_from_numpy(numpy.array([b"\xff\xd8"] * count, dtype=object))
+    try:
+        client.infer(NAME, [image])
+        raise AssertionError("gRPC: too many pictures passed")
+    except tritonclient.grpc.InferenceServerException as error:
+        assert "RESOURCE_EXHAUSTED" in error.status(), error
+    finally:
+        client.close()
+    print("limits: told in the metadata and kept over HTTP and gRPC")
+
+
 def check_triton_config(repository, pixels):
     """Triton's schema takes the config, and it describes what the model takes and returns."""
     text = (repository / NAME / "config.pbtxt").read_text()
@@ -366,6 +399,7 @@ def compare():
             check_several_in_a_request(server, photos, expected)
             check_raw_bytes_over_grpc(server, photos, expected)
             check_requests_that_are_wrong(server, photo, folder)
+            check_limits(server, photo)
             assert server.process.poll() is None
 
 

@@ -1,14 +1,20 @@
-"""A COCO mirror on loopback with tiny archives, for tests of jobs/fetch_coco.sh.
+"""Mirrors on loopback with tiny files: of COCO for tests of jobs/fetch_coco.sh, of torchvision's
+weights for tests of docker/retina-weights.
 
     with CocoMirror(folder) as mirror:
         subprocess.run([...], env=os.environ | mirror.environment())
 """
+import hashlib
 import http.server
 import pathlib
 import threading
 import zipfile
 
 TRAIN_COUNT, VAL_COUNT = 12, 5
+
+
+def sha256_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -53,38 +59,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class CocoMirror:
-    """Archives of a few files and their table, served until the end of the `with`."""
+class Mirror:
+    """Files and their table, served until the end of the `with`."""
 
     def __init__(self, folder):
         self.root = pathlib.Path(folder)
-        self.gets = []  # (archive, first byte) of every download
+        self.gets = []  # (file, first byte) of every download
         self.break_after = []  # bytes that the next answers give before the line breaks
         self.hangs = False  # the line stays open after an answer until `released`
         self.released = threading.Event()
         self.knows_ranges = True
         self.tells_sizes = True
-        rows = [
-            self.archive("zips/train2017.zip", "train2017/*.jpg",
-                         {f"train2017/{i:012}.jpg": bytes([i]) * 5000 for i in range(TRAIN_COUNT)}),
-            self.archive("zips/val2017.zip", "val2017/*.jpg",
-                         {f"val2017/{i:012}.jpg": bytes([i]) * 300 for i in range(VAL_COUNT)}),
-            self.archive("annotations/annotations_trainval2017.zip", "annotations/instances_*.json",
-                         {f"annotations/{kind}_{split}2017.json": b"{}"
-                          for kind in ("captions", "instances") for split in ("train", "val")}),
-        ]
         self.table = self.root / "table.txt"
-        self.write_table(rows)
-
-    def archive(self, name, pattern, files):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-            archive.mkdir(pattern.split("/")[0])
-            for file, content in files.items():
-                archive.writestr(file, content)
-        kept = [content for file, content in files.items() if pathlib.PurePath(file).match(pattern)]
-        return [name, path.stat().st_size, pattern, len(kept), sum(map(len, kept))]
 
     def write_table(self, rows):
         self.rows = rows
@@ -100,7 +86,58 @@ class CocoMirror:
         self.server.shutdown()
         self.server.server_close()
 
-    def environment(self):
+    def variables(self, name):
+        """The environment that leads a script here."""
         port = self.server.server_address[1]
-        return {"COCO_URL": f"http://127.0.0.1:{port}", "COCO_TABLE": str(self.table),
+        return {f"{name}_URL": f"http://127.0.0.1:{port}", f"{name}_TABLE": str(self.table),
                 "no_proxy": "127.0.0.1"}
+
+
+class CocoMirror(Mirror):
+    """Archives of a few files."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.write_table([
+            self.archive("zips/train2017.zip", "train2017/*.jpg",
+                         {f"train2017/{i:012}.jpg": bytes([i]) * 5000 for i in range(TRAIN_COUNT)}),
+            self.archive("zips/val2017.zip", "val2017/*.jpg",
+                         {f"val2017/{i:012}.jpg": bytes([i]) * 300 for i in range(VAL_COUNT)}),
+            self.archive("annotations/annotations_trainval2017.zip", "annotations/instances_*.json",
+                         {f"annotations/{kind}_{split}2017.json": b"{}"
+                          for kind in ("captions", "instances") for split in ("train", "val")}),
+        ])
+
+    def archive(self, name, pattern, files):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+            archive.mkdir(pattern.split("/")[0])
+            for file, content in files.items():
+                archive.writestr(file, content)
+        kept = [content for file, content in files.items() if pathlib.PurePath(file).match(pattern)]
+        return [name, path.stat().st_size, pattern, len(kept), sum(map(len, kept)), sha256_of(path)]
+
+    def environment(self):
+        return self.variables("COCO")
+
+
+class WeightsMirror(Mirror):
+    """Files in the place of torchvision's, with names that their own hashes make."""
+
+    def __init__(self, folder, contents=(b"v1" * 20000, b"v2" * 20000)):
+        super().__init__(folder)
+        self.write_table([self.file(content) for content in contents])
+
+    def file(self, content):
+        hash_ = hashlib.sha256(content).hexdigest()
+        path = self.root / f"resnet50-{hash_[:8]}.pth"
+        path.write_bytes(content)
+        return [path.name, len(content), hash_]
+
+    def names(self):
+        """The files without their suffix, in the table's order."""
+        return [row[0].removesuffix(".pth") for row in self.rows]
+
+    def environment(self):
+        return self.variables("WEIGHTS")

@@ -1,0 +1,190 @@
+"""docker/retina-weights against a small mirror on loopback: what it leaves, its exit codes and lines."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from mirror import WeightsMirror
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = SOURCE / "docker/retina-weights"
+FIXTURES = SOURCE / "tests/convert/fixtures"
+BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
+# In the place of retina-convert: a checkpoint that tells of which file it is.
+CONVERT = """#!/usr/bin/env bash
+[ "$1 $3" = "--import --output" ] || exit 64
+{ echo "made of"; sha256sum <"$2"; } >"$4"
+"""
+
+
+class RetinaWeights(unittest.TestCase):
+    def setUp(self):
+        room = tempfile.TemporaryDirectory()
+        self.addCleanup(room.cleanup)
+        self.room = pathlib.Path(room.name)
+        self.output, self.bin = self.room / "coco here/weights", self.room / "bin"
+        for folder in ("mirror", "bin"):
+            (self.room / folder).mkdir()
+        self.write_convert(CONVERT)
+        self.mirror = self.enterContext(WeightsMirror(self.room / "mirror"))
+
+    def write_convert(self, text):
+        (self.bin / "retina-convert").write_text(text)
+        (self.bin / "retina-convert").chmod(0o755)
+
+    def environment(self, **more):
+        return os.environ | self.mirror.environment() | {
+            "PATH": f"{self.bin}:{os.environ['PATH']}"} | more
+
+    def fetch(self, *words, **environment):
+        return subprocess.run([SCRIPT, "--output", self.output, *words], capture_output=True,
+                              text=True, timeout=60, env=self.environment(**environment))
+
+    def expect_done(self, *words, **environment):
+        done = self.fetch(*words, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = self.mirror.names()
+        self.assertEqual(self.listing(), sorted(f"{name}.pt" for name in names))
+        for name in names:
+            made_of = (self.output / f"{name}.pt").read_text().split()[2]
+            self.assertEqual(f"resnet50-{made_of[:8]}", name)
+        return done
+
+    def expect_refusal(self, code, *fragments, words=(), **environment):
+        refused = self.fetch(*words, **environment)
+        self.assertEqual(refused.returncode, code, refused.stderr)
+        errors = [line for line in refused.stderr.splitlines() if "error:" in line]
+        self.assertEqual(len(errors), 1, refused.stderr)
+        for fragment in fragments:
+            self.assertIn(fragment, errors[0])
+
+    def listing(self):
+        return sorted(str(path.relative_to(self.output)) for path in self.output.rglob("*"))
+
+    def test_leaves_the_imported_weights_and_nothing_else(self):
+        self.assertIn("are complete", self.expect_done().stdout)
+        self.assertEqual(self.mirror.gets, [(f"{name}.pth", 0) for name in self.mirror.names()])
+
+    def test_a_second_call_is_one_line_and_fetches_nothing(self):
+        self.expect_done()
+        self.mirror.gets.clear()
+        before = self.output.stat().st_mtime_ns
+        again = self.expect_done(WEIGHTS_URL="http://127.0.0.1:1")
+        self.assertEqual(again.stdout, f"{self.output}: the weights are there already\n")
+        self.assertEqual(again.stderr, "")
+        self.assertEqual(self.mirror.gets, [])
+        self.assertEqual(self.output.stat().st_mtime_ns, before)
+
+    def test_an_interrupted_call_is_continued_by_the_next(self):
+        first = f"{self.mirror.names()[0]}.pth"
+        self.mirror.break_after = [20000, 0, 0, 0]
+        self.expect_refusal(69, first, "run the same command again")
+        self.mirror.gets.clear()
+        self.expect_done()
+        self.assertEqual(self.mirror.gets[0], (first, 20000))
+
+    def test_killed_in_the_middle_of_a_file_it_continues_there(self):
+        self.mirror.break_after, self.mirror.hangs = [15000], True
+        part = self.output / f".download/{self.mirror.names()[0]}.pth.part"
+        job = subprocess.Popen([SCRIPT, "--output", self.output], stderr=subprocess.DEVNULL,
+                               env=self.environment(), start_new_session=True)
+        while job.poll() is None and not (part.exists() and part.stat().st_size > 0):
+            time.sleep(0.01)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        there = part.stat().st_size
+        self.mirror.hangs = False
+        self.mirror.released.set()
+        self.mirror.gets.clear()
+        self.expect_done()
+        self.assertEqual(self.mirror.gets[0][1], there)
+
+    def test_killed_before_the_import_it_fetches_nothing_again(self):
+        self.write_convert("#!/usr/bin/env bash\nkill -KILL $PPID\n")
+        self.assertEqual(self.fetch().returncode, -signal.SIGKILL)
+        self.write_convert(CONVERT)
+        self.expect_done()
+        self.assertEqual(self.mirror.gets, [(f"{name}.pth", 0) for name in self.mirror.names()])
+
+    def test_a_file_with_another_hash_is_refused_and_removed(self):
+        first, second = self.mirror.names()
+        path = self.mirror.root / f"{second}.pth"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + b"x")
+        self.expect_refusal(65, f"{second}.pth", f"want {self.mirror.rows[1][2]}", "was removed",
+                            "run the same command again")
+        self.assertEqual([name for name in self.listing() if name.endswith((".pt", ".pth", ".part"))],
+                         [f"{first}.pt"])
+        path.write_bytes(whole)
+        self.expect_done()
+
+    def test_scratch_holds_the_downloads_and_is_left_empty(self):
+        scratch = self.room / "scratch"
+        self.write_convert(CONVERT.replace("{ echo", 'echo "$2" >>"$SEEN"\n{ echo'))
+        self.expect_done("--scratch", str(scratch), SEEN=str(self.room / "seen"))
+        for line in (self.room / "seen").read_text().splitlines():
+            self.assertTrue(line.startswith(f"{scratch}/"), line)
+        self.assertEqual(list(scratch.iterdir()), [])
+        (self.room / "file").touch()
+        (self.output / f"{self.mirror.names()[0]}.pt").unlink()
+        self.expect_refusal(73, "another --scratch", words=["--scratch", self.room / "file/x"])
+
+    def test_the_names_begin_the_published_hashes(self):
+        lines = (SOURCE / "docker/weights.txt").read_text().splitlines()
+        rows = [line.split() for line in lines if not line.startswith("#")]
+        self.assertEqual({row[0] for row in rows}, {"resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"})
+        for name, _, hash_ in rows:
+            self.assertRegex(hash_, "^[0-9a-f]{64}$")
+            self.assertEqual(name, f"resnet50-{hash_[:8]}.pth")
+        self.assertIn("url=${WEIGHTS_URL:-https://download.pytorch.org/models}", SCRIPT.read_text())
+
+    def test_a_failing_import_gives_its_own_exit_code(self):
+        self.write_convert("#!/usr/bin/env bash\necho 'retina-convert: error: bad' >&2\nexit 65\n")
+        self.expect_refusal(65, "retina-convert: error: bad")
+
+    @unittest.skipUnless((BUILD / "bin/retina-convert").exists(), "no retina-convert in the build")
+    def test_the_real_program_is_called_as_it_wants(self):
+        # A file of torch.save that is no ResNet: it was read and understood.
+        content = (FIXTURES / "zip.pth").read_bytes()
+        self.mirror.write_table([self.mirror.file(content)])
+        self.expect_refusal(65, "holds no ResNet", PATH=f"{BUILD}/bin:{os.environ['PATH']}")
+
+    def test_no_network_and_a_missing_file_are_one_line(self):
+        self.expect_refusal(69, "WEIGHTS_URL", WEIGHTS_URL="http://127.0.0.1:1")
+        (self.mirror.root / f"{self.mirror.names()[0]}.pth").unlink()
+        self.expect_refusal(69, "does not have it")
+
+    def test_without_retina_convert_nothing_is_fetched(self):
+        (self.bin / "retina-convert").unlink()
+        for tool in ("bash", "curl", "dirname", "readlink", "grep"):
+            os.symlink(subprocess.run(["which", tool], capture_output=True, text=True).stdout.strip(),
+                       self.bin / tool)
+        self.expect_refusal(69, "retina-convert", "make weights DATA=DIR", PATH=str(self.bin))
+        self.assertEqual(self.mirror.gets, [])
+
+    def test_two_at_once_are_refused(self):
+        (self.output / ".download").mkdir(parents=True)
+        holder = subprocess.Popen(["flock", self.output / ".download/.lock", "sh", "-c",
+                                   "echo; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        holder.stdout.readline()
+        self.expect_refusal(78, "another fetch")
+        holder.communicate(b"\n")
+
+    def test_check_args_touches_nothing(self):
+        done = self.fetch("--scratch=/nowhere", "--check-args")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertFalse(self.output.exists())
+
+    def test_a_wrong_command_line_is_64(self):
+        for words in ([], ["--output"], ["--output", ""], ["--output", "a", "b"], ["--out", "a"]):
+            done = subprocess.run([SCRIPT, "--check-args", *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 64, words)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,267 @@
+"""The limits of the service (jobs/serving), without MLServer and PyTorch: stand-ins have the names
+that retina_detector.py uses of them. What the real ones do is tests/oracle's to show.
+"""
+import asyncio
+import base64
+import concurrent.futures
+import contextlib
+import importlib
+import io
+import re
+import resource
+import struct
+import subprocess
+import sys
+import threading
+import time
+import types
+import unittest
+import unittest.mock
+
+from job_files import ROOT, wheel
+
+sys.path.insert(0, str(ROOT / "jobs/serving"))
+LARGE = (4000, 3000)
+PLANES_KIB = 3 * LARGE[0] * LARGE[1] // 1024
+
+
+class ServerError(Exception):
+    def __init__(self, text, status_code=400):
+        super().__init__(text)
+        self.status_code = status_code
+
+
+class Model:
+    def __init__(self, settings):
+        self.settings = settings
+
+    async def metadata(self):
+        return types.SimpleNamespace(parameters=None)
+
+
+class Request:
+    def __init__(self, scope, *_):
+        self.headers = dict(scope["headers"])
+
+
+def service():
+    """retina_detector.py between stand-ins; its Datatype and Parameters are what they are given."""
+    server = unittest.mock.MagicMock(MLModel=Model)
+    server.errors.MLServerError = ServerError
+    server.rest.requests.Request = Request
+    server.types.Datatype = lambda name: types.SimpleNamespace(value=name)
+    server.types.Parameters = types.SimpleNamespace
+    torch = unittest.mock.MagicMock(inference_mode=lambda: lambda function: function)
+    parts = {f"mlserver.{name}": getattr(server, name)
+             for name in ("errors", "grpc", "rest", "types", "utils")}
+    parts |= {"mlserver.grpc.utils": server.grpc.utils, "mlserver.rest.app": server.rest.app,
+              "mlserver.rest.requests": server.rest.requests}
+    importlib.import_module("pictures")  # stays when the stand-ins go
+    with unittest.mock.patch.dict(
+            sys.modules, parts | {"mlserver": server, "torch": torch, "grpc": server.grpc}):
+        sys.modules.pop("retina_detector", None)
+        return importlib.import_module("retina_detector")
+
+
+def detector(**extra):
+    module = service()
+
+    class Detector(module.RetinaDetector):
+        seen = ()
+
+        def _detect(self, height, width, planes):
+            self.seen += (len(planes),)
+            return [], [], []
+
+    found = Detector(types.SimpleNamespace(
+        name="coco", parameters=types.SimpleNamespace(extra=extra)))
+    found._model = types.SimpleNamespace(category_names=[], category_ids=[])
+    return found
+
+
+def request(*elements, shape=None, datatype="BYTES"):
+    """As MLServer gives it, of JPEGs as bytes or of what else JSON holds."""
+    data = [base64.b64encode(one).decode() if isinstance(one, bytes) else one for one in elements]
+    return types.SimpleNamespace(outputs=None, inputs=[types.SimpleNamespace(
+        name="image", datatype=datatype, shape=shape or [len(data)],
+        data=types.SimpleNamespace(root=data))])
+
+
+def jpeg(width=8, height=8, mode="RGB"):
+    file = io.BytesIO()
+    wheel("PIL.Image").new(mode, (width, height)).save(file, "JPEG")
+    return file.getvalue()
+
+
+def claiming(width, height):
+    """A small JPEG whose header says another size."""
+    data = jpeg()
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + struct.pack(">HH", height, width) + data[at + 4:]
+
+
+def peak_kib(count):
+    """What this process had at most after a request of so many large pictures."""
+    detector()._outputs(request(*[jpeg(*LARGE)] * count))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+class Serving(unittest.TestCase):
+    def setUp(self):
+        wheel("PIL.Image")
+        self.pictures = importlib.import_module("pictures")
+
+    @contextlib.contextmanager
+    def refused(self, status, text):
+        with self.assertRaises(self.pictures.Refused) as caught:
+            yield
+        self.assertEqual(caught.exception.status, status)
+        self.assertIn(text, str(caught.exception))
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_six_pictures_take_the_memory_of_one(self):
+        one, six = (int(subprocess.run(
+            [sys.executable, __file__, "peak", str(count)], check=True, capture_output=True,
+            timeout=300).stdout) for count in (1, 6))
+        self.assertLess(six - one, PLANES_KIB)
+
+    def test_many_requests_hold_two_decoded_pictures_at_most(self):
+        model, lock, held, most = detector(), threading.Lock(), [], []
+
+        def detect(*_):
+            with lock:
+                held.append(1)
+                most.append(len(held))
+            time.sleep(0.02)  # for the others to come, if they may
+            with lock:
+                held.pop()
+            return [], [], []
+
+        model._detect = detect
+        sent = request(jpeg(), jpeg())
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: model._outputs(sent), range(8)))
+        self.assertEqual((len(most), max(most)), (16, 2))
+
+    def test_a_request_over_a_limit_is_refused_before_a_picture_is_decoded(self):
+        small, large = jpeg(), claiming(1000, 1001)
+        for sent, text in (
+                (request(*[small] * 4), "image: more than 3 pictures (the limit)"),
+                (request(small, large), "image[1]: picture of 1000x1001 pixels (the limit is 10"),
+                (request(small, claiming(65535, 65535)), "picture of 65535x65535 pixels"),
+                (request(*[claiming(900, 900)] * 2), "image: 1620000 pixels in all (the"),
+                (request(small, small + b"0" * 9000), "bytes (the limit is 9000)")):
+            model = detector(max_pictures=3, max_picture_pixels=1_000_000,
+                             max_request_pixels=1_500_000, max_body_bytes=9000)
+            with self.subTest(text), self.refused(413, text):
+                model._outputs(sent)
+            self.assertEqual(model.seen, ())
+
+    def test_what_fits_the_limits_exactly_is_taken(self):
+        file = jpeg(20, 10)
+        sent = len(base64.b64encode(file))
+        model = detector(max_pictures=2, max_picture_pixels=200, max_request_pixels=400,
+                         max_body_bytes=2 * sent)
+        model._outputs(request(file, file))
+        self.assertEqual(model.seen, (600, 600))
+
+    def test_base64_is_not_decoded_when_it_is_too_long(self):
+        with unittest.mock.patch.object(self.pictures.base64, "b64decode") as decode, \
+                self.refused(413, "image: 104 bytes (the limit is 100)"):
+            detector(max_body_bytes=100)._outputs(request(b"x" * 39, b"y" * 39))
+        decode.assert_not_called()
+
+    def test_raw_jpegs_count_as_much_as_base64(self):
+        files = request()
+        files.inputs[0].data.root, files.inputs[0].shape = [jpeg()], [1]
+        size = len(jpeg())
+        detector(max_body_bytes=size)._outputs(files)
+        with self.refused(413, f"image: {size} bytes (the limit is {size - 1})"):
+            detector(max_body_bytes=size - 1)._outputs(files)
+
+    def test_a_body_is_refused_by_its_headers(self):
+        module = service()
+        module.RetinaDetector(types.SimpleNamespace(
+            name="coco", parameters=types.SimpleNamespace(extra={"max_body_bytes": 1000})))
+
+        def asked(model="coco", **headers):
+            module.BoundedRequest({
+                "path_params": {"model_name": model},
+                "headers": {name.replace("_", "-"): value for name, value in headers.items()}})
+
+        for status, text, headers in (
+                (413, "body: 1001 bytes (the limit is 1000)", {"content_length": "1001"}),
+                (411, "body: no Content-Length", {"transfer_encoding": "chunked"}),
+                (415, "body: Content-Encoding 'gzip'",
+                 {"content_length": "10", "content_encoding": "gzip"})):
+            with self.subTest(text), self.assertRaises(ServerError) as caught:
+                asked(**headers)
+            self.assertEqual(caught.exception.status_code, status)
+            self.assertIn(text, str(caught.exception))
+            asked("another", **headers)
+        asked(content_length="1000")
+        asked()
+
+    def test_a_refusal_reaches_the_client_with_its_status(self):
+        with self.assertRaises(ServerError) as caught:
+            asyncio.run(detector(max_pictures=1).predict(request(jpeg(), jpeg())))
+        self.assertEqual(caught.exception.status_code, 413)
+
+    def test_the_metadata_tell_the_limits(self):
+        metadata = asyncio.run(detector(max_pictures=7).metadata())
+        self.assertEqual(vars(metadata.parameters), {
+            "max_pictures": 7, "max_picture_pixels": 50_000_000,
+            "max_request_pixels": 200_000_000, "max_body_bytes": 32 << 20})
+        page = (ROOT / "jobs/serving/README.md").read_text()
+        for name, default in vars(asyncio.run(detector().metadata()).parameters).items():
+            self.assertIn(f"| `{name}` | {default:,} |", page)
+
+    def test_a_setting_that_is_no_limit_is_refused(self):
+        for extra, text in (({"max_picture": 3}, "no max_picture (there are max_pictures"),
+                            ({"max_pictures": 0}, "max_pictures: 0"),
+                            ({"max_pictures": "8"}, "max_pictures: '8'"),
+                            ({"max_body_bytes": True}, "max_body_bytes: True")):
+            with self.subTest(text), self.assertRaisesRegex(ValueError, re.escape(text)):
+                detector(**extra)
+
+    def test_what_is_no_picture_is_the_clients_mistake(self):
+        good = jpeg()
+        for sent, text in ((request(3), "image[0]: int (want a JPEG as base64)"),
+                           (request("###"), "image[0]: neither JPEG bytes nor base64"),
+                           (request(b"hello"), "image[0]: not a JPEG (5 bytes)"),
+                           (request(good, good[:len(good) // 2]), "image[1]: "),
+                           (request(good, shape=[2]), "1 elements in a tensor of shape [2]"),
+                           (request(good, shape=[1] * 1000), "1 elements in a tensor of shape ["),
+                           (request(good, datatype="UINT8"), "image: datatype UINT8"),
+                           (request(shape=[0]), "0 elements")):
+            with self.subTest(text), self.refused(400, text):
+                detector()._outputs(sent)
+
+    def test_data_may_be_nested_deeply(self):
+        nested = jpeg()
+        sent = request(nested)
+        for _ in range(5000):
+            sent.inputs[0].data.root = [sent.inputs[0].data.root]
+        model = detector()
+        model._outputs(sent)
+        self.assertEqual(model.seen, (192,))
+
+    def test_planes_are_those_of_pillows_rgb(self):
+        image = wheel("PIL.Image")
+        for mode in ("RGB", "L", "CMYK"):
+            data = io.BytesIO()
+            image.radial_gradient("L").resize((30, 20)).convert("RGB").convert(mode).save(
+                data, "JPEG")
+            [file] = self.pictures.jpegs_of(
+                [self.pictures.Tensor("image", "BYTES", [1], [data.getvalue()])],
+                self.pictures.Limits())
+            pixels = image.open(data).convert("RGB").tobytes()
+            self.assertEqual(bytes(self.pictures.decoded(file)),
+                             pixels[0::3] + pixels[1::3] + pixels[2::3], mode)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["peak"]:
+        print(peak_kib(int(sys.argv[2])))
+    else:
+        sys.exit(unittest.main())

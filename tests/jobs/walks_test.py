@@ -1,0 +1,268 @@
+"""The walks of the pages for schedulers, as a reader types them: their commands run in order, in
+bash, with stand-ins for az, azcopy and kubectl that write down what they are asked. Every option is
+one that the program documents, every file is there, and no step is missing.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from job_files import ROOT, wheel
+
+STAGES = ("pack", "weights", "train", "eval", "convert")
+# What each walk does, in this order; other commands may stand between.
+WALKS = {
+    "batchai": [
+        "az login", "az group create", "az storage account create", "az storage container create",
+        "az storage share create", "azcopy sync coco/annotations", "azcopy sync coco/train2017",
+        "azcopy sync coco/val2017", "az batchai cluster create",
+        *(f"az batchai job create --workspace retina --experiment coco --cluster nodes "
+          f"--name {stage}" for stage in STAGES),
+        "az batchai job file stream", "az storage file list", "az storage file download-batch",
+        "az batchai cluster resize", "az batchai cluster delete", "az group delete"],
+    "azureml": [
+        "az login", "az group create", "az ml workspace create", "az storage account create",
+        "az storage container create", "az storage share create", "az ml datastore create",
+        "azcopy sync coco/annotations", "azcopy sync coco/train2017", "azcopy sync coco/val2017",
+        "az ml compute create", *(f"az ml job create --file jobs/azureml/{stage}.yml"
+                                  for stage in STAGES),
+        "az ml job stream", "az storage file list", "az storage file download-batch",
+        "az ml compute update", "az ml compute delete", "az group delete"],
+    "kubernetes": [
+        "az aks create", "az aks nodepool add", "kubectl apply --server-side",
+        "kubectl apply -f jobs/kubernetes/pvc.yaml", "kubectl exec -i files -- tar",
+        "kubectl apply -f jobs/kubernetes/pack-job.yaml",
+        "kubectl apply -f jobs/kubernetes/weights-job.yaml",
+        "kubectl wait --for=condition=complete", "kubectl apply -f jobs/kubernetes/mpijob.yaml",
+        "kubectl wait --for=condition=Succeeded", "kubectl apply -f jobs/kubernetes/eval-job.yaml",
+        "kubectl apply -f jobs/kubernetes/convert-job.yaml", "kubectl logs -f",
+        "kubectl exec files -- ls", "kubectl cp", "az aks nodepool scale",
+        "kubectl delete mpijob", "az group delete"],
+}
+# Of a folder's files, those that another page's walk or another variant uses.
+ELSEWHERE = {"batchai": {"train-custom-toolkit.json"},
+             "azureml": {"endpoint.yml", "deployment.yml"}, "kubernetes": set()}
+# What the commands take: azure-cli-batchai 0.4.10's own table; the reference pages of Azure CLI
+# and its extension ml, and of kubectl 1.31, as far as it is of use here.
+BATCHAI = "--resource-group --workspace "
+STORAGE = "--account-name --name "
+OPTIONS = {
+    "az login": "--tenant --use-device-code",
+    "az configure": "--defaults",
+    "az account set": "--subscription",
+    "az account show": "",
+    "az provider register": "--namespace --wait",
+    "az role assignment create": "--role --assignee --scope",
+    "az group create": "--name --location",
+    "az group delete": "--name --yes --no-wait",
+    "az storage account create": "--name --resource-group --location --sku --kind",
+    "az storage account show": "--name --resource-group",
+    "az storage account keys list": "--account-name --resource-group",
+    "az storage container create": STORAGE,
+    "az storage share create": STORAGE + "--quota",
+    "az storage directory create": STORAGE + "--share-name",
+    "az storage file list": "--account-name --share-name --path",
+    "az storage file download-batch": "--account-name --source --destination --pattern",
+    "az batchai workspace create": BATCHAI + "--location",
+    "az batchai workspace delete": BATCHAI + "--yes",
+    "az batchai experiment create": BATCHAI + "--name",
+    "az batchai cluster create":
+        BATCHAI + "--name --config-file --ssh-key --vm-size --vm-priority --use-auto-storage",
+    "az batchai cluster show": BATCHAI + "--name",
+    "az batchai cluster resize": BATCHAI + "--name --target",
+    "az batchai cluster delete": BATCHAI + "--name --yes",
+    "az batchai cluster node list": BATCHAI + "--cluster",
+    "az batchai job create": BATCHAI + "--experiment --name --cluster --config-file",
+    "az batchai job show": BATCHAI + "--experiment --name",
+    "az batchai job wait": BATCHAI + "--experiment --name --interval",
+    "az batchai job file stream":
+        BATCHAI + "--experiment --job --file-name --output-directory-id --path",
+    "az batchai job file list": BATCHAI + "--experiment --job --output-directory-id --path",
+    "az ml workspace create": "--name --resource-group --location --file",
+    "az ml datastore create": "--file --name --set",
+    "az ml datastore delete": "--name",
+    "az ml compute create": "--file --name --set",
+    "az ml compute update": "--name --min-instances --max-instances --idle-time-before-scale-down",
+    "az ml compute delete": "--name --yes --no-wait",
+    "az ml compute list-nodes": "--name",
+    "az ml job create": "--file --name --set --stream --web",
+    "az ml job list": "--max-results --parent-job-name",
+    "az ml job show": "--name --web",
+    "az ml job stream": "--name",
+    "az ml job cancel": "--name",
+    "az ml job download": "--name --download-path --output-name --all",
+    "az ml model create": "--name --version --type --path --datastore --file",
+    "az ml online-endpoint create": "--file --name --auth-mode",
+    "az ml online-deployment create": "--file --name --endpoint-name --all-traffic",
+    "az aks create": "--resource-group --name --node-count --node-vm-size --generate-ssh-keys "
+                     "--attach-acr --kubernetes-version --location",
+    "az aks get-credentials": "--resource-group --name --overwrite-existing",
+    "az aks nodepool add": "--resource-group --cluster-name --name --node-count --node-vm-size "
+                           "--node-taints --labels --priority --eviction-policy --spot-max-price",
+    "az aks nodepool scale": "--resource-group --cluster-name --name --node-count",
+    "kubectl apply": "-f --server-side -k",
+    "kubectl cp": "--retries --no-preserve -c",
+    "kubectl delete": "-f -l --ignore-not-found --wait",
+    "kubectl describe": "-l",
+    "kubectl exec": "-i -t -c",
+    "kubectl get": "-l -o -w",
+    "kubectl logs": "-f -l -c --tail --prefix --since --max-log-requests",
+    "kubectl wait": "--for --timeout -l",
+    "azcopy sync": "--recursive --delete-destination",
+}
+EVERYWHERE = {"az": "--output --query", "kubectl": "-n", "azcopy": ""}
+
+# Writes down its words, and the files among them that are not there; what it reads is kept.
+STAND_IN = r"""#!/usr/bin/env bash
+{ printf '%s\037' "$(basename "$0")" "$@"; printf '\036'; } >>"$WALK/commands"
+for word in "$@"; do
+  case $word in
+    jobs/* | job-files/* | *.key.yml) [ -f "$word" ] || echo "$word" >>"$WALK/missing" ;;
+  esac
+done
+case " $* " in
+  *" -f - "* | *" -i "*) cat >>"$WALK/read" ;;
+  *" --query "*) echo VALUE ;;
+esac
+"""
+
+
+def page(name):
+    return (ROOT / f"jobs/{name}/README.md").read_text()
+
+
+def script(text):
+    """The commands of a page: its indented blocks, in order."""
+    return "\n".join(line[4:] for line in text.splitlines() if line.startswith("    ")) + "\n"
+
+
+class Walked:
+    """What came of typing a page's commands."""
+
+    def __init__(self, text):
+        with tempfile.TemporaryDirectory() as name:
+            room = pathlib.Path(name)
+            (room / "bin").mkdir()
+            (room / "here").mkdir()
+            (room / "here/jobs").symlink_to(ROOT / "jobs")
+            for program in (*EVERYWHERE, "make", "tar"):
+                (room / "bin" / program).write_text(STAND_IN)
+                (room / "bin" / program).chmod(0o755)
+            self.done = subprocess.run(
+                ["bash", "-eu", "-c", script(text)], cwd=room / "here", capture_output=True,
+                text=True, timeout=60, stdin=subprocess.DEVNULL, env={
+                    "PATH": f"{room}/bin:/usr/bin:/bin", "HOME": name, "WALK": name})
+            self.left = sorted(path.name for path in (room / "here").iterdir())
+
+            def written(file):
+                return (room / file).read_text() if (room / file).exists() else ""
+
+            self.missing, self.read = written("missing").split(), written("read")
+            self.commands = [entry.split("\x1f")[:-1]
+                             for entry in written("commands").split("\x1e")[:-1]]
+            self.lines = [" ".join(words) for words in self.commands]
+
+
+def missing_step(lines, steps):
+    """The first step that does not follow the one before it, or None."""
+    place = 0
+    for step in steps:
+        while place < len(lines) and not lines[place].startswith(step):
+            place += 1
+        if place == len(lines):
+            return step
+        place += 1
+    return None
+
+
+def unknown_words(commands):
+    """Commands that are in no table, and options that they do not have."""
+    for words in commands:
+        if words[0] not in EVERYWHERE:
+            continue
+        names = [" ".join(words[:length]) for length in range(len(words), 1, -1)]
+        command = next((name for name in names if name in OPTIONS), None)
+        if not command:
+            yield f"{' '.join(words[:4])}: no such command"
+            continue
+        known = {*OPTIONS[command].split(), *EVERYWHERE[words[0]].split()}
+        for word in words[:words.index("--")] if "--" in words else words:
+            if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known:
+                yield f"{command}: no option {word}"
+
+
+class Walks(unittest.TestCase):
+    maxDiff = None
+
+    def test_every_walk_runs_from_the_login_to_the_end_with_every_step(self):
+        for name, steps in WALKS.items():
+            with self.subTest(name):
+                walked = Walked(page(name))
+                self.assertEqual((walked.done.returncode, walked.done.stderr), (0, ""))
+                self.assertIsNone(missing_step(walked.lines, steps))
+
+    def test_a_step_that_is_missing_or_comes_too_early_is_found(self):
+        lines = Walked(page("azureml")).lines
+        steps = WALKS["azureml"]
+        for step in steps:
+            rest = [line for line in lines if not line.startswith(step)]
+            self.assertEqual(missing_step(rest, steps), step)
+        self.assertIsNotNone(missing_step(list(reversed(lines)), steps))
+
+    def test_every_command_and_option_is_documented(self):
+        serving = [line[4:] for line in page("serving").replace("\\\n", " ").splitlines()
+                   if line.startswith("    az ")]
+        self.assertGreater(len(serving), 2)
+        pages = [page(name) for name in WALKS] + ["".join(f"    {line}\n" for line in serving)]
+        for text in pages:
+            self.assertEqual(list(unknown_words(Walked(text).commands)), [])
+
+    def test_an_option_that_is_not_there_is_found(self):
+        for name, old, new in (("batchai", "--config-file", "--config"),
+                               ("batchai", "job file stream", "job stream-file"),
+                               ("azureml", "--max-instances", "--max-nodes"),
+                               ("azureml", "az ml datastore", "az ml data-store"),
+                               ("kubernetes", "--tail=-1", "--lines=-1"),
+                               ("kubernetes", "az aks nodepool scale", "az aks nodepool resize")):
+            self.assertIn(old, page(name))
+            walked = Walked(page(name).replace(old, new))
+            self.assertNotEqual(list(unknown_words(walked.commands)), [], (name, new))
+
+    def test_every_file_that_a_walk_names_is_there_and_every_job_file_is_walked(self):
+        for name, elsewhere in ELSEWHERE.items():
+            walked = Walked(page(name))
+            self.assertEqual(walked.missing, [], name)
+            used = {pathlib.PurePath(word).name for words in walked.commands for word in words}
+            files = {path.name for path in (ROOT / f"jobs/{name}").iterdir()} - {"README.md"}
+            stores = {file for file in files if f"{file.removesuffix('.yml')}.key.yml" in used}
+            self.assertEqual(files - used - stores, elsewhere, name)
+
+    def test_a_file_that_is_not_there_is_found(self):
+        for name, old in (("batchai", "batchai/cluster.json"), ("azureml", "azureml/train.yml"),
+                          ("kubernetes", "kubernetes/mpijob.yaml")):
+            self.assertIn(f"jobs/{old}", page(name))
+            walked = Walked(page(name).replace(old, f"{old}x"))
+            self.assertEqual(set(walked.missing), {f"jobs/{old}x"})
+
+    def test_no_walk_leaves_a_key_behind(self):
+        for name in WALKS:
+            walked = Walked(page(name))
+            self.assertEqual([file for file in walked.left if file not in ("jobs", "results")], [])
+            for line in walked.lines:
+                self.assertNotIn("VALUE", line.replace("--scope VALUE", "").replace(
+                    "--assignee VALUE", "").replace("/subscriptions/VALUE", ""), name)
+
+    def test_the_pod_that_takes_the_data_in_is_one_that_kubernetes_takes(self):
+        pods = list(wheel("yaml").safe_load_all(Walked(page("kubernetes")).read))
+        self.assertEqual([pod["kind"] for pod in pods], ["Pod"])
+        wheel("kubernetes_validate").validate(pods[0], "1.31", strict=True)
+        claims = {volume["persistentVolumeClaim"]["claimName"] for volume in
+                  pods[0]["spec"]["volumes"]}
+        made = wheel("yaml").safe_load_all((ROOT / "jobs/kubernetes/pvc.yaml").read_text())
+        self.assertEqual(claims, {claim["metadata"]["name"] for claim in made})
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
