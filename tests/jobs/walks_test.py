@@ -45,7 +45,7 @@ WALKS = {
 ELSEWHERE = {"batchai": {"train-custom-toolkit.json"},
              "azureml": {"endpoint.yml", "deployment.yml"}, "kubernetes": set()}
 # What the commands take: azure-cli-batchai 0.4.10's own table; the reference pages of Azure CLI
-# and its extension ml, and of kubectl 1.31, as far as it is of use here.
+# and its extension ml, and of kubectl, as far as it is of use here.
 BATCHAI = "--resource-group --workspace "
 STORAGE = "--account-name --name "
 OPTIONS = {
