@@ -1,6 +1,7 @@
 """docker/retina-weights against a small mirror on loopback: what it leaves, its exit codes and lines."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -79,6 +80,16 @@ class RetinaWeights(unittest.TestCase):
         self.assertEqual(self.mirror.gets, [])
         self.assertEqual(self.output.stat().st_mtime_ns, before)
 
+    def test_make_weights_leaves_them_beside_the_data(self):
+        # The first target is taken as done: the build is the stand-in.
+        command = ["make", "-o", "build", "weights", f"BUILD={self.room}", f"DATA={self.output.parent}"]
+        outer = {name: value for name, value in self.environment(PATH=os.environ["PATH"]).items()
+                 if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+        done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=60,
+                              env=outer)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.listing(), sorted(f"{name}.pt" for name in self.mirror.names()))
+
     def test_an_interrupted_call_is_continued_by_the_next(self):
         first = f"{self.mirror.names()[0]}.pth"
         self.mirror.break_after = [20000, 0, 0, 0]
@@ -141,6 +152,13 @@ class RetinaWeights(unittest.TestCase):
             self.assertRegex(hash_, "^[0-9a-f]{64}$")
             self.assertEqual(name, f"resnet50-{hash_[:8]}.pth")
         self.assertIn("url=${WEIGHTS_URL:-https://download.pytorch.org/models}", SCRIPT.read_text())
+
+    def test_where_curl_is_installed_the_certificates_are_too(self):
+        for name in ("Makefile", "docker/Dockerfile"):
+            lines = [line for line in (SOURCE / name).read_text().splitlines()
+                     if re.search(r"\bcurl\b", line)]
+            self.assertEqual(len(lines), 1, name)
+            self.assertIn(" ca-certificates", lines[0], name)
 
     def test_a_failing_import_gives_its_own_exit_code(self):
         self.write_convert("#!/usr/bin/env bash\necho 'retina-convert: error: bad' >&2\nexit 65\n")
