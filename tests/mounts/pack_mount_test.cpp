@@ -154,6 +154,26 @@ TEST_F(PackMount, AFullDiskAnywhereIs74AndTheNextRunEndsWithTheSameBytes) {
   }
 }
 
+TEST_F(PackMount, AFullDiskUnderAnOverwriteLeavesTheOldSet) {
+  RETINA_FAULTS_OR_SKIP();
+  ASSERT_EQ(run_process(command({"--max-side", "60"})).exit_code, 0);
+  const auto old = folder_content(set());
+  const auto expect_the_old_set = [&] {
+    auto left = folder_content(set());
+    std::erase_if(left, [](const auto& file) { return file.first.starts_with(".packing/"); });
+    EXPECT_EQ(left, old);
+  };
+  pack("space=free bytes=1000 path=" + set(), 74, {"--overwrite"});
+  expect_the_old_set();
+  for (const int bytes : {0, 100, 70'000, 150'000, 210'000}) {
+    SCOPED_TRACE(cat("full after ", bytes, " bytes"));
+    pack(cat("write=ENOSPC bytes=", bytes, " path=", set()), 74, {"--overwrite"});
+    expect_the_old_set();
+  }
+  ASSERT_EQ(run_process(command({"--overwrite"})).exit_code, 0);
+  EXPECT_EQ(folder_content(set()), calm_);
+}
+
 TEST_F(PackMount, ADiskThatFailsIs74AndTheNextRunEndsWithTheSameBytes) {
   RETINA_FAULTS_OR_SKIP();
   for (const std::string rule :
