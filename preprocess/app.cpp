@@ -11,6 +11,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/base/program.h"
 #include "shared/base/stop_signal.h"
 
@@ -102,11 +103,12 @@ int run_pack(const PackOptions& options) {
 }
 
 int run_verify(const CommandLine& line) {
-  const VerifyResult result = verify_shards(
-      {.folder = line.verify,
-       .scratch = line.pack.scratch,
-       .thread_count = line.pack.thread_count(),
-       .on_problem = [](const std::string& problem) { std::cout << problem << std::endl; }});
+  const VerifyResult result = verify_shards({.folder = line.verify,
+                                             .scratch = line.pack.scratch,
+                                             .thread_count = line.pack.thread_count(),
+                                             .on_problem = [](const std::string& problem) {
+                                               std::cout << escaped(problem) << std::endl;
+                                             }});
   if (result.problem_count > 0) {
     throw Error(ErrorKind::kAnswerNo,
                 cat(line.verify, ": damaged, ", result.problem_count, " problems found"),

@@ -33,7 +33,8 @@ namespace retina {
 namespace {
 
 [[noreturn]] void fail_on_bad_image(const QuarantinedImage& bad) {
-  throw Error(ErrorKind::kData, cat(bad.file_name, ": image ", bad.image_id, ": ", bad.reason),
+  throw Error(ErrorKind::kData,
+              cat(escaped(bad.file_name), ": image ", bad.image_id, ": ", bad.reason),
               "mend the image, or leave such images out with --on-bad-image quarantine");
 }
 
@@ -121,7 +122,7 @@ class Packer {
     if (index_.empty()) {
       throw Error(ErrorKind::kData,
                   cat(options_.images, ": none of the ", plan_.images.size(),
-                      " images is usable (the first: ", quarantined_.at(0).file_name, ": ",
+                      " images is usable (the first: ", escaped(quarantined_.at(0).file_name), ": ",
                       quarantined_.at(0).reason, ")"),
                   "check --images");
     }
@@ -311,6 +312,18 @@ class Packer {
   bool may_hold_shards_ = true;  // of a run before this one
 };
 
+// Two ids are two classes and train well (Roboflow's exports name a class like its supercategory),
+// so this is no error.
+void warn_of_equal_names(const PackOptions& options, const CategoryMap& categories) {
+  const auto labels = categories.equal_names();
+  if (!labels) return;
+  const Category& first = categories.at(labels->first);
+  log_warning(options.annotations, ": categories ", first.id, " and ",
+              categories.at(labels->second).id, " are both named \"", first.name,
+              "\"; they stay two classes, but --init matches classes by name and cannot tell them ",
+              "apart");
+}
+
 }  // namespace
 
 PackResult pack(const PackOptions& options) {
@@ -340,6 +353,7 @@ PackResult pack(const PackOptions& options) {
       if (!options.overwrite || !is_another_set) throw;
     }
   }
+  warn_of_equal_names(options, plan.categories);
   return Packer(options, identity, plan).run();
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "shared/base/printable.h"
 #include "shared/shard/quarantine.h"
 
 namespace retina {
@@ -39,6 +41,11 @@ std::string degenerate_boxes(const PackResult& result) {
 }
 
 }  // namespace
+
+void Table::add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = escaped(cell);
+  rows_.push_back(std::move(row));
+}
 
 std::string Table::text() const {
   std::vector<std::size_t> widths;

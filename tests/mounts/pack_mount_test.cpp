@@ -154,6 +154,21 @@ TEST_F(PackMount, AFullDiskAnywhereIs74AndTheNextRunEndsWithTheSameBytes) {
   }
 }
 
+TEST_F(PackMount, AnInterruptedPackingDoesNotGoOnWithOtherImages) {
+  RETINA_FAULTS_OR_SKIP();
+  SmallCoco{.folder = folder_ / "other", .good_count = 40, .seed = 1}.write();
+  pack("write=ENOSPC bytes=150000 path=" + set(), 74);
+  auto other = command();
+  other[4] = folder_ / "other/images";
+  const ProcessResult refused = run_process(other);
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_THAT(refused.err, HasSubstr("images ("));
+  fs::rename(folder_ / "images", folder_ / "moved");
+  other[4] = folder_ / "moved";
+  EXPECT_EQ(run_process(other).exit_code, 0) << "the same images elsewhere";
+  EXPECT_EQ(folder_content(set()), calm_);
+}
+
 TEST_F(PackMount, AFullDiskUnderAnOverwriteLeavesTheOldSet) {
   RETINA_FAULTS_OR_SKIP();
   ASSERT_EQ(run_process(command({"--max-side", "60"})).exit_code, 0);
