@@ -49,6 +49,14 @@ TEST_F(PackMount, WithoutLocksCostsOneWarning) {
   }
 }
 
+// Both made the folder, one was faster with the lock.
+TEST_F(PackMount, TheSlowerOfTwoPackersLeavesTheFolderOfTheOther) {
+  RETINA_FAULTS_OR_SKIP();
+  const ProcessResult slower = pack("lock=EAGAIN path=" + set(), 78);
+  EXPECT_THAT(slower.err, HasSubstr("another process is writing here"));
+  EXPECT_TRUE(path_exists(set() + "/.lock"));
+}
+
 TEST_F(PackMount, WithoutMemoryMapsIsPackedThroughALocalDisk) {
   RETINA_FAULTS_OR_SKIP();
   expect_one_warning("mmap=ENODEV path=" + set(), "cannot map files into memory");
