@@ -79,7 +79,8 @@ Manifest decode_manifest(std::string_view text, const std::string& name);
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.
 Manifest read_manifest(const std::string& folder);
 
-// Whether the file is a manifest of ours, be it damaged: one of the same name may belong to anybody.
+// Whether the file is a manifest of ours, be it damaged: one of the same name may belong to
+// anybody.
 bool is_manifest(const std::string& path);
 
 // "shard-00003-of-00012.lmdb".

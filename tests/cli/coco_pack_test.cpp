@@ -11,7 +11,9 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/base/random.h"
+#include "shared/shard/shard_tree.h"
 #include "tests/preprocess/small_coco.h"
 #include "tests/support/child_process.h"
 #include "tests/support/test_folder.h"
@@ -80,6 +82,29 @@ TEST_F(CocoPack, VerifyAnswersNoToDamage) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr(name + ": is cut short"));
   EXPECT_THAT(result.err, HasSubstr("damaged, "));
+}
+
+// Whoever makes a shard makes its hashes, too.
+TEST_F(CocoPack, VerifyAnswersNoToAShardMadeToCrashIt) {
+  run_process(command(folder_ / "set"));
+  Manifest manifest = read_manifest(folder_ / "set");
+  const std::string path = folder_ / "set/" + manifest.shards[0].file.name;
+  std::string bytes = read_file(path);
+  const auto u16 = [&](std::size_t at) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(bytes[at])) |
+           static_cast<std::size_t>(static_cast<unsigned char>(bytes[at + 1])) << 8;
+  };
+  std::size_t leaf = 2 * 4096;
+  while (u16(leaf + 10) != 2) leaf += 4096;
+  // The first record of the leaf claims 2 GiB.
+  bytes.replace(leaf + u16(leaf + 16), 4, "\xff\xff\xff\x7f");
+  write_file_atomically(path, bytes);
+  manifest.shards[0].file.xxh3 = xxh3_file(path);
+  manifest.shards[0].tree_xxh3 = shard_tree_xxh3(path);
+  write_file_atomically(folder_ / "set/manifest.json", encode_manifest(manifest));
+  const ProcessResult result = run_process({"coco-pack", "--verify", folder_ / "set"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("has record 0 outside the file"));
 }
 
 TEST_F(CocoPack, NamesWhatIsWrongWithTheCommandLine) {
