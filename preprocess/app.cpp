@@ -60,7 +60,8 @@ Cli make_cli(CommandLine& line) {
   cli.choice("on-bad-image", pack.on_bad_image, {"quarantine", "fail"},
              "leave images out that are missing, damaged or of another size, or stop");
   cli.flag("overwrite", pack.overwrite,
-           "replace the data set that --output holds; one that was interrupted goes on");
+           "replace the data set that --output holds once the new one is whole: both need room; an "
+           "interrupted run goes on");
   cli.group("Checking");
   cli.option("verify", line.verify, "SHARDS",
              "re-read every byte: checksums, decoding, counts; exit 1 if anything is off");

@@ -26,11 +26,16 @@ RecordMaker maker_of(const PackOptions& options) {
   return RecordMaker({.images_folder = options.images, .pack = options.manifest_options()});
 }
 
-// Whether the file is there and is not the picture of the record.
+// Whether the file can be read and is not the picture of the record.
 bool is_another_picture(const std::string& path, const Record& record) {
   std::error_code code;
   if (record.rescaled || !std::filesystem::is_regular_file(path, code)) return false;
-  return file_size_bytes(path) != record.jpeg.size() || read_file(path) != record.jpeg;
+  try {
+    return file_size_bytes(path) != record.jpeg.size() || read_file(path) != record.jpeg;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoInput) throw;
+    return false;
+  }
 }
 
 }  // namespace

@@ -129,7 +129,9 @@ void publish_set(const std::string& output, const Manifest& manifest) {
     if (kept.count(name) == 0) remove_file(output + "/" + name);
   }
   for (const SetFile& file : files_of(output, manifest)) {
-    if (path_exists(file.from)) publish_file(file.from, file.to);
+    if (!path_exists(file.from)) continue;  // brought by the run that this one ends
+    remove_file(file.to);                   // where a rename does not replace
+    publish_file(file.from, file.to);
   }
   check_journal_present(output);
   for (const SetFile& file : files_of(output, manifest)) check_file_size(output, file.file);
