@@ -10,6 +10,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/base/program.h"
 #include "shared/base/stop_signal.h"
 
@@ -58,7 +59,8 @@ Cli make_cli(CommandLine& line) {
   cli.choice("on-bad-image", pack.on_bad_image, {"quarantine", "fail"},
              "leave images out that are missing, damaged or of another size, or stop");
   cli.flag("overwrite", pack.overwrite,
-           "replace the data set that --output holds; one that was interrupted goes on");
+           "replace the data set that --output holds once the new one is whole: both need room; an "
+           "interrupted run goes on");
   cli.group("Checking");
   cli.option("verify", line.verify, "SHARDS",
              "re-read every byte: checksums, decoding, counts; exit 1 if anything is off");
@@ -101,11 +103,12 @@ int run_pack(const PackOptions& options) {
 }
 
 int run_verify(const CommandLine& line) {
-  const VerifyResult result = verify_shards(
-      {.folder = line.verify,
-       .scratch = line.pack.scratch,
-       .thread_count = line.pack.thread_count(),
-       .on_problem = [](const std::string& problem) { std::cout << problem << std::endl; }});
+  const VerifyResult result = verify_shards({.folder = line.verify,
+                                             .scratch = line.pack.scratch,
+                                             .thread_count = line.pack.thread_count(),
+                                             .on_problem = [](const std::string& problem) {
+                                               std::cout << escaped(problem) << std::endl;
+                                             }});
   if (result.problem_count > 0) {
     throw Error(ErrorKind::kAnswerNo,
                 cat(line.verify, ": damaged, ", result.problem_count, " problems found"),

@@ -7,6 +7,7 @@
 #include "preprocess/summary.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/printable.h"
 #include "shared/image/draw.h"
 #include "shared/image/jpeg.h"
 #include "shared/shard/quarantine.h"
@@ -69,7 +70,7 @@ std::size_t find_image(const ShardSet& set, std::int64_t image_id) {
   std::string reason = "is not in this data set";
   for (const QuarantinedImage& bad : decode_quarantine(read_file(path), path)) {
     if (bad.image_id == image_id)
-      reason = cat("is in quarantine: ", bad.file_name, ": ", bad.reason);
+      reason = cat("is in quarantine: ", escaped(bad.file_name), ": ", bad.reason);
   }
   throw Error(ErrorKind::kNoInput, cat(set.folder(), ": image ", image_id, " ", reason),
               "the image ids are those of the annotation file");

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <regex>
+#include <set>
 #include <string_view>
 
 #include "shared/base/error.h"
@@ -26,6 +26,15 @@ std::string numbered(std::size_t shard, const char* ending) {
   return name.data();
 }
 
+void remove_all_but(const std::string& folder, const std::set<std::string>& kept) {
+  std::error_code ignored;
+  std::vector<fs::path> doomed;
+  for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
+    if (kept.count(entry->path().filename().string()) == 0) doomed.push_back(entry->path());
+  }
+  for (const fs::path& path : doomed) fs::remove_all(path, ignored);
+}
+
 // The first line is the hash of the rest: a note is whole or is not believed.
 std::string seal(const std::string& text) {
   return hex64(xxh3(text)) + "\n" + text;
@@ -41,7 +50,11 @@ std::optional<std::string> open_seal(const std::string& path) {
   return text;
 }
 
-std::string encode_identity(const PackIdentity& identity, const std::string& overwriting) {
+std::string note_path(const std::string& folder, std::size_t shard) {
+  return folder + "/" + numbered(shard, ".json");
+}
+
+std::string encode_identity(const PackIdentity& identity) {
   JsonWriter json;
   json.begin_object()
       .field("annotations_bytes", identity.annotations_size_bytes)
@@ -49,7 +62,6 @@ std::string encode_identity(const PackIdentity& identity, const std::string& ove
       .field("shard_size_bytes", identity.options.shard_size_bytes)
       .field("max_side_px", identity.options.max_side_px)
       .field("quality", identity.options.quality)
-      .field("overwriting", overwriting)
       .end_object();
   return seal(json.text());
 }
@@ -75,8 +87,31 @@ std::string encode_note(const FinishedShard& finished) {
       .field("records", finished.shard.record_count)
       .field("next_image", static_cast<std::uint64_t>(finished.next_image))
       .field("quarantine", encode_quarantine(finished.quarantined))
-      .end_object();
+      .key("sources")
+      .begin_array();
+  for (const SourceFile& source : finished.sources) {
+    json.begin_object()
+        .field("bytes", source.size_bytes)
+        .field("modified_ns", source.modified_ns)
+        .field("xxh3", hex64(source.xxh3))
+        .end_object();
+  }
+  json.end_array().end_object();
   return seal(json.text());
+}
+
+// None in a note of a coco-pack that did not take them down.
+std::vector<SourceFile> decode_sources(const JsonView& root, const std::string& path) {
+  std::vector<SourceFile> sources;
+  if (!root.has("sources")) return sources;
+  const JsonView list = root.at("sources");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonView item = list.at(i);
+    sources.push_back({.size_bytes = item.at("bytes").as_uint(),
+                       .modified_ns = item.at("modified_ns").as_int(),
+                       .xxh3 = parse_hex64(item.at("xxh3").as_string(), path)});
+  }
+  return sources;
 }
 
 FinishedShard decode_note(const std::string& text, const std::string& path) {
@@ -87,7 +122,8 @@ FinishedShard decode_note(const std::string& text, const std::string& path) {
                     .record_count = root.at("records").as_int(),
                     .tree_xxh3 = parse_hex64(root.at("tree_xxh3").as_string(), path)},
           .next_image = root.at("next_image").as_uint(),
-          .quarantined = decode_quarantine(root.at("quarantine").as_string(), path)};
+          .quarantined = decode_quarantine(root.at("quarantine").as_string(), path),
+          .sources = decode_sources(root, path)};
 }
 
 template <class T>
@@ -122,87 +158,92 @@ void check_same_identity(const std::string& folder, const PackIdentity& there,
                          const PackIdentity& wanted) {
   const std::string list = differences(there, wanted);
   if (list.empty()) return;
-  throw Error(ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
-              "choose another --output, or replace the data set with --overwrite");
+  throw other_options(folder, list);
 }
 
-PackJournal::PackJournal(const std::string& output, const PackIdentity& identity,
-                         const std::string& overwriting)
-    : folder_(output + "/" + kFolder) {
+Error other_options(const std::string& folder, const std::string& list) {
+  return {ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
+          "choose another --output, or replace the data set with --overwrite"};
+}
+
+PackJournal::PackJournal(const std::string& output, const PackIdentity& identity, bool overwrite)
+    : folder_(journal_folder(output)) {
   const std::string path = folder_ + "/" + kIdentityFile;
   if (const auto text = open_seal(path)) {
-    check_same_identity(output, decode_identity(*text, path), identity);
-    return;
-  }
-  if (path_exists(note_path(0))) {
+    const PackIdentity there = decode_identity(*text, path);
+    if (!overwrite) check_same_identity(output, there, identity);
+    if (differences(there, identity).empty()) return;
+  } else if (path_exists(note_path(folder_, 0)) && !overwrite) {
     throw Error(ErrorKind::kData, cat(path, ": is damaged or has gone, finished shards are there"),
                 "bring the file back, or start afresh with --overwrite");
   }
   remove_journal(output);
   make_folder(folder_);
   try {
-    write_file_atomically(path, encode_identity(identity, overwriting));
+    write_file_atomically(path, encode_identity(identity));
   } catch (const Error&) {
     remove_journal(output);
     throw;
   }
 }
 
-void PackJournal::check_present() const {
-  if (path_exists(folder_ + "/" + kIdentityFile)) return;
-  throw Error(ErrorKind::kIo, cat(folder_, ": has vanished while packing"),
-              "mend the mount or bring the folder back, then run the same command again");
-}
-
 std::string PackJournal::shard_path(std::size_t shard) const {
   return folder_ + "/" + numbered(shard, ".lmdb");
 }
 
-std::string PackJournal::note_path(std::size_t shard) const {
-  return folder_ + "/" + numbered(shard, ".json");
-}
-
 void PackJournal::add(std::size_t shard, const FinishedShard& finished) const {
-  write_file_atomically(note_path(shard), encode_note(finished));
+  write_file_atomically(note_path(folder_, shard), encode_note(finished));
 }
 
 std::vector<FinishedShard> PackJournal::read() const {
   std::vector<FinishedShard> notes;
-  while (const auto text = open_seal(note_path(notes.size()))) {
-    notes.push_back(decode_note(*text, note_path(notes.size())));
+  while (const auto text = open_seal(note_path(folder_, notes.size()))) {
+    notes.push_back(decode_note(*text, note_path(folder_, notes.size())));
   }
   return notes;
 }
 
-void remove_journal(const std::string& output) {
-  std::error_code ignored;
-  fs::remove_all(output + "/" + kFolder, ignored);
-}
-
-bool continues_overwrite(const std::string& output, const PackIdentity& identity,
-                         const std::string& images) {
-  if (path_exists(output + "/" + kManifestFile)) return false;
-  const std::string path = output + "/" + kFolder + "/" + kIdentityFile;
-  const auto text = open_seal(path);
-  if (!text) return false;
-  const JsonFile file = JsonFile::parse(*text, path);
-  return file.root().has("overwriting") && file.root().at("overwriting").as_string() == images &&
-         differences(decode_identity(*text, path), identity).empty();
-}
-
-void remove_packed_files(const std::string& output) {
-  static const std::regex kShardName(R"(shard-\d+-of-\d+\.lmdb)");
-  remove_file(output + "/" + kManifestFile);
-  std::error_code code;
-  std::vector<fs::path> doomed;
-  for (fs::directory_iterator entry(output, code), end; entry != end; entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (name == kIndexFile || name == kQuarantineFile || name == kFolder ||
-        std::regex_match(name, kShardName)) {
-      doomed.push_back(entry->path());
-    }
+void PackJournal::forget_from(std::size_t shard) const {
+  std::set<std::string> kept = {kIdentityFile};
+  for (std::size_t i = 0; i < shard; ++i) {
+    kept.insert(numbered(i, ".json"));
+    kept.insert(numbered(i, ".lmdb"));
   }
-  for (const fs::path& path : doomed) fs::remove_all(path, code);
+  remove_all_but(folder_, kept);
+}
+
+std::string journal_folder(const std::string& output) {
+  return output + "/" + kFolder;
+}
+
+std::string journal_shard_path(const std::string& output, std::size_t shard) {
+  return journal_folder(output) + "/" + numbered(shard, ".lmdb");
+}
+
+void check_journal_present(const std::string& output) {
+  if (path_exists(journal_folder(output) + "/" + kIdentityFile)) return;
+  throw Error(ErrorKind::kIo, cat(journal_folder(output), ": has vanished while packing"),
+              "mend the mount or bring the folder back, then run the same command again");
+}
+
+JournalKind journal_kind(const std::string& output) {
+  const std::string folder = journal_folder(output);
+  if (!path_exists(folder)) return JournalKind::kNone;
+  if (open_seal(folder + "/" + kIdentityFile) || open_seal(note_path(folder, 0))) {
+    return JournalKind::kOurs;
+  }
+  std::error_code code;
+  const std::string half = std::string(kIdentityFile) + ".tmp";
+  for (fs::directory_iterator entry(folder, code), end; entry != end; entry.increment(code)) {
+    if (entry->path().filename() != half) return JournalKind::kForeign;
+  }
+  return is_folder(folder) ? JournalKind::kOurs : JournalKind::kForeign;
+}
+
+void remove_journal(const std::string& output) {
+  remove_all_but(journal_folder(output), {kIdentityFile});
+  std::error_code ignored;
+  fs::remove_all(journal_folder(output), ignored);
 }
 
 }  // namespace retina

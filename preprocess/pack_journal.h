@@ -1,5 +1,6 @@
 // What an interrupted packing leaves behind so that the next run continues it: OUTPUT/.packing with
-// the options and, for each finished shard, the shard and a note beside it.
+// the options and, for each finished shard, the shard and a note beside it; at the very end the
+// whole new set, manifest last. A set that --overwrite replaces stays beside it until then.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/source_file.h"
+#include "shared/base/error.h"
 #include "shared/shard/manifest.h"
 #include "shared/shard/quarantine.h"
 
 namespace retina {
 
-// What decides the bytes of a set, but for the images themselves.
+// What decides the bytes of a set, but for the images: those are compared one by one.
 struct PackIdentity {
   std::uint64_t annotations_size_bytes = 0, annotations_xxh3 = 0;
   ManifestOptions options{};
@@ -24,26 +27,25 @@ PackIdentity identity_of(const Manifest& manifest);
 void check_same_identity(const std::string& folder, const PackIdentity& there,
                          const PackIdentity& wanted);
 
+// That error, for a list of differences that somebody else found.
+Error other_options(const std::string& folder, const std::string& list);
+
 // A shard that needs no more work.
 struct FinishedShard {
   ManifestShard shard{};       // file.name is empty: the final name needs the number of shards
   std::size_t next_image = 0;  // first image of the plan behind this shard
   std::vector<QuarantinedImage> quarantined{};  // since the shard before
+  std::vector<SourceFile> sources{};            // the files of its records, in their order
 };
 
 class PackJournal {
  public:
-  // Opens OUTPUT/.packing or starts it; `overwriting` is --images with --overwrite, else empty.
-  // Throws kConfig when it was begun with other options, kData when it holds shards but not what
-  // they were packed with.
-  PackJournal(const std::string& output, const PackIdentity& identity,
-              const std::string& overwriting);
+  // Opens OUTPUT/.packing or starts it. One that was begun with other options, or that holds shards
+  // but not what they were packed with, is removed with `overwrite`; else throws kConfig, kData.
+  PackJournal(const std::string& output, const PackIdentity& identity, bool overwrite);
 
   // Where it keeps its files.
   const std::string& folder() const { return folder_; }
-
-  // Throws kIo when the journal has gone: with it the output folder or its mount.
-  void check_present() const;
 
   // Path of shard number `shard` before the set is published.
   std::string shard_path(std::size_t shard) const;
@@ -52,23 +54,29 @@ class PackJournal {
   void add(std::size_t shard, const FinishedShard& finished) const;
 
   // The notes of shards 0, 1, ... up to the first one without a whole note. Whether the shards
-  // themselves are whole is the caller's question.
+  // themselves are whole, and of the images of today, is the caller's question.
   std::vector<FinishedShard> read() const;
 
+  // Removes everything from this shard on.
+  void forget_from(std::size_t shard) const;
+
  private:
-  std::string note_path(std::size_t shard) const;
   std::string folder_;
 };
 
-// Removes OUTPUT/.packing, if there: the set is published. Errors do not matter.
+std::string journal_folder(const std::string& output);
+std::string journal_shard_path(const std::string& output, std::size_t shard);
+
+// Throws kIo when the journal has gone: with it the output folder or its mount.
+void check_journal_present(const std::string& output);
+
+// Whose OUTPUT/.packing is: ours when its options or its first note carry our seal, or when it
+// holds nothing else but these options half written.
+enum class JournalKind { kNone, kOurs, kForeign };
+JournalKind journal_kind(const std::string& output);
+
+// Removes OUTPUT/.packing, its options last: what is left at any moment is known as ours. Errors do
+// not matter.
 void remove_journal(const std::string& output);
-
-// Whether OUTPUT holds no set but what an interrupted run with --overwrite, these options and these
-// --images has finished: the same command goes on.
-bool continues_overwrite(const std::string& output, const PackIdentity& identity,
-                         const std::string& images);
-
-// Removes every file that coco-pack makes in this folder, the manifest first.
-void remove_packed_files(const std::string& output);
 
 }  // namespace retina

@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "preprocess/image_check.h"
 #include "preprocess/ordered_work.h"
+#include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
 #include "preprocess/pack_plan.h"
 #include "preprocess/record_maker.h"
@@ -17,6 +20,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/mount.h"
+#include "shared/base/printable.h"
 #include "shared/base/progress.h"
 #include "shared/base/scratch.h"
 #include "shared/base/stop_signal.h"
@@ -29,7 +33,8 @@ namespace retina {
 namespace {
 
 [[noreturn]] void fail_on_bad_image(const QuarantinedImage& bad) {
-  throw Error(ErrorKind::kData, cat(bad.file_name, ": image ", bad.image_id, ": ", bad.reason),
+  throw Error(ErrorKind::kData,
+              cat(escaped(bad.file_name), ": image ", bad.image_id, ": ", bad.reason),
               "mend the image, or leave such images out with --on-bad-image quarantine");
 }
 
@@ -43,53 +48,38 @@ PackIdentity identity_of_input(const PackOptions& options) {
           .options = options.manifest_options()};
 }
 
-// The set in the output folder when an earlier run finished it with these options.
-std::optional<Manifest> finished_set(const PackOptions& options, const PackIdentity& identity) {
-  if (options.overwrite || !path_exists(options.output + "/" + kManifestFile)) return std::nullopt;
-  const auto manifest = [&] {
-    try {
-      return ShardSet(options.output).manifest();
-    } catch (const Error& error) {
-      const bool is_newer = error.hint().rfind("update", 0) == 0;
-      const bool is_about_the_set =
-          error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
-      if (!is_about_the_set || is_newer) throw;
-      throw Error(error.kind(), error.what(), "bring it back, or pack it again with --overwrite");
-    }
-  }();
-  check_same_identity(options.output, identity_of(manifest), identity);
-  // Left behind when a run was killed between its last two steps.
-  remove_journal(options.output);
-  if (options.on_bad_image == "fail" && manifest.counts.quarantined > 0) {
+// The set in the output folder.
+ShardSet open_set(const PackOptions& options) {
+  try {
+    return ShardSet(options.output, options.scratch);
+  } catch (const Error& error) {
+    const bool is_newer = error.hint().rfind("update", 0) == 0;
+    const bool is_about_the_set =
+        error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
+    if (!is_about_the_set || is_newer) throw;
+    throw Error(error.kind(), error.what(), "bring it back, or pack it again with --overwrite");
+  }
+}
+
+bool has_set(const PackOptions& options) {
+  return path_exists(options.output + "/" + kManifestFile);
+}
+
+// The set in the output folder when an earlier run finished it from this input. Throws kConfig when
+// it was made from another one.
+std::optional<Manifest> finished_set(const PackOptions& options, const PackIdentity& identity,
+                                     const PackPlan& plan) {
+  if (!has_set(options)) return std::nullopt;
+  const ShardSet set = open_set(options);
+  check_same_identity(options.output, identity_of(set.manifest()), identity);
+  const std::string changed = changed_images(options, plan, set);
+  if (!changed.empty()) throw other_options(options.output, changed);
+  if (options.on_bad_image == "fail" && set.manifest().counts.quarantined > 0) {
     const std::string path = options.output + "/" + kQuarantineFile;
     fail_on_bad_image(decode_quarantine(read_file(path), path).at(0));
   }
-  return manifest;
+  return set.manifest();
 }
-
-// The output folder. One that this run made and left empty goes again.
-class NewFolder {
- public:
-  explicit NewFolder(const std::string& path) : path_(path), is_new_(!path_exists(path)) {
-    make_folder(path);
-  }
-  ~NewFolder() {
-    if (!is_new_) return;
-    int files = 0;
-    using Files = std::filesystem::directory_iterator;
-    for (Files file(path_, ignored_); file != Files(); file.increment(ignored_)) ++files;
-    if (files > 1) return;
-    remove_file(path_ + "/.lock");
-    remove_file(path_);  // fails, and should, unless the folder is empty
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
- private:
-  std::string path_;
-  bool is_new_;
-  std::error_code ignored_{};
-};
 
 class Packer {
  public:
@@ -97,7 +87,7 @@ class Packer {
       : options_(options),
         identity_(identity),
         plan_(plan),
-        journal_(options.output, identity, options.overwrite ? options.images : ""),
+        journal_(options.output, identity, options.overwrite),
         scratch_folder_(scratch_folder(options, journal_.folder())),
         scratch_(scratch_folder_, options.output),
         tally_(plan.categories.all().size()) {}
@@ -105,7 +95,9 @@ class Packer {
   PackResult run() {
     try {
       return midway([&] { return run_to_the_end(); });
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      // What was written a moment ago is missing: not an input, but the output's mount.
+      if (error.kind() == ErrorKind::kNoInput) check_journal_present(options_.output);
       // Without a finished shard there is nothing to continue.
       writer_.reset();
       if (shards_.empty() && !may_hold_shards_) remove_journal(options_.output);
@@ -130,45 +122,39 @@ class Packer {
     if (index_.empty()) {
       throw Error(ErrorKind::kData,
                   cat(options_.images, ": none of the ", plan_.images.size(),
-                      " images is usable (the first: ", quarantined_.at(0).file_name, ": ",
+                      " images is usable (the first: ", escaped(quarantined_.at(0).file_name), ": ",
                       quarantined_.at(0).reason, ")"),
                   "check --images");
     }
     PackResult result{.manifest = publish(), .reused_shards = reused};
     result.far_from_anchors = tally_.far_from_anchors;
+    result.first_degenerate = tally_.first_degenerate;
     return result;
   }
 
-  // A shard counts as finished when its note is whole and its bytes are those of the note; what it
-  // holds is read from the shard itself.
+  // A shard counts as finished when its note is whole, its bytes are those of the note and its
+  // images are those of today; what it holds is read from the shard itself.
   void reuse_finished_shards() {
     const std::vector<FinishedShard> notes = journal_.read();
     may_hold_shards_ = !notes.empty();
-    const bool all_done = !notes.empty() && notes.back().next_image == plan_.images.size();
-    for (std::size_t shard = 0; shard < notes.size(); ++shard) {
-      const std::string published = options_.output + "/" + shard_file_name(shard, notes.size());
-      const bool is_published = all_done && !path_exists(journal_.shard_path(shard));
-      if (!reuse(notes[shard], is_published ? published : journal_.shard_path(shard))) break;
+    for (const FinishedShard& note : notes) {
+      if (!reuse(note)) break;
     }
+    journal_.forget_from(shards_.size());
+    may_hold_shards_ = false;
     if (!shards_.empty()) {
       log_info("continuing: ", shards_.size(), " shards are finished, image ", next_image_, " of ",
                plan_.images.size());
     }
   }
 
-  bool reuse(const FinishedShard& note, const std::string& path) {
-    if (options_.on_bad_image == "fail" && !note.quarantined.empty()) {
-      if (options_.overwrite) return false;
-      const QuarantinedImage& bad = note.quarantined.front();
-      throw Error(
-          ErrorKind::kData,
-          cat(bad.file_name, ": was left out by the run that this one continues: ", bad.reason),
-          "go on with --on-bad-image quarantine, or mend it and give --overwrite");
-    }
+  bool reuse(const FinishedShard& note) {
+    const std::string path = journal_.shard_path(shards_.size());
     if (!path_exists(path) || file_size_bytes(path) != note.shard.file.size_bytes ||
         xxh3_file(path) != note.shard.file.xxh3) {
       return false;
     }
+    if (!has_images_of(note)) return false;
     const std::filesystem::path file(path);
     ManifestShard shard = note.shard;
     shard.file.name = file.filename().string();
@@ -182,6 +168,23 @@ class Packer {
     shards_.push_back(note.shard);
     next_image_ = note.next_image;
     return true;
+  }
+
+  bool has_images_of(const FinishedShard& note) const {
+    if (const auto changed = changed_image(options_, plan_, next_image_, note)) {
+      if (changed->was_packed && !options_.overwrite) {
+        throw other_options(options_.output, cat("images (", escaped(changed->file_name),
+                                                 " is not the file that was packed)"));
+      }
+      return false;
+    }
+    if (options_.on_bad_image != "fail" || note.quarantined.empty()) return true;
+    if (options_.overwrite) return false;
+    const QuarantinedImage& bad = note.quarantined.front();
+    throw Error(ErrorKind::kData,
+                cat(escaped(bad.file_name),
+                    ": was left out by the run that this one continues: ", bad.reason),
+                "mend it, or go on with --on-bad-image quarantine");
   }
 
   void make_shards() {
@@ -222,6 +225,7 @@ class Packer {
           std::make_unique<ShardWriter>(path, options_.shard_size_bytes, scratch_.build_path(path));
     }
     count(made.record, writer_->append(made.bytes));
+    sources_.push_back(made.source);
   }
 
   void finish_shard() {
@@ -231,7 +235,8 @@ class Packer {
     journal_.add(shards_.size(),
                  {.shard = shard,
                   .next_image = next_image_,
-                  .quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()}});
+                  .quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()},
+                  .sources = std::exchange(sources_, {})});
     unsaved_quarantined_ = 0;
     shards_.push_back(shard);
   }
@@ -257,13 +262,13 @@ class Packer {
                 "run the same command again to continue");
   }
 
-  void publish_file_of(ManifestFile& file, const std::string& bytes) const {
-    write_file_atomically(options_.output + "/" + file.name, bytes);
+  void write_file_of(ManifestFile& file, const std::string& bytes) const {
+    write_file_atomically(journal_.folder() + "/" + file.name, bytes);
     file.size_bytes = bytes.size();
     file.xxh3 = xxh3(bytes);
   }
 
-  // From here on a crash leaves renamed shards; their notes say where to look.
+  // Completes the set beside the one that OUTPUT may hold; only a whole one takes its place.
   Manifest publish() {
     Manifest manifest{.annotations_size_bytes = identity_.annotations_size_bytes,
                       .annotations_xxh3 = identity_.annotations_xxh3,
@@ -279,19 +284,14 @@ class Packer {
     }
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
       shards_[shard].file.name = shard_file_name(shard, shards_.size());
-      if (path_exists(journal_.shard_path(shard))) {
-        publish_file(journal_.shard_path(shard), options_.output + "/" + shards_[shard].file.name);
-      }
     }
-    journal_.check_present();
-    for (const ManifestShard& shard : shards_) check_file_size(options_.output, shard.file);
     manifest.shards = shards_;
     manifest.index.name = kIndexFile;
-    publish_file_of(manifest.index, encode_index(index_));
+    write_file_of(manifest.index, encode_index(index_));
     manifest.quarantine.name = kQuarantineFile;
-    publish_file_of(manifest.quarantine, encode_quarantine(quarantined_));
-    write_file_atomically(options_.output + "/" + kManifestFile, encode_manifest(manifest));
-    remove_journal(options_.output);
+    write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
+    write_file_atomically(journal_.folder() + "/" + kManifestFile, encode_manifest(manifest));
+    publish_set(options_.output, manifest);
     return manifest;
   }
 
@@ -305,29 +305,55 @@ class Packer {
   std::size_t next_image_ = 0;
   std::vector<ManifestShard> shards_{};
   std::vector<IndexEntry> index_{};
+  std::vector<SourceFile> sources_{};  // of the open shard's records
   std::vector<QuarantinedImage> quarantined_{};
   std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of quarantined_, in no note yet
   std::unique_ptr<ShardWriter> writer_{};
   bool may_hold_shards_ = true;  // of a run before this one
 };
 
+// Two ids are two classes and train well (Roboflow's exports name a class like its supercategory),
+// so this is no error.
+void warn_of_equal_names(const PackOptions& options, const CategoryMap& categories) {
+  const auto labels = categories.equal_names();
+  if (!labels) return;
+  const Category& first = categories.at(labels->first);
+  log_warning(options.annotations, ": categories ", first.id, " and ",
+              categories.at(labels->second).id, " are both named \"", first.name,
+              "\"; they stay two classes, but --init matches classes by name and cannot tell them ",
+              "apart");
+}
+
 }  // namespace
 
 PackResult pack(const PackOptions& options) {
   const PackIdentity identity = identity_of_input(options);
-  if (const auto manifest = finished_set(options, identity)) {
-    return {.manifest = *manifest, .was_finished = true};
+  check_is_ours(options.output);
+  if (!options.overwrite && has_set(options)) {  // asked before a large JSON is read
+    check_same_identity(options.output, identity_of(open_set(options).manifest()), identity);
   }
   // Bad annotations are found before the output folder is touched.
   const PackPlan plan = make_pack_plan(read_instances(options.annotations));
-  NewFolder folder(options.output);
-  const FolderLock lock(options.output);
-  if (const auto manifest = finished_set(options, identity)) {  // while the JSON was read
-    return {.manifest = *manifest, .was_finished = true};
+  if (!options.overwrite) {
+    if (const auto manifest = finished_set(options, identity, plan)) {
+      remove_leftovers(options.output);
+      return {.manifest = *manifest, .was_finished = true};
+    }
   }
-  if (options.overwrite && !continues_overwrite(options.output, identity, options.images)) {
-    remove_packed_files(options.output);
+  const OutputFolder folder(options.output);
+  check_is_ours(options.output);
+  const bool was_whole = midway([&] { return publish_whole_set(options.output); });
+  if (!options.overwrite || was_whole) {
+    try {
+      if (const auto manifest = finished_set(options, identity, plan)) {
+        return {.manifest = *manifest, .was_finished = true};
+      }
+    } catch (const Error& error) {
+      const bool is_another_set = error.kind() == ErrorKind::kConfig;
+      if (!options.overwrite || !is_another_set) throw;
+    }
   }
+  warn_of_equal_names(options, plan.categories);
   return Packer(options, identity, plan).run();
 }
 

@@ -112,6 +112,8 @@ std::string RecordMaker::shrink_image(Record& record) {
 }
 
 MadeRecord RecordMaker::make(const PlannedImage& planned) {
+  // Asked before the file is read: a change meanwhile shows.
+  const std::int64_t time_ns = modified_ns(options_.images_folder + "/" + planned.info.file_name);
   std::string jpeg;
   if (auto bad = read_image(planned, jpeg)) return {.bad = std::move(bad)};
   const DecodeStatus status = decoder_.decode(jpeg.data(), jpeg.size(), pixels_);
@@ -131,6 +133,7 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
                              .width = pixels_.width,
                              .height = pixels_.height,
                              .annotations = planned.annotations}};
+  made.source = source_file(jpeg, time_ns);
   const int max_side_px = options_.pack.max_side_px;
   if (max_side_px > 0 && std::max(pixels_.width, pixels_.height) > max_side_px) {
     jpeg = shrink_image(made.record);

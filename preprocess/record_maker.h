@@ -8,6 +8,7 @@
 #include <string>
 
 #include "preprocess/pack_plan.h"
+#include "preprocess/source_file.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
 #include "shared/shard/manifest.h"
@@ -25,6 +26,7 @@ struct RecordMakerOptions {
 struct MadeRecord {
   Record record{};  // without jpeg: `bytes` has it
   std::string bytes{};
+  SourceFile source{};
   std::optional<QuarantinedImage> bad{};  // then the others are empty
 };
 

@@ -13,7 +13,8 @@ namespace retina {
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { add(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // Control characters are escaped: the names are those of a foreign file.
+  void add(std::vector<std::string> row);
   // Indented by two spaces, a line a row.
   std::string text() const;
 

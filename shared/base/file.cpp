@@ -340,23 +340,26 @@ bool is_still(const std::string& path, int descriptor) {
          there.st_dev == locked.st_dev && there.st_ino == locked.st_ino;
 }
 
+int lock_present_file(const std::string& lock_path, const std::string& output) {
+  constexpr int kAttempts = 100;  // a mount whose inode numbers change is believed after that
+  for (int attempt = 0;; ++attempt) {
+    const int descriptor = lock_output(lock_path, output);
+    if (attempt == kAttempts || is_still(lock_path, descriptor)) return descriptor;
+    ::close(descriptor);
+  }
+}
+
 }  // namespace
 
 FolderLock::FolderLock(const std::string& folder)
-    : descriptor_(lock_output(folder + "/.lock", folder)) {}
+    : descriptor_(lock_present_file(folder + "/.lock", folder)) {}
 
 FolderLock::~FolderLock() {
   ::close(descriptor_);
 }
 
-FileLock::FileLock(const std::string& path) : lock_path_(path + ".lock") {
-  constexpr int kAttempts = 100;  // a mount whose inode numbers change is believed after that
-  for (int attempt = 0;; ++attempt) {
-    descriptor_ = lock_output(lock_path_, path);
-    if (attempt == kAttempts || is_still(lock_path_, descriptor_)) return;
-    ::close(descriptor_);
-  }
-}
+FileLock::FileLock(const std::string& path)
+    : lock_path_(path + ".lock"), descriptor_(lock_present_file(lock_path_, path)) {}
 
 FileLock::~FileLock() {
   remove_file(lock_path_);

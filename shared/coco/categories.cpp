@@ -1,10 +1,12 @@
 #include "shared/coco/categories.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 
@@ -13,9 +15,9 @@ CategoryMap::CategoryMap(std::vector<Category> categories) : categories_(std::mo
             [](const Category& a, const Category& b) { return a.id < b.id; });
   for (std::size_t i = 1; i < categories_.size(); ++i) {
     if (categories_[i].id == categories_[i - 1].id) {
-      throw Error(ErrorKind::kData,
-                  cat("categories: id ", categories_[i].id, " appears twice (\"",
-                      categories_[i - 1].name, "\" and \"", categories_[i].name, "\")"));
+      throw Error(ErrorKind::kData, cat("categories: id ", categories_[i].id, " appears twice (\"",
+                                        escaped(categories_[i - 1].name), "\" and \"",
+                                        escaped(categories_[i].name), "\")"));
     }
   }
 }
@@ -33,6 +35,15 @@ std::optional<int> CategoryMap::label_of_name(const std::string& name) const {
                                   [&](const Category& category) { return category.name == name; });
   if (found == categories_.end()) return std::nullopt;
   return static_cast<int>(found - categories_.begin());
+}
+
+std::optional<std::pair<int, int>> CategoryMap::equal_names() const {
+  std::unordered_map<std::string, int> label_of_name;
+  for (int label = 0; label < size(); ++label) {
+    const auto [first, is_new] = label_of_name.emplace(at(label).name, label);
+    if (!is_new) return std::pair(first->second, label);
+  }
+  return std::nullopt;
 }
 
 const Category& CategoryMap::at(int label) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/coco/instances.h"
@@ -23,6 +24,9 @@ class CategoryMap {
   std::optional<int> label_of_name(const std::string& name) const;
   // Precondition: 0 <= label < size().
   const Category& at(int label) const;
+  // Two labels that share a name, for a warning: names are what weights of other data sets are
+  // matched by. Nothing when all names differ.
+  std::optional<std::pair<int, int>> equal_names() const;
   // In label order.
   const std::vector<Category>& all() const { return categories_; }
 

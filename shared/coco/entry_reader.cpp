@@ -11,6 +11,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {
@@ -37,7 +38,8 @@ bool contains(const std::vector<CocoField>& fields, CocoField field) {
 }
 
 std::string quoted(std::string_view text) {
-  return text.size() > 60 ? cat('"', text.substr(0, 57), "...\"") : cat('"', text, '"');
+  return text.size() > 60 ? cat('"', escaped(text.substr(0, 57)), "...\"")
+                          : cat('"', escaped(text), '"');
 }
 
 std::string show(double number) {

@@ -65,9 +65,10 @@ class InstancesReader : public EntryReader {
   }
 
   int side(std::int64_t pixels, const char* key, std::size_t index, const CocoEntry& entry) const {
-    if (pixels < 1 || pixels > std::numeric_limits<int>::max()) {
+    constexpr int kMaxSide = std::numeric_limits<int>::max();
+    if (pixels < 1 || pixels > kMaxSide) {
       fail(cat(place(name_, lists_[kImages], index, entry), ": ", key, ": got ", pixels,
-               ", want at least 1"));
+               ", want 1 to ", kMaxSide));
     }
     return static_cast<int>(pixels);
   }

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -221,6 +223,12 @@ Manifest read_manifest(const std::string& folder) {
         "pack the images with coco-pack; if it was interrupted, run the same command again");
   }
   return decode_manifest(read_file(path), path);
+}
+
+bool is_manifest(const std::string& path) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) return false;
+  return read_file(path).find(cat("\"format\": \"", kFormat, "\"")) != std::string::npos;
 }
 
 std::string shard_file_name(std::size_t shard, std::size_t shard_count) {

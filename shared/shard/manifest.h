@@ -48,7 +48,7 @@ struct ManifestCounts {
   std::int64_t images = 0;
   std::int64_t boxes = 0;       // all annotations of these images
   std::int64_t crowds = 0;      // of them
-  std::int64_t degenerate = 0;  // of them: no crowd, and no width or height inside the image
+  std::int64_t degenerate = 0;  // of them: no crowd, and no width or height to train on
   std::int64_t trainable = 0;   // boxes - crowds - degenerate
   std::int64_t images_without_boxes = 0;
   std::int64_t rescaled = 0;  // images made smaller by max_side_px
@@ -78,6 +78,10 @@ Manifest decode_manifest(std::string_view text, const std::string& name);
 
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.
 Manifest read_manifest(const std::string& folder);
+
+// Whether the file is a manifest of ours, be it damaged: one of the same name may belong to
+// anybody.
+bool is_manifest(const std::string& path);
 
 // "shard-00003-of-00012.lmdb".
 std::string shard_file_name(std::size_t shard, std::size_t shard_count);

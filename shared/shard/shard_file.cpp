@@ -1,11 +1,13 @@
 #include "shared/shard/shard_file.h"
 
-#include <lmdb.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "shared/base/error.h"
@@ -25,9 +27,8 @@ constexpr const char* kDamagedHint =
   throw Error(ErrorKind::kData, cat(path, ": ", problem), kDamagedHint);
 }
 
-void check(int code, const std::string& path) {
-  if (code == MDB_SUCCESS) return;
-  const std::string problem = cat(path, ": cannot be opened (", mdb_strerror(code), ")");
+[[noreturn]] void fail_to_map(const std::string& path, int code) {
+  const std::string problem = cat(path, ": cannot be mapped (", std::strerror(code), ")");
   switch (code) {
     case ENODEV:
       throw Error(ErrorKind::kUnavailable, problem, "choose a local disk with --scratch or TMPDIR");
@@ -36,45 +37,36 @@ void check(int code, const std::string& path) {
     case EMFILE:
       throw Error(ErrorKind::kUnavailable, problem, "free memory, or raise `ulimit -v` and -n");
     default:
-      if (code > 0 && code != EINVAL) throw read_error(path, code);
-      throw Error(ErrorKind::kData, problem, kDamagedHint);  // LMDB's own codes are negative
+      throw read_error(path, code);
   }
-}
-
-std::uint64_t big_endian(const MDB_val& key) {
-  std::uint64_t value = 0;
-  const auto* bytes = static_cast<const unsigned char*>(key.mv_data);
-  for (std::size_t i = 0; i < key.mv_size; ++i) value = value << 8 | bytes[i];
-  return value;
 }
 
 }  // namespace
 
 struct ShardFile::State {
-  MDB_env* env = nullptr;
-  MDB_txn* txn = nullptr;
+  std::string_view content{};  // mapped
   std::vector<std::string_view> records{};
   std::optional<StagedFile> staged{};
 
   State() = default;
-  ~State() { close(); }
+  ~State() {
+    if (!content.empty()) ::munmap(const_cast<char*>(content.data()), content.size());
+  }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void close() {
-    if (txn != nullptr) mdb_txn_abort(std::exchange(txn, nullptr));
-    if (env != nullptr) mdb_env_close(std::exchange(env, nullptr));
-  }
-
-  // Returns LMDB's code: a mount without mmap is not an error yet.
+  // Returns an errno: a mount without mmap is not an error yet.
   int map(const std::string& path, std::uint64_t file_bytes) {
-    check(mdb_env_create(&env), path);
-    // The map ends where the file does: nothing behind it can be touched.
-    check(mdb_env_set_mapsize(env, file_bytes), path);
-    // NOLOCK: nothing is written beside the file. NORDAHEAD: read() asks for exactly the pages of
-    // its record.
-    return mdb_env_open(env, path.c_str(),
-                        MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | MDB_NOSUBDIR | MDB_NORDAHEAD, 0);
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return errno;
+    void* start = ::mmap(nullptr, file_bytes, PROT_READ, MAP_SHARED, file, 0);
+    const int code = start == MAP_FAILED ? errno : 0;
+    ::close(file);
+    if (code != 0) return code;
+    content = {static_cast<const char*>(start), file_bytes};
+    // ShardSet::read() asks for exactly the pages of its record.
+    ::madvise(start, file_bytes, MADV_RANDOM);
+    return 0;
   }
 
   // Checks the tree and maps the file, or its copy. `path` is its name in messages.
@@ -83,13 +75,11 @@ struct ShardFile::State {
     int code = map(path, shard.file.size_bytes);
     if (means_unsupported(code)) {
       warn_unsupported(MountAbility::kMemoryMap, path, code);
-      close();
       staged.emplace(path, scratch.empty() ? default_scratch() : scratch);
       check_tree(staged->path(), path, shard);
       code = map(staged->path(), shard.file.size_bytes);
     }
-    check(code, path);
-    check(mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn), path);
+    if (code != 0) fail_to_map(path, code);
   }
 
   static void check_tree(const std::string& file, const std::string& path,
@@ -97,31 +87,6 @@ struct ShardFile::State {
     if (file_size_bytes(file) != shard.file.size_bytes) fail_damaged(path, "changed its size");
     if (shard_tree_xxh3(file) == shard.tree_xxh3) return;
     fail_damaged(path, "is damaged (the checksum of its page tree is off)");
-  }
-
-  // Takes down where every record lies; afterwards LMDB is not asked again, so that any number of
-  // threads can read. Touches the tree's pages only.
-  void list_records(const std::string& path, const ManifestShard& shard) {
-    MDB_dbi dbi = 0;
-    check(mdb_dbi_open(txn, nullptr, 0, &dbi), path);
-    MDB_cursor* cursor = nullptr;
-    check(mdb_cursor_open(txn, dbi, &cursor), path);
-    const std::unique_ptr<MDB_cursor, void (*)(MDB_cursor*)> owner(cursor, &mdb_cursor_close);
-    records.reserve(static_cast<std::size_t>(shard.record_count));
-    MDB_val key{}, value{};
-    int code = mdb_cursor_get(cursor, &key, &value, MDB_FIRST);
-    for (; code == MDB_SUCCESS; code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
-      if (key.mv_size != 8 || big_endian(key) != records.size()) {
-        fail_damaged(path, cat("record ", records.size(), " is missing"));
-      }
-      // Inside the map: the checksum vouches for the tree, and the file has its size.
-      records.emplace_back(static_cast<const char*>(value.mv_data), value.mv_size);
-    }
-    if (code != MDB_NOTFOUND) check(code, path);
-    if (records.size() != static_cast<std::size_t>(shard.record_count)) {
-      fail_damaged(path, cat("wrong number of records (got ", records.size(), ", want ",
-                             shard.record_count, ")"));
-    }
   }
 };
 
@@ -131,7 +96,11 @@ ShardFile::ShardFile(const std::string& folder, const ManifestShard& shard,
   check_file_size(folder, shard.file);
   const std::string path = folder + "/" + shard.file.name;
   state_->open(path, shard, scratch);
-  state_->list_records(path, shard);
+  state_->records = list_records(state_->content, path);
+  if (size() != static_cast<std::size_t>(shard.record_count)) {
+    fail_damaged(path,
+                 cat("wrong number of records (got ", size(), ", want ", shard.record_count, ")"));
+  }
 }
 
 ShardFile::~ShardFile() = default;

@@ -12,9 +12,10 @@ namespace retina {
 
 class ShardFile {
  public:
-  // Maps FOLDER/shard.file.name. Checks the size, then the hash of LMDB's own pages, and only then
-  // lets LMDB walk them: it trusts them blindly. Where the mount cannot map files, a copy in
-  // `scratch` (empty: $TMPDIR) is mapped. Throws kNoInput, kData, kIo, kUnavailable (memory).
+  // Maps FOLDER/shard.file.name. Checks the size, the hash of LMDB's own pages, and then every
+  // offset in them (list_records): hashes tell damage, not who made the file. Where the mount
+  // cannot map files, a copy in `scratch` (empty: $TMPDIR) is mapped. Throws kNoInput, kData, kIo,
+  // kUnavailable (memory).
   ShardFile(const std::string& folder, const ManifestShard& shard, const std::string& scratch = "");
   ~ShardFile();
   ShardFile(const ShardFile&) = delete;

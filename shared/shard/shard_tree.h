@@ -1,9 +1,12 @@
-// LMDB follows offsets in its own pages without checking them: a flipped bit there is a crash. So
-// the manifest holds a hash of exactly these pages, and a reader compares it first.
+// What this project knows of LMDB 0.9's pages: their hash, which the manifest holds, and a reader
+// that believes nothing in them. LMDB itself follows the offsets in its pages unchecked: in a file
+// that somebody made (hashes can be made, too) or that changes under it, that is a crash.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace retina {
 
@@ -11,5 +14,11 @@ namespace retina {
 // every run of overflow pages (they hold the records, which have their own hashes). Reads the file
 // with pread and stays inside it whatever it contains. Throws kNoInput, kIo, kData (no LMDB file).
 std::uint64_t shard_tree_xxh3(const std::string& path);
+
+// The records of a shard in the order of their keys 0, 1, ...; `file` is its whole content. Every
+// view lies inside `file`, whatever that contains; the pages of the tree alone are touched. Throws
+// kData naming `path` and the page: no LMDB file, an offset that leads out of its page or the file,
+// a page that is used twice, a key that is not the next number.
+std::vector<std::string_view> list_records(std::string_view file, const std::string& path);
 
 }  // namespace retina

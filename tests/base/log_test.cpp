@@ -31,6 +31,13 @@ TEST_F(LogTest, DropsLinesBelowTheLevel) {
   EXPECT_THAT(text, HasSubstr("tool: warning: loud 1\n"));
 }
 
+TEST_F(LogTest, ControlCharactersOfForeignTextDoNotReachTheTerminal) {
+  testing::internal::CaptureStderr();
+  log_warning("class \"\x1b[2Jcat\n\" \xc3\xa9");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "tool: warning: class \"\\x1b[2Jcat\\n\" \xc3\xa9\n");
+}
+
 TEST(LogReader, IsWaitedForUntilItHasReadAll) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

@@ -7,10 +7,13 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/base/random.h"
+#include "shared/shard/shard_tree.h"
 #include "tests/preprocess/small_coco.h"
 #include "tests/support/child_process.h"
 #include "tests/support/test_folder.h"
@@ -19,6 +22,7 @@ namespace retina {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class CocoPack : public testing::Test {
  protected:
@@ -80,6 +84,29 @@ TEST_F(CocoPack, VerifyAnswersNoToDamage) {
   EXPECT_THAT(result.err, HasSubstr("damaged, "));
 }
 
+// Whoever makes a shard makes its hashes, too.
+TEST_F(CocoPack, VerifyAnswersNoToAShardMadeToCrashIt) {
+  run_process(command(folder_ / "set"));
+  Manifest manifest = read_manifest(folder_ / "set");
+  const std::string path = folder_ / "set/" + manifest.shards[0].file.name;
+  std::string bytes = read_file(path);
+  const auto u16 = [&](std::size_t at) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(bytes[at])) |
+           static_cast<std::size_t>(static_cast<unsigned char>(bytes[at + 1])) << 8;
+  };
+  std::size_t leaf = 2 * 4096;
+  while (u16(leaf + 10) != 2) leaf += 4096;
+  // The first record of the leaf claims 2 GiB.
+  bytes.replace(leaf + u16(leaf + 16), 4, "\xff\xff\xff\x7f");
+  write_file_atomically(path, bytes);
+  manifest.shards[0].file.xxh3 = xxh3_file(path);
+  manifest.shards[0].tree_xxh3 = shard_tree_xxh3(path);
+  write_file_atomically(folder_ / "set/manifest.json", encode_manifest(manifest));
+  const ProcessResult result = run_process({"coco-pack", "--verify", folder_ / "set"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("has record 0 outside the file"));
+}
+
 TEST_F(CocoPack, NamesWhatIsWrongWithTheCommandLine) {
   EXPECT_THAT(refusal({"coco-pack", "--output", "x"}, 64), HasSubstr("--annotations is missing"));
   EXPECT_THAT(refusal(command("x", {"--quality", "5"}), 64), HasSubstr("--max-side"));
@@ -137,6 +164,45 @@ TEST_F(CocoPack, OtherOptionsAre78AndOverwriteReplaces) {
       run_process(command(folder_ / "set", {"--max-side", "50", "--overwrite"}));
   EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
   EXPECT_THAT(replaced.out, HasSubstr("at most 50 px"));
+}
+
+TEST_F(CocoPack, FilesOfOthersAre78AndStay) {
+  std::filesystem::create_directories(folder_ / "set");
+  for (const char* name : {"index.bin", "quarantine.jsonl", "manifest.json"}) {
+    const std::string path = folder_ / "set/" + name;
+    write_file_atomically(path, "mine");
+    for (const bool overwrite : {false, true}) {
+      const std::string line =
+          refusal(command(folder_ / "set", overwrite ? std::vector<std::string>{"--overwrite"}
+                                                     : std::vector<std::string>{}),
+                  78);
+      EXPECT_THAT(line, HasSubstr(cat("holds ", name, ", which coco-pack did not write")));
+      EXPECT_THAT(line, Not(HasSubstr("--overwrite")));
+      EXPECT_EQ(folder_content(folder_ / "set"),
+                (std::map<std::string, std::string>{{name, "mine"}}));
+    }
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_F(CocoPack, AnImageThatWasPutBackIs78AndPackedByOverwrite) {
+  std::filesystem::rename(folder_ / "images/a/0.jpg", folder_ / "aside.jpg");
+  EXPECT_EQ(run_process(command(folder_ / "set")).exit_code, 0);
+  std::filesystem::rename(folder_ / "aside.jpg", folder_ / "images/a/0.jpg");
+  const std::string line = refusal(command(folder_ / "set"), 78);
+  EXPECT_THAT(line, HasSubstr("images (1 that was left out can be used now: a/0.jpg)"));
+  EXPECT_THAT(line, HasSubstr("--overwrite"));
+  EXPECT_EQ(run_process(command(folder_ / "set", {"--overwrite"})).exit_code, 0);
+  EXPECT_THAT(run_process(command(folder_ / "set")).out, HasSubstr("finished already, 60 images"));
+}
+
+TEST_F(CocoPack, ClassesOfOneNameAreTold) {
+  Instances source = coco_.write();
+  source.categories[1].name = "cat";
+  write_file_atomically(folder_ / "annotations.json", instances_to_json(source));
+  const ProcessResult result = run_process(command(folder_ / "set"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("categories 3 and 17 are both named \"cat\""));
 }
 
 // Kills that come too late do not count: another folder is tried, until enough have hit.

@@ -31,6 +31,13 @@ TEST(Categories, DuplicateIdsAreRefused) {
   }
 }
 
+TEST(Categories, EqualNamesAreFound) {
+  const CategoryMap map(
+      {{.id = 5, .name = "cat"}, {.id = 1, .name = "dog"}, {.id = 9, .name = "cat"}});
+  EXPECT_EQ(map.equal_names(), std::pair(1, 2));
+  EXPECT_EQ(CategoryMap(coco_categories()).equal_names(), std::nullopt);
+}
+
 TEST(Categories, CocoHas80WithGaps) {
   const CategoryMap map(coco_categories());
   EXPECT_EQ(map.size(), 80);

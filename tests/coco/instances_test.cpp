@@ -181,9 +181,11 @@ TEST(Instances, BadImagesAreNamed) {
   EXPECT_EQ(with(R"({"id": 1, "file_name": "", "width": 3, "height": 3})"),
             "f.json: images[0] (id 1): file_name is empty");
   EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": 0, "height": 3})"),
-            "f.json: images[0] (id 1): width: got 0, want at least 1");
+            "f.json: images[0] (id 1): width: got 0, want 1 to 2147483647");
   EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": 3, "height": -4})"),
-            "f.json: images[0] (id 1): height: got -4, want at least 1");
+            "f.json: images[0] (id 1): height: got -4, want 1 to 2147483647");
+  EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": 2147483648, "height": 3})"),
+            "f.json: images[0] (id 1): width: got 2147483648, want 1 to 2147483647");
   EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": null, "height": 4})"),
             "f.json: images[0] (id 1): width: got null, want an integer");
 }

@@ -49,6 +49,14 @@ TEST_F(PackMount, WithoutLocksCostsOneWarning) {
   }
 }
 
+// Both made the folder, one was faster with the lock.
+TEST_F(PackMount, TheSlowerOfTwoPackersLeavesTheFolderOfTheOther) {
+  RETINA_FAULTS_OR_SKIP();
+  const ProcessResult slower = pack("lock=EAGAIN path=" + set(), 78);
+  EXPECT_THAT(slower.err, HasSubstr("another process is writing here"));
+  EXPECT_TRUE(path_exists(set() + "/.lock"));
+}
+
 TEST_F(PackMount, WithoutMemoryMapsIsPackedThroughALocalDisk) {
   RETINA_FAULTS_OR_SKIP();
   expect_one_warning("mmap=ENODEV path=" + set(), "cannot map files into memory");
@@ -152,6 +160,41 @@ TEST_F(PackMount, AFullDiskAnywhereIs74AndTheNextRunEndsWithTheSameBytes) {
       fs::remove_all(set());
     }
   }
+}
+
+TEST_F(PackMount, AnInterruptedPackingDoesNotGoOnWithOtherImages) {
+  RETINA_FAULTS_OR_SKIP();
+  SmallCoco{.folder = folder_ / "other", .good_count = 40, .seed = 1}.write();
+  pack("write=ENOSPC bytes=150000 path=" + set(), 74);
+  auto other = command();
+  other[4] = folder_ / "other/images";
+  const ProcessResult refused = run_process(other);
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_THAT(refused.err, HasSubstr("images ("));
+  fs::rename(folder_ / "images", folder_ / "moved");
+  other[4] = folder_ / "moved";
+  EXPECT_EQ(run_process(other).exit_code, 0) << "the same images elsewhere";
+  EXPECT_EQ(folder_content(set()), calm_);
+}
+
+TEST_F(PackMount, AFullDiskUnderAnOverwriteLeavesTheOldSet) {
+  RETINA_FAULTS_OR_SKIP();
+  ASSERT_EQ(run_process(command({"--max-side", "60"})).exit_code, 0);
+  const auto old = folder_content(set());
+  const auto expect_the_old_set = [&] {
+    auto left = folder_content(set());
+    std::erase_if(left, [](const auto& file) { return file.first.starts_with(".packing/"); });
+    EXPECT_EQ(left, old);
+  };
+  pack("space=free bytes=1000 path=" + set(), 74, {"--overwrite"});
+  expect_the_old_set();
+  for (const int bytes : {0, 100, 70'000, 150'000, 210'000}) {
+    SCOPED_TRACE(cat("full after ", bytes, " bytes"));
+    pack(cat("write=ENOSPC bytes=", bytes, " path=", set()), 74, {"--overwrite"});
+    expect_the_old_set();
+  }
+  ASSERT_EQ(run_process(command({"--overwrite"})).exit_code, 0);
+  EXPECT_EQ(folder_content(set()), calm_);
 }
 
 TEST_F(PackMount, ADiskThatFailsIs74AndTheNextRunEndsWithTheSameBytes) {

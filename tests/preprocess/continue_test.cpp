@@ -11,6 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/stop_signal.h"
+#include "shared/shard/shard_set.h"
 #include "tests/preprocess/small_coco.h"
 #include "tests/support/test_folder.h"
 
@@ -28,40 +29,63 @@ class Continue : public testing::Test {
   }
 
   // Packs until `shards` shards are finished, as a killed process leaves them. (There are no bad
-  // images: as many images as records are done.)
-  void pack_interrupted(std::size_t shards, bool overwrites = false) {
-    PackOptions options = coco_.options("set");
+  // images: as many images as records are done.) Another set in the folder stays.
+  void pack_interrupted(std::size_t shards) {
+    const PackOptions options = coco_.options("made");
     pack(options);
-    const Manifest manifest = read_manifest(options.output);
-    // Undo the publishing: the journal of a run that was killed after its last shard.
-    const PackJournal journal(options.output, identity_of(manifest),
-                              overwrites ? options.images : "");
-    std::size_t next_image = 0;
-    for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
-      const std::string path = options.output + "/" + manifest.shards[i].file.name;
-      if (i < shards) {
-        std::filesystem::rename(path, journal.shard_path(i));
-        next_image += static_cast<std::size_t>(manifest.shards[i].record_count);
-        FinishedShard note{.shard = manifest.shards[i], .next_image = next_image};
+    const std::string output = folder_ / "set";
+    make_folder(output);
+    {
+      const ShardSet set(options.output);
+      const Manifest& manifest = set.manifest();
+      const PackJournal journal(output, identity_of(manifest), false);
+      std::size_t next_image = 0;
+      for (std::size_t shard = 0; shard < shards; ++shard) {
+        std::filesystem::copy_file(options.output + "/" + manifest.shards[shard].file.name,
+                                   journal.shard_path(shard));
+        FinishedShard note{.shard = manifest.shards[shard]};
+        for (std::int64_t place = 0; place < note.shard.record_count; ++place, ++next_image) {
+          const std::string path = image_path(set.index()[next_image].image_id);
+          note.sources.push_back(source_file(read_file(path), modified_ns(path)));
+        }
+        note.next_image = next_image;
         note.shard.file.name.clear();
-        journal.add(i, note);
-      } else {
-        std::filesystem::remove(path);
+        journal.add(shard, note);
       }
     }
-    for (const char* name : {kManifestFile, kIndexFile, kQuarantineFile}) {
-      std::filesystem::remove(options.output + "/" + name);
+    std::filesystem::remove_all(options.output);
+  }
+
+  // Leaves the whole set in the journal, as a process that was killed before it could publish it.
+  void pack_unpublished() {
+    pack_interrupted(read_manifest(folder_ / "whole").shards.size());
+    for (const char* name : {kIndexFile, kQuarantineFile, kManifestFile}) {
+      std::filesystem::copy_file(folder_ / "whole/" + name, folder_ / "set/.packing/" + name);
     }
   }
 
-  ErrorKind pack_error(const PackOptions& options, std::string* message = nullptr) {
+  // Of SmallCoco's good images: ids count from 1.
+  std::string image_path(std::int64_t id, const std::string& folder = "images") const {
+    return folder_ / cat(folder, id % 2 == 1 ? "/a/" : "/b/", id - 1, ".jpg");
+  }
+
+  // The first image of the set: in its first shard.
+  std::string first_image() const {
+    return image_path(ShardSet(folder_ / "whole").index()[0].image_id);
+  }
+
+  template <class Body>
+  static ErrorKind error_of(const Body& body, std::string* message = nullptr) {
     try {
-      pack(options);
+      body();
     } catch (const Error& error) {
       if (message != nullptr) *message = error.what();
       return error.kind();
     }
     throw std::logic_error("no error was thrown");
+  }
+  static ErrorKind pack_error(const PackOptions& options, std::string* message = nullptr) {
+    return error_of([&] { pack(options); }, message);
   }
 
   TestFolder folder_;
@@ -85,17 +109,43 @@ TEST_F(Continue, AnInterruptedRunReusesItsShardsAndGivesTheSameBytes) {
   }
 }
 
-TEST_F(Continue, ARunThatWasKilledWhilePublishingGivesTheSameBytes) {
+TEST_F(Continue, ARunThatWasKilledWhilePublishingIsPublishedByTheNext) {
   const std::size_t all = read_manifest(folder_ / "whole").shards.size();
-  for (std::size_t renamed = 0; renamed <= all; ++renamed) {
-    pack_interrupted(all);
-    for (std::size_t i = 0; i < renamed; ++i) {
-      std::filesystem::rename(cat(folder_ / "set", "/.packing/shard-0000", i, ".lmdb"),
-                              folder_ / "set/" + shard_file_name(i, all));
+  for (const bool over_another_set : {false, true}) {
+    for (std::size_t renamed = 0; renamed <= all; ++renamed) {
+      if (over_another_set) {
+        PackOptions old = coco_.options("set");
+        old.shard_size_bytes = 1 << 30;
+        pack(old);
+        if (renamed > 0) std::filesystem::remove(folder_ / "set/manifest.json");
+      }
+      pack_unpublished();
+      for (std::size_t i = 0; i < renamed; ++i) {
+        std::filesystem::rename(cat(folder_ / "set", "/.packing/shard-0000", i, ".lmdb"),
+                                folder_ / "set/" + shard_file_name(i, all));
+      }
+      PackOptions options = coco_.options("set");
+      options.overwrite = over_another_set;
+      EXPECT_TRUE(pack(options).was_finished);
+      EXPECT_EQ(folder_content(folder_ / "set"), whole_);
+      std::filesystem::remove_all(folder_ / "set");
     }
-    EXPECT_EQ(pack(coco_.options("set")).reused_shards, all);
-    EXPECT_EQ(folder_content(folder_ / "set"), whole_);
-    std::filesystem::remove_all(folder_ / "set");
+  }
+}
+
+TEST_F(Continue, AnUnpublishedSetWithAMissingOrDamagedFileIsNotPublished) {
+  for (const char* name : {"shard-00001.lmdb", "index.bin", "manifest.json"}) {
+    for (const bool missing : {false, true}) {
+      pack_unpublished();
+      const std::string path = folder_ / "set/.packing/" + name;
+      std::string bytes = read_file(path);
+      bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+      write_file_atomically(path, bytes);
+      if (missing) std::filesystem::remove(path);
+      EXPECT_FALSE(pack(coco_.options("set")).was_finished) << name;
+      EXPECT_EQ(folder_content(folder_ / "set"), whole_) << name;
+      std::filesystem::remove_all(folder_ / "set");
+    }
   }
 }
 
@@ -155,21 +205,104 @@ TEST_F(Continue, OverwriteReplacesASetOfOtherOptions) {
   EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
 }
 
-TEST_F(Continue, AnInterruptedOverwriteGoesOn) {
+TEST_F(Continue, AnInterruptedOverwriteGoesOnBesideTheOldSet) {
   PackOptions options = coco_.options("set");
+  options.shard_size_bytes = 1 << 30;
+  pack(options);
+  const auto old = folder_content(folder_ / "set");
+  pack_interrupted(2);
+  EXPECT_TRUE(pack(options).was_finished) << "the old set is whole";
+  options = coco_.options("set");
+  EXPECT_EQ(pack_error(options), ErrorKind::kConfig);
   options.overwrite = true;
-  pack_interrupted(2, /*overwrites=*/true);
   EXPECT_EQ(pack(options).reused_shards, 2U);
   EXPECT_EQ(folder_content(folder_ / "set"), whole_);
   EXPECT_FALSE(pack(options).was_finished) << "a finished set is replaced";
-  std::filesystem::remove_all(folder_ / "set");
+}
+
+TEST_F(Continue, AnOverwriteThatFailsLeavesTheOldSet) {
+  PackOptions options = coco_.options("set");
+  options.shard_size_bytes = 1 << 30;
+  pack(options);
+  const auto old = folder_content(folder_ / "set");
+  options = coco_.options("set");
+  options.overwrite = true;
+  options.images = folder_ / "elsewhere";
+  make_folder(options.images);
+  EXPECT_EQ(pack_error(options), ErrorKind::kData) << "no image is there";
+  EXPECT_EQ(folder_content(folder_ / "set"), old);
+
+  options = coco_.options("set");
+  options.overwrite = true;
+  options.on_bad_image = "fail";
+  std::filesystem::remove(first_image());
+  EXPECT_EQ(pack_error(options), ErrorKind::kData);
+  EXPECT_EQ(folder_content(folder_ / "set"), old);
+}
+
+TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
+  std::filesystem::copy(folder_ / "images", folder_ / "others",
+                        std::filesystem::copy_options::recursive);
+  PackOptions options = coco_.options("set");
+  options.images = folder_ / "others";
   pack_interrupted(2);
-  EXPECT_EQ(pack(options).reused_shards, 0U) << "another run's shards";
+  EXPECT_EQ(pack(options).reused_shards, 2U) << "a copy: the same content";
+  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
   std::filesystem::remove_all(folder_ / "set");
-  pack_interrupted(2, /*overwrites=*/true);
-  std::filesystem::rename(folder_ / "images", folder_ / "moved");
-  options.images = folder_ / "moved";
-  EXPECT_EQ(pack(options).reused_shards, 0U) << "other images";
+
+  const std::string changed = std::filesystem::relative(first_image(), folder_ / "images");
+  std::string jpeg = read_file(first_image());
+  jpeg[jpeg.size() / 2] = static_cast<char>(jpeg[jpeg.size() / 2] ^ 1);  // of the same size
+  write_file_atomically(folder_ / "others/" + changed, jpeg);
+  pack_interrupted(2);
+  std::string message;
+  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
+  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is not the file that was packed)")));
+  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 2U) << "nothing was lost";
+  pack_interrupted(2);
+  options.overwrite = true;
+  EXPECT_EQ(pack(options).reused_shards, 0U);
+  EXPECT_NE(folder_content(folder_ / "set"), whole_);
+
+  options.overwrite = false;
+  options.output = folder_ / "whole";
+  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
+  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is another picture now)")));
+  EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
+}
+
+TEST_F(Continue, AFinishedSetDoesNotNeedItsImages) {
+  std::filesystem::remove_all(folder_ / "images/a");
+  EXPECT_TRUE(pack(coco_.options("whole")).was_finished);
+}
+
+TEST_F(Continue, AnImageThatWasPutBackIsNoticedByAFinishedSet) {
+  std::filesystem::rename(first_image(), folder_ / "aside.jpg");
+  const PackOptions options = coco_.options("set");
+  EXPECT_EQ(pack(options).manifest.counts.quarantined, 1);
+  EXPECT_TRUE(pack(options).was_finished) << "it is still missing";
+  std::filesystem::rename(folder_ / "aside.jpg", first_image());
+  std::string message;
+  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
+  EXPECT_THAT(message, HasSubstr("images (1 that was left out can be used now: "));
+  PackOptions overwriting = options;
+  overwriting.overwrite = true;
+  pack(overwriting);
+  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
+}
+
+TEST_F(Continue, AnImageThatWasPutBackIsPackedByTheRunThatContinues) {
+  pack_interrupted(2);
+  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
+  // The second shard's run had left its first image out.
+  FinishedShard second = journal.read().at(1);
+  const std::int64_t id =
+      ShardSet(folder_ / "whole").index()[journal.read().at(0).next_image].image_id;
+  second.quarantined = {
+      {.image_id = id, .file_name = "x.jpg", .kind = "missing", .reason = "does not exist"}};
+  second.sources.erase(second.sources.begin());
+  journal.add(1, second);
+  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 1U);
   EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }
 
@@ -185,9 +318,16 @@ TEST_F(Continue, NoErrorRemovesFinishedShards) {
   ASSERT_TRUE(path_exists(shard));
   write_file_atomically(identity, whole);
 
-  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), "");
+  // An image of the first shard is bad, and was left out.
+  const std::int64_t id = ShardSet(folder_ / "whole").index()[0].image_id;
+  std::filesystem::remove(first_image());
+  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
   FinishedShard first = journal.read().at(0);
-  first.quarantined = {{.image_id = 1, .file_name = "a.jpg", .kind = "damaged", .reason = "cut"}};
+  first.quarantined = {{.image_id = id,
+                        .file_name = cat(id % 2 == 1 ? "a/" : "b/", id - 1, ".jpg"),
+                        .kind = "missing",
+                        .reason = "does not exist"}};
+  first.sources.erase(first.sources.begin());
   journal.add(0, first);
   PackOptions strict = coco_.options("set");
   strict.on_bad_image = "fail";
@@ -202,6 +342,17 @@ TEST_F(Continue, TwoPackersDoNotShareAFolder) {
   std::string message;
   EXPECT_EQ(pack_error(coco_.options("set"), &message), ErrorKind::kConfig);
   EXPECT_THAT(message, HasSubstr("another process"));
+}
+
+TEST_F(Continue, ADamagedSetOfOursMayBeOverwritten) {
+  std::string text = read_file(folder_ / "whole/manifest.json");
+  text[text.size() / 2] = '#';
+  write_file_atomically(folder_ / "whole/manifest.json", text);
+  PackOptions options = coco_.options("whole");
+  EXPECT_EQ(pack_error(options), ErrorKind::kData);
+  options.overwrite = true;
+  pack(options);
+  EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
 }
 
 TEST_F(Continue, AStopSignalEndsTheRunInterrupted) {

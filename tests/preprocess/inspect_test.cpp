@@ -33,6 +33,15 @@ TEST_F(Inspect, ShowsCountsShardsAndCategories) {
   EXPECT_THAT(text, HasSubstr("never seen"));
 }
 
+TEST_F(Inspect, NamesFromTheFileCannotMoveTheCursor) {
+  const SmallCoco coco{.folder = folder_ / "odd", .good_count = 3};
+  Instances source = coco.write();
+  source.categories[0].name = "cat\n\x1b[2J";
+  write_file_atomically(folder_ / "odd/annotations.json", instances_to_json(source));
+  pack(coco.options("set"));
+  EXPECT_THAT(inspect({.folder = folder_ / "odd/set"}), HasSubstr("17  cat\\n\\x1b[2J"));
+}
+
 TEST_F(Inspect, ShowsAndDrawsOneImage) {
   const std::string text =
       inspect({.folder = folder_ / "set", .image_id = 4, .draw = folder_ / "out.jpg"});

@@ -85,8 +85,10 @@ Instances SmallCoco::write() const {
                           .file_name = (i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".jpg",
                           .width = 40 + i * 13 % 90,
                           .height = 30 + i * 29 % 120};
-    write_plain(images + "/" + image.file_name,
-                encode_jpeg(noise(image.width, image.height, static_cast<std::uint64_t>(i)), 90));
+    write_plain(
+        images + "/" + image.file_name,
+        encode_jpeg(noise(image.width, image.height, 1000 * seed + static_cast<std::uint64_t>(i)),
+                    90));
     instances.images.push_back(image);
     add_boxes(instances, image);
   }

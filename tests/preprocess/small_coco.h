@@ -18,6 +18,7 @@ struct SmallCoco {
   std::string folder{};
   int good_count = 24;
   bool with_bad_images = false;  // seven more, one for each reason
+  std::uint64_t seed = 0;        // of the pictures
 
   // Writes it; returns what was written.
   Instances write() const;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -128,6 +129,28 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   write("manifest.json", encode_manifest(manifest));
   EXPECT_EQ(verify().problem_count, 1) << problems_;
   EXPECT_THAT(problems_, HasSubstr("odd: record 0: the JPEG is bad"));
+}
+
+TEST_F(Verify, WhichBoxesAreTrainableIsTheWritersRule) {
+  // An earlier coco-pack took a degenerate box for trainable.
+  Manifest manifest = read_manifest(set_);
+  ASSERT_GT(manifest.counts.degenerate, 0);
+  manifest.counts.degenerate -= 1;
+  manifest.counts.trainable += 1;
+  std::vector<IndexEntry> entries = ShardSet(set_).index();
+  const auto entry = std::find_if(entries.begin(), entries.end(), [](const IndexEntry& image) {
+    return image.trainable_count < image.box_count;
+  });
+  ASSERT_NE(entry, entries.end());
+  entry->trainable_count += 1;
+  const std::string index = encode_index(entries);
+  write("index.bin", index);
+  manifest.index.xxh3 = xxh3(index);
+  write("manifest.json", encode_manifest(manifest));
+  EXPECT_EQ(verify().problem_count, 0) << problems_;
+  manifest.counts.boxes += 1;
+  write("manifest.json", encode_manifest(manifest));
+  EXPECT_EQ(verify().problem_count, 1) << problems_;
 }
 
 TEST_F(Verify, AFolderWithoutADataSetIsMissingInput) {

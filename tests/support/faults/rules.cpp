@@ -20,7 +20,8 @@ int errno_named(const std::string& name) {
       {"EINVAL", EINVAL}, {"ENOTSUP", ENOTSUP}, {"ENOSYS", ENOSYS}, {"ENODEV", ENODEV},
       {"ENOLCK", ENOLCK}, {"ENOSPC", ENOSPC},   {"EIO", EIO},       {"EXDEV", EXDEV},
       {"EEXIST", EEXIST}, {"EACCES", EACCES},   {"EINTR", EINTR},   {"EROFS", EROFS},
-      {"EBUSY", EBUSY},   {"EDQUOT", EDQUOT},   {"ENOENT", ENOENT}, {"ESTALE", ESTALE}};
+      {"EBUSY", EBUSY},   {"EDQUOT", EDQUOT},   {"ENOENT", ENOENT}, {"ESTALE", ESTALE},
+      {"EAGAIN", EAGAIN}};
   const auto found = kCodes.find(name);
   return found == kCodes.end() ? 0 : found->second;
 }

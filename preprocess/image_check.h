@@ -1,0 +1,33 @@
+// Are the images of today those that were packed? They belong to a set's identity by their content,
+// not by the path of their folder.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "preprocess/options.h"
+#include "preprocess/pack_journal.h"
+#include "preprocess/pack_plan.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+// An image that is not what it was.
+struct ChangedImage {
+  std::string file_name{};
+  bool was_packed = false;  // else it was left out, and its file has come or changed
+};
+
+// Compares every image of a shard of an interrupted run: those packed with the notes about their
+// files, those left out by trying them again. `first_image` is the first one that the shard decided
+// about. A packed one that changed is returned rather than one that was left out. Throws kIo.
+std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
+                                          std::size_t first_image, const FinishedShard& shard);
+
+// The same for a finished set, as "images (REASON)" for other_options(); empty: none. All images
+// that were left out are tried again; of the packed ones a sample is compared whose files are still
+// there (a finished set does not need them).
+std::string changed_images(const PackOptions& options, const PackPlan& plan, const ShardSet& set);
+
+}  // namespace retina

@@ -1,0 +1,168 @@
+#include "preprocess/output_folder.h"
+
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <vector>
+
+#include "preprocess/pack_journal.h"
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/shard/shard_file.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_shard_name(const std::string& name) {
+  static const std::regex kShardName(R"(shard-\d+-of-\d+\.lmdb)");
+  return std::regex_match(name, kShardName);
+}
+
+// Names of the shards in a folder.
+std::vector<std::string> shard_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; entry != end; entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    if (is_shard_name(name)) names.push_back(name);
+  }
+  return names;
+}
+
+// Whether the journal has a finished shard.
+bool holds_shards(const std::string& output) {
+  std::error_code code;
+  for (fs::directory_iterator entry(journal_folder(output), code), end; entry != end;
+       entry.increment(code)) {
+    if (entry->path().extension() == ".lmdb") return true;
+  }
+  return false;
+}
+
+// A file of the set, in the journal and in the output folder.
+struct SetFile {
+  std::string from{}, to{};
+  const ManifestFile& file;
+};
+
+std::vector<SetFile> files_of(const std::string& output, const Manifest& manifest) {
+  std::vector<SetFile> files;
+  for (std::size_t shard = 0; shard < manifest.shards.size(); ++shard) {
+    const ManifestFile& file = manifest.shards[shard].file;
+    files.push_back(
+        {.from = journal_shard_path(output, shard), .to = output + "/" + file.name, .file = file});
+  }
+  for (const ManifestFile* file : {&manifest.index, &manifest.quarantine}) {
+    files.push_back({.from = journal_folder(output) + "/" + file->name,
+                     .to = output + "/" + file->name,
+                     .file = *file});
+  }
+  return files;
+}
+
+// Whole in the journal, or brought to its place already.
+bool is_there(const SetFile& file) {
+  const std::string& path = path_exists(file.from) ? file.from : file.to;
+  return path_exists(path) && file_size_bytes(path) == file.file.size_bytes &&
+         xxh3_file(path) == file.file.xxh3;
+}
+
+}  // namespace
+
+void check_is_ours(const std::string& output) {
+  const auto refuse = [&](const std::string& name) {
+    throw Error(ErrorKind::kConfig,
+                cat(output, ": holds ", name, ", which coco-pack did not write"),
+                "choose another --output, or move these files away");
+  };
+  const bool has_manifest = path_exists(output + "/" + kManifestFile);
+  if (has_manifest && !is_manifest(output + "/" + kManifestFile)) refuse(kManifestFile);
+  const JournalKind journal = journal_kind(output);
+  if (journal == JournalKind::kForeign) refuse(fs::path(journal_folder(output)).filename());
+  if (has_manifest || journal == JournalKind::kOurs) return;
+  for (const char* name : {kIndexFile, kQuarantineFile}) {
+    if (path_exists(output + "/" + name)) refuse(name);
+  }
+  const std::vector<std::string> shards = shard_names(output);
+  if (!shards.empty()) refuse(shards.front());
+}
+
+OutputFolder::OutputFolder(const std::string& path) : path_(path) {
+  constexpr int kAttempts = 100;  // each time another packer removed the folder that it had made
+  for (int attempt = 1;; ++attempt) {
+    is_new_ = !path_exists(path);
+    make_folder(path);
+    try {
+      lock_.emplace(path);
+      return;
+    } catch (const Error&) {
+      if (attempt == kAttempts || path_exists(path)) throw;
+    }
+  }
+}
+
+OutputFolder::~OutputFolder() {
+  if (!is_new_) return;
+  std::error_code ignored;
+  int files = 0;
+  using Files = fs::directory_iterator;
+  for (Files file(path_, ignored); file != Files(); file.increment(ignored)) ++files;
+  if (files > 1) return;
+  remove_file(path_ + "/.lock");
+  remove_file(path_);  // fails, and should, unless the folder is empty
+}
+
+void publish_set(const std::string& output, const Manifest& manifest) {
+  // From here to the last line there is no data set in OUTPUT; a reader that has the old one open
+  // keeps its files.
+  remove_file(output + "/" + kManifestFile);
+  if (path_exists(output + "/" + kManifestFile)) {
+    throw Error(ErrorKind::kIo, cat(output, "/", kManifestFile, ": cannot be removed"),
+                "mend the mount or its permissions, then run the same command again");
+  }
+  sync_path(output);
+  std::set<std::string> kept;
+  for (const ManifestShard& shard : manifest.shards) kept.insert(shard.file.name);
+  for (const std::string& name : shard_names(output)) {
+    if (kept.count(name) == 0) remove_file(output + "/" + name);
+  }
+  for (const SetFile& file : files_of(output, manifest)) {
+    if (!path_exists(file.from)) continue;  // brought by the run that this one ends
+    remove_file(file.to);                   // where a rename does not replace
+    publish_file(file.from, file.to);
+  }
+  check_journal_present(output);
+  for (const SetFile& file : files_of(output, manifest)) check_file_size(output, file.file);
+  publish_file(journal_folder(output) + "/" + kManifestFile, output + "/" + kManifestFile);
+  remove_journal(output);
+}
+
+void remove_leftovers(const std::string& output) {
+  if (journal_kind(output) != JournalKind::kOurs) return;
+  try {
+    const FolderLock lock(output);
+    if (!holds_shards(output)) remove_journal(output);
+  } catch (const Error&) {
+    // A folder that cannot be written, or in which somebody works.
+  }
+}
+
+bool publish_whole_set(const std::string& output) {
+  const std::string path = journal_folder(output) + "/" + kManifestFile;
+  if (!path_exists(path)) return false;
+  try {
+    const Manifest manifest = decode_manifest(read_file(path), path);
+    for (const SetFile& file : files_of(output, manifest)) {
+      if (!is_there(file)) return false;
+    }
+    publish_set(output, manifest);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    return false;  // a damaged manifest
+  }
+}
+
+}  // namespace retina

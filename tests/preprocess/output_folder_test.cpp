@@ -1,0 +1,94 @@
+// Whose files an output folder holds, and who works in it.
+#include "preprocess/output_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "preprocess/packer.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(OutputFolder, APackerThatFailsLeavesTheFolderThatAnotherHasTaken) {
+  const TestFolder folder;
+  for (int i = 0; i < 50; ++i) {
+    const std::string set = folder / cat("new", i);
+    std::atomic<bool> is_ready = false;
+    // Takes the folder as soon as it is there, and loses it to nobody.
+    std::thread other([&] {
+      is_ready = true;
+      while (!path_exists(set)) std::this_thread::yield();
+      try {
+        const OutputFolder mine(set);
+        make_folder(set + "/.packing");
+        std::this_thread::yield();
+        EXPECT_TRUE(path_exists(set + "/.packing") && path_exists(set + "/.lock"));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kConfig) << error.what();
+      }
+    });
+    while (!is_ready) std::this_thread::yield();
+    try {
+      const OutputFolder failing(set);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kConfig) << error.what();
+    }
+    make_folder(set);  // an end for the other's wait
+    other.join();
+  }
+}
+
+TEST(OutputFolder, TheLoserOfARaceLeavesTheWinnersFolder) {
+  const TestFolder folder;
+  const std::string set = folder / "set";
+  const OutputFolder winner(set);
+  try {
+    const OutputFolder loser(set);
+    ADD_FAILURE() << "two have taken it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+  }
+  EXPECT_TRUE(path_exists(set + "/.lock"));
+}
+
+TEST(OutputFolder, FilesThatCocoPackDidNotWriteAreLeftAlone) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path(), .good_count = 3};
+  coco.write();
+  for (const char* name :
+       {"index.bin", "quarantine.jsonl", "manifest.json", ".packing/options.json",
+        ".packing/notes.txt", "shard-00000-of-00001.lmdb"}) {
+    const std::string path = folder / "set/" + name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    write_file_atomically(path, "{\"name\": \"my site\"}");
+    const auto before = folder_content(folder / "set");
+    for (const bool overwrite : {false, true}) {
+      PackOptions options = coco.options("set");
+      options.overwrite = overwrite;
+      try {
+        pack(options);
+        ADD_FAILURE() << name;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+        EXPECT_THAT(error.what(), HasSubstr("which coco-pack did not write"));
+        EXPECT_THAT(error.hint(), Not(HasSubstr("overwrite")));
+      }
+      EXPECT_EQ(folder_content(folder / "set"), before);
+    }
+    std::filesystem::remove_all(folder / "set");
+  }
+}
+
+}  // namespace
+}  // namespace retina
