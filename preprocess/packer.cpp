@@ -136,6 +136,7 @@ class Packer {
     }
     PackResult result{.manifest = publish(), .reused_shards = reused};
     result.far_from_anchors = tally_.far_from_anchors;
+    result.first_degenerate = tally_.first_degenerate;
     return result;
   }
 

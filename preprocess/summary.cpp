@@ -27,6 +27,17 @@ std::string quarantine_by_kind(const std::string& output) {
   return cat("  quarantined   ", text, "; see ", path, "\n");
 }
 
+// Boxes that training leaves out, as record.h's training_box says.
+std::string degenerate_boxes(const PackResult& result) {
+  const std::int64_t count = result.manifest.counts.degenerate;
+  std::string ids;
+  for (const std::int64_t id : result.first_degenerate) ids += cat(ids.empty() ? "" : ", ", id);
+  const bool more = count > static_cast<std::int64_t>(result.first_degenerate.size());
+  return cat("  not trained   ", count, count == 1 ? " box" : " boxes",
+             " without width or height inside the image: annotation ids ", ids, more ? ", ..." : "",
+             "\n");
+}
+
 }  // namespace
 
 std::string Table::text() const {
@@ -63,6 +74,7 @@ std::string describe_counts(const Manifest& manifest) {
 
 std::string describe_result(const std::string& output, const PackResult& result) {
   std::string text = cat(output, ": packed\n", describe_counts(result.manifest));
+  if (!result.first_degenerate.empty()) text += degenerate_boxes(result);
   if (result.manifest.counts.quarantined > 0) text += quarantine_by_kind(output);
   return text;
 }

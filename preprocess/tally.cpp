@@ -29,7 +29,10 @@ void Tally::add(const Record& record) {
     counts.boxes += 1;
     counts.crowds += annotation.iscrowd ? 1 : 0;
     counts.trainable += trainable ? 1 : 0;
-    counts.degenerate += !trainable && !annotation.iscrowd ? 1 : 0;
+    if (!trainable && !annotation.iscrowd) {
+      counts.degenerate += 1;
+      if (first_degenerate.size() < kNamedBoxes) first_degenerate.push_back(annotation.id);
+    }
     far_from_anchors += trainable && is_far_from_anchors(annotation, scale) ? 1 : 0;
     const auto label = static_cast<std::size_t>(annotation.label);
     if (label < boxes_of_class.size()) boxes_of_class[label] += 1;

@@ -10,12 +10,16 @@
 
 namespace retina {
 
+// A data set may have a million degenerate boxes: the first ones say where to look.
+inline constexpr std::size_t kNamedBoxes = 5;
+
 struct Tally {
   explicit Tally(std::size_t class_count) : boxes_of_class(class_count) {}
 
   ManifestCounts counts{};
   std::vector<std::int64_t> boxes_of_class;
   std::int64_t far_from_anchors = 0;  // trainable boxes that no default anchor overlaps well
+  std::vector<std::int64_t> first_degenerate{};  // annotation ids, kNamedBoxes at most
 
   void add(const Record& record);
 };

