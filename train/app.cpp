@@ -152,6 +152,7 @@ void open_data(const TrainOptions& options, Data& data) {
   const Manifest& manifest = data.train_shards->manifest();
   data.train.emplace(TrainingSet{.source = *data.source,
                                  .categories = manifest.categories,
+                                 .left_out_boxes = manifest.counts.degenerate,
                                  .fingerprint = manifest_fingerprint(manifest)});
   if (options.validation.empty()) return;
   data.validation.emplace(options.validation, options.scratch);
@@ -184,9 +185,13 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
         "scratch usually diverges; give --init, or use --norm batch");
   }
   const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
-  log_info("training on ", train.source.index().size(), " images, ", options.images_per_step,
-           " a step; learning rate ", shortest(options.effective_lr()), " (base ",
-           shortest(options.base_lr()), ", --lr-scaling ", options.lr_scaling, ")");
+  log_info("training on ", train.source.index().size(), " images",
+           train.left_out_boxes == 0
+               ? ""
+               : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),
+           ", ", options.images_per_step, " a step; learning rate ",
+           shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
+           ", --lr-scaling ", options.lr_scaling, ")");
   if (options.images_per_step % rank_count != 0) {
     const auto most = largest_share(static_cast<std::size_t>(options.images_per_step),
                                     static_cast<std::size_t>(rank_count));

@@ -191,6 +191,7 @@ void Trainer::train_step(BatchLoader& loader) {
     log_debug("step ", step_ + 1, ": images ", image_names(*batch));
     const PassLoss sums =
         replica_.accumulate(*batch, step.real_image_count, pass + 1 == pass_count);
+    if (!told_left_out_) told_left_out_ = warn_of_left_out(*batch);
     loss.classification += sums.classification;
     loss.box += sums.box;
   }

@@ -108,6 +108,7 @@ class Trainer {
   bool epoch_closed_ = true;  // false between an epoch's last step and its validation
   bool stop_ = false, save_now_ = false, lost_ = false, resumed_ = false;
   Saving saving_;
+  bool told_left_out_ = false;
 };
 
 }  // namespace retina
