@@ -69,7 +69,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfi
   }
   if (found) check_continues(*found, options, config, train);
   // A run that continues needs the initial weights no more.
-  if (!found && !options.init.empty()) {
+  if (!found && !options.from_scratch()) {
     check_initial_weights(options.init, options.model_config(train.class_count()));
   }
   if (options.overwrite) dir.clear();
@@ -230,7 +230,9 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   Data data;
   std::unique_ptr<RunDir> dir;
   std::optional<Found> found;
-  RunConfig config{.options = cli.effective(), .effective_lr = options.effective_lr()};
+  RunConfig config{.options = cli.effective(),
+                   .init_none = options.init == "none",
+                   .effective_lr = options.effective_lr()};
   c10::Device device = c10::kCPU;
   const NodePlace place = {.local_rank = communicator.local_rank(),
                            .local_size = communicator.local_size(),
@@ -239,11 +241,20 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     check_rank_count(options.expect_ranks, communicator);
     check_share(options, communicator.size());
     if (!options.scaling_report.empty()) check_even_shares(options, communicator.size());
+    if (communicator.is_root() && is_folder(options.timeline)) {
+      throw Error(ErrorKind::kCannotCreate, cat("--timeline ", options.timeline, ": is a folder"),
+                  "give the name of a file");
+    }
     device = choose_device(options.device, place);
     open_data(options, data);
     config.train_fingerprint = data.train->fingerprint;
+    if (data.validation) {
+      config.validation_fingerprint =
+          validation_identity(manifest_fingerprint(data.validation->manifest()),
+                              options.validation_images, data.validation->index().size());
+    }
     if (!communicator.is_root() || !options.writes()) return;
-    if (path_exists(options.init)) {
+    if (!options.from_scratch() && path_exists(options.init)) {
       config.init_fingerprint = hex64(check_seal(options.init, "checkpoint"));
     }
     try {
@@ -255,6 +266,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     if (!found) found = open_run(*dir, options, config, *data.train);
   });
   check_same_device(device, communicator);
+  set_tf32(false);  // but for the products of training, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
   if (communicator.all_reduce_max(
           already_finished(found, options, *data.train, dir.get()) ? 1 : 0) != 0) {
@@ -278,6 +290,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
                    .effective_options = config.options,
                    .train = *data.train,
                    .validation = data.validation ? &*data.validation : nullptr,
+                   .validation_fingerprint = config.validation_fingerprint,
                    .communicator = communicator,
                    .run_dir = dir.get(),
                    .timeline = timeline ? &*timeline : nullptr,
@@ -286,7 +299,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     if (found) log_info("continuing from ", found->path);
     trainer.resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
     found.reset();
-  } else if (!options.init.empty()) {
+  } else if (!options.from_scratch()) {
     const Checkpoint initial =
         communicator.is_root() ? load_checkpoint(options.init) : Checkpoint{};
     trainer.initialise_from(initial, options.init);
