@@ -77,7 +77,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfi
   }
   if (found) check_continues(*found, options, config, train);
   // A run that continues needs the initial weights no more.
-  if (!found && !options.init.empty()) {
+  if (!found && !options.from_scratch()) {
     check_initial_weights(options.init, options.model_config(train.class_count()));
   }
   if (options.overwrite) dir.clear();
@@ -160,6 +160,7 @@ void open_data(const TrainOptions& options, Data& data) {
   const Manifest& manifest = data.train_shards->manifest();
   data.train.emplace(TrainingSet{.source = *data.source,
                                  .categories = manifest.categories,
+                                 .left_out_boxes = manifest.counts.degenerate,
                                  .fingerprint = manifest_fingerprint(manifest)});
   if (options.validation.empty()) return;
   data.validation.emplace(options.validation, options.scratch);
@@ -192,9 +193,13 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
         "scratch usually diverges; give --init, or use --norm batch");
   }
   const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
-  log_info("training on ", train.source.index().size(), " images, ", options.images_per_step,
-           " a step; learning rate ", shortest(options.effective_lr()), " (base ",
-           shortest(options.base_lr()), ", --lr-scaling ", options.lr_scaling, ")");
+  log_info("training on ", train.source.index().size(), " images",
+           train.left_out_boxes == 0
+               ? ""
+               : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),
+           ", ", options.images_per_step, " a step; learning rate ",
+           shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
+           ", --lr-scaling ", options.lr_scaling, ")");
   if (options.images_per_step % rank_count != 0) {
     const auto most = largest_share(static_cast<std::size_t>(options.images_per_step),
                                     static_cast<std::size_t>(rank_count));
@@ -233,7 +238,9 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   Data data;
   std::unique_ptr<RunDir> dir;
   std::optional<Found> found;
-  RunConfig config{.options = cli.effective(), .effective_lr = options.effective_lr()};
+  RunConfig config{.options = cli.effective(),
+                   .init_none = options.init == "none",
+                   .effective_lr = options.effective_lr()};
   c10::Device device = c10::kCPU;
   const NodePlace place = {.local_rank = communicator.local_rank(),
                            .local_size = communicator.local_size(),
@@ -242,11 +249,20 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     check_rank_count(options.expect_ranks, communicator);
     check_share(options, communicator.size());
     if (!options.scaling_report.empty()) check_even_shares(options, communicator.size());
+    if (communicator.is_root() && is_folder(options.timeline)) {
+      throw Error(ErrorKind::kCannotCreate, cat("--timeline ", options.timeline, ": is a folder"),
+                  "give the name of a file");
+    }
     device = choose_device(options.device, place);
     open_data(options, data);
     config.train_fingerprint = data.train->fingerprint;
+    if (data.validation) {
+      config.validation_fingerprint =
+          validation_identity(manifest_fingerprint(data.validation->manifest()),
+                              options.validation_images, data.validation->index().size());
+    }
     if (!communicator.is_root() || !options.writes()) return;
-    if (path_exists(options.init)) {
+    if (!options.from_scratch() && path_exists(options.init)) {
       config.init_fingerprint = hex64(check_seal(options.init, "checkpoint"));
     }
     try {
@@ -258,6 +274,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     if (!found) found = open_run(*dir, options, config, *data.train);
   });
   check_same_device(device, communicator);
+  set_tf32(false);  // but for the products of training, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
   if (communicator.all_reduce_max(
           already_finished(found, options, *data.train, dir.get()) ? 1 : 0) != 0) {
@@ -281,6 +298,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
                    .effective_options = config.options,
                    .train = *data.train,
                    .validation = data.validation ? &*data.validation : nullptr,
+                   .validation_fingerprint = config.validation_fingerprint,
                    .communicator = communicator,
                    .run_dir = dir.get(),
                    .timeline = timeline ? &*timeline : nullptr,
@@ -289,7 +307,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     if (found) log_info("continuing from ", found->path);
     trainer.resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
     found.reset();
-  } else if (!options.init.empty()) {
+  } else if (!options.from_scratch()) {
     const Checkpoint initial =
         communicator.is_root() ? load_checkpoint(options.init) : Checkpoint{};
     trainer.initialise_from(initial, options.init);

@@ -12,7 +12,7 @@ namespace {
 
 // How many of the backbone's layers learn also follows from --init, where --norm does not.
 std::string change_of_layers(const JsonView& before, const TrainOptions& options) {
-  const bool had_weights = before.has("init") && !before.at("init").as_string().empty();
+  const bool had_weights = before.has("init") && names_weights(before.at("init").as_string());
   if (options.trainable_layers || had_weights != options.from_scratch()) return "";
   return cat("init (was ", had_weights ? "given" : "unset", ", now ",
              had_weights ? "unset" : "given", ": other layers would learn)");
@@ -53,7 +53,7 @@ void check_asked_for(const RunDir& dir, const Found& newest, const TrainOptions&
 void check_keeps_sources(const RunDir& dir, const TrainOptions& options) {
   for (const auto& [name, file] :
        {std::pair{"resume", options.resumes_file() ? options.resume : ""},
-        std::pair{"init", options.init}}) {
+        std::pair{"init", options.from_scratch() ? "" : options.init}}) {
     if (file.empty() || !dir.has_checkpoint(file)) continue;
     throw Error(ErrorKind::kConfig, cat("--overwrite would remove --", name, " ", file),
                 "copy it out of the folder first, or choose another --output");

@@ -1,6 +1,6 @@
 #include "train/image_names.h"
 
-#include "shared/base/cat.h"
+#include "shared/base/log.h"
 
 namespace retina {
 namespace {
@@ -23,6 +23,17 @@ std::string image_names(const Batch& batch) {
     if (sample.slot.counts) append(names, sample.image_id);
   }
   return names;
+}
+
+bool warn_of_left_out(const Batch& batch) {
+  for (const Sample& sample : batch.samples) {
+    if (sample.left_out.empty()) continue;
+    log_warning("image ", sample.image_id, ", annotation ", sample.left_out.front(),
+                ": the box has no width or height inside the image and is not trained on, as any "
+                "other such box that follows");
+    return true;
+  }
+  return false;
 }
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-// Names images in messages: their COCO ids, separated by commas.
+// Names images in messages by their COCO ids.
 #pragma once
 
 #include <string>
@@ -10,10 +10,13 @@
 
 namespace retina {
 
-// All ranks' images of a step; `index` is that of the training set.
+// All ranks' images of a step, separated by commas; `index` is that of the training set.
 std::string image_names(const GlobalStep& step, const std::vector<IndexEntry>& index);
 
 // Those of a batch that count.
 std::string image_names(const Batch& batch);
+
+// Warns of the batch's first box that is not trained on, with its image; false when all are.
+bool warn_of_left_out(const Batch& batch);
 
 }  // namespace retina

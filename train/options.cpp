@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "shared/base/error.h"
 #include "train/plan/checkpoint_interval.h"
@@ -18,6 +17,9 @@ std::int64_t to_steps(const Span& span, std::int64_t steps_per_epoch) {
              : std::llround(span.count * static_cast<double>(steps_per_epoch));
 }
 
+constexpr int kMostImages = 65536;  // of a step
+constexpr int kMostThreads = 1024;
+
 [[noreturn]] void refuse(const std::string& option, const std::string& got,
                          const std::string& want) {
   throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got ", got, ", want ", want, ")"));
@@ -27,11 +29,15 @@ void at_least(const char* option, double got, double least) {
   if (!(got >= least)) refuse(option, shortest(got), cat("at least ", shortest(least)));
 }
 
-void check_range(const char* option, int got, int low, int high) {
+void check_range(const char* option, std::int64_t got, std::int64_t low, std::int64_t high) {
   if (got < low || got > high) refuse(option, cat(got), cat(low, "..", high));
 }
 
 }  // namespace
+
+bool names_weights(const std::string& init) {
+  return !init.empty() && init != "none";
+}
 
 void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Recipe");
@@ -66,7 +72,10 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.trainable_layers, "0..5",
              "backbone stages that learn [5; 3 with --init]");
-  cli.option("init", o.init, "CHECKPOINT", "start from these weights; classes are matched by name");
+  cli.option(
+      "init", o.init, "CHECKPOINT",
+      "start from these weights; classes are matched by name; none: from scratch, also where "
+      "a recipe wants a pretrained backbone");
   cli.group("Loss");
   cli.choice("box-loss", o.box_loss, box_loss_names(), "regression loss (v1: l1, v2: giou)");
   cli.option("smooth-l1-beta", o.smooth_l1_beta, "BETA", "where smooth-l1 turns from square to l1");
@@ -78,7 +87,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.choice("low-quality-matches", o.low_quality_matches, {"on", "off"},
              "the best anchor of a box learns it whatever the overlap");
   cli.group("Length");
-  cli.option("epochs", o.epochs, "N", "passes over the data [26; keras-retinanet 50]");
+  cli.option("epochs", o.epochs, "N",
+             "passes over the data, or --steps-per-epoch each [26; keras-retinanet 50]");
   cli.option("steps", o.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.steps_per_epoch, "N",
              "short epochs of N steps, wherever passes end; 0: an epoch is a pass");
@@ -115,6 +125,10 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("stall-timeout", o.watch.stall_timeout_s, "SECONDS",
              "end the job when others wait this long for a rank that lives; at least 10 steps");
   cli.choice("precision", o.precision, {"fp32", "bf16"}, "of convolutions; weights stay fp32");
+  cli.choice(
+      "tf32", o.tf32, {"on", "off"},
+      "on: GPUs may round the factors of fp32 products to 10 bits, several times as fast; off: "
+      "IEEE fp32. Validation always is");
   cli.choice("wire", o.wire, {"fp32", "bf16", "fp16"},
              "gradients between ranks; 16 bit halves what travels");
   cli.choice("deterministic-reduce", o.deterministic_reduce, {"on", "off"},
@@ -157,41 +171,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.validate([&o] { o.validate(); });
 }
 
-bool may_change(const std::string& name) {
-  static const std::set<std::string> kNames = {"train",
-                                               "validation",
-                                               "output",
-                                               "epochs",
-                                               "steps",
-                                               "images-per-pass",
-                                               "device",
-                                               "expect-ranks",
-                                               "stall-timeout",
-                                               "wire",
-                                               "deterministic-reduce",
-                                               "overlap-reduce",
-                                               "bucket-mb",
-                                               "checkpoint-every",
-                                               "mtbf",
-                                               "check-replicas-every",
-                                               "on-nan",
-                                               "keep",
-                                               "resume",
-                                               "scratch",
-                                               "overwrite",
-                                               "validate-every",
-                                               "threads",
-                                               "compute-threads",
-                                               "validation-images",
-                                               "timeline",
-                                               "timeline-steps",
-                                               "scaling-report",
-                                               "init"};
-  return kNames.count(name) != 0;
-}
-
 void TrainOptions::validate() const {
-  at_least("synthetic", static_cast<double>(synthetic), 0);
+  check_range("synthetic", synthetic, 0, 10'000'000);
   for (const auto& [name, value] : {std::pair{"train", train}, std::pair{"output", output}}) {
     if (value.empty() && synthetic == 0) {
       throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run retina-train --help");
@@ -200,6 +181,13 @@ void TrainOptions::validate() const {
   if (synthetic > 0 && !(train.empty() && validation.empty())) {
     throw Error(ErrorKind::kUsage, "--synthetic goes without --train and --validation",
                 "leave either out");
+  }
+  const std::string backbone_file = facts_of_recipe(recipe).backbone;
+  if (init.empty() && !backbone_file.empty() && synthetic == 0) {
+    throw Error(ErrorKind::kConfig,
+                cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),
+                cat("make weights DATA=DIR, then --init DIR/weights/", backbone_file,
+                    "; --init none trains from scratch"));
   }
   if (norm && *norm != "frozen" && *norm != "batch") refuse("norm", *norm, "frozen or batch");
   at_least("min-side", min_side_px, 32);
@@ -212,8 +200,8 @@ void TrainOptions::validate() const {
   if (flip < 0 || flip > 1) refuse("flip", shortest(flip), "0 to 1");
   if (shares_statistics() && norm_kind() == "frozen") {
     throw Error(ErrorKind::kConfig, "--sync-bn on: a frozen norm has no statistics to share",
-                norm ? "leave out --sync-bn, or give --norm batch"
-                     : "leave out --sync-bn, or give --norm batch: --init freezes it by default");
+                norm ? "give --sync-bn off or --norm batch"
+                     : "give --sync-bn off or --norm batch: --init freezes it by default");
   }
   at_least("norm-eps", norm_eps, 0);
   if (trainable_layers && (*trainable_layers < 0 || *trainable_layers > 5)) {
@@ -222,9 +210,9 @@ void TrainOptions::validate() const {
   if (epochs && steps) {
     throw Error(ErrorKind::kUsage, "--epochs and --steps are both given", "keep one of them");
   }
-  if (epochs) at_least("epochs", static_cast<double>(*epochs), 1);
-  if (steps) at_least("steps", static_cast<double>(*steps), 1);
-  at_least("steps-per-epoch", static_cast<double>(steps_per_epoch), 0);
+  check_range("epochs", epochs.value_or(1), 1, kMostInSpan);
+  check_range("steps", steps.value_or(1), 1, kMostInSpan);
+  check_range("steps-per-epoch", steps_per_epoch, 0, kMostInSpan);
   at_least("early-stop", early_stop, 0);
   if (validation.empty() && (early_stop > 0 || watches_ap())) {
     throw Error(ErrorKind::kUsage,
@@ -238,10 +226,10 @@ void TrainOptions::validate() const {
                     ": with --validate-every 0 there is no validation to judge by"),
                 "give --validate-every 1 or more");
   }
-  at_least("images-per-step", images_per_step, 1);
-  at_least("images-per-pass", images_per_pass, 0);
+  check_range("images-per-step", images_per_step, 1, kMostImages);
+  check_range("images-per-pass", images_per_pass, 0, kMostImages);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
-  at_least("momentum", momentum, 0);
+  if (!(momentum >= 0 && momentum < 1)) refuse("momentum", shortest(momentum), "0 to below 1");
   at_least("weight-decay", weight_decay.value_or(0), 0);
   at_least("norm-weight-decay", norm_weight_decay.value_or(0), 0);
   at_least("clip-norm", clip_norm, 0);
@@ -250,13 +238,13 @@ void TrainOptions::validate() const {
   at_least("plateau-patience", plateau_patience, 1);
   at_least("expect-ranks", expect_ranks, 0);
   at_least("stall-timeout", watch.stall_timeout_s, 1);
-  at_least("warmup-steps", static_cast<double>(warmup_steps), 0);
+  check_range("warmup-steps", warmup_steps, 0, kMostInSpan);
   at_least("warmup-factor", warmup_factor, 0);
-  at_least("keep", keep, 1);
+  check_range("keep", keep, 1, 1'000'000);
   at_least("validate-every", validate_every_epochs, 0);
   at_least("validation-images", static_cast<double>(validation_images), 0);
-  check_range("threads", threads, 1, 1024);
-  at_least("compute-threads", compute_threads, 0);
+  check_range("threads", threads, 1, kMostThreads);
+  check_range("compute-threads", compute_threads, 0, kMostThreads);
   at_least("check-replicas-every", static_cast<double>(check_replicas_every), 0);
   parse_step_window("timeline-steps", timeline_steps);
   if (!checkpoint_auto()) parse_span("checkpoint-every", checkpoint_every);

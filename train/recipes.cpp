@@ -4,10 +4,11 @@ namespace retina {
 
 const std::map<std::string, Cli::Settings>& recipes() {
   static const std::map<std::string, Cli::Settings> kRecipes = {
-      // train.py --model retinanet_resnet50_fpn --epochs 26 --lr-steps 16 22 --lr 0.01, 8 GPUs x 2.
+      // train.py --model retinanet_resnet50_fpn --epochs 26 --lr-steps 16 22 --lr 0.01
+      // --weights-backbone ResNet50_Weights.IMAGENET1K_V1, 8 GPUs x 2. The norm and the layers that
+      // learn follow from --init here as they follow from --weights-backbone there.
       {"torchvision-v1",
        {{"backbone", "resnet50"},
-        {"norm", "frozen"},
         {"head-norm", "none"},
         {"p6", "p5"},
         {"box-loss", "l1"},
@@ -23,10 +24,13 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"flip", "0.5"},
         {"images-per-step", "16"}}},
       // train.py --model retinanet_resnet50_fpn_v2 --opt adamw --lr 1e-4 --weight-decay 0.05
-      // --norm-weight-decay 0 --data-augmentation multiscale, 8 GPUs x 2.
+      // --norm-weight-decay 0 --data-augmentation multiscale --sync-bn --weights-backbone
+      // ResNet50_Weights.IMAGENET1K_V2, 8 GPUs x 2. What multiscale has drawn its model scales to
+      // 800 px again; here the network sees the side that was drawn.
       {"torchvision-v2",
        {{"backbone", "resnet50"},
         {"norm", "batch"},
+        {"sync-bn", "on"},
         {"head-norm", "group"},
         {"p6", "c5"},
         {"box-loss", "giou"},
@@ -42,11 +46,11 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"flip", "0.5"},
         {"min-sides", "480,512,544,576,608,640,672,704,736,768,800"},
         {"images-per-step", "16"}}},
-      // train.py's defaults: Adam(lr=1e-5, clipnorm=0.001), smooth_l1(sigma=3), focal(.25, 2),
+      // train.py's defaults, ImageNet weights among them: Adam(lr=1e-5, clipnorm=0.001),
+      // smooth_l1(sigma=3), focal(.25, 2),
       // ReduceLROnPlateau(monitor="loss", factor=0.1, patience=2), --steps 10000, --batch-size 1.
       {"keras-retinanet",
        {{"backbone", "resnet50"},
-        {"norm", "frozen"},
         {"head-norm", "none"},
         {"p6", "c5"},
         {"trainable-layers", "5"},
@@ -74,7 +78,12 @@ const std::map<std::string, Cli::Settings>& recipes() {
 }
 
 RecipeFacts facts_of_recipe(const std::string& name) {
-  if (name == "keras-retinanet") return {.reference_images_per_step = 1, .epochs = 50};
+  const char* const v1_backbone = "resnet50-0676ba61.pt";
+  if (name == "torchvision-v1") return {.backbone = v1_backbone};
+  if (name == "torchvision-v2") return {.backbone = "resnet50-11ad3fa6.pt"};
+  if (name == "keras-retinanet") {
+    return {.reference_images_per_step = 1, .epochs = 50, .backbone = v1_backbone};
+  }
   return {};
 }
 

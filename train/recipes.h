@@ -18,6 +18,7 @@ const std::map<std::string, Cli::Settings>& recipes();
 struct RecipeFacts {
   int reference_images_per_step = 16;  // its learning rate is for this global batch
   int epochs = 26;
+  std::string backbone;  // file of `make weights` that it begins with; empty: from scratch
 };
 RecipeFacts facts_of_recipe(const std::string& name);
 

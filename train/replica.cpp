@@ -7,6 +7,7 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/comm/watch/activity.h"
+#include "shared/model/device.h"
 #include "shared/model/postprocess.h"
 
 namespace retina {
@@ -43,6 +44,15 @@ class AutocastScope {
  private:
   bool enabled_;
   c10::DeviceType device_;
+};
+
+// TF32 within its life, where it is on; IEEE f32 after it.
+class Tf32Scope {
+ public:
+  explicit Tf32Scope(bool on) { set_tf32(on); }
+  ~Tf32Scope() { set_tf32(false); }
+  Tf32Scope(const Tf32Scope&) = delete;
+  Tf32Scope& operator=(const Tf32Scope&) = delete;
 };
 
 at::Tensor image_tensor(const Batch& batch, c10::Device device) {
@@ -120,6 +130,7 @@ void Replica::broadcast() {
 
 PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global, bool is_last_pass) {
   const PhaseScope forward(communicator_.activity(), Phase::kForward);
+  const Tf32Scope tf32(options_.tf32);
   const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
   HeadOutputs outputs;
   {

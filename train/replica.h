@@ -31,6 +31,7 @@ struct ReplicaOptions {
   std::uint64_t seed = 1;
   c10::Device device = c10::kCPU;
   bool bf16 = false;     // convolutions in bfloat16; weights, loss and update stay f32
+  bool tf32 = false;     // f32 products of forward and backward in TF32, on GPUs
   double clip_norm = 0;  // 0: no clipping
   double ema = 0;        // decay of the weights' moving average; 0: none
 };

@@ -3,19 +3,56 @@
 #include <set>
 
 #include "shared/base/error.h"
-#include "train/options.h"
 
 namespace retina {
-namespace {
 
-constexpr const char* kTrainKey = "train_fingerprint";
+bool may_change(const std::string& name) {
+  static const std::set<std::string> kNames = {"train",
+                                               "validation",
+                                               "output",
+                                               "epochs",
+                                               "steps",
+                                               "images-per-pass",
+                                               "device",
+                                               "expect-ranks",
+                                               "stall-timeout",
+                                               "tf32",
+                                               "wire",
+                                               "deterministic-reduce",
+                                               "overlap-reduce",
+                                               "bucket-mb",
+                                               "checkpoint-every",
+                                               "mtbf",
+                                               "check-replicas-every",
+                                               "on-nan",
+                                               "keep",
+                                               "resume",
+                                               "scratch",
+                                               "overwrite",
+                                               "validate-every",
+                                               "threads",
+                                               "compute-threads",
+                                               "validation-images",
+                                               "timeline",
+                                               "timeline-steps",
+                                               "scaling-report",
+                                               "init"};
+  return kNames.count(name) != 0;
+}
 
-}  // namespace
+std::string validation_identity(const std::string& fingerprint, std::int64_t images,
+                                std::size_t image_count) {
+  const bool all = images == 0 || images >= static_cast<std::int64_t>(image_count);
+  return all ? fingerprint : cat(fingerprint, ", first ", images, " images");
+}
 
 std::string fixed_options_json(const RunConfig& config) {
   JsonWriter json;
   json.begin_object().field(kTrainKey, config.train_fingerprint);
   if (!config.init_fingerprint.empty()) json.field(kInitKey, config.init_fingerprint);
+  if (!config.validation_fingerprint.empty()) {
+    json.field(kValidationKey, config.validation_fingerprint);
+  }
   for (const auto& option : config.options) {
     if (!may_change(option.name)) json.key(option.name).raw(option.json);
   }
@@ -44,9 +81,13 @@ FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
   const JsonFile config = JsonFile::parse(config_json, name);
   const JsonFile trainer = JsonFile::parse(trainer_json, name);
   FixedOptions values = fixed_options(config.root().at("train"));
-  JsonWriter fingerprint;
-  fingerprint.value(trainer.root().at(kTrainKey).as_string());
-  values[kTrainKey] = fingerprint.text();
+  const auto take = [&](const char* key) {
+    JsonWriter fingerprint;
+    fingerprint.value(trainer.root().at(key).as_string());
+    values[key] = fingerprint.text();
+  };
+  take(kTrainKey);
+  if (trainer.root().has(kValidationKey)) take(kValidationKey);
   return values;
 }
 
@@ -57,6 +98,7 @@ std::string differences(const FixedOptions& before, const FixedOptions& now) {
   std::string text;
   for (const auto& name : names) {
     const auto a = before.find(name), b = now.find(name);
+    if (name == kValidationKey && (a == before.end() || b == now.end())) continue;
     const std::string old_value = a == before.end() ? "unset" : a->second;
     const std::string new_value = b == now.end() ? "unset" : b->second;
     if (old_value == new_value) continue;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <regex>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -76,7 +77,7 @@ void RunDir::check_same_run(const RunConfig& config) const {
   const JsonFile stored = JsonFile::read(path(kConfigFile));
   FixedOptions before = fixed_options(stored.root().at("fixed"));
   // The weights that a run began with may have gone by the time it continues.
-  if (config.init_fingerprint.empty()) before.erase(kInitKey);
+  if (config.init_fingerprint.empty() && !config.init_none) before.erase(kInitKey);
   const std::string text = differences(before, fixed_options(config));
   if (text.empty()) return;
   throw Error(ErrorKind::kConfig, cat(folder_, ": holds a run of another configuration: ", text),
@@ -86,10 +87,13 @@ void RunDir::check_same_run(const RunConfig& config) const {
 void RunDir::write_config(const RunConfig& config) {
   RunConfig whole = config;
   const std::string before = has_run() ? read_file(path(kConfigFile)) : "";
-  if (!before.empty() && whole.init_fingerprint.empty()) {
+  if (!before.empty()) {
     const JsonFile stored = JsonFile::parse(before, path(kConfigFile));
     const JsonView fixed = stored.root().at("fixed");
-    if (fixed.has(kInitKey)) whole.init_fingerprint = fixed.at(kInitKey).as_string();
+    for (const auto& [key, value] : {std::pair{kInitKey, &whole.init_fingerprint},
+                                     std::pair{kValidationKey, &whole.validation_fingerprint}}) {
+      if (value->empty() && fixed.has(key)) *value = fixed.at(key).as_string();
+    }
   }
   if (!before.empty() && whole.resume_fingerprint.empty()) {
     whole.resume_fingerprint = resume_fingerprint();

@@ -161,6 +161,9 @@ std::string Saving::trainer_json(const SavePoint& point) const {
       .field("base_lr", options_.base_lr())
       .field("effective_lr", options_.effective_lr())
       .field("total_steps", input_.total_steps);
+  if (!input_.validation_fingerprint.empty()) {
+    json.field(kValidationKey, input_.validation_fingerprint);
+  }
   if (name.ap) json.field("ap", *name.ap);
   json.key("left_out_steps").raw(point.rollback.to_json());
   json.key("pacing").raw(point.pacing.to_json());

@@ -29,6 +29,7 @@ struct SavingInput {
   const TrainOptions& options;
   const std::vector<EffectiveOption>& effective_options;
   const TrainingSet& train;
+  std::string validation_fingerprint = {};  // empty: no validation
   Communicator& communicator;
   Replica& replica;
   RunDir* run_dir = nullptr;  // rank 0 only

@@ -14,6 +14,12 @@ std::string min_sides_text(const TrainOptions& options) {
   return text.empty() ? "one" : text;
 }
 
+// What decides the speed of a product.
+std::string products(const TrainOptions& options, const c10::Device& device) {
+  const bool tf32 = options.precision == "fp32" && options.tf32 == "on" && device.is_cuda();
+  return tf32 ? "tf32" : options.precision;
+}
+
 }  // namespace
 
 void check_even_shares(const TrainOptions& options, int rank_count) {
@@ -38,7 +44,7 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
                     {"images a rank", cat(images_per_rank)},
                     {"images a pass", cat(options.images_per_pass)},
                     {"optimizer", options.optimizer},
-                    {"precision", options.precision},
+                    {"precision", products(options, device)},
                     {"wire", options.wire},
                     {"deterministic-reduce", options.deterministic_reduce},
                     {"overlap-reduce", options.overlap_reduce},

@@ -44,6 +44,7 @@ ReplicaOptions replica_options(const TrainerInput& input) {
           .seed = options.seed,
           .device = input.device,
           .bf16 = options.precision == "bf16",
+          .tf32 = options.tf32 == "on",
           .clip_norm = options.clip_norm,
           .ema = options.ema};
 }
@@ -69,6 +70,7 @@ Trainer::Trainer(const TrainerInput& input)
       saving_({.options = input.options,
                .effective_options = input.effective_options,
                .train = input.train,
+               .validation_fingerprint = input.validation_fingerprint,
                .communicator = input.communicator,
                .replica = replica_,
                .run_dir = input.run_dir,
@@ -189,6 +191,7 @@ void Trainer::train_step(BatchLoader& loader) {
     metrics.data_wait_ms += part.lap_ms();
     images_own += static_cast<int>(batch->samples.size());
     log_debug("step ", step_ + 1, ": images ", image_names(*batch));
+    if (!told_left_out_) told_left_out_ = warn_of_left_out(*batch);
     const PassLoss sums =
         replica_.accumulate(*batch, step.real_image_count, pass + 1 == pass_count);
     loss.classification += sums.classification;

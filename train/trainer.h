@@ -36,7 +36,8 @@ struct TrainerInput {
   const TrainOptions& options;
   const std::vector<EffectiveOption>& effective_options;
   const TrainingSet& train;
-  const ShardSet* validation = nullptr;  // null: none
+  const ShardSet* validation = nullptr;     // null: none
+  std::string validation_fingerprint = {};  // empty: none
   Communicator& communicator;
   RunDir* run_dir = nullptr;         // rank 0 only; null: nothing is written
   TimelineFile* timeline = nullptr;  // null: none
@@ -107,6 +108,7 @@ class Trainer {
   std::int64_t samples_seen_ = 0;
   bool epoch_closed_ = true;  // false between an epoch's last step and its validation
   bool stop_ = false, save_now_ = false, lost_ = false, resumed_ = false;
+  bool told_left_out_ = false;
   Saving saving_;
 };
 

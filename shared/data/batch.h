@@ -31,10 +31,11 @@ struct Sample {
   std::int64_t image_id = 0;
   int original_width_px = 0, original_height_px = 0;  // as stored in the shard
   int width_px = 0, height_px = 0;                    // after the resize, before padding
-  // Trainable ground truth (no crowds, no degenerate boxes): xyxy, f32, pixels of the resized
-  // (and, with slot.flip, mirrored) image. labels: dense, same length.
+  // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels
+  // of the resized (and, with slot.flip, mirrored) image. labels: dense, same length.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
+  std::vector<std::int64_t> left_out = {};  // ids of annotations that are neither that nor crowds
 };
 
 struct Batch {

@@ -1,6 +1,5 @@
 // One record becomes one sample: decode, flip, resize, normalise; boxes follow the pixels.
-#include <algorithm>
-#include <optional>
+#include <array>
 
 #include "shared/base/error.h"
 #include "shared/data/sample_source.h"
@@ -8,18 +7,11 @@
 namespace retina {
 namespace {
 
-// xywh of the stored image -> xyxy of the resized (and mirrored) one, in torchvision's order of f32
-// operations: corners, clip to the image, mirror, scale per axis. nullopt for what is left empty.
-std::optional<std::array<float, 4>> to_resized(const std::array<double, 4>& bbox,
-                                               const Sample& sample) {
+// xyxy inside the stored image -> of the resized (and mirrored) one, in torchvision's order of f32
+// operations: mirror, scale per axis.
+std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) {
   const auto width = static_cast<float>(sample.original_width_px);
   const auto height = static_cast<float>(sample.original_height_px);
-  std::array<float, 4> box = {static_cast<float>(bbox[0]), static_cast<float>(bbox[1]), 0, 0};
-  box[2] = std::clamp(box[0] + static_cast<float>(bbox[2]), 0.0F, width);
-  box[3] = std::clamp(box[1] + static_cast<float>(bbox[3]), 0.0F, height);
-  box[0] = std::clamp(box[0], 0.0F, width);
-  box[1] = std::clamp(box[1], 0.0F, height);
-  if (!(box[2] > box[0] && box[3] > box[1])) return std::nullopt;
   if (sample.slot.flip) {
     const float left = width - box[2];
     box[2] = width - box[0];
@@ -27,8 +19,7 @@ std::optional<std::array<float, 4>> to_resized(const std::array<double, 4>& bbox
   }
   const float scale_x = static_cast<float>(sample.width_px) / width;
   const float scale_y = static_cast<float>(sample.height_px) / height;
-  return std::array<float, 4>{box[0] * scale_x, box[1] * scale_y, box[2] * scale_x,
-                              box[3] * scale_y};
+  return {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
 }
 
 }  // namespace
@@ -65,10 +56,12 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
                     .flip = slot.flip},
                    normalisation_, pixels);
   for (const RecordAnnotation& annotation : record.annotations) {
-    if (!is_trainable(annotation)) continue;
-    if (const auto box = to_resized(annotation.bbox, sample)) {
-      sample.boxes.push_back(*box);
+    if (annotation.iscrowd) continue;
+    if (const auto box = training_box(annotation, record.width, record.height)) {
+      sample.boxes.push_back(to_resized(*box, sample));
       sample.labels.push_back(annotation.label);
+    } else {
+      sample.left_out.push_back(annotation.id);
     }
   }
   return sample;

@@ -16,7 +16,8 @@ struct MatchOptions {
   // Anchors below it are background.
   double background_iou = 0.4;
   // The best anchors of each box (all that tie) become foreground whatever their IoU, each for its
-  // own best box, which may be another one.
+  // own best box, which may be another one. A box that no anchor meets has none: torchvision's
+  // Matcher gives it all, as each has its best IoU, 0.
   bool low_quality_matches = true;
 };
 
@@ -24,7 +25,8 @@ struct MatchOptions {
 //   anchors [A, 4], boxes [G, 4] xyxy px, both f32 or both f64, G may be 0 (all background)
 //   returns [A] i64
 // Ties go to the lower box index. Memory O(A + G): no [G, A] matrix. Equals torchvision's
-// box_iou + Matcher bit for bit (tests/ops). No gradient; deterministic.
+// box_iou + Matcher bit for bit (tests/ops), but for boxes that no anchor meets. No gradient;
+// deterministic.
 at::Tensor match_anchors(const at::Tensor& anchors, const at::Tensor& boxes,
                          const MatchOptions& options, std::int64_t first_index = 0);
 

@@ -56,7 +56,8 @@ void match_cpu(const Match<T>& m) {
       if (m.matches[a] >= 0) continue;
       const T area = box_area(m.anchors + 4 * a);
       for (std::int64_t g = 0; g < m.box_count; ++g) {
-        if (iou(a, area, g) != m.best_of_box[g]) continue;
+        const T value = iou(a, area, g);
+        if (!(value > 0) || value != m.best_of_box[g]) continue;
         m.matches[a] = m.first_index + best_box[static_cast<std::size_t>(a)];
         break;
       }

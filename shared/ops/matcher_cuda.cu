@@ -91,7 +91,7 @@ __global__ void low_quality_matches(Match<T> m) {
         best = value;
         place = first + g;
       }
-      ties = ties || value == m.best_of_box[first + g];
+      ties = ties || (value > T(0) && value == m.best_of_box[first + g]);
     }
   }
   if (open && ties) m.matches[a] = m.first_index + place;

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/coco/instances.h"
 #include "tests/e2e/job.h"
 #include "tests/support/child_process.h"
 
@@ -110,17 +112,85 @@ TEST(GuardRails, RefuseAnotherNumberOfRanksThanExpected) {
   EXPECT_FALSE(std::filesystem::exists(job / "run"));
 }
 
+TEST(GuardRails, KeepOneValidationSetInARun) {
+  const Job job;
+  const auto train = [&](int steps, const std::vector<std::string>& validation) {
+    return run_process(job.train_command(job / "run", steps, validation));
+  };
+  const std::vector<std::string> half = {"--validation", job.val_shards(), "--validation-images",
+                                         "3"};
+  ASSERT_EQ(train(2, {"--validation", job.val_shards()}).exit_code, 0);
+  for (const auto& other : {std::vector<std::string>{"--validation", job.train_shards()}, half}) {
+    const ProcessResult refused = train(4, other);
+    EXPECT_EQ(refused.exit_code, 78) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("validation_fingerprint (was "));
+  }
+  std::filesystem::rename(job.val_shards(), job / "moved");
+  const ProcessResult moved = train(4, {"--validation", job / "moved"});
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+  EXPECT_EQ(train(6, {}).exit_code, 0) << "none is no other set";
+
+  // The figures of a checkpoint are of its set in a new folder, too.
+  const ProcessResult resumed = run_process(job.train_command(
+      job / "next", 8,
+      {"--validation", job.train_shards(), "--resume", job / "run/checkpoint-02.pt"}));
+  EXPECT_EQ(resumed.exit_code, 78) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("validation_fingerprint (was "));
+}
+
+// It has a width until it is mirrored: then no anchor would meet it, and l1 would be infinite.
+TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
+  const Job job;
+  Instances instances = read_instances(job / "scenes/annotations/instances_train2017.json");
+  Annotation& thin = instances.annotations.front();
+  thin.bbox = {1e-5, 10, 1e-5, 40};
+  write_file_atomically(job / "thin.json", instances_to_json(instances));
+  const ProcessResult packed =
+      run_process({"coco-pack", "--annotations", job / "thin.json", "--images",
+                   job / "scenes/images/train2017", "--output", job / "thin"});
+  ASSERT_EQ(packed.exit_code, 0) << packed.err;
+  const ProcessResult result =
+      run_process(small_train_command(job / "thin", job / "run", 6, {"--flip", "1"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string line = cat("image ", thin.image_id, ", annotation ", thin.id,
+                               ": the box has no width or height inside the image");
+  EXPECT_THAT(result.err, HasSubstr("boxes without an area, left out: 1)"));
+  EXPECT_THAT(result.err, HasSubstr(line));
+  EXPECT_EQ(result.err.find(line), result.err.rfind(line)) << "in two epochs, told once";
+}
+
+TEST(GuardRails, ATimelineThatIsAFolderEndsTheJobAtItsStart) {
+  const Job job;
+  const ProcessResult result =
+      run_process(job.train_command(job / "run", 1, {"--timeline", job / "shards"}));
+  EXPECT_EQ(result.exit_code, 73) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(cat("--timeline ", job / "shards", ": is a folder")));
+  EXPECT_FALSE(std::filesystem::exists(job / "run"));
+}
+
 TEST(Recipes, EachTrainsASmallModel) {
   const Job job;
   for (const std::string recipe : {"torchvision-v1", "torchvision-v2", "keras-retinanet"}) {
-    const ProcessResult result = run_process(
-        joined({"retina-train", "--recipe", recipe, "--train", job.train_shards(), "--output",
-                job / recipe, "--steps", "2", "--images-per-step", "2", "--min-sides", "64,80"},
-               kTinyModel));
+    const ProcessResult result =
+        run_process(joined({"retina-train", "--recipe", recipe, "--train", job.train_shards(),
+                            "--output", job / recipe, "--init", "none", "--steps", "2",
+                            "--images-per-step", "2", "--min-sides", "64,80"},
+                           kTinyModel));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("the recipe's learning rate is for"));
     EXPECT_EQ(steps_logged(job / recipe), 2);
   }
+}
+
+TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
+  const Job job;
+  const ProcessResult result = run_process(
+      job.train_command(job / "run", 1, {"--recipe", "torchvision-v2", "--check-args"}));
+  EXPECT_EQ(result.exit_code, 78);
+  EXPECT_EQ(result.err,
+            "retina-train: error: --recipe torchvision-v2: begins with a pretrained backbone, "
+            "--init is missing; hint: make weights DATA=DIR, then --init "
+            "DIR/weights/resnet50-11ad3fa6.pt; --init none trains from scratch\n");
 }
 
 TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {

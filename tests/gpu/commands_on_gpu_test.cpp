@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <sstream>
 
 #include "shared/base/file.h"
@@ -32,17 +31,17 @@ std::vector<double> losses_of(const std::string& run) {
 
 class CommandsOnGpu : public testing::Test {
  protected:
-  void SetUp() override {
-    RETINA_GPU_OR_SKIP();
-    ::setenv("NVIDIA_TF32_OVERRIDE", "0", 1);  // 10-bit products are no comparison
-  }
+  void SetUp() override { RETINA_GPU_OR_SKIP(); }
 
-  // Trains and returns the losses of its steps.
+  // Trains in IEEE f32 and returns the losses of its steps.
   static std::vector<double> train(const Job& job, const std::string& run, int steps,
                                    const std::string& device,
                                    const std::vector<std::string>& more = {}) {
     std::vector<std::string> command = job.train_command(job / run, steps, more);
     *(std::find(command.begin(), command.end(), "--device") + 1) = device;
+    if (std::find(more.begin(), more.end(), "--tf32") == more.end()) {
+      command.insert(command.end(), {"--tf32", "off"});
+    }
     const ProcessResult result = run_process(command);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr(device == "cuda" ? "cuda:0" : "cpu"));
@@ -64,6 +63,23 @@ TEST_F(CommandsOnGpu, Bfloat16StaysCloseToFloat32) {
                             gpu = train(job, "gpu", 3, "cuda", {"--precision", "bf16"});
   ASSERT_EQ(gpu.size(), 3U);
   for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.05 * cpu[i]) << i;
+}
+
+TEST_F(CommandsOnGpu, Tf32StaysCloseToFloat32) {
+  const Job job;
+  const std::vector<double> cpu = train(job, "cpu", 3, "cpu"),
+                            gpu = train(job, "gpu", 3, "cuda", {"--tf32", "on"});
+  ASSERT_EQ(gpu.size(), 3U);
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.01 * cpu[i]) << i;
+}
+
+TEST_F(CommandsOnGpu, SgdWithoutMomentumTrainsAsOnTheCpu) {
+  const Job job;
+  const std::vector<std::string> plain = {"--momentum", "0"};
+  const std::vector<double> cpu = train(job, "cpu", 3, "cpu", plain),
+                            gpu = train(job, "gpu", 3, "cuda", plain);
+  ASSERT_EQ(gpu.size(), 3U);
+  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << i;
 }
 
 TEST_F(CommandsOnGpu, ARunContinuesOnTheOtherDevice) {
@@ -90,6 +106,7 @@ class TwoGpus : public CommandsOnGpu {
                                           const std::vector<std::string>& more) {
     std::vector<std::string> command = job.train_command(job / run, 5, more);
     *(std::find(command.begin(), command.end(), "--device") + 1) = "cuda";
+    command.insert(command.end(), {"--tf32", "off"});
     const ProcessResult result = run_process(under_mpirun(2, command));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("rank 1 cuda:1"));

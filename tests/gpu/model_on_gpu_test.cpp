@@ -1,10 +1,10 @@
 // The whole model and its loss on a GPU against the CPU: outputs, every gradient by name, and
 // detections.
-#include <ATen/Context.h>
 #include <torch/types.h>
 
 #include <cmath>
 
+#include "shared/model/device.h"
 #include "shared/model/postprocess.h"
 #include "shared/model/retinanet.h"
 #include "tests/gpu/gpu.h"
@@ -20,8 +20,7 @@ class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
  protected:
   void SetUp() override {
     RETINA_GPU_OR_SKIP();
-    at::globalContext().setAllowTF32CuDNN(false);  // 10-bit products are no comparison
-    at::globalContext().setAllowTF32CuBLAS(false);
+    set_tf32(false);  // 10-bit products are no comparison
   }
 
   // torchvision's v2, or v1 with frozen norms.

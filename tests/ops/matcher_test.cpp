@@ -30,7 +30,7 @@ at::Tensor match_by_matrix(const at::Tensor& anchors, const at::Tensor& boxes,
   matches.masked_fill_(best < options.background_iou, kBackground);
   if (options.low_quality_matches) {
     const at::Tensor best_of_box = std::get<0>(quality.max(1));
-    const at::Tensor tied = (quality == best_of_box.unsqueeze(1)).any(0);
+    const at::Tensor tied = ((quality > 0) & (quality == best_of_box.unsqueeze(1))).any(0);
     matches = torch::where(tied, place, matches);
   }
   return matches;
@@ -57,6 +57,20 @@ TEST(Matcher, WithoutBoxesEverythingIsBackground) {
   const at::Tensor matches =
       match_anchors(anchors, torch::zeros({0, 4}, at::kDouble), MatchOptions());
   EXPECT_TRUE(matches.equal(torch::full({9}, kBackground, at::kLong)));
+}
+
+TEST(Matcher, ABoxThatNoAnchorMeetsHasNoBestAnchor) {
+  const at::Tensor anchors =
+      torch::tensor({0., 0., 10., 10., 20., 0., 30., 10., 0., 20., 10., 30.}).view({3, 4});
+  const at::Tensor between = torch::tensor({12., 12., 18., 18.}).view({1, 4});
+  const at::Tensor flat = torch::tensor({5., 0., 5., 10.}).view({1, 4});
+  for (const at::Tensor& box : {between, flat}) {
+    EXPECT_TRUE(match_anchors(anchors, box, MatchOptions())
+                    .equal(torch::full({3}, kBackground, at::kLong)));
+  }
+  const at::Tensor met = torch::tensor({8., 0., 9., 10.}).view({1, 4});
+  EXPECT_TRUE(match_anchors(anchors, torch::cat({between, met}), MatchOptions())
+                  .equal(torch::tensor({1L, kBackground, kBackground})));
 }
 
 TEST(Matcher, TwinBoxesGoToTheFirst) {

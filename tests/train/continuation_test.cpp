@@ -35,8 +35,12 @@ Found checkpoint_of(const Command& command) {
   json.key("train").begin_object();
   for (const auto& option : command.config.options) json.key(option.name).raw(option.json);
   found.checkpoint.config_json = json.end_object().end_object().text();
-  found.checkpoint.trainer_json =
-      cat(R"({"train_fingerprint":")", command.config.train_fingerprint, R"("})");
+  JsonWriter trainer;
+  trainer.begin_object().field("train_fingerprint", command.config.train_fingerprint);
+  if (!command.config.validation_fingerprint.empty()) {
+    trainer.field("validation_fingerprint", command.config.validation_fingerprint);
+  }
+  found.checkpoint.trainer_json = trainer.end_object().text();
   return found;
 }
 
@@ -74,6 +78,27 @@ TEST(Continuation, WantsTheSameTrainingSet) {
   Command other({});
   other.config.train_fingerprint = "bb";
   EXPECT_THAT(refusal(found, other), HasSubstr("train_fingerprint (was \"aa\", now \"bb\")"));
+}
+
+TEST(Continuation, ComparesValidationSetsWhereBothHaveOne) {
+  Command first({}), other({}), none({});
+  first.config.validation_fingerprint = "11";
+  other.config.validation_fingerprint = "22";
+  EXPECT_THAT(refusal(checkpoint_of(first), other),
+              HasSubstr("validation_fingerprint (was \"11\", now \"22\")"));
+  EXPECT_EQ(refusal(checkpoint_of(first), first), "");
+  EXPECT_EQ(refusal(checkpoint_of(first), none), "");
+  EXPECT_EQ(refusal(checkpoint_of(none), first), "") << "nor had checkpoints of before the field";
+}
+
+TEST(Continuation, FromScratchOnPurposeIsFromScratch) {
+  const Found scratch = checkpoint_of(Command({}));
+  EXPECT_EQ(refusal(scratch, Command({"--init", "none"})), "");
+  EXPECT_EQ(refusal(checkpoint_of(Command({"--init", "none"})), Command({})), "");
+  const std::vector<const char*> batch{"--init", "weights.pt", "--norm", "batch"};
+  EXPECT_THAT(
+      refusal(checkpoint_of(Command(batch)), Command({"--init", "none", "--norm", "batch"})),
+      HasSubstr("init (was given, now unset"));
 }
 
 TEST(Continuation, WantsTheSameModel) {

@@ -98,6 +98,24 @@ INSTANTIATE_TEST_SUITE_P(All, OptimizerKinds,
                          testing::Values(OptimizerKind::kSgd, OptimizerKind::kAdam,
                                          OptimizerKind::kAdamW));
 
+// The fused kernels take momentum buffers only with a momentum above 0.
+TEST(Optimizer, SgdWithoutMomentumHasNoBuffers) {
+  const at::Tensor weight = at::full({2, 1, 1, 1}, 0.5, at::kFloat).requires_grad_();
+  const OptimizerOptions options{.momentum = 0, .weight_decay = 0.05};
+  Optimizer optimizer({{"w.weight", weight}}, options);
+  Scalar expected{.w = 0.5};
+  for (int step = 1; step <= 5; ++step) {
+    weight.mutable_grad() = at::full_like(weight.detach(), gradient_at(step, 0));
+    optimizer.step(0.01);
+    expected = reference(options, 0.01, 0.05, expected, gradient_at(step, 0), step);
+  }
+  EXPECT_NEAR(weight.detach().view({-1})[1].item<double>(), expected.w, 2e-6);
+  EXPECT_TRUE(optimizer.state().empty());
+  // Checkpoints of before have buffers.
+  EXPECT_NO_THROW(
+      optimizer.load_state({{"momentum_buffer.w.weight", at::ones({2, 1, 1, 1})}}, 5, "c.pt"));
+}
+
 TEST(Optimizer, NoticesAGradientWithOtherStrides) {
   const at::Tensor weight =
       at::ones({4, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();

@@ -7,6 +7,7 @@
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
+#include "train/run_config.h"
 
 namespace retina {
 namespace {
@@ -24,8 +25,20 @@ TrainOptions parse(std::vector<const char*> arguments) {
   return options;
 }
 
+// What the parser or the check refuses; fails the test when they take it.
+Error refusal(std::vector<const char*> arguments) {
+  try {
+    parse(std::move(arguments));
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "not refused";
+  return {ErrorKind::kInternal, ""};
+}
+
 TEST(Recipes, FillWhatIsNotGiven) {
-  const TrainOptions options = parse({"--recipe", "torchvision-v2", "--lr", "0.5"});
+  const TrainOptions options =
+      parse({"--recipe", "torchvision-v2", "--lr", "0.5", "--init", "backbone.pt"});
   EXPECT_EQ(options.optimizer, "adamw");
   EXPECT_EQ(options.box_loss, "giou");
   EXPECT_EQ(options.norm_kind(), "batch");
@@ -37,7 +50,7 @@ TEST(Recipes, FillWhatIsNotGiven) {
 TEST(Recipes, YieldToTheConfigFile) {
   const TestFolder folder;
   const std::string path = folder / "config.json";
-  write_file_atomically(path, R"({"recipe": "torchvision-v1", "momentum": 0.5})");
+  write_file_atomically(path, R"({"recipe": "torchvision-v1", "momentum": 0.5, "init": "b.pt"})");
   const TrainOptions options = parse({"--config", path.c_str()});
   EXPECT_EQ(options.momentum, 0.5);
   EXPECT_EQ(options.norm_kind(), "frozen");
@@ -46,12 +59,46 @@ TEST(Recipes, YieldToTheConfigFile) {
 
 TEST(Recipes, AreEachAValidConfiguration) {
   for (const auto& [name, settings] : recipes()) {
-    EXPECT_NO_THROW(parse({"--recipe", name.c_str()})) << name;
+    for (const char* init : {"backbone.pt", "none"}) {
+      EXPECT_NO_THROW(parse({"--recipe", name.c_str(), "--init", init})) << name << " " << init;
+    }
+  }
+}
+
+TEST(Recipes, RefuseToBeginWithoutTheirBackbone) {
+  for (const auto& [name, file] : {std::pair{"torchvision-v1", "resnet50-0676ba61.pt"},
+                                   std::pair{"torchvision-v2", "resnet50-11ad3fa6.pt"},
+                                   std::pair{"keras-retinanet", "resnet50-0676ba61.pt"}}) {
+    const Error error = refusal({"--recipe", name});
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig) << name;
+    EXPECT_THAT(error.what(), testing::HasSubstr("--init is missing"));
+    EXPECT_THAT(error.hint(), testing::HasSubstr("make weights DATA=DIR"));
+    EXPECT_THAT(error.hint(), testing::HasSubstr(cat("--init DIR/weights/", file)));
+    EXPECT_NO_THROW(parse({"--recipe", name, "--synthetic", "8"})) << "a speed test";
+  }
+  EXPECT_NO_THROW(parse({}));
+}
+
+// torchvision freezes the norm and three stages where a backbone is given, else it trains all.
+TEST(Recipes, TrainAsTheirBackboneAsks) {
+  const auto with = [](const char* recipe, const char* init) {
+    return parse({"--recipe", recipe, "--init", init});
+  };
+  for (const char* recipe : {"torchvision-v1", "torchvision-v2", "keras-retinanet"}) {
+    const bool v2 = recipe == std::string("torchvision-v2");
+    const TrainOptions trained = with(recipe, "b.pt"), scratch = with(recipe, "none");
+    EXPECT_FALSE(trained.from_scratch());
+    EXPECT_EQ(trained.norm_kind(), v2 ? "batch" : "frozen") << recipe;
+    EXPECT_EQ(trained.layers_to_train(), recipe == std::string("keras-retinanet") ? 5 : 3);
+    EXPECT_EQ(trained.shares_statistics(), v2) << recipe;
+    EXPECT_TRUE(scratch.from_scratch());
+    EXPECT_EQ(scratch.norm_kind(), "batch") << recipe;
+    EXPECT_EQ(scratch.layers_to_train(), 5) << recipe;
   }
 }
 
 TEST(Recipes, HaveKerasRetinanetsMaths) {
-  const TrainOptions options = parse({"--recipe", "keras-retinanet"});
+  const TrainOptions options = parse({"--recipe", "keras-retinanet", "--init", "backbone.pt"});
   const LossOptions loss = options.loss_options();
   EXPECT_EQ(loss.box.kind, BoxLossKind::kSmoothL1);
   EXPECT_DOUBLE_EQ(loss.box.smooth_l1_beta, 1.0 / 9);
@@ -70,10 +117,10 @@ TEST(LearningRateScaling, IsByTheRecipesReferenceImagesPerStep) {
   EXPECT_DOUBLE_EQ(parse({"--images-per-step", "4"}).effective_lr(), 0.01);
   EXPECT_DOUBLE_EQ(parse({"--images-per-step", "4", "--lr-scaling", "linear"}).effective_lr(),
                    0.0025);
-  EXPECT_DOUBLE_EQ(
-      parse({"--recipe", "keras-retinanet", "--images-per-step", "8", "--lr-scaling", "linear"})
-          .effective_lr(),
-      8e-5);
+  EXPECT_DOUBLE_EQ(parse({"--recipe", "keras-retinanet", "--init", "none", "--images-per-step", "8",
+                          "--lr-scaling", "linear"})
+                       .effective_lr(),
+                   8e-5);
 }
 
 TEST(TrainOptions, WantAValidationSetForWhatJudgesByIt) {
@@ -162,9 +209,51 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--bucket-mb", "nan"},
                                                         {"--wire", "int8"},
                                                         {"--timeline-steps", "5:3"},
+                                                        {"--tf32", "auto"},
+                                                        {"--momentum", "1"},
                                                         {"--recipe", "detectron"}}) {
-    EXPECT_THROW(parse({name, value}), Error) << name << " " << value;
+    EXPECT_EQ(refusal({name, value}).kind(), ErrorKind::kUsage) << name << " " << value;
   }
+}
+
+TEST(TrainOptions, NameTheRangeOfNumbersThatAreTooLarge) {
+  struct Case {
+    const char *name, *value, *range;
+  };
+  const char* const most = "9223372036854775807";  // of 64 bits
+  for (const Case& one :
+       std::vector<Case>{{"--epochs", "6148914691236517206", "1..1000000000"},
+                         {"--steps", most, "1..1000000000"},
+                         {"--steps-per-epoch", most, "0..1000000000"},
+                         {"--warmup-steps", most, "0..1000000000"},
+                         {"--checkpoint-every", "1e30steps", "up to 1000000000"},
+                         {"--checkpoint-every", "1e300min", "up to 1000000000"},
+                         {"--lr-drop-at", "2epochs,1e30epochs", "up to 1000000000"},
+                         {"--mtbf", "1e308days", "up to 36500days"},
+                         {"--compute-threads", "1000000", "0..1024"},
+                         {"--threads", "1000000", "1..1024"},
+                         {"--images-per-step", "2147483647", "1..65536"},
+                         {"--images-per-pass", "2147483647", "0..65536"},
+                         {"--keep", "2147483647", "1..1000000"}}) {
+    const Error error = refusal({one.name, one.value});
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage) << one.name;
+    EXPECT_THAT(error.what(), testing::HasSubstr(one.name));
+    EXPECT_THAT(error.what(), testing::HasSubstr(one.range));
+  }
+  EXPECT_THAT(refusal({"--synthetic", most}).what(), testing::HasSubstr("0..10000000"));
+}
+
+TEST(TrainOptions, CountStepsWithoutOverflow) {
+  const TrainOptions longest = parse({"--epochs", "1000000000"});
+  const std::int64_t most_in_epoch = std::int64_t{1} << 32;  // records are counted in 32 bits
+  EXPECT_EQ(longest.total_steps(most_in_epoch) / most_in_epoch, 1'000'000'000);
+  const TrainOptions spans = parse({"--lr-drop-at", "1000000000epochs"});
+  EXPECT_EQ(spans.pacing(most_in_epoch).schedule.drop_steps.front() / most_in_epoch, 1'000'000'000);
+}
+
+TEST(TrainOptions, MayChangeHowExactProductsAre) {
+  EXPECT_EQ(parse({}).tf32, "on");
+  EXPECT_TRUE(may_change("tf32"));  // as the device may
 }
 
 }  // namespace

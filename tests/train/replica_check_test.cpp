@@ -42,6 +42,29 @@ TEST(DriftText, NamesTheRanksThatDifferFromMost) {
   EXPECT_EQ(drift_text({9, 5}), "no weights are those of most ranks: rank 0 against rank 1");
 }
 
+// Validation between the steps is in IEEE f32.
+TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
+  const auto is_on = [] { return at::globalContext().allowTF32CuDNN(at::Float32Op::CONV); };
+  at::set_num_threads(1);
+  const auto alone = make_self_communicator();
+  for (const bool wanted : {true, false}) {
+    ReplicaOptions options = small_options();
+    options.tf32 = wanted;
+    Replica replica(options, *alone);
+    bool in_backward = !wanted;
+    for (auto& [name, tensor] : state_of(replica.model())) {
+      if (name != "backbone.body.conv1.weight") continue;  // the last that backward reaches
+      tensor.register_hook([&](const at::Tensor&) { in_backward = is_on(); });
+    }
+    Batch batch{.samples = {{.slot = {}}}, .padded_width_px = 64, .padded_height_px = 64};
+    batch.images = allocate_plain(std::size_t{3} * 64 * 64);
+    replica.accumulate(batch, 1, true);
+    replica.all_reduce();
+    EXPECT_EQ(in_backward, wanted);
+    EXPECT_FALSE(is_on());
+  }
+}
+
 TEST(ReplicaHash, SeesOneBitOfWhatRanksShareAndNothingElse) {
   at::set_num_threads(1);
   const auto alone = make_self_communicator();

@@ -109,6 +109,54 @@ TEST(RunDir, ComparesInitialWeightsWhileTheyAreThere) {
   EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "22"}), Error);
 }
 
+TEST(RunDir, LetsNoRunWithWeightsGoOnFromScratchOnPurpose) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({.train_fingerprint = "aa"});
+  EXPECT_NO_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_none = true}));
+  dir.clear();
+  dir.write_config({.train_fingerprint = "aa", .init_fingerprint = "11"});
+  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_none = true}), Error);
+}
+
+// Best checkpoint, plateau and early stop compare APs, which are of the same set then.
+TEST(RunDir, RefusesAnotherValidationSet) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  const RunConfig first{.train_fingerprint = "aa", .validation_fingerprint = "11"};
+  dir.write_config(first);
+  EXPECT_NO_THROW(dir.check_same_run(first));
+  const RunConfig none{.train_fingerprint = "aa"};
+  EXPECT_NO_THROW(dir.check_same_run(none));
+  dir.write_config(none);  // a run that continues without validation remembers the set
+  try {
+    dir.check_same_run({.train_fingerprint = "aa", .validation_fingerprint = "22"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+    EXPECT_THAT(error.what(), HasSubstr("validation_fingerprint (was \"11\", now \"22\")"));
+  }
+  EXPECT_NO_THROW(dir.check_same_run(first));
+}
+
+TEST(RunDir, TakesTheFirstValidationSetOfARunThatHadNone) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({.train_fingerprint = "aa"});  // or one of before the field
+  const RunConfig now{.train_fingerprint = "aa", .validation_fingerprint = "11"};
+  EXPECT_NO_THROW(dir.check_same_run(now));
+  dir.write_config(now);
+  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .validation_fingerprint = "22"}),
+               Error);
+}
+
+TEST(ValidationIdentity, IsTheSetAndHowMuchOfItIsMeasured) {
+  EXPECT_EQ(validation_identity("11", 0, 20), "11");
+  EXPECT_EQ(validation_identity("11", 20, 20), "11") << "all of it";
+  EXPECT_NE(validation_identity("11", 19, 20), "11");
+  EXPECT_NE(validation_identity("11", 19, 20), validation_identity("11", 18, 20));
+}
+
 TEST(RunDir, RefusesCheckpointsOfNoKnownRun) {
   const TestFolder folder;
   RunDir dir(folder / "run");

@@ -36,7 +36,8 @@ TEST(Span, ReadsEpochsStepsAndMinutes) {
 }
 
 TEST(Span, RefusesAnythingElse) {
-  for (const char* text : {"", "10", "steps", "-1steps", "0epoch", "nanmin", "5 steps", "2hours"}) {
+  for (const char* text : {"", "10", "steps", "-1steps", "0epoch", "nanmin", "5 steps", "2hours",
+                           "infsteps", "1000000001steps", "1e30epochs"}) {
     EXPECT_THROW(parse_span("checkpoint-every", text), Error) << text;
   }
 }

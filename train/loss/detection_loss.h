@@ -52,8 +52,9 @@ struct DetectionLoss {
 //   outputs  logits [N, A, K], deltas [N, A, 4], f32 or f64
 //   anchors  [A, 4] xyxy px, same type and device
 //   targets  N entries; boxes convert to that type and device
-// Gradient: to logits and deltas. Deterministic; no wait for the device. Parity with torchvision's
-// compute_loss: tests/loss, tests/parity.
+// Gradient: to logits and deltas. Deterministic. Copies of boxes, labels and shares to a GPU wait
+// for what was launched before, the forward pass; the result is not waited for. Parity with
+// torchvision's compute_loss: tests/loss, tests/parity.
 DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& anchors,
                              const std::vector<BoxTargets>& targets, const LossOptions& options,
                              std::int64_t images_global);

@@ -52,7 +52,8 @@ void Optimizer::add(const TrainableParameter& parameter, double weight_decay) {
   const at::Tensor value = parameter.value.detach();
   group->names.push_back(parameter.name);
   group->values.push_back(parameter.value);
-  group->first.push_back(at::zeros_like(value));
+  const bool plain_sgd = options_.kind == OptimizerKind::kSgd && options_.momentum == 0;
+  if (!plain_sgd) group->first.push_back(at::zeros_like(value));
   if (options_.kind != OptimizerKind::kSgd) {
     group->second.push_back(at::zeros_like(value));
     group->update_counts.push_back(at::full({}, 0.0, value.options().dtype(at::kFloat)));
@@ -64,9 +65,9 @@ void Optimizer::check_layout() const {
     for (std::size_t i = 0; i < group.values.size(); ++i) {
       const at::Tensor& value = group.values[i];
       RETINA_CHECK(value.grad().defined(), group.names[i], " has no gradient");
-      RETINA_CHECK(
-          value.strides() == value.grad().strides() && value.strides() == group.first[i].strides(),
-          group.names[i], ": strides of parameter, gradient and state differ");
+      RETINA_CHECK(value.strides() == value.grad().strides() &&
+                       (group.first.empty() || value.strides() == group.first[i].strides()),
+                   group.names[i], ": strides of parameter, gradient and state differ");
     }
   }
 }
@@ -103,7 +104,7 @@ std::vector<NamedTensor> Optimizer::state() const {
   const bool sgd = options_.kind == OptimizerKind::kSgd;
   std::vector<NamedTensor> list;
   for (const auto& group : groups_) {
-    for (std::size_t i = 0; i < group.names.size(); ++i) {
+    for (std::size_t i = 0; i < group.first.size(); ++i) {
       list.push_back({(sgd ? "momentum_buffer." : "exp_avg.") + group.names[i], group.first[i]});
       if (!sgd) list.push_back({"exp_avg_sq." + group.names[i], group.second[i]});
     }

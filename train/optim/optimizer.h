@@ -40,7 +40,8 @@ class Optimizer {
   // AdamW with the same numbers (tests/train/optimizer_test.cpp). No gradient is recorded.
   void step(double learning_rate);
 
-  // "momentum_buffer.NAME", or "exp_avg.NAME" and "exp_avg_sq.NAME"; no copies.
+  // "momentum_buffer.NAME", or "exp_avg.NAME" and "exp_avg_sq.NAME"; nothing for SGD without
+  // momentum. No copies.
   std::vector<NamedTensor> state() const;
 
   // Restores what `state` returned and the number of updates done. Throws Error{kConfig} with
@@ -53,7 +54,8 @@ class Optimizer {
   struct Group {
     double weight_decay = 0;
     std::vector<std::string> names;
-    std::vector<at::Tensor> values, first, second, update_counts;  // second, counts: Adam only
+    // first: SGD with momentum, Adam; second, counts: Adam only.
+    std::vector<at::Tensor> values, first, second, update_counts;
   };
   void add(const TrainableParameter& parameter, double weight_decay);
   void check_layout() const;

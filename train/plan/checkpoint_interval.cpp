@@ -41,9 +41,12 @@ double parse_duration_s(const std::string& option, const std::string& text) {
                         : unit == "h"                     ? 3600
                         : unit == "day" || unit == "days" ? 86400
                                                           : 0;
-  if (result.ec != std::errc() || !(count > 0) || !std::isfinite(count) || unit_s == 0) {
-    throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got \"", text,
-                                       "\", want for example 90s, 30min, 4h or 2days)"));
+  constexpr double kMostDays = 36500;
+  const bool in_range = count > 0 && count * unit_s <= kMostDays * 86400;
+  if (result.ec != std::errc() || unit_s == 0 || !in_range) {
+    throw Error(ErrorKind::kUsage,
+                cat("--", option, ": bad value (got \"", text,
+                    "\", want for example 90s, 30min, 4h or 2days, up to 36500days)"));
   }
   return count * unit_s;
 }

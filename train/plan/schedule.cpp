@@ -31,7 +31,8 @@ Span parse_span(const std::string& option, const std::string& text) {
   Span span;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), span.count);
   const std::string unit = text.substr(static_cast<std::size_t>(result.ptr - text.data()));
-  const bool good = result.ec == std::errc() && span.count > 0 && std::isfinite(span.count);
+  const bool good =
+      result.ec == std::errc() && span.count > 0 && span.count <= static_cast<double>(kMostInSpan);
   if (good && (unit == "epoch" || unit == "epochs")) {
     span.unit = Span::Unit::kEpochs;
   } else if (good && (unit == "step" || unit == "steps")) {
@@ -39,8 +40,9 @@ Span parse_span(const std::string& option, const std::string& text) {
   } else if (good && unit == "min") {
     span.unit = Span::Unit::kMinutes;
   } else {
-    throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got \"", text,
-                                       "\", want for example 1epoch, 500steps or 10min)"));
+    throw Error(ErrorKind::kUsage,
+                cat("--", option, ": bad value (got \"", text,
+                    "\", want for example 1epoch, 500steps or 10min, up to ", kMostInSpan, ")"));
   }
   return span;
 }

@@ -30,6 +30,10 @@ struct ScheduleOptions {
 // Rate for the update number `step`, counted from 0.
 double learning_rate(const ScheduleOptions& options, std::int64_t step);
 
+// Epochs or steps of a run at most. An epoch has less than 2^32 steps (records are counted in 32
+// bits): the product fits 64 bits.
+inline constexpr std::int64_t kMostInSpan = 1'000'000'000;
+
 // A span given as "2epochs", "500steps" or "10min".
 struct Span {
   enum class Unit { kEpochs, kSteps, kMinutes };
@@ -37,7 +41,7 @@ struct Span {
   Unit unit = Unit::kEpochs;
 };
 
-// Throws Error{kUsage} naming `option`.
+// Throws Error{kUsage} naming `option`, also for more than kMostInSpan.
 Span parse_span(const std::string& option, const std::string& text);
 
 }  // namespace retina

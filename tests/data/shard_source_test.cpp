@@ -1,0 +1,105 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/data/sample_source.h"
+#include "shared/shard/image_index.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/quarantine.h"
+#include "shared/shard/shard_writer.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int kWidth = 640, kHeight = 480;
+
+void publish(const std::string& folder, const std::string& bytes, ManifestFile& file) {
+  write_file_atomically(folder + "/" + file.name, bytes);
+  file.size_bytes = bytes.size();
+  file.xxh3 = xxh3(bytes);
+}
+
+// A set of one grey picture with these boxes.
+void write_set(const std::string& folder, const std::vector<RecordAnnotation>& annotations) {
+  make_folder(folder);
+  const std::string jpeg = encode_jpeg(Image(kWidth, kHeight), 90);
+  const Record record{
+      .image_id = 7, .width = kWidth, .height = kHeight, .annotations = annotations, .jpeg = jpeg};
+  Manifest manifest{.annotations_size_bytes = 1,
+                    .annotations_xxh3 = 1,
+                    .options = {.shard_size_bytes = 1 << 20},
+                    .categories = {{.id = 1, .name = "cat"}}};
+  ShardWriter writer(folder + "/part", manifest.options.shard_size_bytes);
+  const std::uint32_t place = writer.append(encode_record(record));
+  manifest.shards.push_back(writer.finish());
+  manifest.shards[0].file.name = shard_file_name(0, 1);
+  std::filesystem::rename(folder + "/part", folder + "/" + manifest.shards[0].file.name);
+  manifest.counts.images = 1;
+  manifest.counts.boxes = static_cast<std::int64_t>(annotations.size());
+  manifest.index.name = kIndexFile;
+  const IndexEntry entry{.image_id = record.image_id,
+                         .width = kWidth,
+                         .height = kHeight,
+                         .box_count = static_cast<std::uint32_t>(annotations.size()),
+                         .shard = 0,
+                         .place = place};
+  publish(folder, encode_index({entry}), manifest.index);
+  manifest.quarantine.name = kQuarantineFile;
+  publish(folder, encode_quarantine({}), manifest.quarantine);
+  write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
+}
+
+Sample load(const ShardSource& source, bool flip, int min_side_px) {
+  const BatchRequest request{.slots = {{.flip = flip}},
+                             .min_side_px = min_side_px,
+                             .max_side_px = 1333,
+                             .padded_width_px = 1344,
+                             .padded_height_px = 1344};
+  std::vector<float> pixels(std::size_t{3} * 1344 * 1344);
+  JpegDecoder decoder;
+  return source.load(request, 0, decoder, pixels.data());
+}
+
+// Annotation 8 has a width of 1e-5 px until it is mirrored to x = 640 - 2e-5, which is 640 in f32.
+TEST(ShardSource, LeavesOutBoxesWithoutAnAreaAndNamesThem) {
+  const TestFolder folder;
+  const auto box = [](std::int64_t id, std::array<double, 4> bbox, bool crowd = false) {
+    return RecordAnnotation{.id = id, .bbox = bbox, .area = 1, .iscrowd = crowd};
+  };
+  write_set(folder / "set", {box(1, {100, 50, 60, 80}), box(2, {640 - 2e-5, 10, 10, 100}),
+                             box(3, {10, 480 - 2e-5, 100, 10}), box(4, {10, 10, 0, 5}),
+                             box(5, {20, 20, 90, 90}, true), box(6, {700, 10, 5, 5}),
+                             box(7, {639, 479, 1, 1}), box(8, {1e-5, 10, 1e-5, 100})});
+  const ShardSet shards(folder / "set");
+  const ShardSource source(shards);
+  for (const bool flip : {false, true}) {
+    for (const int side : {32, 333, 480, 800}) {
+      const Sample sample = load(source, flip, side);
+      EXPECT_THAT(sample.left_out, ElementsAre(2, 3, 4, 6, 8)) << flip << " " << side;
+      ASSERT_EQ(sample.boxes.size(), 2U) << flip << " " << side;
+      EXPECT_EQ(sample.labels.size(), 2U);
+      for (const auto& kept : sample.boxes) {
+        EXPECT_GT(kept[2], kept[0]) << flip << " " << side;
+        EXPECT_GT(kept[3], kept[1]) << flip << " " << side;
+      }
+    }
+  }
+}
+
+TEST(ShardSource, MirrorsAndScalesBoxesWithThePixels) {
+  const TestFolder folder;
+  write_set(folder / "set", {{.id = 1, .bbox = {100, 50, 60, 80}, .area = 1}});
+  const ShardSet shards(folder / "set");
+  const ShardSource source(shards);
+  EXPECT_THAT(load(source, false, 240).boxes.front(), ElementsAre(50.F, 25.F, 80.F, 65.F));
+  EXPECT_THAT(load(source, true, 240).boxes.front(), ElementsAre(240.F, 25.F, 270.F, 65.F));
+}
+
+}  // namespace
+}  // namespace retina
