@@ -3,8 +3,8 @@
 
 #include "convert/import/pickle_globals.h"
 #include "convert/import/pickle_stack.h"
-#include "convert/import/printable.h"
 #include "shared/base/cat.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {

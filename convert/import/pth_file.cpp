@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
-#include "convert/import/printable.h"
 #include "convert/import/pth_container.h"
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {

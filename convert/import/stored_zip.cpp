@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "convert/import/printable.h"
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {

@@ -1,0 +1,37 @@
+#include "shared/base/printable.h"
+
+#include <gtest/gtest.h>
+
+namespace retina {
+namespace {
+
+TEST(Printable, AMessageStaysOneShortLineOfAscii) {
+  EXPECT_EQ(printable("a\nb\x1b[2J\xc3\xa9"), "a?b?[2J??");
+  EXPECT_EQ(printable(std::string(100, 'x')), std::string(80, 'x'));
+}
+
+TEST(Escaped, ControlCharactersAreWrittenOut) {
+  EXPECT_EQ(escaped("cat\x1b[2J\n\t\r\x7f"), "cat\\x1b[2J\\n\\t\\x0d\\x7f");
+  EXPECT_EQ(escaped(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(escaped("\xc2\x9b"
+                    "31m"),
+            "\\xc2\\x9b31m")
+      << "C1: a terminal takes it for ESC [";
+}
+
+TEST(Escaped, NamesOfAnyLanguageStay) {
+  for (const char* name :
+       {"cat", "\xc3\xa9l\xc3\xa9phant", "\xe7\x8c\xab", "\xf0\x9f\x90\xb1", "a\\b", ""}) {
+    EXPECT_EQ(escaped(name), name);
+  }
+}
+
+TEST(Escaped, BytesThatAreNoUtf8AreWrittenOut) {
+  EXPECT_EQ(escaped("a\xff"
+                    "b"),
+            "a\\xffb");
+  EXPECT_EQ(escaped("\xe7\x8c"), "\\xe7\\x8c") << "a character cut short";
+}
+
+}  // namespace
+}  // namespace retina
