@@ -30,6 +30,11 @@ std::string device_text(const c10::Device& device) {
   return device.str();
 }
 
+void set_tf32(bool on) {
+  at::globalContext().setAllowTF32CuDNN(on);
+  at::globalContext().setAllowTF32CuBLAS(on);
+}
+
 void register_torch_versions() {
   register_library_version("LibTorch", TORCH_VERSION);
   register_library_version("CUDA in LibTorch", at::globalContext().hasCUDA() ? "yes" : "no");
