@@ -16,6 +16,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
+#include "shared/checkpoint/run_folder.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/comm/rank_program.h"
@@ -32,7 +33,7 @@ namespace retina {
 namespace {
 
 constexpr const char* kUsage =
-    "retina-eval --model MODEL.pt --data SHARDS --output DIR [options]\n"
+    "retina-eval --model RUN|MODEL.pt --data SHARDS --output DIR [options]\n"
     "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
     "mpirun -np N retina-eval --model ...     every image once, on one of the ranks";
 constexpr const char* kSummary = "scores detections as COCO does, with a model or on results";
@@ -146,7 +147,10 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
 }
 
 // All ranks enter; rank 0's exit code is everybody's.
-int evaluate_model(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
+int evaluate_model(EvalOptions options, const Cli& cli, Communicator& ranks) {
+  // Chosen once: a run that still trains may have another best a moment later.
+  if (ranks.is_root()) options.model = resolve_checkpoint(options.model);
+  options.model = ranks.broadcast(options.model, 0);
   const c10::Device device =
       choose_device(options.device, {.local_rank = ranks.local_rank(),
                                      .local_size = ranks.local_size(),

@@ -127,6 +127,30 @@ TEST_F(ModelCommand, ADamagedCheckpointIsBadData) {
   expect_refusal(run_process(command("out")), 65, "damaged.pt");
 }
 
+// Two checkpoints of equal weights as a run of two epochs, the first the better.
+TEST_F(ModelCommand, ARunsFolderMeansItsBestCheckpoint) {
+  Checkpoint checkpoint = load_checkpoint(model_);
+  model_ = folder_ / "run";
+  make_folder(model_);
+  checkpoint.trainer_json = R"({"step":5,"ap":0.25})";
+  save_checkpoint(model_ + "/checkpoint-01.pt", checkpoint);
+  checkpoint.trainer_json = R"({"step":10,"ap":0.125})";
+  save_checkpoint(model_ + "/checkpoint-02.pt", checkpoint);
+  const auto first = run_process(under_mpirun(2, command("out")));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("run: taking checkpoint-01.pt, the best: AP 0.2500 at step 5"));
+  EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr("run/checkpoint-01.pt on "));
+
+  // The named file is the same evaluation, another best is another one.
+  EXPECT_THAT(run_process(command("out")).out, HasSubstr("already evaluated"));
+  checkpoint.trainer_json = R"({"step":15,"ap":0.5})";
+  save_checkpoint(model_ + "/checkpoint-03.pt", checkpoint);
+  const auto moved = run_process(command("out"));
+  EXPECT_EQ(moved.exit_code, 78) << moved.err;
+  EXPECT_THAT(moved.err, HasSubstr("holds another evaluation: model (was"));
+  EXPECT_EQ(run_process(command("out", {"--overwrite"})).exit_code, 0);
+}
+
 TEST_F(ModelCommand, AModelOfOtherClassesIsRefusedNamingThem) {
   Checkpoint checkpoint = load_checkpoint(model_);
   checkpoint.categories[1].name = "horse";
