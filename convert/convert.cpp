@@ -41,8 +41,7 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
   } catch (const Error& error) {
     if (options.overwrite) return false;
     throw Error(ErrorKind::kConfig,
-                cat(path, ": exists and is not ours to replace: ", error.what()),
-                cat(choose, ", or give --overwrite"));
+                cat(path, ": exists and is not ours to replace: ", error.what()), choose);
   }
   std::string differing;
   const auto compare = [&](const char* key, const auto& got, const auto& want) {

@@ -135,7 +135,9 @@ void ModelRepository::prepare(const InferenceHeader& header, bool overwrite) con
     }
     if (!differing.empty()) {
       throw Error(ErrorKind::kConfig, cat(folder_, ": holds something else (", differing, ")"),
-                  "choose another --repository or --service-name, or give --overwrite");
+                  // Its model is looked at before: one that is not ours is refused there.
+                  cat("choose another --repository or --service-name",
+                      path_exists(model_path()) ? ", or give --overwrite" : ""));
     }
   }
   make_folder(parent_, "--repository");

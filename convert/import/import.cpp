@@ -177,11 +177,14 @@ bool already_imported(const ConvertOptions& options, const std::string& made_fro
   }
   if (found == made_from) return true;
   if (options.overwrite) return false;
-  throw Error(ErrorKind::kConfig,
-              cat(options.output, ": exists and was ",
-                  found.empty() ? "trained, not imported"
-                                : "imported with other weights, categories or options"),
-              "choose another --output, or give --overwrite");
+  if (found.empty()) {
+    throw Error(ErrorKind::kConfig, cat(options.output, ": exists and was trained, not imported"),
+                "choose another --output");
+  }
+  throw Error(
+      ErrorKind::kConfig,
+      cat(options.output, ": exists and was imported with other weights, categories or options"),
+      "choose another --output, or give --overwrite");
 }
 
 std::string summary(const ConvertOptions& options, const Architecture& architecture,

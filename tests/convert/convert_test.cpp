@@ -45,7 +45,7 @@ ErrorKind kind_of(const ConvertOptions& options, std::string* message = nullptr)
   try {
     convert(options);
   } catch (const Error& error) {
-    if (message != nullptr) *message = error.what();
+    if (message != nullptr) *message = cat(error.what(), "; hint: ", error.hint());
     return error.kind();
   }
   ADD_FAILURE() << "no error";
@@ -239,7 +239,9 @@ TEST(Convert, AnotherFileAtTheOutputIsNotReplaced) {
   save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
   ConvertOptions options = options_in(folder);
   write_file_atomically(options.output, "precious");
-  EXPECT_EQ(kind_of(options), ErrorKind::kConfig);
+  std::string message;
+  EXPECT_EQ(kind_of(options, &message), ErrorKind::kConfig);
+  EXPECT_THAT(message, testing::Not(HasSubstr("--overwrite")));
   EXPECT_EQ(read_file(options.output), "precious");
   options.output = options.checkpoint;
   options.overwrite = true;

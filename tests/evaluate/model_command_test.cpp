@@ -184,6 +184,20 @@ TEST_F(ModelCommand, AGpuThatIsNotThereIsUnavailable) {
   expect_refusal(run_process(arguments), 69, "cuda");
 }
 
+TEST_F(ModelCommand, WhatNoEvaluationWroteIsNeverReplaced) {
+  make_folder(folder_ / "out/drawn");
+  for (const char* name : {"detections.json", "drawn/7.jpg"}) {
+    write_file_atomically(folder_ / "out/" + name, "mine");
+    for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--overwrite"}}) {
+      const ProcessResult result = run_process(command("out", more));
+      expect_refusal(result, 78, cat("holds ", name, ", which no evaluation wrote"));
+      EXPECT_THAT(result.err, testing::Not(HasSubstr("overwrite")));
+      EXPECT_EQ(read_file(folder_ / "out/" + name), "mine");
+    }
+    remove_file(folder_ / "out/" + name);
+  }
+}
+
 TEST_F(ModelCommand, OtherThresholdsInTheSameFolderAreRefused) {
   ASSERT_EQ(run_process(command("out2", {"--max-images", "2"})).exit_code, 0);
   const ProcessResult refused = run_process(command("out2", {"--max-images", "3"}));
