@@ -96,9 +96,14 @@ std::string class_table_text(const CocoMetrics& metrics) {
 
 std::string oddities_text(const CocoMetrics& metrics) {
   std::string text;
+  if (metrics.quarantined_count > 0) {
+    text = cat(metrics.quarantined_count,
+               metrics.quarantined_count == 1 ? " image of the set is" : " images of the set are",
+               " quarantined (quarantine.jsonl): not in these numbers");
+  }
   if (metrics.unknown_category_count > 0) {
-    text = cat(metrics.unknown_category_count,
-               " detections have a category that the annotations lack: ignored");
+    text += cat(text.empty() ? "" : "; ", metrics.unknown_category_count,
+                " detections have a category that the annotations lack: ignored");
   }
   if (metrics.low_score_count > 0) {
     text += cat(text.empty() ? "" : "; ", metrics.low_score_count,
@@ -116,7 +121,8 @@ std::string metrics_json(const CocoMetrics& metrics) {
       .field("object_count", metrics.object_count)
       .field("detection_count", metrics.detection_count)
       .field("unknown_category_count", metrics.unknown_category_count)
-      .field("low_score_count", metrics.low_score_count);
+      .field("low_score_count", metrics.low_score_count)
+      .field("quarantined_count", metrics.quarantined_count);
   json.key("per_class").begin_array();
   for (const ClassMetrics& one : metrics.per_class) {
     json.begin_object().field("category_id", one.category_id).field("name", one.name);

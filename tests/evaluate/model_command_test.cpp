@@ -10,6 +10,7 @@
 #include "shared/base/json.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/coco/results.h"
+#include "shared/shard/manifest.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/child_process.h"
 #include "tests/support/test_folder.h"
@@ -114,6 +115,26 @@ TEST_F(ModelCommand, AnApBelowTheWantedOneIsExitOneUnderMpirunToo) {
       run_process(under_mpirun(2, command("out", {"--min-ap", "0.99", "--max-images", "2"})));
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("below --min-ap 0.99"));
+}
+
+TEST_F(ModelCommand, QuarantinedImagesAreToldWithTheNumbersAndTheVerdict) {
+  data_ = folder_ / "shards";
+  std::filesystem::copy(*shared_ / "shards", data_);
+  Manifest manifest = read_manifest(data_);
+  manifest.counts.quarantined = 2;
+  write_file_atomically(data_ + "/" + kManifestFile, encode_manifest(manifest));
+  const std::string told = "2 images of the set are quarantined";
+  const auto low = run_process(command("out", {"--min-ap", "0.99"}));
+  EXPECT_EQ(low.exit_code, 1) << low.err;
+  EXPECT_THAT(low.err, HasSubstr("warning: " + told));
+  EXPECT_THAT(low.err, HasSubstr("(without 2 quarantined images) is below --min-ap 0.99"));
+  EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr(told));
+  const JsonFile metrics = JsonFile::read(folder_ / "out/metrics.json");
+  EXPECT_EQ(metrics.root().at("quarantined_count").as_int(), 2);
+
+  const auto again = run_process(command("out", {"--min-ap", "0"}));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("(without 2 quarantined images) reaches --min-ap 0"));
 }
 
 TEST_F(ModelCommand, ADamagedCheckpointIsBadData) {
