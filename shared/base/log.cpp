@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "shared/base/bus_error.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {
@@ -54,7 +55,7 @@ LogLevel log_level() {
 
 void log_line(LogLevel level, const std::string& text) {
   const std::lock_guard lock(g_mutex);
-  const std::string line = cat(log_name(), ": ", prefix(level), text, "\n");
+  const std::string line = cat(log_name(), ": ", prefix(level), escaped(text), "\n");
   // A log that cannot be written must not end the work it reports on.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

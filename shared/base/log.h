@@ -15,7 +15,7 @@ void set_log_name(const std::string& name);
 void set_log_level(LogLevel level);
 LogLevel log_level();
 
-// Writes one line to stderr in a single write, so that ranks' lines do not mix.
+// One line to stderr in a single write: ranks' lines do not mix. Control characters are escaped.
 void log_line(LogLevel level, const std::string& text);
 
 // Where `file` (2: the log) is a pipe: until its reader has taken everything, `limit_s` at most.

@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 
@@ -79,13 +80,14 @@ std::string class_table_text(const CocoMetrics& metrics) {
                                                "medium", "large", "AR100"};
   std::size_t name_width = 5;
   for (const ClassMetrics& one : metrics.per_class) {
-    name_width = std::max(name_width, shown_width(one.name));
+    name_width = std::max(name_width, shown_width(escaped(one.name)));
   }
   std::string text = padded_right("class", name_width);
   for (const char* title : kTitles) text += padded_left(title, 8);
   text += padded_left("objects", 10) + padded_left("found", 10) + "\n";
   for (const ClassMetrics& one : metrics.per_class) {
-    text += one.name + std::string(name_width - shown_width(one.name), ' ');
+    const std::string name = escaped(one.name);
+    text += name + std::string(name_width - shown_width(name), ' ');
     for (const std::size_t column : kColumns)
       text += padded_left(metric_text(one.stats[column]), 8);
     text += padded_left(cat(one.object_count), 10) + padded_left(cat(one.detection_count), 10);

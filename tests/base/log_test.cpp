@@ -31,6 +31,13 @@ TEST_F(LogTest, DropsLinesBelowTheLevel) {
   EXPECT_THAT(text, HasSubstr("tool: warning: loud 1\n"));
 }
 
+TEST_F(LogTest, ALineStaysOneLineWhateverNamesItQuotes) {
+  testing::internal::CaptureStderr();
+  log_info("class \x1b[2Jcat\nretina-eval: error: none");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "tool: class \\x1b[2Jcat\\nretina-eval: error: none\n");
+}
+
 TEST(LogReader, IsWaitedForUntilItHasReadAll) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

@@ -98,7 +98,7 @@ TEST_F(ModelRepositoryTest, MlserversSettingsNameTheModelAndItsSchema) {
 
 TEST_F(ModelRepositoryTest, LabelsHaveALineForEachClassWhateverItsName) {
   repository_.write(model_, header_);
-  EXPECT_EQ(content("labels.txt"), "person\ntwo lines\nteddy \"bear\"\n");
+  EXPECT_EQ(content("labels.txt"), "person\ntwo\\nlines\nteddy \"bear\"\n");
 }
 
 TEST_F(ModelRepositoryTest, IsWrittenOnceAndThenLeftAlone) {
