@@ -165,6 +165,7 @@ int evaluate_model(EvalOptions options, const Cli& cli, Communicator& ranks) {
       choose_device(options.device, {.local_rank = ranks.local_rank(),
                                      .local_size = ranks.local_size(),
                                      .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
+  set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
   std::optional<ShardSet> opened;
   std::optional<LoadedModel> model;

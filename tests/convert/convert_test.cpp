@@ -12,6 +12,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/checkpoint/inference_file.h"
+#include "shared/model/device.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/support/test_folder.h"
 
@@ -232,6 +233,15 @@ TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
   options.overwrite = true;
   convert(options);
   EXPECT_EQ(read_inference_header(options.output).max_detections, 10);
+}
+
+TEST(Convert, TheProofIsInIeeeF32) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
+  set_tf32(true);  // as LibTorch begins on GPUs
+  convert(options_in(folder));
+  EXPECT_FALSE(at::globalContext().allowTF32CuDNN(at::Float32Op::CONV));
+  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
 }
 
 TEST(Convert, AnotherFileAtTheOutputIsNotReplaced) {
