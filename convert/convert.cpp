@@ -15,6 +15,7 @@
 #include "shared/base/log.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
+#include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/model/device.h"
 
@@ -40,8 +41,7 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
   } catch (const Error& error) {
     if (options.overwrite) return false;
     throw Error(ErrorKind::kConfig,
-                cat(path, ": exists and is not ours to replace: ", error.what()),
-                cat(choose, ", or give --overwrite"));
+                cat(path, ": exists and is not ours to replace: ", error.what()), choose);
   }
   std::string differing;
   const auto compare = [&](const char* key, const auto& got, const auto& want) {
@@ -100,9 +100,12 @@ std::string proof_text(const ConvertOptions& options, const ProofInputs& inputs,
 
 }  // namespace
 
-std::string convert(const ConvertOptions& options) {
+std::string convert(const ConvertOptions& asked) {
+  ConvertOptions options = asked;
+  options.checkpoint = resolve_checkpoint(asked.checkpoint);
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, {});
+  set_tf32(false);  // what the proof compares is nearer than TF32's rounding
   const bool is_converted = already_done(options, options.output, "--output", checkpoint_hash);
   const ModelRepository repository(options.repository, options.service_name);
   const bool has_repository = !options.repository.empty();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "shared/base/cat.h"
 
@@ -96,19 +97,24 @@ MatchResult match_detections(const std::vector<ScoredBox>& want, const std::vect
   Side converted{got, std::vector<bool>(got.size())};
   for (std::size_t i = 0; i < want.size(); ++i) {
     std::size_t partner = got.size();
-    double nearest_px = kPairBoxPx;
+    double nearest = std::numeric_limits<double>::infinity();
     for (std::size_t j = 0; j < got.size(); ++j) {
       if (converted.paired[j] || got[j].label != want[i].label) continue;
-      const double distance_px = box_distance_px(want[i], got[j]);
-      // Not "> nearest": a coordinate that is no number pairs with nothing.
-      if (!(distance_px <= nearest_px && score_distance(want[i], got[j]) <= kPairScore)) continue;
+      const double box_px = box_distance_px(want[i], got[j]);
+      const double score = score_distance(want[i], got[j]);
+      // Not ">": a coordinate that is no number pairs with nothing.
+      if (!(box_px <= kPairBoxPx && score <= kPairScore)) continue;
+      // Boxes without area, clipped to an edge, survive NMS in numbers on one place: there the
+      // score alone tells which is which.
+      const double distance = box_px / kBoxTolerancePx + score / kScoreTolerance;
+      if (distance >= nearest) continue;
       partner = j;
-      nearest_px = distance_px;
+      nearest = distance;
     }
     if (partner == got.size()) continue;
     reference.paired[i] = converted.paired[partner] = true;
     ++result.paired_count;
-    result.largest_box_px = std::max(result.largest_box_px, nearest_px);
+    result.largest_box_px = std::max(result.largest_box_px, box_distance_px(want[i], got[partner]));
     result.largest_score = std::max(result.largest_score, score_distance(want[i], got[partner]));
   }
   count_lone(reference, converted, context, "the checkpoint", result);

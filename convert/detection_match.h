@@ -38,7 +38,8 @@ struct MatchResult {
   void add(const MatchResult& other);
 };
 
-// Pairs detections of equal class within 1 px and 0.01 of score, nearest first. One without a
+// Pairs detections of equal class within 1 px and 0.01 of score, each with the nearest in box and
+// score, both by their tolerances: several may have the same box. One without a
 // partner is borderline when its score is within kScoreTolerance of the threshold, when the other
 // list is full and ends above it, or when a box of its class in the other list overlaps it by the
 // NMS threshold +- 1e-3, or by more and is itself without a partner.

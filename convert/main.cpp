@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     retina::register_torch_versions();
     retina::ConvertOptions options;
     retina::Cli cli("retina-convert",
-                    "retina-convert --checkpoint C.pt --output MODEL.pt [options]\n"
+                    "retina-convert --checkpoint RUN|C.pt --output MODEL.pt [options]\n"
                     "retina-convert --import WEIGHTS.pth --output C.pt [--categories FILE|coco]",
                     "Turns a checkpoint into one self-contained TorchScript inference model and "
                     "proves that it\ngives the same detections; or weights of torchvision into a "

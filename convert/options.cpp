@@ -42,7 +42,9 @@ void ConvertOptions::validate() const {
 
 void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Files");
-  cli.option("checkpoint", options.checkpoint, "C.pt", "checkpoint of retina-train");
+  cli.option(
+      "checkpoint", options.checkpoint, "RUN|C.pt",
+      "folder of retina-train (its best checkpoint, without validation its last), or a checkpoint");
   cli.option("output", options.output, "MODEL.pt",
              "inference model (TorchScript) to write; with --import a checkpoint");
   cli.flag("overwrite", options.overwrite, "replace an output that was made differently");

@@ -14,7 +14,7 @@ inline constexpr const char* kDefaultServiceName = "coco_retinanet";
 
 struct ConvertOptions {
   // One of these two is read.
-  std::string checkpoint{};  // ours: becomes an inference model
+  std::string checkpoint{};  // ours, or a run's folder: its best; becomes an inference model
   std::string weights{};     // torchvision's (.pth): become a checkpoint
   std::string output{};      // the inference model or the checkpoint, written
   // Also written: the model as a folder for model servers (repository.h); empty: none.

@@ -5,6 +5,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {
@@ -95,11 +96,7 @@ std::string mlserver_settings(const std::string& name) {
 std::string labels_text(const InferenceHeader& header) {
   std::string text;
   for (const auto& category : header.categories) {
-    // A line each, whatever a name holds.
-    std::string line = category.name;
-    std::replace_if(
-        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-    text += line + "\n";
+    text += escaped(category.name) + "\n";  // a line each, whatever a name holds
   }
   return text;
 }
@@ -135,7 +132,9 @@ void ModelRepository::prepare(const InferenceHeader& header, bool overwrite) con
     }
     if (!differing.empty()) {
       throw Error(ErrorKind::kConfig, cat(folder_, ": holds something else (", differing, ")"),
-                  "choose another --repository or --service-name, or give --overwrite");
+                  // Its model is looked at before: one that is not ours is refused there.
+                  cat("choose another --repository or --service-name",
+                      path_exists(model_path()) ? ", or give --overwrite" : ""));
     }
   }
   make_folder(parent_, "--repository");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
 #include "shared/model/device.h"
@@ -17,7 +18,7 @@ constexpr std::size_t kListedNames = 5;  // in an error message
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kListedNames); ++i) {
-    text += cat(i == 0 ? "" : ", ", names[i]);
+    text += cat(i == 0 ? "" : ", ", escaped(names[i]));
   }
   if (names.size() > kListedNames) text += cat(", ... (", names.size(), " in all)");
   return text;

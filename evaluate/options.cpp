@@ -69,8 +69,9 @@ PostprocessOptions EvalOptions::postprocess() const {
 void declare_options(Cli& cli, EvalOptions& options) {
   const PostprocessOptions defaults;
   cli.group("A model over shards (alone or under mpirun)");
-  cli.option("model", options.model, "MODEL.pt",
-             "checkpoint of retina-train, or inference model of retina-convert");
+  cli.option("model", options.model, "RUN|MODEL.pt",
+             "folder of retina-train (its best checkpoint, without validation its last), "
+             "checkpoint, or inference model of retina-convert");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");

@@ -13,7 +13,7 @@ namespace retina {
 
 struct EvalOptions {
   // A model over shards ...
-  std::string model{};    // checkpoint or converted model
+  std::string model{};    // checkpoint, converted model, or a run's folder: its best
   std::string data{};     // SHARDS folder
   std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
   // ... or results that are there already.

@@ -1,18 +1,23 @@
 #include "evaluate/output_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
-#include "shared/base/json.h"
+#include "shared/checkpoint/run_folder.h"
 #include "shared/evaluation/metrics.h"
 
 namespace retina {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kIdentityKey = "fixed";
+constexpr const char* kModelKey = "model";  // in the identity of an evaluation with a model
 
 std::string made(const std::string& folder) {
   make_folder(folder);
@@ -70,42 +75,55 @@ std::string OutputFolder::drawn_path(std::int64_t image_id) const {
 }
 
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
-void OutputFolder::check_is_ours() const {
-  for (const char* name : {"checkpoints.json", "metrics.jsonl"}) {
+void OutputFolder::check_is_no_run() const {
+  for (const char* name : {kBooksFile, "metrics.jsonl"}) {
     if (!path_exists(cat(folder_, "/", name))) continue;
     throw Error(ErrorKind::kConfig, cat(folder_, ": is the folder of a training run"),
                 "choose another --output");
   }
 }
 
-// metrics.json first: without it the folder counts as unfinished.
-void OutputFolder::clear(const std::string& input) const {
-  const bool had_evaluation = path_exists(config_path());
-  remove_file(metrics_path());
-  if (!had_evaluation) return;  // the rest is somebody else's
-  std::error_code none;
-  if (input.empty() || !fs::equivalent(input, detections_path(), none)) {
-    remove_file(detections_path());
+// Other programs have a config.json, too.
+std::optional<JsonFile> OutputFolder::stored_config() const {
+  if (!path_exists(config_path())) return std::nullopt;
+  try {
+    JsonFile stored = JsonFile::read(config_path());
+    const JsonView fixed = stored.root().at(kIdentityKey);
+    if (fixed.has(kModelKey) ? fixed.has("data") : fixed.has("annotations")) return stored;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
   }
-  remove_file(report_path());
-  std::error_code code;
-  std::vector<fs::path> drawn;
-  for (fs::directory_iterator file(folder_ + "/drawn", code), end; file != end;
-       file.increment(code)) {
-    if (file->path().extension() == ".jpg") drawn.push_back(file->path());
+  return std::nullopt;
+}
+
+// metrics.json first: without it the folder counts as unfinished. config.json last: it tells whose
+// the others are.
+std::vector<std::string> OutputFolder::written(bool with_model) const {
+  std::vector<std::string> paths{metrics_path(), report_path()};
+  if (with_model) {
+    paths.push_back(detections_path());
+    static const std::regex pattern("-?[0-9]+\\.jpg");
+    std::error_code ignored;
+    for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
+         file.increment(ignored)) {
+      const std::string name = file->path().filename().string();
+      if (std::regex_match(name, pattern)) paths.push_back(cat(folder_, "/drawn/", name));
+    }
   }
-  for (const fs::path& path : drawn) remove_file(path.string());
+  paths.push_back(config_path());
+  std::erase_if(paths, [](const std::string& path) { return !path_exists(path); });
+  return paths;
 }
 
 std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
                                           const std::vector<EffectiveOption>& options,
                                           bool overwrite, const std::string& input) {
-  check_is_ours();
+  check_is_no_run();
   const std::string fixed = identity_json(identity);
-  if (path_exists(config_path()) && !overwrite) {
-    const JsonFile stored = JsonFile::read(config_path());
-    const JsonFile wanted = JsonFile::parse(fixed, "options");
-    const std::string changed = differences(stored.root().at("fixed"), wanted.root());
+  const JsonFile wanted = JsonFile::parse(fixed, "options");
+  const std::optional<JsonFile> stored = stored_config();
+  if (stored && !overwrite) {
+    const std::string changed = differences(stored->root().at(kIdentityKey), wanted.root());
     if (!changed.empty()) {
       throw Error(ErrorKind::kConfig, cat(folder_, ": holds another evaluation: ", changed),
                   "choose another --output, or --overwrite");
@@ -115,9 +133,21 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
       return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
     }
   }
-  clear(input);
+  std::vector<std::string> own;
+  if (stored) own = written(stored->root().at(kIdentityKey).has(kModelKey));
+  for (const std::string& path : written(wanted.root().has(kModelKey))) {
+    if (std::find(own.begin(), own.end(), path) != own.end()) continue;
+    throw Error(
+        ErrorKind::kConfig,
+        cat(folder_, ": holds ", path.substr(folder_.size() + 1), ", which no evaluation wrote"),
+        "choose another --output, or move the file away");
+  }
+  for (const std::string& path : own) {
+    std::error_code none;
+    if (input.empty() || !fs::equivalent(input, path, none)) remove_file(path);
+  }
   JsonWriter json;
-  json.begin_object().field("hash", hex64(xxh3(fixed))).key("fixed").raw(fixed);
+  json.begin_object().field("hash", hex64(xxh3(fixed))).key(kIdentityKey).raw(fixed);
   json.key("options").begin_object();
   for (const EffectiveOption& option : options) json.key(option.name).raw(option.json);
   json.end_object().end_object();

@@ -14,6 +14,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/base/file.h"
+#include "shared/base/json.h"
 
 namespace retina {
 
@@ -32,8 +33,9 @@ class OutputFolder {
   std::string drawn_path(std::int64_t image_id) const;
 
   // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. What
-  // is left of another is removed, but for `input`, which this one reads. Throws Error{kConfig}
-  // listing what differs when the folder holds another one and not `overwrite`, or a training run.
+  // another one wrote is removed, but for `input`, which this one reads. Throws Error{kConfig}
+  // listing what differs when the folder holds another one and not `overwrite`; and, `overwrite` or
+  // not, when it is a training run's or a file that no evaluation wrote would be replaced.
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite,
                               const std::string& input = "");
@@ -42,8 +44,11 @@ class OutputFolder {
   void check_present() const;
 
  private:
-  void check_is_ours() const;
-  void clear(const std::string& input) const;
+  void check_is_no_run() const;
+  // The config.json here when an evaluation wrote it.
+  std::optional<JsonFile> stored_config() const;
+  // The files here of the names that an evaluation of a model, or of results, writes.
+  std::vector<std::string> written(bool with_model) const;
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;
   FolderLock lock_;

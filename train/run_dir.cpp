@@ -1,8 +1,6 @@
 #include "train/run_dir.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <regex>
 #include <utility>
@@ -17,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
-constexpr const char* kBooksFile = "checkpoints.json";
 constexpr const char* kBucketsFile = "buckets.json";
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kResumeKey = "resume_fingerprint";
@@ -134,44 +131,20 @@ void RunDir::check_present() const {
               "mend the mount or bring the folder back, then run the same command again");
 }
 
-std::string RunDir::checkpoint_name(const RunPoint& point) {
-  std::array<char, 64> name{};
-  if (point.epoch_end) {
-    std::snprintf(name.data(), name.size(), "checkpoint-%02lld.pt",
-                  static_cast<long long>(point.epoch));
-  } else {
-    std::snprintf(name.data(), name.size(), "checkpoint-%02lld-%08lld.pt",
-                  static_cast<long long>(point.epoch), static_cast<long long>(point.step));
-  }
-  return name.data();
-}
-
-std::vector<std::string> RunDir::files_like(const std::string& pattern) const {
-  const std::regex regex(pattern);
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& item : fs::directory_iterator(folder_, ignored)) {
-    const std::string name = item.path().filename().string();
-    if (std::regex_match(name, regex)) names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 std::vector<std::string> RunDir::checkpoint_files() const {
-  return files_like("checkpoint-[0-9]{2,}(-[0-9]{8,})?\\.pt");
+  return retina::checkpoint_files(folder_);
 }
 
 void RunDir::remove_leftovers() {
-  for (const auto& name : files_like("checkpoint-.*\\.tmp.*")) remove_file(path(name));
-}
-
-const CheckpointEntry* RunDir::best() const {
-  const CheckpointEntry* best = nullptr;
-  for (const auto& entry : entries_) {
-    if (entry.ap && (best == nullptr || *entry.ap > *best->ap)) best = &entry;
+  static const std::regex pattern("checkpoint-.*\\.tmp.*");
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& item : fs::directory_iterator(folder_, ignored)) {
+    names.push_back(item.path().filename().string());
   }
-  return best;
+  for (const auto& name : names) {
+    if (std::regex_match(name, pattern)) remove_file(path(name));
+  }
 }
 
 void RunDir::record(const CheckpointEntry& entry, int keep) {
@@ -180,8 +153,8 @@ void RunDir::record(const CheckpointEntry& entry, int keep) {
   entries_.push_back(entry);
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const auto& a, const auto& b) { return a.step < b.step; });
-  const CheckpointEntry* best_entry = best();
-  const std::string best_file = best_entry == nullptr ? "" : best_entry->file;
+  const CheckpointEntry* const best = best_of(entries_);
+  const std::string best_file = best == nullptr ? "" : best->file;
   std::vector<std::string> dropped;
   const auto newest = static_cast<std::size_t>(keep);
   for (std::size_t i = 0; i + newest < entries_.size(); ++i) {
@@ -190,51 +163,8 @@ void RunDir::record(const CheckpointEntry& entry, int keep) {
   std::erase_if(entries_, [&](const auto& other) {
     return std::find(dropped.begin(), dropped.end(), other.file) != dropped.end();
   });
-  write_books();
+  write_books(folder_, entries_);
   for (const auto& name : dropped) remove_file(path(name));
-}
-
-std::vector<CheckpointEntry> RunDir::read_books() const {
-  std::vector<CheckpointEntry> entries;
-  if (!path_exists(path(kBooksFile))) return entries;
-  try {
-    const JsonFile books = JsonFile::read(path(kBooksFile));
-    const JsonView list = books.root().at("checkpoints");
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const JsonView item = list.at(i);
-      CheckpointEntry entry{.file = item.at("file").as_string(),
-                            .step = item.at("step").as_int(),
-                            .xxh3 = item.at("xxh3").as_string()};
-      if (!item.at("ap").raw().IsNull()) entry.ap = item.at("ap").as_double();
-      entries.push_back(std::move(entry));
-    }
-  } catch (const Error&) {
-    entries.clear();  // only a hint
-  }
-  return entries;
-}
-
-void RunDir::write_books() const {
-  JsonWriter json;
-  json.begin_object().field("last", entries_.back().file);
-  json.key("best");
-  if (const CheckpointEntry* best_entry = best()) {
-    json.value(best_entry->file);
-  } else {
-    json.null();
-  }
-  json.key("checkpoints").begin_array();
-  for (const auto& entry : entries_) {
-    json.begin_object().field("file", entry.file).field("step", entry.step).key("ap");
-    if (entry.ap) {
-      json.value(*entry.ap);
-    } else {
-      json.null();
-    }
-    json.field("xxh3", entry.xxh3).end_object();
-  }
-  json.end_array().end_object();
-  write_file_atomically(path(kBooksFile), json.pretty_text());
 }
 
 }  // namespace retina

@@ -1,11 +1,9 @@
-// The RUN folder: the only code that knows its file names. Only rank 0 uses it.
+// The RUN folder: with shared/checkpoint/run_folder.h, which has the checkpoints and their books,
+// the only code that knows its file names. Only rank 0 uses it.
 //
-//   config.json                          effective options and their hash
-//   metrics.jsonl                        a JSON object a line, see metrics_log.h
-//   checkpoint-{epoch}.pt                at epoch ends, the first is 01
-//   checkpoint-{epoch}-{step}.pt         in between; {epoch} is the one in progress
-//   checkpoints.json                     which is last, which is best; a hint, the files decide
-//   buckets.json                         how gradients travel, kept by a run that continues
+//   config.json      effective options and their hash
+//   metrics.jsonl    a JSON object a line, see metrics_log.h
+//   buckets.json     how gradients travel, kept by a run that continues
 //   report.html
 #pragma once
 
@@ -16,24 +14,10 @@
 #include <vector>
 
 #include "shared/base/file.h"
+#include "shared/checkpoint/run_folder.h"
 #include "train/run_config.h"
 
 namespace retina {
-
-// Where training stands after `step` updates.
-struct RunPoint {
-  std::int64_t step = 0;
-  std::int64_t epoch = 0;  // completed epochs, or the one in progress when !epoch_end
-  bool epoch_end = false;
-  std::optional<double> ap = {};  // validation AP at this point
-};
-
-struct CheckpointEntry {
-  std::string file = {};  // name inside the folder
-  std::int64_t step = 0;
-  std::optional<double> ap = {};
-  std::string xxh3 = {};
-};
 
 class RunDir {
  public:
@@ -73,10 +57,10 @@ class RunDir {
   // be written at its place then.
   void check_present() const;
 
-  // File name for a checkpoint at this point.
-  static std::string checkpoint_name(const RunPoint& point);
   // All checkpoint files here, unverified, by name.
   std::vector<std::string> checkpoint_files() const;
+  // Those that are whole, as far as the books and the files tell; see list_checkpoints.
+  std::vector<CheckpointEntry> found_checkpoints() const { return list_checkpoints(folder_); }
   // Removes half-written checkpoints of a killed run.
   void remove_leftovers();
 
@@ -85,15 +69,10 @@ class RunDir {
   void record(const CheckpointEntry& entry, int keep);
   // Entries known so far (from earlier `record` calls or `restore`).
   const std::vector<CheckpointEntry>& entries() const { return entries_; }
-  // What checkpoints.json says; nothing when it is missing or not readable.
-  std::vector<CheckpointEntry> read_books() const;
   // Replaces the books by what was found in verified files.
   void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
 
  private:
-  std::vector<std::string> files_like(const std::string& pattern) const;
-  const CheckpointEntry* best() const;
-  void write_books() const;
   std::string folder_;
   std::unique_ptr<FolderLock> lock_;
   std::vector<CheckpointEntry> entries_;  // ascending step

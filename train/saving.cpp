@@ -117,7 +117,7 @@ void Saving::write(const SavePoint& point, MetricsLog& log) {
     names.back().epoch_end = false;
   }
   for (const RunPoint& named : names) {
-    const std::string file = RunDir::checkpoint_name(named);
+    const std::string file = checkpoint_name(named);
     writer_.start(input_.run_dir->path(file), checkpoint,
                   [this, file, named, start_s = now_seconds()](std::uint64_t hash) {
                     input_.run_dir->record(

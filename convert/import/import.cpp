@@ -19,6 +19,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/inference_file.h"
 #include "shared/model/retinanet.h"
 
 namespace retina {
@@ -137,6 +138,29 @@ NamedState foreign_state(const std::vector<ForeignTensor>& tensors, std::int64_t
   return state;
 }
 
+bool is_inference_model(const std::string& path) {
+  try {
+    return model_file_kind(path) == ModelFileKind::kInference;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// What retina-convert wrote itself is told as what it is, not by what its zip has and a .pth has
+// not.
+std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string& subject) {
+  try {
+    return parse_pth(file, subject);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData || !is_inference_model(subject)) throw;
+  }
+  throw Error(
+      ErrorKind::kData,
+      cat(subject, ": is an inference model that retina-convert wrote, not weights to import"),
+      "retina-eval --model takes it as it is; retina-train --init takes the checkpoint that it "
+      "was made from");
+}
+
 // What a second run compares; kept in the checkpoint's config as "import".
 std::string import_json(const ConvertOptions& options, std::uint64_t source_hash) {
   JsonWriter json;
@@ -173,15 +197,18 @@ bool already_imported(const ConvertOptions& options, const std::string& made_fro
     if (options.overwrite) return false;
     throw Error(ErrorKind::kConfig,
                 cat(options.output, ": exists and is not ours to replace: ", error.what()),
-                "choose another --output, or give --overwrite");
+                "choose another --output");
   }
   if (found == made_from) return true;
   if (options.overwrite) return false;
-  throw Error(ErrorKind::kConfig,
-              cat(options.output, ": exists and was ",
-                  found.empty() ? "trained, not imported"
-                                : "imported with other weights, categories or options"),
-              "choose another --output, or give --overwrite");
+  if (found.empty()) {
+    throw Error(ErrorKind::kConfig, cat(options.output, ": exists and was trained, not imported"),
+                "choose another --output");
+  }
+  throw Error(
+      ErrorKind::kConfig,
+      cat(options.output, ": exists and was imported with other weights, categories or options"),
+      "choose another --output, or give --overwrite");
 }
 
 std::string summary(const ConvertOptions& options, const Architecture& architecture,
@@ -205,7 +232,7 @@ std::string import_weights(const ConvertOptions& options) {
     return cat(options.output, ": is there already, imported from the same weights\n");
   }
   const FileLock lock(options.output);
-  std::vector<ForeignTensor> tensors = parse_pth(file, options.weights);
+  std::vector<ForeignTensor> tensors = read_tensors(file, options.weights);
   const Architecture architecture = recognise(tensors, options.weights);
   const std::string names = choose_categories(options, architecture);
   const CategoryMap categories = read_import_categories(names);

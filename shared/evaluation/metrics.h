@@ -48,6 +48,8 @@ struct CocoMetrics {
   int64_t detection_count = 0;         // all results given
   int64_t unknown_category_count = 0;  // results of categories the ground truth lacks: ignored
   int64_t low_score_count = 0;         // results of score 0 or less: ranked like all others
+  // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.
+  int64_t quarantined_count = 0;
 };
 
 struct MetricsOptions {

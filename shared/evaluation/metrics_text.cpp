@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 
@@ -79,13 +80,14 @@ std::string class_table_text(const CocoMetrics& metrics) {
                                                "medium", "large", "AR100"};
   std::size_t name_width = 5;
   for (const ClassMetrics& one : metrics.per_class) {
-    name_width = std::max(name_width, shown_width(one.name));
+    name_width = std::max(name_width, shown_width(escaped(one.name)));
   }
   std::string text = padded_right("class", name_width);
   for (const char* title : kTitles) text += padded_left(title, 8);
   text += padded_left("objects", 10) + padded_left("found", 10) + "\n";
   for (const ClassMetrics& one : metrics.per_class) {
-    text += one.name + std::string(name_width - shown_width(one.name), ' ');
+    const std::string name = escaped(one.name);
+    text += name + std::string(name_width - shown_width(name), ' ');
     for (const std::size_t column : kColumns)
       text += padded_left(metric_text(one.stats[column]), 8);
     text += padded_left(cat(one.object_count), 10) + padded_left(cat(one.detection_count), 10);
@@ -96,9 +98,14 @@ std::string class_table_text(const CocoMetrics& metrics) {
 
 std::string oddities_text(const CocoMetrics& metrics) {
   std::string text;
+  if (metrics.quarantined_count > 0) {
+    text = cat(metrics.quarantined_count,
+               metrics.quarantined_count == 1 ? " image of the set is" : " images of the set are",
+               " quarantined (quarantine.jsonl): not in these numbers");
+  }
   if (metrics.unknown_category_count > 0) {
-    text = cat(metrics.unknown_category_count,
-               " detections have a category that the annotations lack: ignored");
+    text += cat(text.empty() ? "" : "; ", metrics.unknown_category_count,
+                " detections have a category that the annotations lack: ignored");
   }
   if (metrics.low_score_count > 0) {
     text += cat(text.empty() ? "" : "; ", metrics.low_score_count,
@@ -116,7 +123,8 @@ std::string metrics_json(const CocoMetrics& metrics) {
       .field("object_count", metrics.object_count)
       .field("detection_count", metrics.detection_count)
       .field("unknown_category_count", metrics.unknown_category_count)
-      .field("low_score_count", metrics.low_score_count);
+      .field("low_score_count", metrics.low_score_count)
+      .field("quarantined_count", metrics.quarantined_count);
   json.key("per_class").begin_array();
   for (const ClassMetrics& one : metrics.per_class) {
     json.begin_object().field("category_id", one.category_id).field("name", one.name);

@@ -10,12 +10,13 @@ namespace retina {
 // pycocotools' 12 lines, to the letter.
 std::string coco_summary_text(const CocoMetrics& metrics);
 
-// One row a class (AP, AP50, AP75, by size, AR100, objects), sorted by name as given; "-" for
-// nothing to find.
+// One row a class (AP, AP50, AP75, by size, AR100, objects), ascending category id; "-" for nothing
+// to find. For terminals: control characters of a name are escaped.
 std::string class_table_text(const CocoMetrics& metrics);
 
-// What a user should hear about the detections, in one line: how many have a category that the
-// annotations lack, how many a score of 0 or less. Empty when there are none.
+// What a user should hear beside the numbers, in one line: how many images of the set are
+// quarantined, how many detections have a category that the annotations lack, how many a score of 0
+// or less. Empty when there are none.
 std::string oddities_text(const CocoMetrics& metrics);
 
 // metrics.json: "stats" (the 12 numbers), "per_class" (a list), the counts.

@@ -12,6 +12,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/checkpoint/inference_file.h"
+#include "shared/model/device.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/support/test_folder.h"
 
@@ -45,7 +46,7 @@ ErrorKind kind_of(const ConvertOptions& options, std::string* message = nullptr)
   try {
     convert(options);
   } catch (const Error& error) {
-    if (message != nullptr) *message = error.what();
+    if (message != nullptr) *message = cat(error.what(), "; hint: ", error.hint());
     return error.kind();
   }
   ADD_FAILURE() << "no error";
@@ -234,12 +235,23 @@ TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
   EXPECT_EQ(read_inference_header(options.output).max_detections, 10);
 }
 
+TEST(Convert, TheProofIsInIeeeF32) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
+  set_tf32(true);  // as LibTorch begins on GPUs
+  convert(options_in(folder));
+  EXPECT_FALSE(at::globalContext().allowTF32CuDNN(at::Float32Op::CONV));
+  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+}
+
 TEST(Convert, AnotherFileAtTheOutputIsNotReplaced) {
   const TestFolder folder;
   save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
   ConvertOptions options = options_in(folder);
   write_file_atomically(options.output, "precious");
-  EXPECT_EQ(kind_of(options), ErrorKind::kConfig);
+  std::string message;
+  EXPECT_EQ(kind_of(options, &message), ErrorKind::kConfig);
+  EXPECT_THAT(message, testing::Not(HasSubstr("--overwrite")));
   EXPECT_EQ(read_file(options.output), "precious");
   options.output = options.checkpoint;
   options.overwrite = true;

@@ -21,6 +21,23 @@ TEST(MatchDetections, EqualListsHaveNoDifferenceWhateverTheOrderOfTies) {
   EXPECT_EQ(result.borderline_count + result.unexplained_count, 0);
 }
 
+TEST(MatchDetections, IdenticalBoxesArePairedByScore) {
+  const std::vector<ScoredBox> list{at(0, 0.509F), at(0, 0.506F), at(0, 0.503F), at(0, 0.495F)};
+  for (const auto& other : {list, std::vector<ScoredBox>(list.rbegin(), list.rend())}) {
+    const auto result = match_detections(list, other, {});
+    EXPECT_EQ(result.paired_count, 4);
+    EXPECT_EQ(result.largest_score, 0);
+    EXPECT_EQ(result.unexplained_count, 0);
+  }
+}
+
+TEST(MatchDetections, BoxesOfEqualScoresArePairedByPlace) {
+  const std::vector<ScoredBox> list{at(0, 0.5F), at(0.25F, 0.5F), at(0.5F, 0.5F)};
+  const auto result = match_detections(list, {list.rbegin(), list.rend()}, {});
+  EXPECT_EQ(result.paired_count, 3);
+  EXPECT_EQ(result.largest_box_px, 0);
+}
+
 TEST(MatchDetections, ReportsTheLargestDifferencesOfPairs) {
   const auto result =
       match_detections({at(0, 0.9F), at(300, 0.5F)}, {at(0.5F, 0.9F), at(300, 0.501F)}, {});

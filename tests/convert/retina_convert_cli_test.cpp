@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
@@ -112,6 +113,29 @@ TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
   auto other = command;
   other.insert(other.end(), {"--score-threshold", "0.3"});
   expect_one_line(run(other), 78, "score-threshold");
+}
+
+TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {
+  make_checkpoint();
+  const std::string run_folder = folder_ / "run";
+  make_folder(run_folder);
+  std::filesystem::rename(checkpoint_, run_folder + "/checkpoint-07.pt");
+  const std::vector<std::string> command = {"--checkpoint", run_folder,       "--output",
+                                            output_,        "--proof-images", "1"};
+  const auto first = run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("run: taking checkpoint-07.pt, the last"));
+  const auto again = run({"--checkpoint", run_folder + "/checkpoint-07.pt", "--output", output_});
+  EXPECT_THAT(again.out, HasSubstr("is there already"));
+
+  // A run that went on is another input.
+  ASSERT_EQ(
+      run_process({"make-checkpoint", "--output", run_folder + "/checkpoint-08.pt", "--seed", "9"})
+          .exit_code,
+      0);
+  const auto moved = run(command);
+  EXPECT_EQ(moved.exit_code, 78);
+  EXPECT_THAT(moved.err, HasSubstr("was made with other inputs (checkpoint)"));
 }
 
 }  // namespace

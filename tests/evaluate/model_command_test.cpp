@@ -10,6 +10,7 @@
 #include "shared/base/json.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/coco/results.h"
+#include "shared/shard/manifest.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/child_process.h"
 #include "tests/support/test_folder.h"
@@ -116,6 +117,26 @@ TEST_F(ModelCommand, AnApBelowTheWantedOneIsExitOneUnderMpirunToo) {
   EXPECT_THAT(result.err, HasSubstr("below --min-ap 0.99"));
 }
 
+TEST_F(ModelCommand, QuarantinedImagesAreToldWithTheNumbersAndTheVerdict) {
+  data_ = folder_ / "shards";
+  std::filesystem::copy(*shared_ / "shards", data_);
+  Manifest manifest = read_manifest(data_);
+  manifest.counts.quarantined = 2;
+  write_file_atomically(data_ + "/" + kManifestFile, encode_manifest(manifest));
+  const std::string told = "2 images of the set are quarantined";
+  const auto low = run_process(command("out", {"--min-ap", "0.99"}));
+  EXPECT_EQ(low.exit_code, 1) << low.err;
+  EXPECT_THAT(low.err, HasSubstr("warning: " + told));
+  EXPECT_THAT(low.err, HasSubstr("(without 2 quarantined images) is below --min-ap 0.99"));
+  EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr(told));
+  const JsonFile metrics = JsonFile::read(folder_ / "out/metrics.json");
+  EXPECT_EQ(metrics.root().at("quarantined_count").as_int(), 2);
+
+  const auto again = run_process(command("out", {"--min-ap", "0"}));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("(without 2 quarantined images) reaches --min-ap 0"));
+}
+
 TEST_F(ModelCommand, ADamagedCheckpointIsBadData) {
   std::string bytes = read_file(model_);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 8);
@@ -125,6 +146,30 @@ TEST_F(ModelCommand, ADamagedCheckpointIsBadData) {
   bytes.resize(bytes.size() / 3);
   write_file_atomically(model_, bytes);
   expect_refusal(run_process(command("out")), 65, "damaged.pt");
+}
+
+// Two checkpoints of equal weights as a run of two epochs, the first the better.
+TEST_F(ModelCommand, ARunsFolderMeansItsBestCheckpoint) {
+  Checkpoint checkpoint = load_checkpoint(model_);
+  model_ = folder_ / "run";
+  make_folder(model_);
+  checkpoint.trainer_json = R"({"step":5,"ap":0.25})";
+  save_checkpoint(model_ + "/checkpoint-01.pt", checkpoint);
+  checkpoint.trainer_json = R"({"step":10,"ap":0.125})";
+  save_checkpoint(model_ + "/checkpoint-02.pt", checkpoint);
+  const auto first = run_process(under_mpirun(2, command("out")));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("run: taking checkpoint-01.pt, the best: AP 0.2500 at step 5"));
+  EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr("run/checkpoint-01.pt on "));
+
+  // The named file is the same evaluation, another best is another one.
+  EXPECT_THAT(run_process(command("out")).out, HasSubstr("already evaluated"));
+  checkpoint.trainer_json = R"({"step":15,"ap":0.5})";
+  save_checkpoint(model_ + "/checkpoint-03.pt", checkpoint);
+  const auto moved = run_process(command("out"));
+  EXPECT_EQ(moved.exit_code, 78) << moved.err;
+  EXPECT_THAT(moved.err, HasSubstr("holds another evaluation: model (was"));
+  EXPECT_EQ(run_process(command("out", {"--overwrite"})).exit_code, 0);
 }
 
 TEST_F(ModelCommand, AModelOfOtherClassesIsRefusedNamingThem) {
@@ -158,6 +203,20 @@ TEST_F(ModelCommand, AGpuThatIsNotThereIsUnavailable) {
   auto arguments = command("out");
   *(std::find(arguments.begin(), arguments.end(), "cpu")) = "cuda";
   expect_refusal(run_process(arguments), 69, "cuda");
+}
+
+TEST_F(ModelCommand, WhatNoEvaluationWroteIsNeverReplaced) {
+  make_folder(folder_ / "out/drawn");
+  for (const char* name : {"detections.json", "drawn/7.jpg"}) {
+    write_file_atomically(folder_ / "out/" + name, "mine");
+    for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--overwrite"}}) {
+      const ProcessResult result = run_process(command("out", more));
+      expect_refusal(result, 78, cat("holds ", name, ", which no evaluation wrote"));
+      EXPECT_THAT(result.err, testing::Not(HasSubstr("overwrite")));
+      EXPECT_EQ(read_file(folder_ / "out/" + name), "mine");
+    }
+    remove_file(folder_ / "out/" + name);
+  }
 }
 
 TEST_F(ModelCommand, OtherThresholdsInTheSameFolderAreRefused) {

@@ -123,14 +123,34 @@ TEST_F(ScoringCommand, ATrainingRunsFolderIsNeverTaken) {
 }
 
 TEST_F(ScoringCommand, NothingOfAnotherEvaluationStays) {
-  ASSERT_EQ(run().exit_code, 0);
   make_folder(output_ + "/drawn");
-  for (const char* name : {"drawn/7.jpg", "detections.json"}) {
+  write_file_atomically(output_ + "/config.json", R"({"fixed": {"model": "0", "data": "0"}})");
+  for (const char* name : {"drawn/7.jpg", "detections.json", "metrics.json"}) {
     write_file_atomically(output_ + "/" + name, "old");
   }
+  EXPECT_EQ(run().exit_code, 78);
   EXPECT_EQ(run({"--overwrite"}).exit_code, 0);
   EXPECT_FALSE(path_exists(output_ + "/drawn/7.jpg"));
   EXPECT_FALSE(path_exists(output_ + "/detections.json"));
+}
+
+TEST_F(ScoringCommand, WhatNoEvaluationWroteIsNeverReplaced) {
+  make_folder(output_);
+  // A run that has just begun has a config.json and no other file yet.
+  const std::string of_a_run = R"({"hash": "0", "fixed": {"lr": 0.01}})";
+  for (const std::string& name : {"metrics.json", "report.html", "config.json"}) {
+    const std::string path = output_ + "/" + name;
+    write_file_atomically(path, of_a_run);
+    for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--overwrite"}}) {
+      const ProcessResult refused = run(more);
+      EXPECT_EQ(refused.exit_code, 78);
+      EXPECT_THAT(refused.err, HasSubstr(cat("holds ", name, ", which no evaluation wrote")));
+      EXPECT_THAT(refused.err, Not(HasSubstr("overwrite")));
+      EXPECT_EQ(read_file(path), of_a_run);
+    }
+    remove_file(path);
+  }
+  EXPECT_EQ(run().exit_code, 0);
 }
 
 TEST_F(ScoringCommand, ItsInputMayLieInItsFolder) {
@@ -142,7 +162,7 @@ TEST_F(ScoringCommand, ItsInputMayLieInItsFolder) {
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--overwrite"}}) {
     EXPECT_EQ(run(more).exit_code, 0);
     EXPECT_TRUE(path_exists(input));
-    EXPECT_EQ(path_exists(picture), more.empty()) << "no evaluation was there before";
+    EXPECT_TRUE(path_exists(picture)) << "no name that an evaluation gives";
   }
 }
 

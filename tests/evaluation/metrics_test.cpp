@@ -291,6 +291,21 @@ TEST(MetricsText, TheTableHasOneRowAClassAndDashesForNothingToFind) {
             "dog         -       -       -       -       -       -       -         0         0\n");
 }
 
+TEST(MetricsText, ATableOfControlCharactersIsSafeToShow) {
+  CocoMetrics metrics;
+  metrics.per_class = {{.name = "\x1b[2Jcat\ndog"}, {.name = "\xc3\xa9l\xc3\xa9phant"}};
+  const std::string table = class_table_text(metrics);
+  EXPECT_THAT(table, testing::HasSubstr("\n\\x1b[2Jcat\\ndog   0.000"));
+  EXPECT_THAT(table, testing::HasSubstr("\n\xc3\xa9l\xc3\xa9phant           0.000"));
+}
+
+TEST(MetricsText, QuarantinedImagesAreTold) {
+  CocoMetrics metrics;
+  metrics.quarantined_count = 1;
+  EXPECT_EQ(oddities_text(metrics),
+            "1 image of the set is quarantined (quarantine.jsonl): not in these numbers");
+}
+
 TEST(MetricsText, TheJsonKeepsEveryDigit) {
   Scene scene;
   scene.object(1, 3, {0, 0, 40, 40});

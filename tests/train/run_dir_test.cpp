@@ -21,16 +21,14 @@ void touch(const std::string& path) {
 }
 
 CheckpointEntry entry(RunDir& dir, std::int64_t step, std::optional<double> ap = {}) {
-  const std::string name =
-      RunDir::checkpoint_name({.step = step, .epoch = step, .epoch_end = true});
+  const std::string name = checkpoint_name({.step = step, .epoch = step, .epoch_end = true});
   touch(dir.path(name));
   return {.file = name, .step = step, .ap = ap, .xxh3 = "0"};
 }
 
 TEST(RunDir, NamesCheckpointsByEpochAndStep) {
-  EXPECT_EQ(RunDir::checkpoint_name({.step = 73, .epoch = 1, .epoch_end = true}),
-            "checkpoint-01.pt");
-  EXPECT_EQ(RunDir::checkpoint_name({.step = 500, .epoch = 7}), "checkpoint-07-00000500.pt");
+  EXPECT_EQ(checkpoint_name({.step = 73, .epoch = 1, .epoch_end = true}), "checkpoint-01.pt");
+  EXPECT_EQ(checkpoint_name({.step = 500, .epoch = 7}), "checkpoint-07-00000500.pt");
 }
 
 TEST(RunDir, KeepsTheNewestAndTheBest) {
