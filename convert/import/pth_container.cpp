@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "convert/import/pickle_reader.h"
-#include "convert/import/stored_zip.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 #include "shared/base/error.h"
 
 namespace retina {

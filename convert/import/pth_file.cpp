@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "convert/import/printable.h"
+#include "shared/checkpoint/foreign/printable.h"
 #include "convert/import/pth_container.h"
 #include "shared/base/error.h"
 

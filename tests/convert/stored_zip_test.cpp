@@ -1,4 +1,4 @@
-#include "convert/import/stored_zip.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <iostream>
 
-#include "convert/import/pickle_reader.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
 #include "convert/import/pth_file.h"
-#include "convert/import/stored_zip.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"

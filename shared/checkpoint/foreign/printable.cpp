@@ -1,4 +1,4 @@
-#include "convert/import/printable.h"
+#include "shared/checkpoint/foreign/printable.h"
 
 namespace retina {
 namespace {
