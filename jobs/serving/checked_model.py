@@ -86,7 +86,7 @@ def stored_files(data):
             raise Refused("damaged: its zip64 record is none")
     if not one_disk or place + size != last:
         raise Refused("damaged: its zip directory is not where it should be")
-    files, names = {}, set()
+    files, names, places = {}, set(), []
     for _ in range(count):
         if data[place:place + 4] != b"PK\1\2":
             raise Refused("damaged: an entry of its zip directory is none")
@@ -117,11 +117,15 @@ def stored_files(data):
         if name.lower() in names:
             raise Refused(f"two files of its zip have one name, {name[:80]!r}")
         names.add(name.lower())
+        places.append((start, start + fields[20]))
         files[name] = memoryview(data)[start:start + fields[20]]
         if packed:
             files[name] = inflated(name, files[name], fields[24])
     if place != last:
         raise Refused("damaged: its zip directory is too long")
+    places.sort()
+    if any(next_start < end for (_, end), (next_start, _) in zip(places, places[1:])):
+        raise Refused("two files of its zip share their bytes")
     return files
 
 

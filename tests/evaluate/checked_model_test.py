@@ -119,6 +119,12 @@ class CheckedModel(unittest.TestCase):
         self.assert_refused(good[:-1], "cut short")
         self.assert_refused(b"x" + good, "not where it should be")
         self.assert_refused(good + good[-22:], "not where it should be")
+        place = good.index(b"PK\1\2")  # the first entry's file begins where the second one's does
+        second = good.index(b"PK\1\2", place + 1)
+        shared = bytearray(good)
+        shared[place + 42:place + 46] = good[second + 42:second + 46]
+        shared[place + 20:place + 28] = good[second + 20:second + 28]
+        self.assert_refused(bytes(shared), "compressed|share their bytes")
         for place in range(0, len(good), 7):
             try:  # whatever is damaged: an answer, not an accident
                 checked_model.check_archive(good[:place] + b"\xff\xff" + good[place + 2:])

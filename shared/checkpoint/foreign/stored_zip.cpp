@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -190,11 +191,24 @@ void StoredZip::read_directory() {
   for (; count > 0; --count) place = add_entry(directory, place);
   if (place != directory.size()) fail("damaged: its zip directory is too long");
 
-  std::set<std::string> lower;
+  check_entries();
+}
+
+// What each entry allows, but all together do not.
+void StoredZip::check_entries() const {
+  std::set<std::string> names;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
   for (const auto& [name, entry] : entries_) {
-    if (!lower.insert(lower_case(name)).second) {
+    if (!names.insert(lower_case(name)).second) {
       fail(cat("two files of its zip have one name, ", printable(name)));
     }
+    places.emplace_back(entry.offset, entry.stored_bytes);
+  }
+  std::sort(places.begin(), places.end());
+  std::uint64_t end = 0;
+  for (const auto& [offset, stored_bytes] : places) {
+    if (offset < end) fail("two files of its zip share their bytes");
+    end = offset + stored_bytes;
   }
 }
 
@@ -249,6 +263,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
   }
   const Entry entry{.offset = content,
                     .size_bytes = size,
+                    .stored_bytes = packed,
                     .crc32 = static_cast<std::uint32_t>(number(fields, 16, 4)),
                     .packed = is_packed};
   if (!entries_.emplace(name, entry).second) {

@@ -19,7 +19,7 @@ class StoredZip {
 
   // `bytes` must outlive this. Throws Error{kData} beginning with `subject`: no closing directory
   // (cut short), anything outside of the file, compressed or encrypted files, a name twice (in
-  // upper or lower case), bytes between the directory and its end record.
+  // upper or lower case), bytes of two files or between the directory and its end record.
   StoredZip(std::string_view bytes, std::string subject);
 
   // Of a file, of which only the directory and what is read are kept in memory. Files whose names
@@ -47,7 +47,7 @@ class StoredZip {
   // Bytes that lie within the file; they stay as long as the source.
   using Source = std::function<std::string_view(std::uint64_t offset, std::uint64_t size_bytes)>;
   struct Entry {
-    std::uint64_t offset = 0, size_bytes = 0;
+    std::uint64_t offset = 0, size_bytes = 0, stored_bytes = 0;
     std::uint32_t crc32 = 0;
     bool packed = false;
   };
@@ -58,6 +58,7 @@ class StoredZip {
   std::string_view slice(std::uint64_t offset, std::uint64_t size_bytes) const;
   std::uint64_t end_record() const;
   void read_directory();
+  void check_entries() const;
   std::uint64_t add_entry(std::string_view directory, std::uint64_t place);
 
   std::uint64_t file_bytes_;
