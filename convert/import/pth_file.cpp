@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
-#include "shared/checkpoint/foreign/printable.h"
 #include "convert/import/pth_container.h"
 #include "shared/base/error.h"
+#include "shared/checkpoint/foreign/printable.h"
 
 namespace retina {
 namespace {

@@ -36,8 +36,7 @@ TEST(InferenceOperators, AreThoseOfTheModelsThatTheConverterMakes) {
       make_inference_module(RetinaNet(config), {}).save(file);
       const torch::jit::Module module = torch::jit::load(file);
       EXPECT_NO_THROW(check_script(module, backbone)) << second_version;
-      for (torch::jit::Function* function :
-           module._ivalue()->compilation_unit()->get_functions()) {
+      for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
         add_operators(*torch::jit::toGraphFunction(*function).graph()->block(), used);
       }
     }
