@@ -1,6 +1,6 @@
 """jobs/serving/checked_model.py refuses what retina-convert cannot have written, before PyTorch sees the
 file; its list of operators is the C++ one. That it takes real models, and what it does after loading,
-is shown by tests/oracle/serving_equals_retina_eval.py, which has PyTorch."""
+is shown by tests/oracle/hostile_models_are_refused.py, which has PyTorch."""
 import io
 import pathlib
 import re
