@@ -53,7 +53,7 @@ RetinaNet load_network(const EvalOptions& options, const ShardSet& shards,
 
 ScriptModel load_converted(const EvalOptions& options, const ShardSet& shards,
                            const c10::Device& device) {
-  ScriptModel model(options.model, device_text(device));
+  ScriptModel model(options.model, device_text(device), options.trust);
   check_same_classes(model.header().categories, shards.manifest().categories, options.model);
   model.set_thresholds({.score = options.score_threshold,
                         .nms = options.nms_threshold,

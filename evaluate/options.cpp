@@ -38,7 +38,8 @@ void EvalOptions::validate() const {
                                          {"nms-threshold", nms_threshold.has_value()},
                                          {"max-detections", max_detections.has_value()},
                                          {"max-images", max_images != 0},
-                                         {"draw", draw != 0}}) {
+                                         {"draw", draw != 0},
+                                         {"trust", trust}}) {
       if (is_given)
         refuse(cat("--", name, ": means nothing with --detections, which are scored whole"));
     }
@@ -72,6 +73,9 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.option("model", options.model, "RUN|MODEL.pt",
              "folder of retina-train (its best checkpoint, without validation its last), "
              "checkpoint, or inference model of retina-convert");
+  cli.flag("trust", options.trust,
+           "run whatever an inference model holds, as the program that it is: only for one whose "
+           "maker you know; without it models are refused that retina-convert cannot have written");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");

@@ -15,6 +15,7 @@ struct EvalOptions {
   // A model over shards ...
   std::string model{};    // checkpoint, converted model, or a run's folder: its best
   std::string data{};     // SHARDS folder
+  bool trust = false;     // a converted model may hold and do anything
   std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
   // ... or results that are there already.
   std::string detections{};        // COCO results JSON

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "convert/import/pickle_reader.h"
-#include "convert/import/stored_zip.h"
 #include "shared/base/error.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 
 namespace retina {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/import/pickle_value.h"
+#include "shared/checkpoint/foreign/pickle_value.h"
 
 namespace retina {
 

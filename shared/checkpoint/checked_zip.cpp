@@ -1,6 +1,21 @@
 #include "shared/checkpoint/checked_zip.h"
 
+#include "shared/base/printable.h"
+
 namespace retina {
+
+StoredZip open_records(const std::string& path) {
+  // TorchScript compresses its code.
+  StoredZip zip = StoredZip::open(path, "archive/code/");
+  for (const std::string_view name : zip.names()) {
+    if (!name.starts_with("archive/") || name.find("..") != std::string_view::npos) {
+      throw Error(ErrorKind::kData,
+                  cat(path, ": holds the record ", printable(name), ", which is not ours"),
+                  "use a file that retina-train or retina-convert wrote");
+    }
+  }
+  return zip;
+}
 
 JsonFile read_versioned_json(ZipReader& zip, const std::string& record, const std::string& path,
                              const std::string& what, int version) {

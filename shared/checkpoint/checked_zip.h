@@ -1,4 +1,5 @@
-// Opening a sealed file for reading: the seal first, then LibTorch's zip reader.
+// Opening a sealed file for reading: the seal, then the directory, then LibTorch's zip reader. The
+// seal finds damage, not malice: anyone can seal a file that they made.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -9,16 +10,23 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 #include "shared/checkpoint/sealed_file.h"
 
 namespace retina {
 
 using ZipReader = caffe2::serialize::PyTorchStreamReader;
 
+// The directory as our own reader has it. Throws kData unless all records are stored (those of
+// TorchScript's code may be compressed), lie within the file, and have one name each below the
+// folder that LibTorch writes: LibTorch's reader would inflate whatever a small file claims.
+StoredZip open_records(const std::string& path);
+
 // Calls `read(ZipReader&)` on the verified file; what LibTorch's reader throws becomes bad data.
 template <class Read>
 auto with_checked_zip(const std::string& path, const std::string& what, Read read) {
   check_seal(path, what);
+  open_records(path);
   try {
     ZipReader zip(path);
     return read(zip);

@@ -1,5 +1,7 @@
 #include <ATen/ops/empty_strided.h>
 
+#include <set>
+
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/checkpoint/checked_zip.h"
@@ -36,7 +38,8 @@ std::optional<std::uint64_t> span_of(const std::vector<std::int64_t>& shape,
   return span;
 }
 
-NamedTensor read_tensor(ZipReader& zip, const JsonView& entry) {
+// `records`: those that were read; a second tensor of one record would multiply the file's size.
+NamedTensor read_tensor(ZipReader& zip, const JsonView& entry, std::set<std::string>& records) {
   const auto dtype = format::dtype_of(entry.at("dtype").as_string());
   if (!dtype) entry.at("dtype").fail("an unknown element type");
   const auto shape = read_sizes(entry.at("shape"));
@@ -44,6 +47,7 @@ NamedTensor read_tensor(ZipReader& zip, const JsonView& entry) {
   if (shape.size() != strides.size()) entry.fail("shape and strides differ in length");
   const std::string record = format::tensor_record(entry.at("record").as_uint());
   if (!zip.hasRecord(record)) entry.fail(cat("its record ", record, " is missing"));
+  if (!records.insert(record).second) entry.fail(cat("its record ", record, " is another's"));
   // Compared before anything is allocated.
   const std::size_t size_bytes = zip.getRecordSize(record);
   const auto span = span_of(shape, strides);
@@ -51,13 +55,17 @@ NamedTensor read_tensor(ZipReader& zip, const JsonView& entry) {
     entry.fail(cat("its record has ", size_bytes, " bytes, which is not its shape's size"));
   }
   at::Tensor tensor = at::empty_strided(shape, strides, at::TensorOptions().dtype(*dtype));
+  if (!tensor.is_non_overlapping_and_dense()) entry.fail("its elements overlap");
   if (size_bytes > 0) zip.getRecord(record, tensor.data_ptr(), size_bytes);
   return {.name = entry.at("name").as_string(), .tensor = std::move(tensor)};
 }
 
-std::vector<NamedTensor> read_tensors(ZipReader& zip, const JsonView& list) {
+std::vector<NamedTensor> read_tensors(ZipReader& zip, const JsonView& list,
+                                      std::set<std::string>& records) {
   std::vector<NamedTensor> tensors;
-  for (std::size_t i = 0; i < list.size(); ++i) tensors.push_back(read_tensor(zip, list.at(i)));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    tensors.push_back(read_tensor(zip, list.at(i), records));
+  }
   return tensors;
 }
 
@@ -82,8 +90,9 @@ auto with_index(const std::string& path, Read read) {
 Checkpoint load_checkpoint(const std::string& path) {
   return with_index(path, [](ZipReader& zip, const JsonView& index) {
     CheckpointHeader header = read_header(index);
-    return Checkpoint{.model = read_tensors(zip, index.at(format::kModelGroup)),
-                      .optimizer = read_tensors(zip, index.at(format::kOptimizerGroup)),
+    std::set<std::string> records;
+    return Checkpoint{.model = read_tensors(zip, index.at(format::kModelGroup), records),
+                      .optimizer = read_tensors(zip, index.at(format::kOptimizerGroup), records),
                       .trainer_json = std::move(header.trainer_json),
                       .config_json = std::move(header.config_json),
                       .categories = std::move(header.categories)};

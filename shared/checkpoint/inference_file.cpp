@@ -2,6 +2,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/checkpoint/checked_zip.h"
+#include "shared/checkpoint/foreign/script_archive.h"
 #include "shared/checkpoint/format.h"
 
 namespace retina {
@@ -36,6 +37,18 @@ InferenceHeader read_inference_header(const std::string& path) {
                            .score_threshold = json.at("score_threshold").as_double(),
                            .nms_threshold = json.at("nms_threshold").as_double(),
                            .max_detections = static_cast<int>(json.at("max_detections").as_int())};
+  });
+}
+
+void check_inference_file(const std::string& path) {
+  with_checked_zip(path, "inference model", [&](ZipReader& zip) {
+    const auto read = [&](std::string_view name) {
+      const std::string record(name);
+      std::string bytes(zip.getRecordSize(record), '\0');
+      zip.getRecord(record, bytes.data(), bytes.size());
+      return bytes;
+    };
+    check_script_archive(open_records(path), read, path);
   });
 }
 

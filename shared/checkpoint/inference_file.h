@@ -1,7 +1,8 @@
 // The inference model as a file: one sealed TorchScript archive, written by retina-convert. Its
 // module takes uint8 RGB [N, 3, H, W] and returns the tuple boxes [N, D, 4] (xyxy, input px),
 // scores [N, D], labels [N, D] (i64, dense), counts [N]. This header knows what stands beside the
-// module; loading it is torch::jit::load.
+// module; loading it is torch::jit::load, which for a file from elsewhere wants
+// check_inference_file before and check_script (shared/evaluation/script_operators.h) after it.
 #pragma once
 
 #include <cstdint>
@@ -37,5 +38,8 @@ inline constexpr const char* kInferenceHeaderFile = "retina.json";
 // Checks the seal and reads the header. Throws kNoInput, kIo, and kData (damaged, no inference
 // model of retina-convert, written by a newer version).
 InferenceHeader read_inference_header(const std::string& path);
+
+// Throws kData when loading the file could do more than load (foreign/script_archive.h).
+void check_inference_file(const std::string& path);
 
 }  // namespace retina

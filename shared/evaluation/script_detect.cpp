@@ -10,6 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/comm/watch/activity.h"
 #include "shared/evaluation/detect.h"
+#include "shared/evaluation/script_operators.h"
 #include "shared/evaluation/visits.h"
 #include "shared/image/jpeg.h"
 
@@ -21,12 +22,14 @@ struct ScriptModel::State {
   at::Device device = at::kCPU;
 };
 
-ScriptModel::ScriptModel(const std::string& path, const std::string& device)
+ScriptModel::ScriptModel(const std::string& path, const std::string& device, bool trusted)
     : state_(std::make_unique<State>()) {
   state_->header = read_inference_header(path);
   state_->device = at::Device(device);
+  if (!trusted) check_inference_file(path);
   try {
-    state_->module = torch::jit::load(path, state_->device);
+    // Only checked tensors are copied to a device.
+    state_->module = torch::jit::load(path, at::Device(at::kCPU));
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const std::bad_alloc&) {
@@ -37,6 +40,8 @@ ScriptModel::ScriptModel(const std::string& path, const std::string& device)
                 cat(path, ": TorchScript does not load it (", text.substr(0, text.find('\n')), ")"),
                 "convert the checkpoint again with this version's retina-convert");
   }
+  if (!trusted) check_script(state_->module, path);
+  state_->module.to(state_->device);
   state_->module.eval();
 }
 

@@ -21,8 +21,10 @@ struct ScriptThresholds {
 // A loaded converted model (retina-convert's output).
 class ScriptModel {
  public:
-  // `device`: "cpu", "cuda:0". Throws kNoInput, kIo, and kData (damaged, or not one of ours).
-  ScriptModel(const std::string& path, const std::string& device);
+  // `device`: "cpu", "cuda:0". Unless `trusted`, the file may hold and do only what models of
+  // retina-convert do (check_inference_file, check_script). Throws kNoInput, kIo, and kData
+  // (damaged, not one of ours, or not to be trusted).
+  ScriptModel(const std::string& path, const std::string& device, bool trusted = false);
   ~ScriptModel();
   ScriptModel(ScriptModel&&) noexcept;
   ScriptModel& operator=(ScriptModel&&) noexcept;

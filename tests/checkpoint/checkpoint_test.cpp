@@ -13,8 +13,11 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/base/random.h"
 #include "shared/checkpoint/sealed_file.h"
+#include "tests/convert/pth_writer.h"
+#include "tests/fuzz/mutate.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -207,6 +210,120 @@ TEST(Checkpoint, ATensorLargerThanItsRecordIsRefused) {
                          R"("categories":[],"optimizer":[],"model":[{"name":"a",)", tensor, "}]}"));
     EXPECT_EQ(kind_of_loading(folder / "c.pt"), ErrorKind::kData) << tensor;
   }
+}
+
+// What load_checkpoint says of these bytes under a right seal; "accepted" when it takes them.
+std::string answer_to(const std::string& path, std::string bytes) {
+  bytes += cat("retina-xxh3:", hex64(xxh3(bytes)));
+  overwrite(path, bytes);
+  try {
+    load_checkpoint(path);
+    return "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
+    return error.what();
+  }
+}
+
+// A zip of stored records that ends as a sealed one does.
+std::string sealable_zip(const NamedBytes& records) {
+  std::string zip = stored_zip(records);
+  zip[zip.size() - 2] = 28;
+  return zip;
+}
+
+std::string index_of(const std::string& tensors) {
+  return cat(R"({"format_version":1,"trainer":"{}","config":"{}","categories":[],)",
+             R"("optimizer":[],"model":[)", tensors, "]}");
+}
+constexpr const char* kTwoFloats =
+    R"({"name":"a","dtype":"float32","shape":[2],"strides":[1],"record":0})";
+
+TEST(Checkpoint, ACompressedRecordIsRefusedBeforeItIsUnpacked) {
+  const TestFolder folder;
+  const std::size_t element_count = 16 << 20;
+  const std::string zeros(element_count * sizeof(float), '\0');
+  const std::string index = index_of(cat(R"({"name":"a","dtype":"float32","shape":[)",
+                                         element_count, R"(],"strides":[1],"record":0})"));
+  write_sealed(folder / "c.pt", [&](const ByteSink& sink) {
+    caffe2::serialize::PyTorchStreamWriter zip(sink);
+    zip.writeRecord("retina/index.json", index.data(), index.size());
+    zip.writeRecord("data/0", zeros.data(), zeros.size(), /*compress=*/true);
+    zip.writeEndOfFile();
+  });
+  ASSERT_LT(file_size_bytes(folder / "c.pt"), zeros.size() / 100);
+  try {
+    load_checkpoint(folder / "c.pt");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_THAT(error.what(), HasSubstr("archive/data/0 is compressed"));
+  }
+}
+
+TEST(Checkpoint, RecordsThatLibTorchWouldFindInsteadAreRefused) {
+  const TestFolder folder;
+  const std::string index = index_of(kTwoFloats), path = folder / "c.pt";
+  const NamedBytes good = {{"archive/retina/index.json", index},
+                           {"archive/data/0", "12345678"},
+                           {"archive/version", "3\n"}};
+  EXPECT_EQ(answer_to(path, sealable_zip(good)), "accepted");
+  for (const char* name : {"archive/data/0", "archive/DATA/0", "archive/../x", "other/data/1"}) {
+    NamedBytes bad = good;
+    bad.emplace_back(name, "abcdefgh");
+    EXPECT_THAT(answer_to(path, sealable_zip(bad)), HasSubstr("c.pt: ")) << name;
+  }
+}
+
+TEST(Checkpoint, TensorsThatShareBytesAreRefused) {
+  const TestFolder folder;
+  const std::string path = folder / "c.pt";
+  const auto zip_of = [](const std::string& tensors) {
+    return sealable_zip({{"archive/retina/index.json", index_of(tensors)},
+                         {"archive/data/0", "12345678"},
+                         {"archive/version", "3\n"}});
+  };
+  EXPECT_EQ(answer_to(path, zip_of(kTwoFloats)), "accepted");
+  EXPECT_THAT(answer_to(path, zip_of(cat(kTwoFloats, ",", kTwoFloats))), HasSubstr("is another's"));
+  for (const char* sizes : {R"("shape":[1000000,2],"strides":[0,1])",
+                            R"("shape":[4611686018427387904,8,2],"strides":[0,0,1])"}) {
+    EXPECT_NE(
+        answer_to(path, zip_of(cat(R"({"name":"a","dtype":"float32",)", sizes, R"(,"record":0})"))),
+        "accepted")
+        << sizes;
+  }
+}
+
+// Anyone can seal a file. The address space is bounded by what the program has already: LibTorch
+// says when it cannot allocate.
+TEST(Checkpoint, DamageUnderARightSealIsReadOrRefusedInBoundedMemory) {
+  const TestFolder folder;
+  save_checkpoint(folder / "good.pt", sample());
+  std::string good = read_file(folder / "good.pt");
+  good.resize(good.size() - 28);
+  const std::vector<std::string> words = {"PK\1\2",       "PK\5\6", "PK\6\6",
+                                          "\"record\":0", "[0,1]",  "[1152921504606846976]",
+                                          "archive/",     "data/1"};
+  SCOPED_TRACE("seed 1");
+  load_checkpoint(folder / "good.pt");  // what LibTorch needs once
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
+  const rlimit bounded{.rlim_cur = pages * 4096 + (256U << 20), .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &bounded), 0);
+  int accepted = 0;
+  for (std::uint32_t run = 0; run < 400; ++run) {
+    Dice dice(1, run);
+    std::string bytes = good;
+    mutate(bytes, dice, {good}, words);
+    const std::string answer = answer_to(folder / "c.pt", bytes);
+    EXPECT_EQ(answer.find("allocate"), std::string::npos) << "run " << run << ": " << answer;
+    EXPECT_EQ(answer.find('\n'), std::string::npos) << "run " << run << ": " << answer;
+    accepted += answer == "accepted" ? 1 : 0;
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_GT(accepted, 0);  // bytes of tensors may change
 }
 
 TEST(Checkpoint, AnUnwritableFolderIsCannotCreate) {

@@ -1,4 +1,4 @@
-#include "convert/import/pickle_reader.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

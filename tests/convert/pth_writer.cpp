@@ -1,6 +1,6 @@
 #include "tests/convert/pth_writer.h"
 
-#include "convert/import/stored_zip.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 
 namespace retina {
 namespace {

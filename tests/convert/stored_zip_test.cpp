@@ -1,10 +1,12 @@
-#include "convert/import/stored_zip.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "tests/convert/pth_writer.h"
+#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -61,7 +63,55 @@ TEST(StoredZip, CompressedEncryptedAndDoubledFilesAreRefused) {
   changed = bytes;
   changed[entry + 8] = 1;
   EXPECT_THAT(refusal(changed), HasSubstr("encrypted"));
-  EXPECT_THAT(refusal(stored_zip({{"a/x", "1"}, {"a/x", "2"}})), HasSubstr("one name"));
+  EXPECT_THAT(refusal(stored_zip({{"a/x", "1"}, {"a/x", "2"}})), HasSubstr("one name, a/x"));
+  EXPECT_THAT(refusal(stored_zip({{"a/x", "1"}, {"A/X", "2"}})), HasSubstr("one name"));
+}
+
+// LibTorch's reader opens the same bytes: what it would find elsewhere is refused.
+TEST(StoredZip, WhatTwoReadersCouldUnderstandInTwoWaysIsRefused) {
+  for (const bool zip64 : {false, true}) {
+    const std::string bytes = stored_zip(kFiles, zip64);
+    EXPECT_NE(refusal("x" + bytes), "accepted") << zip64;
+    const std::size_t end = bytes.rfind("PK\5\6");
+    EXPECT_NE(refusal(bytes.substr(0, end) + "x" + bytes.substr(end)), "accepted") << zip64;
+    std::string changed = bytes;
+    changed[end + 20] = 22;  // a comment, which is another archive's end
+    EXPECT_NE(refusal(changed + bytes.substr(end)), "accepted") << zip64;
+  }
+}
+
+TEST(StoredZip, FilesThatShareTheirBytesAreRefused) {
+  std::string bytes = stored_zip(kFiles);
+  const std::size_t first = bytes.find("PK\1\2"), second = bytes.find("PK\1\2", first + 1);
+  bytes.replace(first + 16, 12, bytes.substr(second + 16, 12));  // CRC-32 and sizes
+  bytes.replace(first + 42, 4, bytes.substr(second + 42, 4));    // the place
+  EXPECT_THAT(refusal(bytes), HasSubstr("share their bytes"));
+}
+
+TEST(StoredZip, OfAFileIsTheSameAsOfItsBytes) {
+  const TestFolder folder;
+  write_file_atomically(folder / "z", stored_zip(kFiles));
+  const StoredZip zip = StoredZip::open(folder / "z", "");
+  for (const auto& [name, content] : kFiles) {
+    EXPECT_EQ(zip.read(name), content);
+    EXPECT_EQ(zip.size_bytes(name), content.size());
+  }
+  EXPECT_EQ(zip.names().size(), kFiles.size());
+}
+
+TEST(StoredZip, OnlyItsPackedFolderMayBeCompressedAndOnlyABit) {
+  const TestFolder folder;
+  std::string bytes = stored_zip(kFiles);
+  const std::size_t entry = bytes.find("PK\1\2");
+  bytes[entry + 10] = 8;
+  write_file_atomically(folder / "z", bytes);
+  const StoredZip zip = StoredZip::open(folder / "z", "a/data.");
+  EXPECT_EQ(zip.read("a/data/0"), "tensor");
+  EXPECT_THROW(zip.read("a/data.pkl"), Error);
+  EXPECT_THROW(StoredZip::open(folder / "z", "a/data/"), Error);
+  bytes[entry + 27] = 2;  // 32 MiB when unpacked
+  write_file_atomically(folder / "z", bytes);
+  EXPECT_THROW(StoredZip::open(folder / "z", "a/data."), Error);
 }
 
 TEST(StoredZip, NumbersThatPointOutsideAreRefused) {

@@ -1,4 +1,4 @@
-#include "convert/import/pickle_stack.h"
+#include "shared/checkpoint/foreign/pickle_stack.h"
 
 #include <limits>
 #include <utility>

@@ -1,7 +1,7 @@
-#include "convert/import/pickle_reader.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
 
-#include "convert/import/pickle_stack.h"
 #include "shared/base/error.h"
+#include "shared/checkpoint/foreign/pickle_stack.h"
 
 namespace retina {
 namespace {

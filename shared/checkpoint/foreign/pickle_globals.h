@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "convert/import/pickle_value.h"
+#include "shared/checkpoint/foreign/pickle_value.h"
 
 namespace retina {
 

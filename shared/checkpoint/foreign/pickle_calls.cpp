@@ -1,10 +1,10 @@
 // Stands in for Python's calls: each allowed name gives plain data, all others are refused.
 #include <utility>
 
-#include "convert/import/pickle_globals.h"
-#include "convert/import/pickle_stack.h"
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
+#include "shared/checkpoint/foreign/pickle_globals.h"
+#include "shared/checkpoint/foreign/pickle_stack.h"
 
 namespace retina {
 namespace {

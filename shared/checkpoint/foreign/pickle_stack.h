@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "convert/import/pickle_reader.h"
-#include "convert/import/pickle_value.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
+#include "shared/checkpoint/foreign/pickle_value.h"
 
 namespace retina {
 

@@ -1,0 +1,73 @@
+// The directory of a zip whose files are stored, not compressed, as PyTorch makes it (PKWARE's
+// APPNOTE.TXT 4.3, zip64 included). Every offset and length is checked before use, and what two
+// readers could understand in two ways is refused: LibTorch's reader opens the same file later.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace retina {
+
+class StoredZip {
+ public:
+  static bool looks_like_one(std::string_view bytes) { return bytes.starts_with("PK\3\4"); }
+
+  // `bytes` must outlive this. Throws Error{kData} beginning with `subject`: no closing directory
+  // (cut short), anything outside of the file, compressed or encrypted files, a name twice (in
+  // upper or lower case), bytes of two files or between the directory and its end record.
+  StoredZip(std::string_view bytes, std::string subject);
+
+  // Of a file, of which only the directory and what is read are kept in memory. Files whose names
+  // begin with `packed_folder` may be compressed, of at most kMaxPackedBytes each. Throws the same,
+  // and as file_size_bytes.
+  static StoredZip open(const std::string& path, std::string packed_folder);
+  static constexpr std::uint64_t kMaxPackedBytes = 16 << 20;
+
+  bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+
+  // All names, sorted.
+  std::vector<std::string_view> names() const;
+
+  // A file's size. Throws Error{kData} when it is missing.
+  std::uint64_t size_bytes(std::string_view name) const { return entry(name).size_bytes; }
+
+  // A file's bytes, checked against its CRC-32 (absent when torch was told not to compute them).
+  // Throws Error{kData}: missing, damaged, compressed.
+  std::string_view read(std::string_view name) const;
+
+  // The folder that holds `file` at the archive's top, e.g. "archive/"; throws when there is none.
+  std::string folder_of(std::string_view file) const;
+
+ private:
+  // Bytes that lie within the file; they stay as long as the source.
+  using Source = std::function<std::string_view(std::uint64_t offset, std::uint64_t size_bytes)>;
+  struct Entry {
+    std::uint64_t offset = 0, size_bytes = 0, stored_bytes = 0;
+    std::uint32_t crc32 = 0;
+    bool packed = false;
+  };
+  StoredZip(std::uint64_t file_bytes, Source source, std::string subject,
+            std::string packed_folder);
+  [[noreturn]] void fail(const std::string& problem) const;
+  const Entry& entry(std::string_view name) const;
+  std::string_view slice(std::uint64_t offset, std::uint64_t size_bytes) const;
+  std::uint64_t end_record() const;
+  void read_directory();
+  void check_entries() const;
+  std::uint64_t add_entry(std::string_view directory, std::uint64_t place);
+
+  std::uint64_t file_bytes_;
+  Source source_;
+  std::string subject_, packed_folder_;  // empty: none
+  std::map<std::string_view, Entry> entries_{};
+};
+
+// Of ITU-T V.42, as zip uses it.
+std::uint32_t crc32(std::string_view bytes);
+
+}  // namespace retina

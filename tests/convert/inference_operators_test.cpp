@@ -1,0 +1,49 @@
+// The list of operators that a converted model may use is the converter's own.
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <set>
+#include <sstream>
+
+#include "convert/inference_module.h"
+#include "shared/base/cat.h"
+#include "shared/evaluation/script_operators.h"
+#include "tests/convert/random_checkpoint.h"
+
+namespace retina {
+namespace {
+
+void add_operators(const torch::jit::Block& block, std::set<std::string>& operators) {
+  for (const torch::jit::Node* node : block.nodes()) {
+    operators.insert(node->kind().toQualString());
+    for (const torch::jit::Block* inner : node->blocks()) add_operators(*inner, operators);
+  }
+}
+
+TEST(InferenceOperators, AreThoseOfTheModelsThatTheConverterMakes) {
+  std::set<std::string> used;
+  for (const char* backbone : {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}) {
+    for (const bool second_version : {false, true}) {
+      ModelConfig config = small_config();
+      config.backbone = backbone;
+      config.norm = second_version ? "batch" : "frozen";
+      config.head_norm = second_version ? "group" : "none";
+      config.p6_from_c5 = second_version;
+      config.anchor_offset = second_version ? 0.5 : 0.0;
+      std::stringstream file;
+      make_inference_module(RetinaNet(config), {}).save(file);
+      const torch::jit::Module module = torch::jit::load(file);
+      EXPECT_NO_THROW(check_script(module, backbone)) << second_version;
+      for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
+        add_operators(*torch::jit::toGraphFunction(*function).graph()->block(), used);
+      }
+    }
+  }
+  const auto allowed = script_operators();
+  EXPECT_EQ(used, std::set<std::string>(allowed.begin(), allowed.end()));
+}
+
+}  // namespace
+}  // namespace retina
