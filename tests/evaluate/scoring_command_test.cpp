@@ -138,7 +138,7 @@ TEST_F(ScoringCommand, WhatNoEvaluationWroteIsNeverReplaced) {
   make_folder(output_);
   // A run that has just begun has a config.json and no other file yet.
   const std::string of_a_run = R"({"hash": "0", "fixed": {"lr": 0.01}})";
-  for (const std::string& name : {"metrics.json", "report.html", "config.json"}) {
+  for (const char* name : {"metrics.json", "report.html", "config.json"}) {
     const std::string path = output_ + "/" + name;
     write_file_atomically(path, of_a_run);
     for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--overwrite"}}) {
