@@ -83,6 +83,7 @@ class HostileModel : public testing::Test {
 
   static void expect_refused(const NamedBytes& records, const std::string& reason) {
     remove_file(target());
+    remove_file(*folder_ / "evaluation/detections.json");
     const ProcessResult result = evaluate(records, {});
     EXPECT_EQ(result.exit_code, 65) << result.err;
     EXPECT_THAT(result.err, HasSubstr("hostile.pt: "));
@@ -176,7 +177,7 @@ TEST_F(HostileModel, ACustomClassInAPickleIsRefused) {
 
 TEST_F(HostileModel, ATensorBeyondItsStorageIsRefused) {
   // The mean's shape [1, 3, 1, 1], and before it its storage's three elements.
-  const std::string shape("(K\1K\3K\1K\1t", 11), longer("(K\1K\xffK\1K\1t", 11);
+  const std::string shape("(K\1K\3K\1K\1t", 10), longer("(K\1K\xffK\1K\1t", 10);
   expect_refused(changed(kPickle, shape, longer), "does not lie within its storage");
   expect_refused(changed(kPickle, "K\3tQ", "K\xfftQ"),
                  "data/0 has another size than data.pkl says");

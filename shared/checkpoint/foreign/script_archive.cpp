@@ -132,7 +132,7 @@ class CodeCheck {
       if (names == "]") return;
     }
     const std::size_t colon = line.find(" : ");
-    if (colon == std::string_view::npos) refuse("is neither an attribute nor a method");
+    if (colon == std::string_view::npos) refuse(cat("has the line ", printable(line)));
     const std::string_view name = line.substr(0, colon);
     std::string_view type = line.substr(colon + 3);
     const bool known =
