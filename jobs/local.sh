@@ -70,19 +70,15 @@ pack val
 step "train: $ranks ranks"
 launch "$bin/retina-train" --train "$output/shards/train" --validation "$output/shards/val" \
   --output "$output/run" "$@"
-best=$(sed -n 's/^ *"best": "\(.*\)",*$/\1/p' "$output/run/checkpoints.json")
-[ -n "$best" ] || best=$(sed -n 's/^ *"last": "\(.*\)",*$/\1/p' "$output/run/checkpoints.json")
 
-checkpoint=$output/run/$best
-
-step "evaluate: $best"
-renew "$checkpoint" "$output/evaluation/metrics.json"
-launch "$bin/retina-eval" --model "$checkpoint" --data "$output/shards/val" \
+step "evaluate the best checkpoint"
+renew "$output/run/checkpoints.json" "$output/evaluation/metrics.json"
+launch "$bin/retina-eval" --model "$output/run" --data "$output/shards/val" \
   --output "$output/evaluation" --draw 8 "${overwrite[@]}"
 
-step "convert: $best"
-renew "$checkpoint" "$output/model.pt"
-"$bin/retina-convert" --checkpoint "$checkpoint" --output "$output/model.pt" "${overwrite[@]}"
+step "convert it"
+renew "$output/run/checkpoints.json" "$output/model.pt"
+"$bin/retina-convert" --checkpoint "$output/run" --output "$output/model.pt" "${overwrite[@]}"
 
 step "evaluate the converted model"
 renew "$output/model.pt" "$output/evaluation-converted/metrics.json"
@@ -96,6 +92,6 @@ evaluation report  $output/evaluation/report.html
 drawn detections   $output/evaluation/drawn/
 COCO numbers       $output/evaluation/metrics.json
 detections         $output/evaluation/detections.json
-best checkpoint    $checkpoint
+checkpoints        $output/run/ (checkpoints.json says which is best)
 inference model    $output/model.pt
 END
