@@ -117,10 +117,10 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
   const auto train = [&](int steps, const std::vector<std::string>& validation) {
     return run_process(job.train_command(job / "run", steps, validation));
   };
-  const std::vector<std::string> half = {"--validation", job.val_shards(), "--validation-images",
-                                         "3"};
+  const std::vector<std::string> part = {"--validation", job.val_shards(), "--validation-images",
+                                         "1"};
   ASSERT_EQ(train(2, {"--validation", job.val_shards()}).exit_code, 0);
-  for (const auto& other : {std::vector<std::string>{"--validation", job.train_shards()}, half}) {
+  for (const auto& other : {std::vector<std::string>{"--validation", job.train_shards()}, part}) {
     const ProcessResult refused = train(4, other);
     EXPECT_EQ(refused.exit_code, 78) << refused.err;
     EXPECT_THAT(refused.err, HasSubstr("validation_fingerprint (was "));
@@ -128,12 +128,10 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
   std::filesystem::rename(job.val_shards(), job / "moved");
   const ProcessResult moved = train(4, {"--validation", job / "moved"});
   EXPECT_EQ(moved.exit_code, 0) << moved.err;
-  EXPECT_EQ(train(6, {}).exit_code, 0) << "none is no other set";
-
   // The figures of a checkpoint are of its set in a new folder, too.
   const ProcessResult resumed = run_process(job.train_command(
-      job / "next", 8,
-      {"--validation", job.train_shards(), "--resume", job / "run/checkpoint-02.pt"}));
+      job / "next", 6,
+      {"--validation", job.train_shards(), "--resume", last_checkpoint(job / "run")}));
   EXPECT_EQ(resumed.exit_code, 78) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("validation_fingerprint (was "));
 }
