@@ -157,7 +157,7 @@ test-oracle: build
 # --- The whole job -------------------------------------------------------------------------------
 # Its steps hold 4 images: a fifth rank would have none.
 demo: build
-	@data="$(DATA)"
+	@data="$(if $(filter command,$(origin DATA)),$(DATA))"  # not an exported DATA of the pages
 	if [ -z "$$data" ]; then
 	  data=$(OUT)/scenes
 	  $(BUILD)/bin/render_scenes --output $$data
@@ -188,7 +188,7 @@ IMAGE_OPTIONS ?=
 
 jobs:
 	@$(call install_packages,python3-jinja2)
-	jobs/render.py $(if $(IMAGE),--image "$(IMAGE)")
+	jobs/render.py $(if $(filter command,$(origin IMAGE)),--image "$(IMAGE)")
 
 image:
 	@docker/image.sh build $(IMAGE_OPTIONS)

@@ -32,8 +32,9 @@ open_downloads() {  # FOLDER OF THE USER, FOLDER BELOW IT
 explain_curl() {  # CODE FILE PATH -> ends the script with what curl's exit code means
   case $1 in
     6) fail 69 "$url: its name is not known here (no network?); hint: set $url_variable to a mirror" ;;
-    7) fail 69 "$url: no connection; hint: is the network up? $url_variable names a mirror" ;;
-    22) fail 69 "$url/$2: the server does not have it; hint: set $url_variable to another mirror" ;;
+    7 | 28) fail 69 "$url: no connection, or too slow a one; hint: is the network up? $url_variable names a mirror" ;;
+    22) fail 69 "$url/$2: the server refuses it (HTTP status 400 or above); hint: try later, or set $url_variable \
+to another mirror" ;;
     23) fail 74 "$(dirname "$3"): writing failed; hint: is the disk full?" ;;
     60 | 77) fail 69 "$url: its certificate cannot be checked; hint: apt-get install ca-certificates" ;;
     *) fail 69 "$url/$2: the download stops (curl exit $1); hint: run the same command again" ;;
@@ -84,6 +85,7 @@ download() {  # FILE BYTES SHA256 PATH
     esac
     if [ "$(size_of "$part")" -gt "$before" ]; then stalled=0; else stalled=$((stalled + 1)); fi
     [ "$stalled" -lt "$stalled_attempts" ] || explain_curl "$code" "$file" "$path"
+    sleep "$stalled"  # a short outage must not use up all attempts
   done
   [ "$(size_of "$part")" = "$bytes" ] || {
     rm -f "$part"

@@ -140,7 +140,8 @@ drop_given() {  # WORDS...
   words=("$1")
   shift
   while [ $# -gt 0 ]; do  # every option of the stages has one value
-    if ! given "$1" && ! { [ "$1" = --epochs ] && given --steps; }; then words+=("$1" "$2"); fi
+    if ! given "$1" && ! { [ "$1" = --epochs ] && given --steps; } &&
+      ! { [ "$1" = --init ] && given --recipe; }; then words+=("$1" "$2"); fi
     shift 2
   done
 }

@@ -3,7 +3,6 @@ its methods: a file that retina-convert cannot have written is refused. The rule
 shared/checkpoint/foreign/script_archive.cpp and shared/evaluation/script_operators.cpp, which give
 the reasons; tests/evaluate/checked_model_test.py holds the lists against each other.
 """
-import io
 import pathlib
 import pickletools
 import re

@@ -14,7 +14,7 @@ struct Module;
 namespace retina {
 
 // The operators that models of retina-convert use, sorted: all of them, and no others
-// (InferenceOperators.AreThoseOfTheModelsThatTheConverterMakes). jobs/serving/model_check.py has
+// (InferenceOperators.AreThoseOfTheModelsThatTheConverterMakes). jobs/serving/checked_model.py has
 // the same ones.
 std::span<const std::string_view> script_operators();
 

@@ -30,7 +30,8 @@ FOREIGN = STARTERS | {"cmake", "ctest", "git", "sudo", "apt-get", "cd", "python3
 
 # What makes the full-size commands quick; an option that README gives stays as it is there.
 QUICK = {
-    "retina-train": {"backbone": "resnet18", "min-side": "64", "max-side": "96", "lr": "0.001",
+    "retina-train": {"backbone": "resnet18", "min-side": "64", "min-sides": "64", "max-side": "96",
+                     "lr": "0.001",
                      "anchor-sizes": "16,32,64,128,256", "clip-norm": "10", "threads": "1",
                      "compute-threads": "1", "checkpoint-every": "26epochs",
                      "validate-every": "26", "device": "cpu"},
@@ -44,6 +45,8 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
        "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
+# Files that only README's reader has: a command that starts from one is parsed, to its end with 66.
+READERS_OWN = {"resnet50.pth", "retinanet_resnet50_fpn_coco.pth", "shards/mine"}
 NO_INPUT = 66
 
 
@@ -90,9 +93,12 @@ class Readme(unittest.TestCase):
         scenes, place = self.render(), self.room / "place"
         programs = place / "build/bin"
         programs.mkdir(parents=True)
+        (place / "coco/weights").mkdir(parents=True)
+        shutil.copytree(scenes / "annotations", place / "coco/annotations")
         for split in ("train2017", "val2017"):
-            shutil.copy(scenes / f"annotations/instances_{split}.json", place)
-            shutil.copytree(scenes / f"images/{split}", place / split)
+            shutil.copytree(scenes / f"images/{split}", place / "coco" / split)
+        self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
+                                 place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
         for name, options in QUICK.items():
             lines = ["#!/bin/bash", 'all=("$@")']
             lines += [f'[[ " $* " == *" --{option} "* ]] || all+=(--{option} {value})'
@@ -132,7 +138,7 @@ class Readme(unittest.TestCase):
             if not words[program].startswith("build/bin/") or "cuda" in words:
                 continue
             done = run(["bash", "-euo", "pipefail", "-c", line], cwd=place)
-            if done.returncode == NO_INPUT:
+            if done.returncode == NO_INPUT and READERS_OWN & set(words):
                 print("parsed  ", line)  # starts from a file that only its reader has
                 continue
             self.expect_success(done, line)

@@ -162,8 +162,7 @@ class DockerRun(unittest.TestCase):
         place.mkdir()
         for name in ("Makefile", "CMakeLists.txt", "docker", "jobs"):
             (place / name).symlink_to(SOURCE / name)
-        for folder in ("coco", "share"):
-            (place / folder).mkdir()
+        (place / "coco").mkdir()
         (self.room / "docker").write_text(DOCKER_WITH_IMAGES)
         (self.room / "images").touch()
         outer = {name: value for name, value in os.environ.items()
@@ -187,13 +186,19 @@ class DockerRun(unittest.TestCase):
 
     def test_an_image_that_was_not_built_is_not_run(self):
         with self.assertRaisesRegex(AssertionError, "no image retina-batch:0.1.0"):
-            self.run_lines(["docker/run.sh train --data coco --share share"])
+            self.run_lines(["mkdir share", "docker/run.sh train --data coco --share share"])
 
     def test_another_name_is_the_same_for_the_build_and_for_what_runs_it(self):
-        ran = self.run_lines(["make image", "docker/run.sh convert --share share",
+        ran = self.run_lines(["make image", "mkdir share", "docker/run.sh convert --share share",
                               "SHARE=$PWD/share docker compose -f jobs/docker/convert.compose.yaml up"],
                              IMAGE="me/retina:2")
         self.assertEqual(ran, ["me/retina:2", "me/retina:2"])
+
+    def test_another_recipe_does_not_take_this_ones_weights(self):
+        line = self.line("train", *self.places(), "--", "--recipe", "torchvision-v1")
+        self.assertNotIn("--init", line)  # the program then says which ones it wants
+        line = self.line("train", *self.places(), "--", "--recipe=torchvision-v1", "--init=none")
+        self.assertEqual([word for word in line if "--init" in word], ["--init=none"])
 
     def test_ranks_are_the_launchers_business(self):
         def launch(line):

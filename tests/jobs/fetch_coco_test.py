@@ -203,11 +203,10 @@ class FetchCoco(unittest.TestCase):
 
     def test_no_network_is_one_line(self):
         self.expect_refusal(69, "COCO_URL", COCO_URL="http://127.0.0.1:1")
-        self.expect_refusal(69, "COCO_URL", COCO_URL="http://nowhere.invalid")
 
     def test_an_archive_that_the_server_lacks_is_one_line(self):
         (self.mirror.root / "zips/val2017.zip").unlink()
-        self.expect_refusal(69, "val2017.zip", "does not have it")
+        self.expect_refusal(69, "val2017.zip", "refuses it")
 
     def test_an_output_that_cannot_be_made_is_one_line(self):
         self.data.write_text("a file")

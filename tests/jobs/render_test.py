@@ -1,5 +1,6 @@
 """jobs/render.py: the image's name and the size of the job reach the files that depend on them."""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -56,6 +57,10 @@ class Render(unittest.TestCase):
         done = subprocess.run(["make", "-n", "jobs", "IMAGE=me/retina:2"], cwd=ROOT,
                               capture_output=True, text=True, timeout=60)
         self.assertIn('jobs/render.py --image "me/retina:2"', done.stdout)
+        # The pages export IMAGE and DATA for other commands.
+        done = subprocess.run(["make", "-n", "jobs"], cwd=ROOT, capture_output=True, text=True,
+                              timeout=60, env=os.environ | {"IMAGE": "/images/retina.sqsh"})
+        self.assertNotIn("--image", done.stdout)
 
     def test_a_name_that_finds_no_place_is_told(self):
         table = self.jobs / "job.toml"

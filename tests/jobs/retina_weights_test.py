@@ -174,7 +174,7 @@ class RetinaWeights(unittest.TestCase):
     def test_no_network_and_a_missing_file_are_one_line(self):
         self.expect_refusal(69, "WEIGHTS_URL", WEIGHTS_URL="http://127.0.0.1:1")
         (self.mirror.root / f"{self.mirror.names()[0]}.pth").unlink()
-        self.expect_refusal(69, "does not have it")
+        self.expect_refusal(69, "refuses it")
 
     def test_without_retina_convert_nothing_is_fetched(self):
         (self.bin / "retina-convert").unlink()

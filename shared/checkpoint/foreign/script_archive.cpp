@@ -13,7 +13,7 @@
 namespace retina {
 namespace {
 
-// The same list, and the same forms of code, as in jobs/serving/model_check.py.
+// The same list, and the same forms of code, as in jobs/serving/checked_model.py.
 constexpr std::string_view kFolder = "archive/", kTensors = "data/", kPickle = "data.pkl",
                            kConstants = "constants.pkl", kCode = "code/__torch__/retina.py",
                            kDebugPickle = "code/__torch__/retina.py.debug_pkl";
