@@ -27,7 +27,7 @@ KINDS = ["kill", "stop", "segv", "leave", "leave1", "swap", "size", "exit0", "ex
          "slow", "disk", "pause", "freeze"]
 HARMLESS = {"slow", "disk", "pause", "freeze"}
 LOST = {"kill", "segv", "exit0", "exit1", "stop"}  # where they were is known from the last heartbeat
-HEARD_MS = 1000  # a phase that lasts this long is in one: they come four times a second
+HEARD_MS = 2000  # a phase that lasts this long is in one: they come four times a second
 
 
 class Fault:
