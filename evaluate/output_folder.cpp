@@ -76,7 +76,7 @@ std::string OutputFolder::drawn_path(std::int64_t image_id) const {
 
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
 void OutputFolder::check_is_no_run() const {
-  for (const char* name : {kBooksFile, "metrics.jsonl"}) {
+  for (const char* name : {kBooksFile, kMetricsFile}) {
     if (!path_exists(cat(folder_, "/", name))) continue;
     throw Error(ErrorKind::kConfig, cat(folder_, ": is the folder of a training run"),
                 "choose another --output");

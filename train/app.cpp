@@ -52,15 +52,18 @@ void check_share(const TrainOptions& options, int rank_count) {
                   " ranks, or choose another --images-per-step"));
 }
 
+Error missing_init(const TrainOptions& options) {
+  const std::string hint = backbone_hint(options.recipe);
+  return {ErrorKind::kNoInput, cat("--init ", options.init, ": no such file"),
+          hint.empty() ? "check the path" : hint};
+}
+
 // Rank 0 looks at the folder: what to continue from, if anything. All is checked before the folder
 // is changed.
 std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfig config,
                               const TrainingSet& train) {
-  if (options.overwrite) {
-    check_keeps_sources(dir, options);
-  } else {
-    dir.check_whole();
-  }
+  dir.check_own();
+  if (options.overwrite) check_keeps_sources(dir, options);
   std::optional<Found> found;
   if (dir.has_run() && !options.overwrite) {
     if (options.resume == "never") {
@@ -78,6 +81,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfi
   if (found) check_continues(*found, options, config, train);
   // A run that continues needs the initial weights no more.
   if (!found && !options.from_scratch()) {
+    if (!path_exists(options.init)) throw missing_init(options);
     check_initial_weights(options.init, options.model_config(train.class_count()));
   }
   if (options.overwrite) dir.clear();
@@ -108,6 +112,7 @@ std::unique_ptr<RunDir> finished_run_to_read(const Error& error, const TrainOpti
   }
   auto dir = std::make_unique<RunDir>(options.output, RunDir::Access::kRead);
   if (!dir->has_run()) return nullptr;
+  dir->check_own();
   dir->check_same_run(config);
   std::optional<Found> last = newest_checkpoint(*dir);
   if (!already_finished(last, options, train, dir.get())) return nullptr;
@@ -218,6 +223,15 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
   }
 }
 
+// What coco-pack had to leave out is in no figure either; rank 0.
+void tell_quarantined(const char* option, const std::optional<ShardSet>& shards) {
+  const std::int64_t count = shards ? shards->manifest().counts.quarantined : 0;
+  if (count == 0) return;
+  log_info("--", option, ": ", count,
+           count == 1 ? " image of the set is" : " images of the set are", " quarantined (",
+           kQuarantineFile, ") and left out");
+}
+
 // --device auto decides on each rank: a node whose driver is broken would take its CPUs.
 void check_same_device(const c10::Device& device, Communicator& communicator) {
   const std::int64_t with_gpu = communicator.all_reduce_sum(device.is_cuda() ? 1 : 0);
@@ -316,6 +330,8 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   if (communicator.is_root()) {
     log_info(map);
     tell_start(options, *data.train, communicator.size());
+    tell_quarantined("train", data.train_shards);
+    tell_quarantined("validation", data.validation);
   }
   const int code = trainer.run();
   if (timeline) timeline->finish();

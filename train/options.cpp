@@ -182,12 +182,10 @@ void TrainOptions::validate() const {
     throw Error(ErrorKind::kUsage, "--synthetic goes without --train and --validation",
                 "leave either out");
   }
-  const std::string backbone_file = facts_of_recipe(recipe).backbone;
-  if (init.empty() && !backbone_file.empty() && synthetic == 0) {
+  if (init.empty() && !backbone_hint(recipe).empty() && synthetic == 0) {
     throw Error(ErrorKind::kConfig,
                 cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),
-                cat("make weights DATA=DIR, then --init DIR/weights/", backbone_file,
-                    "; --init none trains from scratch"));
+                backbone_hint(recipe));
   }
   if (norm && *norm != "frozen" && *norm != "batch") refuse("norm", *norm, "frozen or batch");
   at_least("min-side", min_side_px, 32);

@@ -1,5 +1,7 @@
 #include "train/recipes.h"
 
+#include "shared/base/cat.h"
+
 namespace retina {
 
 const std::map<std::string, Cli::Settings>& recipes() {
@@ -85,6 +87,13 @@ RecipeFacts facts_of_recipe(const std::string& name) {
     return {.reference_images_per_step = 1, .epochs = 50, .backbone = v1_backbone};
   }
   return {};
+}
+
+std::string backbone_hint(const std::string& name) {
+  const std::string file = facts_of_recipe(name).backbone;
+  if (file.empty()) return "";
+  return cat("make weights DATA=DIR, then --init DIR/weights/", file,
+             "; --init none trains from scratch");
 }
 
 }  // namespace retina

@@ -21,5 +21,7 @@ struct RecipeFacts {
   std::string backbone;  // file of `make weights` that it begins with; empty: from scratch
 };
 RecipeFacts facts_of_recipe(const std::string& name);
+// How to get the weights that it begins with; "" when it begins from scratch.
+std::string backbone_hint(const std::string& name);
 
 }  // namespace retina

@@ -102,7 +102,10 @@ std::string differences(const FixedOptions& before, const FixedOptions& now) {
     const std::string old_value = a == before.end() ? "unset" : a->second;
     const std::string new_value = b == now.end() ? "unset" : b->second;
     if (old_value == new_value) continue;
-    text += cat(text.empty() ? "" : ", ", name, " (was ", old_value, ", now ", new_value, ")");
+    // The norm that an unset one stands for is compared as part of the model.
+    if (name == "norm" && (old_value == "null" || new_value == "null")) continue;
+    const std::string shown = name == kValidationKey ? "validation / validation-images" : name;
+    text += cat(text.empty() ? "" : ", ", shown, " (was ", old_value, ", now ", new_value, ")");
   }
   return text;
 }

@@ -51,7 +51,8 @@ FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
                                          const std::string& trainer_json, const std::string& name);
 
 // "lr (was 0.01, now 0.02), seed (was 1, now 2)"; empty when nothing differs. A validation set
-// differs from another one only, not from none: then no two APs are compared.
+// differs from another one only, not from none: then no two APs are compared. An unset norm differs
+// from none: which it is follows from --init, and is for the model to tell.
 std::string differences(const FixedOptions& before, const FixedOptions& now);
 
 }  // namespace retina

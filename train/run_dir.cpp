@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <utility>
 
 #include "shared/base/error.h"
@@ -16,8 +15,19 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kBucketsFile = "buckets.json";
-constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kResumeKey = "resume_fingerprint";
+constexpr const char* kFixedKey = "fixed";
+
+// Other programs have a config.json, too.
+bool is_of_run(const std::string& config_path) {
+  try {
+    const JsonFile stored = JsonFile::read(config_path);
+    return stored.root().has(kFixedKey) && stored.root().at(kFixedKey).has(kTrainKey);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -33,13 +43,21 @@ bool RunDir::has_run() const {
   return path_exists(path(kConfigFile));
 }
 
-void RunDir::check_whole() const {
-  const std::vector<std::string> names = checkpoint_files();
-  if (has_run() || names.empty()) return;
-  throw Error(
-      ErrorKind::kConfig,
-      cat(folder_, ": holds ", names.back(), " but no ", kConfigFile, ": whose is not known"),
-      "choose another --output, or --overwrite to remove the checkpoints");
+void RunDir::check_own() const {
+  const auto refuse = [&](const std::string& name, const std::string& problem) {
+    throw Error(ErrorKind::kConfig, cat(folder_, ": holds ", name, problem),
+                "choose another --output, or move the file away");
+  };
+  if (has_run()) {
+    if (!is_of_run(path(kConfigFile))) refuse(kConfigFile, ", which retina-train did not write");
+    return;
+  }
+  std::vector<std::string> names = checkpoint_files();
+  names.insert(names.end(), {kBooksFile, kBucketsFile, kMetricsFile, kReportFile});
+  for (const std::string& name : names) {
+    if (!path_exists(path(name))) continue;
+    refuse(name, cat(", but no ", kConfigFile, " of the run that would have written it"));
+  }
 }
 
 void RunDir::clear() {
@@ -72,7 +90,7 @@ std::string RunDir::resume_fingerprint() const {
 
 void RunDir::check_same_run(const RunConfig& config) const {
   const JsonFile stored = JsonFile::read(path(kConfigFile));
-  FixedOptions before = fixed_options(stored.root().at("fixed"));
+  FixedOptions before = fixed_options(stored.root().at(kFixedKey));
   // The weights that a run began with may have gone by the time it continues.
   if (config.init_fingerprint.empty() && !config.init_none) before.erase(kInitKey);
   const std::string text = differences(before, fixed_options(config));
@@ -86,7 +104,7 @@ void RunDir::write_config(const RunConfig& config) {
   const std::string before = has_run() ? read_file(path(kConfigFile)) : "";
   if (!before.empty()) {
     const JsonFile stored = JsonFile::parse(before, path(kConfigFile));
-    const JsonView fixed = stored.root().at("fixed");
+    const JsonView fixed = stored.root().at(kFixedKey);
     for (const auto& [key, value] : {std::pair{kInitKey, &whole.init_fingerprint},
                                      std::pair{kValidationKey, &whole.validation_fingerprint}}) {
       if (value->empty() && fixed.has(key)) *value = fixed.at(key).as_string();
@@ -103,7 +121,7 @@ void RunDir::write_config(const RunConfig& config) {
   json.end_object();
   json.field("effective_lr", whole.effective_lr);
   if (!whole.resume_fingerprint.empty()) json.field(kResumeKey, whole.resume_fingerprint);
-  json.key("fixed").raw(fixed_json).end_object();
+  json.key(kFixedKey).raw(fixed_json).end_object();
   if (json.pretty_text() != before) write_file_atomically(path(kConfigFile), json.pretty_text());
 }
 
@@ -136,14 +154,16 @@ std::vector<std::string> RunDir::checkpoint_files() const {
 }
 
 void RunDir::remove_leftovers() {
-  static const std::regex pattern("checkpoint-.*\\.tmp.*");
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& item : fs::directory_iterator(folder_, ignored)) {
     names.push_back(item.path().filename().string());
   }
   for (const auto& name : names) {
-    if (std::regex_match(name, pattern)) remove_file(path(name));
+    const std::size_t end = name.find(".tmp");
+    if (end != std::string::npos && is_checkpoint_name(name.substr(0, end))) {
+      remove_file(path(name));
+    }
   }
 }
 

@@ -27,13 +27,15 @@ class RunDir {
   explicit RunDir(std::string folder, Access access = Access::kWrite);
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string metrics_path() const { return path("metrics.jsonl"); }
-  std::string report_path() const { return path("report.html"); }
+  std::string metrics_path() const { return path(kMetricsFile); }
+  std::string report_path() const { return path(kReportFile); }
 
   // True when a run was begun here.
   bool has_run() const;
-  // Throws kConfig when checkpoints lie here without a config.json that tells whose they are.
-  void check_whole() const;
+  // Throws kConfig when a file of a run's names lies here that no run of this folder wrote: another
+  // program's, or checkpoints without the config.json that tells whose they are. Nothing of these
+  // may be replaced.
+  void check_own() const;
   // Removes everything that a run writes, and nothing else; config.json last, so that what is left
   // when this is interrupted is no other run's. Throws kIo when a checkpoint stays.
   void clear();
@@ -73,6 +75,7 @@ class RunDir {
   void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
 
  private:
+  static constexpr const char* kReportFile = "report.html";
   std::string folder_;
   std::unique_ptr<FolderLock> lock_;
   std::vector<CheckpointEntry> entries_;  // ascending step

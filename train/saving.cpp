@@ -42,6 +42,13 @@ void Saving::begin(std::int64_t saved_step) {
   set_interval();
 }
 
+void Saving::continue_from(const JsonView& trainer) {
+  std::string& fingerprint = input_.validation_fingerprint;
+  if (fingerprint.empty() && trainer.has(kValidationKey)) {
+    fingerprint = trainer.at(kValidationKey).as_string();
+  }
+}
+
 void Saving::set_interval() {
   if (period_) return;
   const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};

@@ -55,6 +55,10 @@ class Saving {
   // folder has no room for what will be written: better now than after an epoch. Rank 0.
   void begin(std::int64_t saved_step);
 
+  // Without a validation set now, checkpoints remember the one that the AP in `trainer`, of the
+  // checkpoint that the run continues from, is of.
+  void continue_from(const JsonView& trainer);
+
   // Training has returned to `step`, which a checkpoint has (-1: the start).
   void go_back(std::int64_t saved_step) { saved_step_ = saved_step; }
   // A step took so long; for --checkpoint-every auto. Throws what went wrong with a checkpoint that

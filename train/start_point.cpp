@@ -15,7 +15,7 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
     try {
       found = Found{load_checkpoint(path), path};
     } catch (const Error& error) {
-      skip_damaged(error);
+      skip_damaged(error, path);
       entries.pop_back();
     }
   }

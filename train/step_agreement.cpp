@@ -18,12 +18,13 @@ std::string StepAgreement::problem(double gradient_norm) const {
 
 StepAgreement agree(const StepAgreement& own, Communicator& communicator) {
   double sums[] = {own.classification_loss, own.box_loss, own.stop ? 1.0 : 0.0,
-                   own.save ? 1.0 : 0.0};
+                   own.save ? 1.0 : 0.0, own.told_left_out ? 1.0 : 0.0};
   communicator.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
   return {.classification_loss = sums[0],
           .box_loss = sums[1],
           .stop = sums[2] > 0,
-          .save = sums[3] > 0};
+          .save = sums[3] > 0,
+          .told_left_out = sums[4] > 0};
 }
 
 }  // namespace retina

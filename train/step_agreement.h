@@ -11,6 +11,7 @@ struct StepAgreement {
   double classification_loss = 0, box_loss = 0;  // over all ranks' images
   bool stop = false;                             // a stop signal came to any rank
   bool save = false;                             // rank 0's clock says that a checkpoint is due
+  bool told_left_out = false;                    // any rank has warned of a box it left out
 
   // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well.
   // `gradient_norm` is 0 while it is not known.

@@ -87,6 +87,7 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
   samples_seen_ = file.root().at("samples_seen").as_int();
   epoch_closed_ = file.root().at("epoch_closed").as_bool();
   pacing_.restore(file.root().at("pacing"));
+  saving_.continue_from(file.root());
   if (file.root().has("left_out_steps")) rollback_.merge(file.root().at("left_out_steps"));
   replica_.restore(checkpoint, step_ - rollback_.left_out_before(step_), source);
   resumed_ = true;
@@ -204,9 +205,11 @@ void Trainer::train_step(BatchLoader& loader) {
     return agree({.classification_loss = loss.classification,
                   .box_loss = loss.box,
                   .stop = stop_signal() != 0,
-                  .save = is_root() && saving_.is_due_by_clock()},
+                  .save = is_root() && saving_.is_due_by_clock(),
+                  .told_left_out = told_left_out_},
                  communicator_);
   }();
+  told_left_out_ = agreement.told_left_out;
   metrics.exposed_comm_ms = part.lap_ms() + replica_.take_sync_wait_ms();
   metrics.reduce = replica_.reduce_cost();
   if (!is_finite(agreement, 0)) return;
@@ -383,12 +386,11 @@ void Trainer::save(bool epoch_end) {
 
 void Trainer::write_report() {
   if (!writes()) return;
-  RunReportInput page;
-  page.title = cat("retina-train: ", options_.output);
-  page.total_steps = total_steps_;
-  page.steps_per_epoch = plan_.steps_per_epoch();
-  page.rank_count = communicator_.size();
-  page.options = input_.effective_options;
+  RunReportInput page{.title = cat("retina-train: ", options_.output),
+                      .total_steps = total_steps_,
+                      .steps_per_epoch = plan_.steps_per_epoch(),
+                      .rank_count = communicator_.size(),
+                      .options = input_.effective_options};
   if (validation_ && last_metrics_) page.pictures = validation_->pictures(kReportPictures);
   if (last_metrics_) page.last_validation = &*last_metrics_;
   midway(

@@ -74,13 +74,17 @@ std::string checkpoint_name(const RunPoint& point) {
   return name.data();
 }
 
-std::vector<std::string> checkpoint_files(const std::string& folder) {
+bool is_checkpoint_name(const std::string& name) {
   static const std::regex pattern("checkpoint-[0-9]{2,}(-[0-9]{8,})?\\.pt");
+  return std::regex_match(name, pattern);
+}
+
+std::vector<std::string> checkpoint_files(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& item : fs::directory_iterator(folder, ignored)) {
     const std::string name = item.path().filename().string();
-    if (std::regex_match(name, pattern)) names.push_back(name);
+    if (is_checkpoint_name(name)) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -93,7 +97,7 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
     try {
       entries.push_back(entry_of(folder, books, name));
     } catch (const Error& error) {
-      skip_damaged(error);
+      skip_damaged(error, in_folder(folder, name));
     }
   }
   // Of two files of one step the later in the books is the last.
@@ -140,7 +144,8 @@ const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries) {
   return best;
 }
 
-void skip_damaged(const Error& error) {
+void skip_damaged(const Error& error, const std::string& path) {
+  if (error.kind() == ErrorKind::kNoInput && !path_exists(path)) return;
   if (error.kind() != ErrorKind::kData) throw;
   log_warning("skipping a damaged checkpoint: ", error.what());
 }
@@ -159,7 +164,7 @@ std::string resolve_checkpoint(const std::string& path) {
     try {
       check_seal(file, "checkpoint");
     } catch (const Error& error) {
-      skip_damaged(error);
+      skip_damaged(error, file);
       std::erase_if(entries, [&](const auto& entry) { return entry.file == chosen.file; });
       continue;
     }

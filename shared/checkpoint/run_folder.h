@@ -16,6 +16,7 @@
 namespace retina {
 
 inline constexpr const char* kBooksFile = "checkpoints.json";
+inline constexpr const char* kMetricsFile = "metrics.jsonl";  // see train/metrics_log.h
 
 // Where training stands after `step` updates.
 struct RunPoint {
@@ -34,6 +35,7 @@ struct CheckpointEntry {
 
 // File name for a checkpoint at this point.
 std::string checkpoint_name(const RunPoint& point);
+bool is_checkpoint_name(const std::string& name);
 // All checkpoint files of the folder, unverified, by name.
 std::vector<std::string> checkpoint_files(const std::string& folder);
 
@@ -47,8 +49,8 @@ void write_books(const std::string& folder, const std::vector<CheckpointEntry>& 
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries);
 
 // Called in a handler. What cannot be read now may be whole: only a damaged checkpoint is skipped,
-// with a warning; anything else is thrown on.
-void skip_damaged(const Error& error);
+// with a warning, and one that its run has removed meanwhile; anything else is thrown on.
+void skip_damaged(const Error& error, const std::string& path);
 
 // The checkpoint that stands for `path`: of a run's folder its best, without validation its last,
 // whole either way, and a line of the log says which; of anything else `path` itself. Throws

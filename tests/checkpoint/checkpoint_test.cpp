@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -294,6 +295,25 @@ TEST(Checkpoint, TensorsThatShareBytesAreRefused) {
   }
 }
 
+// Bounds the address space to what the program has and `more_bytes`, while it lives.
+class BoundedMemory {
+ public:
+  explicit BoundedMemory(std::uint64_t more_bytes) {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    EXPECT_EQ(::getrlimit(RLIMIT_AS, &before_), 0);
+    rlimit bounded = before_;
+    bounded.rlim_cur = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + more_bytes;
+    EXPECT_EQ(::setrlimit(RLIMIT_AS, &bounded), 0);
+  }
+  ~BoundedMemory() { EXPECT_EQ(::setrlimit(RLIMIT_AS, &before_), 0); }
+  BoundedMemory(const BoundedMemory&) = delete;
+  BoundedMemory& operator=(const BoundedMemory&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 // Anyone can seal a file. The address space is bounded by what the program has already: LibTorch
 // says when it cannot allocate.
 TEST(Checkpoint, DamageUnderARightSealIsReadOrRefusedInBoundedMemory) {
@@ -306,12 +326,7 @@ TEST(Checkpoint, DamageUnderARightSealIsReadOrRefusedInBoundedMemory) {
                                           "archive/",     "data/1"};
   SCOPED_TRACE("seed 1");
   load_checkpoint(folder / "good.pt");  // what LibTorch needs once
-  std::uint64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_AS, &limit), 0);
-  const rlimit bounded{.rlim_cur = pages * 4096 + (256U << 20), .rlim_max = limit.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &bounded), 0);
+  const BoundedMemory bounded(std::uint64_t{1} << 30);
   int accepted = 0;
   for (std::uint32_t run = 0; run < 400; ++run) {
     Dice dice(1, run);
@@ -322,7 +337,6 @@ TEST(Checkpoint, DamageUnderARightSealIsReadOrRefusedInBoundedMemory) {
     EXPECT_EQ(answer.find('\n'), std::string::npos) << "run " << run << ": " << answer;
     accepted += answer == "accepted" ? 1 : 0;
   }
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
   EXPECT_GT(accepted, 0);  // bytes of tensors may change
 }
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -93,6 +95,13 @@ TEST_F(RunFolder, WithoutAWholeCheckpointIsBadData) {
   damage("checkpoint-01.pt");
   damage("checkpoint-02.pt");
   EXPECT_EQ(refusal("no checkpoint of this run is whole"), ErrorKind::kData);
+}
+
+// A link to nowhere is listed and cannot be read, as what its run removes in between.
+TEST_F(RunFolder, ACheckpointThatVanishesMeanwhileIsNoneOfIts) {
+  write_books(run_, {add(1, 0.1), add(2, 0.3)});
+  std::filesystem::create_symlink(run_ + "/gone", run_ + "/checkpoint-03.pt");
+  EXPECT_EQ(chosen(), "checkpoint-02.pt");
 }
 
 TEST_F(RunFolder, WithoutCheckpointsIsMissingInput) {

@@ -119,21 +119,46 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
   };
   const std::vector<std::string> part = {"--validation", job.val_shards(), "--validation-images",
                                          "1"};
-  ASSERT_EQ(train(2, {"--validation", job.val_shards()}).exit_code, 0);
+  const ProcessResult first = train(2, {"--validation", job.val_shards()});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  for (const char* set : {"--train", "--validation"}) {
+    EXPECT_THAT(first.err,
+                testing::ContainsRegex(cat(set, ": [0-9]+ images of the set are quarantined")));
+  }
   for (const auto& other : {std::vector<std::string>{"--validation", job.train_shards()}, part}) {
     const ProcessResult refused = train(4, other);
     EXPECT_EQ(refused.exit_code, 78) << refused.err;
-    EXPECT_THAT(refused.err, HasSubstr("validation_fingerprint (was "));
+    EXPECT_THAT(refused.err, HasSubstr("validation / validation-images (was "));
   }
   std::filesystem::rename(job.val_shards(), job / "moved");
   const ProcessResult moved = train(4, {"--validation", job / "moved"});
   EXPECT_EQ(moved.exit_code, 0) << moved.err;
-  // The figures of a checkpoint are of its set in a new folder, too.
+  ASSERT_EQ(train(6, {}).exit_code, 0);
+  // The figures of a checkpoint are of its set in a new folder, too, and after steps without one.
   const ProcessResult resumed = run_process(job.train_command(
-      job / "next", 6,
+      job / "next", 8,
       {"--validation", job.train_shards(), "--resume", last_checkpoint(job / "run")}));
   EXPECT_EQ(resumed.exit_code, 78) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("validation_fingerprint (was "));
+  EXPECT_THAT(resumed.err, HasSubstr("validation / validation-images (was "));
+}
+
+TEST(GuardRails, NoFileOfAnotherProgramIsReplaced) {
+  const Job job;
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"config.json", R"({"fixed": {"model": "11", "data": "22"}})"},
+      {"report.html", "<p>an evaluation"},
+      {"metrics.jsonl", "{\"step\": 1, \"loss\": 2}\n"}};
+  for (const auto& [name, text] : files) {
+    const std::string folder = job / ("of " + name);
+    make_folder(folder);
+    write_file_atomically(folder + "/" + name, text);
+    for (const std::vector<std::string>& more : {{}, std::vector<std::string>{"--overwrite"}}) {
+      const ProcessResult result = run_process(job.train_command(folder, 1, more));
+      EXPECT_EQ(result.exit_code, 78) << result.err;
+      EXPECT_THAT(result.err, HasSubstr(cat(folder, ": holds ", name)));
+      EXPECT_EQ(read_file(folder + "/" + name), text);
+    }
+  }
 }
 
 // It has a width until it is mirrored: then no anchor would meet it, and l1 would be infinite.
@@ -189,6 +214,18 @@ TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
             "retina-train: error: --recipe torchvision-v2: begins with a pretrained backbone, "
             "--init is missing; hint: make weights DATA=DIR, then --init "
             "DIR/weights/resnet50-11ad3fa6.pt; --init none trains from scratch\n");
+}
+
+TEST(Recipes, SayHowToGetABackboneThatIsMissing) {
+  const Job job;
+  const ProcessResult result = run_process(job.train_command(
+      job / "run", 1, {"--recipe", "torchvision-v1", "--init", job / "resnet50-0676ba61.pt"}));
+  EXPECT_EQ(result.exit_code, 66) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr(cat("--init ", job / "resnet50-0676ba61.pt", ": no such file")));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("hint: make weights DATA=DIR, then --init DIR/weights/resnet50-0676ba61.pt"));
 }
 
 TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {

@@ -85,7 +85,7 @@ TEST(Continuation, ComparesValidationSetsWhereBothHaveOne) {
   first.config.validation_fingerprint = "11";
   other.config.validation_fingerprint = "22";
   EXPECT_THAT(refusal(checkpoint_of(first), other),
-              HasSubstr("validation_fingerprint (was \"11\", now \"22\")"));
+              HasSubstr("validation / validation-images (was \"11\", now \"22\")"));
   EXPECT_EQ(refusal(checkpoint_of(first), first), "");
   EXPECT_EQ(refusal(checkpoint_of(first), none), "");
   EXPECT_EQ(refusal(checkpoint_of(none), first), "") << "nor had checkpoints of before the field";
@@ -107,6 +107,18 @@ TEST(Continuation, WantsTheSameModel) {
   EXPECT_EQ(refusal(found, Command({"--init", "weights.pt"})), "");
 }
 
+// As recipes named the norm once that follows from --init.
+TEST(Continuation, AnUnsetNormIsTheOneThatItStandsFor) {
+  const Command named({"--init", "weights.pt", "--norm", "frozen"});
+  const Command unset({"--init", "weights.pt"});
+  EXPECT_EQ(refusal(checkpoint_of(named), unset), "");
+  EXPECT_EQ(refusal(checkpoint_of(unset), named), "");
+  const Command batch({"--init", "weights.pt", "--norm", "batch"});
+  EXPECT_THAT(refusal(checkpoint_of(named), batch),
+              HasSubstr("norm (was \"frozen\", now \"batch\")"));
+  EXPECT_THAT(refusal(checkpoint_of(batch), unset), HasSubstr("the model (was {"));
+}
+
 TEST(Continuation, WantsTheSameLayersToLearn) {
   const Found found = checkpoint_of(Command({"--init", "weights.pt", "--norm", "batch"}));
   EXPECT_THAT(refusal(found, Command({"--norm", "batch"})),
@@ -116,7 +128,7 @@ TEST(Continuation, WantsTheSameLayersToLearn) {
   EXPECT_EQ(refusal(checkpoint_of(Command(layers)), Command(layers)), "");
   const Found scratch = checkpoint_of(Command({}));
   EXPECT_THAT(refusal(scratch, Command({"--init", "weights.pt", "--norm", "batch"})),
-              HasSubstr("norm (was"));
+              HasSubstr("init (was unset, now given"));
 }
 
 }  // namespace

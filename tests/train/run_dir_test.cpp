@@ -15,6 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 void touch(const std::string& path) {
   std::ofstream(path) << "x";
@@ -117,6 +118,15 @@ TEST(RunDir, LetsNoRunWithWeightsGoOnFromScratchOnPurpose) {
   EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_none = true}), Error);
 }
 
+// As recipes named the norm once that follows from --init.
+TEST(RunDir, TakesAnUnsetNormForTheOneThatItStandsFor) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({.options = {{"norm", "\"frozen\""}}});
+  EXPECT_NO_THROW(dir.check_same_run({.options = {{"norm", "null"}}}));
+  EXPECT_THROW(dir.check_same_run({.options = {{"norm", "\"batch\""}}}), Error);
+}
+
 // Best checkpoint, plateau and early stop compare APs, which are of the same set then.
 TEST(RunDir, RefusesAnotherValidationSet) {
   const TestFolder folder;
@@ -132,7 +142,7 @@ TEST(RunDir, RefusesAnotherValidationSet) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(error.what(), HasSubstr("validation_fingerprint (was \"11\", now \"22\")"));
+    EXPECT_THAT(error.what(), HasSubstr("validation / validation-images (was \"11\", now \"22\")"));
   }
   EXPECT_NO_THROW(dir.check_same_run(first));
 }
@@ -155,21 +165,46 @@ TEST(ValidationIdentity, IsTheSetAndHowMuchOfItIsMeasured) {
   EXPECT_NE(validation_identity("11", 19, 20), validation_identity("11", 18, 20));
 }
 
-TEST(RunDir, RefusesCheckpointsOfNoKnownRun) {
+TEST(RunDir, RefusesFilesOfARunsNamesThatNoRunOfItsWrote) {
+  for (const char* name : {"checkpoint-03.pt", "checkpoints.json", "metrics.jsonl", "buckets.json",
+                           "report.html", "config.json"}) {
+    const TestFolder folder;
+    RunDir dir(folder / "run");
+    touch(dir.path(name));
+    try {
+      dir.check_own();
+      FAIL() << "accepted " << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+      EXPECT_THAT(error.what(), HasSubstr(": holds " + std::string(name) + ","));
+      EXPECT_THAT(error.hint(), Not(HasSubstr("--overwrite")));
+    }
+  }
+}
+
+TEST(RunDir, KnowsAnEvaluationsConfigurationFromARuns) {
   const TestFolder folder;
   RunDir dir(folder / "run");
-  EXPECT_NO_THROW(dir.check_whole());
-  touch(dir.path("checkpoint-03.pt"));
-  try {
-    dir.check_whole();
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(error.what(), HasSubstr("checkpoint-03.pt"));
-    EXPECT_THAT(error.hint(), HasSubstr("--overwrite"));
+  for (const char* text :
+       {R"({"fixed": {"model": "11", "data": "22"}})", R"({"fixed": 1})", "[]"}) {
+    write_file_atomically(dir.path("config.json"), text);
+    EXPECT_THROW(dir.check_own(), Error) << text;
   }
+}
+
+TEST(RunDir, IsItsRunsWhateverElseLiesThere) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  touch(dir.path("job-17.log"));
+  touch(dir.path("checkpoint-01.pt.tmp"));  // of a kill
+  make_folder(dir.path("evaluation"));
+  EXPECT_NO_THROW(dir.check_own()) << "nothing of a run's";
   dir.write_config({});
-  EXPECT_NO_THROW(dir.check_whole());
+  for (const char* name : {"checkpoint-03.pt", "metrics.jsonl", "report.html"})
+    touch(dir.path(name));
+  EXPECT_NO_THROW(dir.check_own());
+  dir.clear();
+  EXPECT_NO_THROW(dir.check_own());
 }
 
 // A checkpoint that cannot be removed stands for a kill in between.
