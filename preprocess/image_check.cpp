@@ -8,6 +8,7 @@
 
 #include "preprocess/ordered_work.h"
 #include "preprocess/record_maker.h"
+#include "preprocess/source_file.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/printable.h"
@@ -18,30 +19,56 @@ namespace {
 // The plan is shuffled: the first images are a fair sample, and all of them lie in few shards.
 constexpr std::size_t kSampledImages = 32;
 
-std::string path_of(const PackOptions& options, const PlannedImage& image) {
-  return options.images + "/" + image.info.file_name;
-}
-
 RecordMaker maker_of(const PackOptions& options) {
   return RecordMaker({.images_folder = options.images, .pack = options.manifest_options()});
 }
 
-// Whether the file can be read and is not the picture of the record.
-bool is_another_picture(const std::string& path, const Record& record) {
-  std::error_code code;
-  if (record.rescaled || !std::filesystem::is_regular_file(path, code)) return false;
+// A finished set does not need its images: of a file that is not there or cannot be read nothing is
+// known: false. `read` throws kNoInput or kIo then.
+template <class Read>
+bool true_if_readable(const Read& read) {
   try {
-    return file_size_bytes(path) != record.jpeg.size() || read_file(path) != record.jpeg;
+    return read();
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNoInput) throw;
+    if (error.kind() != ErrorKind::kNoInput && error.kind() != ErrorKind::kIo) throw;
     return false;
   }
+}
+
+// Whether the file is not the picture of the set's image number `index_place`. The shard is opened
+// only when there is something to compare with.
+bool is_another_picture(const std::string& path, const ShardSet& set, std::size_t index_place) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) return false;
+  const Record record = set.read(index_place);
+  if (record.rescaled) return false;
+  return true_if_readable([&] {
+    return file_size_bytes(path) != record.jpeg.size() || read_file(path) != record.jpeg;
+  });
+}
+
+bool is_usable(RecordMaker& maker, const PlannedImage& image) {
+  return true_if_readable([&] { return !maker.make(image).bad; });
+}
+
+// An empty folder is what an unmounted one looks like.
+void check_holds_images(const ImageFolder& folder, const PackPlan& plan) {
+  folder.check_present();
+  std::error_code code;
+  for (const PlannedImage& image : plan.images) {
+    const auto path = folder.path_of(image.info.file_name);
+    if (path && std::filesystem::is_regular_file(*path, code)) return;
+  }
+  throw folder.gone();
 }
 
 }  // namespace
 
 std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
                                           std::size_t first_image, const FinishedShard& shard) {
+  const ImageFolder folder(options.images);
+  RecordMaker maker = maker_of(options);
+  folder.check_present();
   std::unordered_map<std::int64_t, const QuarantinedImage*> left_out;
   for (const QuarantinedImage& bad : shard.quarantined) left_out[bad.image_id] = &bad;
   std::vector<const PlannedImage*> packed, bad;
@@ -50,19 +77,34 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
     (left_out.count(image.info.id) == 0 ? packed : bad).push_back(&image);
   }
   // A note of a coco-pack that did not take the files down: nothing is known of its images.
-  if (packed.size() != shard.sources.size()) return ChangedImage{};
-  OrderedWork<bool> same({.count = packed.size(), .thread_count = options.thread_count()},
-                         [&](int, std::size_t i) {
-                           return is_same_file(path_of(options, *packed[i]), shard.sources[i]);
-                         });
-  for (const PlannedImage* image : packed) {
-    if (!same.take()) return ChangedImage{.file_name = image->info.file_name, .was_packed = true};
+  if (packed.size() != shard.sources.size()) {
+    return ChangedImage{.what = "the note of this shard does not tell of its image files"};
   }
-  RecordMaker maker = maker_of(options);
+  OrderedWork<FileMatch> matches(
+      {.count = packed.size(), .thread_count = options.thread_count()}, [&](int, std::size_t i) {
+        const auto path = folder.path_of(packed[i]->info.file_name);
+        try {
+          return path ? compare_file(*path, shard.sources[i]) : FileMatch::kMissing;
+        } catch (const Error& error) {
+          if (error.kind() == ErrorKind::kNoInput) check_holds_images(folder, plan);
+          throw;
+        }
+      });
+  for (const PlannedImage* image : packed) {
+    const FileMatch match = matches.take();
+    if (match == FileMatch::kSame) continue;
+    check_holds_images(folder, plan);
+    return ChangedImage{
+        .what = cat(escaped(image->info.file_name), match == FileMatch::kMissing
+                                                        ? " is not there any more"
+                                                        : " is not the file that was packed"),
+        .was_packed = true};
+  }
   for (const PlannedImage* image : bad) {
-    if (maker.make(*image).bad != *left_out[image->info.id]) {
-      return ChangedImage{.file_name = image->info.file_name};
-    }
+    if (maker.make(*image).bad == *left_out[image->info.id]) continue;
+    check_holds_images(folder, plan);
+    return ChangedImage{.what =
+                            cat(escaped(image->info.file_name), " was left out and has changed")};
   }
   return std::nullopt;
 }
@@ -70,18 +112,25 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
 std::string changed_images(const PackOptions& options, const PackPlan& plan, const ShardSet& set) {
   std::unordered_map<std::int64_t, const PlannedImage*> image_of;
   for (const PlannedImage& image : plan.images) image_of[image.info.id] = &image;
+  const auto planned = [&](std::int64_t image_id) -> const PlannedImage& {
+    const auto found = image_of.find(image_id);
+    if (found != image_of.end()) return *found->second;
+    throw Error(ErrorKind::kData, cat(set.folder(), ": holds image ", image_id,
+                                      ", which its annotations do not list"));
+  };
+  const ImageFolder folder(options.images);
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
-    const PlannedImage& image = *image_of.at(set.index()[i].image_id);
-    if (is_another_picture(path_of(options, image), set.read(i))) {
+    const PlannedImage& image = planned(set.index()[i].image_id);
+    const auto path = folder.path_of(image.info.file_name);
+    if (path && is_another_picture(*path, set, i)) {
       return cat("images (", escaped(image.info.file_name), " is another picture now)");
     }
   }
-  const std::string path = set.folder() + "/" + set.manifest().quarantine.name;
   RecordMaker maker = maker_of(options);
   std::size_t usable_count = 0;
   std::string first;
-  for (const QuarantinedImage& bad : decode_quarantine(read_file(path), path)) {
-    if (maker.make(*image_of.at(bad.image_id)).bad) continue;
+  for (const QuarantinedImage& bad : set.read_quarantine()) {
+    if (!is_usable(maker, planned(bad.image_id))) continue;
     if (usable_count++ == 0) first = bad.file_name;
   }
   if (usable_count == 0) return "";

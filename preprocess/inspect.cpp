@@ -66,9 +66,8 @@ std::size_t find_image(const ShardSet& set, std::int64_t image_id) {
     return entry.image_id == image_id;
   });
   if (found != index.end()) return static_cast<std::size_t>(found - index.begin());
-  const std::string path = set.folder() + "/" + set.manifest().quarantine.name;
   std::string reason = "is not in this data set";
-  for (const QuarantinedImage& bad : decode_quarantine(read_file(path), path)) {
+  for (const QuarantinedImage& bad : set.read_quarantine()) {
     if (bad.image_id == image_id)
       reason = cat("is in quarantine: ", escaped(bad.file_name), ": ", bad.reason);
   }

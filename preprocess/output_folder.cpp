@@ -1,13 +1,13 @@
 #include "preprocess/output_folder.h"
 
 #include <filesystem>
-#include <regex>
 #include <set>
 #include <vector>
 
 #include "preprocess/pack_journal.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/shard/image_index.h"
 #include "shared/shard/shard_file.h"
 
 namespace retina {
@@ -15,19 +15,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_shard_name(const std::string& name) {
-  static const std::regex kShardName(R"(shard-\d+-of-\d+\.lmdb)");
-  return std::regex_match(name, kShardName);
-}
-
 // Names of the shards in a folder.
 std::vector<std::string> shard_names(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code code;
   for (fs::directory_iterator entry(folder, code), end; entry != end; entry.increment(code)) {
     const std::string name = entry->path().filename().string();
-    if (is_shard_name(name)) names.push_back(name);
+    if (is_shard_file_name(name)) names.push_back(name);
   }
+  return names;
+}
+
+// Names of a set's files that the folder holds, manifest first.
+std::vector<std::string> set_files(const std::string& output) {
+  std::vector<std::string> names;
+  for (const char* name : {kManifestFile, kIndexFile, kQuarantineFile}) {
+    if (path_exists(output + "/" + name)) names.emplace_back(name);
+  }
+  for (const std::string& name : shard_names(output)) names.push_back(name);
   return names;
 }
 
@@ -74,19 +79,23 @@ bool is_there(const SetFile& file) {
 void check_is_ours(const std::string& output) {
   const auto refuse = [&](const std::string& name) {
     throw Error(ErrorKind::kConfig,
-                cat(output, ": holds ", name, ", which coco-pack did not write"),
+                cat(output, ": holds ", name, ", which does not look like coco-pack's"),
                 "choose another --output, or move these files away");
   };
-  const bool has_manifest = path_exists(output + "/" + kManifestFile);
-  if (has_manifest && !is_manifest(output + "/" + kManifestFile)) refuse(kManifestFile);
   const JournalKind journal = journal_kind(output);
   if (journal == JournalKind::kForeign) refuse(fs::path(journal_folder(output)).filename());
-  if (has_manifest || journal == JournalKind::kOurs) return;
-  for (const char* name : {kIndexFile, kQuarantineFile}) {
-    if (path_exists(output + "/" + name)) refuse(name);
-  }
-  const std::vector<std::string> shards = shard_names(output);
-  if (!shards.empty()) refuse(shards.front());
+  const std::vector<std::string> files = set_files(output);
+  if (files.empty()) return;
+  const bool has_manifest = files.front() == kManifestFile;
+  if (journal == JournalKind::kOurs && !has_manifest) return;
+  // Either tells when the other was lost or damaged.
+  if (is_manifest(output + "/" + kManifestFile) || is_index(output + "/" + kIndexFile)) return;
+  refuse(files.front());
+}
+
+bool holds_set(const std::string& output) {
+  if (path_exists(output + "/" + kManifestFile)) return true;
+  return journal_kind(output) == JournalKind::kNone && !set_files(output).empty();
 }
 
 OutputFolder::OutputFolder(const std::string& path) : path_(path) {

@@ -12,8 +12,12 @@ namespace retina {
 
 // Throws kConfig when the folder holds files by the names of a set's (manifest.json, index.bin,
 // quarantine.jsonl, shards, .packing) that coco-pack did not write. One of ours, whole or damaged,
-// has our manifest or our journal.
+// has our manifest, our index or our journal.
 void check_is_ours(const std::string& output);
+
+// Whether the folder (of ours) holds a set, be it damaged: without its manifest too, unless a run
+// was interrupted while it published a new one.
+bool holds_set(const std::string& output);
 
 // The output folder, made if need be, and its lock. One that this object made and that was left
 // empty goes again; as that happens under the lock, never one that another packer works in.

@@ -187,10 +187,6 @@ PackJournal::PackJournal(const std::string& output, const PackIdentity& identity
   }
 }
 
-std::string PackJournal::shard_path(std::size_t shard) const {
-  return folder_ + "/" + numbered(shard, ".lmdb");
-}
-
 void PackJournal::add(std::size_t shard, const FinishedShard& finished) const {
   write_file_atomically(note_path(folder_, shard), encode_note(finished));
 }

@@ -44,13 +44,7 @@ class PackJournal {
   // but not what they were packed with, is removed with `overwrite`; else throws kConfig, kData.
   PackJournal(const std::string& output, const PackIdentity& identity, bool overwrite);
 
-  // Where it keeps its files.
-  const std::string& folder() const { return folder_; }
-
-  // Path of shard number `shard` before the set is published.
-  std::string shard_path(std::size_t shard) const;
-
-  // Call when the shard lies at shard_path().
+  // Call when the shard lies at journal_shard_path().
   void add(std::size_t shard, const FinishedShard& finished) const;
 
   // The notes of shards 0, 1, ... up to the first one without a whole note. Whether the shards
@@ -64,6 +58,7 @@ class PackJournal {
   std::string folder_;
 };
 
+// OUTPUT/.packing, and the path in it of shard number `shard` before the set is published.
 std::string journal_folder(const std::string& output);
 std::string journal_shard_path(const std::string& output, std::size_t shard);
 

@@ -38,20 +38,23 @@ namespace {
               "mend the image, or leave such images out with --on-bad-image quarantine");
 }
 
+void check_image_folder(const PackOptions& options) {
+  if (is_folder(options.images)) return;
+  throw Error(ErrorKind::kNoInput, cat(options.images, ": is not a folder"), "check --images");
+}
+
 PackIdentity identity_of_input(const PackOptions& options) {
-  if (!is_folder(options.images)) {
-    throw Error(ErrorKind::kNoInput, cat(options.images, ": is no folder"), "check --images");
-  }
   const std::uint64_t size_bytes = file_size_bytes(options.annotations);
   return {.annotations_size_bytes = size_bytes,
           .annotations_xxh3 = xxh3_file(options.annotations),
           .options = options.manifest_options()};
 }
 
-// The set in the output folder.
-ShardSet open_set(const PackOptions& options) {
+// Opens the set in the output folder for `use(set)`; what is wrong with it gets the way out.
+template <class Use>
+auto with_old_set(const PackOptions& options, const Use& use) {
   try {
-    return ShardSet(options.output, options.scratch);
+    return use(ShardSet(options.output, options.scratch));
   } catch (const Error& error) {
     const bool is_newer = error.hint().rfind("update", 0) == 0;
     const bool is_about_the_set =
@@ -61,24 +64,21 @@ ShardSet open_set(const PackOptions& options) {
   }
 }
 
-bool has_set(const PackOptions& options) {
-  return path_exists(options.output + "/" + kManifestFile);
-}
-
 // The set in the output folder when an earlier run finished it from this input. Throws kConfig when
 // it was made from another one.
 std::optional<Manifest> finished_set(const PackOptions& options, const PackIdentity& identity,
                                      const PackPlan& plan) {
-  if (!has_set(options)) return std::nullopt;
-  const ShardSet set = open_set(options);
-  check_same_identity(options.output, identity_of(set.manifest()), identity);
-  const std::string changed = changed_images(options, plan, set);
-  if (!changed.empty()) throw other_options(options.output, changed);
-  if (options.on_bad_image == "fail" && set.manifest().counts.quarantined > 0) {
-    const std::string path = options.output + "/" + kQuarantineFile;
-    fail_on_bad_image(decode_quarantine(read_file(path), path).at(0));
-  }
-  return set.manifest();
+  if (!holds_set(options.output)) return std::nullopt;
+  std::vector<QuarantinedImage> left_out;
+  const Manifest manifest = with_old_set(options, [&](const ShardSet& set) {
+    check_same_identity(options.output, identity_of(set.manifest()), identity);
+    const std::string changed = changed_images(options, plan, set);
+    if (!changed.empty()) throw other_options(options.output, changed);
+    left_out = set.read_quarantine();
+    return set.manifest();
+  });
+  if (options.on_bad_image == "fail" && !left_out.empty()) fail_on_bad_image(left_out.front());
+  return manifest;
 }
 
 class Packer {
@@ -88,7 +88,7 @@ class Packer {
         identity_(identity),
         plan_(plan),
         journal_(options.output, identity, options.overwrite),
-        scratch_folder_(scratch_folder(options, journal_.folder())),
+        scratch_folder_(scratch_folder(options)),
         scratch_(scratch_folder_, options.output),
         tally_(plan.categories.all().size()) {}
 
@@ -106,8 +106,10 @@ class Packer {
   }
 
  private:
-  static std::string scratch_folder(const PackOptions& options, const std::string& journal) {
-    if (!options.scratch.empty() || can_map_files(journal)) return options.scratch;
+  static std::string scratch_folder(const PackOptions& options) {
+    if (!options.scratch.empty() || can_map_files(journal_folder(options.output))) {
+      return options.scratch;
+    }
     log_warning(options.output,
                 ": this file system cannot map files into memory; shards are built in ",
                 default_scratch(), " (--scratch chooses another place)");
@@ -149,7 +151,7 @@ class Packer {
   }
 
   bool reuse(const FinishedShard& note) {
-    const std::string path = journal_.shard_path(shards_.size());
+    const std::string path = journal_shard_path(options_.output, shards_.size());
     if (!path_exists(path) || file_size_bytes(path) != note.shard.file.size_bytes ||
         xxh3_file(path) != note.shard.file.xxh3) {
       return false;
@@ -173,9 +175,10 @@ class Packer {
   bool has_images_of(const FinishedShard& note) const {
     if (const auto changed = changed_image(options_, plan_, next_image_, note)) {
       if (changed->was_packed && !options_.overwrite) {
-        throw other_options(options_.output, cat("images (", escaped(changed->file_name),
-                                                 " is not the file that was packed)"));
+        throw other_options(options_.output, cat("images (", changed->what, ")"));
       }
+      log_info("finished shards from number ", shards_.size(),
+               " on are packed again: ", changed->what);
       return false;
     }
     if (options_.on_bad_image != "fail" || note.quarantined.empty()) return true;
@@ -220,7 +223,7 @@ class Packer {
   void append(const MadeRecord& made) {
     if (writer_ && !writer_->has_room(made.bytes.size())) finish_shard();
     if (!writer_) {
-      const std::string path = journal_.shard_path(shards_.size());
+      const std::string path = journal_shard_path(options_.output, shards_.size());
       writer_ =
           std::make_unique<ShardWriter>(path, options_.shard_size_bytes, scratch_.build_path(path));
     }
@@ -263,7 +266,7 @@ class Packer {
   }
 
   void write_file_of(ManifestFile& file, const std::string& bytes) const {
-    write_file_atomically(journal_.folder() + "/" + file.name, bytes);
+    write_file_atomically(journal_folder(options_.output) + "/" + file.name, bytes);
     file.size_bytes = bytes.size();
     file.xxh3 = xxh3(bytes);
   }
@@ -290,7 +293,8 @@ class Packer {
     write_file_of(manifest.index, encode_index(index_));
     manifest.quarantine.name = kQuarantineFile;
     write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
-    write_file_atomically(journal_.folder() + "/" + kManifestFile, encode_manifest(manifest));
+    write_file_atomically(journal_folder(options_.output) + "/" + kManifestFile,
+                          encode_manifest(manifest));
     publish_set(options_.output, manifest);
     return manifest;
   }
@@ -327,10 +331,14 @@ void warn_of_equal_names(const PackOptions& options, const CategoryMap& categori
 }  // namespace
 
 PackResult pack(const PackOptions& options) {
-  const PackIdentity identity = identity_of_input(options);
   check_is_ours(options.output);
-  if (!options.overwrite && has_set(options)) {  // asked before a large JSON is read
-    check_same_identity(options.output, identity_of(open_set(options).manifest()), identity);
+  const bool may_be_finished = !options.overwrite && holds_set(options.output);
+  if (!may_be_finished) check_image_folder(options);  // a finished set does not need it
+  const PackIdentity identity = identity_of_input(options);
+  if (may_be_finished) {  // asked before a large JSON is read
+    with_old_set(options, [&](const ShardSet& set) {
+      check_same_identity(options.output, identity_of(set.manifest()), identity);
+    });
   }
   // Bad annotations are found before the output folder is touched.
   const PackPlan plan = make_pack_plan(read_instances(options.annotations));

@@ -1,9 +1,6 @@
 #include "preprocess/record_maker.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -36,45 +33,18 @@ bool is_good(const DecodeStatus& status) {
   return usable(status, status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse);
 }
 
-// Where a folder is mounted; nothing when it cannot be asked.
-std::optional<dev_t> device_of(const std::string& folder) {
-  struct stat status {};
-  // The dot makes an automounter mount it.
-  if (::stat((folder + "/.").c_str(), &status) != 0) return std::nullopt;
-  return status.st_dev;
-}
-
-// An errno that tells of the image, not of the mount or of rights that have run out.
-bool means_no_file(int code) {
-  return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
-}
-
-// COCO file names are relative; others would read files that nobody meant.
-bool leads_outside(const std::string& file_name) {
-  const fs::path path(file_name);
-  return path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
-}
-
 }  // namespace
 
 RecordMaker::RecordMaker(RecordMakerOptions options)
-    : options_(std::move(options)), images_device_(device_of(options_.images_folder)) {}
+    : options_(std::move(options)), folder_(options_.images_folder) {}
 
 std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& planned,
-                                                        std::string& jpeg) {
-  const std::string& name = planned.info.file_name;
-  if (name.empty() || leads_outside(name)) {
-    return bad_image(planned, "name", "the file name leads out of the image folder");
-  }
-  const std::string path = options_.images_folder + "/" + name;
+                                                        const std::string& path,
+                                                        std::string& jpeg) const {
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
   if (!fs::is_regular_file(status)) {  // a pipe or device would block for ever
-    const std::optional<dev_t> device = device_of(options_.images_folder);
-    if (!device || device != images_device_) {
-      throw Error(ErrorKind::kIo, cat(options_.images_folder, ": the image folder has gone"),
-                  "mend the mount, then run the same command again");
-    }
+    folder_.check_present();
     if (code && !means_no_file(code.value())) throw read_error(path, code.value());
     return bad_image(planned, "missing",
                      fs::exists(status) ? "is no regular file" : "does not exist");
@@ -112,10 +82,14 @@ std::string RecordMaker::shrink_image(Record& record) {
 }
 
 MadeRecord RecordMaker::make(const PlannedImage& planned) {
+  const std::optional<std::string> path = folder_.path_of(planned.info.file_name);
+  if (!path) {
+    return {.bad = bad_image(planned, "name", "the file name leads out of the image folder")};
+  }
   // Asked before the file is read: a change meanwhile shows.
-  const std::int64_t time_ns = modified_ns(options_.images_folder + "/" + planned.info.file_name);
+  const std::int64_t time_ns = modified_ns(*path);
   std::string jpeg;
-  if (auto bad = read_image(planned, jpeg)) return {.bad = std::move(bad)};
+  if (auto bad = read_image(planned, *path, jpeg)) return {.bad = std::move(bad)};
   const DecodeStatus status = decoder_.decode(jpeg.data(), jpeg.size(), pixels_);
   if (!is_good(status)) {
     const std::string format = image_format(jpeg.data(), jpeg.size());

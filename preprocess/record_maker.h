@@ -1,8 +1,6 @@
 // One image file -> one record, or the reason why not. Runs on every decode thread.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -41,11 +39,12 @@ class RecordMaker {
   MadeRecord make(const PlannedImage& planned);
 
  private:
-  std::optional<QuarantinedImage> read_image(const PlannedImage& planned, std::string& jpeg);
+  std::optional<QuarantinedImage> read_image(const PlannedImage& planned, const std::string& path,
+                                             std::string& jpeg) const;
   std::string shrink_image(Record& record);
 
   RecordMakerOptions options_;
-  std::optional<dev_t> images_device_;  // at the start; a mount that goes leaves its empty folder
+  ImageFolder folder_;
   JpegDecoder decoder_{};
   Image pixels_{};
 };

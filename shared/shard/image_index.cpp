@@ -1,8 +1,11 @@
 #include "shared/shard/image_index.h"
 
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/shard/little_endian.h"
 
@@ -50,6 +53,14 @@ std::string encode_index(const std::vector<IndexEntry>& entries) {
   put(bytes, static_cast<std::uint64_t>(entries.size()));
   put(bytes, xxh3(bytes + content));
   return bytes + content;
+}
+
+bool is_index(const std::string& path) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) return false;
+  const std::string bytes = read_file(path);
+  return bytes.size() >= kHeaderBytes && bytes.starts_with(kMagic) &&
+         get<std::uint16_t>(bytes, kEntryBytesAt) == kEntryBytes;
 }
 
 std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name) {

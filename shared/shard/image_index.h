@@ -27,6 +27,9 @@ struct IndexEntry {
 
 std::string encode_index(const std::vector<IndexEntry>& entries);
 
+// Whether the file is an index of ours, be it damaged.
+bool is_index(const std::string& path);
+
 // Throws kData: damaged (own hash), written by a newer version. Errors begin with `name`.
 std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name);
 

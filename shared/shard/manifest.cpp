@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <regex>
 #include <system_error>
 
 #include "shared/base/error.h"
@@ -213,7 +214,7 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
 Manifest read_manifest(const std::string& folder) {
   if (!is_folder(folder)) {
     throw Error(ErrorKind::kNoInput,
-                cat(folder, path_exists(folder) ? ": is no folder" : ": does not exist"),
+                cat(folder, path_exists(folder) ? ": is not a folder" : ": does not exist"),
                 "give the folder that coco-pack --output wrote");
   }
   const std::string path = folder + "/" + kManifestFile;
@@ -235,6 +236,11 @@ std::string shard_file_name(std::size_t shard, std::size_t shard_count) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "shard-%05zu-of-%05zu.lmdb", shard, shard_count);
   return text.data();
+}
+
+bool is_shard_file_name(const std::string& name) {
+  static const std::regex kShardFileName(R"(shard-\d+-of-\d+\.lmdb)");
+  return std::regex_match(name, kShardFileName);
 }
 
 }  // namespace retina

@@ -85,5 +85,6 @@ bool is_manifest(const std::string& path);
 
 // "shard-00003-of-00012.lmdb".
 std::string shard_file_name(std::size_t shard, std::size_t shard_count);
+bool is_shard_file_name(const std::string& name);
 
 }  // namespace retina

@@ -140,4 +140,21 @@ Record ShardSet::read(std::size_t index_place) const {
                                {.folder = state_->folder, .manifest = state_->manifest});
 }
 
+std::vector<QuarantinedImage> ShardSet::read_quarantine() const {
+  const Manifest& manifest = state_->manifest;
+  const std::string path = state_->folder + "/" + manifest.quarantine.name;
+  const std::string text = read_file(path);
+  if (xxh3(text) != manifest.quarantine.xxh3) {
+    throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum is off)"), kDamagedHint);
+  }
+  std::vector<QuarantinedImage> images = decode_quarantine(text, path);
+  if (static_cast<std::int64_t>(images.size()) != manifest.counts.quarantined) {
+    throw Error(ErrorKind::kData,
+                cat(path, ": does not list the images that were left out (got ", images.size(),
+                    ", want ", manifest.counts.quarantined, ")"),
+                kDamagedHint);
+  }
+  return images;
+}
+
 }  // namespace retina

@@ -11,6 +11,7 @@
 
 #include "shared/shard/image_index.h"
 #include "shared/shard/manifest.h"
+#include "shared/shard/quarantine.h"
 #include "shared/shard/record.h"
 
 namespace retina {
@@ -50,6 +51,9 @@ class ShardSet {
   // record's `jpeg` is valid while the ShardSet lives. Throws kData naming shard and record when a
   // hash is off or the index disagrees, kIo when it could not be copied to the scratch folder.
   Record read(std::size_t index_place) const;
+
+  // The images that were left out. Throws kData when the file is not the manifest's.
+  std::vector<QuarantinedImage> read_quarantine() const;
 
  private:
   struct State;

@@ -176,7 +176,7 @@ TEST_F(CocoPack, FilesOfOthersAre78AndStay) {
           refusal(command(folder_ / "set", overwrite ? std::vector<std::string>{"--overwrite"}
                                                      : std::vector<std::string>{}),
                   78);
-      EXPECT_THAT(line, HasSubstr(cat("holds ", name, ", which coco-pack did not write")));
+      EXPECT_THAT(line, HasSubstr(cat("holds ", name, ", which does not look like coco-pack's")));
       EXPECT_THAT(line, Not(HasSubstr("--overwrite")));
       EXPECT_EQ(folder_content(folder_ / "set"),
                 (std::map<std::string, std::string>{{name, "mine"}}));

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "preprocess/pack_journal.h"
 #include "preprocess/packer.h"
@@ -42,7 +45,7 @@ class Continue : public testing::Test {
       std::size_t next_image = 0;
       for (std::size_t shard = 0; shard < shards; ++shard) {
         std::filesystem::copy_file(options.output + "/" + manifest.shards[shard].file.name,
-                                   journal.shard_path(shard));
+                                   journal_shard_path(output, shard));
         FinishedShard note{.shard = manifest.shards[shard]};
         for (std::int64_t place = 0; place < note.shard.record_count; ++place, ++next_image) {
           const std::string path = image_path(set.index()[next_image].image_id);
@@ -272,8 +275,53 @@ TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
 }
 
 TEST_F(Continue, AFinishedSetDoesNotNeedItsImages) {
+  SmallCoco{.folder = folder_.path(), .with_bad_images = true}.write();
+  const PackOptions options = coco_.options("set");
+  EXPECT_EQ(pack(options).manifest.counts.quarantined, 7);
   std::filesystem::remove_all(folder_ / "images/a");
+  EXPECT_TRUE(pack(options).was_finished);
+  std::filesystem::remove_all(folder_ / "images");
+  EXPECT_TRUE(pack(options).was_finished) << "the folder has gone";
+  make_folder(folder_ / "images");
+  EXPECT_TRUE(pack(options).was_finished) << "as a mount leaves it";
+}
+
+TEST_F(Continue, AFinishedSetWithoutItsImagesOpensNoShard) {
+  const std::size_t shard_count = read_manifest(folder_ / "whole").shards.size();
+  const std::string shard = folder_ / "whole/" + shard_file_name(0, shard_count);
+  std::string bytes = read_file(shard);
+  std::fill(bytes.begin(), bytes.begin() + 4096, '#');
+  write_file_atomically(shard, bytes);
+  std::filesystem::remove_all(folder_ / "images/a");
+  std::filesystem::remove_all(folder_ / "images/b");
   EXPECT_TRUE(pack(coco_.options("whole")).was_finished);
+}
+
+// What is wrong with a finished set is said with the way out.
+TEST_F(Continue, ADamagedQuarantineOrShardOfAFinishedSetIsToBeBroughtBackOrOverwritten) {
+  SmallCoco{.folder = folder_.path(), .with_bad_images = true}.write();
+  const PackOptions options = coco_.options("set");
+  const std::size_t shard_count = pack(options).manifest.shards.size();
+  for (const auto& [name, from, to] :
+       {std::array<std::string, 3>{kQuarantineFile, "\"image_id\":90", "\"image_id\":80"},
+        std::array<std::string, 3>{kQuarantineFile, "\"kind\"", "\"kin\"d"},
+        std::array<std::string, 3>{shard_file_name(0, shard_count), "RREC", "REEC"}}) {
+    const std::string path = folder_ / "set/" + name, whole = read_file(path);
+    std::string bytes = whole;
+    ASSERT_NE(bytes.find(from), std::string::npos) << from;
+    for (std::size_t at = 0; (at = bytes.find(from, at)) != std::string::npos; ++at) {
+      bytes.replace(at, from.size(), to);
+    }
+    write_file_atomically(path, bytes);
+    try {
+      pack(options);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
+      EXPECT_EQ(error.hint(), "bring it back, or pack it again with --overwrite");
+    }
+    write_file_atomically(path, whole);
+  }
 }
 
 TEST_F(Continue, AnImageThatWasPutBackIsNoticedByAFinishedSet) {
@@ -303,6 +351,55 @@ TEST_F(Continue, AnImageThatWasPutBackIsPackedByTheRunThatContinues) {
   second.sources.erase(second.sources.begin());
   journal.add(1, second);
   EXPECT_EQ(pack(coco_.options("set")).reused_shards, 1U);
+  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
+}
+
+// Gone, or unmounted: an empty folder is left.
+TEST_F(Continue, AnImageFolderThatHasGoneCostsNoFinishedShard) {
+  pack_interrupted(2);
+  const auto shards = folder_content(folder_ / "set/.packing");
+  std::filesystem::rename(folder_ / "images", folder_ / "aside");
+  for (const bool unmounted : {false, true}) {
+    if (unmounted) make_folder(folder_ / "images");
+    for (const bool overwrite : {false, true}) {
+      PackOptions options = coco_.options("set");
+      options.overwrite = overwrite;
+      std::string message;
+      EXPECT_EQ(pack_error(options, &message), unmounted ? ErrorKind::kIo : ErrorKind::kNoInput);
+      EXPECT_THAT(message, HasSubstr(unmounted ? "images: the image folder has gone"
+                                               : "images: is not a folder"));
+      EXPECT_EQ(folder_content(folder_ / "set/.packing"), shards);
+    }
+  }
+  std::filesystem::remove(folder_ / "images");
+  std::filesystem::rename(folder_ / "aside", folder_ / "images");
+  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 2U);
+}
+
+TEST_F(Continue, AnImageThatHasGoneIsNamedAndOverwriteGoesOnWithoutIt) {
+  pack_interrupted(2);
+  const std::string gone = std::filesystem::relative(first_image(), folder_ / "images");
+  std::filesystem::remove(first_image());
+  PackOptions options = coco_.options("set");
+  std::string message;
+  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
+  EXPECT_THAT(message, HasSubstr(cat("images (", gone, " is not there any more)")));
+  EXPECT_TRUE(path_exists(folder_ / "set/.packing/shard-00001.lmdb"));
+  options.overwrite = true;
+  EXPECT_EQ(pack(options).manifest.counts.quarantined, 1);
+}
+
+TEST_F(Continue, AShardWhoseNoteDoesNotTellOfItsImagesIsPackedAgainAndTheLogSaysSo) {
+  pack_interrupted(2);
+  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
+  FinishedShard second = journal.read().at(1);
+  second.sources.clear();
+  journal.add(1, second);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 1U);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("finished shards from number 1 on are packed again: the note of "
+                        "this shard does not tell of its image files"));
   EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }
 
@@ -345,14 +442,34 @@ TEST_F(Continue, TwoPackersDoNotShareAFolder) {
 }
 
 TEST_F(Continue, ADamagedSetOfOursMayBeOverwritten) {
-  std::string text = read_file(folder_ / "whole/manifest.json");
-  text[text.size() / 2] = '#';
-  write_file_atomically(folder_ / "whole/manifest.json", text);
-  PackOptions options = coco_.options("whole");
-  EXPECT_EQ(pack_error(options), ErrorKind::kData);
-  options.overwrite = true;
-  pack(options);
-  EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
+  const std::string manifest = folder_ / "whole/manifest.json";
+  const std::string text = read_file(manifest);
+  std::string edited = text;
+  edited[text.size() / 2] = '#';
+  for (const std::optional<std::string>& left :
+       {std::optional<std::string>(edited), std::optional<std::string>(text.substr(0, 400)),
+        std::optional<std::string>(text.substr(0, 10)), std::optional<std::string>(""),
+        std::optional<std::string>()}) {
+    SCOPED_TRACE(left ? cat("manifest.json of ", left->size(), " bytes") : "no manifest.json");
+    if (left) {
+      write_file_atomically(manifest, *left);
+    } else {
+      std::filesystem::remove(manifest);
+    }
+    const auto before = folder_content(folder_ / "whole");
+    PackOptions options = coco_.options("whole");
+    try {
+      pack(options);
+      ADD_FAILURE() << "was not refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), left ? ErrorKind::kData : ErrorKind::kNoInput) << error.what();
+      EXPECT_EQ(error.hint(), "bring it back, or pack it again with --overwrite");
+    }
+    EXPECT_EQ(folder_content(folder_ / "whole"), before);
+    options.overwrite = true;
+    pack(options);
+    EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
+  }
 }
 
 TEST_F(Continue, AStopSignalEndsTheRunInterrupted) {

@@ -81,7 +81,7 @@ TEST(OutputFolder, FilesThatCocoPackDidNotWriteAreLeftAlone) {
         ADD_FAILURE() << name;
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-        EXPECT_THAT(error.what(), HasSubstr("which coco-pack did not write"));
+        EXPECT_THAT(error.what(), HasSubstr("which does not look like coco-pack's"));
         EXPECT_THAT(error.hint(), Not(HasSubstr("overwrite")));
       }
       EXPECT_EQ(folder_content(folder / "set"), before);
