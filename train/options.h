@@ -79,8 +79,7 @@ struct TrainOptions {
   int expect_ranks = 0;  // 0: any number
   WatchOptions watch{};
   std::string precision = "fp32";
-  // Of fp32 on GPUs: "on", as LibTorch has it for convolutions, is several times as fast, and
-  // factors of 10 bits do not move the AP of published recipes.
+  // Of fp32 on GPUs: "on", as LibTorch, and so torchvision, has it for convolutions.
   std::string tf32 = "on";
   std::string wire = "fp32";  // of gradients between ranks; fp16, bf16: half the bytes
   std::string deterministic_reduce = "off";  // on: sums in rank order, for any buckets

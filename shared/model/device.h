@@ -26,9 +26,9 @@ c10::Device choose_device(const std::string& wanted, const NodePlace& place);
 // "cpu", "cuda:0".
 std::string device_text(const c10::Device& device);
 
-// Whether f32 convolutions and matrix products on GPUs may round their factors to TF32 (10 bits,
-// Ampere and later: several times the speed). LibTorch begins with convolutions that do, so whoever
-// wants IEEE f32 says so. Of the whole process; means nothing to CPUs.
+// Whether f32 convolutions and matrix products on GPUs may round their factors to TF32 (10 bits;
+// Ampere and later). LibTorch begins with convolutions that do, so whoever wants IEEE f32 says so.
+// Of the whole process; means nothing to CPUs.
 void set_tf32(bool on);
 
 // Registers for --version: LibTorch's version, whether it has CUDA, how many GPUs it sees.
