@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "preprocess/image_check.h"
 #include "preprocess/inspect.h"
 #include "preprocess/options.h"
 #include "preprocess/packer.h"
@@ -46,7 +47,9 @@ Cli make_cli(CommandLine& line) {
   PackOptions& pack = line.pack;
   cli.group("Packing");
   cli.option("annotations", pack.annotations, "FILE.json", "COCO instances JSON");
-  cli.option("images", pack.images, "DIR", "folder that the JSON's file names start from");
+  cli.option("images", pack.images, "DIR",
+             cat("folder that the JSON's file names start from; a finished set compares ",
+                 kSampledImages, " of its images, and all that it left out, with the files there"));
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("scratch", pack.scratch, "DIR",
              "local disk: shards are built here, then copied to --output and checked; also for "

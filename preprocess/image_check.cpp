@@ -16,9 +16,6 @@
 namespace retina {
 namespace {
 
-// The plan is shuffled: the first images are a fair sample, and all of them lie in few shards.
-constexpr std::size_t kSampledImages = 32;
-
 RecordMaker maker_of(const PackOptions& options) {
   return RecordMaker({.images_folder = options.images, .pack = options.manifest_options()});
 }

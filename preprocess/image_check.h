@@ -27,6 +27,10 @@ struct ChangedImage {
 std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
                                           std::size_t first_image, const FinishedShard& shard);
 
+// So many packed images of a finished set are compared. The plan is shuffled: the first ones are a
+// fair sample, and all of them lie in few shards.
+inline constexpr std::size_t kSampledImages = 32;
+
 // The same for a finished set, as "images (REASON)" for other_options(); empty: none. All images
 // that were left out are tried again; of the packed ones a sample is compared whose files are still
 // there (a finished set does not need them).

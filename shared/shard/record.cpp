@@ -93,13 +93,10 @@ void check_header(std::string_view bytes, const std::string& place) {
 
 }  // namespace
 
-bool is_trainable(const RecordAnnotation& annotation) {
-  return !annotation.iscrowd && annotation.bbox[2] > 0 && annotation.bbox[3] > 0;
-}
-
 std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotation, int width,
                                                  int height) {
-  if (!is_trainable(annotation)) return std::nullopt;
+  const bool has_sides = annotation.bbox[2] > 0 && annotation.bbox[3] > 0;
+  if (annotation.iscrowd || !has_sides) return std::nullopt;
   const std::array<float, 2> start = {static_cast<float>(annotation.bbox[0]),
                                       static_cast<float>(annotation.bbox[1])};
   const std::array<float, 2> limit = {static_cast<float>(width), static_cast<float>(height)};

@@ -35,9 +35,6 @@ struct Record {
   std::string_view jpeg{};
 };
 
-// True when the box is no crowd and has a positive width and height.
-bool is_trainable(const RecordAnnotation& annotation);
-
 // The part of the box inside a width x height image as training sees it before it mirrors and
 // scales: x1, y1, x2, y2 in f32, by torchvision's order of operations (corners, then clip). Nothing
 // for crowds and for boxes without an area there. A side counts as none below 2^-20 of the image's:

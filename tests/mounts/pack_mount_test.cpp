@@ -177,6 +177,29 @@ TEST_F(PackMount, AnInterruptedPackingDoesNotGoOnWithOtherImages) {
   EXPECT_EQ(folder_content(set()), calm_);
 }
 
+TEST_F(PackMount, ImagesThatVanishWhileTheyAreComparedAre74AndCostNoFinishedShard) {
+  RETINA_FAULTS_OR_SKIP();
+  pack("write=ENOSPC bytes=150000 path=" + set(), 74);
+  const auto shards = folder_content(set() + "/.packing");
+  const std::string images = folder_ / "images";
+  for (const auto& file : fs::recursive_directory_iterator(images)) {  // so that they are read
+    if (file.is_regular_file()) fs::last_write_time(file, fs::file_time_type::clock::now());
+  }
+  for (const std::string effect : {"vanish", "unmount"}) {
+    for (const int after : {0, 5}) {
+      for (const bool overwrite : {false, true}) {
+        SCOPED_TRACE(cat(effect, " after ", after, " reads, overwrite ", overwrite));
+        pack(cat("read=", effect, " times=1 after=", after, " path=", images), 74,
+             overwrite ? std::vector<std::string>{"--overwrite"} : std::vector<std::string>{});
+        EXPECT_EQ(folder_content(set() + "/.packing"), shards);
+        fs::remove_all(images);
+        fs::rename(images + ".gone", images);
+      }
+    }
+  }
+  expect_that_packing_again_ends_well();
+}
+
 TEST_F(PackMount, AFullDiskUnderAnOverwriteLeavesTheOldSet) {
   RETINA_FAULTS_OR_SKIP();
   ASSERT_EQ(run_process(command({"--max-side", "60"})).exit_code, 0);

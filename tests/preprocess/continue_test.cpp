@@ -2,99 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <map>
 #include <optional>
 
-#include "preprocess/pack_journal.h"
-#include "preprocess/packer.h"
-#include "shared/base/error.h"
-#include "shared/base/file.h"
 #include "shared/base/stop_signal.h"
-#include "shared/shard/shard_set.h"
-#include "tests/preprocess/small_coco.h"
-#include "tests/support/test_folder.h"
+#include "tests/preprocess/packed_before.h"
 
 namespace retina {
 namespace {
 
 using testing::HasSubstr;
-
-class Continue : public testing::Test {
- protected:
-  Continue() {
-    coco_.write();
-    pack(coco_.options("whole"));
-    whole_ = folder_content(folder_ / "whole");
-  }
-
-  // Packs until `shards` shards are finished, as a killed process leaves them. (There are no bad
-  // images: as many images as records are done.) Another set in the folder stays.
-  void pack_interrupted(std::size_t shards) {
-    const PackOptions options = coco_.options("made");
-    pack(options);
-    const std::string output = folder_ / "set";
-    make_folder(output);
-    {
-      const ShardSet set(options.output);
-      const Manifest& manifest = set.manifest();
-      const PackJournal journal(output, identity_of(manifest), false);
-      std::size_t next_image = 0;
-      for (std::size_t shard = 0; shard < shards; ++shard) {
-        std::filesystem::copy_file(options.output + "/" + manifest.shards[shard].file.name,
-                                   journal_shard_path(output, shard));
-        FinishedShard note{.shard = manifest.shards[shard]};
-        for (std::int64_t place = 0; place < note.shard.record_count; ++place, ++next_image) {
-          const std::string path = image_path(set.index()[next_image].image_id);
-          note.sources.push_back(source_file(read_file(path), modified_ns(path)));
-        }
-        note.next_image = next_image;
-        note.shard.file.name.clear();
-        journal.add(shard, note);
-      }
-    }
-    std::filesystem::remove_all(options.output);
-  }
-
-  // Leaves the whole set in the journal, as a process that was killed before it could publish it.
-  void pack_unpublished() {
-    pack_interrupted(read_manifest(folder_ / "whole").shards.size());
-    for (const char* name : {kIndexFile, kQuarantineFile, kManifestFile}) {
-      std::filesystem::copy_file(folder_ / "whole/" + name, folder_ / "set/.packing/" + name);
-    }
-  }
-
-  // Of SmallCoco's good images: ids count from 1.
-  std::string image_path(std::int64_t id, const std::string& folder = "images") const {
-    return folder_ / cat(folder, id % 2 == 1 ? "/a/" : "/b/", id - 1, ".jpg");
-  }
-
-  // The first image of the set: in its first shard.
-  std::string first_image() const {
-    return image_path(ShardSet(folder_ / "whole").index()[0].image_id);
-  }
-
-  template <class Body>
-  static ErrorKind error_of(const Body& body, std::string* message = nullptr) {
-    try {
-      body();
-    } catch (const Error& error) {
-      if (message != nullptr) *message = error.what();
-      return error.kind();
-    }
-    throw std::logic_error("no error was thrown");
-  }
-  static ErrorKind pack_error(const PackOptions& options, std::string* message = nullptr) {
-    return error_of([&] { pack(options); }, message);
-  }
-
-  TestFolder folder_;
-  SmallCoco coco_{.folder = folder_.path(), .good_count = 40};
-  std::map<std::string, std::string> whole_;
-};
 
 TEST_F(Continue, AFinishedSetIsLeftAlone) {
   const auto time = std::filesystem::last_write_time(folder_ / "whole/manifest.json");
@@ -243,60 +162,6 @@ TEST_F(Continue, AnOverwriteThatFailsLeavesTheOldSet) {
   EXPECT_EQ(folder_content(folder_ / "set"), old);
 }
 
-TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
-  std::filesystem::copy(folder_ / "images", folder_ / "others",
-                        std::filesystem::copy_options::recursive);
-  PackOptions options = coco_.options("set");
-  options.images = folder_ / "others";
-  pack_interrupted(2);
-  EXPECT_EQ(pack(options).reused_shards, 2U) << "a copy: the same content";
-  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
-  std::filesystem::remove_all(folder_ / "set");
-
-  const std::string changed = std::filesystem::relative(first_image(), folder_ / "images");
-  std::string jpeg = read_file(first_image());
-  jpeg[jpeg.size() / 2] = static_cast<char>(jpeg[jpeg.size() / 2] ^ 1);  // of the same size
-  write_file_atomically(folder_ / "others/" + changed, jpeg);
-  pack_interrupted(2);
-  std::string message;
-  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is not the file that was packed)")));
-  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 2U) << "nothing was lost";
-  pack_interrupted(2);
-  options.overwrite = true;
-  EXPECT_EQ(pack(options).reused_shards, 0U);
-  EXPECT_NE(folder_content(folder_ / "set"), whole_);
-
-  options.overwrite = false;
-  options.output = folder_ / "whole";
-  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is another picture now)")));
-  EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
-}
-
-TEST_F(Continue, AFinishedSetDoesNotNeedItsImages) {
-  SmallCoco{.folder = folder_.path(), .with_bad_images = true}.write();
-  const PackOptions options = coco_.options("set");
-  EXPECT_EQ(pack(options).manifest.counts.quarantined, 7);
-  std::filesystem::remove_all(folder_ / "images/a");
-  EXPECT_TRUE(pack(options).was_finished);
-  std::filesystem::remove_all(folder_ / "images");
-  EXPECT_TRUE(pack(options).was_finished) << "the folder has gone";
-  make_folder(folder_ / "images");
-  EXPECT_TRUE(pack(options).was_finished) << "as a mount leaves it";
-}
-
-TEST_F(Continue, AFinishedSetWithoutItsImagesOpensNoShard) {
-  const std::size_t shard_count = read_manifest(folder_ / "whole").shards.size();
-  const std::string shard = folder_ / "whole/" + shard_file_name(0, shard_count);
-  std::string bytes = read_file(shard);
-  std::fill(bytes.begin(), bytes.begin() + 4096, '#');
-  write_file_atomically(shard, bytes);
-  std::filesystem::remove_all(folder_ / "images/a");
-  std::filesystem::remove_all(folder_ / "images/b");
-  EXPECT_TRUE(pack(coco_.options("whole")).was_finished);
-}
-
 // What is wrong with a finished set is said with the way out.
 TEST_F(Continue, ADamagedQuarantineOrShardOfAFinishedSetIsToBeBroughtBackOrOverwritten) {
   SmallCoco{.folder = folder_.path(), .with_bad_images = true}.write();
@@ -322,85 +187,6 @@ TEST_F(Continue, ADamagedQuarantineOrShardOfAFinishedSetIsToBeBroughtBackOrOverw
     }
     write_file_atomically(path, whole);
   }
-}
-
-TEST_F(Continue, AnImageThatWasPutBackIsNoticedByAFinishedSet) {
-  std::filesystem::rename(first_image(), folder_ / "aside.jpg");
-  const PackOptions options = coco_.options("set");
-  EXPECT_EQ(pack(options).manifest.counts.quarantined, 1);
-  EXPECT_TRUE(pack(options).was_finished) << "it is still missing";
-  std::filesystem::rename(folder_ / "aside.jpg", first_image());
-  std::string message;
-  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr("images (1 that was left out can be used now: "));
-  PackOptions overwriting = options;
-  overwriting.overwrite = true;
-  pack(overwriting);
-  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
-}
-
-TEST_F(Continue, AnImageThatWasPutBackIsPackedByTheRunThatContinues) {
-  pack_interrupted(2);
-  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
-  // The second shard's run had left its first image out.
-  FinishedShard second = journal.read().at(1);
-  const std::int64_t id =
-      ShardSet(folder_ / "whole").index()[journal.read().at(0).next_image].image_id;
-  second.quarantined = {
-      {.image_id = id, .file_name = "x.jpg", .kind = "missing", .reason = "does not exist"}};
-  second.sources.erase(second.sources.begin());
-  journal.add(1, second);
-  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 1U);
-  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
-}
-
-// Gone, or unmounted: an empty folder is left.
-TEST_F(Continue, AnImageFolderThatHasGoneCostsNoFinishedShard) {
-  pack_interrupted(2);
-  const auto shards = folder_content(folder_ / "set/.packing");
-  std::filesystem::rename(folder_ / "images", folder_ / "aside");
-  for (const bool unmounted : {false, true}) {
-    if (unmounted) make_folder(folder_ / "images");
-    for (const bool overwrite : {false, true}) {
-      PackOptions options = coco_.options("set");
-      options.overwrite = overwrite;
-      std::string message;
-      EXPECT_EQ(pack_error(options, &message), unmounted ? ErrorKind::kIo : ErrorKind::kNoInput);
-      EXPECT_THAT(message, HasSubstr(unmounted ? "images: the image folder has gone"
-                                               : "images: is not a folder"));
-      EXPECT_EQ(folder_content(folder_ / "set/.packing"), shards);
-    }
-  }
-  std::filesystem::remove(folder_ / "images");
-  std::filesystem::rename(folder_ / "aside", folder_ / "images");
-  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 2U);
-}
-
-TEST_F(Continue, AnImageThatHasGoneIsNamedAndOverwriteGoesOnWithoutIt) {
-  pack_interrupted(2);
-  const std::string gone = std::filesystem::relative(first_image(), folder_ / "images");
-  std::filesystem::remove(first_image());
-  PackOptions options = coco_.options("set");
-  std::string message;
-  EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", gone, " is not there any more)")));
-  EXPECT_TRUE(path_exists(folder_ / "set/.packing/shard-00001.lmdb"));
-  options.overwrite = true;
-  EXPECT_EQ(pack(options).manifest.counts.quarantined, 1);
-}
-
-TEST_F(Continue, AShardWhoseNoteDoesNotTellOfItsImagesIsPackedAgainAndTheLogSaysSo) {
-  pack_interrupted(2);
-  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
-  FinishedShard second = journal.read().at(1);
-  second.sources.clear();
-  journal.add(1, second);
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 1U);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("finished shards from number 1 on are packed again: the note of "
-                        "this shard does not tell of its image files"));
-  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }
 
 TEST_F(Continue, NoErrorRemovesFinishedShards) {

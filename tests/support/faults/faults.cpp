@@ -216,8 +216,9 @@ ssize_t read(int descriptor, void* bytes, size_t size) {
     errno = rule->code;
     return -1;
   }
+  if (rule != nullptr) take_away(*rule);
   const ssize_t got = read_it();
-  if (rule != nullptr && got > 0) *static_cast<char*>(bytes) ^= 1;
+  if (rule != nullptr && rule->effect == "flip" && got > 0) *static_cast<char*>(bytes) ^= 1;
   return got;
 }
 
