@@ -85,13 +85,13 @@ TEST_F(ResumeFile, IsNotRemovedByOverwrite) {
   EXPECT_EQ(steps_logged(run_), 1) << "step 4";
 }
 
-// As an --overwrite that was killed in between once left it.
-TEST_F(ResumeFile, OfNoKnownRunIsNotContinued) {
+// Nobody knows whose they are, so nobody removes them.
+TEST_F(ResumeFile, OfNoKnownRunIsNeitherContinuedNorRemoved) {
   remove_file(run_ + "/config.json");
-  expect_refusal(train(run_, 4), "holds checkpoint-02-00000003.pt but no config.json");
-  const ProcessResult fresh = train(run_, 1, {"--overwrite"});
-  EXPECT_EQ(fresh.exit_code, 0) << fresh.err;
-  EXPECT_EQ(steps_logged(run_), 1);
+  const std::string text = "holds checkpoint-01.pt, but no config.json of the run";
+  expect_refusal(train(run_, 4), text);
+  expect_refusal(train(run_, 4, {"--overwrite"}), text);
+  for (const std::string& file : {early_, newest_}) EXPECT_TRUE(path_exists(file)) << file;
 }
 
 }  // namespace
