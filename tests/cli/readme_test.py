@@ -25,16 +25,16 @@ PAGE = (SOURCE / "README.md").read_text()
 PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
 # Programs that are not ours and start ours, here or elsewhere.
 STARTERS = {"mpirun", "srun", "docker", "podman", "sbatch", "kubectl", "az"}
-FOREIGN = STARTERS | {"cmake", "ctest", "git", "sudo", "apt-get", "cd", "python3", "nvidia-smi",
-                      "clang-format-14"}
+FOREIGN = STARTERS | {"cmake", "ctest", "git", "sudo", "apt-get", "cd", "mkdir", "python3",
+                      "nvidia-smi", "clang-format-14"}
 
 # What makes the full-size commands quick; an option that README gives stays as it is there.
 QUICK = {
     "retina-train": {"backbone": "resnet18", "min-side": "64", "min-sides": "64", "max-side": "96",
                      "lr": "0.001",
                      "anchor-sizes": "16,32,64,128,256", "clip-norm": "10", "threads": "1",
-                     "compute-threads": "1", "checkpoint-every": "26epochs",
-                     "validate-every": "26", "device": "cpu"},
+                     "compute-threads": "1", "epochs": "4", "checkpoint-every": "4epochs",
+                     "validate-every": "4", "device": "cpu"},
     "retina-eval": {"device": "cpu", "compute-threads": "1", "score-threshold": "0.001"},
     "retina-convert": {"device": "cpu", "proof-images": "2", "score-threshold": "0.001"},
     "coco-pack": {},
