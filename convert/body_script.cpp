@@ -2,16 +2,15 @@
 #include "convert/script_part.h"
 #include "shared/base/cat.h"
 #include "shared/model/resnet_shape.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
-constexpr const char* kBody = "backbone.body.";
-
 // Writes one residual block: x -> x. `place` is "layer2.0".
 void add_block(ScriptPart& part, const ModelConfig& config, const Weights& weights,
                const std::string& place, int stride, bool bottleneck, bool project) {
-  const std::string prefix = kBody + place;
+  const std::string prefix = kBodyPrefix + place;
   std::string name = place;
   name.replace(name.find('.'), 1, "_");
   const int conv_count = bottleneck ? 3 : 2;
@@ -38,7 +37,7 @@ void add_block(ScriptPart& part, const ModelConfig& config, const Weights& weigh
 ScriptPart body_script(const ModelConfig& config, const Weights& weights) {
   ScriptPart part{.name = "body"};
   part.source = "def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:\n";
-  const std::string body = kBody;
+  const std::string& body = kBodyPrefix;
   part.line("x = torch.relu_(" +
             part.conv("conv1", weights.folded(body + "conv1", body + "bn1", config.norm_eps), "x",
                       /*stride=*/2) +

@@ -17,6 +17,7 @@
 #include "shared/checkpoint/inference_file.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
+#include "shared/evaluation/trained_network.h"
 #include "shared/model/device.h"
 
 namespace retina {
@@ -70,21 +71,6 @@ std::string finish_repository(const ConvertOptions& options) {
   return cat(options.output, ": is there ", same, repository.model_folder(), ": written\n");
 }
 
-RetinaNet build_model(const ConvertOptions& options, const Checkpoint& checkpoint) {
-  const JsonFile config = JsonFile::parse(checkpoint.config_json, options.checkpoint + ": config");
-  check_has_heads(checkpoint, options.checkpoint);
-  RetinaNet model(ModelConfig::from_json(config.root().at("model")));
-  NamedState state;
-  for (const auto& [name, tensor] : checkpoint.model) state.emplace_back(name, tensor);
-  load_state(model, state, options.checkpoint);
-  if (checkpoint.categories.size() != static_cast<std::size_t>(model->config().class_count)) {
-    throw Error(ErrorKind::kData,
-                cat(options.checkpoint, ": its categories do not fit its model (got ",
-                    checkpoint.categories.size(), ", want ", model->config().class_count, ")"));
-  }
-  return model;
-}
-
 std::string proof_text(const ConvertOptions& options, const ProofInputs& inputs,
                        const MatchResult& proof) {
   std::string text =
@@ -115,7 +101,7 @@ std::string convert(const ConvertOptions& asked) {
   if (is_converted) return finish_repository(options);
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
-  RetinaNet model = build_model(options, checkpoint);
+  RetinaNet model = trained_network(checkpoint, options.checkpoint);
   const ProofInputs inputs{
       .images = options.proof_data.empty()
                     ? generated_images(options.proof_image_count)

@@ -2,6 +2,7 @@
 #include "convert/script_part.h"
 #include "shared/base/cat.h"
 #include "shared/model/heads.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
@@ -44,16 +45,14 @@ ScriptPart head_script(const ModelConfig& config, const Weights& weights, const 
 }  // namespace
 
 ScriptPart classification_script(const ModelConfig& config, const Weights& weights) {
-  return head_script(
-      config, weights,
-      {.part = "classification", .prefix = "head.classification_head.", .output = "cls_logits"},
-      config.class_count);
+  return head_script(config, weights,
+                     {.part = "classification", .prefix = kClassHeadPrefix, .output = kClassLayer},
+                     config.class_count);
 }
 
 ScriptPart regression_script(const ModelConfig& config, const Weights& weights) {
-  return head_script(
-      config, weights,
-      {.part = "regression", .prefix = "head.regression_head.", .output = "bbox_reg"}, 4);
+  return head_script(config, weights,
+                     {.part = "regression", .prefix = kBoxHeadPrefix, .output = kBoxLayer}, 4);
 }
 
 }  // namespace retina

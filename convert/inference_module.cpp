@@ -42,7 +42,7 @@ void add_attributes(torch::jit::Module& module, const InferenceExtras& extras) {
 }  // namespace
 
 torch::jit::Module make_inference_module(const RetinaNet& model, const InferenceExtras& extras) {
-  const ModelConfig& config = model->config();
+  const ModelConfig& config = model.config();
   const Weights weights(state_of(model));
   const auto unit = std::make_shared<torch::jit::CompilationUnit>();
   torch::jit::Module module = make_module(unit, "RetinaNet");

@@ -17,7 +17,7 @@ namespace retina {
 // `max_detections`; the last three can be changed.
 struct InferenceExtras {
   std::string config_json = "{}";
-  std::vector<CheckpointCategory> categories{};
+  Categories categories{};
   PostprocessOptions postprocess{};
 };
 

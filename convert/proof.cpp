@@ -1,10 +1,10 @@
 #include "convert/proof.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/grad_mode.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
@@ -39,22 +39,19 @@ std::vector<ScoredBox> to_list(const at::Tensor& boxes, const at::Tensor& scores
 // input's pixels. Lowers `options.score_threshold` as compare_models says.
 std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::Device device,
                                      PostprocessOptions& options) {
-  const ModelConfig& config = model->config();
+  const ModelConfig& config = model.config();
   const ResizedSize size =
       resized_size(image.width, image.height, config.min_side_px, config.max_side_px);
   const PixelSize pad{.height = padded(size.height), .width = padded(size.width)};
   at::Tensor pixels = at::zeros({1, 3, pad.height, pad.width}, at::kFloat);
-  Normalisation normalisation;
-  std::copy(config.image_mean.begin(), config.image_mean.end(), normalisation.mean.begin());
-  std::copy(config.image_std.begin(), config.image_std.end(), normalisation.std.begin());
   resize_normalise(image,
                    {.width = size.width,
                     .height = size.height,
                     .row_stride = pad.width,
                     .plane_stride = std::int64_t{pad.width} * pad.height},
-                   normalisation, pixels.mutable_data_ptr<float>());
+                   config.normalisation(), pixels.mutable_data_ptr<float>());
 
-  const HeadOutputs outputs = model->forward(pixels.to(device));
+  const HeadOutputs outputs = model.forward(pixels.to(device));
   const at::Tensor scores = at::sigmoid(outputs.logits).flatten();
   const auto wanted = std::min(kMinCandidates, scores.size(0));
   const at::Tensor best = std::get<0>(scores.topk(wanted));
@@ -92,10 +89,10 @@ std::vector<ScoredBox> run_converted(torch::jit::Module& module, const Image& im
 
 MatchResult compare_models(const std::string& inference_file, RetinaNet& model,
                            const ProofInputs& inputs) {
-  const torch::autograd::AutoGradMode no_gradient(false);
+  const at::NoGradGuard no_grad;
   torch::jit::Module module = torch::jit::load(inference_file, inputs.device);
-  model->to(inputs.device);
-  model->eval();
+  model.to(inputs.device);
+  model.set_training(false);
   MatchResult total;
   for (const Image& image : inputs.images) {
     PostprocessOptions options = inputs.postprocess;

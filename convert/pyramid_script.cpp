@@ -1,11 +1,13 @@
 // The feature pyramid (shared/model/fpn.cpp) as TorchScript.
 #include "convert/script_part.h"
 
+#include "shared/model/tensor_names.h"
+
 namespace retina {
 
 ScriptPart pyramid_script(const ModelConfig& config, const Weights& weights) {
   ScriptPart part{.name = "pyramid"};
-  const std::string fpn = "backbone.fpn.";
+  const std::string& fpn = kFpnPrefix;
   const auto inner = [&](const std::string& level, const std::string& input) {
     return part.conv("inner" + level, weights.conv(fpn + "inner_blocks." + level + ".0"), input);
   };

@@ -16,7 +16,7 @@ namespace retina {
 // A submodule: `self.NAME` of the tensors, and one or more methods.
 struct ScriptPart {
   std::string name;
-  std::vector<NamedTensor> tensors{};
+  NamedTensors tensors{};
   std::string source{};
 
   // Appends "    LINE\n", the body of a method.

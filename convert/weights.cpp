@@ -14,7 +14,7 @@ at::Tensor stored(const at::Tensor& tensor) {
 
 }  // namespace
 
-Weights::Weights(const std::vector<std::pair<std::string, at::Tensor>>& state) {
+Weights::Weights(const NamedTensors& state) {
   for (const auto& [name, tensor] : state) tensors_.emplace(name, tensor.detach().cpu());
 }
 

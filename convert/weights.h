@@ -5,8 +5,8 @@
 
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "shared/ops/named_tensor.h"
 
 namespace retina {
 
@@ -18,8 +18,8 @@ struct ConvWeights {
 
 class Weights {
  public:
-  // `state` as state_of (retinanet.h) gives it; that header is too expensive to include here.
-  explicit Weights(const std::vector<std::pair<std::string, at::Tensor>>& state);
+  // `state` as state_of (retinanet.h) gives it.
+  explicit Weights(const NamedTensors& state);
 
   // The name must exist: load_state has checked the architecture.
   at::Tensor at(const std::string& name) const;

@@ -7,6 +7,7 @@
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
+#include "shared/evaluation/trained_network.h"
 #include "shared/model/device.h"
 
 namespace retina {
@@ -36,18 +37,11 @@ std::vector<std::string> missing(const std::vector<std::string>& these,
 
 RetinaNet load_network(const EvalOptions& options, const ShardSet& shards,
                        const c10::Device& device) {
-  Checkpoint checkpoint = load_checkpoint(options.model);
-  check_has_heads(checkpoint, options.model);
+  const Checkpoint checkpoint = load_checkpoint(options.model);
+  RetinaNet network = trained_network(checkpoint, options.model);
   check_same_classes(checkpoint.categories, shards.manifest().categories, options.model);
-  const JsonFile config = JsonFile::parse(checkpoint.config_json, options.model);
-  RetinaNet network(ModelConfig::from_json(config.root().at("model")));
-  NamedState state;
-  for (NamedTensor& item : checkpoint.model) {
-    state.emplace_back(std::move(item.name), std::move(item.tensor));
-  }
-  load_state(network, state, options.model);
   use_channels_last(network);  // as in training, and faster
-  network->to(device);
+  network.to(device);
   return network;
 }
 
@@ -71,11 +65,11 @@ std::variant<RetinaNet, ScriptModel> load(const EvalOptions& options, const Shar
 
 }  // namespace
 
-void check_same_classes(const std::vector<CheckpointCategory>& model,
-                        const std::vector<ManifestCategory>& data, const std::string& subject) {
+void check_same_classes(const Categories& model, const Categories& data,
+                        const std::string& subject) {
   std::vector<std::string> model_names, data_names;
-  for (const CheckpointCategory& one : model) model_names.push_back(one.name);
-  for (const ManifestCategory& one : data) data_names.push_back(one.name);
+  for (const Category& one : model) model_names.push_back(one.name);
+  for (const Category& one : data) data_names.push_back(one.name);
   if (model_names == data_names) return;
   const auto only_model = missing(model_names, data_names);
   const auto only_data = missing(data_names, model_names);
@@ -103,7 +97,7 @@ std::string LoadedModel::kind() const {
 std::vector<Detection> LoadedModel::detect_all(const ShardSet& shards, Communicator& ranks,
                                                const DetectOptions& options) {
   if (auto* network = std::get_if<RetinaNet>(&model_)) {
-    return detect(**network, shards, ranks, options);
+    return detect(*network, shards, ranks, options);
   }
   return detect(std::get<ScriptModel>(model_), shards, ranks, options);
 }

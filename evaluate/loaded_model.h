@@ -33,7 +33,7 @@ class LoadedModel {
 };
 
 // Throws Error{kConfig} naming the classes that one of both lacks, or where their order differs.
-void check_same_classes(const std::vector<CheckpointCategory>& model,
-                        const std::vector<ManifestCategory>& data, const std::string& subject);
+void check_same_classes(const Categories& model, const Categories& data,
+                        const std::string& subject);
 
 }  // namespace retina

@@ -54,8 +54,8 @@ std::string describe_set(const ShardSet& set) {
   }
   Table categories({"label", "id", "name", "boxes"});
   for (std::size_t label = 0; label < manifest.categories.size(); ++label) {
-    const ManifestCategory& category = manifest.categories[label];
-    categories.add({cat(label), cat(category.id), category.name, cat(category.box_count)});
+    const Category& category = manifest.categories[label];
+    categories.add({cat(label), cat(category.id), category.name, cat(manifest.box_counts[label])});
   }
   return text + "\n" + shards.text() + "\n" + categories.text();
 }

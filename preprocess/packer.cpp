@@ -278,13 +278,8 @@ class Packer {
                       .options = identity_.options,
                       .counts = tally_.counts};
     manifest.counts.quarantined = static_cast<std::int64_t>(quarantined_.size());
-    for (const Category& category : plan_.categories.all()) {
-      manifest.categories.push_back(
-          {.id = category.id,
-           .name = category.name,
-           .supercategory = category.supercategory,
-           .box_count = tally_.boxes_of_class[manifest.categories.size()]});
-    }
+    manifest.categories = plan_.categories.all();
+    manifest.box_counts = tally_.boxes_of_class;
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
       shards_[shard].file.name = shard_file_name(shard, shards_.size());
     }

@@ -191,11 +191,7 @@ class Verifier {
       counted.trainable = manifest_.counts.trainable;  // which is which: by the writer's rule
       counted.degenerate = manifest_.counts.degenerate;
     }
-    bool same = counted == manifest_.counts;
-    for (std::size_t label = 0; label < manifest_.categories.size(); ++label) {
-      same &= manifest_.categories[label].box_count == tally_->boxes_of_class[label];
-    }
-    if (!same) {
+    if (counted != manifest_.counts || manifest_.box_counts != tally_->boxes_of_class) {
       report(cat(options_.folder, "/", kManifestFile, ": its counts are not those of the records"));
     }
   }

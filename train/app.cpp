@@ -136,8 +136,8 @@ void check_validation_classes(const ShardSet& train, const ShardSet& validation)
 
 constexpr int kSyntheticClasses = 80;  // as COCO
 
-std::vector<ManifestCategory> synthetic_categories() {
-  std::vector<ManifestCategory> list;
+Categories synthetic_categories() {
+  Categories list;
   for (int i = 1; i <= kSyntheticClasses; ++i) {
     list.push_back({.id = i, .name = cat("class ", i), .supercategory = "synthetic"});
   }
@@ -161,8 +161,10 @@ void open_data(const TrainOptions& options, Data& data) {
     return;
   }
   data.train_shards.emplace(options.train, options.scratch);
-  data.source = std::make_unique<ShardSource>(*data.train_shards);
   const Manifest& manifest = data.train_shards->manifest();
+  const auto class_count = static_cast<int>(manifest.categories.size());
+  data.source = std::make_unique<ShardSource>(*data.train_shards,
+                                              options.model_config(class_count).normalisation());
   data.train.emplace(TrainingSet{.source = *data.source,
                                  .categories = manifest.categories,
                                  .left_out_boxes = manifest.counts.degenerate,

@@ -5,31 +5,22 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
 using namespace std::string_literals;
 
-constexpr const char* kBackbone = "backbone.body.";
-constexpr const char* kClassLayer = "head.classification_head.cls_logits.";
-
-// Rows of the class layer are anchor-major: row = anchor * K + class. Copies those of `from_label`
-// in `source` (K_from classes) to `to_label` in `target`.
 struct ClassCopy {
   std::int64_t from_label = 0, to_label = 0;
 };
 
+// `fresh` with the rows of some classes taken from `source`, which may have other classes.
 at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
                             const std::vector<ClassCopy>& copies) {
-  auto to_rows = [](const at::Tensor& tensor) {
-    auto shape = tensor.sizes().vec();
-    shape[0] = kAnchorsPerCell;
-    shape.insert(shape.begin() + 1, tensor.size(0) / kAnchorsPerCell);
-    return tensor.contiguous().view(shape);  // [9, K, ...]
-  };
-  const at::Tensor merged = to_rows(fresh).clone();
-  const at::Tensor rows = to_rows(source);
+  const at::Tensor merged = rows_by_class(fresh).clone();
+  const at::Tensor rows = rows_by_class(source);
   for (const auto& [from, to] : copies) merged.select(1, to).copy_(rows.select(1, from));
   return merged.view(fresh.sizes());
 }
@@ -70,12 +61,12 @@ void check_architecture(const ModelConfig& mine, const Content& content,
 
 // The checkpoint's backbone, and the model's own values for the rest.
 void load_backbone(RetinaNet& model, const Checkpoint& checkpoint, const std::string& source) {
-  NamedState state;
+  NamedTensors state;
   for (const auto& item : checkpoint.model) {
-    if (item.name.starts_with(kBackbone)) state.emplace_back(item.name, item.tensor);
+    if (item.name.starts_with(kBodyPrefix)) state.emplace_back(item.name, item.tensor);
   }
   for (const auto& [name, tensor] : state_of(model)) {
-    if (!name.starts_with(kBackbone)) state.emplace_back(name, tensor);
+    if (!name.starts_with(kBodyPrefix)) state.emplace_back(name, tensor);
   }
   load_state(model, state, source);
   log_info(source, ": backbone taken; pyramid and heads start fresh");
@@ -88,12 +79,12 @@ void check_initial_weights(const std::string& path, const ModelConfig& model) {
 }
 
 void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
-                          const std::vector<ManifestCategory>& categories, std::uint64_t seed,
+                          const Categories& categories, std::uint64_t seed,
                           const std::string& source) {
   const Content content = content_of(checkpoint.config_json, source);
-  check_architecture(model->config(), content, source);
+  check_architecture(model.config(), content, source);
   if (content.backbone_only) return load_backbone(model, checkpoint, source);
-  if (model->config().anchor_sizes != content.model.anchor_sizes) {
+  if (model.config().anchor_sizes != content.model.anchor_sizes) {
     log_warning(source, ": was trained with other --anchor-sizes: boxes start from worse guesses");
   }
 
@@ -111,9 +102,9 @@ void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
       fresh_names += cat(fresh_names.empty() ? "" : ", ", categories[i].name);
     }
   }
-  NamedState state;
+  NamedTensors state;
   for (const auto& item : checkpoint.model) {
-    const bool class_rows = item.name.starts_with(kClassLayer);
+    const bool class_rows = item.name.starts_with(kClassLayerPrefix);
     state.emplace_back(
         item.name,
         class_rows ? merge_class_rows(initial_value(model, item.name, seed), item.tensor, copies)

@@ -20,7 +20,7 @@ void check_initial_weights(const std::string& path, const ModelConfig& model);
 // only the backbone is taken. Logs what was done. Throws Error{kConfig} with `source` as the
 // subject when the two architectures differ; its hint lists the options to give.
 void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
-                          const std::vector<ManifestCategory>& categories, std::uint64_t seed,
+                          const Categories& categories, std::uint64_t seed,
                           const std::string& source);
 
 // Hash that tells one packed data set from another.

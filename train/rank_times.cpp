@@ -6,6 +6,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/measure.h"
 #include "shared/comm/rank_program.h"
 
 namespace retina {
@@ -16,15 +17,8 @@ constexpr double kFeltShare = 0.5;  // of the delay, by the others
 constexpr std::int64_t kStepsToJudge = 8;
 constexpr std::size_t kRowsInTable = 32;
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const std::size_t middle = values.size() / 2;
-  std::sort(values.begin(), values.end());
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 TimeShare share_of(const std::vector<double>& values) {
-  return {.median_ms = median_of(values),
+  return {.median_ms = median(values),
           .sum_ms = std::accumulate(values.begin(), values.end(), 0.0)};
 }
 
@@ -40,7 +34,7 @@ void RankLedger::add(const RankStep& step) {
 std::vector<RankTimes> RankLedger::gather(Communicator& communicator) {
   const RankTimes own{.rank = communicator.rank(),
                       .node = host_name(),
-                      .images = median_of(std::exchange(images_, {})),
+                      .images = median(std::exchange(images_, {})),
                       .compute = share_of(std::exchange(compute_ms_, {})),
                       .data_wait = share_of(std::exchange(data_wait_ms_, {})),
                       .comm_wait = share_of(std::exchange(comm_wait_ms_, {}))};
@@ -67,18 +61,18 @@ std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
     data.push_back(times.per_image(times.data_wait.median_ms) * images);
     waits.push_back(times.comm_wait.median_ms);
   }
-  const double delay_ms = slowest->own_ms() - median_of(own);
-  const double others_wait_ms = median_of(waits) - slowest->comm_wait.median_ms;
-  if (!(slowest->own_ms() > kSlower * median_of(own)) || others_wait_ms < kFeltShare * delay_ms) {
+  const double delay_ms = slowest->own_ms() - median(own);
+  const double others_wait_ms = median(waits) - slowest->comm_wait.median_ms;
+  if (!(slowest->own_ms() > kSlower * median(own)) || others_wait_ms < kFeltShare * delay_ms) {
     return std::nullopt;
   }
   return Straggler{.rank = slowest->rank,
                    .node = slowest->node,
                    .own_ms = slowest->own_ms(),
-                   .median_ms = median_of(own),
+                   .median_ms = median(own),
                    .others_wait_ms = others_wait_ms,
-                   .waits_for_data = slowest->data_wait.median_ms - median_of(data) >
-                                     slowest->compute.median_ms - median_of(compute)};
+                   .waits_for_data = slowest->data_wait.median_ms - median(data) >
+                                     slowest->compute.median_ms - median(compute)};
 }
 
 std::string straggler_text(const Straggler& s) {

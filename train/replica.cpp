@@ -1,6 +1,7 @@
 #include "train/replica.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 
@@ -96,15 +97,14 @@ ElementType element_type(const at::Tensor& tensor) {
 Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
     : options_(options), communicator_(communicator), model_(options.model) {
   initialise(model_, options.seed);
-  model_->to(options.device);
+  model_.to(options.device);
   use_channels_last(model_);
   freeze_backbone(model_, options.trainable_layers);
-  model_->train();
   const auto parameters = trainable_parameters(model_);
   buckets_ = std::make_unique<GradientBuckets>(parameters, options.buckets, communicator);
   if (options.sync_bn && buckets_->queue() != nullptr) {
     shared_statistics_ = std::make_unique<QueuedRankSum>(*buckets_->queue());
-    share_statistics(model_, shared_statistics_.get());
+    model_.share_statistics(shared_statistics_.get());
   }
   optimizer_ = std::make_unique<Optimizer>(parameters, options.optimizer);
   if (options.ema > 0) average_ = std::make_unique<WeightAverage>(model_, options.ema);
@@ -135,7 +135,7 @@ PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global, boo
   HeadOutputs outputs;
   {
     const AutocastScope autocast(options_.bf16, options_.device.type());
-    outputs = model_->forward(images);
+    outputs = model_.forward(images);
   }
   outputs.logits = outputs.logits.to(at::kFloat);  // [N, A, K]
   outputs.deltas = outputs.deltas.to(at::kFloat);  // [N, A, 4]
@@ -161,7 +161,7 @@ double Replica::update(double learning_rate, std::int64_t step) {
   return norm;
 }
 
-void Replica::average_over_ranks(const NamedState& state) {
+void Replica::average_over_ranks(const NamedTensors& state) {
   for (const auto& [name, tensor] : state) {
     if (!name.ends_with(".running_mean") && !name.ends_with(".running_var")) continue;
     const at::Tensor host = tensor.cpu();
@@ -186,7 +186,7 @@ std::uint64_t Replica::hash() {
     RETINA_CHECK(host.is_non_overlapping_and_dense());
     hasher.update(host.data_ptr(), host.nbytes());
   };
-  const auto add_state = [&](const NamedState& state) {
+  const auto add_state = [&](const NamedTensors& state) {
     for (const auto& [name, tensor] : state) {
       if (name.find(".running_") == std::string::npos) add(tensor);
     }
@@ -214,11 +214,10 @@ void Replica::snapshot(Checkpoint& checkpoint) {
 }
 
 void Replica::load(const Checkpoint& checkpoint, const std::string& source) {
-  NamedState saved, raw;
-  for (const auto& item : checkpoint.model) saved.emplace_back(item.name, item.tensor);
-  load_state(model_, saved, source);
+  load_state(model_, checkpoint.model, source);
   if (!average_) return;
   average_->reset();
+  NamedTensors raw;
   for (const auto& item : checkpoint.optimizer) {
     if (!item.name.starts_with(kRawPrefix)) continue;
     raw.emplace_back(item.name.substr(std::string(kRawPrefix).size()), item.tensor);

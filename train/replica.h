@@ -98,7 +98,7 @@ class Replica {
 
  private:
   void broadcast_tensor(const at::Tensor& tensor);
-  void average_over_ranks(const NamedState& state);
+  void average_over_ranks(const NamedTensors& state);
   void load(const Checkpoint& checkpoint, const std::string& source);
   ReplicaOptions options_;
   Communicator& communicator_;

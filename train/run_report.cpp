@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/cat.h"
+#include "shared/base/measure.h"
 #include "shared/evaluation/metrics_text.h"
 
 namespace retina {
@@ -100,13 +101,6 @@ Table class_table(const CocoMetrics& metrics) {
   return table;
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 std::string run_report_html(const RunReportInput& input, const MetricsLog& log) {
@@ -132,14 +126,14 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
     waits.push_back(item.data_wait_ms / std::max(item.step_ms, 1e-9) * 100);
     comm_waits.push_back(item.exposed_comm_ms / std::max(item.step_ms, 1e-9) * 100);
   }
-  report.figures.push_back({"images/s", fixed(median_of(rates), 1), "median step"});
+  report.figures.push_back({"images/s", fixed(median(rates), 1), "median step"});
   report.figures.push_back(
-      {"waiting for data", cat(fixed(median_of(waits), 1), " %"), "of the median step"});
+      {"waiting for data", cat(fixed(median(waits), 1), " %"), "of the median step"});
   const bool has_traffic = std::any_of(steps.begin(), steps.end(),
                                        [](const auto& m) { return m.reduce.traffic.bytes > 0; });
   if (has_traffic) {
     report.figures.push_back(
-        {"waiting for sums", cat(fixed(median_of(comm_waits), 1), " %"), "of the median step"});
+        {"waiting for sums", cat(fixed(median(comm_waits), 1), " %"), "of the median step"});
   }
   const auto epoch = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return m.epoch_seconds.has_value(); });

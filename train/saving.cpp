@@ -8,8 +8,8 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/measure.h"
 #include "shared/comm/watch/activity.h"
-#include "train/stopwatch.h"
 
 namespace retina {
 namespace {
@@ -140,14 +140,11 @@ Checkpoint Saving::checkpoint_of(const SavePoint& point) const {
   input_.replica.snapshot(checkpoint);
   checkpoint.trainer_json = trainer_json(point);
   JsonWriter config;
-  config.begin_object().key("model").raw(input_.replica.model()->config().to_json());
+  config.begin_object().key("model").raw(input_.replica.model().config().to_json());
   config.key("train").begin_object();
   for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
   checkpoint.config_json = config.end_object().end_object().text();
-  for (const auto& item : input_.train.categories) {
-    checkpoint.categories.push_back(
-        {.id = item.id, .name = item.name, .supercategory = item.supercategory});
-  }
+  checkpoint.categories = input_.train.categories;
   return checkpoint;
 }
 

@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/measure.h"
 
 namespace retina {
 namespace {
@@ -37,10 +38,9 @@ ScalingRun Throughput::scaling_run(Communicator& communicator,
   const auto slowest_median_seconds = [&](double Step::*time_ms) {
     std::vector<double> values;
     for (const Step& step : steps) values.push_back(step.*time_ms);
-    std::sort(values.begin(), values.end());
-    double median = values.empty() ? 0 : values[values.size() / 2] * 1e-3;
-    communicator.all_reduce(&median, 1, ElementType::kFloat64, ReduceOp::kMax);
-    return median;
+    double seconds = median(std::move(values)) * 1e-3;
+    communicator.all_reduce(&seconds, 1, ElementType::kFloat64, ReduceOp::kMax);
+    return seconds;
   };
   ScalingRun run{.step_count = static_cast<std::int64_t>(steps.size())};
   run.point = {.ranks = communicator.size(),

@@ -8,6 +8,7 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/measure.h"
 #include "shared/base/stop_signal.h"
 #include "shared/comm/watch/activity.h"
 #include "shared/evaluation/metrics_text.h"
@@ -18,7 +19,6 @@
 #include "train/run_report.h"
 #include "train/start_point.h"
 #include "train/step_loader.h"
-#include "train/stopwatch.h"
 
 namespace retina {
 namespace {

@@ -11,7 +11,7 @@ namespace retina {
 
 struct TrainingSet {
   const SampleSource& source;
-  std::vector<ManifestCategory> categories = {};
+  Categories categories = {};
   std::int64_t left_out_boxes = 0;  // without an area to train on, as the packer counted them
   std::string fingerprint = {};     // of the manifest: a run goes on with the same data only
 

@@ -41,8 +41,8 @@ void WeightAverage::swap() {
   }
 }
 
-NamedState WeightAverage::state() const {
-  NamedState state;
+NamedTensors WeightAverage::state() const {
+  NamedTensors state;
   for (std::size_t i = 0; i < names_.size(); ++i) state.emplace_back(names_[i], averages_[i]);
   return state;
 }

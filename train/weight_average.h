@@ -29,7 +29,7 @@ class WeightAverage {
   void swap();
 
   // The averages by the model's names; no copies.
-  NamedState state() const;
+  NamedTensors state() const;
 
  private:
   double decay_;

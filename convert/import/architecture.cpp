@@ -7,13 +7,13 @@
 #include "shared/anchor/anchor.h"
 #include "shared/base/error.h"
 #include "shared/model/resnet_shape.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
-constexpr std::string_view kBody = "backbone.body.";
+const std::string kClassWeight = kClassLayerPrefix + "weight";
 constexpr std::string_view kStem = "conv1.weight";
-constexpr std::string_view kClassLayer = "head.classification_head.cls_logits.weight";
 constexpr const char* kHint =
     "torchvision's RetinaNets (resnet18 to resnet152, v1 and v2) and ResNet classifiers are taken";
 
@@ -55,7 +55,7 @@ void rename_older_layers(std::string& name) {
     }
     for (const char* blocks : {"inner", "layer"}) {
       for (int level = 0; level < 3; ++level) {
-        const std::string block = cat("backbone.fpn.", blocks, "_blocks.", level, ".");
+        const std::string block = cat(kFpnPrefix, blocks, "_blocks.", level, ".");
         if (name == block + kind) {
           name = cat(block, "0.", kind);
           return;
@@ -67,7 +67,7 @@ void rename_older_layers(std::string& name) {
 
 std::string backbone_of(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
   const auto has = [&](const std::string& name) {
-    return find(tensors, cat(kBody, name)) != nullptr;
+    return find(tensors, cat(kBodyPrefix, name)) != nullptr;
   };
   ResNetShape shape{.blocks = {}, .bottleneck = has("layer1.0.conv3.weight")};
   for (std::size_t layer = 0; layer < shape.blocks.size(); ++layer) {
@@ -103,7 +103,7 @@ void keep_backbone(std::vector<ForeignTensor>& tensors, const std::string& prefi
           cat(subject, ": neither a RetinaNet nor a ResNet (it has a tensor ", tensor.name, ")"),
           kHint);
     }
-    tensor.name = cat(kBody, rest);
+    tensor.name = cat(kBodyPrefix, rest);
   }
 }
 
@@ -111,7 +111,7 @@ std::int64_t class_rows(const ForeignTensor& layer, const std::string& subject) 
   if (layer.shape.size() != 4 || layer.shape[0] == 0 || layer.shape[0] % kAnchorsPerCell != 0) {
     throw Error(
         ErrorKind::kData,
-        cat(subject, ": tensor ", kClassLayer, " has ", layer.shape.empty() ? 0 : layer.shape[0],
+        cat(subject, ": tensor ", kClassWeight, " has ", layer.shape.empty() ? 0 : layer.shape[0],
             " rows (want ", kAnchorsPerCell, " for each class: 3 sizes and 3 shapes of anchors)"),
         kHint);
   }
@@ -130,25 +130,25 @@ Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& s
   }
   Architecture result;
   const ForeignTensor* class_layer = nullptr;
-  if (prefix->ends_with(kBody)) {
-    const std::string wrapper = prefix->substr(0, prefix->size() - kBody.size());
+  if (prefix->ends_with(kBodyPrefix)) {
+    const std::string wrapper = prefix->substr(0, prefix->size() - kBodyPrefix.size());
     for (ForeignTensor& tensor : tensors) {
       replace_prefix(tensor.name, wrapper, "");
       rename_older_layers(tensor.name);
     }
-    class_layer = find(tensors, std::string(kClassLayer));
+    class_layer = find(tensors, kClassWeight);
   }
   if (class_layer == nullptr) {
     result.backbone_only = true;
-    keep_backbone(tensors, prefix->ends_with(kBody) ? std::string(kBody) : *prefix, subject);
+    keep_backbone(tensors, prefix->ends_with(kBodyPrefix) ? kBodyPrefix : *prefix, subject);
   } else {
     result.class_rows = class_rows(*class_layer, subject);
-    result.group_norm = find(tensors, "head.classification_head.conv.0.1.weight") != nullptr;
-    const ForeignTensor* p6 = find(tensors, "backbone.fpn.extra_blocks.p6.weight");
+    result.group_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
+    const ForeignTensor* p6 = find(tensors, kFpnPrefix + "extra_blocks.p6.weight");
     result.p6_from_c5 = p6 != nullptr && p6->shape.size() == 4 && p6->shape[1] != 256;
   }
   result.backbone = backbone_of(tensors, subject);
-  result.batch_norm = find(tensors, cat(kBody, "bn1.num_batches_tracked")) != nullptr;
+  result.batch_norm = find(tensors, cat(kBodyPrefix, "bn1.num_batches_tracked")) != nullptr;
   return result;
 }
 

@@ -11,8 +11,8 @@
 namespace retina {
 
 struct ClassRows {
-  std::vector<Category> categories{};  // by dense label: ascending id
-  std::vector<std::int64_t> rows{};    // the foreign label of each
+  Categories categories{};           // by dense label: ascending id
+  std::vector<std::int64_t> rows{};  // the foreign label of each
 };
 
 // Fits `row_count` classes to the categories: rows are labels as they stand (row_count categories),

@@ -21,13 +21,13 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
 #include "shared/model/retinanet.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
 constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone lacks; --init draws it again
 constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
-constexpr std::string_view kClassLayer = "head.classification_head.cls_logits.";
 
 at::ScalarType scalar_type(ElementKind kind) {
   switch (kind) {
@@ -66,15 +66,8 @@ at::Tensor to_tensor(const ForeignTensor& foreign) {
   return at::as_strided(memory, foreign.shape, foreign.strides);
 }
 
-// Rows of the class layer are anchor-major: row = anchor * classes + class.
 at::Tensor select_rows(const at::Tensor& layer, const ClassRows& classes) {
-  auto shape = layer.sizes().vec();
-  shape[0] = kAnchorsPerCell;
-  shape.insert(shape.begin() + 1, layer.size(0) / kAnchorsPerCell);
-  const at::Tensor rows = layer.contiguous().view(shape).index_select(1, at::tensor(classes.rows));
-  shape.erase(shape.begin());
-  shape[0] = kAnchorsPerCell * static_cast<std::int64_t>(classes.rows.size());
-  return rows.contiguous().view(shape);
+  return rows_by_class(layer).index_select(1, at::tensor(classes.rows)).flatten(0, 1);
 }
 
 // torchvision runs its published COCO weights of the v1 model, 91 rows, with eps 0 (overwrite_eps);
@@ -108,7 +101,7 @@ ModelConfig model_config(const ConvertOptions& options, const Architecture& arch
 }
 
 // With eps 0 a channel without variance divides by zero.
-void check_variances(const NamedState& state, const ModelConfig& config,
+void check_variances(const NamedTensors& state, const ModelConfig& config,
                      const std::string& subject) {
   if (config.norm_eps > 0) return;
   for (const auto& [name, tensor] : state) {
@@ -120,12 +113,12 @@ void check_variances(const NamedState& state, const ModelConfig& config,
 }
 
 // `class_rows` is how many the file's class layer has for each anchor, `classes` which to take.
-NamedState foreign_state(const std::vector<ForeignTensor>& tensors, std::int64_t class_rows,
-                         const ClassRows& classes, const std::string& subject) {
-  NamedState state;
+NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64_t class_rows,
+                           const ClassRows& classes, const std::string& subject) {
+  NamedTensors state;
   for (const ForeignTensor& foreign : tensors) {
     const at::Tensor tensor = to_tensor(foreign);
-    const bool scores = foreign.name.starts_with(kClassLayer);
+    const bool scores = foreign.name.starts_with(kClassLayerPrefix);
     if (scores && (tensor.dim() == 0 || tensor.size(0) != kAnchorsPerCell * class_rows)) {
       throw Error(
           ErrorKind::kData,
@@ -243,18 +236,18 @@ std::string import_weights(const ConvertOptions& options) {
   const ModelConfig config = model_config(options, architecture, classes.categories.size());
 
   RetinaNet model(config);
-  NamedState state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
+  NamedTensors state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
   check_variances(state, config, options.weights);
   if (architecture.backbone_only) {
     initialise(model, kFreshSeed);
     for (const auto& [name, tensor] : state_of(model)) {
-      if (!name.starts_with("backbone.body.")) state.emplace_back(name, tensor.clone());
+      if (!name.starts_with(kBodyPrefix)) state.emplace_back(name, tensor.clone());
     }
   }
   load_state(model, state, options.weights);
 
   Checkpoint checkpoint;
-  for (const auto& [name, tensor] : state_of(model)) checkpoint.model.push_back({name, tensor});
+  checkpoint.model = state_of(model);
   JsonWriter config_json;
   config_json.begin_object().key("model").raw(config.to_json());
   config_json.key("train").begin_object().end_object();
@@ -263,10 +256,7 @@ std::string import_weights(const ConvertOptions& options) {
   config_json.field("backbone_only", architecture.backbone_only);
   checkpoint.config_json = config_json.end_object().end_object().text();
   checkpoint.trainer_json = R"({"step":0,"epoch":0})";
-  for (const Category& category : classes.categories) {
-    checkpoint.categories.push_back(
-        {.id = category.id, .name = category.name, .supercategory = category.supercategory});
-  }
+  checkpoint.categories = classes.categories;
   midway([&] { save_checkpoint(options.output, checkpoint); });
   return summary(options, architecture, config);
 }

@@ -33,8 +33,8 @@ JsonFile read_versioned_json(ZipReader& zip, const std::string& record, const st
   return json;
 }
 
-std::vector<CheckpointCategory> read_categories(const JsonView& list) {
-  std::vector<CheckpointCategory> categories;
+Categories read_categories(const JsonView& list) {
+  Categories categories;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonView entry = list.at(i);
     categories.push_back({.id = entry.at("id").as_int(),
@@ -44,7 +44,7 @@ std::vector<CheckpointCategory> read_categories(const JsonView& list) {
   return categories;
 }
 
-void write_categories(JsonWriter& json, const std::vector<CheckpointCategory>& categories) {
+void write_categories(JsonWriter& json, const Categories& categories) {
   json.key("categories").begin_array();
   for (const auto& [id, name, supercategory] : categories) {
     json.begin_object().field("id", id).field("name", name);

@@ -41,7 +41,7 @@ JsonFile read_versioned_json(ZipReader& zip, const std::string& record, const st
                              const std::string& what, int version);
 
 // The list written by `write_categories`.
-std::vector<CheckpointCategory> read_categories(const JsonView& list);
-void write_categories(JsonWriter& json, const std::vector<CheckpointCategory>& categories);
+Categories read_categories(const JsonView& list);
+void write_categories(JsonWriter& json, const Categories& categories);
 
 }  // namespace retina

@@ -3,39 +3,28 @@
 // retina-train, retina-eval and retina-convert. Knows no model. The bytes: FORMAT.md beside this.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "shared/coco/category.h"
+#include "shared/ops/named_tensor.h"
+
 namespace retina {
-
-struct NamedTensor {
-  std::string name{};
-  at::Tensor tensor{};
-};
-
-// One class; its dense label is its place in the list.
-struct CheckpointCategory {
-  std::int64_t id = 0;  // the data set's own number
-  std::string name{};
-  std::string supercategory{};
-};
 
 // All of a checkpoint but its tensors.
 struct CheckpointHeader {
   std::string trainer_json = "{}";  // one JSON object: step, epoch, samples seen, schedule
   std::string config_json = "{}";   // one JSON object: {"model": ..., "train": ...}
-  std::vector<CheckpointCategory> categories{};
+  Categories categories{};          // by dense label
 };
 
 struct Checkpoint {
-  std::vector<NamedTensor> model{};      // torchvision's parameter names and layouts, in order
-  std::vector<NamedTensor> optimizer{};  // "exp_avg.backbone.body.conv1.weight"
+  NamedTensors model{};      // torchvision's parameter names and layouts, in order
+  NamedTensors optimizer{};  // "exp_avg.backbone.body.conv1.weight"
   std::string trainer_json = "{}";
   std::string config_json = "{}";
-  std::vector<CheckpointCategory> categories{};
+  Categories categories{};
 };
 
 // Writes `path` atomically: temporary file, fsync, re-read and verified, rename. Strides of dense

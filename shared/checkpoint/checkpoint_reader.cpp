@@ -60,9 +60,8 @@ NamedTensor read_tensor(ZipReader& zip, const JsonView& entry, std::set<std::str
   return {.name = entry.at("name").as_string(), .tensor = std::move(tensor)};
 }
 
-std::vector<NamedTensor> read_tensors(ZipReader& zip, const JsonView& list,
-                                      std::set<std::string>& records) {
-  std::vector<NamedTensor> tensors;
+NamedTensors read_tensors(ZipReader& zip, const JsonView& list, std::set<std::string>& records) {
+  NamedTensors tensors;
   for (std::size_t i = 0; i < list.size(); ++i) {
     tensors.push_back(read_tensor(zip, list.at(i), records));
   }

@@ -18,9 +18,8 @@ namespace format = checkpoint_format;
 
 // The tensors as written: on the host, dense, each with a storage of its own that holds nothing
 // else (a parameter may be a view into a large flat buffer). `owners` keeps the memory alive.
-std::vector<NamedTensor> as_stored(const std::vector<NamedTensor>& tensors,
-                                   std::vector<at::Tensor>& owners) {
-  std::vector<NamedTensor> stored;
+NamedTensors as_stored(const NamedTensors& tensors, std::vector<at::Tensor>& owners) {
+  NamedTensors stored;
   std::unordered_set<std::string> names;
   for (const auto& [name, tensor] : tensors) {
     RETINA_CHECK(tensor.defined(), name);
@@ -35,8 +34,8 @@ std::vector<NamedTensor> as_stored(const std::vector<NamedTensor>& tensors,
   return stored;
 }
 
-c10::IValue python_root(const Checkpoint& checkpoint, const std::vector<NamedTensor>& model,
-                        const std::vector<NamedTensor>& optimizer) {
+c10::IValue python_root(const Checkpoint& checkpoint, const NamedTensors& model,
+                        const NamedTensors& optimizer) {
   c10::impl::GenericDict root(c10::StringType::get(), c10::AnyType::get());
   root.insert(format::kModelGroup, python_dict(model));
   root.insert(format::kOptimizerGroup, python_dict(optimizer));
@@ -47,7 +46,7 @@ c10::IValue python_root(const Checkpoint& checkpoint, const std::vector<NamedTen
   return root;
 }
 
-void add_tensors(JsonWriter& json, const char* group, const std::vector<NamedTensor>& tensors,
+void add_tensors(JsonWriter& json, const char* group, const NamedTensors& tensors,
                  std::size_t first_record) {
   json.key(group).begin_array();
   for (const auto& [name, tensor] : tensors) {
@@ -62,8 +61,8 @@ void add_tensors(JsonWriter& json, const char* group, const std::vector<NamedTen
   json.end_array();
 }
 
-std::string index_json(const Checkpoint& checkpoint, const std::vector<NamedTensor>& model,
-                       const std::vector<NamedTensor>& optimizer) {
+std::string index_json(const Checkpoint& checkpoint, const NamedTensors& model,
+                       const NamedTensors& optimizer) {
   JsonWriter json;
   json.begin_object().field("format_version", format::kVersion);
   json.field("trainer", checkpoint.trainer_json).field("config", checkpoint.config_json);

@@ -22,7 +22,7 @@ ModelFileKind model_file_kind(const std::string& path);
 // The record `extra/retina.json` of an inference model.
 struct InferenceHeader {
   std::string config_json = "{}";  // the checkpoint's: {"model": ..., "train": ...}
-  std::vector<CheckpointCategory> categories{};
+  Categories categories{};
   std::uint64_t checkpoint_hash = 0;  // of the checkpoint it was made from
   // The defaults it was made with; the module's attributes of these names can be changed.
   double score_threshold = 0.05;

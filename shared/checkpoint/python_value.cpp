@@ -50,13 +50,13 @@ c10::IValue python_value(const std::string& json_text, const std::string& name) 
   return convert(JsonFile::parse(json_text, name).root().raw());
 }
 
-c10::IValue python_dict(const std::vector<NamedTensor>& tensors) {
+c10::IValue python_dict(const NamedTensors& tensors) {
   auto dict = any_dict();
   for (const auto& [name, tensor] : tensors) dict.insert(name, tensor);
   return dict;
 }
 
-c10::IValue python_value(const std::vector<CheckpointCategory>& categories) {
+c10::IValue python_value(const Categories& categories) {
   c10::impl::GenericList list(c10::AnyType::get());
   for (const auto& category : categories) {
     auto dict = any_dict();

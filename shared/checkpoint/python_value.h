@@ -14,9 +14,9 @@ namespace retina {
 c10::IValue python_value(const std::string& json_text, const std::string& name);
 
 // A dict with string keys in the given order.
-c10::IValue python_dict(const std::vector<NamedTensor>& tensors);
+c10::IValue python_dict(const NamedTensors& tensors);
 
 // The categories as a list of dicts.
-c10::IValue python_value(const std::vector<CheckpointCategory>& categories);
+c10::IValue python_value(const Categories& categories);
 
 }  // namespace retina

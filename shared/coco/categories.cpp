@@ -10,7 +10,7 @@
 
 namespace retina {
 
-CategoryMap::CategoryMap(std::vector<Category> categories) : categories_(std::move(categories)) {
+CategoryMap::CategoryMap(Categories categories) : categories_(std::move(categories)) {
   std::sort(categories_.begin(), categories_.end(),
             [](const Category& a, const Category& b) { return a.id < b.id; });
   for (std::size_t i = 1; i < categories_.size(); ++i) {

@@ -16,7 +16,7 @@ class CategoryMap {
  public:
   CategoryMap() = default;
   // Any order; sorts by id. Throws kData on duplicate ids.
-  explicit CategoryMap(std::vector<Category> categories);
+  explicit CategoryMap(Categories categories);
 
   int size() const { return static_cast<int>(categories_.size()); }
   std::optional<int> label_of(std::int64_t category_id) const;
@@ -28,13 +28,13 @@ class CategoryMap {
   // matched by. Nothing when all names differ.
   std::optional<std::pair<int, int>> equal_names() const;
   // In label order.
-  const std::vector<Category>& all() const { return categories_; }
+  const Categories& all() const { return categories_; }
 
  private:
-  std::vector<Category> categories_;
+  Categories categories_;
 };
 
 // The 80 categories of COCO 2017, ids 1..90 with COCO's gaps (`retina-convert --categories coco`).
-const std::vector<Category>& coco_categories();
+const Categories& coco_categories();
 
 }  // namespace retina

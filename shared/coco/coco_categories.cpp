@@ -2,8 +2,8 @@
 
 namespace retina {
 
-const std::vector<Category>& coco_categories() {
-  static const std::vector<Category> categories = {
+const Categories& coco_categories() {
+  static const Categories categories = {
       {1, "person", "person"},
       {2, "bicycle", "vehicle"},
       {3, "car", "vehicle"},

@@ -8,13 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace retina {
+#include "shared/coco/category.h"
 
-struct Category {
-  std::int64_t id = 0;
-  std::string name{};
-  std::string supercategory{};  // empty when the file has none
-};
+namespace retina {
 
 struct ImageInfo {
   std::int64_t id = 0;
@@ -33,7 +29,7 @@ struct Annotation {
 struct Instances {
   std::vector<ImageInfo> images{};
   std::vector<Annotation> annotations{};
-  std::vector<Category> categories{};
+  Categories categories{};
 };
 
 // Reads and checks the file at `path`. Keys that are not needed (segmentation, licenses, ...) are

@@ -1,6 +1,6 @@
 // The seam between ranks: collectives over pointer + count + type, no LibTorch. Back ends: `self`
-// (one process), MPI, and threads of one process for tests (thread_world.h); `make_communicator`
-// chooses. All ranks must call the same collectives in the same order with the same counts.
+// (one process) and MPI; `make_communicator` chooses. All ranks must call the same collectives in
+// the same order with the same counts.
 #pragma once
 
 #include <cstddef>

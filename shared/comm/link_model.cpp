@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/measure.h"
 
 namespace retina {
 namespace {
@@ -20,12 +21,6 @@ double ring_bandwidth(const RingTopology& ring) {
   // One rank a node: no byte stays inside a node.
   if (ring.nodes() == ring.ranks) return ring.inter_node.bytes_per_second;
   return std::min(ring.intra_node.bytes_per_second, ring.inter_node.bytes_per_second);
-}
-
-double median(std::vector<double> values) {
-  const std::size_t middle = values.size() / 2;
-  std::sort(values.begin(), values.end());
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // One size on one number of ranks: seconds = messages · α + volume / β.

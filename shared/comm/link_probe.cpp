@@ -54,7 +54,7 @@ RingFit probe_link(Communicator& communicator, const LinkProbe& probe) {
     options.repeats = repeats;
     options.warm_ups = warm_ups;
     std::vector<AllReduceSample> samples = measure_all_reduce(communicator, options);
-    // A virtual link (thread_world.h) may cost nothing.
+    // No time at all says nothing of a link.
     for (AllReduceSample& sample : samples) sample.seconds = std::max(sample.seconds, 1e-9);
     return samples;
   };

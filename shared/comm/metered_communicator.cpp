@@ -1,13 +1,12 @@
 #include "shared/comm/metered_communicator.h"
 
-#include <chrono>
-
 #include "shared/base/error.h"
+#include "shared/base/measure.h"
 
 namespace retina {
 
 double MeteredCommunicator::clock_seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return now_seconds();
 }
 
 template <class F>

@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "shared/base/measure.h"
+
 namespace retina {
-namespace {
-
-double median(std::vector<double> values) {
-  const std::size_t middle = values.size() / 2;
-  std::sort(values.begin(), values.end());
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-}  // namespace
 
 double ScalingModel::exposed_seconds(int ranks) const {
   if (ranks == 1) return 0;

@@ -1,5 +1,6 @@
 #include "shared/evaluation/detect.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
 
@@ -17,21 +18,19 @@ namespace retina {
 
 namespace {
 
-// Evaluation mode for a scope; every module gets its own mode back.
+// Evaluation mode for a scope; the network gets its own mode back.
 class EvaluationMode {
  public:
-  explicit EvaluationMode(RetinaNetImpl& model) {
-    for (auto& module : model.modules()) modes_.emplace_back(module, module->is_training());
-    model.eval();
+  explicit EvaluationMode(RetinaNet& model) : model_(model), training_(model.is_training()) {
+    model.set_training(false);
   }
-  ~EvaluationMode() {
-    for (auto& [module, training] : modes_) module->train(training);
-  }
+  ~EvaluationMode() { model_.set_training(training_); }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
-  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
+  RetinaNet& model_;
+  bool training_;
 };
 
 // This rank's batches. Formed over all visited images first: what shares a batch must not depend on
@@ -47,15 +46,6 @@ std::vector<BatchRequest> plan_share(const ShardSet& shards, const ModelConfig& 
     for (Slot& slot : request.slots) slot.record = places[slot.record];
   }
   return share_of_rank(plan, ranks);
-}
-
-Normalisation normalisation_of(const ModelConfig& config) {
-  Normalisation result;
-  for (std::size_t c = 0; c < 3; ++c) {
-    result.mean[c] = static_cast<float>(config.image_mean[c]);
-    result.std[c] = static_cast<float>(config.image_std[c]);
-  }
-  return result;
 }
 
 // Boxes go back to the original image per axis in f32, as torchvision's transform.postprocess.
@@ -82,8 +72,8 @@ void tell_progress(Communicator& ranks) {
   if (Activity* const activity = ranks.activity()) activity->enter(Phase::kValidate);
 }
 
-std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
-                                    Communicator& ranks, const DetectOptions& options) {
+std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
+                                    const DetectOptions& options) {
   const PhaseScope phase(ranks.activity(), Phase::kValidate);
   RETINA_CHECK(model.config().class_count == shards.manifest().class_count(), "model of ",
                model.config().class_count, " classes, data of ", shards.manifest().class_count());
@@ -93,15 +83,15 @@ std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
   std::size_t next = 0;
-  const ShardSource source(shards, normalisation_of(model.config()));
+  const ShardSource source(shards, model.config().normalisation());
   BatchLoader loader(
       source, {.threads = options.decode_threads, .prefetch_batches = options.prefetch_batches},
       [&]() -> std::optional<BatchRequest> {
         if (next == plan.size()) return std::nullopt;
         return plan[next++];
       });
-  const at::Device device = model.parameters().front().device();
-  const at::ScalarType type = model.parameters().front().scalar_type();
+  const at::Device device = model.device();
+  const at::ScalarType type = model.scalar_type();
   std::vector<Detection> detections;
   while (!(options.should_stop && options.should_stop())) {
     const auto batch = loader.next();
@@ -129,7 +119,7 @@ std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards
   return detections;
 }
 
-std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
+std::vector<Detection> detect(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options) {
   return gather_detections(ranks, detect_share(model, shards, ranks, options));
 }

@@ -14,7 +14,7 @@
 
 namespace retina {
 
-class RetinaNetImpl;  // shared/model/retinanet.h
+class RetinaNet;  // shared/model/retinanet.h
 
 struct DetectOptions {
   PostprocessOptions postprocess = {};  // a converted model brings its own instead
@@ -33,12 +33,12 @@ struct DetectOptions {
 // without gradients on the device of its parameters, in evaluation mode; its mode is restored.
 // Each image is padded to its own multiple of 32: larger neighbours would move its anchors. Throws
 // kData when a record is damaged.
-std::vector<Detection> detect(RetinaNetImpl& model, const ShardSet& shards, Communicator& ranks,
+std::vector<Detection> detect(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);
 
 // Its first half: what this rank finds on its share, in the order of its batches; not collective.
-std::vector<Detection> detect_share(RetinaNetImpl& model, const ShardSet& shards,
-                                    Communicator& ranks, const DetectOptions& options);
+std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
+                                    const DetectOptions& options);
 
 // A batch is done: ranks that wait for this one see that it comes on.
 void tell_progress(Communicator& ranks);

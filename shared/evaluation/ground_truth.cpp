@@ -6,21 +6,13 @@
 
 namespace retina {
 
-std::vector<Category> categories_of(const Manifest& manifest) {
-  std::vector<Category> categories;
-  for (const ManifestCategory& one : manifest.categories) {
-    categories.push_back({.id = one.id, .name = one.name, .supercategory = one.supercategory});
-  }
-  return categories;
-}
-
 Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record) {
   const auto& index = shards.index();
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   std::sort(places.begin(), places.end(),
             [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
-  Instances truth{.images = {}, .annotations = {}, .categories = categories_of(shards.manifest())};
+  Instances truth{.images = {}, .annotations = {}, .categories = shards.manifest().categories};
   for (const std::size_t place : places) {
     const Record record = shards.read(place);
     if (on_record) on_record();

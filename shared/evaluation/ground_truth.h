@@ -9,9 +9,6 @@
 
 namespace retina {
 
-// In label order.
-std::vector<Category> categories_of(const Manifest& manifest);
-
 // All images, annotations and categories of `shards`, images in ascending id order (their file
 // names are not in the shards: empty), each image's annotations in their order in the record.
 // `on_record` is called for each record. Throws kData when one is damaged.

@@ -34,7 +34,7 @@ std::span<const Detection> detections_of(std::int64_t image_id,
 void draw_detections(const ShardSet& shards, const std::vector<Detection>& detections,
                      const DrawOptions& options,
                      const std::function<void(const DrawnImage&)>& use) {
-  const CategoryMap categories(categories_of(shards.manifest()));
+  const CategoryMap categories(shards.manifest().categories);
   const auto& index = shards.index();
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});

@@ -40,7 +40,7 @@ class ScriptModel {
   std::unique_ptr<State> state_;
 };
 
-// Like `detect(RetinaNetImpl&, ...)`: images of equal size may share a batch. `options.postprocess`
+// Like `detect(RetinaNet&, ...)`: images of equal size may share a batch. `options.postprocess`
 // is not used. Throws kData when the model's answer has another form than inference_file.h says.
 std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);

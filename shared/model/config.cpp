@@ -133,4 +133,11 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
   return config;
 }
 
+Normalisation ModelConfig::normalisation() const {
+  Normalisation result;
+  std::copy(image_mean.begin(), image_mean.end(), result.mean.begin());
+  std::copy(image_std.begin(), image_std.end(), result.std.begin());
+  return result;
+}
+
 }  // namespace retina

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/json.h"
+#include "shared/image/resize.h"
 
 namespace retina {
 
@@ -43,6 +44,9 @@ struct ModelConfig {
   // Every field but anchor_offset must be there. Throws Error{kData} with the place for a missing
   // or impossible one.
   static ModelConfig from_json(const JsonView& json);
+
+  // What training and evaluation make pixels of.
+  Normalisation normalisation() const;
 
   bool frozen_norm() const { return norm == "frozen"; }
 };

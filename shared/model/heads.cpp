@@ -1,49 +1,55 @@
 #include "shared/model/heads.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/group_norm.h>
 
 #include <cstddef>
 
 #include "shared/model/fpn.h"
-#include "shared/model/layers.h"
 
 namespace retina {
 
-HeadImpl::HeadImpl(int values_per_anchor, const std::string& output_name, const ModelConfig& config)
-    : values_per_anchor_(values_per_anchor) {
-  const bool normalised = config.head_norm == "group";
-  Numbered tower;
-  for (int depth = 0; depth < kHeadDepth; ++depth) {
-    Numbered step;
-    convs_.push_back(make_conv({.in_channels = kPyramidChannels,
-                                .out_channels = kPyramidChannels,
-                                .kernel = 3,
-                                .stride = 1,
-                                .bias = !normalised}));
-    step->add(convs_.back().ptr());
-    if (normalised) {
-      norms_.push_back(torch::nn::GroupNorm(kHeadGroups, kPyramidChannels));
-      step->add(norms_.back().ptr());
-    }
-    tower->add(step.ptr());
-  }
-  register_module("conv", tower);
-  output_ =
-      register_module(output_name, make_conv({.in_channels = kPyramidChannels,
-                                              .out_channels = kAnchorsPerCell * values_per_anchor,
-                                              .kernel = 3,
-                                              .stride = 1,
-                                              .bias = true}));
+at::Tensor rows_by_class(const at::Tensor& layer) {
+  auto shape = layer.sizes().vec();
+  shape[0] = kAnchorsPerCell;
+  shape.insert(shape.begin() + 1, layer.size(0) / kAnchorsPerCell);
+  return layer.contiguous().view(shape);
 }
 
-at::Tensor HeadImpl::forward(const std::array<at::Tensor, kLevelCount>& pyramid) {
+Head::Head(const ModelScope& scope, int values_per_anchor, const std::string& output_name,
+           const ModelConfig& config)
+    : values_per_anchor_(values_per_anchor) {
+  const bool normalised = config.head_norm == "group";
+  for (std::size_t depth = 0; depth < kHeadDepth; ++depth) {
+    const ModelScope step = scope / "conv" / depth;
+    convs_.push_back({step / 0,
+                      {.in_channels = kPyramidChannels,
+                       .out_channels = kPyramidChannels,
+                       .kernel = 3,
+                       .stride = 1,
+                       .bias = !normalised}});
+    if (!normalised) continue;
+    norms_.push_back({.weight = (step / 1).parameter("weight", {kPyramidChannels}),
+                      .bias = (step / 1).parameter("bias", {kPyramidChannels})});
+  }
+  output_.emplace(scope / output_name,
+                  ConvShape{.in_channels = kPyramidChannels,
+                            .out_channels = kAnchorsPerCell * values_per_anchor,
+                            .kernel = 3,
+                            .stride = 1,
+                            .bias = true});
+}
+
+at::Tensor Head::forward(const std::array<at::Tensor, kLevelCount>& pyramid) const {
   std::vector<at::Tensor> levels(pyramid.begin(), pyramid.end());
   // Layer by layer, not level by level: backward, which goes the other way, then has the gradients
   // of each layer's weights as soon as it has passed the layer, and other ranks get them meanwhile.
   for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
     for (at::Tensor& level : levels) {
-      level = convs_[depth]->forward(level);
-      if (!norms_.empty()) level = norms_[depth]->forward(level);
+      level = convs_[depth].forward(level);
+      if (!norms_.empty()) {
+        level = at::group_norm(level, kHeadGroups, norms_[depth].weight, norms_[depth].bias);
+      }
       level.relu_();
     }
   }

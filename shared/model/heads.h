@@ -2,16 +2,17 @@
 // channels and an output convolution, the same weights on every level.
 #pragma once
 
-#include <torch/nn/module.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/normalization.h>
+#include <ATen/core/Tensor.h>
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
+#include "shared/model/layers.h"
 
 namespace retina {
 
@@ -19,19 +20,27 @@ constexpr int kHeadDepth = 4;
 constexpr int kHeadGroups = 32;             // of GroupNorm (Wu & He 2018)
 constexpr double kPriorProbability = 0.01;  // of foreground at the start (Lin et al. 2017, 4.1)
 
-class HeadImpl : public torch::nn::Module {
+// The weight or bias of the class layer, [9 K, ...], as [9, K, ...]: a row for each anchor shape
+// and class, anchor-major. Part of the checkpoint format.
+at::Tensor rows_by_class(const at::Tensor& layer);
+
+class Head {
  public:
-  // `values_per_anchor` is K for classes, 4 for boxes; `output_name` cls_logits or bbox_reg.
-  HeadImpl(int values_per_anchor, const std::string& output_name, const ModelConfig& config);
+  // `values_per_anchor` is K for classes, 4 for boxes; `output_name` kClassLayer or kBoxLayer.
+  Head(const ModelScope& scope, int values_per_anchor, const std::string& output_name,
+       const ModelConfig& config);
   // P3..P7, each [N, 256, h, w] -> [N, A, values_per_anchor], anchors in the order of grid_anchors.
-  at::Tensor forward(const std::array<at::Tensor, kLevelCount>& pyramid);
+  at::Tensor forward(const std::array<at::Tensor, kLevelCount>& pyramid) const;
 
  private:
-  int values_per_anchor_;
-  std::vector<torch::nn::Conv2d> convs_;
-  std::vector<torch::nn::GroupNorm> norms_;  // empty without head norm
-  torch::nn::Conv2d output_{nullptr};
+  struct GroupNorm {
+    at::Tensor weight, bias;  // [256]
+  };
+
+  std::int64_t values_per_anchor_;
+  std::vector<Conv> convs_;
+  std::vector<GroupNorm> norms_;  // empty without head norm
+  std::optional<Conv> output_;
 };
-TORCH_MODULE(Head);
 
 }  // namespace retina

@@ -1,17 +1,18 @@
 // Starting weights: torchvision's distributions, drawn from counter-based random numbers.
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <torch/csrc/autograd/grad_mode.h>
 
 #include <cmath>
-#include <string_view>
+#include <string>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/random.h"
 #include "shared/model/retinanet.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
@@ -20,10 +21,6 @@ constexpr double kHeadStd = 0.01;         // Lin et al. 2017, 4.1
 constexpr std::int64_t kGrain = 1 << 14;  // elements a thread draws at a time
 
 enum class Draw { kNormal, kUniform };
-
-bool ends_with(std::string_view name, std::string_view end) {
-  return name.ends_with(end);
-}
 
 // scale * normal, or uniform in [-scale, scale).
 at::Tensor draw(at::IntArrayRef shape, Draw kind, double scale, const RandomStream& stream) {
@@ -38,11 +35,11 @@ at::Tensor draw(at::IntArrayRef shape, Draw kind, double scale, const RandomStre
   return values;
 }
 
-double constant_for(std::string_view name) {
-  if (ends_with(name, "cls_logits.bias")) {
+double constant_for(const std::string& name) {
+  if (name == kClassLayerPrefix + "bias") {
     return -std::log((1 - kPriorProbability) / kPriorProbability);
   }
-  const bool one = ends_with(name, ".weight") || ends_with(name, ".running_var");
+  const bool one = name.ends_with(".weight") || name.ends_with(".running_var");
   return one ? 1 : 0;
 }
 
@@ -52,11 +49,11 @@ at::Tensor value_for(const std::string& name, const at::Tensor& like, std::uint6
   const RandomStream stream = {
       .seed = seed, .use = RandomUse::kWeights, .stream = static_cast<std::uint32_t>(xxh3(name))};
   const auto kernel_area = static_cast<double>(like.size(2) * like.size(3));
-  if (name.starts_with("backbone.body.")) {  // He et al. 2015, fan out, for relu
+  if (name.starts_with(kBodyPrefix)) {  // He et al. 2015, fan out, for relu
     const double fan_out = static_cast<double>(like.size(0)) * kernel_area;
     return draw(like.sizes(), Draw::kNormal, std::sqrt(2 / fan_out), stream);
   }
-  if (name.starts_with("backbone.fpn.")) {  // the same paper's uniform, fan in, linear
+  if (name.starts_with(kFpnPrefix)) {  // the same paper's uniform, fan in, linear
     const double fan_in = static_cast<double>(like.size(1)) * kernel_area;
     return draw(like.sizes(), Draw::kUniform, std::sqrt(3 / fan_in), stream);
   }
@@ -73,7 +70,7 @@ at::Tensor initial_value(const RetinaNet& model, const std::string& name, std::u
 }
 
 void initialise(RetinaNet& model, std::uint64_t seed) {
-  const torch::autograd::AutoGradMode no_gradient(false);
+  const at::NoGradGuard no_grad;
   for (auto& [name, tensor] : state_of(model)) tensor.copy_(value_for(name, tensor, seed));
 }
 

@@ -1,14 +1,46 @@
-// Small parts that several figures of the network share.
+// What every part of the network is built from: its tensors under torchvision's names, and the
+// convolution.
 #pragma once
 
-#include <torch/nn/module.h>
-#include <torch/nn/modules/conv.h>
+#include <ATen/core/Tensor.h>
 
-#include <memory>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace retina {
+
+// A tensor of a network. A parameter can learn, a buffer (a running statistic, a frozen weight)
+// never does.
+struct ModelTensor {
+  std::string name;
+  at::Tensor tensor;
+  bool is_parameter = false;
+};
+
+// Where in a network a part is built. What a part makes through its scope appears in the network's
+// list, in the order of making.
+class ModelScope {
+ public:
+  // `prefix` is "" or ends in a dot: "backbone.body.".
+  ModelScope(std::vector<ModelTensor>& list, std::string prefix)
+      : list_(&list), prefix_(std::move(prefix)) {}
+
+  // The scope of a child: scope / "layer1" / 0 has the prefix "backbone.body.layer1.0.".
+  ModelScope operator/(const std::string& child) const { return {*list_, prefix_ + child + "."}; }
+  ModelScope operator/(std::size_t child) const { return *this / std::to_string(child); }
+  const std::string& prefix() const { return prefix_; }
+
+  // Zero, f32, with requires_grad.
+  at::Tensor parameter(const std::string& name, at::IntArrayRef sizes) const;
+  at::Tensor buffer(const std::string& name, const at::Tensor& value) const;
+
+ private:
+  std::vector<ModelTensor>* list_;
+  std::string prefix_;
+};
 
 struct ConvShape {
   int in_channels = 0;
@@ -18,14 +50,23 @@ struct ConvShape {
   bool bias = true;
 };
 
-// A square convolution padded so that stride 1 keeps the size. Its weights are uninitialised.
-torch::nn::Conv2d make_conv(const ConvShape& shape);
-
-// A module that only gives names: child i is called "i", as in Python's nn.Sequential.
-class NumberedImpl : public torch::nn::Module {
+// A square convolution padded so that stride 1 keeps the size.
+class Conv {
  public:
-  void add(std::shared_ptr<torch::nn::Module> child);
+  Conv(const ModelScope& scope, const ConvShape& shape);
+
+  // [N, in, H, W] -> [N, out, ceil(H / stride), ceil(W / stride)].
+  at::Tensor forward(const at::Tensor& input) const { return with(input, weight_, bias_); }
+  // The same with other values in the place of its own: `weight` [out, in, kernel, kernel], `bias`
+  // [out] or undefined.
+  at::Tensor with(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) const;
+
+  const at::Tensor& weight() const { return weight_; }
+  bool has_bias() const { return bias_.defined(); }
+
+ private:
+  std::int64_t stride_, padding_;
+  at::Tensor weight_, bias_;  // [out, in, kernel, kernel], [out] or undefined
 };
-TORCH_MODULE(Numbered);
 
 }  // namespace retina

@@ -1,67 +1,61 @@
 #include "shared/model/norm.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/batch_norm.h>
-#include <ATen/ops/conv2d.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros.h>
 
 #include "shared/base/error.h"
 #include "shared/model/sync_norm.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
 constexpr double kMomentum = 0.1;  // of the running statistics, PyTorch's default
 
-at::IntArrayRef two(const torch::ExpandingArray<2>& pair) {
-  return {pair->data(), 2};
+// "layer1.0.bn1".
+std::string layer_name(const ModelScope& scope) {
+  std::string name = scope.prefix();
+  if (name.starts_with(kBodyPrefix)) name.erase(0, kBodyPrefix.size());
+  if (name.ends_with('.')) name.pop_back();
+  return name;
 }
 
 }  // namespace
 
-Norm2dImpl::Norm2dImpl(std::int64_t channel_count, const ModelConfig& config)
-    : eps_(config.norm_eps), frozen_(config.frozen_norm()) {
-  weight = at::ones({channel_count});
-  bias = at::zeros({channel_count});
+Norm2d::Norm2d(const ModelScope& scope, std::int64_t channel_count, const ModelConfig& config)
+    : eps_(config.norm_eps), frozen_(config.frozen_norm()), name_(layer_name(scope)) {
   if (frozen_) {
-    register_buffer("weight", weight);
-    register_buffer("bias", bias);
+    weight_ = scope.buffer("weight", at::ones({channel_count}));
+    bias_ = scope.buffer("bias", at::zeros({channel_count}));
   } else {
-    register_parameter("weight", weight);
-    register_parameter("bias", bias);
+    weight_ = scope.parameter("weight", {channel_count});
+    bias_ = scope.parameter("bias", {channel_count});
   }
-  running_mean = register_buffer("running_mean", at::zeros({channel_count}));
-  running_var = register_buffer("running_var", at::ones({channel_count}));
-  if (!frozen_) {
-    num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
-  }
+  running_mean_ = scope.buffer("running_mean", at::zeros({channel_count}));
+  running_var_ = scope.buffer("running_var", at::ones({channel_count}));
+  if (!frozen_)
+    num_batches_tracked_ = scope.buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-void Norm2dImpl::share_statistics(RankSum* ranks, const std::string& name) {
-  ranks_ = frozen_ ? nullptr : ranks;
-  name_ = name;
-}
-
-at::Tensor Norm2dImpl::after(const torch::nn::Conv2d& conv, const at::Tensor& input) {
-  const auto& options = conv->options;
-  const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
-  RETINA_CHECK(!options.bias());
+at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMode& mode) const {
+  RETINA_CHECK(!conv.has_bias());
   if (frozen_) {
-    const at::Tensor scale = weight * (running_var + eps_).rsqrt();  // [C]
-    const at::Tensor shift = bias - running_mean * scale;            // [C]
-    return at::conv2d(input, conv->weight * scale.view({-1, 1, 1, 1}), shift, two(options.stride()),
-                      two(padding));
+    const at::Tensor scale = weight_ * (running_var_ + eps_).rsqrt();  // [C]
+    const at::Tensor shift = bias_ - running_mean_ * scale;            // [C]
+    return conv.with(input, conv.weight() * scale.view({-1, 1, 1, 1}), shift);
   }
-  if (is_training()) num_batches_tracked.add_(1);
-  const at::Tensor output =
-      at::conv2d(input, conv->weight, {}, two(options.stride()), two(padding));
-  if (is_training() && ranks_ != nullptr) {
-    return sync_batch_norm(output, weight, bias, running_mean, running_var,
-                           {.ranks = ranks_, .name = name_, .momentum = kMomentum, .eps = eps_});
+  if (mode.training) num_batches_tracked_.add_(1);
+  const at::Tensor output = conv.forward(input);
+  if (mode.training && mode.ranks != nullptr) {
+    return sync_batch_norm(
+        output, weight_, bias_, running_mean_, running_var_,
+        {.ranks = mode.ranks, .name = name_, .momentum = kMomentum, .eps = eps_});
   }
-  return at::batch_norm(output, weight, bias, running_mean, running_var, is_training(), kMomentum,
-                        eps_, /*cudnn_enabled=*/true);
+  return at::batch_norm(output, weight_, bias_, running_mean_, running_var_, mode.training,
+                        kMomentum, eps_, /*cudnn_enabled=*/true);
 }
 
 }  // namespace retina

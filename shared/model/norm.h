@@ -2,40 +2,41 @@
 // running_var and, when trained, num_batches_tracked), and the convolution it follows.
 #pragma once
 
-#include <torch/nn/module.h>
-#include <torch/nn/modules/conv.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
 
 #include "shared/model/config.h"
+#include "shared/model/layers.h"
 #include "shared/model/rank_sum.h"
 
 namespace retina {
 
+// How a pass through the network treats batch norm that is not frozen.
+struct NormMode {
+  // Normalises with the batch's own statistics, and moves the running ones.
+  bool training = true;
+  // Batch statistics are those of the images of all ranks (sync_norm.h); null: of this rank's own.
+  RankSum* ranks = nullptr;
+};
+
 // Ioffe & Szegedy 2015. Frozen: all four tensors are buffers, statistics never move. Trained:
 // weight and bias are parameters, statistics move in training mode with momentum 0.1.
-class Norm2dImpl : public torch::nn::Module {
+class Norm2d {
  public:
-  Norm2dImpl(std::int64_t channel_count, const ModelConfig& config);
+  Norm2d(const ModelScope& scope, std::int64_t channel_count, const ModelConfig& config);
 
   // norm(conv(input)). `input` [N, C, H, W]. A frozen norm is folded into the weights of a
   // bias-free convolution (scale = weight / sqrt(var + eps)), which saves two passes over the
   // activations; the gradient of conv's weight is that of the unfolded form.
-  at::Tensor after(const torch::nn::Conv2d& conv, const at::Tensor& input);
-
-  // From now on, in training, statistics are those of the images of all ranks (sync_norm.h). `name`
-  // is for messages; `ranks` null: of this rank's own images. A frozen norm has none to share.
-  void share_statistics(RankSum* ranks, const std::string& name);
-
-  at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+  at::Tensor after(const Conv& conv, const at::Tensor& input, const NormMode& mode) const;
 
  private:
   double eps_;
   bool frozen_;
-  RankSum* ranks_ = nullptr;
-  std::string name_ = {};
+  std::string name_;  // for messages
+  at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
-TORCH_MODULE(Norm2d);
 
 }  // namespace retina

@@ -1,12 +1,12 @@
 #include "shared/model/postprocess.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/topk.h>
-#include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
 #include <deque>
@@ -97,7 +97,7 @@ std::vector<ImageDetections> postprocess(const HeadOutputs& outputs, const Model
                                          PixelSize padded,
                                          const std::vector<PixelSize>& image_sizes,
                                          const PostprocessOptions& options) {
-  const torch::autograd::AutoGradMode no_gradient(false);
+  const at::NoGradGuard no_grad;
   RETINA_CHECK(outputs.logits.size(0) == static_cast<std::int64_t>(image_sizes.size()));
   const at::Tensor anchors = anchors_for(config, padded, outputs.deltas.options());  // [A, 4]
   RETINA_CHECK(anchors.size(0) == outputs.logits.size(1), "padded size does not fit the outputs");

@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "shared/base/cat.h"
-#include "shared/model/layers.h"
 #include "shared/model/resnet_shape.h"
 
 namespace retina {
@@ -23,7 +22,8 @@ ConvShape bias_free(int in_channels, int out_channels, int kernel, int stride) {
 
 }  // namespace
 
-ResidualBlockImpl::ResidualBlockImpl(const Shape& shape, const ModelConfig& config) {
+ResidualBlock::ResidualBlock(const ModelScope& scope, const Shape& shape,
+                             const ModelConfig& config) {
   const int in = shape.in_channels, mid = shape.mid_channels, stride = shape.stride;
   const int out = shape.bottleneck ? 4 * mid : mid;
   const std::vector<ConvShape> convs =
@@ -32,57 +32,51 @@ ResidualBlockImpl::ResidualBlockImpl(const Shape& shape, const ModelConfig& conf
                        : std::vector{bias_free(in, mid, 3, stride), bias_free(mid, out, 3, 1)};
   for (const ConvShape& conv : convs) {
     const std::size_t number = convs_.size() + 1;
-    convs_.push_back(register_module(cat("conv", number), make_conv(conv)));
-    norms_.push_back(register_module(cat("bn", number), Norm2d(conv.out_channels, config)));
+    convs_.emplace_back(scope / cat("conv", number), conv);
+    norms_.emplace_back(scope / cat("bn", number), conv.out_channels, config);
   }
   if (stride != 1 || in != out) {
-    project_ = make_conv(bias_free(in, out, 1, stride));
-    project_norm_ = Norm2d(out, config);
-    Numbered downsample;
-    downsample->add(project_.ptr());
-    downsample->add(project_norm_.ptr());
-    register_module("downsample", downsample);
+    project_.emplace(scope / "downsample" / 0, bias_free(in, out, 1, stride));
+    project_norm_.emplace(scope / "downsample" / 1, out, config);
   }
 }
 
-at::Tensor ResidualBlockImpl::forward(const at::Tensor& input) {
+at::Tensor ResidualBlock::forward(const at::Tensor& input, const NormMode& mode) const {
   at::Tensor output = input;
   for (std::size_t i = 0; i < convs_.size(); ++i) {
-    output = norms_[i]->after(convs_[i], output);
+    output = norms_[i].after(convs_[i], output, mode);
     if (i + 1 < convs_.size()) output.relu_();
   }
-  output += project_.is_empty() ? input : project_norm_->after(project_, input);
+  output += project_ ? project_norm_->after(*project_, input, mode) : input;
   return output.relu_();
 }
 
-ResNetImpl::ResNetImpl(const ModelConfig& config) {
-  conv1_ = register_module("conv1", make_conv(bias_free(3, kStemChannels, 7, 2)));
-  bn1_ = register_module("bn1", Norm2d(kStemChannels, config));
+ResNet::ResNet(const ModelScope& scope, const ModelConfig& config)
+    : conv1_(scope / "conv1", bias_free(3, kStemChannels, 7, 2)),
+      bn1_(scope / "bn1", kStemChannels, config) {
   const ResNetShape shape = resnet_shape(config.backbone);
   int channels = kStemChannels;
   for (std::size_t stage = 0; stage < layers_.size(); ++stage) {
-    Numbered layer;
+    const ModelScope layer = scope / cat("layer", stage + 1);
     const int mid = kStemChannels << stage;
     for (int block = 0; block < shape.blocks[stage]; ++block) {
-      layers_[stage].push_back(
-          ResidualBlock(ResidualBlockImpl::Shape{.in_channels = channels,
-                                                 .mid_channels = mid,
-                                                 .stride = stage > 0 && block == 0 ? 2 : 1,
-                                                 .bottleneck = shape.bottleneck},
-                        config));
-      layer->add(layers_[stage].back().ptr());
+      layers_[stage].emplace_back(layer / static_cast<std::size_t>(block),
+                                  ResidualBlock::Shape{.in_channels = channels,
+                                                       .mid_channels = mid,
+                                                       .stride = stage > 0 && block == 0 ? 2 : 1,
+                                                       .bottleneck = shape.bottleneck},
+                                  config);
       channels = mid * shape.expansion();
     }
-    register_module(cat("layer", stage + 1), layer);
   }
 }
 
-std::array<at::Tensor, 3> ResNetImpl::forward(const at::Tensor& images) {
-  at::Tensor output = bn1_->after(conv1_, images).relu_();  // [N, 64, H/2, W/2]
+std::array<at::Tensor, 3> ResNet::forward(const at::Tensor& images, const NormMode& mode) const {
+  at::Tensor output = bn1_.after(conv1_, images, mode).relu_();  // [N, 64, H/2, W/2]
   output = at::max_pool2d(output, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
   std::array<at::Tensor, 4> stages;
   for (std::size_t stage = 0; stage < layers_.size(); ++stage) {
-    for (auto& block : layers_[stage]) output = block->forward(output);
+    for (const ResidualBlock& block : layers_[stage]) output = block.forward(output, mode);
     stages[stage] = output;
   }
   return {stages[1], stages[2], stages[3]};

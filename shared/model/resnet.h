@@ -2,19 +2,20 @@
 // classifier, in torchvision's names: conv1, bn1, layer1.0.conv1 ... layer4.2.bn3.
 #pragma once
 
-#include <torch/nn/module.h>
-#include <torch/nn/modules/conv.h>
+#include <ATen/core/Tensor.h>
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "shared/model/config.h"
+#include "shared/model/layers.h"
 #include "shared/model/norm.h"
 
 namespace retina {
 
 // A residual block: 3x3 + 3x3, or 1x1 + 3x3 + 1x1, with a projection where shapes change.
-class ResidualBlockImpl : public torch::nn::Module {
+class ResidualBlock {
  public:
   struct Shape {
     int in_channels = 0;
@@ -22,29 +23,27 @@ class ResidualBlockImpl : public torch::nn::Module {
     int stride = 1;
     bool bottleneck = false;
   };
-  ResidualBlockImpl(const Shape& shape, const ModelConfig& config);
-  at::Tensor forward(const at::Tensor& input);
+  ResidualBlock(const ModelScope& scope, const Shape& shape, const ModelConfig& config);
+  at::Tensor forward(const at::Tensor& input, const NormMode& mode) const;
 
  private:
-  std::vector<torch::nn::Conv2d> convs_;
+  std::vector<Conv> convs_;
   std::vector<Norm2d> norms_;
-  torch::nn::Conv2d project_{nullptr};  // of the shortcut, where shapes change
-  Norm2d project_norm_{nullptr};
+  std::optional<Conv> project_;  // of the shortcut, where shapes change
+  std::optional<Norm2d> project_norm_;
 };
-TORCH_MODULE(ResidualBlock);
 
-class ResNetImpl : public torch::nn::Module {
+class ResNet {
  public:
-  explicit ResNetImpl(const ModelConfig& config);
+  ResNet(const ModelScope& scope, const ModelConfig& config);
   // images [N, 3, H, W] -> C3 [N, c3, H/8, W/8], C4 [N, c4, H/16, W/16], C5 [N, c5, H/32, W/32],
   // sizes rounded up.
-  std::array<at::Tensor, 3> forward(const at::Tensor& images);
+  std::array<at::Tensor, 3> forward(const at::Tensor& images, const NormMode& mode) const;
 
  private:
-  torch::nn::Conv2d conv1_{nullptr};
-  Norm2d bn1_{nullptr};
+  Conv conv1_;
+  Norm2d bn1_;
   std::array<std::vector<ResidualBlock>, 4> layers_;
 };
-TORCH_MODULE(ResNet);
 
 }  // namespace retina

@@ -1,41 +1,67 @@
 // RetinaNet (Lin et al. 2017): ResNet + feature pyramid + two heads, under torchvision's parameter
-// names (backbone.body.*, backbone.fpn.*, head.classification_head.*, head.regression_head.*).
+// names (tensor_names.h).
 #pragma once
 
-#include <torch/nn/module.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shared/model/config.h"
 #include "shared/model/fpn.h"
 #include "shared/model/head_outputs.h"
 #include "shared/model/heads.h"
+#include "shared/model/layers.h"
 #include "shared/model/rank_sum.h"
 #include "shared/model/resnet.h"
+#include "shared/ops/named_tensor.h"
 
 namespace retina {
 
-class RetinaNetImpl : public torch::nn::Module {
+// Begins in training mode.
+class RetinaNet {
  public:
-  // Weights are uninitialised until `initialise` or `load_state`. Validates the configuration.
-  explicit RetinaNetImpl(const ModelConfig& config);
+  // Weights are zero until `initialise` or `load_state`. Validates the configuration.
+  explicit RetinaNet(const ModelConfig& config);
+  // One owner: a copy would share its tensors.
+  RetinaNet(RetinaNet&&) = default;
+  RetinaNet& operator=(RetinaNet&&) = default;
 
   // images [N, 3, H, W] f32, normalised, zero-padded to a multiple of 32 -> all levels' outputs.
-  // Parity with torchvision: tests/parity.
-  HeadOutputs forward(const at::Tensor& images);
+  // In training mode the running statistics of batch norm move. Parity with torchvision:
+  // tests/parity.
+  HeadOutputs forward(const at::Tensor& images) const;
 
   const ModelConfig& config() const { return config_; }
+  // In the order of torchvision's state_dict().
+  const std::vector<ModelTensor>& tensors() const { return tensors_; }
+
+  c10::Device device() const { return tensors_.front().tensor.device(); }
+  c10::ScalarType scalar_type() const { return tensors_.front().tensor.scalar_type(); }
+
+  bool is_training() const { return norm_mode_.training; }
+  void set_training(bool training) { norm_mode_.training = training; }
+
+  // Moves all tensors, converts the floating ones. A trainer must do this before it makes optimizer
+  // state.
+  void to(c10::Device device);
+  void to(c10::ScalarType type);
+
+  // Batch norms of the backbone take their statistics from the images of all ranks while they train
+  // (sync_norm.h): forward and backward become collective, over layers in the same order on all
+  // ranks. Null: each rank's own again. `ranks` outlives its use. A frozen norm has none to share.
+  void share_statistics(RankSum* ranks) { norm_mode_.ranks = ranks; }
 
  private:
   ModelConfig config_;
-  ResNet body_{nullptr};
-  Fpn fpn_{nullptr};
-  Head classification_{nullptr}, regression_{nullptr};
+  NormMode norm_mode_ = {};
+  std::vector<ModelTensor> tensors_;
+  ResNet body_;
+  Fpn fpn_;
+  Head classification_, regression_;
 };
-TORCH_MODULE(RetinaNet);
 
 // Draws all weights from torchvision's distributions: kaiming normal (fan out) in the backbone,
 // kaiming uniform in the pyramid, normal(0, 0.01) in the heads, prior 0.01 in the class bias. A
@@ -55,19 +81,12 @@ void freeze_backbone(RetinaNet& model, int trainable_layers);
 // optimizer state: parameter, gradient and state need equal strides.
 void use_channels_last(RetinaNet& model);
 
-// Batch norms of the backbone take their statistics from the images of all ranks while they train
-// (sync_norm.h): forward and backward become collective, over layers in the same order on all
-// ranks. Null: each rank's own again. `ranks` outlives its use. State and names stay as they are.
-void share_statistics(RetinaNet& model, RankSum* ranks);
-
-using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
-
 // Parameters and buffers (no copies), in the order of torchvision's state_dict().
-NamedState state_of(const RetinaNet& model);
+NamedTensors state_of(const RetinaNet& model);
 
 // Copies values into the model by name; types convert, shapes must agree. Throws Error{kData}, with
 // `source` as the subject, naming the first missing, unexpected or mis-shaped tensor.
 // num_batches_tracked may be missing, and is ignored by a frozen norm.
-void load_state(RetinaNet& model, const NamedState& state, const std::string& source);
+void load_state(RetinaNet& model, const NamedTensors& state, const std::string& source);
 
 }  // namespace retina

@@ -1,5 +1,5 @@
-// The model's tensors by name: listing, loading, freezing, layout; statistics of all ranks.
-#include <torch/csrc/autograd/grad_mode.h>
+// The model's tensors by name: listing, loading, freezing, layout.
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +9,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/model/retinanet.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
@@ -22,38 +23,22 @@ std::string shape_text(const at::Tensor& tensor) {
   return text.str();
 }
 
-void collect(const torch::nn::Module& module, const std::string& prefix, NamedState& state) {
-  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-    state.emplace_back(prefix + item.key(), item.value());
-  }
-  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
-    state.emplace_back(prefix + item.key(), item.value());
-  }
-  for (const auto& item : module.named_children()) {
-    collect(*item.value(), prefix + item.key() + ".", state);
-  }
-}
-
-bool is_batch_counter(const std::string& name) {
-  return name.ends_with(".num_batches_tracked");
-}
-
 }  // namespace
 
-NamedState state_of(const RetinaNet& model) {
-  NamedState state;
-  collect(*model, "", state);
+NamedTensors state_of(const RetinaNet& model) {
+  NamedTensors state;
+  for (const ModelTensor& item : model.tensors()) state.push_back({item.name, item.tensor});
   return state;
 }
 
-void load_state(RetinaNet& model, const NamedState& state, const std::string& source) {
+void load_state(RetinaNet& model, const NamedTensors& state, const std::string& source) {
   std::map<std::string, at::Tensor> given;
   for (const auto& [name, tensor] : state) {
     if (!given.emplace(name, tensor).second) {
       throw Error(ErrorKind::kData, cat(source, ": tensor ", name, " appears twice"));
     }
   }
-  const NamedState own = state_of(model);
+  const NamedTensors own = state_of(model);
   std::set<std::string> known;
   // All checks come before the first copy: a refused file leaves the model as it was.
   for (const auto& [name, tensor] : own) {
@@ -76,10 +61,10 @@ void load_state(RetinaNet& model, const NamedState& state, const std::string& so
                   kHint);
     }
   }
-  const torch::autograd::AutoGradMode no_gradient(false);
+  const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : own) {
     const auto found = given.find(name);
-    if (found != given.end()) at::Tensor(tensor).copy_(found->second);
+    if (found != given.end()) tensor.copy_(found->second);
   }
 }
 
@@ -90,37 +75,25 @@ void freeze_backbone(RetinaNet& model, int trainable_layers) {
                 cat("trainable layers: out of range (got ", trainable_layers, ", want 0 to 5)"));
   }
   const std::vector<std::string> layers = {"layer4", "layer3", "layer2", "layer1", "conv1"};
-  const std::string body = "backbone.body.";
-  for (auto& item : model->named_parameters()) {
-    const std::string& name = item.key();
-    if (!name.starts_with(body)) continue;
+  for (const auto& [name, tensor, is_parameter] : model.tensors()) {
+    if (!is_parameter || !name.starts_with(kBodyPrefix)) continue;
+    const std::string part = name.substr(kBodyPrefix.size());
     // The stem's norm learns only when everything does, as in torchvision.
-    const bool stem_norm = name.starts_with(body + "bn1.");
+    const bool stem_norm = part.starts_with("bn1.");
     const bool learns =
         (stem_norm && trainable_layers == kLayerCount) ||
         std::any_of(layers.begin(), layers.begin() + trainable_layers,
-                    [&](const std::string& layer) { return name.starts_with(body + layer + "."); });
-    item.value().set_requires_grad(learns);
+                    [&](const std::string& layer) { return part.starts_with(layer + "."); });
+    tensor.set_requires_grad(learns);
   }
 }
 
 void use_channels_last(RetinaNet& model) {
-  const torch::autograd::AutoGradMode no_gradient(false);
-  for (auto& item : model->named_parameters()) {
-    at::Tensor& parameter = item.value();
-    if (parameter.dim() == 4) {
-      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  const at::NoGradGuard no_grad;
+  for (const ModelTensor& item : model.tensors()) {
+    if (item.is_parameter && item.tensor.dim() == 4) {
+      item.tensor.set_data(item.tensor.contiguous(at::MemoryFormat::ChannelsLast));
     }
-  }
-}
-
-void share_statistics(RetinaNet& model, RankSum* ranks) {
-  const std::string body = "backbone.body.";
-  for (auto& item : model->named_modules()) {
-    auto* const norm = item.value()->as<Norm2dImpl>();
-    if (norm == nullptr) continue;
-    const std::string& name = item.key();
-    norm->share_statistics(ranks, name.starts_with(body) ? name.substr(body.size()) : name);
   }
 }
 

@@ -52,7 +52,9 @@ void write_counts(JsonWriter& json, const ManifestCounts& counts) {
       .end_object();
 }
 
-void write_categories(JsonWriter& json, const std::vector<ManifestCategory>& categories) {
+void write_categories(JsonWriter& json, const Manifest& manifest) {
+  const Categories& categories = manifest.categories;
+  RETINA_CHECK(categories.size() == manifest.box_counts.size());
   json.key("categories").begin_array();
   for (std::size_t label = 0; label < categories.size(); ++label) {
     json.begin_object()
@@ -60,7 +62,7 @@ void write_categories(JsonWriter& json, const std::vector<ManifestCategory>& cat
         .field("id", categories[label].id)
         .field("name", categories[label].name)
         .field("supercategory", categories[label].supercategory)
-        .field("boxes", categories[label].box_count)
+        .field("boxes", manifest.box_counts[label])
         .end_object();
   }
   json.end_array();
@@ -100,19 +102,17 @@ ManifestCounts read_counts(const JsonView& view) {
           .quarantined = read_count(view, "quarantined")};
 }
 
-std::vector<ManifestCategory> read_categories(const JsonView& view) {
-  std::vector<ManifestCategory> categories;
+void read_categories(const JsonView& view, Manifest& manifest) {
   for (std::size_t i = 0; i < view.size(); ++i) {
     const JsonView item = view.at(i);
     if (item.at("label").as_int() != static_cast<std::int64_t>(i)) {
       item.at("label").fail(cat("labels must count from 0 (want ", i, ")"));
     }
-    categories.push_back({.id = item.at("id").as_int(),
-                          .name = item.at("name").as_string(),
-                          .supercategory = item.at("supercategory").as_string(),
-                          .box_count = read_count(item, "boxes")});
+    manifest.categories.push_back({.id = item.at("id").as_int(),
+                                   .name = item.at("name").as_string(),
+                                   .supercategory = item.at("supercategory").as_string()});
+    manifest.box_counts.push_back(read_count(item, "boxes"));
   }
-  return categories;
 }
 
 std::vector<ManifestShard> read_shards(const JsonView& view) {
@@ -168,7 +168,7 @@ std::string encode_manifest(const Manifest& manifest) {
   JsonWriter json;
   json.begin_object();
   write_head(json, manifest);
-  write_categories(json, manifest.categories);
+  write_categories(json, manifest);
   write_counts(json, manifest.counts);
   json.key("shards").begin_array();
   for (const ManifestShard& shard : manifest.shards) {
@@ -197,18 +197,19 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
   check_hash(text, name);
   const JsonView source = root.at("source");
   const JsonView options = root.at("options");
-  return {.task = root.at("task").as_string(),
-          .annotations_size_bytes = source.at("annotations_bytes").as_uint(),
-          .annotations_xxh3 =
-              parse_hex64(source.at("annotations_xxh3").as_string(), name + ": annotations_xxh3"),
-          .options = {.shard_size_bytes = options.at("shard_size_bytes").as_uint(),
-                      .max_side_px = read_px(options, "max_side_px"),
-                      .quality = read_px(options, "quality")},
-          .categories = read_categories(root.at("categories")),
-          .counts = read_counts(root.at("counts")),
-          .shards = read_shards(root.at("shards")),
-          .index = read_file_fields(root.at("index")),
-          .quarantine = read_file_fields(root.at("quarantine"))};
+  Manifest manifest{.task = root.at("task").as_string(),
+                    .annotations_size_bytes = source.at("annotations_bytes").as_uint(),
+                    .annotations_xxh3 = parse_hex64(source.at("annotations_xxh3").as_string(),
+                                                    name + ": annotations_xxh3"),
+                    .options = {.shard_size_bytes = options.at("shard_size_bytes").as_uint(),
+                                .max_side_px = read_px(options, "max_side_px"),
+                                .quality = read_px(options, "quality")},
+                    .counts = read_counts(root.at("counts")),
+                    .shards = read_shards(root.at("shards")),
+                    .index = read_file_fields(root.at("index")),
+                    .quarantine = read_file_fields(root.at("quarantine"))};
+  read_categories(root.at("categories"), manifest);
+  return manifest;
 }
 
 Manifest read_manifest(const std::string& folder) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/coco/category.h"
+
 namespace retina {
 
 // "version" in manifest.json. Part of the format; never renumber.
@@ -14,13 +16,6 @@ inline constexpr std::int64_t kManifestVersion = 1;
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kIndexFile = "index.bin";
 inline constexpr const char* kQuarantineFile = "quarantine.jsonl";
-
-// A category; its place in Manifest::categories is its dense label.
-struct ManifestCategory {
-  std::int64_t id = 0;
-  std::string name{}, supercategory{};
-  std::int64_t box_count = 0;  // all annotations of the packed images
-};
 
 // A file of the set and what it must look like.
 struct ManifestFile {
@@ -62,7 +57,8 @@ struct Manifest {
   std::uint64_t annotations_size_bytes = 0;  // the source file
   std::uint64_t annotations_xxh3 = 0;
   ManifestOptions options{};
-  std::vector<ManifestCategory> categories{};  // ascending ids
+  Categories categories{};                 // ascending ids
+  std::vector<std::int64_t> box_counts{};  // by category: all annotations of the packed images
   ManifestCounts counts{};
   std::vector<ManifestShard> shards{};
   ManifestFile index{}, quarantine{};

@@ -44,7 +44,7 @@ Checkpoint sample() {
   return checkpoint;
 }
 
-void expect_equal(const std::vector<NamedTensor>& got, const std::vector<NamedTensor>& want) {
+void expect_equal(const NamedTensors& got, const NamedTensors& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
     EXPECT_EQ(got[i].name, want[i].name);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shared/base/error.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 namespace {

@@ -7,7 +7,7 @@
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/comm/link_probe.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 namespace {

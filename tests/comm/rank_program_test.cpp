@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "shared/base/error.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 namespace {
@@ -49,14 +49,14 @@ TEST(ThreadFault, WithoutFaultsNothingFails) {
 TEST(ThreadFault, AnotherCountNamesBothSides) {
   expect_all(
       run(world_of(8, {{.rank = 3, .collective = 2, .kind = Kind::kOtherCount}}), four_sums),
-      "collective 2: ranks call different operations (got all_reduce(1001 float32, sum) from "
-      "rank 3, want all_reduce(1000 float32, sum) as from ranks 0-2, 4-7)");
+      "collective 2: ranks call different operations (got all_reduce (sum) of 1,001 f32 from "
+      "rank 3, want all_reduce (sum) of 1,000 f32 as from ranks 0-2, 4-7)");
 }
 
 TEST(ThreadFault, SwappedCollectivesOfOneSizeAreTold) {
   expect_all(run(world_of(4, {{.rank = 0, .collective = 1, .kind = Kind::kSwap}}), four_sums),
-             "collective 1: ranks call different operations (got all_reduce(1000 float32, sum) as "
-             "collective 2 from rank 0, want all_reduce(1000 float32, sum) as from ranks 1-3)");
+             "collective 1: ranks call different operations (got all_reduce (sum) of 1,000 f32 as "
+             "collective 2 from rank 0, want all_reduce (sum) of 1,000 f32 as from ranks 1-3)");
 }
 
 TEST(ThreadFault, OtherTypeRootAndOperationAreMismatches) {
@@ -88,21 +88,21 @@ TEST(ThreadFault, OtherTypeRootAndOperationAreMismatches) {
   const auto f64_sum = sum(ElementType::kFloat64, ReduceOp::kSum);
   EXPECT_EQ(mismatch(sum(ElementType::kInt64, ReduceOp::kSum), f64_sum),
             start +
-                "all_reduce(1 int64, sum) from rank 1, "
-                "want all_reduce(1 float64, sum) as from ranks 0, 2)");
+                "all_reduce (sum) of 1 i64 from rank 1, "
+                "want all_reduce (sum) of 1 f64 as from ranks 0, 2)");
   EXPECT_EQ(mismatch(sum(ElementType::kFloat64, ReduceOp::kMax), f64_sum),
             start +
-                "all_reduce(1 float64, max) from rank 1, "
-                "want all_reduce(1 float64, sum) as from ranks 0, 2)");
+                "all_reduce (max) of 1 f64 from rank 1, "
+                "want all_reduce (sum) of 1 f64 as from ranks 0, 2)");
   EXPECT_EQ(mismatch(broadcast(2), broadcast(0)),
             start +
-                "broadcast(1 float64, root 2) from rank 1, "
-                "want broadcast(1 float64, root 0) as from ranks 0, 2)");
+                "broadcast (root 2) of 1 f64 from rank 1, "
+                "want broadcast (root 0) of 1 f64 as from ranks 0, 2)");
   EXPECT_EQ(mismatch(ordered, f64_sum), start +
-                                            "all_reduce_ordered(1 float64) from rank 1, "
-                                            "want all_reduce(1 float64, sum) as from ranks 0, 2)");
+                                            "all_reduce_ordered of 1 f64 from rank 1, "
+                                            "want all_reduce (sum) of 1 f64 as from ranks 0, 2)");
   EXPECT_EQ(mismatch(barrier, gather),
-            start + "barrier from rank 1, want gather(root 0) as from ranks 0, 2)");
+            start + "barrier from rank 1, want gather (root 0) as from ranks 0, 2)");
 }
 
 TEST(ThreadFault, ADeadRankIsNamedToAllOthers) {
@@ -113,7 +113,7 @@ TEST(ThreadFault, ADeadRankIsNamedToAllOthers) {
       EXPECT_EQ(outcomes[rank].message, "rank 5: died after 3 collectives, as scripted");
     } else {
       expect_rank_failure(outcomes[rank],
-                          "collective 3, all_reduce(1000 float32, sum): rank 5 died after 3 "
+                          "collective 3, all_reduce (sum) of 1,000 f32: rank 5 died after 3 "
                           "collectives");
     }
   }
@@ -139,7 +139,7 @@ TEST(ThreadFault, ARankWhoseFunctionThrowsIsNamedWithItsError) {
   EXPECT_EQ(outcomes[0].message, "out.pt: disk full");
   for (std::size_t rank : {1U, 2U}) {
     expect_rank_failure(outcomes[rank],
-                        "collective 0, all_reduce(1 int64, sum): rank 0 failed after 0 "
+                        "collective 0, all_reduce (sum) of 1 i64: rank 0 failed after 0 "
                         "collectives (out.pt: disk full)");
   }
 }
@@ -178,7 +178,7 @@ TEST(ThreadFault, AStallPastTheDeadlineNamesRankAndHowLong) {
   options.deadline_seconds = 60;
   const auto outcomes = run(options, four_sums);
   expect_all(outcomes,
-             "collective 1, all_reduce(1000 float32, sum): rank 2 came late (got 75.2 s after "
+             "collective 1, all_reduce (sum) of 1,000 f32: rank 2 came late (got 75.2 s after "
              "ranks 0-1, 3, want at most 60.0 s)");
   // The others gave up at the deadline.
   for (std::size_t rank : {0U, 1U, 3U}) EXPECT_EQ(outcomes[rank].seconds, 60);

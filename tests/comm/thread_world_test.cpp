@@ -1,4 +1,4 @@
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 #include <gtest/gtest.h>
 

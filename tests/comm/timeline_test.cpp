@@ -10,8 +10,8 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/comm/thread_world.h"
 #include "shared/comm/watch/watched_communicator.h"
+#include "tests/support/ranks/thread_world.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {

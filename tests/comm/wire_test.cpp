@@ -8,7 +8,7 @@
 #include "shared/base/random.h"
 #include "shared/comm/float16.h"
 #include "shared/comm/float16_loops.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 namespace {

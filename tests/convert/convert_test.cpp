@@ -1,6 +1,7 @@
 #include "convert/convert.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -27,10 +28,8 @@ const bool kOneThread = (at::set_num_threads(1), true);
 // What a file of `checkpoint` loads to in the trainer's program.
 RetinaNet model_of(const ModelConfig& config, const Checkpoint& checkpoint) {
   RetinaNet model(config);
-  NamedState state;
-  for (const auto& [name, tensor] : checkpoint.model) state.emplace_back(name, tensor);
-  load_state(model, state, "checkpoint");
-  model->eval();
+  load_state(model, checkpoint.model, "checkpoint");
+  model.set_training(false);
   return model;
 }
 
@@ -294,9 +293,7 @@ TEST(Proof, ComparesDetectionsEvenWhereEveryScoreIsBelowTheThreshold) {
 
 TEST(Convert, FoldingEqualsConvolutionThenNorm) {
   const Checkpoint checkpoint = random_checkpoint(small_config(), 2);
-  NamedState state;
-  for (const auto& [name, tensor] : checkpoint.model) state.emplace_back(name, tensor);
-  const Weights weights(state);
+  const Weights weights(checkpoint.model);
   const std::string block = "backbone.body.layer2.0.";
   const ConvWeights folded = weights.folded(block + "conv1", block + "bn1", 1e-5);
   at::manual_seed(1);

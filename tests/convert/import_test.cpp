@@ -36,7 +36,7 @@ ModelConfig v1_config(int class_count) {
 }
 
 // The tensors as a state dict in either container of torch.save.
-std::string pth_of(const std::vector<NamedTensor>& tensors, bool legacy) {
+std::string pth_of(const NamedTensors& tensors, bool legacy) {
   PickleText pickle;
   pickle.global("collections", "OrderedDict").op(")R(");
   NamedBytes storages;
@@ -59,7 +59,7 @@ std::string pth_of(const std::vector<NamedTensor>& tensors, bool legacy) {
   return legacy ? pth_legacy(text, legacy_storages) : pth_zip(text, storages);
 }
 
-std::map<std::string, at::Tensor> by_name(const std::vector<NamedTensor>& tensors) {
+std::map<std::string, at::Tensor> by_name(const NamedTensors& tensors) {
   std::map<std::string, at::Tensor> named;
   for (const auto& [name, tensor] : tensors) named.emplace(name, tensor);
   return named;
@@ -83,7 +83,7 @@ ModelConfig config_of(const Checkpoint& checkpoint) {
 
 class Import : public testing::Test {
  protected:
-  ConvertOptions write(const std::vector<NamedTensor>& tensors, bool legacy = false) {
+  ConvertOptions write(const NamedTensors& tensors, bool legacy = false) {
     write_file_atomically(weights_, pth_of(tensors, legacy));
     ConvertOptions options;
     options.weights = weights_;
@@ -165,7 +165,7 @@ TEST_F(Import, NinetyOneRowsBecomeCocosEightyClassesWithEpsilonZero) {
 TEST_F(Import, AV2DetectorWithBatchCountersAndAWrappersPrefix) {
   ModelConfig config = small_config();
   const Checkpoint source = random_checkpoint(config, 7);
-  std::vector<NamedTensor> wrapped;
+  NamedTensors wrapped;
   for (const auto& [name, tensor] : source.model) wrapped.push_back({"module." + name, tensor});
   ConvertOptions options = write(wrapped);
   options.categories = annotations({1, 2, 9});
@@ -200,7 +200,7 @@ std::string older_name(const std::string& name) {
 
 TEST_F(Import, NamesOfOlderTorchvisionAreRenamed) {
   const Checkpoint source = random_checkpoint(v1_config(3), 8);
-  std::vector<NamedTensor> older;
+  NamedTensors older;
   std::size_t renamed = 0;
   for (const auto& [name, tensor] : source.model) {
     older.push_back({older_name(name), tensor});
@@ -215,7 +215,7 @@ TEST_F(Import, NamesOfOlderTorchvisionAreRenamed) {
 
 TEST_F(Import, AClassifierGivesItsBackbone) {
   const Checkpoint source = random_checkpoint(v1_config(3), 9);
-  std::vector<NamedTensor> classifier;
+  NamedTensors classifier;
   for (const auto& [name, tensor] : source.model) {
     if (name.starts_with(kBody)) {
       classifier.push_back({name.substr(std::string(kBody).size()), tensor});
@@ -256,7 +256,7 @@ TEST_F(Import, ClassesThatDoNotFitAreNamed) {
 
 TEST_F(Import, AMissingOrMisshapenTensorIsNamed) {
   Checkpoint source = random_checkpoint(v1_config(3), 11);
-  std::vector<NamedTensor> changed = source.model;
+  NamedTensors changed = source.model;
   const std::string lost = changed.back().name;
   changed.pop_back();
   ConvertOptions options = write(changed);

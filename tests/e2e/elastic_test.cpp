@@ -75,8 +75,7 @@ std::vector<pid_t> ranks_of(const std::string& run) {
   return found;
 }
 
-double relative_difference(const std::vector<NamedTensor>& ours,
-                           const std::vector<NamedTensor>& theirs) {
+double relative_difference(const NamedTensors& ours, const NamedTensors& theirs) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < theirs.size(); ++i) {
     const at::Tensor left = ours[i].tensor.to(at::kDouble);

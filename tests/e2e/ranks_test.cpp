@@ -30,7 +30,7 @@ std::vector<std::string> overridden(std::vector<std::string> command,
 class Ranks : public testing::Test {
  protected:
   // The model after training on this number of ranks.
-  std::vector<NamedTensor> train(int ranks, int steps, const std::vector<std::string>& options) {
+  NamedTensors train(int ranks, int steps, const std::vector<std::string>& options) {
     const std::string run = job_ / ("run-" + std::to_string(run_count_++));
     const auto command = overridden(job_.train_command(run, steps), options);
     const ProcessResult result = run_process(ranks == 1 ? command : under_mpirun(ranks, command));
@@ -44,7 +44,7 @@ class Ranks : public testing::Test {
 };
 
 // Of the norm of all tensors that end with `ending`.
-double relative_difference(const std::vector<NamedTensor>& one, const std::vector<NamedTensor>& two,
+double relative_difference(const NamedTensors& one, const NamedTensors& two,
                            const std::string& ending = "") {
   EXPECT_EQ(one.size(), two.size());
   double difference = 0, norm = 0;

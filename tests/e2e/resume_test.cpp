@@ -16,7 +16,7 @@ namespace retina {
 namespace {
 
 // Equal names, shapes and bits of everything that a run carries on.
-void expect_equal(const std::vector<NamedTensor>& left, const std::vector<NamedTensor>& right) {
+void expect_equal(const NamedTensors& left, const NamedTensors& right) {
   ASSERT_EQ(left.size(), right.size());
   for (std::size_t i = 0; i < left.size(); ++i) {
     ASSERT_EQ(left[i].name, right[i].name);

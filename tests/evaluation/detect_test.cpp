@@ -1,6 +1,7 @@
 #include "shared/evaluation/detect.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -57,7 +58,7 @@ class Detect : public testing::Test {
   static std::vector<Detection> run(DetectOptions options) {
     options.postprocess = generous();
     const auto self = make_self_communicator();
-    return detect(**network_, *shards_, *self, options);
+    return detect(*network_, *shards_, *self, options);
   }
 
   static TestFolder* folder_;
@@ -96,7 +97,7 @@ TEST_F(Detect, EqualsTheNetworkRunByHand) {
   Image image;
   JpegDecoder decoder;
   ASSERT_TRUE(decoder.decode(record.jpeg.data(), record.jpeg.size(), image).ok);
-  const ModelConfig& config = (*network_)->config();
+  const ModelConfig& config = network_->config();
   const ResizedSize size =
       resized_size(image.width, image.height, config.min_side_px, config.max_side_px);
   const PixelSize padded{.height = padded_side_px(size.height),
@@ -109,8 +110,8 @@ TEST_F(Detect, EqualsTheNetworkRunByHand) {
                     .plane_stride = static_cast<std::int64_t>(padded.width) * padded.height},
                    {}, input.mutable_data_ptr<float>());
   const at::NoGradGuard no_gradients;
-  (*network_)->eval();
-  const auto by_hand = postprocess((*network_)->forward(input), config, padded,
+  network_->set_training(false);
+  const auto by_hand = postprocess(network_->forward(input), config, padded,
                                    {{.height = size.height, .width = size.width}}, generous());
   ASSERT_GT(by_hand[0].scores.size(0), 0);
 
@@ -162,10 +163,10 @@ TEST_F(Detect, AShareEndsWhereItIsToldTo) {
   std::int64_t visited = 0;
   options.should_stop = [&] { return ++asked > 3; };
   options.on_progress = [&](std::int64_t done, std::int64_t) { visited = done; };
-  const auto part = detect_share(**network_, *shards_, *self, options);
+  const auto part = detect_share(*network_, *shards_, *self, options);
   EXPECT_EQ(visited, 3);
   options.should_stop = {};
-  const auto all = detect_share(**network_, *shards_, *self, options);
+  const auto all = detect_share(*network_, *shards_, *self, options);
   EXPECT_EQ(visited, kImageCount);
   ASSERT_LT(part.size(), all.size());
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin()));
@@ -173,13 +174,11 @@ TEST_F(Detect, AShareEndsWhereItIsToldTo) {
 
 TEST_F(Detect, LeavesTheNetworkAsItWas) {
   RetinaNet network = tiny_network(6);
-  network->train();
-  const at::Tensor before = state_of(network)[3].second.clone();
+  const at::Tensor before = state_of(network)[3].tensor.clone();
   const auto self = make_self_communicator();
-  detect(*network, *shards_, *self, {.postprocess = generous(), .max_images = 2});
-  EXPECT_TRUE(network->is_training());
-  for (const auto& module : network->modules()) EXPECT_TRUE(module->is_training());
-  EXPECT_TRUE(at::equal(before, state_of(network)[3].second));
+  detect(network, *shards_, *self, {.postprocess = generous(), .max_images = 2});
+  EXPECT_TRUE(network.is_training());
+  EXPECT_TRUE(at::equal(before, state_of(network)[3].tensor));
 }
 
 TEST_F(Detect, ADamagedRecordIsBadData) {
@@ -194,7 +193,7 @@ TEST_F(Detect, ADamagedRecordIsBadData) {
   const ShardSet shards(copy);
   const auto self = make_self_communicator();
   try {
-    detect(**network_, shards, *self, {});
+    detect(*network_, shards, *self, {});
     FAIL() << "the flipped bit went unnoticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();

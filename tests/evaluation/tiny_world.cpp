@@ -88,6 +88,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
                     .options = {.shard_size_bytes = kShardBytes}};
   for (const Category& one : tiny_categories()) {
     manifest.categories.push_back({.id = one.id, .name = one.name});
+    manifest.box_counts.push_back(0);
   }
   std::vector<IndexEntry> index;
   const std::string part = folder + "/part";
@@ -120,7 +121,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
     for (const RecordAnnotation& box : boxes) {
       manifest.counts.boxes += 1;
       manifest.counts.crowds += box.iscrowd ? 1 : 0;
-      manifest.categories[static_cast<std::size_t>(box.label)].box_count += 1;
+      manifest.box_counts[static_cast<std::size_t>(box.label)] += 1;
     }
   }
   std::reverse(written.images.begin(), written.images.end());
@@ -161,14 +162,11 @@ RetinaNet tiny_network(std::uint64_t seed) {
 
 void write_tiny_checkpoint(const std::string& path, const RetinaNet& network) {
   Checkpoint checkpoint;
-  for (const auto& [name, tensor] : state_of(network)) checkpoint.model.push_back({name, tensor});
+  checkpoint.model = state_of(network);
   JsonWriter config;
-  config.begin_object().key("model").raw(network->config().to_json());
+  config.begin_object().key("model").raw(network.config().to_json());
   checkpoint.config_json = config.key("train").begin_object().end_object().end_object().text();
-  for (const Category& one : tiny_categories()) {
-    checkpoint.categories.push_back(
-        {.id = one.id, .name = one.name, .supercategory = one.supercategory});
-  }
+  checkpoint.categories = {tiny_categories().begin(), tiny_categories().end()};
   save_checkpoint(path, checkpoint);
 }
 

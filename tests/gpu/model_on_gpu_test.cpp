@@ -43,14 +43,13 @@ class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
   struct Step {
     HeadOutputs outputs;
     double classification = 0, box_regression = 0;
-    NamedState gradients;
+    NamedTensors gradients;
   };
   static Step step_on(c10::Device device) {
     RetinaNet model(config());
     initialise(model, 7);
     use_channels_last(model);
-    model->to(device);
-    model->train();
+    model.to(device);
     std::vector<BoxTargets> targets;
     for (const std::uint64_t seed : {2U, 3U}) {
       targets.push_back(
@@ -58,9 +57,9 @@ class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
            .labels = torch::tensor({0L, 1L, 1L, 0L})});
     }
     Step step;
-    step.outputs = model->forward(images().to(device));
+    step.outputs = model.forward(images().to(device));
     const at::Tensor anchors =
-        anchors_for(model->config(), kSize, at::TensorOptions().device(device));
+        anchors_for(model.config(), kSize, at::TensorOptions().device(device));
     LossOptions options;
     options.box.kind = GetParam();
     const DetectionLoss loss = detection_loss(step.outputs, anchors, targets, options, 2);
@@ -86,8 +85,8 @@ TEST_P(ModelOnGpu, LossAndEveryGradientEqualTheCpus) {
   for (const auto& [name, gradient] : cpu.gradients) all += gradient.square().sum().item<double>();
   for (std::size_t i = 0; i < cpu.gradients.size(); ++i) {
     const auto& [name, expected] = cpu.gradients[i];
-    ASSERT_EQ(gpu.gradients[i].first, name);
-    const double difference = (gpu.gradients[i].second - expected).norm().item<double>();
+    ASSERT_EQ(gpu.gradients[i].name, name);
+    const double difference = (gpu.gradients[i].tensor - expected).norm().item<double>();
     EXPECT_LE(difference, 1e-3 * expected.norm().item<double>() + 1e-6 * std::sqrt(all)) << name;
   }
 }

@@ -83,7 +83,7 @@ TEST(InitialiseNames, NoTwoTensorsShareAStream) {
   ModelConfig config = small_config();
   config.backbone = "resnet152";
   std::set<std::uint32_t> streams;
-  const NamedState state = state_of(RetinaNet(config));
+  const NamedTensors state = state_of(RetinaNet(config));
   for (const auto& [name, tensor] : state) streams.insert(static_cast<std::uint32_t>(xxh3(name)));
   EXPECT_EQ(streams.size(), state.size());
 }

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "shared/base/error.h"
 #include "shared/model/postprocess.h"
@@ -18,6 +19,13 @@ at::Tensor some_images(PixelSize size) {
   return random_tensor({.seed = 1, .shape = {2, 3, size.height, size.width}, .low = -2, .high = 2});
 }
 
+at::Tensor tensor_of(const RetinaNet& model, const std::string& name) {
+  for (const ModelTensor& item : model.tensors()) {
+    if (item.name == name) return item.tensor;
+  }
+  throw std::out_of_range(name);
+}
+
 TEST(RetinaNet, HasOneRowAnAnchorForEveryBackboneFamily) {
   for (const char* backbone : {"resnet18", "resnet50"}) {
     ModelConfig config = small_config();
@@ -25,7 +33,7 @@ TEST(RetinaNet, HasOneRowAnAnchorForEveryBackboneFamily) {
     RetinaNet model(config);
     const torch::NoGradGuard no_gradient;
     const PixelSize size = {.height = 64, .width = 96};
-    const HeadOutputs outputs = model->forward(some_images(size).to(at::kFloat));
+    const HeadOutputs outputs = model.forward(some_images(size).to(at::kFloat));
     const std::int64_t anchors = anchors_for(config, size).size(0);
     EXPECT_EQ(outputs.logits.sizes(), (std::vector<std::int64_t>{2, anchors, 2})) << backbone;
     EXPECT_EQ(outputs.deltas.sizes(), (std::vector<std::int64_t>{2, anchors, 4})) << backbone;
@@ -40,40 +48,39 @@ TEST(RetinaNet, RefusesAnUnknownBackbone) {
 
 TEST(RetinaNet, ChannelsLastChangesLayoutAndNotResults) {
   RetinaNet plain(small_config()), last(small_config());
+  initialise(plain, 1);
   load_state(last, state_of(plain), "plain");
   use_channels_last(last);
-  for (RetinaNet* model : {&plain, &last}) (*model)->to(at::kDouble);
+  for (RetinaNet* one : {&plain, &last}) one->to(at::kDouble);
   const at::Tensor images = some_images({.height = 64, .width = 32});
-  const HeadOutputs a = plain->forward(images), b = last->forward(images);
+  const HeadOutputs a = plain.forward(images), b = last.forward(images);
   EXPECT_TRUE(a.logits.allclose(b.logits, 1e-9, 1e-10));
   (a.logits.square().sum() + a.deltas.square().sum()).backward();
   (b.logits.square().sum() + b.deltas.square().sum()).backward();
-  const auto parameters = last->named_parameters(), others = plain->named_parameters();
-  for (const auto& item : parameters) {
-    const at::Tensor& parameter = item.value();
+  for (const auto& [name, parameter, is_parameter] : last.tensors()) {
+    if (!is_parameter) continue;
     if (parameter.dim() == 4) {
-      EXPECT_TRUE(parameter.is_contiguous(at::MemoryFormat::ChannelsLast)) << item.key();
+      EXPECT_TRUE(parameter.is_contiguous(at::MemoryFormat::ChannelsLast)) << name;
     }
-    const at::Tensor& expected = others[item.key()].grad();
+    const at::Tensor expected = tensor_of(plain, name).grad();
     EXPECT_LE((parameter.grad() - expected).norm().item<double>(),
               1e-8 * (1 + expected.norm().item<double>()))
-        << item.key();
+        << name;
   }
 }
 
 TEST(RetinaNet, StatisticsMoveInTrainingModeAlone) {
   RetinaNet model(small_config());
+  initialise(model, 1);
   const torch::NoGradGuard no_gradient;
   const at::Tensor images = some_images({.height = 32, .width = 32}).to(at::kFloat);
-  const auto mean = [&] {
-    return model->named_buffers()["backbone.body.bn1.running_mean"].clone();
-  };
+  const auto mean = [&] { return tensor_of(model, "backbone.body.bn1.running_mean").clone(); };
   const at::Tensor before = mean();
-  model->eval();
-  model->forward(images);
+  model.set_training(false);
+  model.forward(images);
   EXPECT_TRUE(mean().equal(before));
-  model->train();
-  model->forward(images);
+  model.set_training(true);
+  model.forward(images);
   EXPECT_FALSE(mean().equal(before));
 }
 
@@ -98,11 +105,11 @@ class WholeModelGradient : public testing::TestWithParam<bool> {};
 TEST_P(WholeModelGradient, EqualsCentralDifferences) {
   RetinaNet model(GetParam() ? small_frozen_config() : small_config());
   initialise(model, 5);
-  model->to(at::kDouble);
+  model.to(at::kDouble);
   keep_signals_level(model);
   const PixelSize size = {.height = 64, .width = 64};
   const at::Tensor images = some_images(size);
-  const at::Tensor anchors = anchors_for(model->config(), size, at::kDouble);
+  const at::Tensor anchors = anchors_for(model.config(), size, at::kDouble);
   const std::vector<BoxTargets> targets = {
       {.boxes =
            torch::tensor({4.0, 6.0, 40.0, 50.0, 30.0, 20.0, 60.0, 44.0}, at::kDouble).view({2, 4}),
@@ -113,7 +120,7 @@ TEST_P(WholeModelGradient, EqualsCentralDifferences) {
        .counts = true}};
   const auto loss = [&] {
     const DetectionLoss parts =
-        detection_loss(model->forward(images), anchors, targets, LossOptions(), 2);
+        detection_loss(model.forward(images), anchors, targets, LossOptions(), 2);
     return parts.classification + parts.box_regression;
   };
   loss().backward();
@@ -122,7 +129,7 @@ TEST_P(WholeModelGradient, EqualsCentralDifferences) {
        {"backbone.body.conv1.weight", "backbone.body.layer2.0.downsample.0.weight",
         "backbone.fpn.inner_blocks.1.0.weight", "backbone.fpn.extra_blocks.p6.weight",
         "head.classification_head.conv.1.0.weight", "head.regression_head.bbox_reg.bias"}) {
-    at::Tensor parameter = model->named_parameters()[name];
+    at::Tensor parameter = tensor_of(model, name);
     const at::Tensor gradient = parameter.grad().reshape(-1);
     // The element with the largest gradient: far above the rounding of the differences.
     const auto place = gradient.abs().argmax().item<std::int64_t>();

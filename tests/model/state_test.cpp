@@ -7,22 +7,22 @@
 namespace retina {
 namespace {
 
-NamedState copy_of(const RetinaNet& model) {
-  NamedState state = state_of(model);
+NamedTensors copy_of(const RetinaNet& model) {
+  NamedTensors state = state_of(model);
   for (auto& [name, tensor] : state) tensor = tensor.detach().clone();
   return state;
 }
 
-bool equal(const RetinaNet& model, const NamedState& state) {
-  const NamedState own = state_of(model);
+bool equal(const RetinaNet& model, const NamedTensors& state) {
+  const NamedTensors own = state_of(model);
   if (own.size() != state.size()) return false;
   for (std::size_t i = 0; i < own.size(); ++i) {
-    if (own[i].first != state[i].first || !own[i].second.equal(state[i].second)) return false;
+    if (own[i].name != state[i].name || !own[i].tensor.equal(state[i].tensor)) return false;
   }
   return true;
 }
 
-std::string refusal(RetinaNet& model, const NamedState& state) {
+std::string refusal(RetinaNet& model, const NamedTensors& state) {
   try {
     load_state(model, state, "old.pt");
     return "loaded";
@@ -34,7 +34,9 @@ std::string refusal(RetinaNet& model, const NamedState& state) {
 
 TEST(LoadState, RestoresEveryTensor) {
   RetinaNet first(small_config()), second(small_config());
-  const NamedState state = copy_of(first);
+  initialise(first, 1);
+  initialise(second, 2);
+  const NamedTensors state = copy_of(first);
   EXPECT_FALSE(equal(second, state));
   load_state(second, state, "old.pt");
   EXPECT_TRUE(equal(second, state));
@@ -42,20 +44,21 @@ TEST(LoadState, RestoresEveryTensor) {
 
 TEST(LoadState, BatchCountersMayComeOrBeMissing) {
   RetinaNet trained(small_config());
+  initialise(trained, 1);
   ModelConfig config = small_config();
   config.norm = "frozen";
   RetinaNet frozen(config);
   load_state(frozen, copy_of(trained), "trained.pt");
   load_state(trained, copy_of(frozen), "frozen.pt");
-  EXPECT_EQ(state_of(frozen).front().second.sum().item<float>(),
-            state_of(trained).front().second.sum().item<float>());
+  EXPECT_EQ(state_of(frozen).front().tensor.sum().item<float>(),
+            state_of(trained).front().tensor.sum().item<float>());
 }
 
 TEST(LoadState, NamesTheTensorThatIsMissingUnexpectedTwiceOrMisshapen) {
   RetinaNet model(small_config());
-  const NamedState before = copy_of(model);
+  const NamedTensors before = copy_of(model);
 
-  NamedState state = copy_of(model);
+  NamedTensors state = copy_of(model);
   state.erase(state.begin());
   EXPECT_EQ(refusal(model, state), "old.pt: tensor backbone.body.conv1.weight is missing");
 
@@ -70,7 +73,7 @@ TEST(LoadState, NamesTheTensorThatIsMissingUnexpectedTwiceOrMisshapen) {
 
   state = copy_of(model);
   for (auto& [name, tensor] : state) tensor = torch::ones_like(tensor);
-  state.back().second = torch::zeros({35});
+  state.back().tensor = torch::zeros({35});
   EXPECT_EQ(refusal(model, state),
             "old.pt: tensor head.regression_head.bbox_reg.bias has another shape (got [35], want "
             "[36])");
@@ -81,8 +84,8 @@ std::vector<std::string> learning(const ModelConfig& config, int trainable_layer
   RetinaNet model(config);
   freeze_backbone(model, trainable_layers);
   std::vector<std::string> names;
-  for (const auto& item : model->named_parameters()) {
-    if (item.value().requires_grad()) names.push_back(item.key());
+  for (const ModelTensor& item : model.tensors()) {
+    if (item.tensor.requires_grad()) names.push_back(item.name);
   }
   return names;
 }

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "shared/base/error.h"
-#include "shared/comm/thread_world.h"
 #include "shared/model/retinanet.h"
 #include "tests/model/small_model.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 namespace {
@@ -233,29 +233,29 @@ TEST(SyncNorm, ModelSharesStatisticsWhileItTrainsOnly) {
   TestRankSum sum(*alone);
   RetinaNet model(small_config());
   clear(model);
-  share_statistics(model, &sum);
-  const NamedState before = state_of(model);
+  model.share_statistics(&sum);
+  const NamedTensors before = state_of(model);
   const at::Tensor images = torch::zeros({1, 3, 32, 32});
-  model->train();
-  model->forward(images);
+  model.set_training(true);
+  model.forward(images);
   EXPECT_THAT(sum.names, testing::SizeIs(20));  // conv1 and 8 blocks of 2, 3 with a projection
   EXPECT_THAT(sum.names, testing::Contains("bn1 forward"));
   EXPECT_THAT(sum.names, testing::Contains("layer2.0.downsample.1 forward"));
-  model->eval();
-  model->forward(images);
+  model.set_training(false);
+  model.forward(images);
   EXPECT_THAT(sum.names, testing::SizeIs(20));
-  share_statistics(model, nullptr);
-  model->train();
-  model->forward(images);
+  model.share_statistics(nullptr);
+  model.set_training(true);
+  model.forward(images);
   EXPECT_THAT(sum.names, testing::SizeIs(20));
-  const NamedState after = state_of(model);
+  const NamedTensors after = state_of(model);
   ASSERT_EQ(after.size(), before.size());
-  for (std::size_t i = 0; i < after.size(); ++i) EXPECT_EQ(after[i].first, before[i].first);
+  for (std::size_t i = 0; i < after.size(); ++i) EXPECT_EQ(after[i].name, before[i].name);
 
   RetinaNet frozen(small_frozen_config());
   clear(frozen);
-  share_statistics(frozen, &sum);
-  frozen->forward(images);
+  frozen.share_statistics(&sum);
+  frozen.forward(images);
   EXPECT_THAT(sum.names, testing::SizeIs(20));
 }
 

@@ -18,7 +18,7 @@ std::vector<std::string> training(const Job& job, const std::string& run, int st
                            {"--checkpoint-every", "1steps", "--keep", "2", "--optimizer", "sgd"});
 }
 
-void expect_equal(const std::vector<NamedTensor>& left, const std::vector<NamedTensor>& right) {
+void expect_equal(const NamedTensors& left, const NamedTensors& right) {
   ASSERT_EQ(left.size(), right.size());
   for (std::size_t i = 0; i < left.size(); ++i) {
     ASSERT_EQ(left[i].name, right[i].name);

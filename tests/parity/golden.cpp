@@ -169,7 +169,7 @@ void set_golden_weights(RetinaNet& model) {
   std::uint32_t number = 0;
   // torchvision's state dict counts num_batches_tracked only where batch norm is trained, as ours.
   for (auto& [key, tensor] : state_of(model)) {
-    tensor.copy_(golden_weight(number++, key, tensor, model->config().frozen_norm()));
+    tensor.copy_(golden_weight(number++, key, tensor, model.config().frozen_norm()));
   }
 }
 

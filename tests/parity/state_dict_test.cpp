@@ -44,7 +44,8 @@ std::vector<std::string> golden_lines(const std::string& name, bool with_counter
 
 std::int64_t parameter_count(const RetinaNet& model) {
   std::int64_t count = 0;
-  for (const at::Tensor& parameter : model->parameters()) count += parameter.numel();
+  for (const ModelTensor& item : model.tensors())
+    count += item.is_parameter ? item.tensor.numel() : 0;
   return count;
 }
 

@@ -94,9 +94,9 @@ TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit
     differing += again[i].classification != second_half[i].classification ||
                  again[i].box != second_half[i].box;
   }
-  const NamedState ours = state_of(resumed.model()), theirs = state_of(whole.model());
+  const NamedTensors ours = state_of(resumed.model()), theirs = state_of(whole.model());
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    differing += ours[i].second.equal(theirs[i].second) ? 0 : 1;
+    differing += ours[i].tensor.equal(theirs[i].tensor) ? 0 : 1;
   }
   EXPECT_TRUE(holds(
       {"resume after 5 steps: tensors not bit-equal", name_, static_cast<double>(differing), 0}));

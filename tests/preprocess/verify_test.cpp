@@ -125,7 +125,7 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   manifest.index.size_bytes = index.size();
   manifest.index.xxh3 = xxh3(index);
   manifest.counts = {.images = 1, .images_without_boxes = 1, .quarantined = 7};
-  for (auto& category : manifest.categories) category.box_count = 0;
+  manifest.box_counts.assign(manifest.categories.size(), 0);
   write("manifest.json", encode_manifest(manifest));
   EXPECT_EQ(verify().problem_count, 1) << problems_;
   EXPECT_THAT(problems_, HasSubstr("odd: record 0: the JPEG is bad"));

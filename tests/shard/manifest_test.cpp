@@ -15,8 +15,9 @@ Manifest some_manifest() {
   Manifest manifest{.annotations_size_bytes = 17,
                     .annotations_xxh3 = 0xfedcba9876543210,
                     .options = {.shard_size_bytes = 1 << 28, .max_side_px = 640, .quality = 90}};
-  manifest.categories = {{.id = 3, .name = "cat", .supercategory = "animal", .box_count = 4},
+  manifest.categories = {{.id = 3, .name = "cat", .supercategory = "animal"},
                          {.id = 8, .name = "a \"dog\""}};
+  manifest.box_counts = {4, 0};
   manifest.counts = {.images = 2, .boxes = 4, .crowds = 1, .degenerate = 1, .trainable = 2};
   manifest.shards = {{.file = {.name = shard_file_name(0, 1), .size_bytes = 4096, .xxh3 = 7},
                       .record_count = 2,

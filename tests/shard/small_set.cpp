@@ -38,7 +38,7 @@ void count(const Record& record, Manifest& manifest) {
     manifest.counts.crowds += annotation.iscrowd ? 1 : 0;
     manifest.counts.trainable += trainable ? 1 : 0;
     manifest.counts.degenerate += !trainable && !annotation.iscrowd ? 1 : 0;
-    manifest.categories[static_cast<std::size_t>(annotation.label)].box_count += 1;
+    manifest.box_counts[static_cast<std::size_t>(annotation.label)] += 1;
   }
 }
 
@@ -88,6 +88,7 @@ void write_small_set(const std::string& folder, std::size_t record_count,
                     .options = {.shard_size_bytes = shard_size_bytes}};
   manifest.categories = {
       {.id = 1, .name = "cat"}, {.id = 5, .name = "dog"}, {.id = 9, .name = "x"}};
+  manifest.box_counts.assign(manifest.categories.size(), 0);
   std::vector<IndexEntry> index;
   std::optional<ShardWriter> writer;
   const auto part = [&](std::size_t shard) { return cat(folder, "/part-", shard); };

@@ -5,7 +5,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 #include "train/reduce/layout_check.h"
 
 namespace retina {

@@ -5,7 +5,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 namespace {

@@ -20,15 +20,15 @@ RetinaNet fresh_model(ModelConfig config, std::size_t class_count) {
   return model;
 }
 
-std::vector<ManifestCategory> named(const std::vector<std::string>& names) {
-  std::vector<ManifestCategory> categories;
+Categories named(const std::vector<std::string>& names) {
+  Categories categories;
   for (const std::string& name : names) {
     categories.push_back({.id = 50 - static_cast<std::int64_t>(categories.size()), .name = name});
   }
   return categories;
 }
 
-at::Tensor tensor_of(const NamedState& state, const std::string& name) {
+at::Tensor tensor_of(const NamedTensors& state, const std::string& name) {
   for (const auto& [own_name, tensor] : state) {
     if (own_name == name) return tensor;
   }
@@ -81,7 +81,7 @@ TEST(InitialWeights, AnImportedClassifierGivesItsBackboneToAnyHeads) {
   config.head_norm = "none";
   config.p6_from_c5 = false;
   RetinaNet model = fresh_model(config, 3);
-  const NamedState before = state_of(fresh_model(config, 3));
+  const NamedTensors before = state_of(fresh_model(config, 3));
   // Even rows of the same name are place holders.
   load_initial_weights(model, checkpoint, named({"class 0", "class 1", "class 2"}), kSeed, "c.pt");
   for (const auto& [name, tensor] : state_of(model)) {

@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
 
 #include "shared/base/error.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 #include "train/replica.h"
 #include "train/rollback.h"
 

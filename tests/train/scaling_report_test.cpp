@@ -8,7 +8,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {

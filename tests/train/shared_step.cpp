@@ -85,8 +85,8 @@ ModelConfig step_model(const std::string& norm) {
 
 void set_step_weights(RetinaNet& model) {
   // Drawing them costs more than the step.
-  static std::map<std::string, NamedState> drawn;
-  NamedState& state = drawn[model->config().norm];
+  static std::map<std::string, NamedTensors> drawn;
+  NamedTensors& state = drawn[model.config().norm];
   if (state.empty()) {
     const torch::NoGradGuard no_gradient;
     initialise(model, kSeed);
@@ -156,8 +156,7 @@ StepResult result_of(const RetinaNet& model) {
 RetinaNet step_model_f64(const std::string& norm) {
   RetinaNet model(step_model(norm));
   set_step_weights(model);
-  model->to(at::kDouble);
-  model->train();
+  model.to(at::kDouble);
   return model;
 }
 
@@ -173,14 +172,14 @@ std::map<std::int64_t, at::Tensor> run_passes_f64(
     RetinaNet& model, const Passes& passes,
     const std::function<void(const at::Tensor& loss, bool last)>& before_backward) {
   const at::Tensor anchors =
-      anchors_for(model->config(), {.height = kSidePx, .width = kSidePx}, at::kDouble);
+      anchors_for(model.config(), {.height = kSidePx, .width = kSidePx}, at::kDouble);
   std::map<std::int64_t, at::Tensor> outputs;
   for (const auto& slots : passes) {
     const Batch batch = step_batch(slots);
     const auto count = static_cast<std::int64_t>(slots.size());
     const at::Tensor images =
         at::from_blob(batch.images.get(), {count, 3, kSidePx, kSidePx}, at::kFloat).to(at::kDouble);
-    const HeadOutputs heads = model->forward(images);
+    const HeadOutputs heads = model.forward(images);
     for (std::int64_t i = 0; i < count; ++i) {
       outputs[slots[static_cast<std::size_t>(i)]] =
           at::cat({heads.logits[i].flatten(), heads.deltas[i].flatten()}).detach();
@@ -200,7 +199,7 @@ StepResult step_f64(Communicator& communicator, const Sharing& sharing) {
   std::unique_ptr<QueuedRankSum> sum;
   if (sharing.sync_bn && buckets.queue() != nullptr) {
     sum = std::make_unique<QueuedRankSum>(*buckets.queue());
-    share_statistics(model, sum.get());
+    model.share_statistics(sum.get());
   }
   auto outputs = run_passes_f64(model, sharing.passes, [&](const at::Tensor&, bool last) {
     if (last) buckets.expect_last_pass();

@@ -1,5 +1,6 @@
 #include "train/weight_average.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -20,7 +21,7 @@ RetinaNet small_model() {
   return model;
 }
 
-at::Tensor named(const NamedState& state, const std::string& name) {
+at::Tensor named(const NamedTensors& state, const std::string& name) {
   for (const auto& [key, tensor] : state) {
     if (key == name) return tensor;
   }

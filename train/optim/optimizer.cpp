@@ -100,9 +100,9 @@ void Optimizer::step(double learning_rate) {
   }
 }
 
-std::vector<NamedTensor> Optimizer::state() const {
+NamedTensors Optimizer::state() const {
   const bool sgd = options_.kind == OptimizerKind::kSgd;
-  std::vector<NamedTensor> list;
+  NamedTensors list;
   for (const auto& group : groups_) {
     for (std::size_t i = 0; i < group.first.size(); ++i) {
       list.push_back({(sgd ? "momentum_buffer." : "exp_avg.") + group.names[i], group.first[i]});
@@ -112,7 +112,7 @@ std::vector<NamedTensor> Optimizer::state() const {
   return list;
 }
 
-void Optimizer::load_state(const std::vector<NamedTensor>& state, std::int64_t updates_done,
+void Optimizer::load_state(const NamedTensors& state, std::int64_t updates_done,
                            const std::string& source) {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> given;

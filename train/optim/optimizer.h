@@ -42,12 +42,11 @@ class Optimizer {
 
   // "momentum_buffer.NAME", or "exp_avg.NAME" and "exp_avg_sq.NAME"; nothing for SGD without
   // momentum. No copies.
-  std::vector<NamedTensor> state() const;
+  NamedTensors state() const;
 
   // Restores what `state` returned and the number of updates done. Throws Error{kConfig} with
   // `source` as the subject when tensors are missing or differ in shape.
-  void load_state(const std::vector<NamedTensor>& state, std::int64_t updates_done,
-                  const std::string& source);
+  void load_state(const NamedTensors& state, std::int64_t updates_done, const std::string& source);
 
  private:
   // Parameters with one weight decay.

@@ -5,19 +5,13 @@
 #include <cmath>
 
 #include "shared/base/error.h"
+#include "shared/base/measure.h"
 
 namespace retina {
 namespace {
 
 constexpr std::size_t kQuietSteps = 32;
 constexpr std::size_t kCheckpoints = 5;
-
-// The upper one of two.
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/measure.h"
 #include "shared/comm/watch/watch_loop.h"
 
 namespace retina {
@@ -24,8 +25,8 @@ constexpr double kJoinShare = 0.8;
 bool greet(Connection& connection, const WatchContext& context) {
   const Greeting greeting{.token = context.job, .rank = context.rank, .size = context.size};
   connection.send(encode(FrameType::kHello, greeting));
-  const double until_s = monotonic_s() + 2 * kConnectSeconds;
-  while (!connection.ended() && monotonic_s() < until_s) {
+  const double until_s = now_seconds() + 2 * kConnectSeconds;
+  while (!connection.ended() && now_seconds() < until_s) {
     struct pollfd wait {
       .fd = connection.fd(), .events = POLLIN, .revents = 0
     };
@@ -42,9 +43,9 @@ bool greet(Connection& connection, const WatchContext& context) {
 
 std::optional<Connection> join_hub(const WatchContext& context,
                                    const std::vector<std::string>& addresses, std::uint16_t port) {
-  const double until_s = monotonic_s() + kJoinShare * context.options.join_limit_s;
+  const double until_s = now_seconds() + kJoinShare * context.options.join_limit_s;
   int rounds_in_vain = 0;
-  while (rounds_in_vain < kRoundsInVain && monotonic_s() < until_s) {
+  while (rounds_in_vain < kRoundsInVain && now_seconds() < until_s) {
     ++rounds_in_vain;
     for (const std::string& address : addresses) {
       auto socket = connect_to(address, port, kConnectSeconds);
@@ -62,7 +63,7 @@ std::optional<Connection> join_hub(const WatchContext& context,
 Spoke::Spoke(WatchContext& context, Connection connection)
     : WatchLoop(context),
       connection_(std::move(connection)),
-      hub_{.state = {}, .heard_s = monotonic_s()},
+      hub_{.state = {}, .heard_s = now_seconds()},
       judge_(context.options, context.hosts) {}
 
 void Spoke::receive(double now_s) {

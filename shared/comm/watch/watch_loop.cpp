@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "shared/base/error.h"
+#include "shared/base/measure.h"
 
 namespace retina {
 namespace {
@@ -20,18 +20,14 @@ constexpr double kGapSeconds = 1;
 
 }  // namespace
 
-double monotonic_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 WatchLoop::WatchLoop(WatchContext& context) : context_(context) {}
 
 void WatchLoop::run() {
-  double next_beat_s = monotonic_s();
+  double next_beat_s = now_seconds();
   double last_s = next_beat_s;
   while (!context_.stop) {
     wait(next_beat_s);
-    const double now_s = monotonic_s();
+    const double now_s = now_seconds();
     const double gap_s = now_s - last_s - context_.options.period_s;
     if (gap_s > kGapSeconds) {
       // The whole job may have stood still (docker pause, a suspended batch job): nobody stalled.
@@ -65,7 +61,7 @@ void WatchLoop::run() {
     look(now_s, beaten);
   }
   if (ended_ || is_quiet()) return;
-  beat(monotonic_s());  // the last words: that this rank has left
+  beat(now_seconds());  // the last words: that this rank has left
   say_goodbye();
 }
 
@@ -74,10 +70,10 @@ bool WatchLoop::was_given_up(double now_s) const {
 }
 
 void WatchLoop::say_goodbye() {
-  const double until_s = monotonic_s() + kGoodbyeSeconds;
+  const double until_s = now_seconds() + kGoodbyeSeconds;
   for (Connection* connection : connections()) connection->finish_sending();
   std::vector<struct pollfd> list;
-  while (monotonic_s() < until_s) {
+  while (now_seconds() < until_s) {
     list.clear();
     for (Connection* connection : connections()) {
       connection->receive();
@@ -101,7 +97,7 @@ void WatchLoop::wait(double until_s) {
     if (connection->ended()) continue;
     add(connection->fd(), static_cast<short>(POLLIN | (connection->has_unsent() ? POLLOUT : 0)));
   }
-  const double left_s = std::max(0.0, until_s - monotonic_s());
+  const double left_s = std::max(0.0, until_s - now_seconds());
   ::poll(list.data(), list.size(), static_cast<int>(left_s * 1e3) + 1);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto size = ::read(context_.wake.get(), &count, sizeof(count));

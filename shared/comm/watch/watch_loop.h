@@ -30,8 +30,6 @@ struct WatchContext {
   std::atomic<bool> verdict_known{false};  // this process ends without more words
 };
 
-double monotonic_s();
-
 // What hub and spoke have in common.
 class WatchLoop {
  public:

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/collective.h"
-#include "shared/comm/thread_world.h"
+#include "shared/comm/watch/operation.h"
+#include "tests/support/ranks/thread_world.h"
 
 namespace retina {
 
 // What a rank brings to a collective. The pointers stay valid until `meet` returns.
 struct Attendance {
-  Collective what = {};
+  Operation what = {};
   std::int64_t sequence = 0;  // how many collectives it says to have called before
   double seconds = 0;         // when it comes, on its clock
   void* data = nullptr;

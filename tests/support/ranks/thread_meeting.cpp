@@ -1,4 +1,4 @@
-#include "shared/comm/thread_meeting.h"
+#include "tests/support/ranks/thread_meeting.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +9,23 @@
 #include "shared/comm/reduce_elements.h"
 
 namespace retina {
+namespace {
+
+// "rank 3", "ranks 0-2, 5": `ranks` ascending, not empty.
+std::string describe_ranks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (i > 0) text += ", ";
+    text += cat(ranks[i]);
+    if (last > i) text += cat("-", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
 
 ThreadMeeting::ThreadMeeting(const ThreadWorldOptions& options)
     : ring_(options.ring),
@@ -80,7 +97,7 @@ void ThreadMeeting::throw_failure(Attendance& mine) const {
 std::string ThreadMeeting::subject() const {
   for (const auto& place : places_) {
     if (place.state == State::kHere) {
-      return cat("collective ", finished_, ", ", describe(place.attendance.what));
+      return cat("collective ", finished_, ", ", place.attendance.what.describe());
     }
   }
   return cat("collective ", finished_);
@@ -104,7 +121,11 @@ std::string ThreadMeeting::disagreement() const {
   std::map<std::string, std::vector<int>> sides;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Attendance& came = places_[i].attendance;
-    std::string call = describe(came.what);
+    std::string call = came.what.describe();
+    // A faulty rank may say a count where there is none.
+    const bool takes_count =
+        came.what.kind != CollectiveKind::kGather && came.what.kind != CollectiveKind::kBarrier;
+    if (!takes_count && came.what.count != 0) call += cat(" of ", came.what.count);
     if (came.sequence != finished_) call += cat(" as collective ", came.sequence);
     sides[call].push_back(static_cast<int>(i));
   }
@@ -155,38 +176,38 @@ double ThreadMeeting::latest_entry() const {
 }
 
 double ThreadMeeting::cost_seconds() const {
-  const Collective& what = places_.front().attendance.what;
-  const auto bytes = static_cast<double>(what.count * element_size_bytes(what.type));
+  const Operation& what = places_.front().attendance.what;
+  const auto bytes = static_cast<double>(what.bytes());
   switch (what.kind) {
-    case Collective::Kind::kAllReduce:
-    case Collective::Kind::kAllReduceOrdered:
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kAllReduceOrdered:
       return all_reduce_seconds(ring_, bytes);
-    case Collective::Kind::kBroadcast:
+    case CollectiveKind::kBroadcast:
       return broadcast_seconds(ring_, bytes);
-    case Collective::Kind::kGather: {
+    case CollectiveKind::kGather: {
       double all = 0;
       for (const auto& place : places_) all += static_cast<double>(place.attendance.sent->size());
       return gather_seconds(ring_, all);
     }
-    case Collective::Kind::kBarrier:
+    case CollectiveKind::kBarrier:
       break;
   }
   return broadcast_seconds(ring_, 0);
 }
 
 void ThreadMeeting::transfer() {
-  const Collective& what = places_.front().attendance.what;
-  const std::size_t bytes = what.count * element_size_bytes(what.type);
+  const Operation& what = places_.front().attendance.what;
+  const std::size_t bytes = what.bytes();
   const auto root = static_cast<std::size_t>(what.root);
-  if (what.kind == Collective::Kind::kGather) {
+  if (what.kind == CollectiveKind::kGather) {
     auto& all = *places_[root].attendance.received;
     for (const auto& place : places_) all.push_back(*place.attendance.sent);
   }
   if (bytes == 0) return;  // gather and barrier too: a buffer may be null
-  if (what.kind != Collective::Kind::kBroadcast) {
+  if (what.kind != CollectiveKind::kBroadcast) {
     std::vector<const void*> inputs;
     for (const auto& place : places_) inputs.push_back(place.attendance.data);
-    reduce_in_order(inputs, places_[root].attendance.data, what.count, what.type, what.op);
+    reduce_in_order(inputs, places_[root].attendance.data, what.count, what.type, what.reduce);
   }
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (i == root) continue;

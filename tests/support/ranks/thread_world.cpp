@@ -1,4 +1,4 @@
-#include "shared/comm/thread_world.h"
+#include "tests/support/ranks/thread_world.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "shared/base/error.h"
-#include "shared/comm/thread_meeting.h"
+#include "tests/support/ranks/thread_meeting.h"
 
 namespace retina {
 namespace {
@@ -44,22 +44,25 @@ class MeetingRank : public ThreadRank {
 
  protected:
   void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
-    meet({.what = {Collective::Kind::kAllReduce, count, type, op}, .data = data});
+    meet({.what = {.kind = CollectiveKind::kAllReduce, .type = type, .reduce = op, .count = count},
+          .data = data});
   }
   void do_all_reduce_ordered(void* data, std::size_t count, ElementType type) override {
-    meet({.what = {Collective::Kind::kAllReduceOrdered, count, type}, .data = data});
+    meet({.what = {.kind = CollectiveKind::kAllReduceOrdered, .type = type, .count = count},
+          .data = data});
   }
   void do_broadcast(void* data, std::size_t count, ElementType type, int root) override {
-    meet({.what = {Collective::Kind::kBroadcast, count, type, ReduceOp::kSum, root}, .data = data});
+    meet({.what = {.kind = CollectiveKind::kBroadcast, .type = type, .root = root, .count = count},
+          .data = data});
   }
   std::vector<std::string> do_gather(const std::string& bytes, int root) override {
     std::vector<std::string> all;
-    meet({.what = {.kind = Collective::Kind::kGather, .root = root},
+    meet({.what = {.kind = CollectiveKind::kGather, .root = root},
           .sent = &bytes,
           .received = &all});
     return all;
   }
-  void do_barrier() override { meet({.what = {.kind = Collective::Kind::kBarrier}}); }
+  void do_barrier() override { meet({.what = {.kind = CollectiveKind::kBarrier}}); }
   double clock_seconds() const override { return seconds_; }
 
  private:

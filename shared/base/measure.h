@@ -1,15 +1,13 @@
-// The clock of a training's measurements.
+// Measuring: the clock and the median of what it told.
 #pragma once
 
-#include <chrono>
 #include <utility>
+#include <vector>
 
 namespace retina {
 
 // Steady, from an arbitrary start.
-inline double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now_seconds();
 
 // Milliseconds since the previous call, the first time since construction.
 class Stopwatch {
@@ -22,5 +20,8 @@ class Stopwatch {
  private:
   double last_ = now_seconds();
 };
+
+// The middle value, of an even number the mean of the middle two; 0 of none.
+double median(std::vector<double> values);
 
 }  // namespace retina

@@ -1,0 +1,19 @@
+// A class of a data set: what annotations, shards, checkpoints and converted models say of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace retina {
+
+// In shards and models the dense label is the place in the list, by ascending id.
+struct Category {
+  std::int64_t id = 0;  // the data set's own number
+  std::string name{};
+  std::string supercategory{};  // empty when the data set has none
+};
+
+using Categories = std::vector<Category>;
+
+}  // namespace retina

@@ -1,0 +1,26 @@
+// What the tensors of a RetinaNet are called: torchvision 0.26's names. Part of the checkpoint
+// format; never rename. No LibTorch.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace retina {
+
+inline const std::string kBodyPrefix = "backbone.body.";  // ResNet
+inline const std::string kFpnPrefix = "backbone.fpn.";
+inline const std::string kClassHeadPrefix = "head.classification_head.";
+inline const std::string kBoxHeadPrefix = "head.regression_head.";
+// The output convolutions of the two heads.
+inline const std::string kClassLayer = "cls_logits";
+inline const std::string kBoxLayer = "bbox_reg";
+// Whose weight and bias have a row for each anchor shape and class, anchor-major.
+inline const std::string kClassLayerPrefix = kClassHeadPrefix + kClassLayer + ".";
+
+// How many batches a trained batch norm has seen: nothing computes with it, so files without it
+// are as good.
+inline bool is_batch_counter(std::string_view name) {
+  return name.ends_with(".num_batches_tracked");
+}
+
+}  // namespace retina
