@@ -14,8 +14,8 @@ EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Ro
       .step = step, .epoch = step / steps_per_epoch, .update_count = steps_per_epoch - left_out};
 }
 
-void EpochBooks::add(const StepMetrics& metrics, int images_own) {
-  ledger_.add({.images = images_own,
+void EpochBooks::add(const StepMetrics& metrics) {
+  ledger_.add({.images = metrics.images_own,
                .step_ms = metrics.step_ms,
                .data_wait_ms = metrics.data_wait_ms,
                .comm_wait_ms = metrics.exposed_comm_ms});

@@ -22,8 +22,8 @@ EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Ro
 
 class EpochBooks {
  public:
-  // A step of this rank, with `images_own` images of its own.
-  void add(const StepMetrics& metrics, int images_own);
+  // A step as this rank saw it.
+  void add(const StepMetrics& metrics);
 
   // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that the others wait
   // for. Collective.

@@ -35,6 +35,7 @@ struct StepMetrics {
   double gradient_norm = 0;  // before clipping
   double images_per_second = 0;
   std::int64_t images = 0;  // real ones
+  int images_own = 0;       // of them, this rank's; pad slots count; not in the file
   int ranks = 1;
   // All of rank 0.
   double step_ms = 0;

@@ -128,7 +128,7 @@ void Replica::broadcast() {
   if (average_) average_->reset();
 }
 
-PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global, bool is_last_pass) {
+PassLoss Replica::accumulate(const Batch& batch) {
   const PhaseScope forward(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
   const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
@@ -142,9 +142,9 @@ PassLoss Replica::accumulate(const Batch& batch, std::int64_t images_global, boo
   const at::Tensor anchors =
       anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
                   at::TensorOptions().device(options_.device));  // [A, 4]
-  const DetectionLoss loss =
-      detection_loss(outputs, anchors, box_targets(batch), options_.loss, images_global);
-  if (is_last_pass) buckets_->expect_last_pass();
+  const DetectionLoss loss = detection_loss(outputs, anchors, box_targets(batch), options_.loss,
+                                            batch.part.real_image_count);
+  if (batch.part.is_last_pass) buckets_->expect_last_pass();
   const PhaseScope backward(communicator_.activity(), Phase::kBackward);
   (loss.classification + loss.box_regression).backward();
   return {.classification = loss.classification.item<double>(),

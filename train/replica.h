@@ -55,7 +55,7 @@ class Replica {
   // step they leave for the other ranks while backward is still computing; the communicator is the
   // replica's from there to the end of `all_reduce`. With sync_bn every pass is collective: batch
   // norm is over the images of all ranks in that pass, so all ranks need as many passes.
-  PassLoss accumulate(const Batch& batch, std::int64_t images_global, bool is_last_pass);
+  PassLoss accumulate(const Batch& batch);
 
   // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
   void all_reduce() { buckets_->all_reduce(); }

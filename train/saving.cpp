@@ -30,8 +30,7 @@ Saving::Saving(const SavingInput& input)
       period_(period_of(input.options)),
       writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.output) {}
 
-void Saving::begin(std::int64_t saved_step) {
-  saved_step_ = saved_step;
+void Saving::begin() {
   last_save_seconds_ = now_seconds();
   if (input_.run_dir == nullptr) return;
   Checkpoint checkpoint;
@@ -43,10 +42,17 @@ void Saving::begin(std::int64_t saved_step) {
 }
 
 void Saving::continue_from(const JsonView& trainer) {
+  saved_step_ = trainer.at("step").as_int();
   std::string& fingerprint = input_.validation_fingerprint;
   if (fingerprint.empty() && trainer.has(kValidationKey)) {
     fingerprint = trainer.at(kValidationKey).as_string();
   }
+}
+
+// However slow the disk is: the others know that this rank writes.
+void Saving::finish() {
+  const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
+  writer_.finish();
 }
 
 void Saving::set_interval() {

@@ -51,16 +51,16 @@ class Saving {
  public:
   explicit Saving(const SavingInput& input);
 
-  // The loop begins after `saved_step`, which a checkpoint has (-1: none has). Throws kIo when the
-  // folder has no room for what will be written: better now than after an epoch. Rank 0.
-  void begin(std::int64_t saved_step);
+  // The loop begins. Throws kIo when the folder has no room for what will be written: better now
+  // than after an epoch. Rank 0.
+  void begin();
 
-  // Without a validation set now, checkpoints remember the one that the AP in `trainer`, of the
-  // checkpoint that the run continues from, is of.
+  // The run continues from a checkpoint with this `trainer` part. Without a validation set now,
+  // checkpoints remember the one that its AP is of.
   void continue_from(const JsonView& trainer);
+  // It continues from what no checkpoint has.
+  void forget_saved() { saved_step_ = -1; }
 
-  // Training has returned to `step`, which a checkpoint has (-1: the start).
-  void go_back(std::int64_t saved_step) { saved_step_ = saved_step; }
   // A step took so long; for --checkpoint-every auto. Throws what went wrong with a checkpoint that
   // was under way. Rank 0.
   void add_step(double seconds);
@@ -71,6 +71,7 @@ class Saving {
   bool is_due(std::int64_t step, bool epoch_end) const;
   // Whether one is due by the clock; rank 0's counts.
   bool is_due_by_clock() const;
+  // The step of the newest checkpoint; -1: there is none.
   std::int64_t saved_step() const { return saved_step_; }
 
   // Copies all that is to be saved and begins to write it, after `log` has reached the disk (rank
@@ -81,7 +82,7 @@ class Saving {
   Checkpoint checkpoint_of(const SavePoint& point) const;
 
   // Waits for the checkpoint under way. Throws what went wrong with it.
-  void finish() { writer_.finish(); }
+  void finish();
   // The same, but a failure becomes a warning, and no reason not to try another checkpoint.
   void settle() { writer_.settle(); }
 

@@ -16,9 +16,9 @@ constexpr std::size_t kRanksListed = 16;
 
 }  // namespace
 
-void Throughput::add(const StepMetrics& metrics, int images_own) {
+void Throughput::add(const StepMetrics& metrics) {
   steps_.push_back({.images_global = metrics.images,
-                    .images_own = images_own,
+                    .images_own = metrics.images_own,
                     .step_ms = metrics.step_ms,
                     .own_ms = metrics.step_ms - metrics.exposed_comm_ms,
                     .comm_ms = metrics.reduce.traffic.seconds * 1e3,

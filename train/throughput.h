@@ -13,8 +13,8 @@ namespace retina {
 
 class Throughput {
  public:
-  // A step as this rank saw it, with `images_own` images of its own.
-  void add(const StepMetrics& metrics, int images_own);
+  // A step as this rank saw it.
+  void add(const StepMetrics& metrics);
 
   // Lines for people; the first steps, where caches fill, are left out. Rank 0 gets the text, the
   // others nothing. Collective.

@@ -1,4 +1,5 @@
-// THE loop: next batch -> forward -> loss -> backward -> all-reduce -> clip -> step -> log -> save.
+// THE loop: next batch -> forward -> loss -> backward -> all-reduce -> clip -> update -> record ->
+// save.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,13 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/progress.h"
 #include "shared/comm/communicator.h"
 #include "shared/comm/timeline/timeline.h"
 #include "shared/data/loader.h"
 #include "shared/shard/shard_set.h"
-#include "train/epoch_books.h"
-#include "train/metrics_log.h"
+#include "train/insight.h"
 #include "train/options.h"
 #include "train/plan/pacing.h"
 #include "train/plan/training_plan.h"
@@ -24,8 +23,6 @@
 #include "train/rollback.h"
 #include "train/run_dir.h"
 #include "train/saving.h"
-#include "train/step_agreement.h"
-#include "train/throughput.h"
 #include "train/training_set.h"
 #include "train/validation.h"
 
@@ -59,57 +56,65 @@ class Trainer {
   int run();
 
   // How fast the steps of `run` were, see throughput.h. Collective.
-  std::string throughput() const { return throughput_.summary(communicator_); }
+  std::string throughput() const { return insight_.throughput().summary(communicator_); }
   // The same for a scaling report. Collective.
   ScalingRun scaling_run() const {
-    return throughput_.scaling_run(communicator_, replica_.bucket_bytes());
+    return insight_.throughput().scaling_run(communicator_, replica_.bucket_bytes());
   }
 
  private:
+  // What became of a step; all ranks agree on it.
+  struct StepOutcome {
+    bool is_finite = true;  // else it made no update, and is left out from now on
+    bool stop = false;      // a stop signal came to a rank
+    bool save_due = false;  // rank 0's clock says so
+  };
+
   bool is_root() const { return communicator_.is_root(); }
-  bool writes() const { return input_.run_dir != nullptr; }
-  MetricsLog* metrics_log() { return log_ ? &*log_ : nullptr; }
   bool at_end() const { return step_ >= total_steps_ || pacing_.ended_early(); }
-  std::int64_t epoch_in_progress() const { return plan_.epoch_of(step_) + 1; }
-  std::unique_ptr<BatchLoader> make_loader();
-  void train_step(BatchLoader& loader);
-  bool is_finite(const StepAgreement& agreement, double gradient_norm);
-  void check_replicas();
-  void finish_saving();
+  bool at_epoch_end() const { return step_ % plan_.steps_per_epoch() == 0; }
+
+  // The parts of `run`, in the order of their use.
+  void begin();
+  std::unique_ptr<BatchLoader> load_from_here() const;
+  StepOutcome train_step(BatchLoader& batches);
+  StepOutcome leave_out(const std::string& problem);
   void go_back();
-  SavePoint save_point(bool epoch_end) const;
-  void close_epoch();
-  void close_open_epoch();
+  // False when a stop signal came before the epoch was closed.
+  bool close_epoch();
+  bool close_open_epoch();
+  void save();
+  void end(bool stopped);
+
+  void check_replicas();
   bool is_scheduled_validation() const;
+  // False when a stop signal came meanwhile.
   bool detect_for_validation();
-  void validate(std::int64_t epoch);
+  void judge_validation(std::int64_t epoch);
   void tell_pace(bool dropped);
-  void save(bool epoch_end);
+  SavePoint save_point() const;
   void write_report();
-  void log_step(const StepMetrics& metrics);
 
   const TrainOptions& options_;
   TrainerInput input_;
   Communicator& communicator_;
-  TrainingPlan plan_;
-  Pacing pacing_;
+  const TrainingPlan plan_;
+  const std::int64_t total_steps_;
   Replica replica_;
   std::optional<Validation> validation_;
-  std::optional<CocoMetrics> last_metrics_;  // rank 0
-  std::optional<MetricsLog> log_;            // rank 0 that writes
-  std::optional<Progress> progress_;         // rank 0
-  ReductionLog reduction_log_;               // rank 0
-  Throughput throughput_;
-  EpochBooks books_;
-  Rollback rollback_;
-  std::int64_t step_ = 0;          // steps done
-  std::int64_t checked_step_ = 0;  // the latest whose replicas were compared
-  std::int64_t total_steps_ = 0;
-  std::int64_t samples_seen_ = 0;
-  bool epoch_closed_ = true;  // false between an epoch's last step and its validation
-  bool stop_ = false, save_now_ = false, lost_ = false, resumed_ = false;
-  bool told_left_out_ = false;
+  Insight insight_;
+  ReductionLog reduction_log_;  // rank 0
   Saving saving_;
+
+  // Where training stands; all of it is in each checkpoint.
+  std::int64_t step_ = 0;  // steps done or left out
+  std::int64_t samples_seen_ = 0;
+  bool epoch_closed_ = true;  // false from an epoch's last step to the end of its validation
+  Pacing pacing_;
+  Rollback rollback_;
+
+  std::int64_t checked_step_ = 0;  // the latest whose replicas were compared
+  bool told_left_out_ = false;     // any rank has warned of a box that is not trained on
 };
 
 }  // namespace retina

@@ -18,11 +18,19 @@ struct Slot {
   bool counts = true;      // false: a pad slot, repeats a real image and counts nowhere
 };
 
+// What a batch is to the trainer: a pass of a step.
+struct StepPart {
+  std::int64_t step = 0;     // counted from 0 over the run
+  int real_image_count = 0;  // of the whole step, over all ranks and passes
+  bool is_last_pass = true;  // of this rank; all ranks have as many
+};
+
 // What to load: all slots share one padded shape, multiples of 32 px.
 struct BatchRequest {
   std::vector<Slot> slots = {};
   int min_side_px = 800, max_side_px = 1333;  // resize rule, see resized_size()
   int padded_width_px = 0, padded_height_px = 0;
+  StepPart part = {};
 };
 
 // One image of a batch, without its pixels.
@@ -39,11 +47,11 @@ struct Sample {
 };
 
 struct Batch {
-  std::int64_t number = 0;  // 0, 1, ... in the order of the requests
   std::vector<Sample> samples = {};
   // [N, 3, H, W] f32, normalised RGB, zero-padded on the right and at the bottom.
   std::shared_ptr<float[]> images = {};
   int padded_width_px = 0, padded_height_px = 0;
+  StepPart part = {};  // the request's
 };
 
 // Returns memory for `count` f32 (pinned memory for a GPU, or plain).

@@ -125,10 +125,10 @@ class BatchLoader::Pool {
     std::optional<BatchRequest> request = next_request_();
     if (!request) return nullptr;
     auto pending = std::make_shared<Pending>();
-    pending->batch.number = next_number_++;
     pending->batch.samples.resize(request->slots.size());
     pending->batch.padded_width_px = request->padded_width_px;
     pending->batch.padded_height_px = request->padded_height_px;
+    pending->batch.part = request->part;
     const std::size_t count = plane_count(*request) * request->slots.size();
     pending->batch.images = options_.allocate(count);
     std::fill_n(pending->batch.images.get(), count, 0.0F);
@@ -168,7 +168,6 @@ class BatchLoader::Pool {
   std::mutex mutex_;
   std::condition_variable work_, done_;
   std::deque<std::shared_ptr<Pending>> pending_;  // in order, the front is next
-  std::int64_t next_number_ = 0;
   bool opening_ = false, ended_ = false, stopping_ = false;
   std::exception_ptr source_error_;
   std::vector<std::thread> threads_;

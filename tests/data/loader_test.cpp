@@ -29,7 +29,9 @@ BatchLoader::RequestSource three_at_a_time(std::size_t count) {
   return [count, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
     if (next == count) return std::nullopt;
     const std::size_t first = 3 * next++;
-    return request_of({first, first + 1, first + 2});
+    BatchRequest request = request_of({first, first + 1, first + 2});
+    request.part.step = static_cast<std::int64_t>(next) - 1;
+    return request;
   };
 }
 
@@ -38,9 +40,9 @@ std::vector<float> load_all(int threads, int prefetch) {
   BatchLoader loader(source, {.threads = threads, .prefetch_batches = prefetch},
                      three_at_a_time(20));
   std::vector<float> content;
-  std::int64_t number = 0;
+  std::int64_t count = 0;
   while (const auto batch = loader.next()) {
-    EXPECT_EQ(batch->number, number++);
+    EXPECT_EQ(batch->part.step, count++);
     EXPECT_EQ(batch->samples.size(), 3U);
     content.insert(content.end(), batch->images.get(), batch->images.get() + 3 * 3 * 64 * 64);
     for (const Sample& sample : batch->samples) {
@@ -48,7 +50,7 @@ std::vector<float> load_all(int threads, int prefetch) {
       for (const auto& box : sample.boxes) content.insert(content.end(), box.begin(), box.end());
     }
   }
-  EXPECT_EQ(number, 20);
+  EXPECT_EQ(count, 20);
   return content;
 }
 

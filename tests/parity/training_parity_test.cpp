@@ -33,6 +33,7 @@ Batch golden_batch() {
     }
     batch.samples.push_back(sample);
   }
+  batch.part.real_image_count = static_cast<int>(batch.samples.size());
   return batch;
 }
 
@@ -50,7 +51,7 @@ class TrainingParity : public testing::TestWithParam<const char*> {
   std::vector<PassLoss> train(Replica& replica, std::int64_t first, std::int64_t end) {
     std::vector<PassLoss> losses;
     for (std::int64_t step = first; step < end; ++step) {
-      losses.push_back(replica.accumulate(batch_, 2, /*is_last_pass=*/true));
+      losses.push_back(replica.accumulate(batch_));
       replica.all_reduce();
       replica.update(learning_rate_, step + 1);
     }

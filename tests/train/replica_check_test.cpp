@@ -59,7 +59,8 @@ TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
     }
     Batch batch{.samples = {{.slot = {}}}, .padded_width_px = 64, .padded_height_px = 64};
     batch.images = allocate_plain(std::size_t{3} * 64 * 64);
-    replica.accumulate(batch, 1, true);
+    batch.part.real_image_count = 1;
+    replica.accumulate(batch);
     replica.all_reduce();
     EXPECT_EQ(in_backward, wanted);
     EXPECT_FALSE(is_on());

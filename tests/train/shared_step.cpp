@@ -216,7 +216,10 @@ StepResult step_f32(Communicator& communicator, const Sharing& sharing) {
       communicator);
   set_step_weights(replica.model());
   for (const auto& slots : sharing.passes) {
-    replica.accumulate(step_batch(slots), kStepRealImages, &slots == &sharing.passes.back());
+    Batch batch = step_batch(slots);
+    batch.part = {.real_image_count = kStepRealImages,
+                  .is_last_pass = &slots == &sharing.passes.back()};
+    replica.accumulate(batch);
   }
   replica.all_reduce();
   return result_of(replica.model());

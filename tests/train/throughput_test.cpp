@@ -8,14 +8,14 @@ namespace retina {
 namespace {
 
 StepMetrics step_of(double step_ms, double wait_ms) {
-  return {.images = 4, .step_ms = step_ms, .exposed_comm_ms = wait_ms};
+  return {.images = 4, .images_own = 4, .step_ms = step_ms, .exposed_comm_ms = wait_ms};
 }
 
 TEST(Throughput, LeavesTheFirstStepsOut) {
   Throughput throughput;
-  throughput.add(step_of(60000, 0), 4);
-  throughput.add(step_of(60000, 0), 4);
-  for (int i = 0; i < 10; ++i) throughput.add(step_of(500, 100), 4);
+  throughput.add(step_of(60000, 0));
+  throughput.add(step_of(60000, 0));
+  for (int i = 0; i < 10; ++i) throughput.add(step_of(500, 100));
   const auto communicator = make_self_communicator();
   const std::string text = throughput.summary(*communicator);
   EXPECT_NE(text.find("in total   8.00 over 10 steps, 1 rank\n"), std::string::npos) << text;
@@ -36,7 +36,8 @@ TEST(Throughput, TellsTheScalingReportOfTheSlowestRank) {
     for (int i = 0; i < 9; ++i) {
       StepMetrics metrics = step_of(500, 100 - 30 * comm.rank());
       metrics.reduce = {.traffic = {.bytes = 600, .seconds = 0.2}, .overlap_seconds = 0.125};
-      throughput.add(metrics, 2);
+      metrics.images_own = 2;
+      throughput.add(metrics);
     }
     const ScalingRun run = throughput.scaling_run(comm, {400, 800});
     EXPECT_EQ(run.point.ranks, 3);

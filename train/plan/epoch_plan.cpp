@@ -160,7 +160,10 @@ std::vector<BatchRequest> rank_passes(const GlobalStep& step, int rank, int rank
                       .min_side_px = step.min_side_px,
                       .max_side_px = step.max_side_px,
                       .padded_width_px = step.padded_width_px,
-                      .padded_height_px = step.padded_height_px});
+                      .padded_height_px = step.padded_height_px,
+                      .part = {.step = step.number,
+                               .real_image_count = step.real_image_count,
+                               .is_last_pass = pass + 1 == pass_count}});
   }
   return passes;
 }

@@ -28,6 +28,7 @@ struct EpochPlanOptions {
 
 // One global step. All its images share one padded shape, the maximum over them.
 struct GlobalStep {
+  std::int64_t number = 0;       // over the whole run; of an EpochPlan's step: within the epoch
   std::vector<Slot> slots = {};  // images_per_step of them; ranks own contiguous parts
   int real_image_count = 0;      // slots that count; fewer than slots.size() in an epoch's tail
   int min_side_px = 0, max_side_px = 0;

@@ -15,7 +15,9 @@ GlobalStep TrainingPlan::at(std::int64_t step) {
     pass_ = pass;
     plan_ = std::make_unique<EpochPlan>(index_, options_, pass_);
   }
-  return plan_->step(step % steps_per_pass_);
+  GlobalStep whole = plan_->step(step % steps_per_pass_);
+  whole.number = step;
+  return whole;
 }
 
 }  // namespace retina
