@@ -22,6 +22,7 @@
 #include "train/options.h"
 #include "train/recipes.h"
 #include "train/run_dir.h"
+#include "train/run_state.h"
 #include "train/scaling_report.h"
 #include "train/scaling_setup.h"
 #include "train/start_point.h"
@@ -95,11 +96,10 @@ bool already_finished(const std::optional<Found>& found, const TrainOptions& opt
                       const TrainingSet& train, const RunDir* dir) {
   // A job that was killed between its last checkpoint and its report has the report to write.
   if (!found || !path_exists(dir->report_path())) return false;
-  const JsonFile trainer = JsonFile::parse(found->checkpoint.trainer_json, found->path);
+  const RunState state = RunState::parse(found->checkpoint.trainer_json, found->path);
   const TrainingPlan plan(train.source.index(), options.plan_options(), options.steps_per_epoch);
-  return trainer.root().at("epoch_closed").as_bool() &&
-         (trainer.root().at("step").as_int() >= options.total_steps(plan.steps_per_epoch()) ||
-          trainer.root().at("pacing").at("ended_early").as_bool());
+  return state.epoch_closed &&
+         (state.step >= options.total_steps(plan.steps_per_epoch()) || state.pacing.ended_early);
 }
 
 // A folder that cannot be written, as `error` says, will do for a run that has nothing left to

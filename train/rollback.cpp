@@ -19,15 +19,4 @@ std::int64_t Rollback::left_out_before(std::int64_t step) const {
   return std::distance(left_out_.begin(), left_out_.lower_bound(step));
 }
 
-std::string Rollback::to_json() const {
-  JsonWriter json;
-  json.begin_array();
-  for (const std::int64_t step : left_out_) json.value(step + 1);
-  return json.end_array().text();
-}
-
-void Rollback::merge(const JsonView& json) {
-  for (std::size_t i = 0; i < json.size(); ++i) left_out_.insert(json.at(i).as_int() - 1);
-}
-
 }  // namespace retina

@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "shared/base/json.h"
 #include "shared/checkpoint/checkpoint.h"
 
 namespace retina {
@@ -36,9 +34,10 @@ class Rollback {
   void keep_start(Checkpoint start) { start_ = std::move(start); }
   const std::optional<Checkpoint>& start() const { return start_; }
 
-  // One JSON array of steps, counted from 1 as in metrics.jsonl. `merge` adds such an array.
-  std::string to_json() const;
-  void merge(const JsonView& json);
+  // The run continues from a checkpoint that has these.
+  void merge(const std::set<std::int64_t>& left_out) {
+    left_out_.insert(left_out.begin(), left_out.end());
+  }
 
  private:
   std::set<std::int64_t> left_out_;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "shared/base/error.h"
+#include "train/run_state.h"
 
 namespace retina {
 
@@ -79,15 +80,15 @@ FixedOptions fixed_options(const RunConfig& config) {
 FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
                                          const std::string& trainer_json, const std::string& name) {
   const JsonFile config = JsonFile::parse(config_json, name);
-  const JsonFile trainer = JsonFile::parse(trainer_json, name);
+  const RunState state = RunState::parse(trainer_json, name);
   FixedOptions values = fixed_options(config.root().at("train"));
-  const auto take = [&](const char* key) {
-    JsonWriter fingerprint;
-    fingerprint.value(trainer.root().at(key).as_string());
-    values[key] = fingerprint.text();
+  const auto add = [&](const char* key, const std::string& fingerprint) {
+    JsonWriter json;
+    json.value(fingerprint);
+    values[key] = json.text();
   };
-  take(kTrainKey);
-  if (trainer.root().has(kValidationKey)) take(kValidationKey);
+  add(kTrainKey, state.train_fingerprint);
+  if (!state.validation_fingerprint.empty()) add(kValidationKey, state.validation_fingerprint);
   return values;
 }
 

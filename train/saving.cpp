@@ -41,12 +41,10 @@ void Saving::begin() {
   set_interval();
 }
 
-void Saving::continue_from(const JsonView& trainer) {
-  saved_step_ = trainer.at("step").as_int();
+void Saving::continue_from(const RunState& state) {
+  saved_step_ = state.step;
   std::string& fingerprint = input_.validation_fingerprint;
-  if (fingerprint.empty() && trainer.has(kValidationKey)) {
-    fingerprint = trainer.at(kValidationKey).as_string();
-  }
+  if (fingerprint.empty()) fingerprint = state.validation_fingerprint;
 }
 
 // However slow the disk is: the others know that this rank writes.
@@ -96,14 +94,14 @@ bool Saving::is_due_by_clock() const {
   return period_->unit == Span::Unit::kMinutes && since_s >= period_->count * 60;
 }
 
-void Saving::save(const SavePoint& point, MetricsLog* log) {
+void Saving::save(const RunState& state, MetricsLog* log) {
   const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
   const double start_s = now_seconds();
-  if (!point.epoch_end) input_.replica.average_statistics();
-  saved_step_ = point.step;
+  if (!ends_epoch(state)) input_.replica.average_statistics();
+  saved_step_ = state.step;
   last_save_seconds_ = start_s;
   if (input_.run_dir == nullptr) return;
-  write(point, *log);
+  write(state, *log);
   const double stall_s = now_seconds() - start_s;
   stall_ms_ += stall_s * 1e3;
   was_writing_ = true;
@@ -111,21 +109,21 @@ void Saving::save(const SavePoint& point, MetricsLog* log) {
   set_interval();
 }
 
-RunPoint Saving::name_of(const SavePoint& point) const {
-  const std::int64_t epoch_steps = input_.steps_per_epoch;
-  return {.step = point.step,
-          .epoch = point.epoch_end ? point.step / epoch_steps : (point.step - 1) / epoch_steps + 1,
-          .epoch_end = point.epoch_end,
-          .ap = point.ap};
+bool Saving::ends_epoch(const RunState& state) const {
+  return state.epoch_closed && state.step > 0 && state.step % input_.steps_per_epoch == 0;
 }
 
-void Saving::write(const SavePoint& point, MetricsLog& log) {
-  const Checkpoint checkpoint = checkpoint_of(point);
+RunPoint Saving::name_of(const RunState& state) const {
+  return {.step = state.step, .epoch = state.epoch, .epoch_end = ends_epoch(state), .ap = state.ap};
+}
+
+void Saving::write(const RunState& state, MetricsLog& log) {
+  const Checkpoint checkpoint = checkpoint_of(state);
   log.sync();
   input_.run_dir->check_present();
   // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
-  std::vector<RunPoint> names{name_of(point)};
-  if (point.epoch_end && options_.steps && point.step == input_.total_steps) {
+  std::vector<RunPoint> names{name_of(state)};
+  if (ends_epoch(state) && options_.steps && state.step == input_.total_steps) {
     names.push_back(names.front());
     names.back().epoch_end = false;
   }
@@ -141,10 +139,20 @@ void Saving::write(const SavePoint& point, MetricsLog& log) {
   }
 }
 
-Checkpoint Saving::checkpoint_of(const SavePoint& point) const {
+Checkpoint Saving::checkpoint_of(const RunState& state) const {
   Checkpoint checkpoint;
   input_.replica.snapshot(checkpoint);
-  checkpoint.trainer_json = trainer_json(point);
+  RunState whole = state;
+  whole.train_fingerprint = input_.train.fingerprint;
+  whole.validation_fingerprint = input_.validation_fingerprint;
+  whole.seed = options_.seed;
+  whole.images_per_step = options_.images_per_step;
+  whole.steps_per_epoch = input_.steps_per_epoch;
+  whole.total_steps = input_.total_steps;
+  whole.base_lr = options_.base_lr();
+  whole.effective_lr = options_.effective_lr();
+  whole.lr_schedule = options_.lr_schedule;
+  checkpoint.trainer_json = whole.to_json();
   JsonWriter config;
   config.begin_object().key("model").raw(input_.replica.model().config().to_json());
   config.key("train").begin_object();
@@ -152,32 +160,6 @@ Checkpoint Saving::checkpoint_of(const SavePoint& point) const {
   checkpoint.config_json = config.end_object().end_object().text();
   checkpoint.categories = input_.train.categories;
   return checkpoint;
-}
-
-std::string Saving::trainer_json(const SavePoint& point) const {
-  const RunPoint name = name_of(point);
-  JsonWriter json;
-  json.begin_object()
-      .field("step", point.step)
-      .field("epoch", name.epoch)
-      .field("epoch_closed", point.epoch_closed)
-      .field("samples_seen", point.samples_seen)
-      .field("seed", options_.seed)
-      .field("images_per_step", options_.images_per_step)
-      .field("steps_per_epoch", input_.steps_per_epoch)
-      .field("train_fingerprint", input_.train.fingerprint)
-      .field("lr", point.pacing.learning_rate(point.step))
-      .field("lr_schedule", options_.lr_schedule)
-      .field("base_lr", options_.base_lr())
-      .field("effective_lr", options_.effective_lr())
-      .field("total_steps", input_.total_steps);
-  if (!input_.validation_fingerprint.empty()) {
-    json.field(kValidationKey, input_.validation_fingerprint);
-  }
-  if (name.ap) json.field("ap", *name.ap);
-  json.key("left_out_steps").raw(point.rollback.to_json());
-  json.key("pacing").raw(point.pacing.to_json());
-  return json.end_object().text();
 }
 
 }  // namespace retina

@@ -15,11 +15,10 @@
 #include "train/metrics_log.h"
 #include "train/options.h"
 #include "train/plan/checkpoint_interval.h"
-#include "train/plan/pacing.h"
 #include "train/plan/schedule.h"
 #include "train/replica.h"
-#include "train/rollback.h"
 #include "train/run_dir.h"
+#include "train/run_state.h"
 #include "train/training_set.h"
 
 namespace retina {
@@ -36,17 +35,6 @@ struct SavingInput {
   std::int64_t steps_per_epoch = 0, total_steps = 0;
 };
 
-// Where the loop stands when it saves.
-struct SavePoint {
-  std::int64_t step = 0;  // updates done
-  std::int64_t samples_seen = 0;
-  bool epoch_end = false;     // the step is an epoch's last
-  bool epoch_closed = false;  // with its validation
-  const Pacing& pacing;
-  const Rollback& rollback;
-  std::optional<double> ap = {};  // validation AP after this step
-};
-
 class Saving {
  public:
   explicit Saving(const SavingInput& input);
@@ -55,9 +43,9 @@ class Saving {
   // than after an epoch. Rank 0.
   void begin();
 
-  // The run continues from a checkpoint with this `trainer` part. Without a validation set now,
-  // checkpoints remember the one that its AP is of.
-  void continue_from(const JsonView& trainer);
+  // The run continues from a checkpoint of this state. Without a validation set now, checkpoints
+  // remember the one that its AP is of.
+  void continue_from(const RunState& state);
   // It continues from what no checkpoint has.
   void forget_saved() { saved_step_ = -1; }
 
@@ -76,10 +64,10 @@ class Saving {
 
   // Copies all that is to be saved and begins to write it, after `log` has reached the disk (rank
   // 0). Throws kIo, and what went wrong with the previous checkpoint. Collective.
-  void save(const SavePoint& point, MetricsLog* log);
+  void save(const RunState& state, MetricsLog* log);
 
   // All that would be saved now; rank 0.
-  Checkpoint checkpoint_of(const SavePoint& point) const;
+  Checkpoint checkpoint_of(const RunState& state) const;
 
   // Waits for the checkpoint under way. Throws what went wrong with it.
   void finish();
@@ -87,9 +75,10 @@ class Saving {
   void settle() { writer_.settle(); }
 
  private:
-  RunPoint name_of(const SavePoint& point) const;
-  std::string trainer_json(const SavePoint& point) const;
-  void write(const SavePoint& point, MetricsLog& log);
+  // True when an epoch ends with this step, its validation included.
+  bool ends_epoch(const RunState& state) const;
+  RunPoint name_of(const RunState& state) const;
+  void write(const RunState& state, MetricsLog& log);
   void set_interval();
   SavingInput input_;
   const TrainOptions& options_;

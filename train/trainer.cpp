@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
 #include "shared/base/stop_signal.h"
@@ -86,14 +85,14 @@ Trainer::Trainer(const TrainerInput& input)
 }
 
 void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
-  const JsonFile file =
-      JsonFile::parse(communicator_.broadcast(checkpoint.trainer_json, 0), source);
-  step_ = file.root().at("step").as_int();
-  samples_seen_ = file.root().at("samples_seen").as_int();
-  epoch_closed_ = file.root().at("epoch_closed").as_bool();
-  pacing_.restore(file.root().at("pacing"));
-  if (file.root().has("left_out_steps")) rollback_.merge(file.root().at("left_out_steps"));
-  saving_.continue_from(file.root());
+  const RunState state =
+      RunState::parse(communicator_.broadcast(checkpoint.trainer_json, 0), source);
+  step_ = state.step;
+  samples_seen_ = state.samples_seen;
+  epoch_closed_ = state.epoch_closed;
+  pacing_.restore(state.pacing);
+  rollback_.merge(state.left_out_steps);
+  saving_.continue_from(state);
   replica_.restore(checkpoint, step_ - rollback_.left_out_before(step_), source);
 }
 
@@ -141,7 +140,7 @@ void Trainer::begin() {
   saving_.begin();
   insight_.begin(step_);
   if (options_.rolls_back() && is_root()) {
-    rollback_.keep_start(saving_.checkpoint_of(save_point()));
+    rollback_.keep_start(saving_.checkpoint_of(state()));
   }
 }
 
@@ -350,19 +349,21 @@ void Trainer::tell_pace(bool dropped) {
            shortest(pacing_.learning_rate(step_)));
 }
 
-SavePoint Trainer::save_point() const {
+RunState Trainer::state() const {
+  const std::int64_t epoch_steps = plan_.steps_per_epoch();
   return {.step = step_,
+          .epoch = (step_ + epoch_steps - 1) / epoch_steps,
           .samples_seen = samples_seen_,
-          .epoch_end = epoch_closed_ && at_epoch_end() && step_ > 0,
           .epoch_closed = epoch_closed_,
-          .pacing = pacing_,
-          .rollback = rollback_,
-          .ap = insight_.ap_of(step_)};
+          .left_out_steps = rollback_.left_out(),
+          .pacing = pacing_.state(),
+          .ap = insight_.ap_of(step_),
+          .learning_rate = pacing_.learning_rate(step_)};
 }
 
 void Trainer::save() {
   if (options_.check_replicas_every > 0) check_replicas();
-  saving_.save(save_point(), insight_.metrics_log());
+  saving_.save(state(), insight_.metrics_log());
   rollback_.saved();
 }
 

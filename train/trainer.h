@@ -92,7 +92,7 @@ class Trainer {
   bool detect_for_validation();
   void judge_validation(std::int64_t epoch);
   void tell_pace(bool dropped);
-  SavePoint save_point() const;
+  RunState state() const;
   void write_report();
 
   const TrainOptions& options_;

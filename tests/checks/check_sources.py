@@ -2,7 +2,6 @@
 
 format     clang-format 14 would change nothing
 layers     a folder includes only the folders that it may
-sizes      no .cpp over 400 lines, no header over 200: that is two rooms
 readme     README's map of folders names exactly the folders there are
 leftovers  no unfinished business in the sources
 """
@@ -42,7 +41,7 @@ LAYERS = {
 # Folders that must build without LibTorch, and so must not include it.
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
                  "shared/comm", "shared/data", "shared/report", "preprocess"]
-LINE_LIMITS = {".cpp": 400, ".cu": 400, ".h": 200, ".cuh": 200}
+CPP_SUFFIXES = [".cpp", ".cu", ".h", ".cuh"]
 
 
 def sources(root, *suffixes):
@@ -66,7 +65,7 @@ def check_format(root):
     if tool is None:
         print("skipped: clang-format-14 is not installed")
         sys.exit(77)
-    names = sources(root, *LINE_LIMITS)
+    names = sources(root, *CPP_SUFFIXES)
     result = subprocess.run([tool, "--dry-run", "--Werror", *names], cwd=root, capture_output=True,
                             text=True)
     return sorted({f"{line.split(':')[0]}: clang-format-14 -i would change it"
@@ -74,7 +73,7 @@ def check_format(root):
 
 
 def check_layers(root):
-    for name in sources(root, *LINE_LIMITS):
+    for name in sources(root, *CPP_SUFFIXES):
         folder = folder_of(name)
         if folder == "tests":
             continue
@@ -92,13 +91,6 @@ def check_layers(root):
                 yield f"{name}: must do without LibTorch, includes <{foreign.group(1)}>"
             if foreign and name.suffix == ".cu":
                 yield f"{name}: .cu files take raw pointers, includes <{foreign.group(1)}>"
-
-
-def check_sizes(root):
-    for name in sources(root, *LINE_LIMITS):
-        lines = len((root / name).read_text().splitlines())
-        if lines > LINE_LIMITS[name.suffix]:
-            yield f"{name}: {lines} lines, the limit is {LINE_LIMITS[name.suffix]}"
 
 
 def check_readme(root):
@@ -122,7 +114,7 @@ def check_readme(root):
 def check_leftovers(root):
     unfinished = re.compile("TO" "DO|FIX" "ME|\\bXX" "X\\b|#if " "0|DISABLED" "_|not " "implemented"
                             "|^(<<<<<<<|=======|>>>>>>>)( |$)")
-    for name in sources(root, *LINE_LIMITS, ".py", ".sh", ".cmake", ".txt"):
+    for name in sources(root, *CPP_SUFFIXES, ".py", ".sh", ".cmake", ".txt"):
         for number, line in enumerate((root / name).read_text().splitlines(), 1):
             if unfinished.search(line):
                 yield f"{name}:{number}: {line.strip()[:80]}"
@@ -130,8 +122,8 @@ def check_leftovers(root):
 
 def main():
     rule, root = sys.argv[1], Path(sys.argv[2])
-    checks = {"format": check_format, "layers": check_layers, "sizes": check_sizes,
-              "readme": check_readme, "leftovers": check_leftovers}
+    checks = {"format": check_format, "layers": check_layers, "readme": check_readme,
+              "leftovers": check_leftovers}
     violations = list(checks[rule](root))
     for violation in violations:
         print(violation)

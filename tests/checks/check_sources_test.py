@@ -35,11 +35,6 @@ def main():
         (root / "stray/a.h").write_text("\n")
         expect("layers", root, 1, "no row in the table")
 
-        image.write_text("\n" * 400)
-        expect("sizes", root, 0)
-        image.write_text("\n" * 401)
-        expect("sizes", root, 1, "401 lines")
-
         image.write_text("int a;  // TO" + "DO later\n")
         expect("leftovers", root, 1, "a.cpp:1")
         image.write_text("int a;\n")

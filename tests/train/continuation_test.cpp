@@ -6,6 +6,7 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "tests/train/no_images.h"
+#include "train/run_state.h"
 
 namespace retina {
 namespace {
@@ -35,12 +36,9 @@ Found checkpoint_of(const Command& command) {
   json.key("train").begin_object();
   for (const auto& option : command.config.options) json.key(option.name).raw(option.json);
   found.checkpoint.config_json = json.end_object().end_object().text();
-  JsonWriter trainer;
-  trainer.begin_object().field("train_fingerprint", command.config.train_fingerprint);
-  if (!command.config.validation_fingerprint.empty()) {
-    trainer.field("validation_fingerprint", command.config.validation_fingerprint);
-  }
-  found.checkpoint.trainer_json = trainer.end_object().text();
+  const RunState state{.train_fingerprint = command.config.train_fingerprint,
+                       .validation_fingerprint = command.config.validation_fingerprint};
+  found.checkpoint.trainer_json = state.to_json();
   return found;
 }
 

@@ -8,22 +8,6 @@ namespace {
 // Any gain in AP is one; a loss must fall by more than noise (Keras' default).
 constexpr double kLossDelta = 1e-4;
 
-void write_state(JsonWriter& json, const char* key, const Stall::State& state) {
-  json.key(key).begin_object().key("best");
-  if (state.best) {
-    json.value(*state.best);
-  } else {
-    json.null();
-  }
-  json.field("waited", state.waited).end_object();
-}
-
-Stall::State read_state(const JsonView& json) {
-  Stall::State state{.waited = json.at("waited").as_int()};
-  if (!json.at("best").raw().IsNull()) state.best = json.at("best").as_double();
-  return state;
-}
-
 StallOptions plateau_options(const PacingOptions& options) {
   const bool ap = options.plateau_figure == PlateauFigure::kAp;
   return {.higher_is_better = ap,
@@ -41,52 +25,44 @@ Pacing::Pacing(const PacingOptions& options)
 
 double Pacing::learning_rate(std::int64_t step) const {
   return retina::learning_rate(options_.schedule, step) *
-         std::pow(options_.schedule.drop_factor, static_cast<double>(drops_));
+         std::pow(options_.schedule.drop_factor, static_cast<double>(state_.drops));
 }
 
 void Pacing::add_loss(double loss, std::int64_t image_count) {
-  loss_sum_ += loss * static_cast<double>(image_count);
-  loss_images_ += image_count;
+  state_.loss_sum += loss * static_cast<double>(image_count);
+  state_.loss_images += image_count;
 }
 
 bool Pacing::drop(bool stalled) {
   const bool drops = stalled && options_.schedule.kind == ScheduleKind::kPlateau;
-  drops_ += drops ? 1 : 0;
+  state_.drops += drops ? 1 : 0;
   return drops;
 }
 
 bool Pacing::close_epoch() {
-  if (loss_images_ == 0) return false;
-  const double mean = loss_sum_ / static_cast<double>(loss_images_);
-  loss_sum_ = 0;
-  loss_images_ = 0;
+  if (state_.loss_images == 0) return false;
+  const double mean = state_.loss_sum / static_cast<double>(state_.loss_images);
+  state_.loss_sum = 0;
+  state_.loss_images = 0;
   return options_.plateau_figure == PlateauFigure::kLoss && drop(plateau_.observe(mean));
 }
 
 bool Pacing::add_validation(double ap) {
-  if (options_.early_stop_patience > 0 && early_stop_.observe(ap)) ended_early_ = true;
+  if (options_.early_stop_patience > 0 && early_stop_.observe(ap)) state_.ended_early = true;
   return options_.plateau_figure == PlateauFigure::kAp && drop(plateau_.observe(ap));
 }
 
-std::string Pacing::to_json() const {
-  JsonWriter json;
-  json.begin_object();
-  write_state(json, "plateau", plateau_.state());
-  write_state(json, "early_stop", early_stop_.state());
-  json.field("drops", drops_)
-      .field("loss_sum", loss_sum_)
-      .field("loss_images", loss_images_)
-      .field("ended_early", ended_early_);
-  return json.end_object().text();
+PacingState Pacing::state() const {
+  PacingState state = state_;
+  state.plateau = plateau_.state();
+  state.early_stop = early_stop_.state();
+  return state;
 }
 
-void Pacing::restore(const JsonView& json) {
-  plateau_.restore(read_state(json.at("plateau")));
-  early_stop_.restore(read_state(json.at("early_stop")));
-  drops_ = json.at("drops").as_int();
-  loss_sum_ = json.at("loss_sum").as_double();
-  loss_images_ = json.at("loss_images").as_int();
-  ended_early_ = json.at("ended_early").as_bool();
+void Pacing::restore(const PacingState& state) {
+  state_ = state;
+  plateau_.restore(state.plateau);
+  early_stop_.restore(state.early_stop);
 }
 
 }  // namespace retina

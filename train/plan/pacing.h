@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
-#include "shared/base/json.h"
 #include "train/plan/schedule.h"
 #include "train/plan/stall.h"
 
@@ -21,6 +19,17 @@ struct PacingOptions {
   PlateauFigure plateau_figure = PlateauFigure::kLoss;
   int plateau_patience = 2;
   int early_stop_patience = 0;  // validations without a better AP that end the run; 0: never
+};
+
+// What a checkpoint has of it.
+struct PacingState {
+  Stall::State plateau = {}, early_stop = {};
+  std::int64_t drops = 0;  // of the learning rate, by the plateau
+  double loss_sum = 0;     // of the epoch so far
+  std::int64_t loss_images = 0;
+  bool ended_early = false;
+
+  friend bool operator==(const PacingState&, const PacingState&) = default;
 };
 
 class Pacing {
@@ -38,20 +47,16 @@ class Pacing {
   // dropped.
   bool add_validation(double ap);
 
-  bool ended_early() const { return ended_early_; }
+  bool ended_early() const { return state_.ended_early; }
 
-  // One JSON object; `restore` takes what `to_json` gave. Throws kData for anything else.
-  std::string to_json() const;
-  void restore(const JsonView& json);
+  PacingState state() const;
+  void restore(const PacingState& state);
 
  private:
   bool drop(bool stalled);
   PacingOptions options_;
   Stall plateau_, early_stop_;
-  std::int64_t drops_ = 0;
-  double loss_sum_ = 0;
-  std::int64_t loss_images_ = 0;
-  bool ended_early_ = false;
+  PacingState state_;  // but for the stalls
 };
 
 }  // namespace retina

@@ -18,6 +18,8 @@ class Stall {
   struct State {
     std::optional<double> best = {};
     std::int64_t waited = 0;  // values since the last improvement or stall
+
+    friend bool operator==(const State&, const State&) = default;
   };
 
   explicit Stall(const StallOptions& options) : options_(options) {}
