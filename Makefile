@@ -144,7 +144,7 @@ test: build
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
 	echo "ThreadSanitizer: ranks as threads of one process, the queue beside them, the watch"
 	cmake --preset tsan --log-level=NOTICE
-	cmake --build --preset tsan -j $(JOBS) --target communicator_test comm_test
+	cmake --build --preset tsan -j $(JOBS) --target comm_test watch_test job_test train_reduce_test
 	ctest --preset tsan -j $(JOBS) -L threads
 
 test-oracle: build

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "convert/inference_module.h"
-#include "convert/proof.h"
-#include "convert/proof_images.h"
+#include "convert/proof/proof.h"
+#include "convert/proof/proof_images.h"
 #include "convert/repository.h"
+#include "convert/script/inference_module.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"

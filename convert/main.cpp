@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
                     "checkpoint.");
     declare_options(cli, options);
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
-    std::cout << (options.weights.empty() ? convert(options) : import_weights(options))
+    std::cout << (options.weights.empty() ? convert(options)
+                                          : import_weights(options.import_options()))
               << std::flush;
     return 0;
   });

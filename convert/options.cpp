@@ -1,6 +1,8 @@
 #include "convert/options.h"
 
+#include "convert/import/import.h"
 #include "convert/repository.h"
+#include "shared/base/cli.h"
 #include "shared/base/error.h"
 
 namespace retina {
@@ -40,6 +42,15 @@ void ConvertOptions::validate() const {
   }
 }
 
+ImportOptions ConvertOptions::import_options() const {
+  return {.weights = weights,
+          .output = output,
+          .categories = categories,
+          .norm_eps = norm_eps,
+          .config = import_config,
+          .overwrite = overwrite};
+}
+
 void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Files");
   cli.option(
@@ -75,7 +86,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Proof that the model equals the checkpoint");
   cli.option("proof-images", options.proof_image_count, "COUNT", "images to compare on");
   cli.option("data", options.proof_data, "SHARDS", "take them from here (default: generated)");
-  cli.choice("device", options.device, {"auto", "cpu", "cuda"}, "where the proof runs");
+  cli.choice("device", options.device, kDeviceChoices, "where the proof runs");
   cli.validate([&options] { options.validate(); });
 }
 

@@ -4,13 +4,17 @@
 #include <optional>
 #include <string>
 
-#include "shared/base/cli.h"
 #include "shared/model/config.h"
-#include "shared/model/postprocess.h"
+#include "shared/model/device_choice.h"
+#include "shared/model/postprocess_options.h"
 
 namespace retina {
 
+class Cli;
+
 inline constexpr const char* kDefaultServiceName = "coco_retinanet";
+
+struct ImportOptions;
 
 struct ConvertOptions {
   // One of these two is read.
@@ -20,12 +24,9 @@ struct ConvertOptions {
   // Also written: the model as a folder for model servers (repository.h); empty: none.
   std::string repository{};
   std::string service_name = kDefaultServiceName;  // of the model in it
-  // Import: what the classes are called: an annotations file or "coco"; empty: COCO's for 91 rows.
+  // Of the import, see import/import.h.
   std::string categories{};
-  // Import: added to the variance in batch norm; unset: 0 for torchvision's published v1 weights
-  // (91 rows), else 1e-5.
   std::optional<double> norm_eps{};
-  // Import: what no weight tells; stored in the checkpoint. torchvision's defaults.
   ModelConfig import_config{};
   // Built into the model as defaults; its attributes of the same names can be changed later.
   PostprocessOptions postprocess{};
@@ -34,12 +35,14 @@ struct ConvertOptions {
   // Shards to take the proof's images from; empty: generated images.
   std::string proof_data{};
   // Where the proof runs: auto, cpu or cuda. The model itself is bound to none.
-  std::string device = "cpu";
+  DeviceChoice device = DeviceChoice::kCpu;
   // Replace an output that was made differently, or is something else.
   bool overwrite = false;
 
   // Throws Error{kUsage} naming the option.
   void validate() const;
+
+  ImportOptions import_options() const;
 };
 
 // Adds every option to the command line; `options` is filled when it is parsed.

@@ -19,12 +19,12 @@
 #include "shared/checkpoint/run_folder.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
-#include "shared/comm/rank_program.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/evaluation/metrics_text.h"
 #include "shared/evaluation/pictures.h"
 #include "shared/image/jpeg.h"
+#include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
 

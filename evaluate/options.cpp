@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "shared/base/cli.h"
 #include "shared/base/error.h"
 
 namespace retina {
@@ -102,7 +103,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
                  defaults.max_detections, ", or as converted"));
   cli.option("max-images", options.max_images, "N", "only the first so many images by id; 0: all");
   cli.group("Machine");
-  cli.choice("device", options.device, {"auto", "cpu", "cuda"}, "where the model runs");
+  cli.choice("device", options.device, kDeviceChoices, "where the model runs");
   cli.option("expect-ranks", options.expect_ranks, "N",
              "refuse to start with another number; 0: any");
   cli.option("stall-timeout", options.watch.outside_timeout_s, "SECONDS",

@@ -5,11 +5,13 @@
 #include <optional>
 #include <string>
 
-#include "shared/base/cli.h"
-#include "shared/comm/watch/judge.h"
-#include "shared/model/postprocess.h"
+#include "shared/model/device_choice.h"
+#include "shared/model/postprocess_options.h"
+#include "shared/watch/watch_options.h"
 
 namespace retina {
+
+class Cli;
 
 struct EvalOptions {
   // A model over shards ...
@@ -28,7 +30,7 @@ struct EvalOptions {
   std::int64_t max_images = 0;  // 0: all
   int draw = 0;                 // JPEGs with drawn detections to write
   double draw_score = 0.4;      // detections below are not drawn
-  std::string device = "auto";
+  DeviceChoice device = DeviceChoice::kAuto;
   int expect_ranks = 0;      // 0: any number
   WatchOptions watch;        // how long the ranks wait for one another
   int images_per_batch = 1;  // larger helps GPUs; only images of one padded shape share a batch

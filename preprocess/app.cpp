@@ -59,7 +59,8 @@ Cli make_cli(CommandLine& line) {
   cli.option("max-side", pack.max_side_px, "PX",
              "re-encode larger images (and scale their boxes) to this longer side");
   cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
-  cli.choice("on-bad-image", pack.on_bad_image, {"quarantine", "fail"},
+  cli.choice("on-bad-image", pack.on_bad_image,
+             {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},
              "leave images out that are missing, damaged or of another size, or stop");
   cli.flag("overwrite", pack.overwrite,
            "replace the data set that --output holds once the new one is whole: both need room; an "

@@ -9,18 +9,21 @@
 
 namespace retina {
 
+// What a bad image does: it is set aside with its reason, or it ends the packing.
+enum class BadImage { kQuarantine, kFail };
+
 struct PackOptions {
   std::string annotations{};  // COCO instances JSON
   std::string images{};       // folder that the JSON's file names start from
   std::string output{};       // folder of the shard set
   std::string scratch{};      // local disk to build shards on; empty: beside the output
   std::uint64_t shard_size_bytes = std::uint64_t{256}
-                                   << 20;   // one file; staging and lanes cut here
-  int threads = 0;                          // decoding; 0: one per core
-  std::optional<int> max_side_px{};         // re-encode larger images down to this; unset: never
-  std::optional<int> quality{};             // of the re-encoded JPEGs, 1..100; 90 when unset
-  std::string on_bad_image = "quarantine";  // or "fail": stop at the first bad image
-  bool overwrite = false;                   // replace what the output folder holds
+                                   << 20;  // one file; staging and lanes cut here
+  int threads = 0;                         // decoding; 0: one per core
+  std::optional<int> max_side_px{};        // re-encode larger images down to this; unset: never
+  std::optional<int> quality{};            // of the re-encoded JPEGs, 1..100; 90 when unset
+  BadImage on_bad_image = BadImage::kQuarantine;
+  bool overwrite = false;  // replace what the output folder holds
 
   // Throws kUsage / kConfig.
   void validate() const;

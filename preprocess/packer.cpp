@@ -77,7 +77,8 @@ std::optional<Manifest> finished_set(const PackOptions& options, const PackIdent
     left_out = set.read_quarantine();
     return set.manifest();
   });
-  if (options.on_bad_image == "fail" && !left_out.empty()) fail_on_bad_image(left_out.front());
+  if (options.on_bad_image == BadImage::kFail && !left_out.empty())
+    fail_on_bad_image(left_out.front());
   return manifest;
 }
 
@@ -181,7 +182,7 @@ class Packer {
                " on are packed again: ", changed->what);
       return false;
     }
-    if (options_.on_bad_image != "fail" || note.quarantined.empty()) return true;
+    if (options_.on_bad_image != BadImage::kFail || note.quarantined.empty()) return true;
     if (options_.overwrite) return false;
     const QuarantinedImage& bad = note.quarantined.front();
     throw Error(ErrorKind::kData,
@@ -251,7 +252,7 @@ class Packer {
   }
 
   void quarantine(const QuarantinedImage& bad) {
-    if (options_.on_bad_image == "fail") fail_on_bad_image(bad);
+    if (options_.on_bad_image == BadImage::kFail) fail_on_bad_image(bad);
     log_debug(bad.file_name, ": left out: ", bad.reason);
     quarantined_.push_back(bad);
     ++unsaved_quarantined_;

@@ -11,21 +11,22 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/host.h"
 #include "shared/base/log.h"
 #include "shared/base/stop_signal.h"
 #include "shared/checkpoint/sealed_file.h"
-#include "shared/comm/rank_program.h"
+#include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
-#include "train/continuation.h"
-#include "train/initial_weights.h"
 #include "train/options.h"
 #include "train/recipes.h"
-#include "train/run_dir.h"
-#include "train/run_state.h"
-#include "train/scaling_report.h"
+#include "train/run/continuation.h"
+#include "train/run/initial_weights.h"
+#include "train/run/run_dir.h"
+#include "train/run/run_state.h"
+#include "train/run/start_point.h"
+#include "train/scaling/scaling_report.h"
 #include "train/scaling_setup.h"
-#include "train/start_point.h"
 #include "train/trainer.h"
 
 namespace retina {
@@ -59,21 +60,30 @@ Error missing_init(const TrainOptions& options) {
           hint.empty() ? "check the path" : hint};
 }
 
+void check_continues(const Found& found, const TrainOptions& options, const RunConfig& config,
+                     const TrainingSet& train) {
+  retina::check_continues(found, {.config = config,
+                                  .model = options.model_config(train.class_count()),
+                                  .has_weights = !options.from_scratch(),
+                                  .has_trainable_layers = options.trainable_layers.has_value()});
+}
+
 // Rank 0 looks at the folder: what to continue from, if anything. All is checked before the folder
 // is changed.
 std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfig config,
                               const TrainingSet& train) {
   dir.check_own();
-  if (options.overwrite) check_keeps_sources(dir, options);
+  if (options.overwrite && options.resumes_file()) check_keeps(dir, "resume", options.resume);
+  if (options.overwrite && !options.from_scratch()) check_keeps(dir, "init", options.init);
   std::optional<Found> found;
   if (dir.has_run() && !options.overwrite) {
-    if (options.resume == "never") {
+    if (!options.may_resume()) {
       throw Error(ErrorKind::kConfig, cat(options.output, ": holds a run already"),
                   "choose another --output, --resume auto, or --overwrite");
     }
     dir.check_same_run(config);
     found = newest_checkpoint(dir);
-    if (found && options.resumes_file()) check_asked_for(dir, *found, options);
+    if (found && options.resumes_file()) check_asked_for(dir, *found, options.resume);
   }
   if (!found && options.resumes_file()) {
     found = Found{load_checkpoint(options.resume), options.resume};
@@ -107,7 +117,7 @@ bool already_finished(const std::optional<Found>& found, const TrainOptions& opt
 std::unique_ptr<RunDir> finished_run_to_read(const Error& error, const TrainOptions& options,
                                              const RunConfig& config, const TrainingSet& train,
                                              std::optional<Found>& found) {
-  if (error.kind() != ErrorKind::kCannotCreate || options.overwrite || options.resume == "never") {
+  if (error.kind() != ErrorKind::kCannotCreate || options.overwrite || !options.may_resume()) {
     return nullptr;
   }
   auto dir = std::make_unique<RunDir>(options.output, RunDir::Access::kRead);
@@ -116,7 +126,7 @@ std::unique_ptr<RunDir> finished_run_to_read(const Error& error, const TrainOpti
   dir->check_same_run(config);
   std::optional<Found> last = newest_checkpoint(*dir);
   if (!already_finished(last, options, train, dir.get())) return nullptr;
-  if (options.resumes_file()) check_asked_for(*dir, *last, options);
+  if (options.resumes_file()) check_asked_for(*dir, *last, options.resume);
   check_continues(*last, options, config, train);
   found = std::move(last);
   return dir;
@@ -194,7 +204,7 @@ std::string device_map(Communicator& communicator, const c10::Device& device) {
 
 // What a user should know before the first step; rank 0.
 void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_count) {
-  if (options.from_scratch() && options.norm_kind() == "frozen" && options.synthetic == 0) {
+  if (options.from_scratch() && options.norm_kind() == Norm::kFrozen && options.synthetic == 0) {
     log_warning(
         "--norm frozen without --init: batch norm stays at its random start and training from "
         "scratch usually diverges; give --init, or use --norm batch");
@@ -206,7 +216,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
                : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),
            ", ", options.images_per_step, " a step; learning rate ",
            shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
-           ", --lr-scaling ", options.lr_scaling, ")");
+           ", --lr-scaling ", word_of(kLrScalings, options.lr_scaling), ")");
   if (options.images_per_step % rank_count != 0) {
     const auto most = largest_share(static_cast<std::size_t>(options.images_per_step),
                                     static_cast<std::size_t>(rank_count));
@@ -218,7 +228,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
                       10),
              " % of the ranks' time is used)");
   }
-  if (options.recipe != "none" && options.lr_scaling == "none" &&
+  if (options.recipe != "none" && options.lr_scaling == LrScaling::kNone &&
       options.images_per_step != reference) {
     log_info("the recipe's learning rate is for ", reference,
              " images a step; --lr-scaling linear adapts it");

@@ -2,11 +2,17 @@
 
 #include <charconv>
 #include <cmath>
-#include <map>
 
+#include "shared/base/cli.h"
 #include "shared/base/error.h"
-#include "train/plan/checkpoint_interval.h"
+#include "shared/model/resnet_shape.h"
+#include "train/insight/timeline.h"
 #include "train/recipes.h"
+#include "train/reduce/bucket_choice.h"
+#include "train/run/checkpoint_interval.h"
+#include "train/run/run_config.h"
+#include "train/run/saving.h"
+#include "train/step/detection_loss.h"
 
 namespace retina {
 namespace {
@@ -35,8 +41,8 @@ void check_range(const char* option, std::int64_t got, std::int64_t low, std::in
 
 }  // namespace
 
-bool names_weights(const std::string& init) {
-  return !init.empty() && init != "none";
+bool TrainOptions::from_scratch() const {
+  return !names_weights(init);
 }
 
 void declare_options(Cli& cli, TrainOptions& o) {
@@ -53,19 +59,16 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("min-sides", o.min_sides_px, "PX,PX,...",
              "multi-scale: each step draws its shorter side from these");
   cli.option("flip", o.flip, "P", "probability of mirroring an image left-right");
-  cli.choice("shuffle", o.shuffle, {"sharded", "global"},
+  cli.choice("shuffle", o.shuffle, {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
   cli.group("Model (stored in every checkpoint)");
-  cli.choice("backbone", o.backbone, {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"},
-             "feature extractor");
-  cli.option("norm", o.norm, "frozen|batch",
-             "batch norm of the backbone [batch; frozen with --init]");
-  cli.choice("sync-bn", o.sync_bn, {"on", "off"},
+  cli.choice("backbone", o.backbone, plain_choices(backbone_names()), "feature extractor");
+  cli.choice("norm", o.norm, kNorms, "batch norm of the backbone [batch; frozen with --init]");
+  cli.on_off("sync-bn", o.sync_bn,
              "batch norm over the images of all ranks, not of each rank's own");
   cli.option("norm-eps", o.norm_eps, "EPS", "added to the variance in batch norm");
-  cli.choice("head-norm", o.head_norm, {"group", "none"},
-             "GroupNorm in the heads (v2) or none (v1)");
-  cli.choice("p6", o.p6, {"auto", "c5", "p5"},
+  cli.choice("head-norm", o.head_norm, kHeadNorms, "GroupNorm in the heads (v2) or none (v1)");
+  cli.choice("p6", o.p6, {{"auto", P6Source::kAuto}, {"c5", P6Source::kC5}, {"p5", P6Source::kP5}},
              "what level P6 is made from; auto: c5 with --head-norm group, else p5");
   cli.option("anchor-sizes", o.anchor_sizes, "PX,PX,PX,PX,PX", "base anchor of P3..P7");
   cli.option("anchor-offset", o.anchor_offset, "STRIDES",
@@ -77,14 +80,18 @@ void declare_options(Cli& cli, TrainOptions& o) {
       "start from these weights; classes are matched by name; none: from scratch, also where "
       "a recipe wants a pretrained backbone");
   cli.group("Loss");
-  cli.choice("box-loss", o.box_loss, box_loss_names(), "regression loss (v1: l1, v2: giou)");
+  cli.choice("box-loss", o.box_loss,
+             {{"l1", BoxLossKind::kL1},
+              {"smooth-l1", BoxLossKind::kSmoothL1},
+              {"giou", BoxLossKind::kGiou}},
+             "regression loss (v1: l1, v2: giou)");
   cli.option("smooth-l1-beta", o.smooth_l1_beta, "BETA", "where smooth-l1 turns from square to l1");
   cli.option("box-target-std", o.box_target_std, "STD", "box offsets are divided by this");
   cli.option("focal-alpha", o.focal_alpha, "ALPHA", "weight of foreground in the focal loss");
   cli.option("focal-gamma", o.focal_gamma, "GAMMA", "how much easy anchors are discounted");
   cli.option("foreground-iou", o.foreground_iou, "IOU", "anchors from this overlap on learn a box");
   cli.option("background-iou", o.background_iou, "IOU", "anchors below it learn background");
-  cli.choice("low-quality-matches", o.low_quality_matches, {"on", "off"},
+  cli.on_off("low-quality-matches", o.low_quality_matches,
              "the best anchor of a box learns it whatever the overlap");
   cli.group("Length");
   cli.option("epochs", o.epochs, "N",
@@ -98,9 +105,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("images-per-pass", o.images_per_pass, "N",
              "images a rank sends through the network at once; 0: all of its share");
   cli.group("Optimiser");
-  cli.choice("optimizer", o.optimizer, {"sgd", "adam", "adamw"}, "update rule");
+  cli.choice("optimizer", o.optimizer, kOptimizers, "update rule");
   cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
-  cli.choice("lr-scaling", o.lr_scaling, {"none", "linear"},
+  cli.choice("lr-scaling", o.lr_scaling, kLrScalings,
              "linear: times --images-per-step over the recipe's (16; keras-retinanet 1)");
   cli.option("momentum", o.momentum, "M", "of sgd");
   cli.option("weight-decay", o.weight_decay, "D", "[adamw 0.05, others 0.0001]");
@@ -109,31 +116,29 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("clip-norm", o.clip_norm, "NORM", "largest global gradient norm; 0: no clipping");
   cli.option("ema", o.ema, "DECAY",
              "moving average of the weights, e.g. 0.999: what is validated and saved; 0: none");
-  cli.choice("lr-schedule", o.lr_schedule, {"step", "cosine", "plateau", "constant"},
-             "after the warm-up");
+  cli.choice("lr-schedule", o.lr_schedule, kSchedules, "after the warm-up");
   cli.option("lr-drop-at", o.lr_drop_at, "SPANS", "step schedule: when the rate drops");
   cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step and plateau schedules: by how much");
-  cli.choice("plateau-figure", o.plateau_figure, {"loss", "ap"},
+  cli.choice("plateau-figure", o.plateau_figure, kPlateauFigures,
              "plateau schedule: drops when this stalls");
   cli.option("plateau-patience", o.plateau_patience, "N",
              "plateau schedule: epochs without a better figure");
   cli.option("warmup-steps", o.warmup_steps, "N", "linear warm-up");
   cli.option("warmup-factor", o.warmup_factor, "F", "rate of the first step over the base rate");
   cli.group("Run");
-  cli.choice("device", o.device, {"auto", "cpu", "cuda"}, "auto: a GPU if there is one");
+  cli.choice("device", o.device, kDeviceChoices, "auto: a GPU if there is one");
   cli.option("expect-ranks", o.expect_ranks, "N", "refuse to start with another number; 0: any");
   cli.option("stall-timeout", o.watch.stall_timeout_s, "SECONDS",
              "end the job when others wait this long for a rank that lives; at least 10 steps");
-  cli.choice("precision", o.precision, {"fp32", "bf16"}, "of convolutions; weights stay fp32");
-  cli.choice(
-      "tf32", o.tf32, {"on", "off"},
+  cli.choice("precision", o.precision, kPrecisions, "of convolutions; weights stay fp32");
+  cli.on_off(
+      "tf32", o.tf32,
       "on: GPUs may round the factors of fp32 products to 10 bits, several times as fast; off: "
       "IEEE fp32. Validation always is");
-  cli.choice("wire", o.wire, {"fp32", "bf16", "fp16"},
-             "gradients between ranks; 16 bit halves what travels");
-  cli.choice("deterministic-reduce", o.deterministic_reduce, {"on", "off"},
+  cli.choice("wire", o.wire, kWireTypes, "gradients between ranks; 16 bit halves what travels");
+  cli.on_off("deterministic-reduce", o.deterministic_reduce,
              "on: gradients are summed in rank order, the same bits for any --bucket-mb");
-  cli.choice("overlap-reduce", o.overlap_reduce, {"on", "off"},
+  cli.on_off("overlap-reduce", o.overlap_reduce,
              "on: gradients travel while backward computes the others");
   cli.option("bucket-mb", o.bucket_mb, "auto|N",
              "gradients travel in buckets of N MiB; auto: as suits the measured link");
@@ -148,7 +153,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
   cli.option("check-replicas-every", o.check_replicas_every, "STEPS",
              "compare the ranks' weights, also before each checkpoint; 0: never");
-  cli.choice("on-nan", o.on_nan, {"stop", "rollback"},
+  cli.choice("on-nan", o.on_nan, {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
              "a loss that is not finite: end with 1, or return to the last checkpoint and leave "
              "that step out");
   cli.option("keep", o.keep, "K", "newest checkpoints to keep, besides the best");
@@ -187,7 +192,6 @@ void TrainOptions::validate() const {
                 cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),
                 backbone_hint(recipe));
   }
-  if (norm && *norm != "frozen" && *norm != "batch") refuse("norm", *norm, "frozen or batch");
   at_least("min-side", min_side_px, 32);
   at_least("max-side", max_side_px, min_side_px);
   for (const auto side : min_sides_px) {
@@ -196,7 +200,7 @@ void TrainOptions::validate() const {
     }
   }
   if (flip < 0 || flip > 1) refuse("flip", shortest(flip), "0 to 1");
-  if (shares_statistics() && norm_kind() == "frozen") {
+  if (sync_bn && norm_kind() == Norm::kFrozen) {
     throw Error(ErrorKind::kConfig, "--sync-bn on: a frozen norm has no statistics to share",
                 norm ? "give --sync-bn off or --norm batch"
                      : "give --sync-bn off or --norm batch: --init freezes it by default");
@@ -258,7 +262,7 @@ void TrainOptions::validate() const {
 }
 
 bool TrainOptions::watches_ap() const {
-  return lr_schedule == "plateau" && plateau_figure == "ap";
+  return lr_schedule == ScheduleKind::kPlateau && plateau_figure == PlateauFigure::kAp;
 }
 
 ModelConfig TrainOptions::model_config(int class_count) const {
@@ -268,7 +272,7 @@ ModelConfig TrainOptions::model_config(int class_count) const {
   config.norm = norm_kind();
   config.norm_eps = norm_eps;
   config.head_norm = head_norm;
-  config.p6_from_c5 = p6 == "auto" ? head_norm == "group" : p6 == "c5";
+  config.p6_from_c5 = p6 == P6Source::kAuto ? head_norm == HeadNorm::kGroup : p6 == P6Source::kC5;
   config.anchor_sizes = anchor_sizes;
   config.anchor_offset = anchor_offset;
   config.min_side_px = min_side_px;
@@ -278,11 +282,9 @@ ModelConfig TrainOptions::model_config(int class_count) const {
 
 OptimizerOptions TrainOptions::optimizer_options() const {
   OptimizerOptions result;
-  result.kind = optimizer == "sgd"    ? OptimizerKind::kSgd
-                : optimizer == "adam" ? OptimizerKind::kAdam
-                                      : OptimizerKind::kAdamW;
+  result.kind = optimizer;
   result.momentum = momentum;
-  result.weight_decay = weight_decay.value_or(optimizer == "adamw" ? 0.05 : 1e-4);
+  result.weight_decay = weight_decay.value_or(optimizer == OptimizerKind::kAdamW ? 0.05 : 1e-4);
   result.norm_weight_decay = norm_weight_decay;
   return result;
 }
@@ -290,17 +292,15 @@ OptimizerOptions TrainOptions::optimizer_options() const {
 LossOptions TrainOptions::loss_options() const {
   return {.focal_alpha = focal_alpha,
           .focal_gamma = focal_gamma,
-          .box = {.kind = box_loss_named(box_loss),
-                  .smooth_l1_beta = smooth_l1_beta,
-                  .target_std = box_target_std},
+          .box = {.kind = box_loss, .smooth_l1_beta = smooth_l1_beta, .target_std = box_target_std},
           .match = {.foreground_iou = foreground_iou,
                     .background_iou = background_iou,
-                    .low_quality_matches = low_quality_matches == "on"}};
+                    .low_quality_matches = low_quality_matches}};
 }
 
 BucketOptions TrainOptions::bucket_options() const {
-  BucketOptions result{.wire = {.type = wire_named(wire), .ordered = deterministic_reduce == "on"},
-                       .overlap = overlap_reduce == "on"};
+  BucketOptions result{.wire = {.type = wire, .ordered = deterministic_reduce},
+                       .overlap = overlap_reduce};
   if (bucket_mb == "auto") return result;
   double mebibytes = 0;
   const char* const end = bucket_mb.data() + bucket_mb.size();
@@ -315,19 +315,30 @@ BucketOptions TrainOptions::bucket_options() const {
 EpochPlanOptions TrainOptions::plan_options() const {
   return {.seed = seed,
           .images_per_step = images_per_step,
-          .shuffle = shuffle == "sharded" ? Shuffle::kSharded : Shuffle::kGlobal,
+          .shuffle = shuffle,
           .min_side_px = min_side_px,
           .max_side_px = max_side_px,
           .min_sides_px = {min_sides_px.begin(), min_sides_px.end()},
           .flip_probability = flip};
 }
 
+SavingOptions TrainOptions::saving_options() const {
+  SavingOptions result{.mtbf = mtbf,
+                       .keep = keep,
+                       .writes = writes(),
+                       .folder = output,
+                       .scratch = scratch,
+                       .names_last_step = steps.has_value()};
+  if (!checkpoint_auto()) result.period = parse_span("checkpoint-every", checkpoint_every);
+  return result;
+}
+
 double TrainOptions::base_lr() const {
-  return lr.value_or(optimizer == "sgd" ? 0.01 : 1e-4);
+  return lr.value_or(optimizer == OptimizerKind::kSgd ? 0.01 : 1e-4);
 }
 
 double TrainOptions::effective_lr() const {
-  if (lr_scaling == "none") return base_lr();
+  if (lr_scaling == LrScaling::kNone) return base_lr();
   return base_lr() * images_per_step / facts_of_recipe(recipe).reference_images_per_step;
 }
 
@@ -337,16 +348,12 @@ std::int64_t TrainOptions::total_steps(std::int64_t epoch_steps) const {
 }
 
 PacingOptions TrainOptions::pacing(std::int64_t epoch_steps) const {
-  static const std::map<std::string, ScheduleKind> kKinds = {{"step", ScheduleKind::kStep},
-                                                             {"cosine", ScheduleKind::kCosine},
-                                                             {"plateau", ScheduleKind::kPlateau},
-                                                             {"constant", ScheduleKind::kConstant}};
   PacingOptions result;
-  result.plateau_figure = plateau_figure == "ap" ? PlateauFigure::kAp : PlateauFigure::kLoss;
+  result.plateau_figure = plateau_figure;
   result.plateau_patience = plateau_patience;
   result.early_stop_patience = early_stop;
   ScheduleOptions& schedule = result.schedule;
-  schedule.kind = kKinds.at(lr_schedule);
+  schedule.kind = lr_schedule;
   schedule.base_lr = effective_lr();
   schedule.warmup_steps = warmup_steps;
   schedule.warmup_factor = warmup_factor;

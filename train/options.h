@@ -6,20 +6,32 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
-#include "shared/comm/timeline/timeline.h"
-#include "shared/comm/watch/judge.h"
+#include "shared/comm/element_type.h"
 #include "shared/model/config.h"
-#include "train/loss/detection_loss.h"
-#include "train/optim/optimizer.h"
-#include "train/plan/epoch_plan.h"
-#include "train/plan/pacing.h"
-#include "train/reduce/bucket_choice.h"
+#include "shared/model/device_choice.h"
+#include "shared/ops/box_loss_kind.h"
+#include "shared/watch/watch_options.h"
+#include "train/pace/pacing.h"
+#include "train/plan/plan_options.h"
+#include "train/step/optimizer_options.h"
 
 namespace retina {
 
-// False for an --init of "none", from scratch on purpose, and for none given.
-bool names_weights(const std::string& init);
+class Cli;
+struct BucketOptions;
+struct LossOptions;
+struct SavingOptions;
+
+enum class P6Source { kAuto, kC5, kP5 };  // kAuto: C5 with GroupNorm heads (v2), P5 without (v1)
+enum class LrScaling { kNone, kLinear };  // kLinear: times images_per_step / the recipe's
+enum class Precision { kFp32, kBf16 };
+enum class OnNan { kStop, kRollback };
+
+// Their words on the command line.
+inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
+                                               {"linear", LrScaling::kLinear}};
+inline const Choices<Precision> kPrecisions = {{"fp32", Precision::kFp32},
+                                               {"bf16", Precision::kBf16}};
 
 struct TrainOptions {
   std::string recipe = "none";  // settings for what is left open, see recipes.h
@@ -32,25 +44,25 @@ struct TrainOptions {
   int min_side_px = 800, max_side_px = 1333;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   double flip = 0.5;                       // probability of a left-right mirror
-  std::string shuffle = "sharded";         // sharded: each rank its own part; global: one order
+  Shuffle shuffle = Shuffle::kSharded;
   // Model
   std::string backbone = "resnet50";
-  std::optional<std::string> norm;  // unset: batch from scratch, frozen with --init
-  std::string sync_bn = "off";      // on: batch norm over the images of all ranks
+  std::optional<Norm> norm;  // unset: batch from scratch, frozen with --init
+  bool sync_bn = false;      // batch norm over the images of all ranks
   double norm_eps = 1e-5;
-  std::string head_norm = "group";
-  std::string p6 = "auto";  // auto: c5 with GroupNorm heads (v2), p5 without (v1)
+  HeadNorm head_norm = HeadNorm::kGroup;
+  P6Source p6 = P6Source::kAuto;
   std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
   double anchor_offset = 0;             // centre in its cell, in strides
   std::optional<int> trainable_layers;  // unset: 5 from scratch, 3 with --init
   std::string init;                     // checkpoint to take weights from; none or empty: scratch
   // Loss
-  std::string box_loss = "l1";
+  BoxLossKind box_loss = BoxLossKind::kL1;
   double smooth_l1_beta = 1.0 / 9;
   double box_target_std = 1;  // keras-retinanet: 0.2
   double focal_alpha = 0.25, focal_gamma = 2;
   double foreground_iou = 0.5, background_iou = 0.4;
-  std::string low_quality_matches = "on";
+  bool low_quality_matches = true;
   // Length
   std::optional<std::int64_t> epochs;  // unset and no steps: the recipe's
   std::optional<std::int64_t> steps;   // global steps in all
@@ -59,37 +71,36 @@ struct TrainOptions {
   int images_per_pass = 0;             // per rank; 0: all of a rank's images in one pass
   int early_stop = 0;                  // validations without a better AP that end the run; 0: off
   // Optimiser
-  std::string optimizer = "sgd";
-  std::optional<double> lr;         // unset: sgd .01, adam and adamw 1e-4
-  std::string lr_scaling = "none";  // linear: times images_per_step / the recipe's
+  OptimizerKind optimizer = OptimizerKind::kSgd;
+  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4
+  LrScaling lr_scaling = LrScaling::kNone;
   double momentum = 0.9;
   std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
   std::optional<double> norm_weight_decay;
   double clip_norm = 0;  // global gradient norm; 0: no clipping
   double ema = 0;        // decay of the weights' moving average; 0: none
-  std::string lr_schedule = "step";
+  ScheduleKind lr_schedule = ScheduleKind::kStep;
   std::vector<std::string> lr_drop_at = {"16epochs", "22epochs"};
   double lr_drop_factor = 0.1;
-  std::string plateau_figure = "loss";
+  PlateauFigure plateau_figure = PlateauFigure::kLoss;
   int plateau_patience = 2;
   std::int64_t warmup_steps = 1000;
   double warmup_factor = 0.001;
   // Run
-  std::string device = "auto";
+  DeviceChoice device = DeviceChoice::kAuto;
   int expect_ranks = 0;  // 0: any number
   WatchOptions watch{};
-  std::string precision = "fp32";
-  // Of fp32 on GPUs: "on", as LibTorch, and so torchvision, has it for convolutions.
-  std::string tf32 = "on";
-  std::string wire = "fp32";  // of gradients between ranks; fp16, bf16: half the bytes
-  std::string deterministic_reduce = "off";  // on: sums in rank order, for any buckets
-  std::string overlap_reduce = "on";         // off: gradients travel after backward
+  Precision precision = Precision::kFp32;
+  bool tf32 = true;  // of fp32 on GPUs, as LibTorch, and so torchvision, has it for convolutions
+  ElementType wire = ElementType::kFloat32;  // of gradients between ranks; 16 bit: half the bytes
+  bool deterministic_reduce = false;         // sums in rank order, for any buckets
+  bool overlap_reduce = true;                // false: gradients travel after backward
   std::string bucket_mb = "auto";            // auto: from the measured link
   std::uint64_t seed = 1;
   std::string checkpoint_every = "1epoch";  // a span, or auto
   std::string mtbf = "4h";                  // mean time between failures of the job, for `auto`
   std::int64_t check_replicas_every = 500;  // steps; 0: never
-  std::string on_nan = "stop";
+  OnNan on_nan = OnNan::kStop;
   int keep = 3;  // newest checkpoints kept beside the best
   std::string resume = "auto";
   bool overwrite = false;
@@ -107,19 +118,20 @@ struct TrainOptions {
   // touches no file.
   void validate() const;
 
-  bool from_scratch() const { return !names_weights(init); }
+  bool from_scratch() const;
   bool writes() const { return !output.empty(); }
   bool watches_ap() const;  // the learning rate depends on the validation AP
-  std::string norm_kind() const { return norm.value_or(from_scratch() ? "batch" : "frozen"); }
-  bool shares_statistics() const { return sync_bn == "on"; }
+  Norm norm_kind() const { return norm.value_or(from_scratch() ? Norm::kBatch : Norm::kFrozen); }
   bool checkpoint_auto() const { return checkpoint_every == "auto"; }
-  bool resumes_file() const { return resume != "auto" && resume != "never"; }
-  bool rolls_back() const { return on_nan == "rollback"; }
+  bool may_resume() const { return resume != "never"; }
+  bool resumes_file() const { return may_resume() && resume != "auto"; }
+  bool rolls_back() const { return on_nan == OnNan::kRollback; }
   int layers_to_train() const { return trainable_layers.value_or(from_scratch() ? 5 : 3); }
 
   ModelConfig model_config(int class_count) const;
   LossOptions loss_options() const;
   BucketOptions bucket_options() const;
+  SavingOptions saving_options() const;
   OptimizerOptions optimizer_options() const;
   EpochPlanOptions plan_options() const;
   // The rate as given or the optimizer's default, and what --lr-scaling makes of it.

@@ -14,10 +14,14 @@ std::string min_sides_text(const TrainOptions& options) {
   return text.empty() ? "one" : text;
 }
 
+const char* on_off(bool value) {
+  return value ? "on" : "off";
+}
+
 // What decides the speed of a product.
 std::string products(const TrainOptions& options, const c10::Device& device) {
-  const bool tf32 = options.precision == "fp32" && options.tf32 == "on" && device.is_cuda();
-  return tf32 ? "tf32" : options.precision;
+  const bool tf32 = options.precision == Precision::kFp32 && options.tf32 && device.is_cuda();
+  return tf32 ? "tf32" : word_of(kPrecisions, options.precision);
 }
 
 }  // namespace
@@ -39,15 +43,15 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
   return {.setup = {{"model", options.model_config(train.class_count()).to_json()},
                     {"min-sides", min_sides_text(options)},
                     {"trainable layers", cat(options.layers_to_train())},
-                    {"sync-bn", options.shares_statistics() ? "on" : "off"},
+                    {"sync-bn", on_off(options.sync_bn)},
                     {"training set", train.fingerprint},
                     {"images a rank", cat(images_per_rank)},
                     {"images a pass", cat(options.images_per_pass)},
-                    {"optimizer", options.optimizer},
+                    {"optimizer", word_of(kOptimizers, options.optimizer)},
                     {"precision", products(options, device)},
-                    {"wire", options.wire},
-                    {"deterministic-reduce", options.deterministic_reduce},
-                    {"overlap-reduce", options.overlap_reduce},
+                    {"wire", word_of(kWireTypes, options.wire)},
+                    {"deterministic-reduce", on_off(options.deterministic_reduce)},
+                    {"overlap-reduce", on_off(options.overlap_reduce)},
                     {"bucket-mb", options.bucket_mb},
                     {"device", device.is_cuda() ? "cuda" : "cpu"},
                     {"compute threads", cat(at::get_num_threads())},

@@ -4,8 +4,8 @@
 #include <c10/core/Device.h>
 
 #include "train/options.h"
-#include "train/scaling_report.h"
-#include "train/training_set.h"
+#include "train/plan/training_set.h"
+#include "train/scaling/scaling_report.h"
 
 namespace retina {
 

@@ -9,14 +9,12 @@
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
 #include "shared/base/stop_signal.h"
-#include "shared/comm/watch/activity.h"
 #include "shared/model/device.h"
-#include "train/image_names.h"
-#include "train/initial_weights.h"
-#include "train/replica_check.h"
-#include "train/start_point.h"
-#include "train/step_agreement.h"
-#include "train/step_loader.h"
+#include "shared/watch/activity.h"
+#include "train/plan/step_loader.h"
+#include "train/run/initial_weights.h"
+#include "train/run/start_point.h"
+#include "train/step/step_agreement.h"
 
 namespace retina {
 namespace {
@@ -37,14 +35,28 @@ ReplicaOptions replica_options(const TrainerInput& input) {
           .optimizer = options.optimizer_options(),
           .buckets = buckets,
           .loss = options.loss_options(),
-          .sync_bn = options.shares_statistics(),
+          .sync_bn = options.sync_bn,
           .trainable_layers = options.layers_to_train(),
           .seed = options.seed,
           .device = input.device,
-          .bf16 = options.precision == "bf16",
-          .tf32 = options.tf32 == "on",
+          .bf16 = options.precision == Precision::kBf16,
+          .tf32 = options.tf32,
           .clip_norm = options.clip_norm,
           .ema = options.ema};
+}
+
+RunFacts run_facts(const TrainerInput& input, std::int64_t steps_per_epoch,
+                   std::int64_t total_steps) {
+  const TrainOptions& options = input.options;
+  return {.train_fingerprint = input.train.fingerprint,
+          .validation_fingerprint = input.validation_fingerprint,
+          .seed = options.seed,
+          .images_per_step = options.images_per_step,
+          .steps_per_epoch = steps_per_epoch,
+          .total_steps = total_steps,
+          .base_lr = options.base_lr(),
+          .effective_lr = options.effective_lr(),
+          .lr_schedule = word_of(kSchedules, options.lr_schedule)};
 }
 
 DetectOptions detect_options(const TrainOptions& options) {
@@ -64,22 +76,21 @@ Trainer::Trainer(const TrainerInput& input)
             input.options.steps_per_epoch),
       total_steps_(input.options.total_steps(plan_.steps_per_epoch())),
       replica_(replica_options(input), input.communicator),
-      insight_({.options = input.options,
+      insight_({.title = cat("retina-train: ", input.options.output),
                 .effective_options = input.effective_options,
                 .communicator = input.communicator,
                 .run_dir = input.run_dir,
                 .steps_per_epoch = plan_.steps_per_epoch(),
                 .total_steps = total_steps_}),
-      saving_({.options = input.options,
+      saving_({.options = input.options.saving_options(),
+               .facts = run_facts(input, plan_.steps_per_epoch(), total_steps_),
                .effective_options = input.effective_options,
-               .train = input.train,
-               .validation_fingerprint = input.validation_fingerprint,
+               .categories = input.train.categories,
                .communicator = input.communicator,
                .replica = replica_,
-               .run_dir = input.run_dir,
-               .steps_per_epoch = plan_.steps_per_epoch(),
-               .total_steps = total_steps_}),
-      pacing_(input.options.pacing(plan_.steps_per_epoch())) {
+               .run_dir = input.run_dir}),
+      pacing_(input.options.pacing(plan_.steps_per_epoch())),
+      replica_checks_(input.options.check_replicas_every) {
   if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(options_));
   if (is_root()) ReductionLog::begin(replica_.gradients(), input.run_dir);
 }
@@ -89,7 +100,7 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
       RunState::parse(communicator_.broadcast(checkpoint.trainer_json, 0), source);
   step_ = state.step;
   samples_seen_ = state.samples_seen;
-  epoch_closed_ = state.epoch_closed;
+  closed_step_ = state.epoch_closed ? step_ : -1;
   pacing_.restore(state.pacing);
   rollback_.merge(state.left_out_steps);
   saving_.continue_from(state);
@@ -122,11 +133,10 @@ int Trainer::run() {
       stop = !close_open_epoch();
       continue;
     }
-    const std::int64_t check_period = options_.check_replicas_every;
-    if (check_period > 0 && step_ % check_period == 0) check_replicas();
+    replica_checks_.after_step(step_, replica_, communicator_);
+    if (!at_epoch_end() && !at_end()) closed_step_ = step_;
     // The stop comes before the epoch's end: its validation can take long, and is made up for.
-    epoch_closed_ = !at_epoch_end() && !at_end();
-    stop = outcome.stop || (!epoch_closed_ && !close_epoch());
+    stop = outcome.stop || (!epoch_is_closed() && !close_epoch());
     if (stop) break;
     const bool save_due = outcome.save_due || saving_.is_due(step_, at_epoch_end());
     if (options_.writes() && (at_end() || save_due)) save();
@@ -146,7 +156,9 @@ void Trainer::begin() {
 
 std::unique_ptr<BatchLoader> Trainer::load_from_here() const {
   return load_steps({.train = input_.train,
-                     .options = options_,
+                     .plan = options_.plan_options(),
+                     .images_per_pass = options_.images_per_pass,
+                     .threads = options_.threads,
                      .rank = communicator_.rank(),
                      .rank_count = communicator_.size(),
                      .begin = step_,
@@ -173,7 +185,7 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
     RETINA_CHECK(batch.has_value() && batch->part.step == step_);
     record.data_wait_ms += part.lap_ms();
     log_debug("step ", step_ + 1, ": images ", image_names(*batch));
-    if (!told_left_out_) told_left_out_ = warn_of_left_out(*batch);
+    left_out_warning_.look_at(*batch);
     const PassLoss sums = replica_.accumulate(*batch);
     loss.classification += sums.classification;
     loss.box += sums.box;
@@ -191,14 +203,14 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
                   .box_loss = loss.box,
                   .stop = stop_signal() != 0,
                   .save = is_root() && saving_.is_due_by_clock(),
-                  .told_left_out = told_left_out_},
+                  .told_left_out = left_out_warning_.is_told()},
                  communicator_);
   }();
   record.exposed_comm_ms = part.lap_ms() + replica_.take_sync_wait_ms();
   record.reduce = replica_.reduce_cost();
   record.classification_loss = agreement.classification_loss;
   record.box_loss = agreement.box_loss;
-  told_left_out_ = agreement.told_left_out;
+  left_out_warning_.agree(agreement.told_left_out);
   if (const std::string problem = agreement.problem(0); !problem.empty()) return leave_out(problem);
   if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
 
@@ -272,7 +284,7 @@ bool Trainer::close_epoch() {
   replica_.average_statistics();
   const bool validates = validation_ && (at_end() || is_scheduled_validation());
   if (validates && !detect_for_validation()) return false;
-  epoch_closed_ = true;
+  closed_step_ = step_;
   insight_.close_epoch(epoch_point(step_, plan_.steps_per_epoch(), rollback_));
   if (at_epoch_end()) tell_pace(pacing_.close_epoch());
   if (validates) judge_validation(step_ / plan_.steps_per_epoch());
@@ -281,7 +293,7 @@ bool Trainer::close_epoch() {
 
 // A stop came with the last step of an epoch, or its validation: that is made up for, and saved.
 bool Trainer::close_open_epoch() {
-  if (epoch_closed_) return true;
+  if (epoch_is_closed()) return true;
   if (!close_epoch()) return false;
   if (options_.writes()) save();
   return true;
@@ -305,12 +317,6 @@ void Trainer::end(bool stopped) {
               input_.run_dir != nullptr
                   ? " with a checkpoint; run the same command again to continue"
                   : "");
-}
-
-void Trainer::check_replicas() {
-  if (communicator_.size() == 1 || checked_step_ == step_) return;
-  checked_step_ = step_;
-  retina::check_replicas(communicator_, replica_.hash(), step_);
 }
 
 bool Trainer::is_scheduled_validation() const {
@@ -345,8 +351,8 @@ void Trainer::judge_validation(std::int64_t epoch) {
 
 void Trainer::tell_pace(bool dropped) {
   if (!dropped || !is_root()) return;
-  log_info("step ", step_, ": ", options_.plateau_figure, " has stalled, learning rate now ",
-           shortest(pacing_.learning_rate(step_)));
+  log_info("step ", step_, ": ", word_of(kPlateauFigures, options_.plateau_figure),
+           " has stalled, learning rate now ", shortest(pacing_.learning_rate(step_)));
 }
 
 RunState Trainer::state() const {
@@ -354,7 +360,7 @@ RunState Trainer::state() const {
   return {.step = step_,
           .epoch = (step_ + epoch_steps - 1) / epoch_steps,
           .samples_seen = samples_seen_,
-          .epoch_closed = epoch_closed_,
+          .epoch_closed = epoch_is_closed(),
           .left_out_steps = rollback_.left_out(),
           .pacing = pacing_.state(),
           .ap = insight_.ap_of(step_),
@@ -362,8 +368,8 @@ RunState Trainer::state() const {
 }
 
 void Trainer::save() {
-  if (options_.check_replicas_every > 0) check_replicas();
-  saving_.save(state(), insight_.metrics_log());
+  replica_checks_.before_save(step_, replica_, communicator_);
+  saving_.save(state(), [&] { insight_.sync(); });
   rollback_.saved();
 }
 

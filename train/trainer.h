@@ -11,20 +11,22 @@
 #include <vector>
 
 #include "shared/comm/communicator.h"
-#include "shared/comm/timeline/timeline.h"
 #include "shared/data/loader.h"
 #include "shared/shard/shard_set.h"
-#include "train/insight.h"
+#include "train/insight/insight.h"
+#include "train/insight/reduction_log.h"
+#include "train/insight/timeline.h"
+#include "train/insight/validation.h"
 #include "train/options.h"
-#include "train/plan/pacing.h"
+#include "train/pace/pacing.h"
+#include "train/plan/image_names.h"
 #include "train/plan/training_plan.h"
-#include "train/reduction_log.h"
-#include "train/replica.h"
-#include "train/rollback.h"
-#include "train/run_dir.h"
-#include "train/saving.h"
-#include "train/training_set.h"
-#include "train/validation.h"
+#include "train/plan/training_set.h"
+#include "train/run/rollback.h"
+#include "train/run/run_dir.h"
+#include "train/run/saving.h"
+#include "train/step/replica.h"
+#include "train/step/replica_check.h"
 
 namespace retina {
 
@@ -73,6 +75,7 @@ class Trainer {
   bool is_root() const { return communicator_.is_root(); }
   bool at_end() const { return step_ >= total_steps_ || pacing_.ended_early(); }
   bool at_epoch_end() const { return step_ % plan_.steps_per_epoch() == 0; }
+  bool epoch_is_closed() const { return closed_step_ == step_; }
 
   // The parts of `run`, in the order of their use.
   void begin();
@@ -86,7 +89,6 @@ class Trainer {
   void save();
   void end(bool stopped);
 
-  void check_replicas();
   bool is_scheduled_validation() const;
   // False when a stop signal came meanwhile.
   bool detect_for_validation();
@@ -109,12 +111,14 @@ class Trainer {
   // Where training stands; all of it is in each checkpoint.
   std::int64_t step_ = 0;  // steps done or left out
   std::int64_t samples_seen_ = 0;
-  bool epoch_closed_ = true;  // false from an epoch's last step to the end of its validation
+  // The latest step after which no epoch was left open: an epoch is open from its last step to the
+  // end of its validation.
+  std::int64_t closed_step_ = 0;
   Pacing pacing_;
   Rollback rollback_;
 
-  std::int64_t checked_step_ = 0;  // the latest whose replicas were compared
-  bool told_left_out_ = false;     // any rank has warned of a box that is not trained on
+  ReplicaChecks replica_checks_;
+  LeftOutWarning left_out_warning_;
 };
 
 }  // namespace retina

@@ -77,7 +77,7 @@ double default_norm_eps(const Architecture& architecture) {
   return published ? 0 : 1e-5;
 }
 
-std::string choose_categories(const ConvertOptions& options, const Architecture& architecture) {
+std::string choose_categories(const ImportOptions& options, const Architecture& architecture) {
   if (!options.categories.empty()) return options.categories;
   if (architecture.backbone_only || architecture.class_rows == kCocoRows) return "coco";
   throw Error(ErrorKind::kConfig,
@@ -86,15 +86,15 @@ std::string choose_categories(const ConvertOptions& options, const Architecture&
               "add --categories annotations.json (or coco)");
 }
 
-ModelConfig model_config(const ConvertOptions& options, const Architecture& architecture,
+ModelConfig model_config(const ImportOptions& options, const Architecture& architecture,
                          std::size_t class_count) {
-  ModelConfig config = options.import_config;
+  ModelConfig config = options.config;
   config.backbone = architecture.backbone;
   config.class_count = static_cast<int>(class_count);
-  config.norm = architecture.batch_norm ? "batch" : "frozen";
+  config.norm = architecture.batch_norm ? Norm::kBatch : Norm::kFrozen;
   config.norm_eps = options.norm_eps.value_or(default_norm_eps(architecture));
   if (!architecture.backbone_only) {
-    config.head_norm = architecture.group_norm ? "group" : "none";
+    config.head_norm = architecture.group_norm ? HeadNorm::kGroup : HeadNorm::kNone;
     config.p6_from_c5 = architecture.p6_from_c5;
   }
   return config;
@@ -155,7 +155,7 @@ std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string
 }
 
 // What a second run compares; kept in the checkpoint's config as "import".
-std::string import_json(const ConvertOptions& options, std::uint64_t source_hash) {
+std::string import_json(const ImportOptions& options, std::uint64_t source_hash) {
   JsonWriter json;
   json.begin_object();
   json.field("weights", hex64(source_hash));
@@ -163,12 +163,12 @@ std::string import_json(const ConvertOptions& options, std::uint64_t source_hash
                                ? options.categories
                                : hex64(xxh3(read_file(options.categories))));
   json.field("norm-eps", options.norm_eps ? shortest(*options.norm_eps) : "");
-  json.key("sizes").raw(options.import_config.to_json());
+  json.key("sizes").raw(options.config.to_json());
   return json.end_object().text();
 }
 
 // True when the output is there from the same inputs; throws when it is there from others.
-bool already_imported(const ConvertOptions& options, const std::string& made_from) {
+bool already_imported(const ImportOptions& options, const std::string& made_from) {
   if (!path_exists(options.output)) return false;
   std::error_code ignored;
   if (std::filesystem::equivalent(options.output, options.weights, ignored)) {
@@ -204,21 +204,22 @@ bool already_imported(const ConvertOptions& options, const std::string& made_fro
       "choose another --output, or give --overwrite");
 }
 
-std::string summary(const ConvertOptions& options, const Architecture& architecture,
+std::string summary(const ImportOptions& options, const Architecture& architecture,
                     const ModelConfig& config) {
   std::string text = cat(options.output, ": ", config.backbone);
   if (architecture.backbone_only) {
     return cat(text, " backbone; pyramid and heads are fresh: train with retina-train --init ",
                options.output, "\n");
   }
-  return cat(text, " RetinaNet of torchvision's ", config.head_norm == "group" ? "v2" : "v1",
-             " kind, ", config.class_count, " classes (of ", architecture.class_rows,
-             " rows), batch norm epsilon ", shortest(config.norm_eps), "\n");
+  return cat(text, " RetinaNet of torchvision's ",
+             config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ", config.class_count,
+             " classes (of ", architecture.class_rows, " rows), batch norm epsilon ",
+             shortest(config.norm_eps), "\n");
 }
 
 }  // namespace
 
-std::string import_weights(const ConvertOptions& options) {
+std::string import_weights(const ImportOptions& options) {
   const std::string file = read_file(options.weights);
   const std::string made_from = import_json(options, xxh3(file));
   if (already_imported(options, made_from)) {

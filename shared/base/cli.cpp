@@ -98,29 +98,28 @@ void Cli::flag(const std::string& name, bool& target, const std::string& help) {
        .json = [&target] { return std::string(target ? "true" : "false"); }});
 }
 
-void Cli::choice(const std::string& name, std::string& target, std::vector<std::string> values,
-                 const std::string& help) {
-  std::string list;
-  for (const auto& value : values) list += (list.empty() ? "" : "|") + value;
+void Cli::add_choice(const std::string& name, const std::string& list, const std::string& help,
+                     Words words) {
   add({.name = name,
        .value_name = list,
        .help = help,
        .assign =
-           [name, list, values = std::move(values), &target](const std::string& text) {
-             if (std::find(values.begin(), values.end(), text) == values.end()) {
-               fail_value(name, text, list);
-             }
-             target = text;
+           [name, list, take = std::move(words.take)](const std::string& text) {
+             if (!take(text)) fail_value(name, text, list);
            },
-       .show = [&target] { return target; },
-       .json = [&target] { return json_value(target); }});
+       .show = words.word,
+       .json =
+           [word = words.word] {
+             const std::string text = word();
+             return text.empty() ? "null" : json_value(text);
+           }});
 }
 
 void Cli::preset(const std::string& name, std::string& target,
                  std::map<std::string, Settings> presets, const std::string& help) {
   std::vector<std::string> values = {"none"};
   for (const auto& [value, settings] : presets) values.push_back(value);
-  choice(name, target, std::move(values), help);
+  choice(name, target, plain_choices(values), help);
   presets_.push_back([presets = std::move(presets), &target]() -> const Settings* {
     const auto found = presets.find(target);
     return found == presets.end() ? nullptr : &found->second;
@@ -231,7 +230,11 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   common(std::move(version));
   common(std::move(check));
   option("config", config_, "FILE.json", "read options from a JSON object; the command line wins");
-  choice("log-level", log_level_, {"debug", "info", "warning", "error"},
+  choice("log-level", log_level_,
+         {{"debug", LogLevel::kDebug},
+          {"info", LogLevel::kInfo},
+          {"warning", LogLevel::kWarning},
+          {"error", LogLevel::kError}},
          "least severe line to log");
   options_[options_.size() - 2].is_setting = false;
   options_.back().is_setting = false;
@@ -280,11 +283,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   }
   if (!config_.empty()) read_config(config_);
   apply_presets();
-  static const std::map<std::string, LogLevel> kLevels = {{"debug", LogLevel::kDebug},
-                                                          {"info", LogLevel::kInfo},
-                                                          {"warning", LogLevel::kWarning},
-                                                          {"error", LogLevel::kError}};
-  set_log_level(kLevels.at(log_level_));
+  set_log_level(log_level_);
   for (const auto& check_options : checks_) check_options();
   return check_args_ ? CliOutcome::kDone : CliOutcome::kRun;
 }

@@ -14,6 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "shared/base/choices.h"
+#include "shared/base/log.h"
+
 namespace retina {
 
 // What `parse` decided: go on, or end now with exit code 0.
@@ -43,9 +46,36 @@ class Cli {
   // Declares a switch. "true"/"false" in a config file.
   void flag(const std::string& name, bool& target, const std::string& help);
 
-  // Declares an option with a closed set of values, e.g. {"sgd", "adam"}.
-  void choice(const std::string& name, std::string& target, std::vector<std::string> values,
-              const std::string& help);
+  // Declares an option with a closed set of values, e.g. {{"sgd", Kind::kSgd}, {"adam",
+  // Kind::kAdam}}. An unset optional shows no default.
+  template <class T>
+  void choice(const std::string& name, T& target, const Choices<T>& choices,
+              const std::string& help) {
+    add_choice(name, words_of(choices), help,
+               {.take =
+                    [&target, choices](const std::string& word) {
+                      const std::optional<T> value = value_of(choices, word);
+                      if (value) target = *value;
+                      return value.has_value();
+                    },
+                .word = [&target, choices] { return word_of(choices, target); }});
+  }
+  template <class T>
+  void choice(const std::string& name, std::optional<T>& target, const Choices<T>& choices,
+              const std::string& help) {
+    add_choice(name, words_of(choices), help,
+               {.take =
+                    [&target, choices](const std::string& word) {
+                      const std::optional<T> value = value_of(choices, word);
+                      if (value) target = value;
+                      return value.has_value();
+                    },
+                .word = [&target, choices] { return target ? word_of(choices, *target) : ""; }});
+  }
+  // The choice between "on" and "off".
+  void on_off(const std::string& name, bool& target, const std::string& help) {
+    choice(name, target, {{"on", true}, {"off", false}}, help);
+  }
 
   // Declares a choice whose values bring their own settings for other options: `presets[value]` are
   // (option, text) pairs that hold unless the command line or --config says otherwise. "none" is a
@@ -82,6 +112,13 @@ class Cli {
     std::function<std::string()> show{};               // the value as text, "" when unset
     std::function<std::string()> json{};               // the value as a JSON literal
   };
+  // A choice's target in words: `take` is false for an unknown one, `word` empty when it is unset.
+  struct Words {
+    std::function<bool(const std::string&)> take{};
+    std::function<std::string()> word{};
+  };
+  void add_choice(const std::string& name, const std::string& list, const std::string& help,
+                  Words words);
   void add(Option option);
   const Option* find(const std::string& name) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
@@ -96,7 +133,8 @@ class Cli {
   std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr
   std::vector<std::function<void()>> checks_;
   bool help_ = false, version_ = false, check_args_ = false;
-  std::string config_, log_level_ = "info";
+  std::string config_;
+  LogLevel log_level_ = LogLevel::kInfo;
 };
 
 }  // namespace retina

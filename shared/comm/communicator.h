@@ -11,19 +11,11 @@
 #include <vector>
 
 #include "shared/comm/comm_stats.h"
+#include "shared/comm/element_type.h"
 
 namespace retina {
 
 class Activity;  // watch/activity.h
-
-// The two 16-bit types (float16.h) are for the wire: they are added as f32 and rounded to nearest
-// even. `all_reduce` over MPI rounds once per addition, that is once per hop of the ring;
-// `all_reduce_ordered` of every back end, and `all_reduce` between threads, round the sum once.
-enum class ElementType { kUint8, kInt64, kFloat32, kFloat64, kFloat16, kBFloat16 };
-enum class ReduceOp { kSum, kMax };
-
-std::size_t element_size_bytes(ElementType type);
-const char* element_name(ElementType type);  // "float32"
 
 // Not thread-safe: one thread calls it. A failure of another rank throws Error{kRankFailure}, wrong
 // arguments (a root that is no rank, no buffer) throw Error{kInternal} before anything is sent.

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/comm/watch/activity.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/visits.h"
 #include "shared/image/resize.h"
 #include "shared/model/retinanet.h"
+#include "shared/watch/activity.h"
 
 namespace retina {
 

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/comm/watch/activity.h"
 #include "shared/evaluation/detect.h"
 #include "shared/evaluation/script_operators.h"
 #include "shared/evaluation/visits.h"
 #include "shared/image/jpeg.h"
+#include "shared/watch/activity.h"
 
 namespace retina {
 

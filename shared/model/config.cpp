@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "shared/anchor/anchor.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "shared/image/resize.h"
 #include "shared/model/resnet_shape.h"
 
 namespace retina {
@@ -20,12 +23,14 @@ constexpr int kMaxSidePx = 16384;
   throw Error(ErrorKind::kUsage, cat("model ", field, ": ", problem));
 }
 
-void check_choice(const std::string& field, const std::string& value,
-                  const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  std::string list;
-  for (const auto& choice : choices) list += (list.empty() ? "" : ", ") + choice;
-  refuse(field, cat("unknown value (got \"", value, "\", want one of ", list, ")"));
+template <class T>
+T choose(const std::string& field, const Choices<T>& choices, const std::string& word) {
+  const std::optional<T> value = value_of(choices, word);
+  if (!value) {
+    refuse(field,
+           cat("unknown value (got \"", word, "\", want one of ", words_of(choices, ", "), ")"));
+  }
+  return *value;
 }
 
 template <class Numbers>
@@ -49,9 +54,7 @@ int read_int(const JsonView& json) {
 }  // namespace
 
 void ModelConfig::validate() const {
-  check_choice("backbone", backbone, backbone_names());
-  check_choice("norm", norm, {"frozen", "batch"});
-  check_choice("head_norm", head_norm, {"none", "group"});
+  choose("backbone", plain_choices(backbone_names()), backbone);
   if (class_count < 1 || class_count > 100000) {
     refuse("class_count", cat("out of range (got ", class_count, ", want 1 to 100000)"));
   }
@@ -92,9 +95,9 @@ std::string ModelConfig::to_json() const {
   json.begin_object();
   json.field("backbone", backbone);
   json.field("class_count", class_count);
-  json.field("norm", norm);
+  json.field("norm", word_of(kNorms, norm));
   json.field("norm_eps", norm_eps);
-  json.field("head_norm", head_norm);
+  json.field("head_norm", word_of(kHeadNorms, head_norm));
   json.field("p6_from_c5", p6_from_c5);
   write_numbers(json, "anchor_sizes", anchor_sizes);
   json.field("anchor_offset", anchor_offset);
@@ -110,9 +113,7 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
   ModelConfig config;
   config.backbone = json.at("backbone").as_string();
   config.class_count = read_int(json.at("class_count"));
-  config.norm = json.at("norm").as_string();
   config.norm_eps = json.at("norm_eps").as_double();
-  config.head_norm = json.at("head_norm").as_string();
   config.p6_from_c5 = json.at("p6_from_c5").as_bool();
   config.anchor_sizes.clear();
   const JsonView sizes = json.at("anchor_sizes");
@@ -125,7 +126,11 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
   config.max_side_px = read_int(json.at("max_side_px"));
   config.image_mean = read_channels(json.at("image_mean"));
   config.image_std = read_channels(json.at("image_std"));
+  const std::string norm = json.at("norm").as_string();
+  const std::string head_norm = json.at("head_norm").as_string();
   try {
+    config.norm = choose("norm", kNorms, norm);
+    config.head_norm = choose("head_norm", kHeadNorms, head_norm);
     config.validate();
   } catch (const Error& error) {
     json.fail(error.what());

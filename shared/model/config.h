@@ -6,22 +6,32 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/json.h"
-#include "shared/image/resize.h"
+#include "shared/base/choices.h"
 
 namespace retina {
+
+class JsonView;        // shared/base/json.h
+struct Normalisation;  // shared/image/resize.h
+
+// Batch norm of the backbone: trained, or imported statistics and affine kept constant.
+enum class Norm { kFrozen, kBatch };
+// Of the head towers: GroupNorm of 32 groups (torchvision v2), or none (v1, the paper).
+enum class HeadNorm { kGroup, kNone };
+
+// Their words on command lines and in checkpoints; part of the format, never rename.
+inline const Choices<Norm> kNorms = {{"frozen", Norm::kFrozen}, {"batch", Norm::kBatch}};
+inline const Choices<HeadNorm> kHeadNorms = {{"group", HeadNorm::kGroup},
+                                             {"none", HeadNorm::kNone}};
 
 struct ModelConfig {
   // resnet18, resnet34, resnet50, resnet101 or resnet152 (He et al. 2016).
   std::string backbone = "resnet50";
   // Classes with dense labels 0 .. class_count - 1; no background class.
   int class_count = 0;
-  // Backbone: "batch" trains batch norm, "frozen" keeps imported statistics and affine constant.
-  std::string norm = "batch";
+  Norm norm = Norm::kBatch;
   // Added to the variance in batch norm; torchvision's published COCO v1 weights want 0.
   double norm_eps = 1e-5;
-  // Head towers: "group" (GroupNorm of 32 groups, torchvision v2) or "none" (v1, the paper).
-  std::string head_norm = "group";
+  HeadNorm head_norm = HeadNorm::kGroup;
   // P6 from C5 (torchvision v2) or from P5 (v1).
   bool p6_from_c5 = true;
   // Side of the square base anchor of P3..P7, px of the resized image.
@@ -48,7 +58,7 @@ struct ModelConfig {
   // What training and evaluation make pixels of.
   Normalisation normalisation() const;
 
-  bool frozen_norm() const { return norm == "frozen"; }
+  bool frozen_norm() const { return norm == Norm::kFrozen; }
 };
 
 }  // namespace retina

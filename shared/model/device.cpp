@@ -9,9 +9,10 @@
 
 namespace retina {
 
-c10::Device choose_device(const std::string& wanted, const NodePlace& place) {
+c10::Device choose_device(DeviceChoice wanted, const NodePlace& place) {
   const auto gpu_count = static_cast<int>(torch::cuda::device_count());
-  if (wanted == "cpu" || (wanted == "auto" && gpu_count == 0)) return c10::Device(c10::kCPU);
+  if (wanted == DeviceChoice::kCpu || (wanted == DeviceChoice::kAuto && gpu_count == 0))
+    return c10::Device(c10::kCPU);
   if (gpu_count == 0) {
     throw Error(ErrorKind::kUnavailable, "--device cuda: no GPU is found",
                 "check nvidia-smi, start the container with --gpus all, or use --device cpu");

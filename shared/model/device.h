@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "shared/model/device_choice.h"
+
 namespace retina {
 
 // The unique id of the GPU when this process sees exactly one, else "".
@@ -18,10 +20,10 @@ struct NodePlace {
   bool sees_own_gpu = false;
 };
 
-// `wanted` is auto, cpu or cuda. Each rank takes the GPU of its place, or the one that it alone
-// sees. auto is a GPU where one is found. Throws Error{kUnavailable} for cuda without a GPU,
+// Each rank takes the GPU of its place, or the one that it alone
+// sees. Throws Error{kUnavailable} for cuda without a GPU,
 // Error{kConfig} when a node has more ranks than GPUs.
-c10::Device choose_device(const std::string& wanted, const NodePlace& place);
+c10::Device choose_device(DeviceChoice wanted, const NodePlace& place);
 
 // "cpu", "cuda:0".
 std::string device_text(const c10::Device& device);

@@ -19,7 +19,7 @@ at::Tensor rows_by_class(const at::Tensor& layer) {
 Head::Head(const ModelScope& scope, int values_per_anchor, const std::string& output_name,
            const ModelConfig& config)
     : values_per_anchor_(values_per_anchor) {
-  const bool normalised = config.head_norm == "group";
+  const bool normalised = config.head_norm == HeadNorm::kGroup;
   for (std::size_t depth = 0; depth < kHeadDepth; ++depth) {
     const ModelScope step = scope / "conv" / depth;
     convs_.push_back({step / 0,

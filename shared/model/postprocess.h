@@ -9,22 +9,9 @@
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
 #include "shared/model/head_outputs.h"
+#include "shared/model/postprocess_options.h"
 
 namespace retina {
-
-struct PostprocessOptions {
-  // Candidates score above this. Lower finds more, slower.
-  double score_threshold = 0.05;
-  // A box that overlaps a better one of its class by more than this IoU goes.
-  double nms_threshold = 0.5;
-  // Best candidates kept of each level before suppression.
-  int candidates_per_level = 1000;
-  // Best detections kept of each image.
-  int max_detections = 300;
-
-  // Throws Error{kUsage} naming the field.
-  void validate() const;
-};
 
 struct ImageDetections {
   at::Tensor boxes;   // [D, 4] f32 xyxy px of the resized image, inside it

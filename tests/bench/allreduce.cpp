@@ -11,9 +11,9 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/version.h"
-#include "shared/comm/link_model.h"
-#include "shared/comm/link_probe.h"
-#include "shared/comm/rank_program.h"
+#include "shared/job/rank_program.h"
+#include "train/reduce/link_model.h"
+#include "train/reduce/link_probe.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/program.h"
-#include "shared/comm/link_model.h"
+#include "train/reduce/link_model.h"
 
 namespace {
 

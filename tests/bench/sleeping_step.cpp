@@ -14,8 +14,8 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/version.h"
-#include "shared/comm/collective_queue.h"
-#include "shared/comm/rank_program.h"
+#include "shared/job/rank_program.h"
+#include "train/reduce/collective_queue.h"
 
 namespace {
 

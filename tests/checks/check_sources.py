@@ -12,13 +12,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Folder -> folders whose headers it may include, besides its own. Lowest first.
+# Room -> rooms whose headers it may include, besides its own. Lowest first; what has no row of its
+# own belongs to the room around it.
 BASE = ["shared/base"]
 DATA = [*BASE, "shared/coco", "shared/shard", "shared/image"]
 SHARED = [
-    *DATA, "shared/anchor", "shared/comm", "shared/data", "shared/ops", "shared/model",
-    "shared/checkpoint", "shared/evaluation", "shared/report",
+    *DATA, "shared/anchor", "shared/comm", "shared/watch", "shared/job", "shared/data",
+    "shared/ops", "shared/model", "shared/checkpoint", "shared/checkpoint/foreign",
+    "shared/evaluation", "shared/report",
 ]
+TRAIN_ROOMS = ["train/augment", "train/plan", "train/pace", "train/reduce", "train/step",
+               "train/run", "train/scaling", "train/insight"]
 LAYERS = {
     "shared/base": [],
     "shared/coco": BASE,
@@ -26,21 +30,37 @@ LAYERS = {
     "shared/image": BASE,
     "shared/anchor": BASE,
     "shared/comm": BASE,
+    "shared/watch": [*BASE, "shared/comm"],
+    "shared/job": [*BASE, "shared/comm", "shared/watch"],
     "shared/data": DATA,
     "shared/ops": [*BASE, "shared/anchor"],
     "shared/model": [*BASE, "shared/anchor", "shared/image", "shared/comm", "shared/ops"],
-    "shared/checkpoint": [*BASE, "shared/coco", "shared/ops"],
-    "shared/evaluation": [*DATA, "shared/anchor", "shared/comm", "shared/data", "shared/ops",
-                          "shared/model", "shared/checkpoint"],
+    "shared/checkpoint/foreign": BASE,
+    "shared/checkpoint": [*BASE, "shared/coco", "shared/ops", "shared/checkpoint/foreign"],
+    "shared/evaluation": [*DATA, "shared/anchor", "shared/comm", "shared/watch", "shared/data", "shared/ops",
+                          "shared/model", "shared/checkpoint", "shared/checkpoint/foreign"],
     "shared/report": [*BASE, "shared/image"],
     "preprocess": SHARED,
-    "train": SHARED,
+    "train/augment": BASE,
+    "train/plan": [*DATA, "shared/data", "train/augment"],
+    "train/pace": BASE,
+    "train/reduce": [*BASE, "shared/comm", "shared/watch", "shared/ops", "shared/model"],
+    "train/step": [*SHARED, "train/reduce"],
+    "train/run": [*SHARED, "train/plan", "train/pace", "train/reduce", "train/step"],
+    "train/scaling": [*BASE, "shared/comm", "shared/report", "train/reduce"],
+    "train/insight": [*SHARED, "train/reduce", "train/run", "train/scaling"],
+    "train": [*SHARED, *TRAIN_ROOMS],
     "evaluate": SHARED,
-    "convert": SHARED,
+    "convert/import": SHARED,
+    "convert/script": SHARED,
+    "convert/proof": [*SHARED, "convert/script"],
+    "convert": [*SHARED, "convert/import", "convert/script", "convert/proof"],
 }
-# Folders that must build without LibTorch, and so must not include it.
+# Rooms that must build without LibTorch, and so must not include it.
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
-                 "shared/comm", "shared/data", "shared/report", "preprocess"]
+                 "shared/comm", "shared/watch", "shared/job", "shared/data",
+                 "shared/checkpoint/foreign", "shared/report", "train/augment", "train/plan",
+                 "train/pace", "train/scaling", "preprocess"]
 CPP_SUFFIXES = [".cpp", ".cu", ".h", ".cuh"]
 
 
@@ -55,9 +75,10 @@ def sources(root, *suffixes):
                    and not any(part.startswith((".", "build")) for part in name.parts)})
 
 
-def folder_of(name):
-    parts = name.parts
-    return "/".join(parts[:2]) if parts[0] == "shared" else parts[0]
+def room_of(name):
+    """The innermost room around a file that has a row in the table, else its top folder."""
+    folders = [str(folder) for folder in name.parents]
+    return next((folder for folder in folders if folder in LAYERS), name.parts[0])
 
 
 def check_format(root):
@@ -74,7 +95,7 @@ def check_format(root):
 
 def check_layers(root):
     for name in sources(root, *CPP_SUFFIXES):
-        folder = folder_of(name)
+        folder = room_of(name)
         if folder == "tests":
             continue
         if folder not in LAYERS:
@@ -83,7 +104,7 @@ def check_layers(root):
         for line in (root / name).read_text().splitlines():
             own = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if own:
-                target = folder_of(Path(own.group(1)))
+                target = room_of(Path(own.group(1)))
                 if target != folder and target not in LAYERS[folder]:
                     yield f"{name}: may not include {own.group(1)}"
             foreign = re.match(r"\s*#\s*include\s+<((?:torch|ATen|c10|caffe2)/[^>]+)>", line)
@@ -96,7 +117,8 @@ def check_layers(root):
 def check_readme(root):
     rows = re.findall(r"^\| `([a-z/]+)/?` \|", (root / "README.md").read_text(), re.MULTILINE)
     named = [row.rstrip("/") for row in rows]
-    there = set(LAYERS) | {"docker", "jobs", "tests"}
+    there = {room for room in LAYERS if room.count("/") == room.startswith("shared/")}
+    there |= {"docker", "jobs", "tests"}
     for folder in sorted(there - set(named)):
         yield f"README.md: the map of folders lacks {folder}"
     for folder in sorted(set(named) - there):

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include "convert/inference_module.h"
-#include "convert/proof.h"
-#include "convert/proof_images.h"
+#include "convert/proof/proof.h"
+#include "convert/proof/proof_images.h"
+#include "convert/script/inference_module.h"
 #include "convert/weights.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -53,15 +53,17 @@ ErrorKind kind_of(const ConvertOptions& options, std::string* message = nullptr)
 }
 
 struct Architecture {
-  std::string backbone, norm, head_norm;
+  std::string backbone;
+  Norm norm;
+  HeadNorm head_norm;
   bool p6_from_c5;
   double norm_eps;
 };
 
 // Names the test's entries.
 void PrintTo(const Architecture& architecture, std::ostream* out) {
-  *out << architecture.backbone << " " << architecture.norm << " " << architecture.head_norm
-       << " eps " << architecture.norm_eps;
+  *out << architecture.backbone << " " << word_of(kNorms, architecture.norm) << " "
+       << word_of(kHeadNorms, architecture.head_norm) << " eps " << architecture.norm_eps;
 }
 
 class ConvertArchitectures : public testing::TestWithParam<Architecture> {};
@@ -83,11 +85,12 @@ TEST_P(ConvertArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   EXPECT_EQ(model_file_kind(options.output), ModelFileKind::kInference);
 }
 
-INSTANTIATE_TEST_SUITE_P(, ConvertArchitectures,
-                         testing::Values(Architecture{"resnet18", "batch", "group", true, 1e-5},
-                                         Architecture{"resnet18", "frozen", "none", false, 0.0},
-                                         Architecture{"resnet50", "frozen", "none", false, 1e-5},
-                                         Architecture{"resnet50", "batch", "group", true, 1e-3}));
+INSTANTIATE_TEST_SUITE_P(
+    , ConvertArchitectures,
+    testing::Values(Architecture{"resnet18", Norm::kBatch, HeadNorm::kGroup, true, 1e-5},
+                    Architecture{"resnet18", Norm::kFrozen, HeadNorm::kNone, false, 0.0},
+                    Architecture{"resnet50", Norm::kFrozen, HeadNorm::kNone, false, 1e-5},
+                    Architecture{"resnet50", Norm::kBatch, HeadNorm::kGroup, true, 1e-3}));
 
 TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
   const ModelConfig config = small_config();

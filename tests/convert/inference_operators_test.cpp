@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "convert/inference_module.h"
+#include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
 #include "shared/evaluation/script_operators.h"
 #include "tests/convert/random_checkpoint.h"
@@ -28,8 +28,8 @@ TEST(InferenceOperators, AreThoseOfTheModelsThatTheConverterMakes) {
     for (const bool second_version : {false, true}) {
       ModelConfig config = small_config();
       config.backbone = backbone;
-      config.norm = second_version ? "batch" : "frozen";
-      config.head_norm = second_version ? "group" : "none";
+      config.norm = second_version ? Norm::kBatch : Norm::kFrozen;
+      config.head_norm = second_version ? HeadNorm::kGroup : HeadNorm::kNone;
       config.p6_from_c5 = second_version;
       config.anchor_offset = second_version ? 0.5 : 0.0;
       std::stringstream file;

@@ -8,11 +8,13 @@ namespace {
 TEST(DeviceOnGpu, IsThatOfTheRanksPlaceOrTheOneItSees) {
   RETINA_GPU_OR_SKIP();
   const auto cuda = [](c10::DeviceIndex index) { return c10::Device(c10::kCUDA, index); };
-  EXPECT_EQ(choose_device("auto", {}), cuda(0));
-  EXPECT_EQ(choose_device("cuda", {.local_rank = 3, .local_size = 4, .sees_own_gpu = true}),
-            cuda(0));
-  EXPECT_EQ(choose_device("cpu", {}), c10::Device(c10::kCPU));
-  EXPECT_THROW(choose_device("auto", {.local_rank = 99, .local_size = 100}), std::exception);
+  EXPECT_EQ(choose_device(DeviceChoice::kAuto, {}), cuda(0));
+  EXPECT_EQ(
+      choose_device(DeviceChoice::kCuda, {.local_rank = 3, .local_size = 4, .sees_own_gpu = true}),
+      cuda(0));
+  EXPECT_EQ(choose_device(DeviceChoice::kCpu, {}), c10::Device(c10::kCPU));
+  EXPECT_THROW(choose_device(DeviceChoice::kAuto, {.local_rank = 99, .local_size = 100}),
+               std::exception);
 }
 
 TEST(DeviceOnGpu, TellsTheIdOfASingleGpu) {

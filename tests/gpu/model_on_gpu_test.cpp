@@ -9,7 +9,7 @@
 #include "shared/model/retinanet.h"
 #include "tests/gpu/gpu.h"
 #include "tests/ops/test_tensors.h"
-#include "train/loss/detection_loss.h"
+#include "train/step/detection_loss.h"
 
 namespace retina {
 namespace {
@@ -29,8 +29,8 @@ class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
     ModelConfig config;
     config.backbone = "resnet18";
     config.class_count = 2;
-    config.norm = v2 ? "batch" : "frozen";
-    config.head_norm = v2 ? "group" : "none";
+    config.norm = v2 ? Norm::kBatch : Norm::kFrozen;
+    config.head_norm = v2 ? HeadNorm::kGroup : HeadNorm::kNone;
     config.p6_from_c5 = v2;
     return config;
   }

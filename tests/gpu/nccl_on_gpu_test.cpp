@@ -5,9 +5,9 @@
 
 #include <thread>
 
-#include "shared/comm/nccl_communicator.h"
 #include "tests/gpu/gpu.h"
 #include "train/reduce/gradient_transport.h"
+#include "train/reduce/nccl_communicator.h"
 
 namespace retina {
 namespace {

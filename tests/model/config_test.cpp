@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 
 #include "shared/base/error.h"
+#include "shared/base/json.h"
 
 namespace retina {
 namespace {
@@ -23,9 +25,9 @@ ModelConfig round_trip(const ModelConfig& config) {
 TEST(ModelConfig, SurvivesJsonToTheLastBit) {
   ModelConfig config = good_config();
   config.backbone = "resnet152";
-  config.norm = "frozen";
+  config.norm = Norm::kFrozen;
   config.norm_eps = 0;
-  config.head_norm = "none";
+  config.head_norm = HeadNorm::kNone;
   config.p6_from_c5 = false;
   config.anchor_sizes = {16, 22.6274, 1.0 / 3 + 40, 90, 300};
   config.anchor_offset = 0.5;
@@ -39,8 +41,6 @@ TEST(ModelConfig, SurvivesJsonToTheLastBit) {
 TEST(ModelConfig, NamesTheFieldThatIsWrong) {
   const std::vector<std::pair<std::string, std::function<void(ModelConfig&)>>> cases = {
       {"backbone", [](ModelConfig& c) { c.backbone = "resnet51"; }},
-      {"norm", [](ModelConfig& c) { c.norm = "layer"; }},
-      {"head_norm", [](ModelConfig& c) { c.head_norm = "batch"; }},
       {"class_count", [](ModelConfig& c) { c.class_count = 0; }},
       {"norm_eps", [](ModelConfig& c) { c.norm_eps = -1; }},
       {"anchor_sizes",
@@ -61,6 +61,27 @@ TEST(ModelConfig, NamesTheFieldThatIsWrong) {
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUsage);
       EXPECT_NE(std::string(error.what()).find(field), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(ModelConfig, AFilesUnknownWordIsNamedWithItsField) {
+  for (const auto& [field, good, bad] :
+       {std::array{"norm", "batch", "layer"}, std::array{"head_norm", "group", "batch"}}) {
+    std::string text = good_config().to_json();
+    const std::string before = cat("\"", field, "\":\"", good, "\"");
+    ASSERT_NE(text.find(before), std::string::npos) << text;
+    text.replace(text.find(before), before.size(), cat("\"", field, "\":\"", bad, "\""));
+    const JsonFile file = JsonFile::parse(text, "model");
+    try {
+      ModelConfig::from_json(file.root());
+      ADD_FAILURE() << field << " passed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_NE(
+          std::string(error.what()).find(cat("model ", field, ": unknown value (got \"", bad)),
+          std::string::npos)
+          << error.what();
     }
   }
 }

@@ -10,7 +10,7 @@
 #include "shared/model/postprocess.h"
 #include "tests/model/small_model.h"
 #include "tests/ops/test_tensors.h"
-#include "train/loss/detection_loss.h"
+#include "train/step/detection_loss.h"
 
 namespace retina {
 namespace {

@@ -14,8 +14,8 @@ inline ModelConfig small_config() {
 
 inline ModelConfig small_frozen_config() {
   ModelConfig config = small_config();
-  config.norm = "frozen";
-  config.head_norm = "none";
+  config.norm = Norm::kFrozen;
+  config.head_norm = HeadNorm::kNone;
   config.p6_from_c5 = false;
   return config;
 }

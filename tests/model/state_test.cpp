@@ -46,7 +46,7 @@ TEST(LoadState, BatchCountersMayComeOrBeMissing) {
   RetinaNet trained(small_config());
   initialise(trained, 1);
   ModelConfig config = small_config();
-  config.norm = "frozen";
+  config.norm = Norm::kFrozen;
   RetinaNet frozen(config);
   load_state(frozen, copy_of(trained), "trained.pt");
   load_state(trained, copy_of(frozen), "frozen.pt");

@@ -1,6 +1,6 @@
 """Real ranks under mpirun, one of which fails at a random moment: the job ends within 10 s of the
 fault, with one line that names the rank, and never hangs. `RETINA_FAULTS=1000` injects that many and
-prints a table; each job is watch_ranks (tests/comm)."""
+prints a table; each job is watch_ranks (tests/watch)."""
 
 import concurrent.futures
 import itertools

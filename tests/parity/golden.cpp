@@ -153,8 +153,8 @@ ModelConfig golden_config(const std::string& name) {
   config.class_count = 5;
   config.anchor_sizes = {16, 32, 64, 128, 256};
   if (name.starts_with("v1")) {
-    config.norm = "frozen";
-    config.head_norm = "none";
+    config.norm = Norm::kFrozen;
+    config.head_norm = HeadNorm::kNone;
     config.p6_from_c5 = false;
   }
   return config;

@@ -9,7 +9,7 @@
 
 #include "shared/base/json.h"
 #include "shared/model/retinanet.h"
-#include "train/loss/detection_loss.h"
+#include "train/step/detection_loss.h"
 
 namespace retina {
 

@@ -13,7 +13,7 @@ ModelConfig coco_config(bool second_version) {
   ModelConfig config;
   config.class_count = 91;
   if (!second_version) {
-    config.head_norm = "none";
+    config.head_norm = HeadNorm::kNone;
     config.p6_from_c5 = false;
   }
   return config;
@@ -55,7 +55,7 @@ TEST(StateDict, FirstVersionWithTrainedNormHasTorchvisionsNamesShapesAndOrder) {
 
 TEST(StateDict, FirstVersionWithFrozenNormHasNoBatchCountersAndThePublishedSize) {
   ModelConfig config = coco_config(false);
-  config.norm = "frozen";
+  config.norm = Norm::kFrozen;
   const RetinaNet model(config);
   EXPECT_EQ(lines_of(model), golden_lines("state_v1.txt", false));
   EXPECT_EQ(parameter_count(model), 34014999);

@@ -10,7 +10,7 @@
 #include "tests/parity/golden.h"
 #include "tests/parity/table.h"
 #include "tests/support/test_folder.h"
-#include "train/replica.h"
+#include "train/step/replica.h"
 
 namespace retina {
 namespace {

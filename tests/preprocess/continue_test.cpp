@@ -156,7 +156,7 @@ TEST_F(Continue, AnOverwriteThatFailsLeavesTheOldSet) {
 
   options = coco_.options("set");
   options.overwrite = true;
-  options.on_bad_image = "fail";
+  options.on_bad_image = BadImage::kFail;
   std::filesystem::remove(first_image());
   EXPECT_EQ(pack_error(options), ErrorKind::kData);
   EXPECT_EQ(folder_content(folder_ / "set"), old);
@@ -213,7 +213,7 @@ TEST_F(Continue, NoErrorRemovesFinishedShards) {
   first.sources.erase(first.sources.begin());
   journal.add(0, first);
   PackOptions strict = coco_.options("set");
-  strict.on_bad_image = "fail";
+  strict.on_bad_image = BadImage::kFail;
   EXPECT_EQ(pack_error(strict, &message), ErrorKind::kData);
   EXPECT_THAT(message, HasSubstr("was left out by the run that this one continues"));
   EXPECT_TRUE(path_exists(shard));

@@ -131,12 +131,12 @@ TEST(Packer, StopsAtTheFirstBadImageWhenAskedTo) {
   const SmallCoco coco{.folder = folder.path(), .good_count = 3, .with_bad_images = true};
   coco.write();
   PackOptions options = coco.options("set");
-  options.on_bad_image = "fail";
+  options.on_bad_image = BadImage::kFail;
   EXPECT_EQ(pack_error(options), ErrorKind::kData);
   EXPECT_FALSE(path_exists(options.output)) << "nothing was finished, nothing stays";
-  options.on_bad_image = "quarantine";
+  options.on_bad_image = BadImage::kQuarantine;
   pack(options);
-  options.on_bad_image = "fail";
+  options.on_bad_image = BadImage::kFail;
   EXPECT_EQ(pack_error(options), ErrorKind::kData) << "the finished set has bad images too";
 }
 

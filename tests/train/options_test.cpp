@@ -7,7 +7,7 @@
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
-#include "train/run_config.h"
+#include "train/run/run_config.h"
 
 namespace retina {
 namespace {
@@ -39,9 +39,9 @@ Error refusal(std::vector<const char*> arguments) {
 TEST(Recipes, FillWhatIsNotGiven) {
   const TrainOptions options =
       parse({"--recipe", "torchvision-v2", "--lr", "0.5", "--init", "backbone.pt"});
-  EXPECT_EQ(options.optimizer, "adamw");
-  EXPECT_EQ(options.box_loss, "giou");
-  EXPECT_EQ(options.norm_kind(), "batch");
+  EXPECT_EQ(options.optimizer, OptimizerKind::kAdamW);
+  EXPECT_EQ(options.box_loss, BoxLossKind::kGiou);
+  EXPECT_EQ(options.norm_kind(), Norm::kBatch);
   EXPECT_EQ(options.optimizer_options().norm_weight_decay, 0.0);
   EXPECT_EQ(options.plan_options().min_sides_px.size(), 11U);
   EXPECT_EQ(options.base_lr(), 0.5) << "the command line wins";
@@ -53,7 +53,7 @@ TEST(Recipes, YieldToTheConfigFile) {
   write_file_atomically(path, R"({"recipe": "torchvision-v1", "momentum": 0.5, "init": "b.pt"})");
   const TrainOptions options = parse({"--config", path.c_str()});
   EXPECT_EQ(options.momentum, 0.5);
-  EXPECT_EQ(options.norm_kind(), "frozen");
+  EXPECT_EQ(options.norm_kind(), Norm::kFrozen);
   EXPECT_EQ(options.total_steps(10), 260) << "26 epochs";
 }
 
@@ -88,11 +88,11 @@ TEST(Recipes, TrainAsTheirBackboneAsks) {
     const bool v2 = recipe == std::string("torchvision-v2");
     const TrainOptions trained = with(recipe, "b.pt"), scratch = with(recipe, "none");
     EXPECT_FALSE(trained.from_scratch());
-    EXPECT_EQ(trained.norm_kind(), v2 ? "batch" : "frozen") << recipe;
+    EXPECT_EQ(trained.norm_kind(), v2 ? Norm::kBatch : Norm::kFrozen) << recipe;
     EXPECT_EQ(trained.layers_to_train(), recipe == std::string("keras-retinanet") ? 5 : 3);
     EXPECT_EQ(trained.shares_statistics(), v2) << recipe;
     EXPECT_TRUE(scratch.from_scratch());
-    EXPECT_EQ(scratch.norm_kind(), "batch") << recipe;
+    EXPECT_EQ(scratch.norm_kind(), Norm::kBatch) << recipe;
     EXPECT_EQ(scratch.layers_to_train(), 5) << recipe;
   }
 }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "shared/base/error.h"
-#include "tests/train/no_images.h"
+#include "tests/train/plan/no_images.h"
 
 namespace retina {
 namespace {
@@ -23,11 +23,11 @@ TEST(ScalingSetup, DiffersByWhatAStepsTimeDependsOn) {
     const ScalingSetup other = setup_of(options);
     EXPECT_NE(other.at(key), usual.at(key)) << key;
   };
-  differs("wire", &TrainOptions::wire, "bf16");
-  differs("deterministic-reduce", &TrainOptions::deterministic_reduce, "on");
-  differs("overlap-reduce", &TrainOptions::overlap_reduce, "off");
+  differs("wire", &TrainOptions::wire, ElementType::kBFloat16);
+  differs("deterministic-reduce", &TrainOptions::deterministic_reduce, true);
+  differs("overlap-reduce", &TrainOptions::overlap_reduce, false);
   differs("bucket-mb", &TrainOptions::bucket_mb, "4");
-  differs("sync-bn", &TrainOptions::sync_bn, "on");
+  differs("sync-bn", &TrainOptions::sync_bn, true);
   differs("min-sides", &TrainOptions::min_sides_px, std::vector<std::int64_t>{640, 800});
   differs("images a rank", &TrainOptions::images_per_step, 4);
   EXPECT_EQ(setup_of(plain), usual);

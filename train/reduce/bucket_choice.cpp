@@ -7,7 +7,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/comm/link_probe.h"
+#include "train/reduce/link_probe.h"
 
 namespace retina {
 namespace {
@@ -35,7 +35,7 @@ std::optional<BucketChoice> stored_choice(const BucketOptions& options, int rank
     const JsonFile file = JsonFile::parse(options.stored, kStoredName);
     const JsonView root = file.root();
     const bool same = root.at("ranks").as_int() == ranks &&
-                      root.at("wire").as_string() == wire_name(options.wire.type) &&
+                      root.at("wire").as_string() == word_of(kWireTypes, options.wire.type) &&
                       root.at("ordered").as_bool() == options.wire.ordered;
     if (!same) return std::nullopt;
     return BucketChoice{.origin = BucketChoice::Origin::kStored,
@@ -93,7 +93,7 @@ std::string to_json(const BucketChoice& choice, const BucketPlan& plan) {
   JsonWriter json;
   json.begin_object()
       .field("ranks", choice.ranks)
-      .field("wire", wire_name(choice.wire.type))
+      .field("wire", word_of(kWireTypes, choice.wire.type))
       .field("ordered", choice.wire.ordered)
       .field("bucket_bytes", std::uint64_t{choice.bytes.most})
       .field("edge_bytes", std::uint64_t{choice.bytes.edge})
@@ -119,7 +119,7 @@ std::string describe(const BucketChoice& choice, const BucketPlan& plan) {
   std::string text =
       cat("gradients: ", fixed(static_cast<double>(total) * 1e-6, 1), " M values in ",
           counts.size(), counts.size() == 1 ? " bucket" : " buckets", " of ", megabytes(*least),
-          " to ", megabytes(*most), " MB (", wire_name(choice.wire.type),
+          " to ", megabytes(*most), " MB (", word_of(kWireTypes, choice.wire.type),
           choice.wire.ordered ? ", in rank order)" : ")");
   if (choice.fit) {
     text += cat("; the link: ", fixed(choice.fit->link.latency_seconds * 1e3, 3), " ms and ",
@@ -127,22 +127,6 @@ std::string describe(const BucketChoice& choice, const BucketPlan& plan) {
                 choice.origin == BucketChoice::Origin::kStored ? "as the run began" : "measured");
   }
   return text;
-}
-
-const char* wire_name(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16:
-      return "fp16";
-    case ElementType::kBFloat16:
-      return "bf16";
-    default:
-      return "fp32";
-  }
-}
-
-ElementType wire_named(const std::string& name) {
-  if (name == "fp16") return ElementType::kFloat16;
-  return name == "bf16" ? ElementType::kBFloat16 : ElementType::kFloat32;
 }
 
 }  // namespace retina

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "shared/comm/communicator.h"
-#include "shared/comm/link_model.h"
-#include "shared/comm/wire.h"
 #include "train/reduce/bucket_plan.h"
+#include "train/reduce/link_model.h"
+#include "train/reduce/wire.h"
 
 namespace retina {
 
@@ -42,9 +42,5 @@ std::string to_json(const BucketChoice& choice, const BucketPlan& plan);
 // "gradients: 21.1 M values in 24 buckets of 0.04 to 9.4 MB (bf16); 0.21 ms and 47.9 MB/s
 // measured".
 std::string describe(const BucketChoice& choice, const BucketPlan& plan);
-
-// "fp32", "bf16", "fp16".
-const char* wire_name(ElementType type);
-ElementType wire_named(const std::string& name);
 
 }  // namespace retina

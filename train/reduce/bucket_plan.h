@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/link_model.h"
+#include "train/reduce/link_model.h"
 
 namespace retina {
 

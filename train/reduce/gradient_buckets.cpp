@@ -17,7 +17,7 @@
 namespace retina {
 namespace {
 
-std::vector<BucketParameter> bucket_parameters(const std::vector<TrainableParameter>& parameters) {
+std::vector<BucketParameter> bucket_parameters(const NamedTensors& parameters) {
   std::vector<BucketParameter> list;
   for (const auto& [name, value] : parameters) {
     RETINA_CHECK(value.is_non_overlapping_and_dense(), name);
@@ -55,14 +55,14 @@ class GradientBuckets::Hook : public torch::autograd::PostAccumulateGradHook {
   std::size_t parameter_;
 };
 
-GradientBuckets::GradientBuckets(const std::vector<TrainableParameter>& parameters,
-                                 const BucketOptions& options, Communicator& communicator)
+GradientBuckets::GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
+                                 Communicator& communicator)
     : parameters_(parameters), overlap_(options.overlap) {
   RETINA_CHECK(!parameters.empty());
   const std::vector<BucketParameter> list = bucket_parameters(parameters);
   std::size_t element_count = 0;
   for (const auto& parameter : list) element_count += parameter.count;
-  const c10::Device device = parameters.front().value.device();
+  const c10::Device device = parameters.front().tensor.device();
   choice_ = choose_buckets(travels_by_nccl(options.wire, device) ? for_nccl(options) : options,
                            element_count, communicator);
   const std::size_t wire_bytes = element_size_bytes(options.wire.type);
@@ -72,11 +72,11 @@ GradientBuckets::GradientBuckets(const std::vector<TrainableParameter>& paramete
 
   for (const std::size_t count : plan_.bucket_counts) {
     buckets_.push_back(
-        at::zeros({static_cast<std::int64_t>(count)}, parameters.front().value.options()));
+        at::zeros({static_cast<std::int64_t>(count)}, parameters.front().tensor.options()));
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const BucketSlot& slot = plan_.slots[i];
-    const at::Tensor& value = parameters[i].value;
+    const at::Tensor& value = parameters[i].tensor;
     value.mutable_grad() = buckets_[slot.bucket].as_strided(value.sizes(), value.strides(),
                                                             static_cast<std::int64_t>(slot.offset));
   }
@@ -92,13 +92,13 @@ GradientBuckets::GradientBuckets(const std::vector<TrainableParameter>& paramete
 
 GradientBuckets::~GradientBuckets() {
   for (const auto& parameter : parameters_) {
-    torch::autograd::impl::set_post_acc_grad_hooks(parameter.value, nullptr);
+    torch::autograd::impl::set_post_acc_grad_hooks(parameter.tensor, nullptr);
   }
 }
 
 void GradientBuckets::add_hooks() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].value,
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor,
                                                    std::make_unique<Hook>(*this, i));
   }
 }

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/collective_queue.h"
 #include "shared/comm/communicator.h"
-#include "train/optim/optimizer.h"
+#include "shared/ops/named_tensor.h"
 #include "train/reduce/bucket_choice.h"
 #include "train/reduce/bucket_plan.h"
+#include "train/reduce/collective_queue.h"
 #include "train/reduce/gradient_transport.h"
 #include "train/reduce/reduce_cost.h"
 
@@ -27,7 +27,7 @@ class GradientBuckets {
   // zero gradient that is a view of a bucket and has the parameter's own strides; autograd then
   // accumulates in place. Collective: throws Error{kConfig} when ranks' layouts differ
   // (layout_check.h). `communicator` must outlive this.
-  GradientBuckets(const std::vector<TrainableParameter>& parameters, const BucketOptions& options,
+  GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
                   Communicator& communicator);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
@@ -78,7 +78,7 @@ class GradientBuckets {
 
   BucketChoice choice_;
   BucketPlan plan_;
-  std::vector<TrainableParameter> parameters_;
+  NamedTensors parameters_;
   std::vector<at::Tensor> buckets_;  // flat, one dtype
   bool overlap_ = false;
 

@@ -1,7 +1,7 @@
 #include "train/reduce/gradient_transport.h"
 
 #include "shared/base/error.h"
-#include "shared/comm/nccl_communicator.h"
+#include "train/reduce/nccl_communicator.h"
 
 namespace retina {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "shared/comm/comm_stats.h"
 #include "shared/comm/communicator.h"
-#include "shared/comm/wire.h"
+#include "train/reduce/wire.h"
 
 namespace retina {
 

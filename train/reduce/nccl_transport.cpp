@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "shared/base/error.h"
-#include "shared/comm/nccl_communicator.h"
 #include "train/reduce/gradient_transport.h"
+#include "train/reduce/nccl_communicator.h"
 
 namespace retina {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "shared/comm/collective_queue.h"
 #include "shared/model/rank_sum.h"
+#include "train/reduce/collective_queue.h"
 
 namespace retina {
 

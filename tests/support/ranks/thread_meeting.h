@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/watch/operation.h"
+#include "shared/watch/operation.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {

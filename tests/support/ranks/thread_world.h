@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/link_model.h"
 #include "shared/comm/metered_communicator.h"
+#include "train/reduce/link_model.h"
 
 namespace retina {
 

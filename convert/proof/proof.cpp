@@ -1,0 +1,134 @@
+#include "convert/proof/proof.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+
+#include "shared/base/error.h"
+#include "shared/image/resize.h"
+
+namespace retina {
+namespace {
+
+constexpr std::int64_t kMinCandidates = 100;
+constexpr double kBorderlineShare = 0.25;
+
+int padded(int side_px) {
+  return (side_px + kPadMultiplePx - 1) / kPadMultiplePx * kPadMultiplePx;
+}
+
+std::vector<ScoredBox> to_list(const at::Tensor& boxes, const at::Tensor& scores,
+                               const at::Tensor& labels) {
+  const at::Tensor b = boxes.cpu().contiguous(), s = scores.cpu().contiguous(),
+                   l = labels.cpu().contiguous();
+  std::vector<ScoredBox> list(static_cast<std::size_t>(s.size(0)));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::copy_n(b.const_data_ptr<float>() + 4 * i, 4, list[i].box.begin());
+    list[i].score = s.const_data_ptr<float>()[i];
+    list[i].label = l.const_data_ptr<std::int64_t>()[i];
+  }
+  return list;
+}
+
+// The training model's way: the loader's resize, the network, postprocess, boxes back to the
+// input's pixels. Lowers `options.score_threshold` as compare_models says.
+std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::Device device,
+                                     PostprocessOptions& options) {
+  const ModelConfig& config = model.config();
+  const ResizedSize size =
+      resized_size(image.width, image.height, config.min_side_px, config.max_side_px);
+  const PixelSize pad{.height = padded(size.height), .width = padded(size.width)};
+  at::Tensor pixels = at::zeros({1, 3, pad.height, pad.width}, at::kFloat);
+  resize_normalise(image,
+                   {.width = size.width,
+                    .height = size.height,
+                    .row_stride = pad.width,
+                    .plane_stride = std::int64_t{pad.width} * pad.height},
+                   config.normalisation(), pixels.mutable_data_ptr<float>());
+
+  const HeadOutputs outputs = model.forward(pixels.to(device));
+  const at::Tensor scores = at::sigmoid(outputs.logits).flatten();
+  const auto wanted = std::min(kMinCandidates, scores.size(0));
+  const at::Tensor best = std::get<0>(scores.topk(wanted));
+  // A hair below the last one, so that rounding moves no candidate across.
+  options.score_threshold =
+      std::min(options.score_threshold, best[wanted - 1].item<double>() * 0.999);
+
+  const ImageDetections found =
+      postprocess(outputs, config, pad, {{.height = size.height, .width = size.width}}, options)[0];
+  auto list = to_list(found.boxes, found.scores, found.labels);
+  for (ScoredBox& entry : list) {
+    entry.box = resize_box(entry.box, {.width = size.width, .height = size.height},
+                           {.width = image.width, .height = image.height});
+  }
+  return list;
+}
+
+std::vector<ScoredBox> run_converted(torch::jit::Module& module, const Image& image,
+                                     c10::Device device) {
+  const at::Tensor pixels = at::from_blob(const_cast<std::uint8_t*>(image.rgb.data()),
+                                          {image.height, image.width, 3}, at::kByte)
+                                .permute({2, 0, 1})
+                                .unsqueeze(0)
+                                .contiguous();  // [1, 3, H, W]
+  const auto results = module.forward({pixels.to(device)}).toTuple();
+  const auto& outputs = results->elements();
+  const std::int64_t count = outputs.at(3).toTensor()[0].item<std::int64_t>();
+  const auto rows = [&](std::size_t output) {
+    return outputs.at(output).toTensor()[0].narrow(0, 0, count);
+  };
+  return to_list(rows(0), rows(1), rows(2));
+}
+
+}  // namespace
+
+MatchResult compare_models(const std::string& inference_file, RetinaNet& model,
+                           const ProofInputs& inputs) {
+  const at::NoGradGuard no_grad;
+  torch::jit::Module module = torch::jit::load(inference_file, inputs.device);
+  model.to(inputs.device);
+  model.set_training(false);
+  MatchResult total;
+  for (const Image& image : inputs.images) {
+    PostprocessOptions options = inputs.postprocess;
+    const auto want = run_reference(model, image, inputs.device, options);
+    module.setattr("score_threshold", options.score_threshold);
+    const auto got = run_converted(module, image, inputs.device);
+    total.add(match_detections(want, got,
+                               {.score_threshold = options.score_threshold,
+                                .nms_threshold = options.nms_threshold,
+                                .max_detections = options.max_detections}));
+  }
+  return total;
+}
+
+void require_equal(const MatchResult& result, const std::string& output) {
+  const auto fail = [&](const std::string& problem) {
+    throw Error(ErrorKind::kAnswerNo,
+                cat(output, ": the proof failed, nothing was written: ", problem),
+                "the checkpoint's weights may be extreme; please report it with the checkpoint");
+  };
+  if (result.unexplained_count > 0) {
+    fail(cat(result.unexplained_count, " detections differ; ", result.first_unexplained));
+  }
+  if (!(result.largest_box_px <= kBoxTolerancePx)) {
+    fail(cat("boxes differ (got ", result.largest_box_px, " px, want at most ", kBoxTolerancePx,
+             ")"));
+  }
+  if (!(result.largest_score <= kScoreTolerance)) {
+    fail(cat("scores differ (got ", result.largest_score, ", want at most ", kScoreTolerance, ")"));
+  }
+  const double share = kBorderlineShare * static_cast<double>(result.paired_count);
+  if (static_cast<double>(result.borderline_count) > std::max(2.0, share)) {
+    fail(cat(result.borderline_count, " of ", result.paired_count,
+             " detections differ at a threshold"));
+  }
+  if (result.paired_count == 0) fail("the images gave no detection to compare");
+}
+
+}  // namespace retina

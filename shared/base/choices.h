@@ -1,0 +1,48 @@
+// The words that stand for the values of a type, on command lines and in files.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace retina {
+
+// In the order in which --help lists them; each value and each word once.
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
+// The word of `value`; empty when it has none.
+template <class T>
+std::string word_of(const Choices<T>& choices, const T& value) {
+  for (const auto& [word, one] : choices) {
+    if (one == value) return word;
+  }
+  return "";
+}
+
+// The value of `word`; unset when that is none of the words.
+template <class T>
+std::optional<T> value_of(const Choices<T>& choices, const std::string& word) {
+  for (const auto& [one, value] : choices) {
+    if (one == word) return value;
+  }
+  return std::nullopt;
+}
+
+// "sgd|adam|adamw", or with another separator.
+template <class T>
+std::string words_of(const Choices<T>& choices, const std::string& separator = "|") {
+  std::string text;
+  for (const auto& [word, value] : choices) text += (text.empty() ? "" : separator) + word;
+  return text;
+}
+
+// Where the words themselves are the values.
+inline Choices<std::string> plain_choices(const std::vector<std::string>& words) {
+  Choices<std::string> choices;
+  for (const std::string& word : words) choices.emplace_back(word, word);
+  return choices;
+}
+
+}  // namespace retina

@@ -1,0 +1,162 @@
+#include "shared/job/rank_program.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#include "shared/base/cores.h"
+#include "shared/base/error.h"
+#include "shared/base/host.h"
+#include "shared/base/log.h"
+#include "shared/base/program.h"
+#include "shared/base/version.h"
+#include "shared/job/launcher_process.h"
+#include "shared/watch/rank_guard.h"
+#include "shared/watch/watched_communicator.h"
+
+namespace retina {
+namespace {
+
+// For a log that blocks while the process is to end.
+constexpr unsigned kLogSeconds = 3;
+// For the launcher to read why the job ends, before other ranks end and it with them.
+constexpr double kReadSeconds = 0.5;
+// For rank 0 to tell what is wrong with a command line, and for the launcher to end the others.
+constexpr std::chrono::seconds kRootTells(2);
+
+// After a wrong command line: whether this rank says so. Rank 0's end makes the launcher end the
+// others; those that outlive it have another command line, and the first of their node tells.
+bool tells_usage_error(const std::string& name) {
+  const int rank = launcher_rank();
+  if (rank <= 0) return true;
+  const bool is_first = launcher_local_rank() == 0;
+  std::this_thread::sleep_for(is_first ? kRootTells : 2 * kRootTells);
+  if (is_first) set_log_name(cat(name, "[", rank, "] on ", host_name()));
+  return is_first;
+}
+
+// Ends the process from the watch thread. The main thread may hold any lock, so nothing is waited
+// for: exit handlers and MPI stay out of it, the launcher ends what is left.
+[[noreturn]] void end_process(int code) {
+  if (::ftrylockfile(stdout) == 0) ::fflush_unlocked(stdout);
+  ::_exit(code);
+}
+
+WatchHandler watch_handler() {
+  return {.tell =
+              [](const std::string& message, const std::string& hint) {
+                std::signal(SIGALRM, SIG_DFL);
+                ::alarm(kLogSeconds);
+                log_error(message, "; hint: ", hint);
+                wait_until_read(STDERR_FILENO, kReadSeconds);
+                ::alarm(0);  // the end may have to wait for the launcher
+              },
+          .warn = [](const std::string& message) { log_warning(message); },
+          .end_launcher =
+              [] {
+                if (const pid_t launcher = launcher_process(); launcher > 0) {
+                  ::kill(launcher, SIGKILL);
+                }
+              },
+          .end = end_process};
+}
+
+GuardTerms start_terms(const WatchOptions& options) {
+  return {.rank = launcher_rank(),
+          .limit_s = options.start_limit_s,
+          .second_s = options.second_s,
+          .what = "MPI has not started on every rank",
+          .hint =
+              "is a rank stopped, or the network between the nodes closed? run the same command "
+              "again",
+          .exit_code = exit_code(ErrorKind::kRankFailure)};
+}
+
+// Everything is saved by then: only the processes are left to end.
+GuardTerms finish_terms(const WatchOptions& options, int rank, int code) {
+  return {.rank = rank,
+          .limit_s = options.finish_limit_s,
+          .second_s = options.second_s,
+          .what = "the work is done, but MPI has not ended on every rank",
+          .hint = "nothing is lost; is a rank stopped, or the network between the nodes closed?",
+          .exit_code = code,
+          .ends_launcher = true};
+}
+
+}  // namespace
+
+int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
+                     const std::function<int(Communicator&)>& body,
+                     const WatchOptions& watch_options) {
+  register_library_version("MPI", mpi_library_version());
+  std::optional<RankGuard> guard;
+  std::optional<MpiSession> session;
+  std::unique_ptr<Watch> watch;
+  return run_program(
+      name,
+      [&] {
+        try {
+          if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
+        } catch (const Error& error) {
+          if (!tells_usage_error(name)) return exit_code(error.kind());
+          throw;
+        }
+        if (launched_as_rank()) guard.emplace(start_terms(watch_options), watch_handler());
+        session.emplace();
+        auto communicator = make_communicator(*session);
+        guard.reset();
+        if (!communicator->is_root()) {
+          set_log_name(cat(name, "[", communicator->rank(), "]"));
+          if (log_level() != LogLevel::kDebug) set_log_level(LogLevel::kWarning);
+        }
+        watch = Watch::start(*communicator, watch_options, watch_handler());
+        communicator = watch ? make_watched_communicator(std::move(communicator), *watch)
+                             : make_unwatched_communicator(std::move(communicator));
+        const int code = body(*communicator);
+        // Other ranks that still wait in a collective would wait for ever in what follows.
+        if (watch) {
+          watch->leave();
+          guard.emplace(finish_terms(watch_options, communicator->rank(), code), watch_handler());
+        }
+        session->finish();
+        watch.reset();
+        guard.reset();
+        return code;
+      },
+      [&](int code) {
+        wait_until_read(STDERR_FILENO, kReadSeconds);
+        if (watch) watch->fail(code);
+        if (session) session->abort(code);
+      });
+}
+
+bool is_alone_on_node(Communicator& communicator, const std::string& text) {
+  const std::vector<std::string> all = communicator.gather(cat(host_name(), "\n", text), 0);
+  std::string answers;  // '1' or '0' for each rank
+  for (const std::string& one : all) {
+    const bool is_alone = one.back() != '\n' && std::count(all.begin(), all.end(), one) == 1;
+    answers += is_alone ? '1' : '0';
+  }
+  answers = communicator.broadcast(answers, 0);
+  return answers.at(static_cast<std::size_t>(communicator.rank())) == '1';
+}
+
+void check_rank_count(int expected, const Communicator& communicator) {
+  if (expected == 0 || expected == communicator.size()) return;
+  throw Error(ErrorKind::kConfig,
+              cat("--expect-ranks ", expected, ": the launcher started ", communicator.size(),
+                  communicator.size() == 1 ? " rank" : " ranks"),
+              "check the launcher's -np, its host file and the nodes that answered");
+}
+
+int threads_of_rank(int wanted, const Communicator& communicator) {
+  if (wanted > 0) return wanted;
+  return std::max(1, usable_cores() / communicator.local_size());
+}
+
+}  // namespace retina

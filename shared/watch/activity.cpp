@@ -1,0 +1,111 @@
+#include "shared/watch/activity.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/hash.h"
+
+namespace retina {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// The steps before are slower: caches are cold, algorithms are tried.
+constexpr std::size_t kStepsForMedian = 4;
+
+}  // namespace
+
+Activity::Activity(int rank) {
+  state_.rank = rank;
+}
+
+Phase Activity::enter(Phase phase) {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  if (!is_of_step(state_.phase)) {
+    state_.excused_s += Seconds(now - std::max(phase_since_, collective_end_)).count();
+  }
+  const Phase before = std::exchange(state_.phase, phase);
+  phase_since_ = changed_ = now;
+  if (listener_ != nullptr) listener_->on_phase(phase, now);
+  return before;
+}
+
+void Activity::set_step(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  changed_ = Clock::now();
+  if (step_since_) {
+    step_seconds_[step_count_++ % step_seconds_.size()] = Seconds(changed_ - *step_since_).count();
+  }
+  step_since_ = changed_;
+  state_.step = step;
+  if (listener_ != nullptr) listener_->on_step(step, changed_);
+}
+
+void Activity::begin(const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t parts[] = {state_.recent[0].chain, operation.hash()};
+  std::shift_right(state_.recent.begin(), state_.recent.end(), 1);
+  Entered& now = state_.recent[0];
+  now = {.sequence = ++state_.sequence,
+         .chain = xxh3(parts, sizeof(parts)),
+         .step = state_.step,
+         .operation = operation};
+  if (state_.sequence % RankState::kMarkEvery == 0) {
+    state_.marks[1] = state_.marks[0];
+    state_.marks[0] = now;
+  }
+  state_.in_collective = 1;
+  collective_since_ = changed_ = Clock::now();
+  if (listener_ != nullptr) listener_->on_collective_begin(operation, changed_);
+}
+
+void Activity::end() {
+  const std::lock_guard lock(mutex_);
+  state_.in_collective = 0;
+  state_.excused_s = 0;
+  changed_ = collective_end_ = Clock::now();
+  if (listener_ != nullptr) listener_->on_collective_end(changed_);
+}
+
+void Activity::set_listener(ActivityListener* listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = listener;
+}
+
+void Activity::leave() {
+  enter(Phase::kEnd);
+  const std::lock_guard lock(mutex_);
+  state_.left = 1;
+}
+
+void Activity::forgive(double gap_s) {
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  const auto gap = std::chrono::duration_cast<Clock::duration>(Seconds(gap_s));
+  // What a thread has done since it goes on is no older than that.
+  const auto shift = [&](Clock::time_point& time) { time = std::min(time + gap, now); };
+  shift(phase_since_);
+  shift(changed_);
+  shift(collective_since_);
+  shift(collective_end_);
+  if (step_since_) shift(*step_since_);
+}
+
+RankState Activity::state() const {
+  const std::lock_guard lock(mutex_);
+  RankState copy = state_;
+  const Clock::time_point now = Clock::now();
+  copy.in_phase_s = Seconds(now - phase_since_).count();
+  copy.quiet_s = Seconds(now - changed_).count();
+  if (state_.in_collective != 0) copy.in_collective_s = Seconds(now - collective_since_).count();
+  if (step_count_ >= kStepsForMedian) {
+    std::array<double, 32> sorted = step_seconds_;
+    const auto count = static_cast<std::ptrdiff_t>(std::min(step_count_, sorted.size()));
+    std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
+    copy.median_step_s = sorted[static_cast<std::size_t>(count / 2)];
+  }
+  return copy;
+}
+
+}  // namespace retina

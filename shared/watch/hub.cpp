@@ -1,0 +1,185 @@
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "shared/base/error.h"
+#include "shared/base/stop_signal.h"
+#include "shared/watch/watch_loop.h"
+
+namespace retina {
+namespace {
+
+constexpr double kGuestSeconds = 5;
+constexpr std::size_t kMaxGuests = 64;
+// Above this many ranks the list of all goes out less often than every period.
+constexpr int kRanksPerTable = 64;
+
+}  // namespace
+
+Hub::Hub(WatchContext& context, Descriptor listener)
+    : WatchLoop(context),
+      listener_(std::move(listener)),
+      peers_(static_cast<std::size_t>(context.size)),
+      judge_(context.options, context.hosts) {}
+
+std::vector<Connection*> Hub::connections() {
+  std::vector<Connection*> all;
+  for (Guest& guest : guests_) all.push_back(&guest.connection);
+  for (Peer& peer : peers_) {
+    if (peer.connection) all.push_back(&*peer.connection);
+  }
+  return all;
+}
+
+void Hub::welcome(double now_s) {
+  while (guests_.size() < kMaxGuests) {
+    const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) break;
+    guests_.push_back({Connection(Descriptor(fd)), now_s});
+  }
+  for (Guest& guest : guests_) {
+    const std::vector<Frame> frames = guest.connection.receive();
+    if (frames.empty()) continue;
+    const auto greeting =
+        frames[0].type == FrameType::kHello ? frames[0].as<Greeting>() : std::nullopt;
+    const bool known = greeting && greeting->token == context_.job &&
+                       greeting->size == context_.size && greeting->rank > 0 &&
+                       greeting->rank < context_.size;
+    guest.since_s = -1e9;  // decided: it leaves the list below
+    if (!known || guest.connection.ended()) continue;
+    Peer& peer = peers_[static_cast<std::size_t>(greeting->rank)];
+    // It greets again when it was not answered in time.
+    if (peer.connection && (peer.heard || !peer.connection->ended())) continue;
+    peer.view.gone = false;
+    guest.connection.send(encode(FrameType::kWelcome, *greeting));
+    peer.connection.emplace(std::move(guest.connection));
+    for (std::size_t i = 1; i < frames.size(); ++i) take(peer, frames[i], now_s);
+  }
+  guests_.erase(std::remove_if(guests_.begin(), guests_.end(),
+                               [&](const Guest& guest) {
+                                 return guest.connection.ended() ||
+                                        now_s - guest.since_s > kGuestSeconds;
+                               }),
+                guests_.end());
+}
+
+void Hub::take(Peer& peer, const Frame& frame, double now_s) {
+  const int rank = static_cast<int>(&peer - peers_.data());
+  if (auto state = decode_state(frame, rank)) {
+    peer.view.state = *state;
+    peer.view.heard_s = now_s;
+    peer.heard = true;
+    if (state->left != 0) changed_ = true;
+  } else if (frame.type == FrameType::kEnd) {
+    const auto notice = frame.as<EndNotice>();
+    if (!notice || is_quiet()) return;
+    for (Peer& other : peers_) {
+      if (other.connection && &other != &peer) {
+        other.connection->send(encode(FrameType::kEnd, *notice));
+      }
+    }
+    go_quiet(*notice, now_s);
+  }
+}
+
+// A rank may be lost before its first heartbeat.
+void Hub::expect_all(double now_s) {
+  expects_all_ = true;
+  for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (!peer.connection || peer.heard) continue;
+    peer.heard = true;
+    peer.view.state.rank = static_cast<std::int32_t>(rank);
+    peer.view.heard_s = now_s;
+  }
+}
+
+void Hub::receive(double now_s) {
+  welcome(now_s);
+  if (context_.all_joined && !expects_all_) expect_all(now_s);
+  for (Peer& peer : peers_) {
+    if (!peer.connection || peer.connection->ended()) continue;
+    for (const Frame& frame : peer.connection->receive()) take(peer, frame, now_s);
+    if (peer.connection->ended()) {
+      peer.view.gone = true;
+      changed_ = true;
+    }
+  }
+}
+
+std::vector<RankView> Hub::views(double now_s) {
+  std::vector<RankView> all{{.state = context_.activity->state(), .heard_s = now_s}};
+  for (const Peer& peer : peers_) {
+    if (peer.heard) all.push_back(peer.view);
+  }
+  return all;
+}
+
+void Hub::beat(double now_s) {
+  Table table{.hub = context_.activity->state(), .others = {}};
+  for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    const bool heard = peer.heard && !peer.view.gone &&
+                       now_s - peer.view.heard_s < context_.options.heartbeat_limit_s / 2;
+    table.others.push_back({.rank = static_cast<std::int32_t>(rank), .heard = heard ? 1U : 0U});
+  }
+  // A long list to many ranks takes turns; without it a spoke keeps the one before.
+  const int turns = std::max(1, context_.size / kRanksPerTable);
+  const std::string whole = encode_table(table);
+  table.others.clear();
+  const std::string brief = turns > 1 ? encode_table(table) : whole;
+  ++beats_;
+  for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
+    if (!peers_[rank].connection) continue;
+    const bool turn = static_cast<int>((beats_ + rank) % static_cast<std::size_t>(turns)) == 0;
+    peers_[rank].connection->send_if_idle(turn ? whole : brief);
+  }
+}
+
+void Hub::look(double now_s, bool beaten) {
+  if (!beaten && !changed_) return;
+  changed_ = false;
+  const std::vector<RankView> all = views(now_s);
+  // mpirun may find a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
+  // and says neither which are lost nor what they did.
+  if (stop_signal() == SIGTERM) judge_.hurry(now_s);
+  const auto verdict = judge_.judge(all, now_s);
+  if (!verdict) {
+    if (!context_.all_left && all_left(all)) {
+      for (Connection* connection : connections()) {
+        connection->send(encode(FrameType::kAllLeft, std::string_view()));
+      }
+      context_.all_left = true;
+      context_.all_left.notify_all();
+    }
+    for (const std::string& line : judge_.warnings(all, now_s)) context_.handler.warn(line);
+    return;
+  }
+  if (verdict->kind == VerdictKind::kDied && was_given_up(now_s)) {
+    end_process(exit_code(ErrorKind::kRankFailure));
+    return;
+  }
+  end_job(*verdict, lost_rank_notice(judge_.launcher_wait_s(*verdict, all, now_s)), now_s);
+}
+
+bool Hub::all_left(const std::vector<RankView>& views) const {
+  return views.size() == peers_.size() &&
+         std::all_of(views.begin(), views.end(),
+                     [](const RankView& view) { return view.state.left != 0; });
+}
+
+void Hub::end_job(const Verdict& verdict, const EndNotice& notice, double now_s) {
+  context_.handler.tell(verdict.message, verdict.hint);
+  for (Connection* connection : connections()) {
+    connection->send(encode(FrameType::kEnd, notice));
+  }
+  say_goodbye();
+  go_quiet(notice, now_s);
+}
+
+void Hub::forgive(double gap_s) {
+  for (Peer& peer : peers_) peer.view.heard_s += gap_s;
+}
+
+}  // namespace retina

@@ -1,0 +1,75 @@
+// Who is to blame: from the states of the ranks to one line. No clock, no sockets: the caller
+// says what time it is, so every rule is tested with recorded states.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/watch/activity.h"
+#include "shared/watch/watch_options.h"
+
+namespace retina {
+
+// A rank's last state and when it came.
+struct RankView {
+  RankState state{};
+  double heard_s = 0;  // on the caller's clock
+  bool gone = false;   // its connection has ended
+};
+
+enum class VerdictKind { kDied, kSilent, kMismatch, kLeft, kStalled };
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kDied;
+  std::vector<int> ranks{};  // to blame; of a mismatch, the smaller side
+  std::string message{};     // one line
+  std::string hint{};
+};
+
+class Judge {
+ public:
+  // `hosts`: the name of every rank's node.
+  Judge(WatchOptions options, std::vector<std::string> hosts);
+
+  // Nothing: all is well as far as can be seen. `views` may be of some ranks only; only ranks that
+  // have been heard once.
+  std::optional<Verdict> judge(const std::vector<RankView>& views, double now_s) const;
+
+  // The same for ranks that died or fell silent alone.
+  std::optional<Verdict> lost(const std::vector<RankView>& views, double now_s) const;
+
+  // The launcher may be ending this process, in a second: for a moment, ranks that were silent
+  // before `now_s` are judged sooner. It may as well have asked for a checkpoint only.
+  void hurry(double now_s);
+
+  // Seconds that the launcher has from now to end the job after `verdict`.
+  double launcher_wait_s(const Verdict& verdict, const std::vector<RankView>& views,
+                         double now_s) const;
+
+  // New ones only: stragglers and slow disks, each rank once per collective.
+  std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
+
+  // "rank 3 (node-b)", "ranks 2, 3 (node-b)".
+  std::string names(const std::vector<int>& ranks) const;
+
+ private:
+  std::optional<Verdict> mismatch(const std::vector<RankView>& views) const;
+  std::optional<Verdict> died(const std::vector<RankView>& views, double now_s) const;
+  std::optional<Verdict> left(const std::vector<RankView>& views) const;
+  std::optional<Verdict> silent(const std::vector<RankView>& views, double now_s) const;
+  std::optional<Verdict> stalled(const std::vector<RankView>& views, double now_s) const;
+  double heartbeat_limit_s(const RankView& view, double now_s) const;
+  double stall_limit_s(const RankState& state) const;
+  std::string last_seen(const RankView& view, double now_s) const;
+
+  WatchOptions options_;
+  std::vector<std::string> hosts_;
+  std::set<std::pair<int, std::uint64_t>> told_;
+  std::optional<double> hurry_since_s_;
+};
+
+}  // namespace retina

@@ -1,0 +1,92 @@
+// What the watch threads of the ranks say to each other over TCP: frames of a 12-byte header and a
+// payload of fixed structs, little-endian, between processes of one build. Whoever does not know
+// the job's token is cut off; so is whoever sends what is no frame.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "shared/watch/activity.h"
+
+namespace retina {
+
+enum class FrameType : std::uint16_t {
+  kHello = 1,    // spoke: Greeting
+  kWelcome = 2,  // hub: Greeting
+  kState = 3,    // spoke: RankState
+  kTable = 4,    // hub: its RankState, then any number of Glimpse
+  kEnd = 5,      // to all: the job ends, somebody has said why; EndNotice
+  kAllLeft = 6,  // hub: every rank has ended its work; empty
+};
+
+struct Greeting {
+  std::uint64_t token = 0;  // drawn by rank 0, sent through the communicator
+  std::int32_t rank = 0;
+  std::int32_t size = 0;
+};
+
+// What the hub tells of each other rank.
+struct Glimpse {
+  std::int32_t rank = 0;
+  std::uint32_t heard = 0;  // 1: it has been heard from within the limit
+};
+
+struct EndNotice {
+  std::int32_t exit_code = 0;
+  std::int32_t wait_ms =
+      0;  // the launcher has this long to end the receiver, then it does so itself
+  std::int32_t is_cut_off = 0;  // 1: a node is; a launcher that is still there then waits for it
+};
+
+struct Frame {
+  FrameType type = FrameType::kHello;
+  std::string payload;
+
+  // The payload as one T; nothing when its size is another.
+  template <class T>
+  std::optional<T> as() const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (payload.size() != sizeof(T)) return std::nullopt;
+    T value;
+    std::memcpy(static_cast<void*>(&value), payload.data(), sizeof(T));
+    return value;
+  }
+};
+
+std::string encode(FrameType type, std::string_view payload);
+
+template <class T>
+requires std::is_trivially_copyable_v<T> std::string encode(FrameType type, const T& value) {
+  return encode(type, std::string_view(reinterpret_cast<const char*>(&value), sizeof(T)));
+}
+
+struct Table {
+  RankState hub;
+  std::vector<Glimpse> others;
+};
+std::string encode_table(const Table& table);
+std::optional<Table> decode_table(const Frame& frame);
+
+// The state in `frame`, made safe to use: numbers are finite, texts end. Nothing when it is none of
+// `rank`'s.
+std::optional<RankState> decode_state(const Frame& frame, int rank);
+
+// Frames out of a stream of bytes.
+class FrameReader {
+ public:
+  void add(const char* data, std::size_t size) { buffer_.append(data, size); }
+  // The next whole frame. `broken()` afterwards: the stream holds something else.
+  std::optional<Frame> next();
+  bool broken() const { return broken_; }
+
+ private:
+  std::string buffer_;
+  bool broken_ = false;
+};
+
+}  // namespace retina

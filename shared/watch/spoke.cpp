@@ -1,0 +1,129 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/measure.h"
+#include "shared/watch/watch_loop.h"
+
+namespace retina {
+namespace {
+
+constexpr double kConnectSeconds = 1;
+constexpr int kRoundsInVain = 3;
+constexpr std::chrono::milliseconds kBetweenRounds(100);
+// Of the join limit: then the job goes on unwatched rather than end.
+constexpr double kJoinShare = 0.8;
+
+// Says hello and waits for the hub's welcome.
+bool greet(Connection& connection, const WatchContext& context) {
+  const Greeting greeting{.token = context.job, .rank = context.rank, .size = context.size};
+  connection.send(encode(FrameType::kHello, greeting));
+  const double until_s = now_seconds() + 2 * kConnectSeconds;
+  while (!connection.ended() && now_seconds() < until_s) {
+    struct pollfd wait {
+      .fd = connection.fd(), .events = POLLIN, .revents = 0
+    };
+    ::poll(&wait, 1, 100);
+    for (const Frame& frame : connection.receive()) {
+      const auto answer = frame.type == FrameType::kWelcome ? frame.as<Greeting>() : std::nullopt;
+      if (answer && answer->token == context.job) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Connection> join_hub(const WatchContext& context,
+                                   const std::vector<std::string>& addresses, std::uint16_t port) {
+  const double until_s = now_seconds() + kJoinShare * context.options.join_limit_s;
+  int rounds_in_vain = 0;
+  while (rounds_in_vain < kRoundsInVain && now_seconds() < until_s) {
+    ++rounds_in_vain;
+    for (const std::string& address : addresses) {
+      auto socket = connect_to(address, port, kConnectSeconds);
+      if (!socket) continue;
+      rounds_in_vain = 0;
+      // Another node's docker bridge may have this address too: only the token tells.
+      Connection connection(std::move(*socket));
+      if (greet(connection, context)) return connection;
+    }
+    std::this_thread::sleep_for(kBetweenRounds);
+  }
+  return std::nullopt;
+}
+
+Spoke::Spoke(WatchContext& context, Connection connection)
+    : WatchLoop(context),
+      connection_(std::move(connection)),
+      hub_{.state = {}, .heard_s = now_seconds()},
+      judge_(context.options, context.hosts) {}
+
+void Spoke::receive(double now_s) {
+  for (const Frame& frame : connection_.receive()) {
+    if (auto table = decode_table(frame)) {
+      hub_.state = table->hub;
+      hub_.heard_s = now_s;
+      if (!table->others.empty()) others_ = std::move(table->others);
+    } else if (frame.type == FrameType::kAllLeft) {
+      context_.all_left = true;
+      context_.all_left.notify_all();
+    } else if (frame.type == FrameType::kEnd) {
+      if (const auto notice = frame.as<EndNotice>()) go_quiet(*notice, now_s);
+    }
+  }
+  if (connection_.ended()) hub_.gone = true;
+}
+
+void Spoke::beat(double) {
+  connection_.send_if_idle(encode(FrameType::kState, context_.activity->state()));
+}
+
+void Spoke::look(double now_s, bool) {
+  if (context_.stop) return;
+  // The hub judges everything else; here, whether the hub is there.
+  std::vector<RankView> both{hub_, {.state = context_.activity->state(), .heard_s = now_s}};
+  // It only may go when it has said that all have left: this rank waits for those words.
+  if (!context_.all_left) both[0].state.left = 0;
+  const auto verdict = judge_.lost(both, now_s);
+  if (!verdict) {
+    lost_since_s_.reset();
+    return;
+  }
+  if (!lost_since_s_) lost_since_s_ = now_s;
+  if (!is_first_to_tell() && now_s - *lost_since_s_ < context_.options.second_s) return;
+  const bool given_up = verdict->kind == VerdictKind::kDied && was_given_up(now_s);
+  if (!given_up && claim_verdict()) context_.handler.tell(verdict->message, verdict->hint);
+  go_quiet(lost_rank_notice(judge_.launcher_wait_s(*verdict, both, now_s)), now_s);
+}
+
+// The lowest rank that the hub could still hear.
+bool Spoke::is_first_to_tell() const {
+  for (const Glimpse& other : others_) {
+    if (other.heard != 0) return other.rank == context_.rank;
+  }
+  return true;
+}
+
+// One rank of a node tells; true also where that cannot be agreed on.
+bool Spoke::claim_verdict() const {
+  const std::string& host = context_.hosts.at(static_cast<std::size_t>(context_.rank));
+  const std::string path =
+      cat(context_.options.folder, "/retina-verdict-", hex64(context_.job), "-", hex64(xxh3(host)));
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
+  return file >= 0 || errno != EEXIST;
+}
+
+void Spoke::forgive(double gap_s) {
+  hub_.heard_s += gap_s;
+}
+
+}  // namespace retina

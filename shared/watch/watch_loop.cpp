@@ -1,0 +1,128 @@
+#include "shared/watch/watch_loop.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shared/base/error.h"
+#include "shared/base/measure.h"
+
+namespace retina {
+namespace {
+
+// For the launcher to end a process whose job has failed, before it ends itself.
+constexpr int kQuietMs = 5000;
+// For the peers to read the last words before this process is gone.
+constexpr double kGoodbyeSeconds = 0.3;
+// A loop that comes back later than this was not running.
+constexpr double kGapSeconds = 1;
+
+}  // namespace
+
+WatchLoop::WatchLoop(WatchContext& context) : context_(context) {}
+
+void WatchLoop::run() {
+  double next_beat_s = now_seconds();
+  double last_s = next_beat_s;
+  while (!context_.stop) {
+    wait(next_beat_s);
+    const double now_s = now_seconds();
+    const double gap_s = now_s - last_s - context_.options.period_s;
+    if (gap_s > kGapSeconds) {
+      // The whole job may have stood still (docker pause, a suspended batch job): nobody stalled.
+      context_.activity->forgive(gap_s);
+      forgive(gap_s);
+      if (gap_s > context_.options.heartbeat_limit_s / 2) awake_since_s_ = now_s;
+    }
+    last_s = now_s;
+    receive(now_s);
+    if (const int code = context_.failing; code >= 0 && !is_quiet()) {
+      const EndNotice notice{.exit_code = code, .wait_ms = kQuietMs};
+      for (Connection* connection : connections()) {
+        connection->send(encode(FrameType::kEnd, notice));
+      }
+      context_.failure_sent = true;
+      go_quiet(notice, now_s);
+    }
+    if (is_quiet()) {
+      if (now_s > *quiet_until_s_) {
+        if (quiet_notice_.is_cut_off != 0) context_.handler.end_launcher();
+        end_process(quiet_notice_.exit_code);
+      }
+      next_beat_s = now_s + context_.options.period_s;
+      continue;
+    }
+    const bool beaten = context_.beat_now.exchange(false) || now_s >= next_beat_s;
+    if (beaten) {
+      beat(now_s);
+      next_beat_s = now_s + context_.options.period_s;
+    }
+    look(now_s, beaten);
+  }
+  if (ended_ || is_quiet()) return;
+  beat(now_seconds());  // the last words: that this rank has left
+  say_goodbye();
+}
+
+bool WatchLoop::was_given_up(double now_s) const {
+  return awake_since_s_ && now_s - *awake_since_s_ < context_.options.heartbeat_limit_s;
+}
+
+void WatchLoop::say_goodbye() {
+  const double until_s = now_seconds() + kGoodbyeSeconds;
+  for (Connection* connection : connections()) connection->finish_sending();
+  std::vector<struct pollfd> list;
+  while (now_seconds() < until_s) {
+    list.clear();
+    for (Connection* connection : connections()) {
+      connection->receive();
+      if (!connection->ended()) {
+        list.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
+      }
+    }
+    if (list.empty()) break;
+    ::poll(list.data(), list.size(), 20);
+  }
+}
+
+void WatchLoop::wait(double until_s) {
+  std::vector<struct pollfd> list;
+  const auto add = [&](int fd, short events) {
+    list.push_back({.fd = fd, .events = events, .revents = 0});
+  };
+  add(context_.wake.get(), POLLIN);
+  if (listener() >= 0) add(listener(), POLLIN);
+  for (Connection* connection : connections()) {
+    if (connection->ended()) continue;
+    add(connection->fd(), static_cast<short>(POLLIN | (connection->has_unsent() ? POLLOUT : 0)));
+  }
+  const double left_s = std::max(0.0, until_s - now_seconds());
+  ::poll(list.data(), list.size(), static_cast<int>(left_s * 1e3) + 1);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto size = ::read(context_.wake.get(), &count, sizeof(count));
+  for (Connection* connection : connections()) {
+    if (connection->has_unsent()) connection->flush();
+  }
+}
+
+void WatchLoop::end_process(int code) {
+  ended_ = true;
+  context_.stop = true;  // for a handler that returns
+  context_.handler.end(code);
+}
+
+void WatchLoop::go_quiet(const EndNotice& notice, double now_s) {
+  if (is_quiet()) return;
+  if (context_.failing < 0) context_.verdict_known = true;
+  quiet_until_s_ = now_s + notice.wait_ms * 1e-3;
+  quiet_notice_ = notice;
+}
+
+EndNotice WatchLoop::lost_rank_notice(double launcher_wait_s) {
+  return {.exit_code = exit_code(ErrorKind::kRankFailure),
+          .wait_ms = static_cast<std::int32_t>(launcher_wait_s * 1e3),
+          .is_cut_off = launcher_wait_s > 0 ? 1 : 0};
+}
+
+}  // namespace retina

@@ -1,0 +1,141 @@
+// The two watch threads, hub (rank 0) and spoke (every other rank); seen by watch.cpp only.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/watch/connection.h"
+#include "shared/watch/judge.h"
+#include "shared/watch/watch.h"
+
+namespace retina {
+
+// What the main thread and the watch thread share.
+struct WatchContext {
+  WatchOptions options;
+  WatchHandler handler;
+  int rank = 0, size = 1;
+  std::uint64_t job = 0;  // drawn by rank 0: the token
+  std::vector<std::string> hosts{};
+  Activity* activity = nullptr;
+  Descriptor wake{};  // an eventfd
+  std::atomic<bool> stop{false};
+  std::atomic<bool> beat_now{false};
+  std::atomic<bool> all_joined{false};  // every rank has its connection
+  std::atomic<bool> all_left{false};    // every rank has ended its work
+  std::atomic<int> failing{-1};         // exit code of the error that this rank has told
+  std::atomic<bool> failure_sent{false};
+  std::atomic<bool> verdict_known{false};  // this process ends without more words
+};
+
+// What hub and spoke have in common.
+class WatchLoop {
+ public:
+  explicit WatchLoop(WatchContext& context);
+  virtual ~WatchLoop() = default;
+  // Until `context.stop`.
+  void run();
+
+ protected:
+  virtual std::vector<Connection*> connections() = 0;
+  virtual int listener() const { return -1; }
+  // Reads what has come.
+  virtual void receive(double now_s) = 0;
+  // Every period: heartbeats out.
+  virtual void beat(double now_s) = 0;
+  // After each: whether something is wrong.
+  virtual void look(double now_s, bool beaten) = 0;
+  // Ends all connections once the peers have read what was sent: closing one with unread data would
+  // reset it, and the last words would be lost.
+  void say_goodbye();
+  // This process slept for `gap_s`: silence of others in that time says nothing.
+  virtual void forgive(double gap_s) = 0;
+
+  void end_process(int code);
+  // Somebody has told why the job ends; its launcher ends this process, or it does so itself.
+  void go_quiet(const EndNotice& notice, double now_s);
+  // What ends a job whose launcher has `launcher_wait_s` to do so first.
+  static EndNotice lost_rank_notice(double launcher_wait_s);
+  bool is_quiet() const { return quiet_until_s_.has_value(); }
+  // This process stood still until just now, for about as long as others wait. Who is gone now has
+  // left because of that and said so.
+  bool was_given_up(double now_s) const;
+
+  WatchContext& context_;
+
+ private:
+  void wait(double until_s);
+
+  std::optional<double> quiet_until_s_, awake_since_s_;
+  EndNotice quiet_notice_;
+  bool ended_ = false;
+};
+
+class Hub : public WatchLoop {
+ public:
+  Hub(WatchContext& context, Descriptor listener);
+
+ protected:
+  std::vector<Connection*> connections() override;
+  int listener() const override { return listener_.get(); }
+  void receive(double now_s) override;
+  void beat(double now_s) override;
+  void look(double now_s, bool beaten) override;
+  void forgive(double gap_s) override;
+
+ private:
+  struct Guest {  // connected, has not said the token yet
+    Connection connection;
+    double since_s;
+  };
+  struct Peer {
+    std::optional<Connection> connection{};
+    RankView view{};
+    bool heard = false;  // or must have been by now
+  };
+  void welcome(double now_s);
+  void take(Peer& peer, const Frame& frame, double now_s);
+  void expect_all(double now_s);
+  std::vector<RankView> views(double now_s);
+  void end_job(const Verdict& verdict, const EndNotice& notice, double now_s);
+
+  Descriptor listener_;
+  std::vector<Guest> guests_;
+  std::vector<Peer> peers_;  // by rank; that of rank 0 is unused
+  Judge judge_;
+  bool all_left(const std::vector<RankView>& views) const;
+  bool expects_all_ = false;
+  bool changed_ = false;  // a connection has ended since the last look
+  std::size_t beats_ = 0;
+};
+
+class Spoke : public WatchLoop {
+ public:
+  Spoke(WatchContext& context, Connection connection);
+
+ protected:
+  std::vector<Connection*> connections() override { return {&connection_}; }
+  void receive(double now_s) override;
+  void beat(double now_s) override;
+  void look(double now_s, bool beaten) override;
+  void forgive(double gap_s) override;
+
+ private:
+  bool is_first_to_tell() const;
+  bool claim_verdict() const;
+
+  Connection connection_;
+  RankView hub_;
+  std::vector<Glimpse> others_;
+  Judge judge_;
+  std::optional<double> lost_since_s_;
+};
+
+// Connects to the hub at any of `addresses` and says who this is, again for most of the join limit
+// while the hub does not answer. Nothing in the end, or soon when no address can be connected to.
+std::optional<Connection> join_hub(const WatchContext& context,
+                                   const std::vector<std::string>& addresses, std::uint16_t port);
+
+}  // namespace retina

@@ -1,0 +1,309 @@
+#include "convert/import/import.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "convert/convert.h"
+#include "convert/import/class_rows.h"
+#include "convert/options.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/model/config.h"
+#include "tests/convert/pth_writer.h"
+#include "tests/convert/random_checkpoint.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kClassWeight = "head.classification_head.cls_logits.weight";
+constexpr const char* kBody = "backbone.body.";
+
+ModelConfig v1_config(int class_count) {
+  ModelConfig config = small_config();
+  config.norm = Norm::kFrozen;
+  config.head_norm = HeadNorm::kNone;
+  config.p6_from_c5 = false;
+  config.class_count = class_count;
+  return config;
+}
+
+// The tensors as a state dict in either container of torch.save.
+std::string pth_of(const NamedTensors& tensors, bool legacy) {
+  PickleText pickle;
+  pickle.global("collections", "OrderedDict").op(")R(");
+  NamedBytes storages;
+  std::vector<LegacyStorage> legacy_storages;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor dense = tensor.contiguous();
+    const bool is_float = dense.scalar_type() == at::kFloat;
+    const std::string key = std::to_string(storages.size());
+    pickle.text(name).tensor(is_float ? "FloatStorage" : "LongStorage", key, dense.numel(), 0,
+                             dense.sizes().vec(), dense.strides().vec(), legacy);
+    storages.emplace_back(key,
+                          std::string(static_cast<const char*>(dense.data_ptr()), dense.nbytes()));
+    if (legacy) {
+      legacy_storages.push_back({.key = key,
+                                 .bytes = storages.back().second,
+                                 .element_bytes = static_cast<std::size_t>(dense.element_size())});
+    }
+  }
+  const std::string text = pickle.op("u").stop();
+  return legacy ? pth_legacy(text, legacy_storages) : pth_zip(text, storages);
+}
+
+std::map<std::string, at::Tensor> by_name(const NamedTensors& tensors) {
+  std::map<std::string, at::Tensor> named;
+  for (const auto& [name, tensor] : tensors) named.emplace(name, tensor);
+  return named;
+}
+
+// All tensors but the class layer have the same names and bits.
+void expect_same_but_classes(const Checkpoint& got, const Checkpoint& want) {
+  const auto expected = by_name(want.model);
+  ASSERT_EQ(got.model.size(), want.model.size());
+  for (const auto& [name, tensor] : got.model) {
+    ASSERT_TRUE(expected.contains(name)) << name;
+    if (name.find("cls_logits") != std::string::npos) continue;
+    EXPECT_TRUE(at::equal(tensor, expected.at(name))) << name;
+  }
+}
+
+ModelConfig config_of(const Checkpoint& checkpoint) {
+  const JsonFile config = JsonFile::parse(checkpoint.config_json, "config");
+  return ModelConfig::from_json(config.root().at("model"));
+}
+
+class Import : public testing::Test {
+ protected:
+  ConvertOptions write(const NamedTensors& tensors, bool legacy = false) {
+    write_file_atomically(weights_, pth_of(tensors, legacy));
+    ConvertOptions options;
+    options.weights = weights_;
+    options.output = output_;
+    return options;
+  }
+  std::string annotations(const std::vector<int>& ids) {
+    JsonWriter json;
+    json.begin_object().key("images").begin_array().begin_object();
+    json.field("id", 1).field("file_name", "a.jpg").field("width", 8).field("height", 8);
+    json.end_object().end_array().key("annotations").begin_array().end_array();
+    json.key("categories").begin_array();
+    for (const int id : ids) {
+      json.begin_object().field("id", id).field("name", cat("class ", id)).end_object();
+    }
+    write_file_atomically(folder_ / "a.json", json.end_array().end_object().text());
+    return folder_ / "a.json";
+  }
+  std::string refusal(const ConvertOptions& options, ErrorKind kind) {
+    try {
+      import_weights(options.import_options());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what();
+      EXPECT_FALSE(path_exists(output_ + ".tmp"));
+      return error.what();
+    }
+    return "accepted";
+  }
+  const TestFolder folder_;
+  const std::string weights_ = folder_ / "w.pth", output_ = folder_ / "c.pt";
+};
+
+TEST_F(Import, AV1DetectorInEitherFormatKeepsTheRowsAfterItsBackground) {
+  const Checkpoint source = random_checkpoint(v1_config(4), 5);
+  for (const bool legacy : {false, true}) {
+    ConvertOptions options = write(source.model, legacy);
+    options.categories = annotations({7, 3, 5});
+    options.overwrite = true;
+    EXPECT_THAT(import_weights(options.import_options()), HasSubstr("3 classes (of 4 rows)"));
+
+    const Checkpoint imported = load_checkpoint(output_);
+    expect_same_but_classes(imported, source);
+    const at::Tensor want = by_name(source.model).at(kClassWeight).view({9, 4, -1});
+    const at::Tensor got = by_name(imported.model).at(kClassWeight).view({9, 3, -1});
+    EXPECT_TRUE(at::equal(got, want.slice(1, 1)));
+    ASSERT_EQ(imported.categories.size(), 3U);
+    EXPECT_EQ(imported.categories[0].name, "class 3");
+    EXPECT_EQ(config_of(imported).norm, Norm::kFrozen);
+    EXPECT_EQ(config_of(imported).norm_eps, 1e-5);
+    EXPECT_EQ(config_of(imported).anchor_sizes, (std::vector<double>{32, 64, 128, 256, 512}));
+    remove_file(output_);
+  }
+}
+
+TEST_F(Import, NinetyOneRowsBecomeCocosEightyClassesWithEpsilonZero) {
+  const Checkpoint source = random_checkpoint(v1_config(91), 6);
+  const ConvertOptions options = write(source.model);
+  EXPECT_THAT(import_weights(options.import_options()),
+              HasSubstr("80 classes (of 91 rows), batch norm epsilon 0"));
+  const Checkpoint imported = load_checkpoint(output_);
+  ASSERT_EQ(imported.categories.size(), 80U);
+  const at::Tensor want = by_name(source.model).at(kClassWeight).view({9, 91, -1});
+  const at::Tensor got = by_name(imported.model).at(kClassWeight).view({9, 80, -1});
+  for (std::int64_t label = 0; label < 80; ++label) {
+    const std::int64_t id = imported.categories[static_cast<std::size_t>(label)].id;
+    EXPECT_TRUE(at::equal(got.select(1, label), want.select(1, id))) << label;
+  }
+  EXPECT_EQ(config_of(imported).norm_eps, 0);
+
+  EXPECT_THAT(import_weights(options.import_options()), HasSubstr("is there already"));
+  ConvertOptions other = options;
+  other.norm_eps = 1e-5;
+  EXPECT_THAT(refusal(other, ErrorKind::kConfig),
+              HasSubstr("other weights, categories or options"));
+  other.overwrite = true;
+  import_weights(other.import_options());
+  EXPECT_EQ(config_of(load_checkpoint(output_)).norm_eps, 1e-5);
+}
+
+TEST_F(Import, AV2DetectorWithBatchCountersAndAWrappersPrefix) {
+  ModelConfig config = small_config();
+  const Checkpoint source = random_checkpoint(config, 7);
+  NamedTensors wrapped;
+  for (const auto& [name, tensor] : source.model) wrapped.push_back({"module." + name, tensor});
+  ConvertOptions options = write(wrapped);
+  options.categories = annotations({1, 2, 9});
+  import_weights(options.import_options());
+  const Checkpoint imported = load_checkpoint(output_);
+  expect_same_but_classes(imported, source);
+  const ModelConfig got = config_of(imported);
+  EXPECT_EQ(got.head_norm, HeadNorm::kGroup);
+  EXPECT_TRUE(got.p6_from_c5);
+  EXPECT_EQ(got.norm, Norm::kBatch);
+}
+
+// Names before torchvision 0.13, as its published v1 file still has them.
+std::string older_name(const std::string& name) {
+  std::string older = name;
+  for (int layer = 3; layer >= 0; --layer) {
+    const std::string now = cat("_head.conv.", layer, ".0.");
+    const std::size_t place = older.find(now);
+    if (place != std::string::npos) {
+      return older.replace(place, now.size(), cat("_head.conv.", 2 * layer, "."));
+    }
+  }
+  for (int level = 0; level < 3; ++level) {
+    const std::string now = cat("_blocks.", level, ".0.");
+    const std::size_t place = older.find(now);
+    if (older.starts_with("backbone.fpn.") && place != std::string::npos) {
+      return older.replace(place, now.size(), cat("_blocks.", level, "."));
+    }
+  }
+  return older;
+}
+
+TEST_F(Import, NamesOfOlderTorchvisionAreRenamed) {
+  const Checkpoint source = random_checkpoint(v1_config(3), 8);
+  NamedTensors older;
+  std::size_t renamed = 0;
+  for (const auto& [name, tensor] : source.model) {
+    older.push_back({older_name(name), tensor});
+    renamed += older.back().name == name ? 0 : 1;
+  }
+  EXPECT_EQ(renamed, 28U);  // 2 towers of 4, 2 blocks of 3, weight and bias each
+  ConvertOptions options = write(older);
+  options.categories = annotations({1, 2, 9});
+  import_weights(options.import_options());
+  expect_same_but_classes(load_checkpoint(output_), source);
+}
+
+TEST_F(Import, AClassifierGivesItsBackbone) {
+  const Checkpoint source = random_checkpoint(v1_config(3), 9);
+  NamedTensors classifier;
+  for (const auto& [name, tensor] : source.model) {
+    if (name.starts_with(kBody)) {
+      classifier.push_back({name.substr(std::string(kBody).size()), tensor});
+    }
+  }
+  const std::size_t body_count = classifier.size();
+  classifier.push_back({"bn1.num_batches_tracked", at::zeros({}, at::kLong)});
+  classifier.push_back({"fc.weight", at::rand({1000, 512})});
+  classifier.push_back({"fc.bias", at::rand({1000})});
+  const ConvertOptions options = write(classifier);
+  EXPECT_THAT(import_weights(options.import_options()), HasSubstr("resnet18 backbone"));
+  const auto want = by_name(source.model);
+  std::size_t compared = 0;
+  for (const auto& [name, tensor] : load_checkpoint(output_).model) {
+    if (!name.starts_with(kBody) || name.ends_with("num_batches_tracked")) continue;
+    EXPECT_TRUE(at::equal(tensor, want.at(name))) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, body_count);
+  ConvertOptions served;
+  served.checkpoint = output_;
+  served.output = output_ + ".model";
+  EXPECT_THROW(convert(served), Error) << "its heads are place holders";
+
+  classifier.push_back({"rpn.head.conv.weight", at::rand({1})});
+  ConvertOptions other = write(classifier);
+  other.overwrite = true;
+  EXPECT_THAT(refusal(other, ErrorKind::kData), HasSubstr("rpn.head.conv.weight"));
+}
+
+TEST_F(Import, ClassesThatDoNotFitAreNamed) {
+  const Checkpoint source = random_checkpoint(v1_config(3), 10);
+  ConvertOptions options = write(source.model);
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("3 classes are called"));
+  options.categories = annotations({1, 2, 3, 4, 9});
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("got 5 categories"));
+}
+
+TEST_F(Import, AMissingOrMisshapenTensorIsNamed) {
+  Checkpoint source = random_checkpoint(v1_config(3), 11);
+  NamedTensors changed = source.model;
+  const std::string lost = changed.back().name;
+  changed.pop_back();
+  ConvertOptions options = write(changed);
+  options.categories = annotations({1, 2, 9});
+  EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr(lost));
+  changed.push_back({lost, at::rand({7})});
+  write_file_atomically(weights_, pth_of(changed, false));
+  EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr(lost));
+}
+
+TEST_F(Import, AMisshapenClassLayerIsNamed) {
+  const std::string name = "head.classification_head.cls_logits.bias";
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{}, std::vector<std::int64_t>{10}, std::vector<std::int64_t>{9}}) {
+    Checkpoint source = random_checkpoint(v1_config(4), 11);
+    for (auto& [other, tensor] : source.model) {
+      if (other == name) tensor = at::zeros(shape);
+    }
+    ConvertOptions options = write(source.model);
+    options.categories = annotations({1, 2, 3});
+    EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr(name));
+  }
+}
+
+TEST_F(Import, EpsilonZeroNeedsVariances) {
+  Checkpoint source = random_checkpoint(v1_config(91), 12);
+  for (auto& [name, tensor] : source.model) {
+    if (name == "backbone.body.bn1.running_var") tensor[3] = 0;
+  }
+  ConvertOptions options = write(source.model);
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("bn1.running_var"));
+  options.norm_eps = 1e-5;
+  EXPECT_EQ(refusal(options, ErrorKind::kConfig), "accepted");
+}
+
+TEST(ClassRows, FollowIdsOrOrderOrABackgroundRow) {
+  const CategoryMap gaps({{9, "c"}, {2, "a"}, {5, "b"}});
+  using Rows = std::vector<std::int64_t>;
+  EXPECT_EQ(fit_class_rows(10, gaps, "w", "a.json").rows, (Rows{2, 5, 9}));
+  EXPECT_EQ(fit_class_rows(3, gaps, "w", "a.json").rows, (Rows{0, 1, 2}));
+  EXPECT_EQ(fit_class_rows(4, gaps, "w", "a.json").rows, (Rows{1, 2, 3}));
+  const CategoryMap dense({{0, "a"}, {1, "b"}});
+  EXPECT_EQ(fit_class_rows(2, dense, "w", "a.json").rows, (Rows{0, 1}));
+  EXPECT_THROW(fit_class_rows(11, gaps, "w", "a.json"), Error);
+}
+
+}  // namespace
+}  // namespace retina

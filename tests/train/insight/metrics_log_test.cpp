@@ -1,0 +1,179 @@
+#include "train/insight/metrics_log.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+StepMetrics step_metrics(std::int64_t step) {
+  return {.step = step,
+          .epoch = 1,
+          .classification_loss = 0.1 * static_cast<double>(step),
+          .box_loss = 0.2,
+          .learning_rate = 1e-4,
+          .memory_bytes = 77};
+}
+
+TEST(MetricsLog, ReadsBackWhatItWrote) {
+  const TestFolder folder;
+  {
+    MetricsLog log(folder / "m", 0);
+    log.append(step_metrics(1));
+    log.append(ValidationMetrics{.step = 1, .epoch = 1, .stats = {0.25, 0.5}});
+    log.sync();
+  }
+  const MetricsLog log(folder / "m", 1);
+  ASSERT_EQ(log.steps().size(), 1U);
+  EXPECT_EQ(log.steps()[0].classification_loss, 0.1);
+  EXPECT_EQ(log.steps()[0].memory_bytes, 77);
+  ASSERT_EQ(log.validations().size(), 1U);
+  EXPECT_EQ(log.validations()[0].stats[1], 0.5);
+}
+
+TEST(MetricsLog, IsCutToTheStepThatTrainingContinuesFrom) {
+  const TestFolder folder;
+  {
+    MetricsLog log(folder / "m", 0);
+    for (std::int64_t step = 1; step <= 5; ++step) log.append(step_metrics(step));
+  }
+  {
+    MetricsLog log(folder / "m", 3);
+    EXPECT_EQ(log.steps().size(), 3U);
+    log.append(step_metrics(4));
+  }
+  EXPECT_EQ(MetricsLog(folder / "m", 100).steps().size(), 4U);
+}
+
+TEST(MetricsLog, DropsALineThatWasCutInHalf) {
+  const TestFolder folder;
+  { MetricsLog(folder / "m", 0).append(step_metrics(1)); }
+  std::ofstream(folder / "m", std::ios::app) << "{\"step\":2,\"ep";
+  const MetricsLog log(folder / "m", 10);
+  EXPECT_EQ(log.steps().size(), 1U);
+  EXPECT_EQ(read_file(folder / "m").back(), '\n');
+}
+
+TEST(MetricsLog, CutsFromAHoleRightBehindAStep) {
+  const TestFolder folder;
+  {
+    MetricsLog log(folder / "m", 0);
+    for (std::int64_t step = 1; step <= 3; ++step) log.append(step_metrics(step));
+  }
+  std::string text = read_file(folder / "m");
+  const std::size_t end = text.find('\n', text.find('\n') + 1);
+  text.replace(end, 30, 30, '\0');  // the parser takes a zero for the end of its text
+  write_file_atomically(folder / "m", text);
+  EXPECT_EQ(MetricsLog(folder / "m", 10).steps().size(), 1U);
+  EXPECT_EQ(read_file(folder / "m").find('\0'), std::string::npos);
+}
+
+TEST(MetricsLog, KeepsANumberThatIsNotFiniteReadable) {
+  const TestFolder folder;
+  StepMetrics bad = step_metrics(1);
+  bad.gradient_norm = std::nan("");
+  { MetricsLog(folder / "m", 0).append(bad); }
+  EXPECT_EQ(MetricsLog(folder / "m", 1).steps().size(), 1U);
+}
+
+TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
+  const TestFolder folder;
+  StepMetrics metrics = step_metrics(1);
+  metrics.images = 7;
+  metrics.ranks = 4;
+  metrics.step_ms = 100;
+  metrics.data_wait_ms = 10;
+  metrics.exposed_comm_ms = 20;
+  metrics.reduce = {.traffic = {.calls = 2, .bytes = 4000000, .seconds = 0.5},
+                    .overlap_seconds = 0.25};
+  { MetricsLog(folder / "m", 0).append(metrics); }
+  const JsonFile line = JsonFile::read(folder / "m");
+  EXPECT_EQ(line.root().at("compute_ms").as_double(), 70);
+  EXPECT_EQ(line.root().at("comm_ms").as_double(), 500);
+  EXPECT_EQ(line.root().at("algorithm_bytes_per_second").as_double(), 8e6);
+  EXPECT_EQ(line.root().at("bus_bytes_per_second").as_double(), 12e6);  // 2 * 3 / 4 times
+  const MetricsLog log(folder / "m", 1);
+  const StepMetrics& read = log.steps().at(0);
+  EXPECT_EQ(read.images, 7);
+  EXPECT_EQ(read.ranks, 4);
+  EXPECT_EQ(read.reduce.traffic.bytes, 4000000);
+  EXPECT_EQ(read.reduce.traffic.seconds, 0.5);
+  EXPECT_EQ(read.reduce.overlap_seconds, 0.25);
+}
+
+// As version 0.1.0's first runs wrote them.
+TEST(MetricsLog, ReadsTheLinesOfEarlierVersions) {
+  const TestFolder folder;
+  write_file_atomically(
+      folder / "m",
+      R"({"step":1,"epoch":1,"loss":3,"classification_loss":1,"box_loss":2,"lr":0.1,"grad_norm":4,)"
+      R"("images_per_second":16,"step_ms":500,"data_wait_ms":1,"exposed_comm_ms":2,"memory":9})"
+      "\n");
+  const MetricsLog log(folder / "m", 1);
+  ASSERT_EQ(log.steps().size(), 1U);
+  EXPECT_EQ(log.steps()[0].images, 8);
+  EXPECT_EQ(log.steps()[0].ranks, 1);
+  EXPECT_EQ(log.steps()[0].reduce.traffic.bytes, 0);
+  EXPECT_TRUE(log.epochs().empty());
+}
+
+TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
+  const TestFolder folder;
+  const auto step = [](std::int64_t number, std::int64_t epoch, double step_ms) {
+    StepMetrics metrics = step_metrics(number);
+    metrics.epoch = epoch;
+    metrics.step_ms = step_ms;
+    metrics.images = 3;
+    return metrics;
+  };
+  {
+    MetricsLog log(folder / "m", 0);
+    log.append(step(1, 1, 9000));
+    log.append(step(2, 2, 500));
+    log.append(EpochMetrics{.step = 2, .epoch = 2, .step_count = 2}, 0);
+  }
+  {
+    MetricsLog log(folder / "m", 2);
+    log.append(step(3, 2, 250));
+    EpochMetrics metrics{.step = 3, .epoch = 2, .step_count = 1};
+    metrics.rank_times = {{.rank = 0, .node = "node-a", .images = 6, .compute = {1, 2}},
+                          {.rank = 1, .node = "node-b", .data_wait = {3, 4}, .comm_wait = {5, 6}}};
+    log.append(metrics, 2);
+  }
+  const MetricsLog log(folder / "m", 3);
+  ASSERT_EQ(log.epochs().size(), 2U);
+  EXPECT_FALSE(log.epochs()[0].epoch_seconds.has_value());
+  const EpochMetrics& epoch = log.epochs()[1];
+  EXPECT_EQ(epoch.epoch_seconds, 0.75);
+  EXPECT_EQ(epoch.images_per_epoch, 6);
+  EXPECT_EQ(epoch.step_count, 1);
+  ASSERT_EQ(epoch.rank_times.size(), 2U);
+  EXPECT_EQ(epoch.rank_times[0].images, 6);
+  EXPECT_EQ(epoch.rank_times[0].compute.sum_ms, 2);
+  EXPECT_EQ(epoch.rank_times[1].node, "node-b");
+  EXPECT_EQ(epoch.rank_times[1].comm_wait.median_ms, 5);
+}
+
+// A run that began within the epoch has no lines of its first steps.
+TEST(MetricsLog, TellsNoLengthOfAnEpochOfWhichAStepIsMissing) {
+  const TestFolder folder;
+  MetricsLog log(folder / "m", 0);
+  log.append(step_metrics(2));
+  log.append(step_metrics(3));
+  log.append(EpochMetrics{.step = 3, .epoch = 1}, 3);
+  EXPECT_FALSE(log.epochs().back().epoch_seconds);
+  EXPECT_EQ(log.epochs().back().images_per_epoch, 0);
+  log.append(EpochMetrics{.step = 3, .epoch = 1}, 2);  // the first was left out
+  EXPECT_TRUE(log.epochs().back().epoch_seconds);
+  log.append(EpochMetrics{.step = 3, .epoch = 2}, 0);
+  EXPECT_FALSE(log.epochs().back().epoch_seconds);
+}
+
+}  // namespace
+}  // namespace retina

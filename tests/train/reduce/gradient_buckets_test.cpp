@@ -1,0 +1,108 @@
+#include "train/reduce/gradient_buckets.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "shared/base/cat.h"
+#include "shared/base/random.h"
+#include "tests/support/ranks/thread_world.h"
+
+namespace retina {
+namespace {
+
+// Gradients after one step, what clipping would see, and whether a bucket travelled twice.
+struct Step {
+  std::vector<at::Tensor> gradients = {};
+  double norm = 0;
+  std::int64_t repeated_count = 0;
+};
+
+at::Tensor drawn(std::vector<std::int64_t> sizes, std::uint32_t stream, float largest) {
+  const RandomStream random{20261121, RandomUse::kTest, stream};
+  at::Tensor values = torch::empty(sizes);
+  float* data = values.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    data[i] = static_cast<float>(random.unit(static_cast<std::uint64_t>(i)) - 0.5) * largest;
+  }
+  return values;
+}
+
+// Each rank's loss has another gradient for each parameter. `largest` is about theirs.
+std::vector<Step> run_step(int ranks, const BucketOptions& options, float largest = 0.1F) {
+  std::vector<Step> steps(static_cast<std::size_t>(ranks));
+  ThreadWorld world({.ring = {.ranks = ranks}});
+  const auto outcomes = world.run([&](ThreadRank& rank) {
+    const std::vector<std::vector<std::int64_t>> shapes = {
+        {37}, {8, 5, 3, 3}, {1}, {64, 11}, {500}};
+    NamedTensors parameters;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      at::Tensor value = torch::ones(shapes[i]);
+      if (value.dim() == 4) value = value.contiguous(at::MemoryFormat::ChannelsLast);
+      parameters.push_back({cat("p", i), value.requires_grad_()});
+    }
+    GradientBuckets buckets(parameters, options, rank);
+    buckets.expect_last_pass();
+    at::Tensor loss = torch::zeros({});
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const auto stream = static_cast<std::uint32_t>(100 * rank.rank()) + static_cast<unsigned>(i);
+      loss = loss + (parameters[i].tensor * drawn(shapes[i], stream, largest)).sum();
+    }
+    loss.backward();
+    buckets.all_reduce();
+    Step& step = steps[static_cast<std::size_t>(rank.rank())];
+    for (const auto& parameter : parameters) {
+      step.gradients.push_back(parameter.tensor.grad().clone());
+    }
+    step.norm = buckets.norm();
+    step.repeated_count = buckets.repeated_count();
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
+  return steps;
+}
+
+bool same_bits(const Step& a, const Step& b) {
+  bool same = a.norm == b.norm && a.gradients.size() == b.gradients.size();
+  for (std::size_t i = 0; same && i < a.gradients.size(); ++i) {
+    same = torch::equal(a.gradients[i], b.gradients[i]);
+  }
+  return same;
+}
+
+constexpr ElementType kWires[] = {ElementType::kFloat32, ElementType::kBFloat16,
+                                  ElementType::kFloat16};
+
+TEST(GradientBuckets, InRankOrderGiveTheSameBitsForAnyPlan) {
+  for (const int ranks : {2, 3, 4}) {
+    for (const ElementType type : kWires) {
+      // Values beyond what fp16 carries in some of the buckets only.
+      const float largest = type == ElementType::kFloat16 ? 140.0F : 0.1F;
+      const WireOptions wire{.type = type, .ordered = true};
+      const Step first = run_step(ranks, {.bucket_bytes = 1, .wire = wire}, largest)[0];
+      EXPECT_EQ(first.repeated_count > 0, type == ElementType::kFloat16);
+      for (const std::size_t bytes : {300U, 1000U, 2500U, 1U << 20, 0U}) {
+        for (const Step& step : run_step(
+                 ranks, {.bucket_bytes = bytes, .wire = wire, .overlap = bytes > 500}, largest)) {
+          EXPECT_TRUE(same_bits(step, first))
+              << ranks << " ranks, " << element_name(type) << ", " << bytes;
+        }
+      }
+    }
+  }
+}
+
+TEST(GradientBuckets, StayNearTheExactSumOnA16BitWire) {
+  const Step exact = run_step(3, {.bucket_bytes = 1000})[0];
+  for (const ElementType type : {ElementType::kBFloat16, ElementType::kFloat16}) {
+    const auto steps = run_step(3, {.bucket_bytes = 1000, .wire = {.type = type}});
+    const double step_size = type == ElementType::kFloat16 ? 0x1p-11 : 0x1p-8;
+    for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
+      const double off = (steps[0].gradients[i] - exact.gradients[i]).abs().max().item<double>();
+      EXPECT_LE(off, 0.3 * step_size) << "3 values and their sum are rounded";
+      EXPECT_EQ(steps[0].gradients[i].scalar_type(), at::kFloat);
+    }
+    for (const Step& step : steps) EXPECT_TRUE(same_bits(step, steps[0])) << "on every rank";
+  }
+}
+
+}  // namespace
+}  // namespace retina

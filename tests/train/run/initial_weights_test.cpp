@@ -1,0 +1,119 @@
+#include "train/run/initial_weights.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/error.h"
+#include "tests/convert/random_checkpoint.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+constexpr std::uint64_t kSeed = 3;
+
+// A model as retina-train has it before --init.
+RetinaNet fresh_model(ModelConfig config, std::size_t class_count) {
+  config.class_count = static_cast<int>(class_count);
+  RetinaNet model(config);
+  initialise(model, kSeed);
+  return model;
+}
+
+Categories named(const std::vector<std::string>& names) {
+  Categories categories;
+  for (const std::string& name : names) {
+    categories.push_back({.id = 50 - static_cast<std::int64_t>(categories.size()), .name = name});
+  }
+  return categories;
+}
+
+at::Tensor tensor_of(const NamedTensors& state, const std::string& name) {
+  for (const auto& [own_name, tensor] : state) {
+    if (own_name == name) return tensor;
+  }
+  throw std::out_of_range(name);
+}
+
+// The hint, or "accepted".
+std::string refusal(const ModelConfig& config, const std::string& path) {
+  try {
+    check_initial_weights(path, config);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+    return error.hint();
+  }
+  return "accepted";
+}
+
+TEST(InitialWeights, RowsGoToTheClassOfTheirNameAndOthersStayFresh) {
+  const Checkpoint checkpoint = random_checkpoint(small_config(), 1);
+  const auto categories = named({"stranger", "class 2", "class 0", "another"});
+  RetinaNet model = fresh_model(small_config(), categories.size());
+  load_initial_weights(model, checkpoint, categories, kSeed, "c.pt");
+
+  for (const auto& [name, tensor] : state_of(model)) {
+    for (const auto& item : checkpoint.model) {
+      if (item.name != name || name.find("cls_logits") != std::string::npos) continue;
+      EXPECT_TRUE(at::equal(tensor, item.tensor)) << name;
+    }
+  }
+  for (const std::string layer : {"weight", "bias"}) {
+    const std::string name = std::string("head.classification_head.cls_logits.") + layer;
+    const at::Tensor got = tensor_of(state_of(model), name).reshape({9, 4, -1});
+    const at::Tensor fresh = initial_value(model, name, kSeed).reshape({9, 4, -1});
+    at::Tensor source;
+    for (const auto& item : checkpoint.model) {
+      if (item.name == name) source = item.tensor.reshape({9, 3, -1});
+    }
+    EXPECT_TRUE(at::equal(got.select(1, 0), fresh.select(1, 0)));
+    EXPECT_TRUE(at::equal(got.select(1, 1), source.select(1, 2)));
+    EXPECT_TRUE(at::equal(got.select(1, 2), source.select(1, 0)));
+    EXPECT_TRUE(at::equal(got.select(1, 3), fresh.select(1, 3)));
+  }
+}
+
+TEST(InitialWeights, AnImportedClassifierGivesItsBackboneToAnyHeads) {
+  Checkpoint checkpoint = random_checkpoint(small_config(), 1);
+  checkpoint.config_json.insert(checkpoint.config_json.size() - 1,
+                                R"(,"import":{"backbone_only":true})");
+  ModelConfig config = small_config();
+  config.head_norm = HeadNorm::kNone;
+  config.p6_from_c5 = false;
+  RetinaNet model = fresh_model(config, 3);
+  const NamedTensors before = state_of(fresh_model(config, 3));
+  // Even rows of the same name are place holders.
+  load_initial_weights(model, checkpoint, named({"class 0", "class 1", "class 2"}), kSeed, "c.pt");
+  for (const auto& [name, tensor] : state_of(model)) {
+    at::Tensor want = tensor_of(before, name);
+    if (name.starts_with("backbone.body.")) {
+      for (const auto& item : checkpoint.model) {
+        if (item.name == name) want = item.tensor;
+      }
+    }
+    EXPECT_TRUE(at::equal(tensor, want)) << name;
+  }
+}
+
+TEST(InitialWeights, AnotherArchitectureNamesTheOptionsToGive) {
+  ModelConfig theirs = small_config();
+  theirs.head_norm = HeadNorm::kNone;
+  theirs.p6_from_c5 = false;
+  theirs.norm_eps = 0;
+  const TestFolder folder;
+  const std::string checkpoint = folder / "c.pt";
+  save_checkpoint(checkpoint, random_checkpoint(theirs, 1));
+  EXPECT_EQ(refusal(small_config(), checkpoint), "add --norm-eps 0 --head-norm none --p6 p5");
+  EXPECT_EQ(refusal(theirs, checkpoint), "accepted");
+  ModelConfig deeper = theirs;
+  deeper.backbone = "resnet34";
+  EXPECT_EQ(refusal(deeper, checkpoint), "add --backbone resnet18");
+  // The norm's kind and image sizes are the run's own.
+  ModelConfig frozen = theirs;
+  frozen.norm = Norm::kFrozen;
+  frozen.min_side_px = 64;
+  EXPECT_EQ(refusal(frozen, checkpoint), "accepted");
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,175 @@
+#include "train/step/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "shared/base/error.h"
+#include "shared/comm/communicator.h"
+#include "train/reduce/gradient_buckets.h"
+
+namespace retina {
+namespace {
+
+// Textbook updates on scalars in f64: what the fused kernels must agree with.
+struct Scalar {
+  double w = 0, first = 0, second = 0;
+};
+
+double gradient_at(int step, int i) {
+  return std::sin(step * 1.7 + i);
+}
+
+Scalar reference(const OptimizerOptions& o, double lr, double decay, Scalar s, double g, int t) {
+  if (o.kind == OptimizerKind::kSgd) {
+    g += decay * s.w;
+    s.first = o.momentum * s.first + g;
+    s.w -= lr * s.first;
+    return s;
+  }
+  if (o.kind == OptimizerKind::kAdam) {
+    g += decay * s.w;
+  } else {
+    s.w -= lr * decay * s.w;
+  }
+  s.first = o.beta1 * s.first + (1 - o.beta1) * g;
+  s.second = o.beta2 * s.second + (1 - o.beta2) * g * g;
+  const double m = s.first / (1 - std::pow(o.beta1, t)), v = s.second / (1 - std::pow(o.beta2, t));
+  s.w -= lr * m / (std::sqrt(v) + o.epsilon);
+  return s;
+}
+
+class OptimizerKinds : public testing::TestWithParam<OptimizerKind> {};
+
+TEST_P(OptimizerKinds, FollowThePublishedUpdate) {
+  const OptimizerOptions options{
+      .kind = GetParam(), .weight_decay = 0.05, .norm_weight_decay = 0.0};
+  const at::Tensor conv = at::full({2, 1, 1, 1}, 0.5, at::kFloat).requires_grad_();
+  const at::Tensor norm = at::full({2}, 1.0, at::kFloat).requires_grad_();
+  const NamedTensors parameters = {{"c.weight", conv}, {"n.weight", norm}};
+  const auto comm = make_self_communicator();
+  GradientBuckets buckets(parameters, {}, *comm);
+  Optimizer optimizer(parameters, options);
+  std::vector<Scalar> expected = {{.w = 0.5}, {.w = 0.5}, {.w = 1}, {.w = 1}};
+  for (int step = 1; step <= 10; ++step) {
+    for (int i = 0; i < 4; ++i) {
+      const at::Tensor& target = i < 2 ? conv : norm;
+      target.grad().view({-1})[i % 2] = gradient_at(step, i);
+      const double decay = i < 2 ? 0.05 : 0.0;
+      auto& scalar = expected[static_cast<std::size_t>(i)];
+      scalar = reference(options, 0.01, decay, scalar, gradient_at(step, i), step);
+    }
+    optimizer.step(0.01);
+    buckets.zero();
+  }
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor& target = i < 2 ? conv : norm;
+    EXPECT_NEAR(target.detach().view({-1})[i % 2].item<double>(),
+                expected[static_cast<std::size_t>(i)].w, 2e-6);
+  }
+}
+
+TEST_P(OptimizerKinds, ContinueFromTheirStateBitForBit) {
+  const OptimizerOptions options{.kind = GetParam()};
+  const auto comm = make_self_communicator();
+  const auto train = [&](int interrupt_after) {
+    at::Tensor weight = at::linspace(-1, 1, 6, at::kFloat).view({2, 3, 1, 1}).requires_grad_();
+    auto optimizer = std::make_unique<Optimizer>(NamedTensors{{"w.weight", weight}}, options);
+    for (int step = 1; step <= 8; ++step) {
+      weight.mutable_grad() = at::full_like(weight.detach(), gradient_at(step, 0));
+      optimizer->step(0.1);
+      if (step == interrupt_after) {
+        auto state = optimizer->state();
+        for (auto& item : state) item.tensor = item.tensor.clone();
+        optimizer = std::make_unique<Optimizer>(NamedTensors{{"w.weight", weight}}, options);
+        optimizer->load_state(state, step, "test");
+      }
+    }
+    return weight.detach();
+  };
+  EXPECT_TRUE(at::equal(train(0), train(3)));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OptimizerKinds,
+                         testing::Values(OptimizerKind::kSgd, OptimizerKind::kAdam,
+                                         OptimizerKind::kAdamW));
+
+// The fused kernels take momentum buffers only with a momentum above 0.
+TEST(Optimizer, SgdWithoutMomentumHasNoBuffers) {
+  const at::Tensor weight = at::full({2, 1, 1, 1}, 0.5, at::kFloat).requires_grad_();
+  const OptimizerOptions options{.momentum = 0, .weight_decay = 0.05};
+  Optimizer optimizer({{"w.weight", weight}}, options);
+  Scalar expected{.w = 0.5};
+  for (int step = 1; step <= 5; ++step) {
+    weight.mutable_grad() = at::full_like(weight.detach(), gradient_at(step, 0));
+    optimizer.step(0.01);
+    expected = reference(options, 0.01, 0.05, expected, gradient_at(step, 0), step);
+  }
+  EXPECT_NEAR(weight.detach().view({-1})[1].item<double>(), expected.w, 2e-6);
+  EXPECT_TRUE(optimizer.state().empty());
+  // Checkpoints of before have buffers.
+  EXPECT_NO_THROW(
+      optimizer.load_state({{"momentum_buffer.w.weight", at::ones({2, 1, 1, 1})}}, 5, "c.pt"));
+}
+
+TEST(Optimizer, NoticesAGradientWithOtherStrides) {
+  const at::Tensor weight =
+      at::ones({4, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+  Optimizer optimizer({{"w.weight", weight}}, {});
+  weight.mutable_grad() = at::ones({4, 3, 3, 3});
+  EXPECT_THROW(optimizer.step(0.1), Error);
+}
+
+TEST(Optimizer, RefusesStateOfAnotherShape) {
+  const at::Tensor weight = at::ones({2, 2, 1, 1}).requires_grad_();
+  Optimizer optimizer({{"w.weight", weight}}, {});
+  EXPECT_THROW(optimizer.load_state({{"momentum_buffer.w.weight", at::ones({3})}}, 1, "c.pt"),
+               Error);
+  EXPECT_THROW(optimizer.load_state({}, 1, "c.pt"), Error);
+}
+
+TEST(GradientBuckets, NameTheParametersThatTheLastPassDidNotReach) {
+  const at::Tensor a = at::ones({3}).requires_grad_(), b = at::ones({2}).requires_grad_();
+  const auto comm = make_self_communicator();
+  GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
+  (a.sum() + b.sum()).backward();
+  buckets.expect_last_pass();
+  a.sum().backward();
+  buckets.all_reduce();
+  EXPECT_EQ(buckets.unreached(), std::vector<std::string>{"b"});
+  buckets.expect_last_pass();
+  (a.sum() + b.sum()).backward();
+  buckets.all_reduce();
+  EXPECT_TRUE(buckets.unreached().empty());
+}
+
+TEST(GradientBuckets, LeaveNoHookBehind) {
+  const at::Tensor a = at::ones({3}).requires_grad_();
+  const auto comm = make_self_communicator();
+  { GradientBuckets buckets({{"a", a}}, {}, *comm); }
+  a.sum().backward();
+  EXPECT_TRUE(at::equal(a.grad(), at::ones({3})));
+}
+
+TEST(GradientBuckets, AreFilledInPlaceByBackward) {
+  const at::Tensor a =
+      at::ones({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+  const at::Tensor b = at::ones({5}).requires_grad_();
+  const auto comm = make_self_communicator();
+  GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
+  const void* place = a.grad().data_ptr();
+  for (int pass = 0; pass < 2; ++pass) (a.sum() * 2 + (b * b).sum()).backward();
+  EXPECT_EQ(a.grad().data_ptr(), place);
+  EXPECT_EQ(a.grad().strides(), a.strides());
+  EXPECT_TRUE(at::equal(a.grad(), at::full_like(a.detach(), 4)));
+  EXPECT_NEAR(buckets.norm(), std::sqrt(48 * 16.0 + 5 * 16.0), 1e-9);
+  clip_to_norm(buckets, buckets.norm(), 1);
+  EXPECT_NEAR(buckets.norm(), 1, 1e-5);
+  buckets.zero();
+  EXPECT_EQ(buckets.norm(), 0);
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,40 @@
+#include "shared/watch/watch.h"
+
+#include <gtest/gtest.h>
+
+#include "shared/base/error.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+// Rank 0 of two whose sums fail, as when the other rank dies while the ranks find each other.
+class FailingCommunicator : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  int local_rank() const override { return 0; }
+  int local_size() const override { return 2; }
+  void all_reduce(void*, std::size_t, ElementType, ReduceOp) override {
+    throw Error(ErrorKind::kRankFailure, "rank 1 is gone");
+  }
+  void all_reduce_ordered(void*, std::size_t, ElementType) override {}
+  void broadcast(void*, std::size_t, ElementType, int) override {}
+  std::vector<std::string> gather(const std::string& bytes, int) override { return {bytes, bytes}; }
+  void barrier() override {}
+  const CommStats& stats() const override { return stats_; }
+
+ private:
+  CommStats stats_{};
+};
+
+TEST(Watch, PassesOnAnErrorThatEndsItsStart) {
+  const TestFolder folder;
+  FailingCommunicator communicator;
+  WatchOptions options;
+  options.folder = folder.path();
+  EXPECT_THROW(Watch::start(communicator, options, {}), Error);
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,77 @@
+// What a run tells of itself: metrics.jsonl, the progress line, where each epoch's time went, how
+// fast it was, the report. Fed one record a step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/base/progress.h"
+#include "shared/comm/communicator.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/report/report.h"
+#include "train/insight/epoch_books.h"
+#include "train/insight/metrics_log.h"
+#include "train/insight/throughput.h"
+#include "train/run/run_dir.h"
+
+namespace retina {
+
+// References outlive the insight.
+struct InsightInput {
+  std::string title;  // of the report
+  const std::vector<EffectiveOption>& effective_options;
+  Communicator& communicator;
+  const RunDir* run_dir = nullptr;  // rank 0 only; null: nothing is written
+  std::int64_t steps_per_epoch = 0, total_steps = 0;
+};
+
+class Insight {
+ public:
+  explicit Insight(const InsightInput& input);
+
+  // Training goes on after `step`: what the log has of later steps goes.
+  void begin(std::int64_t step);
+
+  // A step is done, as this rank saw it.
+  void add(const StepMetrics& step);
+
+  // An epoch ends, or the run within one: rank 0 writes the epoch's line and warns of a rank that
+  // the others wait for. Collective.
+  void close_epoch(const EpochPoint& point) {
+    books_.close(input_.communicator, point, log_ ? &*log_ : nullptr);
+  }
+
+  // The validation after `step`; rank 0.
+  void add_validation(std::int64_t step, std::int64_t epoch, const CocoMetrics& metrics);
+  bool has_validation() const { return validation_.has_value(); }
+  // The AP of the validation after this very step.
+  std::optional<double> ap_of(std::int64_t step) const;
+
+  // Writes the report with these pictures of the last validation; rank 0.
+  void write_report(std::vector<Picture> pictures);
+
+  // The progress line makes room for lines of the log, or ends; rank 0.
+  void clear_progress() { progress_->clear(); }
+  void finish_progress() { progress_->finish(); }
+
+  // All that was logged is on the disk when this returns. Throws kIo.
+  void sync() {
+    if (log_) log_->sync();
+  }
+  // How fast the steps were, see throughput.h. Collective.
+  const Throughput& throughput() const { return throughput_; }
+
+ private:
+  InsightInput input_;
+  std::optional<MetricsLog> log_;     // rank 0 that writes
+  std::optional<Progress> progress_;  // rank 0
+  Throughput throughput_;
+  EpochBooks books_;
+  std::optional<CocoMetrics> validation_;  // the last one; rank 0
+  std::int64_t validated_step_ = -1;
+};
+
+}  // namespace retina

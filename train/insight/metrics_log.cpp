@@ -1,0 +1,222 @@
+#include "train/insight/metrics_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+
+namespace retina {
+namespace {
+
+[[noreturn]] void fail_write(const std::string& path) {
+  throw Error(ErrorKind::kIo, cat(path, ": writing failed (", std::strerror(errno), ")"),
+              "free some space or mend the mount, then run the same command again");
+}
+
+std::string to_json(const StepMetrics& m) {
+  JsonWriter json;
+  json.begin_object()
+      .field("step", m.step)
+      .field("epoch", m.epoch)
+      .field("loss", m.loss())
+      .field("classification_loss", m.classification_loss)
+      .field("box_loss", m.box_loss)
+      .field("lr", m.learning_rate)
+      .field("grad_norm", m.gradient_norm)
+      .field("images_per_second", m.images_per_second)
+      .field("images", m.images)
+      .field("ranks", m.ranks)
+      .field("step_ms", m.step_ms)
+      .field("compute_ms", m.compute_ms())
+      .field("data_wait_ms", m.data_wait_ms)
+      .field("exposed_comm_ms", m.exposed_comm_ms)
+      .field("comm_ms", m.reduce.traffic.seconds * 1e3)
+      .field("comm_bytes", m.reduce.traffic.bytes)
+      .field("algorithm_bytes_per_second", algorithm_bandwidth(m.reduce.traffic))
+      .field("bus_bytes_per_second", all_reduce_bus_bandwidth(m.reduce.traffic, m.ranks))
+      .field("overlap_ms", m.reduce.overlap_seconds * 1e3)
+      .field("checkpoint_ms", m.checkpoint_ms)
+      .field("memory", m.memory_bytes);
+  return json.end_object().text();
+}
+
+std::string to_json(const ValidationMetrics& m) {
+  JsonWriter json;
+  json.begin_object().field("step", m.step).field("epoch", m.epoch);
+  json.key("validation").begin_object();
+  json.field("AP", m.stats[0]).field("AP50", m.stats[1]).field("AP75", m.stats[2]);
+  json.field("AP_small", m.stats[3]).field("AP_medium", m.stats[4]).field("AP_large", m.stats[5]);
+  json.key("stats").begin_array();
+  for (const double value : m.stats) json.value(value);
+  return json.end_array().end_object().end_object().text();
+}
+
+std::string to_json(const EpochMetrics& m) {
+  JsonWriter json;
+  json.begin_object().field("step", m.step).field("epoch", m.epoch);
+  if (m.epoch_seconds) {
+    json.field("epoch_seconds", *m.epoch_seconds).field("images_per_epoch", m.images_per_epoch);
+  }
+  json.field("steps", m.step_count).key("rank_times").begin_array();
+  for (const RankTimes& times : m.rank_times) json.raw(to_json(times));
+  return json.end_array().end_object().text();
+}
+
+StepMetrics step_from(const JsonView& line) {
+  // A number that was not finite is stored as null.
+  const auto number = [&](const char* key) {
+    const JsonView value = line.at(key);
+    return value.raw().IsNull() ? 0.0 : value.as_double();
+  };
+  // What files of earlier versions lack.
+  const auto later = [&](const char* key) { return line.has(key) ? number(key) : 0.0; };
+  const double images = number("images_per_second") * number("step_ms") * 1e-3;
+  return {.step = line.at("step").as_int(),
+          .epoch = line.at("epoch").as_int(),
+          .classification_loss = number("classification_loss"),
+          .box_loss = number("box_loss"),
+          .learning_rate = number("lr"),
+          .gradient_norm = number("grad_norm"),
+          .images_per_second = number("images_per_second"),
+          .images = line.has("images") ? line.at("images").as_int() : std::llround(images),
+          .ranks = line.has("ranks") ? static_cast<int>(line.at("ranks").as_int()) : 1,
+          .step_ms = number("step_ms"),
+          .data_wait_ms = number("data_wait_ms"),
+          .exposed_comm_ms = number("exposed_comm_ms"),
+          .reduce = {.traffic = {.bytes = std::llround(later("comm_bytes")),
+                                 .seconds = later("comm_ms") * 1e-3},
+                     .overlap_seconds = later("overlap_ms") * 1e-3},
+          .checkpoint_ms = line.has("checkpoint_ms") ? number("checkpoint_ms") : 0,
+          .memory_bytes = line.at("memory").as_int()};
+}
+
+ValidationMetrics validation_from(const JsonView& line) {
+  ValidationMetrics metrics{.step = line.at("step").as_int(), .epoch = line.at("epoch").as_int()};
+  const JsonView stats = line.at("validation").at("stats");
+  for (std::size_t i = 0; i < metrics.stats.size(); ++i) metrics.stats[i] = stats.at(i).as_double();
+  return metrics;
+}
+
+EpochMetrics epoch_from(const JsonView& line) {
+  EpochMetrics metrics{.step = line.at("step").as_int(),
+                       .epoch = line.at("epoch").as_int(),
+                       .step_count = line.at("steps").as_int()};
+  if (line.has("epoch_seconds")) {
+    metrics.epoch_seconds = line.at("epoch_seconds").as_double();
+    metrics.images_per_epoch = line.at("images_per_epoch").as_int();
+  }
+  const JsonView ranks = line.at("rank_times");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    metrics.rank_times.push_back(rank_times_from(ranks.at(i)));
+  }
+  return metrics;
+}
+
+// A machine that went down may leave a hole in the file: what follows is lost, not the run.
+std::optional<JsonFile> parse_if_whole(const std::string& line, const std::string& path) {
+  try {
+    // What follows a zero byte the parser does not see.
+    if (line.find('\0') != std::string::npos) {
+      throw Error(ErrorKind::kData, cat(path, ": a line holds zero bytes"));
+    }
+    return JsonFile::parse(line, path);
+  } catch (const Error& error) {
+    log_warning(error.what(), ": what follows is cut off");
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string summary(const StepMetrics& metrics) {
+  return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (class ",
+             fixed(metrics.classification_loss, 3), ", box ", fixed(metrics.box_loss, 3), "), lr ",
+             shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
+             fixed(metrics.images_per_second, 1), " images/s");
+}
+
+MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
+  std::string kept;
+  if (path_exists(path_)) {
+    const std::string text = read_file(path_);
+    std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
+    for (std::string line; std::getline(lines, line);) {
+      const std::optional<JsonFile> parsed = parse_if_whole(line, path_);
+      if (!parsed) break;
+      const JsonView root = parsed->root();
+      if (root.at("step").as_int() > step) break;
+      if (root.has("validation")) {
+        validations_.push_back(validation_from(root));
+      } else if (root.has("rank_times")) {
+        epochs_.push_back(epoch_from(root));
+      } else {
+        steps_.push_back(step_from(root));
+      }
+      kept += line + "\n";
+    }
+    if (kept != text) write_file_atomically(path_, kept);
+  }
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    throw Error(ErrorKind::kCannotCreate,
+                cat(path_, ": cannot be created (", std::strerror(errno), ")"),
+                "choose another --output or mend its permissions");
+  }
+}
+
+MetricsLog::~MetricsLog() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void MetricsLog::append(const StepMetrics& metrics) {
+  steps_.push_back(metrics);
+  write_line(to_json(metrics));
+}
+
+void MetricsLog::append(const ValidationMetrics& metrics) {
+  validations_.push_back(metrics);
+  write_line(to_json(metrics));
+}
+
+void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
+  double seconds = 0;
+  std::int64_t images = 0, lines = 0;
+  for (const StepMetrics& step : steps_) {
+    if (step.epoch != metrics.epoch) continue;
+    seconds += step.step_ms * 1e-3;
+    images += step.images;
+    ++lines;
+  }
+  if (update_count > 0 && lines == update_count) {
+    metrics.epoch_seconds = seconds;
+    metrics.images_per_epoch = images;
+  }
+  epochs_.push_back(metrics);
+  write_line(to_json(metrics));
+}
+
+void MetricsLog::sync() {
+  if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_write(path_);
+}
+
+void MetricsLog::write_line(const std::string& json) {
+  const std::string line = json + "\n";
+  std::size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t wrote = ::write(descriptor_, line.data() + done, line.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) fail_write(path_);
+    done += static_cast<std::size_t>(wrote);
+  }
+}
+
+}  // namespace retina

@@ -1,0 +1,101 @@
+// metrics.jsonl: one JSON object a line, for people's plots and for the report page.
+//
+// A step's line:  step, epoch, loss, classification_loss, box_loss, lr, grad_norm,
+//                 images_per_second, images, ranks, step_ms, compute_ms, data_wait_ms,
+//                 exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
+//                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes)
+// A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}
+// An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
+//                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
+//                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
+//                 writes one without epoch_seconds and images_per_epoch.
+// Files of earlier versions lack images, ranks, compute_ms, comm_*, *_bytes_per_second, overlap_ms
+// and the epochs' lines, or the images of rank_times.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/comm/comm_stats.h"
+#include "train/insight/rank_times.h"
+#include "train/reduce/reduce_cost.h"
+
+namespace retina {
+
+// One step, over all ranks.
+struct StepMetrics {
+  std::int64_t step = 0;                         // updates done, the first is 1
+  std::int64_t epoch = 0;                        // the one in progress, the first is 1
+  double classification_loss = 0, box_loss = 0;  // mean over the step's real images
+  double learning_rate = 0;
+  double gradient_norm = 0;  // before clipping
+  double images_per_second = 0;
+  std::int64_t images = 0;  // real ones
+  int images_own = 0;       // of them, this rank's; pad slots count; not in the file
+  int ranks = 1;
+  // All of rank 0.
+  double step_ms = 0;
+  double data_wait_ms = 0;        // waiting for the loader
+  double exposed_comm_ms = 0;     // the main thread waits for the sums of gradients and losses
+  ReduceCost reduce = {};         // the gradients' all-reduces
+  double checkpoint_ms = 0;       // standing still to save since the step before
+  std::int64_t memory_bytes = 0;  // most resident memory so far
+
+  double loss() const { return classification_loss + box_loss; }
+  double compute_ms() const { return step_ms - data_wait_ms - exposed_comm_ms; }
+};
+
+// "epoch 2, loss 1.234 (class 0.567, box 0.667), lr 0.01, 15.2 images/s".
+std::string summary(const StepMetrics& metrics);
+
+// An epoch's end, or the end of a run within one.
+struct EpochMetrics {
+  std::int64_t step = 0, epoch = 0;
+  // Of its steps, those before a continuation too; without what lies between steps (validation,
+  // checkpoints). Unset within an epoch, and where a step's line is missing.
+  std::optional<double> epoch_seconds = {};
+  std::int64_t images_per_epoch = 0;
+  std::int64_t step_count = 0;             // that `ranks` tells of: those since the last start
+  std::vector<RankTimes> rank_times = {};  // empty: no step since then
+};
+
+struct ValidationMetrics {
+  std::int64_t step = 0, epoch = 0;
+  std::array<double, 12> stats = {};  // pycocotools' order
+};
+
+class MetricsLog {
+ public:
+  // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint goes.
+  // A line that is not whole goes too. Throws kCannotCreate, kIo.
+  MetricsLog(std::string path, std::int64_t step);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  void append(const StepMetrics& metrics);
+  void append(const ValidationMetrics& metrics);
+  // Fills in seconds and images of an epoch with so many updates, its steps but those left out,
+  // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
+  void append(EpochMetrics metrics, std::int64_t update_count);
+  // To the disk; before a checkpoint of the same step is published.
+  void sync();
+
+  const std::vector<StepMetrics>& steps() const { return steps_; }
+  const std::vector<ValidationMetrics>& validations() const { return validations_; }
+  const std::vector<EpochMetrics>& epochs() const { return epochs_; }
+
+ private:
+  void write_line(const std::string& json);
+  std::string path_;
+  int descriptor_ = -1;
+  std::vector<StepMetrics> steps_;
+  std::vector<ValidationMetrics> validations_;
+  std::vector<EpochMetrics> epochs_;
+};
+
+}  // namespace retina

@@ -1,0 +1,26 @@
+// The run's report page: curves from the metrics, settings, example detections.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/report/report.h"
+#include "train/insight/metrics_log.h"
+
+namespace retina {
+
+struct RunReportInput {
+  std::string title = {};
+  std::int64_t total_steps = 0, steps_per_epoch = 1;
+  int rank_count = 1;
+  std::vector<EffectiveOption> options = {};
+  std::vector<Picture> pictures = {};
+  const CocoMetrics* last_validation = nullptr;  // may be null
+};
+
+std::string run_report_html(const RunReportInput& input, const MetricsLog& log);
+
+}  // namespace retina

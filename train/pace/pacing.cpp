@@ -1,0 +1,68 @@
+#include "train/pace/pacing.h"
+
+#include <cmath>
+
+namespace retina {
+namespace {
+
+// Any gain in AP is one; a loss must fall by more than noise (Keras' default).
+constexpr double kLossDelta = 1e-4;
+
+StallOptions plateau_options(const PacingOptions& options) {
+  const bool ap = options.plateau_figure == PlateauFigure::kAp;
+  return {.higher_is_better = ap,
+          .patience = options.plateau_patience,
+          .min_delta = ap ? 0 : kLossDelta};
+}
+
+}  // namespace
+
+Pacing::Pacing(const PacingOptions& options)
+    : options_(options),
+      plateau_(plateau_options(options)),
+      early_stop_(
+          {.higher_is_better = true, .patience = options.early_stop_patience, .min_delta = 0}) {}
+
+double Pacing::learning_rate(std::int64_t step) const {
+  return retina::learning_rate(options_.schedule, step) *
+         std::pow(options_.schedule.drop_factor, static_cast<double>(state_.drops));
+}
+
+void Pacing::add_loss(double loss, std::int64_t image_count) {
+  state_.loss_sum += loss * static_cast<double>(image_count);
+  state_.loss_images += image_count;
+}
+
+bool Pacing::drop(bool stalled) {
+  const bool drops = stalled && options_.schedule.kind == ScheduleKind::kPlateau;
+  state_.drops += drops ? 1 : 0;
+  return drops;
+}
+
+bool Pacing::close_epoch() {
+  if (state_.loss_images == 0) return false;
+  const double mean = state_.loss_sum / static_cast<double>(state_.loss_images);
+  state_.loss_sum = 0;
+  state_.loss_images = 0;
+  return options_.plateau_figure == PlateauFigure::kLoss && drop(plateau_.observe(mean));
+}
+
+bool Pacing::add_validation(double ap) {
+  if (options_.early_stop_patience > 0 && early_stop_.observe(ap)) state_.ended_early = true;
+  return options_.plateau_figure == PlateauFigure::kAp && drop(plateau_.observe(ap));
+}
+
+PacingState Pacing::state() const {
+  PacingState state = state_;
+  state.plateau = plateau_.state();
+  state.early_stop = early_stop_.state();
+  return state;
+}
+
+void Pacing::restore(const PacingState& state) {
+  state_ = state;
+  plateau_.restore(state.plateau);
+  early_stop_.restore(state.early_stop);
+}
+
+}  // namespace retina

@@ -1,0 +1,65 @@
+// What the course of training decides: the learning rate once the loss or AP stalls, and an early
+// end. Every rank feeds it the same figures, so all decide alike; its state is in the checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "train/pace/schedule.h"
+#include "train/pace/stall.h"
+
+namespace retina {
+
+enum class PlateauFigure { kLoss, kAp };
+
+inline const Choices<PlateauFigure> kPlateauFigures = {{"loss", PlateauFigure::kLoss},
+                                                       {"ap", PlateauFigure::kAp}};
+
+struct PacingOptions {
+  ScheduleOptions schedule = {};
+  // kPlateau: the rate is multiplied by schedule.drop_factor when this figure stalls, judged at
+  // epoch ends (the epoch's mean training loss) or at validations (AP).
+  PlateauFigure plateau_figure = PlateauFigure::kLoss;
+  int plateau_patience = 2;
+  int early_stop_patience = 0;  // validations without a better AP that end the run; 0: never
+};
+
+// What a checkpoint has of it.
+struct PacingState {
+  Stall::State plateau = {}, early_stop = {};
+  std::int64_t drops = 0;  // of the learning rate, by the plateau
+  double loss_sum = 0;     // of the epoch so far
+  std::int64_t loss_images = 0;
+  bool ended_early = false;
+
+  friend bool operator==(const PacingState&, const PacingState&) = default;
+};
+
+class Pacing {
+ public:
+  explicit Pacing(const PacingOptions& options);
+
+  // Rate for update number `step`, counted from 0.
+  double learning_rate(std::int64_t step) const;
+
+  // The loss of a step, a mean over `image_count` images.
+  void add_loss(double loss, std::int64_t image_count);
+  // Ends an epoch: its mean loss is judged. Returns true when the learning rate dropped.
+  bool close_epoch();
+  // Judges a validation; no AP (nan) is no improvement. Returns true when the learning rate
+  // dropped.
+  bool add_validation(double ap);
+
+  bool ended_early() const { return state_.ended_early; }
+
+  PacingState state() const;
+  void restore(const PacingState& state);
+
+ private:
+  bool drop(bool stalled);
+  PacingOptions options_;
+  Stall plateau_, early_stop_;
+  PacingState state_;  // but for the stalls
+};
+
+}  // namespace retina

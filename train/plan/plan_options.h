@@ -1,0 +1,23 @@
+// What decides which images make up which step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace retina {
+
+// kGlobal: one permutation over everything. kSharded: slot s of every step reads lane s, a fixed
+// range of the records in shard order, so each rank reads its own part of the shards alone.
+enum class Shuffle { kGlobal, kSharded };
+
+struct EpochPlanOptions {
+  std::uint64_t seed = 0;
+  int images_per_step = 16;  // the global step: all ranks, all accumulation passes
+  Shuffle shuffle = Shuffle::kGlobal;
+  int min_side_px = 800, max_side_px = 1333;
+  // Not empty: a step's min_side_px is drawn from these (multi-scale training).
+  std::vector<int> min_sides_px = {};
+  double flip_probability = 0.5;
+};
+
+}  // namespace retina

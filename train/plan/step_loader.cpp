@@ -1,0 +1,49 @@
+#include "train/plan/step_loader.h"
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "train/plan/training_plan.h"
+
+namespace retina {
+namespace {
+
+// What the loader asks for next. It runs ahead of the loop, so it has a plan of its own.
+class StepRequests {
+ public:
+  explicit StepRequests(const StepLoaderInput& input)
+      : input_(input), plan_(input.train.source.index(), input.plan), next_step_(input.begin) {}
+
+  std::optional<BatchRequest> next() {
+    if (passes_.empty()) {
+      while (input_.left_out.contains(next_step_)) ++next_step_;
+      if (next_step_ >= input_.end) return std::nullopt;
+      for (BatchRequest& pass : rank_passes(plan_.at(next_step_++), input_.rank, input_.rank_count,
+                                            input_.images_per_pass)) {
+        passes_.push_back(std::move(pass));
+      }
+    }
+    BatchRequest request = std::move(passes_.front());
+    passes_.pop_front();
+    return request;
+  }
+
+ private:
+  StepLoaderInput input_;
+  TrainingPlan plan_;
+  std::int64_t next_step_;
+  std::deque<BatchRequest> passes_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input) {
+  LoaderOptions loader;
+  loader.threads = input.threads;
+  auto requests = std::make_shared<StepRequests>(input);
+  return std::make_unique<BatchLoader>(input.train.source, loader,
+                                       [requests] { return requests->next(); });
+}
+
+}  // namespace retina

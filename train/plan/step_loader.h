@@ -1,0 +1,26 @@
+// The batches of one rank, step after step: the training plan, cut into this rank's passes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "shared/data/loader.h"
+#include "train/plan/plan_options.h"
+#include "train/plan/training_set.h"
+
+namespace retina {
+
+struct StepLoaderInput {
+  const TrainingSet& train;  // outlives the loader
+  EpochPlanOptions plan = {};
+  int images_per_pass = 0;  // 0: all of the rank's images of a step in one pass
+  int threads = 2;          // that decode
+  int rank = 0, rank_count = 1;
+  std::int64_t begin = 0, end = 0;       // steps, counted from 0
+  std::set<std::int64_t> left_out = {};  // steps not to load
+};
+
+std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input);
+
+}  // namespace retina

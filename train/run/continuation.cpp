@@ -1,0 +1,58 @@
+#include "train/run/continuation.h"
+
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/checkpoint/sealed_file.h"
+
+namespace retina {
+namespace {
+
+// How many of the backbone's layers learn also follows from --init, where --norm does not.
+std::string change_of_layers(const JsonView& before, const Continuation& now) {
+  const bool had_weights = before.has("init") && names_weights(before.at("init").as_string());
+  if (now.has_trainable_layers || had_weights == now.has_weights) return "";
+  return cat("init (was ", had_weights ? "given" : "unset", ", now ",
+             had_weights ? "unset" : "given", ": other layers would learn)");
+}
+
+}  // namespace
+
+void check_continues(const Found& found, const Continuation& now) {
+  FixedOptions fixed = fixed_options(now.config);
+  fixed.erase(kInitKey);
+  std::string text =
+      differences(fixed_options_of_checkpoint(found.checkpoint.config_json,
+                                              found.checkpoint.trainer_json, found.path),
+                  fixed);
+  // The norm follows from --init, which may change.
+  const JsonFile stored = JsonFile::parse(found.checkpoint.config_json, found.path);
+  const std::string before = ModelConfig::from_json(stored.root().at("model")).to_json();
+  const std::string model = now.model.to_json();
+  if (text.empty() && before != model) text = cat("the model (was ", before, ", now ", model, ")");
+  if (text.empty()) text = change_of_layers(stored.root().at("train"), now);
+  if (text.empty()) return;
+  throw Error(ErrorKind::kConfig, cat(found.path, ": its run had other settings: ", text),
+              "resume with the same data and options, or start afresh with --init");
+}
+
+void check_asked_for(const RunDir& dir, const Found& newest, const std::string& file) {
+  const std::uint64_t asked = read_seal(file, "checkpoint");
+  if (asked == read_seal(newest.path, "checkpoint") || hex64(asked) == dir.resume_fingerprint()) {
+    return;
+  }
+  throw Error(
+      ErrorKind::kConfig,
+      cat(dir.folder(), ": holds a run that stands at ", newest.path, ", not at --resume ", file),
+      "continue it with --resume auto, or give --resume FILE with another --output");
+}
+
+void check_keeps(const RunDir& dir, const std::string& option, const std::string& file) {
+  if (!dir.has_checkpoint(file)) return;
+  throw Error(ErrorKind::kConfig, cat("--overwrite would remove --", option, " ", file),
+              "copy it out of the folder first, or choose another --output");
+}
+
+}  // namespace retina

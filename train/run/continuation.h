@@ -1,0 +1,32 @@
+// Whether a checkpoint may be continued from: rank 0 asks before a run's folder is touched.
+#pragma once
+
+#include <string>
+
+#include "shared/model/config.h"
+#include "train/run/run_config.h"
+#include "train/run/run_dir.h"
+#include "train/run/start_point.h"
+
+namespace retina {
+
+// Throws kConfig, one error with all that differs, unless the checkpoint's run had the same
+// training set, model, and options but those that `may_change`: each image once an epoch and the
+// weights' bits depend on them.
+struct Continuation {
+  const RunConfig& config;
+  ModelConfig model = {};
+  bool has_weights = false;           // --init names some
+  bool has_trainable_layers = false;  // --trainable-layers is given, and so compared as it is
+};
+void check_continues(const Found& found, const Continuation& now);
+
+// --resume `file` where the folder holds a run: throws kConfig unless it is `newest`, its newest
+// checkpoint, or what the run began from, as when its command is given again.
+void check_asked_for(const RunDir& dir, const Found& newest, const std::string& file);
+
+// --overwrite removes the checkpoints in the folder: throws kConfig when `file`, given as `option`,
+// is one.
+void check_keeps(const RunDir& dir, const std::string& option, const std::string& file);
+
+}  // namespace retina

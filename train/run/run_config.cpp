@@ -1,0 +1,119 @@
+#include "train/run/run_config.h"
+
+#include <set>
+
+#include "shared/base/error.h"
+#include "train/run/run_state.h"
+
+namespace retina {
+
+bool names_weights(const std::string& init) {
+  return !init.empty() && init != "none";
+}
+
+bool may_change(const std::string& name) {
+  static const std::set<std::string> kNames = {"train",
+                                               "validation",
+                                               "output",
+                                               "epochs",
+                                               "steps",
+                                               "images-per-pass",
+                                               "device",
+                                               "expect-ranks",
+                                               "stall-timeout",
+                                               "tf32",
+                                               "wire",
+                                               "deterministic-reduce",
+                                               "overlap-reduce",
+                                               "bucket-mb",
+                                               "checkpoint-every",
+                                               "mtbf",
+                                               "check-replicas-every",
+                                               "on-nan",
+                                               "keep",
+                                               "resume",
+                                               "scratch",
+                                               "overwrite",
+                                               "validate-every",
+                                               "threads",
+                                               "compute-threads",
+                                               "validation-images",
+                                               "timeline",
+                                               "timeline-steps",
+                                               "scaling-report",
+                                               "init"};
+  return kNames.count(name) != 0;
+}
+
+std::string validation_identity(const std::string& fingerprint, std::int64_t images,
+                                std::size_t image_count) {
+  const bool all = images == 0 || images >= static_cast<std::int64_t>(image_count);
+  return all ? fingerprint : cat(fingerprint, ", first ", images, " images");
+}
+
+std::string fixed_options_json(const RunConfig& config) {
+  JsonWriter json;
+  json.begin_object().field(kTrainKey, config.train_fingerprint);
+  if (!config.init_fingerprint.empty()) json.field(kInitKey, config.init_fingerprint);
+  if (!config.validation_fingerprint.empty()) {
+    json.field(kValidationKey, config.validation_fingerprint);
+  }
+  for (const auto& option : config.options) {
+    if (!may_change(option.name)) json.key(option.name).raw(option.json);
+  }
+  return json.end_object().text();
+}
+
+FixedOptions fixed_options(const JsonView& object) {
+  FixedOptions values;
+  for (const auto& member : object.raw().GetObject()) {
+    if (may_change(member.name.GetString())) continue;
+    rapidjson::StringBuffer buffer;
+    rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+    member.value.Accept(writer);
+    values[member.name.GetString()] = buffer.GetString();
+  }
+  return values;
+}
+
+FixedOptions fixed_options(const RunConfig& config) {
+  const JsonFile json = JsonFile::parse(fixed_options_json(config), "options");
+  return fixed_options(json.root());
+}
+
+FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
+                                         const std::string& trainer_json, const std::string& name) {
+  const JsonFile config = JsonFile::parse(config_json, name);
+  const RunState state = RunState::parse(trainer_json, name);
+  FixedOptions values = fixed_options(config.root().at("train"));
+  const auto add = [&](const char* key, const std::string& fingerprint) {
+    JsonWriter json;
+    json.value(fingerprint);
+    values[key] = json.text();
+  };
+  add(kTrainKey, state.facts.train_fingerprint);
+  if (!state.facts.validation_fingerprint.empty())
+    add(kValidationKey, state.facts.validation_fingerprint);
+  return values;
+}
+
+std::string differences(const FixedOptions& before, const FixedOptions& now) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : before) names.insert(name);
+  for (const auto& [name, value] : now) names.insert(name);
+  std::string text;
+  for (const auto& name : names) {
+    const auto a = before.find(name), b = now.find(name);
+    if (name == kValidationKey && (a == before.end() || b == now.end())) continue;
+    const std::string old_value = a == before.end() ? "unset" : a->second;
+    const std::string new_value = b == now.end() ? "unset" : b->second;
+    if (old_value == new_value) continue;
+    // The norm that an unset one stands for is compared as part of the model.
+    if (name == "norm" && (old_value == "null" || new_value == "null")) continue;
+    const std::string shown = name == kValidationKey ? "validation / validation-images" : name;
+    text += cat(text.empty() ? "" : ", ", shown, " (was ", old_value, ", now ", new_value, ")");
+  }
+  return text;
+}
+
+}  // namespace retina

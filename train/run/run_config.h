@@ -1,0 +1,61 @@
+// What a run was started with, and in what a continuation differs: config.json and the checkpoints
+// hold it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/base/json.h"
+
+namespace retina {
+
+// What config.json holds.
+struct RunConfig {
+  std::vector<EffectiveOption> options = {};
+  std::string train_fingerprint = {};  // of the training set's manifest
+  std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
+  bool init_none = false;              // --init none: no run goes on that began with weights
+  // validation_identity() of the set that is measured on; empty: none
+  std::string validation_fingerprint = {};
+  std::string resume_fingerprint = {};  // of the --resume FILE that it began from; empty: none
+  double effective_lr = 0;              // what --lr-scaling made of --lr
+};
+
+inline constexpr const char* kTrainKey = "train_fingerprint";
+inline constexpr const char* kInitKey = "init_fingerprint";
+inline constexpr const char* kValidationKey = "validation_fingerprint";
+
+// False for an --init of "none", from scratch on purpose, and for none given.
+bool names_weights(const std::string& init);
+
+// Options that may change between a run and its continuation.
+bool may_change(const std::string& option_name);
+
+// What tells one measure of AP from another: the set's fingerprint and, where not all of it is
+// validated on, how many of its `image_count` images are; `images` 0: all.
+std::string validation_identity(const std::string& fingerprint, std::int64_t images,
+                                std::size_t image_count);
+
+// The options that decide the result and the fingerprints, as one JSON object.
+std::string fixed_options_json(const RunConfig& config);
+
+// Option or fingerprint -> its value as JSON.
+using FixedOptions = std::map<std::string, std::string>;
+
+// Those of such an object, or of one that holds all options.
+FixedOptions fixed_options(const JsonView& object);
+FixedOptions fixed_options(const RunConfig& config);
+// Those that a checkpoint's run had; --init is none of them. Throws kData; `name` names it there.
+FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
+                                         const std::string& trainer_json, const std::string& name);
+
+// "lr (was 0.01, now 0.02), seed (was 1, now 2)"; empty when nothing differs. A validation set
+// differs from another one only, not from none: then no two APs are compared. An unset norm differs
+// from none: which it is follows from --init, and is for the model to tell.
+std::string differences(const FixedOptions& before, const FixedOptions& now);
+
+}  // namespace retina

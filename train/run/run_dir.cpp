@@ -1,0 +1,190 @@
+#include "train/run/run_dir.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kBucketsFile = "buckets.json";
+constexpr const char* kResumeKey = "resume_fingerprint";
+constexpr const char* kFixedKey = "fixed";
+
+// Other programs have a config.json, too.
+bool is_of_run(const std::string& config_path) {
+  try {
+    const JsonFile stored = JsonFile::read(config_path);
+    return stored.root().has(kFixedKey) && stored.root().at(kFixedKey).has(kTrainKey);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+  }
+  return false;
+}
+
+}  // namespace
+
+RunDir::RunDir(std::string folder, Access access) : folder_(std::move(folder)) {
+  if (access == Access::kRead) return;
+  make_folder(folder_);
+  lock_ = std::make_unique<FolderLock>(folder_);
+  for (const char* name : {kConfigFile, kBooksFile, kBucketsFile, kMetricsFile})
+    recover_file(path(name));
+}
+
+bool RunDir::has_run() const {
+  return path_exists(path(kConfigFile));
+}
+
+void RunDir::check_own() const {
+  const auto refuse = [&](const std::string& name, const std::string& problem) {
+    throw Error(ErrorKind::kConfig, cat(folder_, ": holds ", name, problem),
+                "choose another --output, or move the file away");
+  };
+  if (has_run()) {
+    if (!is_of_run(path(kConfigFile))) refuse(kConfigFile, ", which retina-train did not write");
+    return;
+  }
+  std::vector<std::string> names = checkpoint_files();
+  names.insert(names.end(), {kBooksFile, kBucketsFile, kMetricsFile, kReportFile});
+  for (const std::string& name : names) {
+    if (!path_exists(path(name))) continue;
+    refuse(name, cat(", but no ", kConfigFile, " of the run that would have written it"));
+  }
+}
+
+void RunDir::clear() {
+  for (const auto& name : checkpoint_files()) remove_file(path(name));
+  remove_leftovers();
+  for (const char* name : {kBooksFile, kBucketsFile, kMetricsFile}) remove_file(path(name));
+  remove_file(report_path());
+  const std::vector<std::string> left = checkpoint_files();
+  if (!left.empty()) {
+    throw Error(ErrorKind::kIo, cat(path(left.front()), ": cannot be removed"),
+                "mend its permissions, or choose another --output");
+  }
+  sync_path(folder_);  // in this order on the disk too
+  remove_file(path(kConfigFile));
+  entries_.clear();
+}
+
+bool RunDir::has_checkpoint(const std::string& file) const {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  if (error || real.parent_path() != fs::canonical(folder_, error)) return false;
+  const std::vector<std::string> names = checkpoint_files();
+  return std::find(names.begin(), names.end(), real.filename().string()) != names.end();
+}
+
+std::string RunDir::resume_fingerprint() const {
+  const JsonFile stored = JsonFile::read(path(kConfigFile));
+  return stored.root().has(kResumeKey) ? stored.root().at(kResumeKey).as_string() : "";
+}
+
+void RunDir::check_same_run(const RunConfig& config) const {
+  const JsonFile stored = JsonFile::read(path(kConfigFile));
+  FixedOptions before = fixed_options(stored.root().at(kFixedKey));
+  // The weights that a run began with may have gone by the time it continues.
+  if (config.init_fingerprint.empty() && !config.init_none) before.erase(kInitKey);
+  const std::string text = differences(before, fixed_options(config));
+  if (text.empty()) return;
+  throw Error(ErrorKind::kConfig, cat(folder_, ": holds a run of another configuration: ", text),
+              "choose another --output, use the same options, or --overwrite");
+}
+
+void RunDir::write_config(const RunConfig& config) {
+  RunConfig whole = config;
+  const std::string before = has_run() ? read_file(path(kConfigFile)) : "";
+  if (!before.empty()) {
+    const JsonFile stored = JsonFile::parse(before, path(kConfigFile));
+    const JsonView fixed = stored.root().at(kFixedKey);
+    for (const auto& [key, value] : {std::pair{kInitKey, &whole.init_fingerprint},
+                                     std::pair{kValidationKey, &whole.validation_fingerprint}}) {
+      if (value->empty() && fixed.has(key)) *value = fixed.at(key).as_string();
+    }
+  }
+  if (!before.empty() && whole.resume_fingerprint.empty()) {
+    whole.resume_fingerprint = resume_fingerprint();
+  }
+  const std::string fixed_json = fixed_options_json(whole);
+  JsonWriter json;
+  json.begin_object().field("hash", hex64(xxh3(fixed_json)));
+  json.key("options").begin_object();
+  for (const auto& option : whole.options) json.key(option.name).raw(option.json);
+  json.end_object();
+  json.field("effective_lr", whole.effective_lr);
+  if (!whole.resume_fingerprint.empty()) json.field(kResumeKey, whole.resume_fingerprint);
+  json.key(kFixedKey).raw(fixed_json).end_object();
+  if (json.pretty_text() != before) write_file_atomically(path(kConfigFile), json.pretty_text());
+}
+
+std::string RunDir::read_buckets() const {
+  return path_exists(path(kBucketsFile)) ? read_file(path(kBucketsFile)) : "";
+}
+
+void RunDir::write_buckets(const std::string& json) {
+  if (json != read_buckets()) write_file_atomically(path(kBucketsFile), json);
+}
+
+void RunDir::check_space(double checkpoint_bytes, int keep, const std::string& scratch) const {
+  // The newest `keep`, the best, and the one being written.
+  double needed_bytes = checkpoint_bytes * (keep + 2);
+  for (const auto& name : checkpoint_files()) {
+    needed_bytes -= static_cast<double>(file_size_bytes(path(name)));
+  }
+  require_space(folder_, std::max(needed_bytes, checkpoint_bytes), "--output");
+  if (!scratch.empty()) require_space(scratch, checkpoint_bytes, "--scratch");
+}
+
+void RunDir::check_present() const {
+  if (has_run()) return;
+  throw Error(ErrorKind::kIo, cat(folder_, ": the run's folder has vanished"),
+              "mend the mount or bring the folder back, then run the same command again");
+}
+
+std::vector<std::string> RunDir::checkpoint_files() const {
+  return retina::checkpoint_files(folder_);
+}
+
+void RunDir::remove_leftovers() {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& item : fs::directory_iterator(folder_, ignored)) {
+    names.push_back(item.path().filename().string());
+  }
+  for (const auto& name : names) {
+    const std::size_t end = name.find(".tmp");
+    if (end != std::string::npos && is_checkpoint_name(name.substr(0, end))) {
+      remove_file(path(name));
+    }
+  }
+}
+
+void RunDir::record(const CheckpointEntry& entry, int keep) {
+  check_present();
+  std::erase_if(entries_, [&](const auto& other) { return other.file == entry.file; });
+  entries_.push_back(entry);
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  const CheckpointEntry* const best = best_of(entries_);
+  const std::string best_file = best == nullptr ? "" : best->file;
+  std::vector<std::string> dropped;
+  const auto newest = static_cast<std::size_t>(keep);
+  for (std::size_t i = 0; i + newest < entries_.size(); ++i) {
+    if (entries_[i].file != best_file) dropped.push_back(entries_[i].file);
+  }
+  std::erase_if(entries_, [&](const auto& other) {
+    return std::find(dropped.begin(), dropped.end(), other.file) != dropped.end();
+  });
+  write_books(folder_, entries_);
+  for (const auto& name : dropped) remove_file(path(name));
+}
+
+}  // namespace retina

@@ -1,0 +1,85 @@
+// The RUN folder: with shared/checkpoint/run_folder.h, which has the checkpoints and their books,
+// the only code that knows its file names. Only rank 0 uses it.
+//
+//   config.json      effective options and their hash
+//   metrics.jsonl    a JSON object a line, see metrics_log.h
+//   buckets.json     how gradients travel, kept by a run that continues
+//   report.html
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/file.h"
+#include "shared/checkpoint/run_folder.h"
+#include "train/run/run_config.h"
+
+namespace retina {
+
+class RunDir {
+ public:
+  enum class Access { kWrite, kRead };
+  // kWrite creates the folder and locks it against a second job; kRead leaves it as it is, to look
+  // at a finished run where nothing can be written. Throws kCannotCreate, kConfig.
+  explicit RunDir(std::string folder, Access access = Access::kWrite);
+
+  const std::string& folder() const { return folder_; }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string metrics_path() const { return path(kMetricsFile); }
+  std::string report_path() const { return path(kReportFile); }
+
+  // True when a run was begun here.
+  bool has_run() const;
+  // Throws kConfig when a file of a run's names lies here that no run of this folder wrote: another
+  // program's, or checkpoints without the config.json that tells whose they are. Nothing of these
+  // may be replaced.
+  void check_own() const;
+  // Removes everything that a run writes, and nothing else; config.json last, so that what is left
+  // when this is interrupted is no other run's. Throws kIo when a checkpoint stays.
+  void clear();
+  // True for a checkpoint of this folder, which `clear` would remove; links are followed.
+  bool has_checkpoint(const std::string& file) const;
+  // Of the --resume FILE that the run here began from; "" when it began otherwise.
+  std::string resume_fingerprint() const;
+  // Throws Error{kConfig} listing the options that differ from the run in this folder and may not.
+  void check_same_run(const RunConfig& config) const;
+  // Written when it differs from what is there.
+  void write_config(const RunConfig& config);
+
+  // How gradients travel (reduce/bucket_choice.h); "" before the first run on several ranks.
+  std::string read_buckets() const;
+  void write_buckets(const std::string& json);
+
+  // Throws kIo unless the folder has room for the checkpoints that it will keep, besides those that
+  // it has, and `scratch` (empty: none) for one.
+  void check_space(double checkpoint_bytes, int keep, const std::string& scratch) const;
+  // Throws kIo when the folder has vanished (its mount has gone, someone removed it): nothing may
+  // be written at its place then.
+  void check_present() const;
+
+  // All checkpoint files here, unverified, by name.
+  std::vector<std::string> checkpoint_files() const;
+  // Those that are whole, as far as the books and the files tell; see list_checkpoints.
+  std::vector<CheckpointEntry> found_checkpoints() const { return list_checkpoints(folder_); }
+  // Removes half-written checkpoints of a killed run.
+  void remove_leftovers();
+
+  // Takes a checkpoint into the books: checkpoints.json is written, then all but the newest `keep`
+  // and the best are removed. Throws kIo.
+  void record(const CheckpointEntry& entry, int keep);
+  // Entries known so far (from earlier `record` calls or `restore`).
+  const std::vector<CheckpointEntry>& entries() const { return entries_; }
+  // Replaces the books by what was found in verified files.
+  void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
+
+ private:
+  static constexpr const char* kReportFile = "report.html";
+  std::string folder_;
+  std::unique_ptr<FolderLock> lock_;
+  std::vector<CheckpointEntry> entries_;  // ascending step
+};
+
+}  // namespace retina

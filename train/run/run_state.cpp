@@ -1,0 +1,96 @@
+#include "train/run/run_state.h"
+
+#include "shared/base/json.h"
+
+namespace retina {
+namespace {
+
+void write_stall(JsonWriter& json, const char* key, const Stall::State& state) {
+  json.key(key).begin_object().key("best");
+  if (state.best) {
+    json.value(*state.best);
+  } else {
+    json.null();
+  }
+  json.field("waited", state.waited).end_object();
+}
+
+Stall::State read_stall(const JsonView& json) {
+  Stall::State state{.waited = json.at("waited").as_int()};
+  if (!json.at("best").raw().IsNull()) state.best = json.at("best").as_double();
+  return state;
+}
+
+void write_pacing(JsonWriter& json, const PacingState& pacing) {
+  json.key("pacing").begin_object();
+  write_stall(json, "plateau", pacing.plateau);
+  write_stall(json, "early_stop", pacing.early_stop);
+  json.field("drops", pacing.drops)
+      .field("loss_sum", pacing.loss_sum)
+      .field("loss_images", pacing.loss_images)
+      .field("ended_early", pacing.ended_early)
+      .end_object();
+}
+
+PacingState read_pacing(const JsonView& json) {
+  return {.plateau = read_stall(json.at("plateau")),
+          .early_stop = read_stall(json.at("early_stop")),
+          .drops = json.at("drops").as_int(),
+          .loss_sum = json.at("loss_sum").as_double(),
+          .loss_images = json.at("loss_images").as_int(),
+          .ended_early = json.at("ended_early").as_bool()};
+}
+
+}  // namespace
+
+std::string RunState::to_json() const {
+  JsonWriter json;
+  json.begin_object()
+      .field("step", step)
+      .field("epoch", epoch)
+      .field("epoch_closed", epoch_closed)
+      .field("samples_seen", samples_seen)
+      .field("seed", facts.seed)
+      .field("images_per_step", facts.images_per_step)
+      .field("steps_per_epoch", facts.steps_per_epoch)
+      .field("train_fingerprint", facts.train_fingerprint)
+      .field("lr", learning_rate)
+      .field("lr_schedule", facts.lr_schedule)
+      .field("base_lr", facts.base_lr)
+      .field("effective_lr", facts.effective_lr)
+      .field("total_steps", facts.total_steps);
+  if (!facts.validation_fingerprint.empty()) {
+    json.field("validation_fingerprint", facts.validation_fingerprint);
+  }
+  if (ap) json.field("ap", *ap);
+  json.key("left_out_steps").begin_array();
+  for (const std::int64_t left_out : left_out_steps)
+    json.value(left_out + 1);  // as in metrics.jsonl
+  json.end_array();
+  write_pacing(json, pacing);
+  return json.end_object().text();
+}
+
+RunState RunState::parse(const std::string& json, const std::string& name) {
+  const JsonFile file = JsonFile::parse(json, name);
+  const JsonView root = file.root();
+  RunState state{.step = root.at("step").as_int(),
+                 .epoch = root.at("epoch").as_int(),
+                 .samples_seen = root.at("samples_seen").as_int(),
+                 .epoch_closed = root.at("epoch_closed").as_bool(),
+                 .pacing = read_pacing(root.at("pacing")),
+                 .facts = {.train_fingerprint = root.at("train_fingerprint").as_string()}};
+  if (root.has("validation_fingerprint")) {
+    state.facts.validation_fingerprint = root.at("validation_fingerprint").as_string();
+  }
+  if (root.has("ap")) state.ap = root.at("ap").as_double();
+  if (root.has("left_out_steps")) {
+    const JsonView list = root.at("left_out_steps");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      state.left_out_steps.insert(list.at(i).as_int() - 1);
+    }
+  }
+  return state;
+}
+
+}  // namespace retina

@@ -1,0 +1,41 @@
+// Where a run stands: all that a checkpoint holds of it beside tensors, options and classes; the
+// part `trainer` of shared/checkpoint/FORMAT.md. Its keys are part of the format; never rename.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "train/pace/pacing.h"
+
+namespace retina {
+
+// What is the same at every step of a run.
+struct RunFacts {
+  std::string train_fingerprint = {};       // of the manifest
+  std::string validation_fingerprint = {};  // of what the APs are of; "": there was no validation
+  // For people, not read back.
+  std::uint64_t seed = 0;
+  std::int64_t images_per_step = 0, steps_per_epoch = 0, total_steps = 0;
+  double base_lr = 0, effective_lr = 0;
+  std::string lr_schedule = {};
+};
+
+struct RunState {
+  std::int64_t step = 0;   // steps done or left out
+  std::int64_t epoch = 0;  // the one that `step` ends, or is in
+  std::int64_t samples_seen = 0;
+  bool epoch_closed = true;                    // false from its last step to the end of validation
+  std::set<std::int64_t> left_out_steps = {};  // counted from 0; by --on-nan rollback
+  PacingState pacing = {};
+  std::optional<double> ap = {};  // of the validation after this step
+  double learning_rate = 0;       // of the next step; for people, not read back
+  RunFacts facts = {};
+
+  std::string to_json() const;
+  // Throws Error{kData}; `name` is the checkpoint's.
+  static RunState parse(const std::string& json, const std::string& name);
+};
+
+}  // namespace retina

@@ -1,0 +1,154 @@
+#include "train/run/saving.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/base/measure.h"
+#include "shared/watch/activity.h"
+
+namespace retina {
+namespace {
+
+// A change of the automatic interval is worth a line from this factor on.
+constexpr double kToldFactor = 1.5;
+
+}  // namespace
+
+Saving::Saving(const SavingInput& input)
+    : input_(input),
+      writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.folder) {}
+
+void Saving::begin() {
+  last_save_seconds_ = now_seconds();
+  if (input_.run_dir == nullptr) return;
+  Checkpoint checkpoint;
+  input_.replica.snapshot(checkpoint);
+  input_.run_dir->check_space(tensor_bytes(checkpoint), input_.options.keep,
+                              input_.options.scratch);
+  // What a copy takes is the first guess of what saving costs.
+  meter_ = CheckpointMeter(now_seconds() - last_save_seconds_);
+  set_interval();
+}
+
+void Saving::continue_from(const RunState& state) {
+  saved_step_ = state.step;
+  std::string& fingerprint = input_.facts.validation_fingerprint;
+  if (fingerprint.empty()) fingerprint = state.facts.validation_fingerprint;
+}
+
+// However slow the disk is: the others know that this rank writes.
+void Saving::finish() {
+  const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
+  writer_.finish();
+}
+
+void Saving::set_interval() {
+  if (input_.options.period) return;
+  const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};
+  interval_s_ = checkpoint_interval_s(cost, parse_duration_s("mtbf", input_.options.mtbf));
+  if (interval_s_ < told_interval_s_ * kToldFactor &&
+      told_interval_s_ < interval_s_ * kToldFactor) {
+    return;
+  }
+  told_interval_s_ = interval_s_;
+  log_info("checkpoints every ", fixed(interval_s_, 1), " s: one costs training ",
+           fixed(cost.lost_s, 3), " s and is written in ", fixed(cost.write_s, 1),
+           " s; failures every ", input_.options.mtbf);
+}
+
+void Saving::add_step(double seconds) {
+  const bool writing = writer_.is_writing();
+  if (!writing) writer_.finish();
+  meter_.add_step(seconds, writing || was_writing_);
+  was_writing_ = writing;
+}
+
+bool Saving::is_due(std::int64_t step, bool epoch_end) const {
+  if (!input_.options.period) return epoch_end;
+  switch (input_.options.period->unit) {
+    case Span::Unit::kMinutes:
+      return epoch_end;
+    case Span::Unit::kSteps:
+      return epoch_end ||
+             step % std::max<std::int64_t>(1, std::llround(input_.options.period->count)) == 0;
+    case Span::Unit::kEpochs:
+      break;
+  }
+  const double steps =
+      input_.options.period->count * static_cast<double>(input_.facts.steps_per_epoch);
+  return step % std::max<std::int64_t>(1, std::llround(steps)) == 0;
+}
+
+bool Saving::is_due_by_clock() const {
+  const double since_s = now_seconds() - last_save_seconds_;
+  if (!input_.options.period) return input_.options.writes && since_s >= interval_s_;
+  return input_.options.period->unit == Span::Unit::kMinutes &&
+         since_s >= input_.options.period->count * 60;
+}
+
+void Saving::save(const RunState& state, const std::function<void()>& sync_log) {
+  const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
+  const double start_s = now_seconds();
+  if (!ends_epoch(state)) input_.replica.average_statistics();
+  saved_step_ = state.step;
+  last_save_seconds_ = start_s;
+  if (input_.run_dir == nullptr) return;
+  sync_log();
+  input_.run_dir->check_present();
+  write(state);
+  const double stall_s = now_seconds() - start_s;
+  stall_ms_ += stall_s * 1e3;
+  was_writing_ = true;
+  meter_.add_stall(stall_s);
+  set_interval();
+}
+
+bool Saving::ends_epoch(const RunState& state) const {
+  return state.epoch_closed && state.step > 0 && state.step % input_.facts.steps_per_epoch == 0;
+}
+
+RunPoint Saving::name_of(const RunState& state) const {
+  return {.step = state.step, .epoch = state.epoch, .epoch_end = ends_epoch(state), .ap = state.ap};
+}
+
+void Saving::write(const RunState& state) {
+  const Checkpoint checkpoint = checkpoint_of(state);
+  std::vector<RunPoint> names{name_of(state)};
+  if (ends_epoch(state) && input_.options.names_last_step &&
+      state.step == input_.facts.total_steps) {
+    names.push_back(names.front());
+    names.back().epoch_end = false;
+  }
+  for (const RunPoint& named : names) {
+    const std::string file = checkpoint_name(named);
+    writer_.start(input_.run_dir->path(file), checkpoint,
+                  [this, file, named, start_s = now_seconds()](std::uint64_t hash) {
+                    input_.run_dir->record(
+                        {.file = file, .step = named.step, .ap = named.ap, .xxh3 = hex64(hash)},
+                        input_.options.keep);
+                    write_s_ = now_seconds() - start_s;
+                  });
+  }
+}
+
+Checkpoint Saving::checkpoint_of(const RunState& state) const {
+  Checkpoint checkpoint;
+  input_.replica.snapshot(checkpoint);
+  RunState whole = state;
+  whole.facts = input_.facts;
+  checkpoint.trainer_json = whole.to_json();
+  JsonWriter config;
+  config.begin_object().key("model").raw(input_.replica.model().config().to_json());
+  config.key("train").begin_object();
+  for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
+  checkpoint.config_json = config.end_object().end_object().text();
+  checkpoint.categories = input_.categories;
+  return checkpoint;
+}
+
+}  // namespace retina

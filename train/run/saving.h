@@ -1,0 +1,106 @@
+// Saves the run: when a checkpoint is due, what it holds beside weights, under which names it goes
+// to the run's folder. Writing itself goes on beside training (checkpoint_writer.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/coco/category.h"
+#include "shared/comm/communicator.h"
+#include "train/pace/schedule.h"
+#include "train/run/checkpoint_interval.h"
+#include "train/run/checkpoint_writer.h"
+#include "train/run/run_dir.h"
+#include "train/run/run_state.h"
+#include "train/step/replica.h"
+
+namespace retina {
+
+struct SavingOptions {
+  std::optional<Span> period = {};  // unset: as often as pays, by `mtbf`, and at epoch ends
+  std::string mtbf = "4h";          // mean time between failures of the whole job
+  int keep = 3;                     // newest checkpoints kept beside the best
+  bool writes = true;               // the job writes checkpoints, on rank 0
+  std::string folder = {};          // the run's
+  std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`
+  // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
+  bool names_last_step = false;
+};
+
+// What a run saves, and where. References outlive the saving.
+struct SavingInput {
+  SavingOptions options;
+  RunFacts facts;
+  const std::vector<EffectiveOption>& effective_options;
+  const Categories& categories;
+  Communicator& communicator;
+  Replica& replica;
+  RunDir* run_dir = nullptr;  // rank 0 only
+};
+
+class Saving {
+ public:
+  explicit Saving(const SavingInput& input);
+
+  // The loop begins. Throws kIo when the folder has no room for what will be written: better now
+  // than after an epoch. Rank 0.
+  void begin();
+
+  // The run continues from a checkpoint of this state. Without a validation set now, checkpoints
+  // remember the one that its AP is of.
+  void continue_from(const RunState& state);
+  // It continues from what no checkpoint has.
+  void forget_saved() { saved_step_ = -1; }
+
+  // A step took so long; for --checkpoint-every auto. Throws what went wrong with a checkpoint that
+  // was under way. Rank 0.
+  void add_step(double seconds);
+  // Milliseconds for which training stood still to save since this was last asked. Rank 0.
+  double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
+
+  // Whether a checkpoint is due after this step by the count of steps.
+  bool is_due(std::int64_t step, bool epoch_end) const;
+  // Whether one is due by the clock; rank 0's counts.
+  bool is_due_by_clock() const;
+  // The step of the newest checkpoint; -1: there is none.
+  std::int64_t saved_step() const { return saved_step_; }
+
+  // Copies all that is to be saved and begins to write it, after `sync_log` has brought the log of
+  // these steps to the disk (rank 0). `state` is without its facts. Throws kIo, and what went
+  // wrong with the previous checkpoint. Collective.
+  void save(const RunState& state, const std::function<void()>& sync_log);
+
+  // All that would be saved now; rank 0.
+  Checkpoint checkpoint_of(const RunState& state) const;
+
+  // Waits for the checkpoint under way. Throws what went wrong with it.
+  void finish();
+  // The same, but a failure becomes a warning, and no reason not to try another checkpoint.
+  void settle() { writer_.settle(); }
+
+ private:
+  // True when an epoch ends with this step, its validation included.
+  bool ends_epoch(const RunState& state) const;
+  RunPoint name_of(const RunState& state) const;
+  void write(const RunState& state);
+  void set_interval();
+  SavingInput input_;
+  // Rank 0, for auto.
+  CheckpointMeter meter_;
+  double interval_s_ = 0, told_interval_s_ = 0;
+  bool was_writing_ = false;
+  std::atomic<double> write_s_ = 0;
+
+  double stall_ms_ = 0;
+  std::int64_t saved_step_ = -1;
+  double last_save_seconds_ = 0;
+  CheckpointWriter writer_;  // rank 0; its thread uses what is above
+};
+
+}  // namespace retina

@@ -1,0 +1,134 @@
+#include "train/step/optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+// Names of the modules whose weight has one dimension: normalisation layers (a convolution's has
+// four).
+std::set<std::string> normalisation_modules(const NamedTensors& parameters) {
+  std::set<std::string> modules;
+  for (const auto& [name, value] : parameters) {
+    if (name.ends_with(".weight") && value.dim() == 1) {
+      modules.insert(name.substr(0, name.rfind('.')));
+    }
+  }
+  return modules;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(NamedTensors parameters, const OptimizerOptions& options) : options_(options) {
+  const auto norms = normalisation_modules(parameters);
+  for (const auto& parameter : parameters) {
+    const bool norm = norms.count(parameter.name.substr(0, parameter.name.rfind('.'))) != 0;
+    add(parameter,
+        norm ? options.norm_weight_decay.value_or(options.weight_decay) : options.weight_decay);
+  }
+}
+
+void Optimizer::add(const NamedTensor& parameter, double weight_decay) {
+  Group* group = nullptr;
+  for (auto& candidate : groups_) {
+    if (candidate.weight_decay == weight_decay) group = &candidate;
+  }
+  if (group == nullptr) {
+    group = &groups_.emplace_back();
+    group->weight_decay = weight_decay;
+  }
+  const at::Tensor value = parameter.tensor.detach();
+  group->names.push_back(parameter.name);
+  group->values.push_back(parameter.tensor);
+  const bool plain_sgd = options_.kind == OptimizerKind::kSgd && options_.momentum == 0;
+  if (!plain_sgd) group->first.push_back(at::zeros_like(value));
+  if (options_.kind != OptimizerKind::kSgd) {
+    group->second.push_back(at::zeros_like(value));
+    group->update_counts.push_back(at::full({}, 0.0, value.options().dtype(at::kFloat)));
+  }
+}
+
+void Optimizer::check_layout() const {
+  for (const auto& group : groups_) {
+    for (std::size_t i = 0; i < group.values.size(); ++i) {
+      const at::Tensor& value = group.values[i];
+      RETINA_CHECK(value.grad().defined(), group.names[i], " has no gradient");
+      RETINA_CHECK(value.strides() == value.grad().strides() &&
+                       (group.first.empty() || value.strides() == group.first[i].strides()),
+                   group.names[i], ": strides of parameter, gradient and state differ");
+    }
+  }
+}
+
+void Optimizer::step(double learning_rate) {
+  const at::NoGradGuard no_grad;
+  if (!std::exchange(layout_checked_, true)) check_layout();
+  for (auto& group : groups_) {
+    std::vector<at::Tensor> gradients;
+    gradients.reserve(group.values.size());
+    for (const auto& value : group.values) gradients.push_back(value.grad());
+    if (options_.kind == OptimizerKind::kSgd) {
+      // Buffers start at zero, so the first step needs no special case: v = momentum 0 + g.
+      at::_fused_sgd_(group.values, gradients, group.first, group.weight_decay, options_.momentum,
+                      learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
+                      /*is_first_step=*/false);
+      continue;
+    }
+    for (auto& count : group.update_counts) count.add_(1);  // the kernels want t, counted from 1
+    if (options_.kind == OptimizerKind::kAdam) {
+      at::_fused_adam_(group.values, gradients, group.first, group.second, /*max_exp_avg_sqs=*/{},
+                       group.update_counts, learning_rate, options_.beta1, options_.beta2,
+                       group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+    } else {
+      at::_fused_adamw_(group.values, gradients, group.first, group.second, /*max_exp_avg_sqs=*/{},
+                        group.update_counts, learning_rate, options_.beta1, options_.beta2,
+                        group.weight_decay, options_.epsilon, /*amsgrad=*/false,
+                        /*maximize=*/false);
+    }
+  }
+}
+
+NamedTensors Optimizer::state() const {
+  const bool sgd = options_.kind == OptimizerKind::kSgd;
+  NamedTensors list;
+  for (const auto& group : groups_) {
+    for (std::size_t i = 0; i < group.first.size(); ++i) {
+      list.push_back({(sgd ? "momentum_buffer." : "exp_avg.") + group.names[i], group.first[i]});
+      if (!sgd) list.push_back({"exp_avg_sq." + group.names[i], group.second[i]});
+    }
+  }
+  return list;
+}
+
+void Optimizer::load_state(const NamedTensors& state, std::int64_t updates_done,
+                           const std::string& source) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> given;
+  for (const auto& item : state) given.emplace(item.name, item.tensor);
+  for (const auto& target : this->state()) {
+    const auto found = given.find(target.name);
+    if (found == given.end() || found->second.sizes() != target.tensor.sizes()) {
+      throw Error(ErrorKind::kConfig,
+                  cat(source, ": optimizer state ", target.name,
+                      found == given.end() ? " is missing" : " has another shape"),
+                  "resume with the optimizer and the trainable layers that wrote the checkpoint");
+    }
+    target.tensor.copy_(found->second);
+  }
+  for (auto& group : groups_) {
+    for (auto& count : group.update_counts) count.fill_(static_cast<double>(updates_done));
+  }
+}
+
+}  // namespace retina

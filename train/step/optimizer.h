@@ -1,0 +1,50 @@
+// SGD, Adam and AdamW on LibTorch's fused kernels: one call updates all parameters of a group.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/ops/named_tensor.h"
+#include "train/step/optimizer_options.h"
+
+namespace retina {
+
+class Optimizer {
+ public:
+  // `parameters` require grad; any shape, f32 or f64.
+  // The fused kernels ignore strides, so a parameter, its gradient and its state must lie alike in
+  // memory: state takes the parameter's strides here, the gradient's are checked at the first step.
+  Optimizer(NamedTensors parameters, const OptimizerOptions& options);
+
+  // One update with the parameters' present gradients. Same update as torch.optim's SGD, Adam and
+  // AdamW with the same numbers (tests/train/step/optimizer_test.cpp). No gradient is recorded.
+  void step(double learning_rate);
+
+  // "momentum_buffer.NAME", or "exp_avg.NAME" and "exp_avg_sq.NAME"; nothing for SGD without
+  // momentum. No copies.
+  NamedTensors state() const;
+
+  // Restores what `state` returned and the number of updates done. Throws Error{kConfig} with
+  // `source` as the subject when tensors are missing or differ in shape.
+  void load_state(const NamedTensors& state, std::int64_t updates_done, const std::string& source);
+
+ private:
+  // Parameters with one weight decay.
+  struct Group {
+    double weight_decay = 0;
+    std::vector<std::string> names;
+    // first: SGD with momentum, Adam; second, counts: Adam only.
+    std::vector<at::Tensor> values, first, second, update_counts;
+  };
+  void add(const NamedTensor& parameter, double weight_decay);
+  void check_layout() const;
+
+  OptimizerOptions options_;
+  std::vector<Group> groups_;
+  bool layout_checked_ = false;
+};
+
+}  // namespace retina

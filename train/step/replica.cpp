@@ -1,0 +1,243 @@
+#include "train/step/replica.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/model/device.h"
+#include "shared/model/postprocess.h"
+#include "shared/watch/activity.h"
+
+namespace retina {
+namespace {
+
+// Part of the checkpoint format; never rename.
+constexpr const char* kRawPrefix = "weight.";
+
+NamedTensors trainable_parameters(const RetinaNet& model) {
+  NamedTensors list;
+  for (const auto& [name, tensor] : state_of(model)) {
+    if (tensor.requires_grad()) list.push_back({name, tensor});
+  }
+  return list;
+}
+
+// bfloat16 convolutions within its life; weights are cast once a scope.
+class AutocastScope {
+ public:
+  AutocastScope(bool enabled, c10::DeviceType device) : enabled_(enabled), device_(device) {
+    if (!enabled_) return;
+    at::autocast::set_autocast_enabled(device_, true);
+    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~AutocastScope() {
+    if (!enabled_) return;
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, false);
+  }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  bool enabled_;
+  c10::DeviceType device_;
+};
+
+// TF32 within its life, where it is on; IEEE f32 after it.
+class Tf32Scope {
+ public:
+  explicit Tf32Scope(bool on) { set_tf32(on); }
+  ~Tf32Scope() { set_tf32(false); }
+  Tf32Scope(const Tf32Scope&) = delete;
+  Tf32Scope& operator=(const Tf32Scope&) = delete;
+};
+
+at::Tensor image_tensor(const Batch& batch, c10::Device device) {
+  const auto count = static_cast<std::int64_t>(batch.samples.size());
+  return at::from_blob(batch.images.get(),
+                       {count, 3, batch.padded_height_px, batch.padded_width_px}, at::kFloat)
+      .to(device);
+}
+
+std::vector<BoxTargets> box_targets(const Batch& batch) {
+  std::vector<BoxTargets> targets;
+  for (const Sample& sample : batch.samples) {
+    const auto count = static_cast<std::int64_t>(sample.boxes.size());
+    const at::Tensor boxes =
+        count == 0
+            ? at::zeros({0, 4}, at::kFloat)
+            : at::from_blob(const_cast<float*>(sample.boxes.front().data()), {count, 4}, at::kFloat)
+                  .clone();
+    targets.push_back({.boxes = boxes,
+                       .labels = at::tensor(sample.labels, at::kLong),
+                       .counts = sample.slot.counts});
+  }
+  return targets;
+}
+
+ElementType element_type(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return ElementType::kFloat32;
+    case at::kDouble:
+      return ElementType::kFloat64;
+    case at::kLong:
+      return ElementType::kInt64;
+    default:
+      RETINA_CHECK(false, "no element type for ", at::toString(tensor.scalar_type()));
+  }
+}
+
+}  // namespace
+
+Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
+    : options_(options), communicator_(communicator), model_(options.model) {
+  initialise(model_, options.seed);
+  model_.to(options.device);
+  use_channels_last(model_);
+  freeze_backbone(model_, options.trainable_layers);
+  const auto parameters = trainable_parameters(model_);
+  buckets_ = std::make_unique<GradientBuckets>(parameters, options.buckets, communicator);
+  if (options.sync_bn && buckets_->queue() != nullptr) {
+    shared_statistics_ = std::make_unique<QueuedRankSum>(*buckets_->queue());
+    model_.share_statistics(shared_statistics_.get());
+  }
+  optimizer_ = std::make_unique<Optimizer>(parameters, options.optimizer);
+  if (options.ema > 0) average_ = std::make_unique<WeightAverage>(model_, options.ema);
+  broadcast();
+}
+
+void Replica::broadcast_tensor(const at::Tensor& tensor) {
+  // In memory order: all ranks lay their tensors out alike.
+  const at::NoGradGuard no_grad;
+  const at::Tensor host = tensor.detach().cpu();
+  RETINA_CHECK(host.is_non_overlapping_and_dense());
+  communicator_.broadcast(host.data_ptr(), static_cast<std::size_t>(host.numel()),
+                          element_type(host), 0);
+  if (host.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(host);
+}
+
+void Replica::broadcast() {
+  if (communicator_.size() > 1) {
+    for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
+  }
+  if (average_) average_->reset();
+}
+
+PassLoss Replica::accumulate(const Batch& batch) {
+  const PhaseScope forward(communicator_.activity(), Phase::kForward);
+  const Tf32Scope tf32(options_.tf32);
+  const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
+  HeadOutputs outputs;
+  {
+    const AutocastScope autocast(options_.bf16, options_.device.type());
+    outputs = model_.forward(images);
+  }
+  outputs.logits = outputs.logits.to(at::kFloat);  // [N, A, K]
+  outputs.deltas = outputs.deltas.to(at::kFloat);  // [N, A, 4]
+  const at::Tensor anchors =
+      anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
+                  at::TensorOptions().device(options_.device));  // [A, 4]
+  const DetectionLoss loss = detection_loss(outputs, anchors, box_targets(batch), options_.loss,
+                                            batch.part.real_image_count);
+  if (batch.part.is_last_pass) buckets_->expect_last_pass();
+  const PhaseScope backward(communicator_.activity(), Phase::kBackward);
+  (loss.classification + loss.box_regression).backward();
+  return {.classification = loss.classification.item<double>(),
+          .box = loss.box_regression.item<double>()};
+}
+
+double Replica::update(double learning_rate, std::int64_t step) {
+  const at::NoGradGuard no_grad;
+  const double norm = buckets_->norm();
+  if (options_.clip_norm > 0) clip_to_norm(*buckets_, norm, options_.clip_norm);
+  optimizer_->step(learning_rate);
+  buckets_->zero();
+  if (average_) average_->update(step);
+  return norm;
+}
+
+void Replica::average_over_ranks(const NamedTensors& state) {
+  for (const auto& [name, tensor] : state) {
+    if (!name.ends_with(".running_mean") && !name.ends_with(".running_var")) continue;
+    const at::Tensor host = tensor.cpu();
+    communicator_.all_reduce(host.data_ptr(), static_cast<std::size_t>(host.numel()),
+                             element_type(host), ReduceOp::kSum);
+    host.div_(communicator_.size());
+    if (host.data_ptr() != tensor.data_ptr()) tensor.copy_(host);
+  }
+}
+
+void Replica::average_statistics() {
+  if (communicator_.size() == 1 || options_.model.frozen_norm() || options_.sync_bn) return;
+  const at::NoGradGuard no_grad;
+  average_over_ranks(state_of(model_));
+  if (average_) average_over_ranks(average_->state());
+}
+
+std::uint64_t Replica::hash() {
+  Hasher hasher;
+  const auto add = [&](const at::Tensor& tensor) {
+    const at::Tensor host = tensor.detach().cpu();
+    RETINA_CHECK(host.is_non_overlapping_and_dense());
+    hasher.update(host.data_ptr(), host.nbytes());
+  };
+  const auto add_state = [&](const NamedTensors& state) {
+    for (const auto& [name, tensor] : state) {
+      if (name.find(".running_") == std::string::npos) add(tensor);
+    }
+  };
+  add_state(state_of(model_));
+  if (average_) add_state(average_->state());
+  for (const auto& item : optimizer_->state()) add(item.tensor);
+  return hasher.digest();
+}
+
+void Replica::snapshot(Checkpoint& checkpoint) {
+  const at::NoGradGuard no_grad;
+  if (average_) {
+    for (const auto& [name, tensor] : state_of(model_)) {
+      checkpoint.optimizer.push_back({kRawPrefix + name, tensor.detach().cpu().clone()});
+    }
+  }
+  for (const auto& item : optimizer_->state()) {
+    checkpoint.optimizer.push_back({item.name, item.tensor.cpu().clone()});
+  }
+  const AverageScope averages = use_average();
+  for (const auto& [name, tensor] : state_of(model_)) {
+    checkpoint.model.push_back({name, tensor.detach().cpu().clone()});
+  }
+}
+
+void Replica::load(const Checkpoint& checkpoint, const std::string& source) {
+  load_state(model_, checkpoint.model, source);
+  if (!average_) return;
+  average_->reset();
+  NamedTensors raw;
+  for (const auto& item : checkpoint.optimizer) {
+    if (!item.name.starts_with(kRawPrefix)) continue;
+    raw.emplace_back(item.name.substr(std::string(kRawPrefix).size()), item.tensor);
+  }
+  load_state(model_, raw, source);
+}
+
+void Replica::restore(const Checkpoint& checkpoint, std::int64_t updates_done,
+                      const std::string& source) {
+  auto optimizer_state = optimizer_->state();
+  if (communicator_.is_root()) {
+    load(checkpoint, source);
+    optimizer_state = checkpoint.optimizer;
+  }
+  optimizer_->load_state(optimizer_state, updates_done, source);
+  if (communicator_.size() == 1) return;
+  for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
+  for (const auto& item : optimizer_->state()) broadcast_tensor(item.tensor);
+  if (!average_) return;
+  for (const auto& [name, tensor] : average_->state()) broadcast_tensor(tensor);
+}
+
+}  // namespace retina

@@ -1,0 +1,112 @@
+// One rank's copy of what is trained: model, gradients in buckets, optimizer. All ranks' replicas
+// hold the same values after every call.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/comm/communicator.h"
+#include "shared/data/batch.h"
+#include "shared/model/retinanet.h"
+#include "train/reduce/gradient_buckets.h"
+#include "train/reduce/queued_rank_sum.h"
+#include "train/step/detection_loss.h"
+#include "train/step/optimizer.h"
+#include "train/step/weight_average.h"
+
+namespace retina {
+
+struct ReplicaOptions {
+  ModelConfig model = {};
+  OptimizerOptions optimizer = {};
+  BucketOptions buckets = {};
+  LossOptions loss = {};
+  bool sync_bn = false;  // batch norm over the images of all ranks
+  int trainable_layers = 5;
+  std::uint64_t seed = 1;
+  c10::Device device = c10::kCPU;
+  bool bf16 = false;     // convolutions in bfloat16; weights, loss and update stay f32
+  bool tf32 = false;     // f32 products of forward and backward in TF32, on GPUs
+  double clip_norm = 0;  // 0: no clipping
+  double ema = 0;        // decay of the weights' moving average; 0: none
+};
+
+// Loss sums of the passes of one step on one rank, already divided by the step's real images.
+struct PassLoss {
+  double classification = 0, box = 0;
+};
+
+class Replica {
+ public:
+  // Weights drawn from the seed. Collective. `communicator` must outlive this.
+  Replica(const ReplicaOptions& options, Communicator& communicator);
+
+  RetinaNet& model() { return model_; }
+
+  // Replaces the weights on every rank by rank 0's, after that rank has changed them.
+  void broadcast();
+
+  // Forward, loss and backward of one pass; gradients add up until `update`. In the last pass of a
+  // step they leave for the other ranks while backward is still computing; the communicator is the
+  // replica's from there to the end of `all_reduce`. With sync_bn every pass is collective: batch
+  // norm is over the images of all ranks in that pass, so all ranks need as many passes.
+  PassLoss accumulate(const Batch& batch);
+
+  // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
+  void all_reduce() { buckets_->all_reduce(); }
+  std::vector<double> bucket_bytes() const { return buckets_->bucket_bytes(); }
+  // What the last one cost this rank.
+  const ReduceCost& reduce_cost() const { return buckets_->cost(); }
+
+  const GradientBuckets& gradients() const { return *buckets_; }
+
+  // Clips, makes update number `step` (from 1), clears the gradients. Returns the gradient's norm
+  // before clipping.
+  double update(double learning_rate, std::int64_t step);
+
+  // The model has its averaged weights while the returned scope lives, where --ema is on: what is
+  // validated and saved.
+  AverageScope use_average() { return AverageScope(average_.get()); }
+
+  // Makes the running statistics of batch norm the mean over ranks: every rank saw other images.
+  // Collective; nothing to do with a frozen norm, sync_bn or one rank.
+  void average_statistics();
+
+  // Waiting for other ranks in forward and backward since the last call: 0 without sync_bn.
+  double take_sync_wait_ms() {
+    return shared_statistics_ ? 1e3 * shared_statistics_->take_wait_seconds() : 0;
+  }
+
+  // Hash of all that every rank must hold with the same bits: parameters, optimizer, averages; not
+  // the running statistics, which each rank gathers from its own images.
+  std::uint64_t hash();
+
+  // Forgets the gradients of a step that makes no update.
+  void drop_gradients() { buckets_->zero(); }
+
+  // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
+  // holds the averages, and `checkpoint.optimizer` the weights in training as "weight.NAME".
+  void snapshot(Checkpoint& checkpoint);
+  // Restores weights and optimizer on rank 0 and sends them to all. `checkpoint` is looked at on
+  // rank 0 only; `updates_done` on all. Throws kConfig, kData with `source` as the subject.
+  void restore(const Checkpoint& checkpoint, std::int64_t updates_done, const std::string& source);
+
+ private:
+  void broadcast_tensor(const at::Tensor& tensor);
+  void average_over_ranks(const NamedTensors& state);
+  void load(const Checkpoint& checkpoint, const std::string& source);
+  ReplicaOptions options_;
+  Communicator& communicator_;
+  RetinaNet model_;
+  std::unique_ptr<GradientBuckets> buckets_;
+  std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightAverage> average_;  // null without --ema
+};
+
+}  // namespace retina

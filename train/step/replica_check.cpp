@@ -1,0 +1,71 @@
+#include "train/step/replica_check.h"
+
+#include <bit>
+#include <map>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+std::string ranks_text(const std::vector<std::size_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += cat(i == 0 ? "" : ", ", ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank) {
+  std::map<std::uint64_t, std::vector<std::size_t>> by_hash;
+  for (std::size_t rank = 0; rank < hash_of_rank.size(); ++rank) {
+    by_hash[hash_of_rank[rank]].push_back(rank);
+  }
+  if (by_hash.size() <= 1) return "";
+  const auto ranks_but = [&](std::uint64_t hash) {
+    std::vector<std::size_t> others;
+    for (std::size_t rank = 0; rank < hash_of_rank.size(); ++rank) {
+      if (hash_of_rank[rank] != hash) others.push_back(rank);
+    }
+    return others;
+  };
+  for (const auto& [hash, ranks] : by_hash) {
+    const std::vector<std::size_t> others = ranks_but(hash);
+    if (ranks.size() <= others.size()) continue;
+    return cat(ranks_text(others), others.size() == 1 ? " holds" : " hold", " other weights than ",
+               ranks_text(ranks));
+  }
+  const std::uint64_t first = hash_of_rank.front();
+  return cat("no weights are those of most ranks: ", ranks_text(by_hash[first]), " against ",
+             ranks_text(ranks_but(first)));
+}
+
+void check_replicas(Communicator& communicator, std::uint64_t hash, std::int64_t step) {
+  if (communicator.size() == 1) return;
+  std::vector<std::int64_t> hashes(static_cast<std::size_t>(communicator.size()), 0);
+  hashes[static_cast<std::size_t>(communicator.rank())] = std::bit_cast<std::int64_t>(hash);
+  communicator.label("replica check");
+  communicator.all_reduce(hashes.data(), hashes.size(), ElementType::kInt64, ReduceOp::kSum);
+  std::vector<std::uint64_t> hash_of_rank;
+  for (const std::int64_t value : hashes) {
+    hash_of_rank.push_back(std::bit_cast<std::uint64_t>(value));
+  }
+  const std::string drift = drift_text(hash_of_rank);
+  if (drift.empty()) return;
+  if (!communicator.is_root()) communicator.barrier();
+  throw Error(ErrorKind::kRankFailure, cat("step ", step, ": the replicas have drifted: ", drift),
+              "run the same command again to continue from the last checkpoint; if the same rank "
+              "drifts again, look at its machine");
+}
+
+void ReplicaChecks::after_step(std::int64_t step, Replica& replica, Communicator& communicator) {
+  if (period_ > 0 && step % period_ == 0) before_save(step, replica, communicator);
+}
+
+void ReplicaChecks::before_save(std::int64_t step, Replica& replica, Communicator& communicator) {
+  if (period_ == 0 || communicator.size() == 1 || checked_step_ == step) return;
+  checked_step_ = step;
+  check_replicas(communicator, replica.hash(), step);
+}
+
+}  // namespace retina
