@@ -11,8 +11,10 @@
 #include "convert/script/inference_module.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/settings.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
 #include "shared/checkpoint/run_folder.h"
@@ -44,17 +46,17 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
     throw Error(ErrorKind::kConfig,
                 cat(path, ": exists and is not ours to replace: ", error.what()), choose);
   }
-  std::string differing;
-  const auto compare = [&](const char* key, const auto& got, const auto& want) {
-    if (got != want) differing += cat(differing.empty() ? "" : ", ", key);
+  const auto settings = [](std::uint64_t checkpoint, const auto& detections) {
+    return SettingValues{{"checkpoint", hex64(checkpoint)},
+                         {"score-threshold", shortest(detections.score_threshold)},
+                         {"nms-threshold", shortest(detections.nms_threshold)},
+                         {"max-detections", cat(detections.max_detections)}};
   };
-  compare("checkpoint", header.checkpoint_hash, checkpoint_hash);
-  compare("score-threshold", header.score_threshold, options.postprocess.score_threshold);
-  compare("nms-threshold", header.nms_threshold, options.postprocess.nms_threshold);
-  compare("max-detections", header.max_detections, options.postprocess.max_detections);
-  if (differing.empty()) return true;
+  const std::string changed = differences(settings(header.checkpoint_hash, header),
+                                          settings(checkpoint_hash, options.postprocess));
+  if (changed.empty()) return true;
   if (options.overwrite) return false;
-  throw Error(ErrorKind::kConfig, cat(path, ": was made with other inputs (", differing, ")"),
+  throw Error(ErrorKind::kConfig, cat(path, ": was made with other inputs: ", changed),
               cat(choose, ", or give --overwrite"));
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <regex>
 #include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/settings.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/evaluation/metrics.h"
 
@@ -32,9 +32,9 @@ std::string identity_json(const EvalIdentity& identity) {
 }
 
 // Key -> JSON literal.
-std::map<std::string, std::string> entries_of(const JsonView& object) {
+SettingValues entries_of(const JsonView& object) {
   if (!object.raw().IsObject()) object.fail("want an object");
-  std::map<std::string, std::string> entries;
+  SettingValues entries;
   for (const auto& member : object.raw().GetObject()) {
     rapidjson::StringBuffer buffer;
     rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
@@ -42,20 +42,6 @@ std::map<std::string, std::string> entries_of(const JsonView& object) {
     entries[member.name.GetString()] = buffer.GetString();
   }
   return entries;
-}
-
-std::string differences(const JsonView& before, const JsonView& now) {
-  std::map<std::string, std::pair<std::string, std::string>> both;
-  for (const auto& [key, value] : entries_of(before)) both[key].first = value;
-  for (const auto& [key, value] : entries_of(now)) both[key].second = value;
-  std::string text;
-  for (const auto& [key, values] : both) {
-    const auto& [was, is] = values;
-    if (was == is) continue;
-    text += cat(text.empty() ? "" : ", ", key, " (was ", was.empty() ? "unset" : was, ", now ",
-                is.empty() ? "unset" : is, ")");
-  }
-  return text;
 }
 
 }  // namespace
@@ -123,7 +109,8 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
   const JsonFile wanted = JsonFile::parse(fixed, "options");
   const std::optional<JsonFile> stored = stored_config();
   if (stored && !overwrite) {
-    const std::string changed = differences(stored->root().at(kIdentityKey), wanted.root());
+    const std::string changed =
+        differences(entries_of(stored->root().at(kIdentityKey)), entries_of(wanted.root()));
     if (!changed.empty()) {
       throw Error(ErrorKind::kConfig, cat(folder_, ": holds another evaluation: ", changed),
                   "choose another --output, or --overwrite");

@@ -8,8 +8,8 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/printable.h"
+#include "shared/data/record_picture.h"
 #include "shared/image/draw.h"
-#include "shared/image/jpeg.h"
 #include "shared/shard/quarantine.h"
 
 namespace retina {
@@ -97,12 +97,8 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
 void draw_record(const ShardSet& set, std::size_t index_place, const std::string& path) {
   const Record record = set.read(index_place);
   Image image;
-  const DecodeStatus status = JpegDecoder().decode(record.jpeg.data(), record.jpeg.size(), image);
-  if (!usable(status)) {
-    throw Error(ErrorKind::kData,
-                cat(set.folder(), ": image ", record.image_id, ": ", unusable_reason(status)),
-                "run coco-pack --verify");
-  }
+  JpegDecoder decoder;
+  decode_picture(record, set.folder(), decoder, image);
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& [x, y, width, height] = annotation.bbox;
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];

@@ -11,6 +11,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/settings.h"
 
 namespace retina {
 namespace {
@@ -126,24 +127,16 @@ FinishedShard decode_note(const std::string& text, const std::string& path) {
           .sources = decode_sources(root, path)};
 }
 
-template <class T>
-void add_difference(std::string& list, const char* name, const T& there, const T& wanted) {
-  if (there == wanted) return;
-  list += cat(list.empty() ? "" : ", ", name, " (there: ", there, ", now: ", wanted, ")");
+SettingValues settings_of(const PackIdentity& identity) {
+  return {{"annotations",
+           cat(identity.annotations_size_bytes, " bytes, xxh3 ", hex64(identity.annotations_xxh3))},
+          {"shard-size", cat(identity.options.shard_size_bytes)},
+          {"max-side", cat(identity.options.max_side_px)},
+          {"quality", cat(identity.options.quality)}};
 }
 
-// "shard-size (there: 1, now: 2)"; empty without any.
 std::string differences(const PackIdentity& there, const PackIdentity& wanted) {
-  std::string list;
-  if (there.annotations_xxh3 != wanted.annotations_xxh3 ||
-      there.annotations_size_bytes != wanted.annotations_size_bytes) {
-    list = "annotations (the file's content is another)";
-  }
-  add_difference(list, "shard-size", there.options.shard_size_bytes,
-                 wanted.options.shard_size_bytes);
-  add_difference(list, "max-side", there.options.max_side_px, wanted.options.max_side_px);
-  add_difference(list, "quality", there.options.quality, wanted.options.quality);
-  return list;
+  return retina::differences(settings_of(there), settings_of(wanted));
 }
 
 }  // namespace

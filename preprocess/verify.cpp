@@ -10,7 +10,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/progress.h"
-#include "shared/image/jpeg.h"
+#include "shared/data/record_picture.h"
 #include "shared/shard/quarantine.h"
 #include "shared/shard/shard_file.h"
 #include "shared/shard/shard_set.h"
@@ -148,7 +148,8 @@ class Verifier {
       const std::string_view bytes = shard.file.bytes(place);
       CheckedRecord checked{.record = has_index_ ? decode_with_index(bytes, shard, place)
                                                  : decode_record(bytes, name)};
-      check_picture(checked.record, name, decoder);
+      Image picture;
+      decode_picture(checked.record, name, decoder, picture);
       checked.record.jpeg = {};
       return checked;
     } catch (const Error& error) {
@@ -168,19 +169,6 @@ class Verifier {
                                         ": disagrees with the index in its box counts"));
     }
     return record;
-  }
-
-  static void check_picture(const Record& record, const std::string& name, JpegDecoder& decoder) {
-    Image image;
-    const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), image);
-    if (!usable(status)) {
-      throw Error(ErrorKind::kData, cat(name, ": the JPEG is bad (", unusable_reason(status), ")"));
-    }
-    if (image.width != record.width || image.height != record.height) {
-      throw Error(ErrorKind::kData,
-                  cat(name, ": the picture has another size (got ", image.width, "x", image.height,
-                      ", want ", record.width, "x", record.height, ")"));
-    }
   }
 
   void check_counts() {

@@ -5,7 +5,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/random.h"
-#include "shared/image/jpeg.h"
+#include "shared/data/record_picture.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -69,11 +69,7 @@ std::vector<Image> shard_images(const std::string& shards, int count) {
   std::vector<Image> images(wanted);
   JpegDecoder decoder;
   for (std::size_t i = 0; i < wanted; ++i) {
-    const Record record = set.read(i * total / wanted);
-    const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), images[i]);
-    if (!status.ok) {
-      throw Error(ErrorKind::kData, cat(shards, ": image ", record.image_id, ": ", status.problem));
-    }
+    decode_picture(set.read(i * total / wanted), shards, decoder, images[i]);
   }
   return images;
 }

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "shared/base/error.h"
+#include "shared/data/record_picture.h"
 #include "shared/data/sample_source.h"
 
 namespace retina {
@@ -29,15 +30,7 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   const Slot& slot = request.slots[place];
   const Record record = shards_.read(slot.record);
   Image image;
-  const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), image);
-  if (!usable(status) || image.width != record.width || image.height != record.height) {
-    throw Error(ErrorKind::kData,
-                cat("record of image ", record.image_id, ": ",
-                    usable(status) ? cat("wrong size (got ", image.width, "x", image.height,
-                                         ", want ", record.width, "x", record.height, ")")
-                                   : unusable_reason(status)),
-                "run coco-pack --verify on this folder, then pack it again");
-  }
+  decode_picture(record, shards_.folder(), decoder, image);
   const ResizedSize size =
       resized_size(image.width, image.height, request.min_side_px, request.max_side_px);
   RETINA_CHECK(size.width <= request.padded_width_px && size.height <= request.padded_height_px);

@@ -6,9 +6,9 @@
 
 #include "shared/base/cat.h"
 #include "shared/coco/categories.h"
+#include "shared/data/record_picture.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/image/draw.h"
-#include "shared/image/jpeg.h"
 
 namespace retina {
 
@@ -55,7 +55,7 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
                       .found_count = static_cast<int>(shown.size()),
                       .object_count = 0,
                       .image = {}};
-    if (!usable(decoder.decode(record.jpeg.data(), record.jpeg.size(), result.image))) continue;
+    decode_picture(record, shards.folder(), decoder, result.image);
     for (const RecordAnnotation& object : record.annotations) {
       if (object.iscrowd) continue;
       ++result.object_count;

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/data/record_picture.h"
 #include "shared/evaluation/detect.h"
 #include "shared/evaluation/script_operators.h"
 #include "shared/evaluation/visits.h"
-#include "shared/image/jpeg.h"
 #include "shared/watch/activity.h"
 
 namespace retina {
@@ -97,13 +97,7 @@ DecodedBatch decode_batch(const ShardSet& shards, const ScriptBatch& places) {
   Image image;
   for (const std::size_t place : places) {
     const Record record = shards.read(place);
-    const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), image);
-    if (!usable(status) || image.width != record.width || image.height != record.height) {
-      throw Error(ErrorKind::kData,
-                  cat(shards.folder(), ": record of image ", record.image_id, ": ",
-                      usable(status) ? "its picture has another size" : unusable_reason(status)),
-                  cat("coco-pack --verify ", shards.folder()));
-    }
+    decode_picture(record, shards.folder(), decoder, image);
     planes.push_back(torch::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
                          .permute({2, 0, 1})
                          .clone(at::MemoryFormat::Contiguous));  // the next one takes the memory

@@ -13,12 +13,16 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+enum class Kind { kSgd, kAdam };
+
 struct Options {
   int epochs = 26;
   double lr = 0.01;
   std::string output{};
   bool overwrite = false;
-  std::string optimizer = "sgd";
+  Kind optimizer = Kind::kSgd;
+  std::optional<Kind> second{};
+  bool sync = false;
   std::uint64_t shard_size_bytes = 256U << 20;
   std::vector<double> sizes = {32, 64};
   std::optional<std::int64_t> steps{};
@@ -33,7 +37,10 @@ void declare(Cli& cli, Options& options) {
   cli.option("lr", options.lr, "LR", "learning rate");
   cli.option("output", options.output, "DIR", "where to write");
   cli.flag("overwrite", options.overwrite, "start afresh");
-  cli.choice("optimizer", options.optimizer, {"sgd", "adam"}, "which one");
+  const Choices<Kind> kinds = {{"sgd", Kind::kSgd}, {"adam", Kind::kAdam}};
+  cli.choice("optimizer", options.optimizer, kinds, "which one");
+  cli.choice("second", options.second, kinds, "which other");
+  cli.on_off("sync", options.sync, "together");
   cli.bytes("shard-size", options.shard_size_bytes, "bytes a shard");
   cli.option("anchor-sizes", options.sizes, "LIST", "pixels");
   cli.option("steps", options.steps, "N", "instead of --epochs");
@@ -77,7 +84,7 @@ TEST_F(CliTest, FillsEveryType) {
   EXPECT_EQ(options_.lr, 1e-4);
   EXPECT_EQ(options_.output, "x y");
   EXPECT_TRUE(options_.overwrite);
-  EXPECT_EQ(options_.optimizer, "adam");
+  EXPECT_EQ(options_.optimizer, Kind::kAdam);
   EXPECT_EQ(options_.shard_size_bytes, 3U << 19);
   EXPECT_THAT(options_.sizes, ElementsAre(16.0, 32.5));
   EXPECT_EQ(options_.steps, 9);
@@ -109,6 +116,8 @@ TEST_F(CliTest, RefusesBadValues) {
       {"--lr", "nan"},
       {"--lr", "1e-4x"},
       {"--optimizer", "adamw"},
+      {"--second", "adamw"},
+      {"--sync", "maybe"},
       {"--shard-size", "1TB"},
       {"--shard-size", "-1MiB"},
       {"--anchor-sizes", "1,x"},

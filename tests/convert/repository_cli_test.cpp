@@ -76,7 +76,7 @@ TEST_F(RepositoryCli, AModelMadeOtherwiseIsRefusedBeforeTheWork) {
   const std::string old = read_file(model_);
   remove_file(output_);
   const std::vector<std::string> other = {"--repository", root_, "--max-detections", "7"};
-  expect_one_line(convert(other), 78, "made with other inputs (max-detections)");
+  expect_one_line(convert(other), 78, "made with other inputs: max-detections (was ");
   EXPECT_FALSE(path_exists(output_));
   EXPECT_EQ(read_file(model_), old);
 

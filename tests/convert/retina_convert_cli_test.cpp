@@ -135,7 +135,7 @@ TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {
       0);
   const auto moved = run(command);
   EXPECT_EQ(moved.exit_code, 78);
-  EXPECT_THAT(moved.err, HasSubstr("was made with other inputs (checkpoint)"));
+  EXPECT_THAT(moved.err, HasSubstr("was made with other inputs: checkpoint (was "));
 }
 
 }  // namespace

@@ -271,7 +271,7 @@ TEST(ScalingReportRuns, OnOneAndTwoRanksMakeOneReport) {
   // Twice the images a rank: nothing to compare.
   const ProcessResult other = run_process(speed_test("2", more));
   EXPECT_EQ(other.exit_code, 78) << other.err;
-  EXPECT_THAT(other.err, HasSubstr("images a rank 1, now 2"));
+  EXPECT_THAT(other.err, HasSubstr("images a rank (was 1, now 2)"));
 }
 
 // Its report is missing, so it is not told as finished, but no step is left.

@@ -90,8 +90,8 @@ TEST_F(Continue, OtherOptionsAreRefusedByName) {
   options.max_side_px = 50;
   std::string message;
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr("shard-size (there: 100000, now: 200000)"));
-  EXPECT_THAT(message, HasSubstr("max-side (there: 0, now: 50)"));
+  EXPECT_THAT(message, HasSubstr("shard-size (was 100000, now 200000)"));
+  EXPECT_THAT(message, HasSubstr("max-side (was 0, now 50)"));
   EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
   pack_interrupted(1);
   options.output = folder_ / "set";

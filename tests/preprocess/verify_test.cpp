@@ -128,7 +128,7 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   manifest.box_counts.assign(manifest.categories.size(), 0);
   write("manifest.json", encode_manifest(manifest));
   EXPECT_EQ(verify().problem_count, 1) << problems_;
-  EXPECT_THAT(problems_, HasSubstr("odd: record 0: the JPEG is bad"));
+  EXPECT_THAT(problems_, HasSubstr("odd: record 0: the picture of image"));
 }
 
 TEST_F(Verify, WhichBoxesAreTrainableIsTheWritersRule) {

@@ -1,6 +1,5 @@
 #include "train/reduce/collective_queue.h"
 
-#include <chrono>
 #include <utility>
 
 namespace retina {
@@ -47,11 +46,6 @@ void CollectiveQueue::wait() {
   if (error_) std::rethrow_exception(error_);
 }
 
-double CollectiveQueue::busy_seconds() const {
-  const std::lock_guard lock(mutex_);
-  return busy_seconds_;
-}
-
 void CollectiveQueue::run() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -61,17 +55,14 @@ void CollectiveQueue::run() {
     queue_.pop_front();
     working_ = true;
     lock.unlock();
-    const auto began = std::chrono::steady_clock::now();
     std::exception_ptr error;
     try {
       work(communicator_);
     } catch (...) {
       error = std::current_exception();
     }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     lock.lock();
     working_ = false;
-    busy_seconds_ += took.count();
     if (error) {
       error_ = error;
       queue_.clear();

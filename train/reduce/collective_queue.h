@@ -38,21 +38,17 @@ class CollectiveQueue {
   // dropped, here and on every later push.
   void wait();
 
-  // Time in which the thread had work, since construction.
-  double busy_seconds() const;
-
  private:
   void run();
   std::uint64_t enqueue(std::function<void(Communicator&)> work);
 
   Communicator& communicator_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void(Communicator&)>> queue_;
   std::exception_ptr error_;
   std::uint64_t pushed_count_ = 0, done_count_ = 0;
   bool working_ = false, ending_ = false;
-  double busy_seconds_ = 0;
   std::thread thread_;
 };
 

@@ -167,10 +167,4 @@ RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks) {
   return result;
 }
 
-double plan_seconds(const RingFit& fit, const std::vector<double>& bucket_bytes) {
-  double sum = 0;
-  for (const double bytes : bucket_bytes) sum += fit.all_reduce_seconds(bytes);
-  return sum;
-}
-
 }  // namespace retina

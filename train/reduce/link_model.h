@@ -81,7 +81,4 @@ RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks);
 // The same over several numbers of ranks at once: one α and one β for all.
 LinkFit fit_links(const std::vector<RingSamples>& rings);
 
-// The time of one all-reduce a bucket, one after the other.
-double plan_seconds(const RingFit& fit, const std::vector<double>& bucket_bytes);
-
 }  // namespace retina

@@ -14,8 +14,10 @@ namespace {
 std::string change_of_layers(const JsonView& before, const Continuation& now) {
   const bool had_weights = before.has("init") && names_weights(before.at("init").as_string());
   if (now.has_trainable_layers || had_weights == now.has_weights) return "";
-  return cat("init (was ", had_weights ? "given" : "unset", ", now ",
-             had_weights ? "unset" : "given", ": other layers would learn)");
+  const auto init = [](bool given) {
+    return SettingValues{{"init", given ? "given" : "unset: other layers would learn"}};
+  };
+  return differences(init(had_weights), init(now.has_weights));
 }
 
 }  // namespace
@@ -24,14 +26,14 @@ void check_continues(const Found& found, const Continuation& now) {
   FixedOptions fixed = fixed_options(now.config);
   fixed.erase(kInitKey);
   std::string text =
-      differences(fixed_options_of_checkpoint(found.checkpoint.config_json,
-                                              found.checkpoint.trainer_json, found.path),
-                  fixed);
+      changed_options(fixed_options_of_checkpoint(found.checkpoint.config_json,
+                                                  found.checkpoint.trainer_json, found.path),
+                      fixed);
   // The norm follows from --init, which may change.
   const JsonFile stored = JsonFile::parse(found.checkpoint.config_json, found.path);
   const std::string before = ModelConfig::from_json(stored.root().at("model")).to_json();
   const std::string model = now.model.to_json();
-  if (text.empty() && before != model) text = cat("the model (was ", before, ", now ", model, ")");
+  if (text.empty()) text = differences({{"the model", before}}, {{"the model", model}});
   if (text.empty()) text = change_of_layers(stored.root().at("train"), now);
   if (text.empty()) return;
   throw Error(ErrorKind::kConfig, cat(found.path, ": its run had other settings: ", text),

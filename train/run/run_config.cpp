@@ -1,6 +1,7 @@
 #include "train/run/run_config.h"
 
 #include <set>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "train/run/run_state.h"
@@ -97,23 +98,22 @@ FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
   return values;
 }
 
-std::string differences(const FixedOptions& before, const FixedOptions& now) {
-  std::set<std::string> names;
-  for (const auto& [name, value] : before) names.insert(name);
-  for (const auto& [name, value] : now) names.insert(name);
-  std::string text;
-  for (const auto& name : names) {
-    const auto a = before.find(name), b = now.find(name);
-    if (name == kValidationKey && (a == before.end() || b == now.end())) continue;
-    const std::string old_value = a == before.end() ? "unset" : a->second;
-    const std::string new_value = b == now.end() ? "unset" : b->second;
-    if (old_value == new_value) continue;
-    // The norm that an unset one stands for is compared as part of the model.
-    if (name == "norm" && (old_value == "null" || new_value == "null")) continue;
-    const std::string shown = name == kValidationKey ? "validation / validation-images" : name;
-    text += cat(text.empty() ? "" : ", ", shown, " (was ", old_value, ", now ", new_value, ")");
+std::string changed_options(FixedOptions before, FixedOptions now) {
+  const auto is_in = [](const FixedOptions& options, const char* name) {
+    return options.count(name) != 0 && options.at(name) != "null";
+  };
+  for (const char* name : {kValidationKey, "norm"}) {
+    if (is_in(before, name) && is_in(now, name)) continue;
+    before.erase(name);
+    now.erase(name);
   }
-  return text;
+  for (FixedOptions* options : {&before, &now}) {
+    auto set = options->extract(kValidationKey);
+    if (set.empty()) continue;
+    set.key() = "validation / validation-images";
+    options->insert(std::move(set));
+  }
+  return differences(before, now);
 }
 
 }  // namespace retina

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "shared/base/cli.h"
 #include "shared/base/json.h"
+#include "shared/base/settings.h"
 
 namespace retina {
 
@@ -44,7 +44,7 @@ std::string validation_identity(const std::string& fingerprint, std::int64_t ima
 std::string fixed_options_json(const RunConfig& config);
 
 // Option or fingerprint -> its value as JSON.
-using FixedOptions = std::map<std::string, std::string>;
+using FixedOptions = SettingValues;
 
 // Those of such an object, or of one that holds all options.
 FixedOptions fixed_options(const JsonView& object);
@@ -53,9 +53,9 @@ FixedOptions fixed_options(const RunConfig& config);
 FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
                                          const std::string& trainer_json, const std::string& name);
 
-// "lr (was 0.01, now 0.02), seed (was 1, now 2)"; empty when nothing differs. A validation set
-// differs from another one only, not from none: then no two APs are compared. An unset norm differs
-// from none: which it is follows from --init, and is for the model to tell.
-std::string differences(const FixedOptions& before, const FixedOptions& now);
+// What differs (settings.h); empty when nothing does. A validation set differs from another one
+// only, not from none: then no two APs are compared. An unset norm differs from none: which it is
+// follows from --init, and is for the model to tell.
+std::string changed_options(FixedOptions before, FixedOptions now);
 
 }  // namespace retina

@@ -93,7 +93,7 @@ void RunDir::check_same_run(const RunConfig& config) const {
   FixedOptions before = fixed_options(stored.root().at(kFixedKey));
   // The weights that a run began with may have gone by the time it continues.
   if (config.init_fingerprint.empty() && !config.init_none) before.erase(kInitKey);
-  const std::string text = differences(before, fixed_options(config));
+  const std::string text = changed_options(before, fixed_options(config));
   if (text.empty()) return;
   throw Error(ErrorKind::kConfig, cat(folder_, ": holds a run of another configuration: ", text),
               "choose another --output, use the same options, or --overwrite");

@@ -80,22 +80,10 @@ std::vector<std::size_t> probe_sizes(const std::vector<double>& bucket_bytes) {
   return {sizes.begin(), sizes.end()};
 }
 
-// Reads the value of any key that differs, for the error.
 void check_same_setup(const std::string& path, const ScalingSetup& was, const ScalingSetup& now) {
-  std::string differences;
-  const auto value = [](const ScalingSetup& setup, const std::string& key) {
-    const auto found = setup.find(key);
-    return found == setup.end() ? std::string("nothing") : found->second;
-  };
-  ScalingSetup all = was;
-  all.insert(now.begin(), now.end());
-  for (const auto& [key, unused] : all) {
-    if (value(was, key) == value(now, key)) continue;
-    differences +=
-        cat(differences.empty() ? "" : "; ", key, " ", value(was, key), ", now ", value(now, key));
-  }
-  if (differences.empty()) return;
-  throw Error(ErrorKind::kConfig, cat(path, ": its runs had other settings (", differences, ")"),
+  const std::string text = differences(was, now);
+  if (text.empty()) return;
+  throw Error(ErrorKind::kConfig, cat(path, ": its runs had other settings: ", text),
               "run with the same settings and images a rank, or into another --scaling-report");
 }
 

@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "shared/base/settings.h"
 #include "shared/comm/communicator.h"
 #include "train/reduce/wire.h"
 #include "train/scaling/scaling_model.h"
@@ -16,7 +16,7 @@
 namespace retina {
 
 // What must be equal for runs to be compared: option or property -> value.
-using ScalingSetup = std::map<std::string, std::string>;
+using ScalingSetup = SettingValues;
 
 struct ScalingRun {
   ScalingPoint point = {};

@@ -41,7 +41,6 @@ TEST(CollectiveQueue, ReducesBucketsOfEightRanksBesideTheirThreads) {
       for (const auto& data : buckets) EXPECT_THAT(data, Each(step * 36.0));
       comm.barrier();  // the communicator is the caller's again
     }
-    EXPECT_GT(queue.busy_seconds(), 0);
   });
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
 }

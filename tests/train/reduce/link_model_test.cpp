@@ -120,12 +120,6 @@ TEST(LinkModel, FitRefusesWhatItCannotFit) {
   EXPECT_THROW(fit_ring({{0, 1}, {16, 2}}, 2), Error);
 }
 
-TEST(LinkModel, PlanIsTheSumOfItsBuckets) {
-  const RingFit fit{.ranks = 4, .link = {.latency_seconds = 0.001, .bytes_per_second = 1000}};
-  EXPECT_DOUBLE_EQ(plan_seconds(fit, {1000, 3000}), 2 * 6 * 0.001 + 1.5 * 4);
-  EXPECT_EQ(plan_seconds(fit, {}), 0);
-}
-
 TEST(LinkModel, NodesShareARingOfTheSlowerLink) {
   const RingTopology ring{.ranks = 8,
                           .ranks_per_node = 2,

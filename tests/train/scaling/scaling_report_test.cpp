@@ -151,7 +151,7 @@ TEST(ScalingReport, RefusesRunsThatCannotBeCompared) {
     ADD_FAILURE() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(error.what(), HasSubstr("(images a rank 2, now 4)"));
+    EXPECT_THAT(error.what(), HasSubstr("images a rank (was 2, now 4)"));
   }
   write_file_atomically(folder / "s/scaling.json", "{}");
   EXPECT_THROW(ScalingReport(folder / "s", empty_data(), *comm), Error);

@@ -1,0 +1,21 @@
+#include "shared/data/record_picture.h"
+
+#include "shared/base/error.h"
+
+namespace retina {
+
+void decode_picture(const Record& record, const std::string& subject, JpegDecoder& decoder,
+                    Image& out) {
+  const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), out);
+  std::string problem = unusable_reason(status);
+  if (problem.empty() && (out.width != record.width || out.height != record.height)) {
+    problem = cat("another size (got ", out.width, "x", out.height, ", want ", record.width, "x",
+                  record.height, ")");
+  }
+  if (problem.empty()) return;
+  throw Error(ErrorKind::kData,
+              cat(subject, ": the picture of image ", record.image_id, ": ", problem),
+              "run coco-pack --verify on this folder, then pack it again");
+}
+
+}  // namespace retina
