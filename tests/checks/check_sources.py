@@ -2,7 +2,7 @@
 
 format     clang-format 14 would change nothing
 layers     a folder includes only the folders that it may
-readme     README's map of folders names exactly the folders there are
+readme     README's map of folders names exactly the folders there are, as do a folder's maps of rooms
 leftovers  no unfinished business in the sources
 """
 
@@ -131,6 +131,20 @@ def check_readme(root):
         for lower in LAYERS[folder]:
             if lower in order[place + 1:]:
                 yield f"README.md: {folder} comes before {lower}, which it uses"
+    for folder in ("train", "convert"):
+        yield from check_rooms(root, folder)
+
+
+def check_rooms(root, folder):
+    page = root / folder / "README.md"
+    text = page.read_text() if page.is_file() else ""
+    named = {row.rstrip("/") for row in re.findall(r"^\| `([a-z/]+)` \|", text, re.MULTILINE)}
+    there = {"/".join(name.parts[:2]) for name in sources(root, *CPP_SUFFIXES)
+             if name.parts[0] == folder and len(name.parts) > 2}
+    for room in sorted(there - named):
+        yield f"{folder}/README.md: the map of rooms lacks {room}"
+    for room in sorted(named - there):
+        yield f"{folder}/README.md: the map of rooms names {room}, which is not a room of the project"
 
 
 def check_leftovers(root):

@@ -42,6 +42,10 @@ def main():
 
         (root / "README.md").write_text("| `shared/image/` | pictures |\n| `shared/base/` | x |\n")
         expect("readme", root, 1, "lacks shared/shard", "comes before shared/base")
+        (root / "train/step").mkdir(parents=True)
+        (root / "train/step/a.h").write_text("\n")
+        (root / "train/README.md").write_text("| `train/steps/` | x |\n")
+        expect("readme", root, 1, "rooms lacks train/step\n", "rooms names train/steps,")
     print("ok")
 
 

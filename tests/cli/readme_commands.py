@@ -1,14 +1,27 @@
-"""The commands that a Markdown page shows: what tests/cli/readme_test.py runs.
+"""The pages that show commands, and the commands that a page shows: what readme_test.py runs.
 
 A block of code is a fenced one, or lines indented by four spaces after an empty line. Fences of
 sh, bash, shell, console or no language hold commands (in `console` only the lines after `$ `);
 other languages hold none, nor does a drawing (a paragraph with `-->` in a block without language).
 """
+import pathlib
 import re
 import shlex
 
+# Their commands run in this order. The pages of jobs/ have tests of their own (tests/jobs).
+PAGES = ["README.md", "preprocess/README.md", "train/README.md", "evaluate/README.md",
+         "convert/README.md", "docker/README.md", "tests/README.md"]
+
 COMMAND_LANGUAGES = {"", "sh", "bash", "shell", "console"}
 OTHER_LANGUAGES = {"text", "json", "python", "cpp", "c++", "cmake", "yaml", "dockerfile"}
+
+
+def pages_below(root):
+    """Every README.md of the project at `root` but those of jobs/, for comparing with PAGES."""
+    found = [page.relative_to(root) for depth in ("", "*/", "*/*/")
+             for page in pathlib.Path(root).glob(f"{depth}README.md")]
+    return sorted(str(page) for page in found
+                  if page.parts[0] != "jobs" and not page.parts[0].startswith((".", "build")))
 
 
 def blocks_of(page):
@@ -83,6 +96,19 @@ def spans_of(page):
     """Every `code` of the running text and tables, which may go on over one line's end."""
     text = re.sub(r"(?ms)^(```+|~~~+).*?^\1", "", page)
     return re.findall(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)", text)
+
+
+def links_of(page):
+    """The targets of all links and pictures, without those that leave the project."""
+    text = re.sub(r"(?ms)^(```+|~~~+).*?^\1", "", page)
+    return [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+
+
+def anchors_of(page):
+    """What a link may name after #: the headings as GitHub spells them."""
+    text = re.sub(r"(?ms)^(```+|~~~+).*?^\1", "", page)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"(?m)^#+ +(.+?) *$", text)}
 
 
 def options_in_text(page, foreign=()):

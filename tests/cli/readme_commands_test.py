@@ -1,8 +1,12 @@
-"""Commands are found wherever a page may show them, and nothing else is taken for one."""
+"""Commands are found wherever a page may show them, and nothing else is taken for one; every page
+is looked at, and its links lead somewhere."""
+import pathlib
 import sys
 import unittest
 
 import readme_commands as readme
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
 class ReadmeCommands(unittest.TestCase):
@@ -35,6 +39,24 @@ class ReadmeCommands(unittest.TestCase):
             readme.commands_of_line("A=1 B='x y' mpirun -np 2 p --q 'a b' 2>err | tee log && q"),
             [["mpirun", "-np", "2", "p", "--q", "a b"], ["tee", "log"], ["q"]])
         self.assertEqual(readme.commands_of_line("make x DATA=y # z"), [["make", "x", "DATA=y"]])
+
+    def test_every_page_of_the_project_is_looked_at(self):
+        self.assertEqual(readme.pages_below(SOURCE), sorted(readme.PAGES))
+
+    def test_links_and_headings_are_found(self):
+        page = "# A *b*, `c-d`\n[x](y.md#z) ![p](q.jpg)\n```text\n# no\n```\n[w](https://e.org)\n"
+        self.assertEqual(readme.links_of(page), ["y.md#z", "q.jpg"])
+        self.assertEqual(readme.anchors_of(page), {"a-b-c-d"})
+
+    def test_every_link_of_the_pages_leads_somewhere(self):
+        for page in [SOURCE / name for name in readme.PAGES]:
+            for link in readme.links_of(page.read_text()):
+                with self.subTest(page=page.relative_to(SOURCE), link=link):
+                    path, _, anchor = link.partition("#")
+                    target = page.parent / path if path else page
+                    self.assertTrue(target.exists())
+                    if anchor:
+                        self.assertIn(anchor, readme.anchors_of(target.read_text()))
 
     def test_options_of_the_running_text_are_found(self):
         page = "Say `--norm frozen\n--head-norm none`, or `p --keep 3`.\n```sh\nx --no\n```\n"

@@ -1,9 +1,11 @@
-"""README's every command, run: RETINA_BUILD=BUILD_DIR python3 readme_test.py [Readme.test_x ...]
+"""Every command of README and of the pages beside the code, run (readme_commands.PAGES):
 
-Commands of the pipeline run as they stand, in README's order, in a folder with a small data set, a
+    RETINA_BUILD=BUILD_DIR python3 readme_test.py [Readme.test_x ...]
+
+Commands of the pipeline run as they stand, in the pages' order, in a folder with a small data set, a
 short training and build/bin; `make` targets run where they can. What needs a GPU, a container, a
-cluster or a cloud is parsed alone, our programs in it by --check-args. A command of a program that
-is unknown here fails.
+cluster or a cloud is parsed alone, our programs in it by --check-args, our scripts by the options that
+they name. A command of a program that is unknown here fails.
 """
 import json
 import os
@@ -21,20 +23,26 @@ import readme_commands  # noqa: E402
 from mirror import CocoMirror  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
-PAGE = (SOURCE / "README.md").read_text()
+PAGES = {name: (SOURCE / name).read_text() for name in readme_commands.PAGES}
 PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
 # Programs that are not ours and start ours, here or elsewhere.
 STARTERS = {"mpirun", "srun", "docker", "podman", "sbatch", "kubectl", "az"}
-FOREIGN = STARTERS | {"cmake", "ctest", "git", "sudo", "apt-get", "cd", "mkdir", "python3",
-                      "nvidia-smi", "clang-format-14"}
+FOREIGN = STARTERS | {"cmake", "ctest", "git", "apt-get", "cd", "mkdir", "python3", "nvidia-smi",
+                      "clang-format-14"}
+# Our scripts that pages call by name, as in the image.
+SCRIPTS = {"retina-launch": "docker/retina-launch"}
 
-# What makes the full-size commands quick; an option that README gives stays as it is there.
+# What makes the full-size commands quick, by program and, where a command has it, an option; an option
+# that the page gives stays as it is there.
 QUICK = {
     "retina-train": {"backbone": "resnet18", "min-side": "64", "min-sides": "64", "max-side": "96",
                      "lr": "0.001",
                      "anchor-sizes": "16,32,64,128,256", "clip-norm": "10", "threads": "1",
                      "compute-threads": "1", "epochs": "4", "checkpoint-every": "4epochs",
                      "validate-every": "4", "device": "cpu"},
+    "retina-train --synthetic": {"backbone": "resnet18", "min-side": "64", "max-side": "96",
+                                 "threads": "1", "steps": "12", "device": "cpu"},
+    "retina-eval --detections": {},
     "retina-eval": {"device": "cpu", "compute-threads": "1", "score-threshold": "0.001"},
     "retina-convert": {"device": "cpu", "proof-images": "2", "score-threshold": "0.001"},
     "coco-pack": {},
@@ -45,7 +53,7 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
        "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
-# Files that only README's reader has: a command that starts from one is parsed, to its end with 66.
+# Files that only a page's reader has: a command that starts from one is parsed, to its end with 66.
 READERS_OWN = {"resnet50.pth", "retinanet_resnet50_fpn_coco.pth", "shards/mine"}
 NO_INPUT = 66
 
@@ -68,8 +76,33 @@ def own_program(words):
     return next((place for place, name in enumerate(names) if name in PROGRAMS), None)
 
 
-def is_script(words):
-    return words[0].endswith(".sh") and (SOURCE / words[0]).is_file()
+def script_of(words):
+    """The path of our script that the words call, or None."""
+    script = SOURCE / SCRIPTS.get(words[0], words[0])
+    is_ours = words[0] in SCRIPTS or words[0].endswith(".sh")
+    return script if is_ours and script.is_file() else None
+
+
+def options_of_script(script):
+    """Those that it names; docker/run.sh hands all of its own to the one in jobs/."""
+    text = script.read_text()
+    text += "".join(called.read_text() for called in SOURCE.glob("jobs/docker/*.sh")
+                    if f"/{called.relative_to(SOURCE)}" in text)
+    return set(re.findall(r"--([a-z][a-z0-9-]+)", text))
+
+
+def quick_program(name):
+    """A script that calls the built program with what makes it quick."""
+    lines = ["#!/bin/bash", 'all=("$@")',
+             'add() { [[ " ${all[*]} " == *" --$1 "* ]] || all+=("--$1" "$2"); }',
+             'case " $* " in']
+    keys = [key for key in QUICK if key.split()[0] == name]
+    for key in sorted(keys, key=len, reverse=True):  # the program's own set is the last
+        option = key.partition(" ")[2]
+        lines += [f'*" {option} "*)' if option else "*)",
+                  *(f"  add {word} {value}" for word, value in QUICK[key].items()), "  ;;"]
+    lines += ["esac", f'exec "{BUILD}/bin/{name}" "${{all[@]}}"']
+    return "\n".join(lines) + "\n"
 
 
 class Readme(unittest.TestCase):
@@ -99,39 +132,47 @@ class Readme(unittest.TestCase):
             shutil.copytree(scenes / f"images/{split}", place / "coco" / split)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
-        for name, options in QUICK.items():
-            lines = ["#!/bin/bash", 'all=("$@")']
-            lines += [f'[[ " $* " == *" --{option} "* ]] || all+=(--{option} {value})'
-                      for option, value in options.items()]
-            lines.append(f'exec "{BUILD}/bin/{name}" "${{all[@]}}"')
-            (programs / name).write_text("\n".join(lines) + "\n")
+        for name in PROGRAMS:
+            (programs / name).write_text(quick_program(name))
             (programs / name).chmod(0o755)
         return place
 
     def test_every_command_parses_and_is_of_a_known_program(self):
-        commands = [words for _, _, line in readme_commands.commands_of(PAGE) for words in line]
-        commands += readme_commands.commands_in_text(PAGE, {"make"})
-        self.assertGreaterEqual(len(commands), 7)
-        for words in commands:
-            with self.subTest(" ".join(words)):
-                place = own_program(words)
-                if words[0] == "make":
-                    self.expect_success(run(["make", "--dry-run", *words[1:]]), words)
-                elif place is not None:
-                    self.assertTrue(place == 0 or words[0] in STARTERS or is_script(words), words)
-                    program, *arguments = words[place:]
-                    self.expect_success(run([BUILD / "bin" / program.rsplit("/", 1)[-1], *arguments,
-                                             "--check-args"], cwd=self.room), words)
-                elif is_script(words):
-                    self.expect_success(run(["bash", "-n", words[0]]), words)
-                else:
-                    self.assertIn(words[0], FOREIGN, "a program that this test does not know")
+        for name, page in PAGES.items():
+            commands = [words for _, _, line in readme_commands.commands_of(page) for words in line]
+            commands += readme_commands.commands_in_text(page, {"make"})
+            self.assertGreaterEqual(len(commands), 2, name)
+            for words in commands:
+                with self.subTest(" ".join(words), page=name):
+                    self.expect_known(words)
         self.assertEqual(list(self.room.iterdir()), [])
+
+    def expect_known(self, words):
+        place, script = own_program(words), script_of(words)
+        if words[0] == "make":
+            self.expect_success(run(["make", "--dry-run", *words[1:]]), words)
+            return
+        if script is not None:
+            self.expect_script(script, words[1:place])
+        if place is not None:
+            self.assertTrue(place == 0 or words[0] in STARTERS or script is not None, words)
+            program, *arguments = words[place:]
+            self.expect_success(run([BUILD / "bin" / program.rsplit("/", 1)[-1], *arguments,
+                                     "--check-args"], cwd=self.room), words)
+        elif script is None:
+            self.assertIn(words[0], FOREIGN, "a program that this test does not know")
+
+    def expect_script(self, script, arguments):
+        """It parses, and names every option that it is given before `--`."""
+        self.expect_success(run(["bash", "-n", script]), script)
+        own = arguments[:arguments.index("--")] if "--" in arguments else arguments
+        given = {word[2:].partition("=")[0] for word in own if word.startswith("--")}
+        self.assertEqual(given - options_of_script(script), set(), script)
 
     def test_the_pipelines_commands_do_what_they_say(self):
         place, ran = self.make_workplace(), []
-        for _, line, commands in readme_commands.commands_of(PAGE):
-            words = commands[0]
+        for line, words in [(line, commands[0]) for page in PAGES.values()
+                            for _, line, commands in readme_commands.commands_of(page)]:
             program = own_program(words)
             if program is None or words[0] not in ("mpirun", words[program]):
                 continue
@@ -147,7 +188,8 @@ class Readme(unittest.TestCase):
         self.assertEqual(set(ran), set(PROGRAMS))
         stats = json.loads((place / "evaluation/metrics.json").read_text())["stats"]
         self.assertEqual(len(stats), 12)
-        self.assertTrue((place / "model.pt").is_file())
+        for name in ("model.pt", "scored/metrics.json", "scaling/scaling.html", "served"):
+            self.assertTrue((place / name).exists(), name)
 
     def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):
         # The first target is taken as done: the build is the one under test.
@@ -175,10 +217,11 @@ class Readme(unittest.TestCase):
             known |= set(re.findall(r"--([a-z][a-z0-9-]+)", run([BUILD / "bin" / name, "--help"]).stdout))
         for script in [*SOURCE.glob("jobs/*.sh"), *SOURCE.glob("docker/*.sh"),
                        SOURCE / "docker/retina-launch", SOURCE / "tests/gpu/run.sh"]:
-            known |= set(re.findall(r"--([a-z][a-z0-9-]+)", script.read_text()))
-        used = readme_commands.options_in_text(PAGE, FOREIGN)
-        self.assertGreater(len(used), 15)
-        self.assertEqual([option for option in used if option not in known], [])
+            known |= options_of_script(script)
+        used = {(page, option) for page, text in PAGES.items()
+                for option in readme_commands.options_in_text(text, FOREIGN)}
+        self.assertGreater(len({option for _, option in used}), 50)
+        self.assertEqual(sorted((page, option) for page, option in used if option not in known), [])
 
 
 if __name__ == "__main__":

@@ -147,9 +147,9 @@ class DockerRun(unittest.TestCase):
         self.assertEqual(self.calls.read_text().splitlines().count("--threads"), 2)
 
     def container_lines(self):
-        """The lines of README and of jobs/docker's page that need the image, in order."""
+        """The lines of README and of docker's pages that need the image, in order."""
         lines = []
-        for page in ("README.md", "jobs/docker/README.md"):
+        for page in (*readme_commands.PAGES, "jobs/docker/README.md"):
             commands = readme_commands.commands_of((SOURCE / page).read_text())
             blocks = {number for number, line, _ in commands
                       if line.startswith(("docker/run.sh", "docker compose"))}
