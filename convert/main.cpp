@@ -4,6 +4,7 @@
 
 #include "convert/convert.h"
 #include "convert/import/import.h"
+#include "shared/base/cli.h"
 #include "shared/base/program.h"
 #include "shared/model/device.h"
 

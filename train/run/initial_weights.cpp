@@ -4,6 +4,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/model/tensor_names.h"
 
@@ -50,7 +51,8 @@ void check_architecture(const ModelConfig& mine, const Content& content,
   compare("norm-eps", shortest(mine.norm_eps), shortest(theirs.norm_eps));
   if (!content.backbone_only) {  // a backbone alone fits any heads
     const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
-    compare("head-norm", mine.head_norm, theirs.head_norm);
+    compare("head-norm", word_of(kHeadNorms, mine.head_norm),
+            word_of(kHeadNorms, theirs.head_norm));
     compare("p6", p6(mine), p6(theirs));
   }
   if (options.empty()) return;
