@@ -19,6 +19,15 @@ endif()
 
 find_package(MPI REQUIRED COMPONENTS CXX)
 
+if(RETINA_PRECOMPILE)
+  retina_precompile(retina_headers HEADERS ${RETINA_COMMON_HEADERS} DEPENDS retina_rapidjson)
+endif()
 if(RETINA_WITH_TORCH)
   include(RetinaTorch)
+  if(RETINA_PRECOMPILE)
+    retina_precompile(retina_torch_headers
+      HEADERS ${RETINA_COMMON_HEADERS} <ATen/Context.h> <ATen/core/Tensor.h>
+              <ATen/core/grad_mode.h> <ATen/ops/empty.h>
+      DEPENDS retina_rapidjson retina::torch)
+  endif()
 endif()

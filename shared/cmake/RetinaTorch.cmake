@@ -26,6 +26,8 @@ add_library(retina::torch ALIAS retina_torch)
 target_include_directories(retina_torch SYSTEM INTERFACE
   ${RETINA_TORCH}/include ${RETINA_TORCH}/include/torch/csrc/api/include)
 target_compile_options(retina_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+# TensorOperators.h then leaves out the list of all 2,000 functions.
+target_compile_definitions(retina_torch INTERFACE AT_PER_OPERATOR_HEADERS)
 target_link_options(retina_torch INTERFACE
   -Wl,-rpath,${RETINA_TORCH}/lib -Wl,-rpath,${RETINA_SITE_PACKAGES}/nvidia/cu13/lib
   -Wl,-rpath-link,${RETINA_TORCH}/lib:${RETINA_SITE_PACKAGES}/nvidia/cu13/lib)
