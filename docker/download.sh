@@ -89,7 +89,7 @@ download() {  # FILE BYTES SHA256 PATH
   done
   [ "$(size_of "$part")" = "$bytes" ] || {
     rm -f "$part"
-    fail 65 "$url/$file: has another size than published (want $bytes bytes); hint: set \
+    fail 65 "$url/$file: has a different size than published (want $bytes bytes); hint: set \
 $url_variable to a mirror"
   }
   check_hash "$file" "$3" "$part"

@@ -49,7 +49,7 @@ build() {
 }
 
 push() {
-  [ $# = 1 ] || fail 64 "push wants a registry"
+  [ $# = 1 ] || fail 64 "push needs a registry"
   local target=${1%/}/${image##*/} digest
   case $tool in
     docker)
@@ -72,7 +72,7 @@ push() {
 user="" mounts=()
 parse_run() {
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    [ $# -ge 2 ] || fail 64 "$1 wants a value"
+    [ $# -ge 2 ] || fail 64 "$1 needs a value"
     case $1 in
       --user) user=$2 ;;
       --mount) mounts+=("$2") ;;
@@ -101,7 +101,7 @@ in_container() {  # TERMINAL COMMAND...
 }
 
 unpack() {
-  [ $# = 1 ] && [ -d "$1" ] || fail 64 "unpack wants a folder"
+  [ $# = 1 ] && [ -d "$1" ] || fail 64 "unpack needs a folder"
   local container
   if [ "$tool" = buildah ]; then
     container=$(buildah from --pull-never "$image")
@@ -120,7 +120,7 @@ case $verb in
   run)
     parse_run "$@"
     while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
-    [ $# -ge 2 ] || fail 64 "run wants -- COMMAND"
+    [ $# -ge 2 ] || fail 64 "run needs -- COMMAND"
     shift
     in_container "" "$@" ;;
   shell)

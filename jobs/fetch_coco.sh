@@ -105,7 +105,7 @@ fetch() {  # ARCHIVE BYTES PATTERN COUNT SHA256
 }
 
 if all_is_unpacked && { [ -n "$keep_zips" ] || [ ! -d "$data/zips" ]; }; then
-  echo "$data: COCO 2017 is there already"
+  echo "$data: COCO 2017 is already there"
   exit 0
 fi
 need_tools curl unzip

@@ -175,7 +175,7 @@ void Cli::set(const std::string& name, const std::string& text, const std::strin
 }
 
 void Cli::read_config(const std::string& path) {
-  // No settings of the work: a job with them in its file would do nothing and look done.
+  // Not settings of the work: a job with them in its file would do nothing and look done.
   static const std::set<std::string> kCommandLineOnly = {"check-args", "config", "help", "version"};
   const JsonFile file = JsonFile::read(path);
   const JsonView root = file.root();

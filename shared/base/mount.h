@@ -1,4 +1,4 @@
-// What file systems behind FUSE, SMB or NFS cannot do. Each missing ability costs one warning a
+// What file systems behind FUSE, SMB or NFS cannot do. Each missing ability costs one warning per
 // process, not the job.
 #pragma once
 

@@ -45,7 +45,7 @@ class SealedStream {
   std::uint64_t finish() {
     RETINA_CHECK(tail_.size() == kEndRecordBytes && tail_.starts_with(kEndSignature) &&
                      tail_.ends_with(std::string_view("\0\0", 2)),
-                 "the stream is no finished zip");
+                 "the stream is not a finished zip");
     tail_[kEndRecordBytes - 2] = static_cast<char>(kSealBytes);
     pass(tail_);
     const std::uint64_t hash = hasher_.digest();

@@ -43,7 +43,7 @@ struct Sample {
   // of the resized (and, with slot.flip, mirrored) image. labels: dense, same length.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
-  std::vector<std::int64_t> left_out = {};  // ids of annotations that are neither that nor crowds
+  std::vector<std::int64_t> left_out = {};  // ids of annotations neither trainable nor crowds
 };
 
 struct Batch {

@@ -40,7 +40,7 @@ std::vector<Detection> detect(RetinaNet& model, const ShardSet& shards, Communic
 std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
                                     const DetectOptions& options);
 
-// A batch is done: ranks that wait for this one see that it comes on.
+// A batch is done: ranks that wait for this one see that it makes progress.
 void tell_progress(Communicator& ranks);
 
 // The images that `detect` would visit: all, or the first `max_images` by ascending id.

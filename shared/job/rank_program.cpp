@@ -26,11 +26,11 @@ namespace {
 constexpr unsigned kLogSeconds = 3;
 // For the launcher to read why the job ends, before other ranks end and it with them.
 constexpr double kReadSeconds = 0.5;
-// For rank 0 to tell what is wrong with a command line, and for the launcher to end the others.
+// For rank 0 to report what is wrong with a command line, and for the launcher to end the others.
 constexpr std::chrono::seconds kRootTells(2);
 
 // After a wrong command line: whether this rank says so. Rank 0's end makes the launcher end the
-// others; those that outlive it have another command line, and the first of their node tells.
+// others; those that outlive it have another command line, and the first of their node reports it.
 bool tells_usage_error(const std::string& name) {
   const int rank = launcher_rank();
   if (rank <= 0) return true;
@@ -77,7 +77,7 @@ GuardTerms start_terms(const WatchOptions& options) {
           .exit_code = exit_code(ErrorKind::kRankFailure)};
 }
 
-// Everything is saved by then: only the processes are left to end.
+// Everything is saved by then: only the processes still have to end.
 GuardTerms finish_terms(const WatchOptions& options, int rank, int code) {
   return {.rank = rank,
           .limit_s = options.finish_limit_s,

@@ -32,7 +32,7 @@ class ShardFile {
   std::unique_ptr<State> state_;
 };
 
-// Throws kNoInput when `folder`/`file.name` is missing, kData when its size is another.
+// Throws kNoInput when `folder`/`file.name` is missing, kData when its size differs.
 void check_file_size(const std::string& folder, const ManifestFile& file);
 
 }  // namespace retina

@@ -58,8 +58,8 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
   return front;
 }
 
-// "; others wait in bucket 5 of step 812": of ranks that are not among the `lost`. Those may have
-// entered it too, after their last heartbeat.
+// "; others wait in bucket 5 of step 812", not counting the `lost` ranks: those may have entered it
+// too, after their last heartbeat.
 std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost,
                     double now_s) {
   std::vector<RankView> others;
@@ -74,8 +74,8 @@ bool is_in_steps(const RankState& state) {
   return state.step > 0 && (is_of_step(state.phase) || is_write(state.phase));
 }
 
-// How long a rank outside of collectives has not come on. Within steps nothing but the next
-// collective counts; a long validation comes on with each of its batches.
+// How long a rank outside collectives has made no progress. Within steps only the next collective
+// counts; a long validation makes progress with each of its batches.
 double still_for_s(const RankView& view, double now_s) {
   if (is_in_steps(view.state)) return std::numeric_limits<double>::infinity();
   return view.state.quiet_s + std::max(0.0, now_s - view.heard_s);
@@ -208,7 +208,7 @@ double Judge::launcher_wait_s(const Verdict& verdict, const std::vector<RankView
     return std::find(verdict.ranks.begin(), verdict.ranks.end(), rank) != verdict.ranks.end();
   };
   const auto host = [&](int rank) { return hosts_.at(static_cast<std::size_t>(rank)); };
-  // A node that is heard of is not cut off: its silent rank is only stopped.
+  // A node that is still heard from is not cut off: its silent rank is only stopped.
   std::set<std::string> heard;
   for (const RankView& view : views) {
     if (!blamed(view.state.rank)) heard.insert(host(view.state.rank));

@@ -1,4 +1,4 @@
-// A communicator that tells what is called: a watch, which then finds the cause of failures, and
+// A communicator that reports its calls to a watch, which then finds the cause of failures, and to
 // whoever listens to the activity.
 #pragma once
 

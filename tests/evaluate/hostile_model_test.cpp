@@ -180,7 +180,7 @@ TEST_F(HostileModel, ATensorBeyondItsStorageIsRefused) {
   const std::string shape("(K\1K\3K\1K\1t", 10), longer("(K\1K\xffK\1K\1t", 10);
   expect_refused(changed(kPickle, shape, longer), "does not lie within its storage");
   expect_refused(changed(kPickle, "K\3tQ", "K\xfftQ"),
-                 "data/0 has another size than data.pkl says");
+                 "data/0 has a different size than data.pkl says");
 }
 
 TEST_F(HostileModel, RecordsThatLibTorchWouldFindInsteadAreRefused) {

@@ -62,7 +62,7 @@ class FetchCoco(unittest.TestCase):
         self.expect_done()
         self.mirror.gets.clear()
         before = self.data.stat().st_mtime_ns
-        self.assertIn("is there already", self.expect_done(COCO_URL="http://127.0.0.1:1").stdout)
+        self.assertIn("is already there", self.expect_done(COCO_URL="http://127.0.0.1:1").stdout)
         self.assertEqual(self.mirror.gets, [])
         self.assertEqual(self.data.stat().st_mtime_ns, before)
 
@@ -150,7 +150,7 @@ class FetchCoco(unittest.TestCase):
         self.mirror.tells_sizes = False
         self.mirror.rows[0][1] -= 1000
         self.mirror.write_table(self.mirror.rows)
-        self.expect_refusal(65, "train2017.zip", "another size")
+        self.expect_refusal(65, "train2017.zip", "a different size")
         self.assertEqual([name for name in self.listing() if "zip" in name and "lock" not in name],
                          [])
 
