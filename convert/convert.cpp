@@ -25,8 +25,8 @@
 namespace retina {
 namespace {
 
-// True when the model file `path`, which `option` named, is there from the same inputs; throws when
-// it is there from others.
+// True when the model file `path`, which `option` named, already exists and was made from the same
+// inputs; throws when it was made from others.
 bool already_done(const ConvertOptions& options, const std::string& path, const char* option,
                   std::uint64_t checkpoint_hash) {
   if (!path_exists(path)) return false;
@@ -60,17 +60,18 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
               cat(choose, ", or give --overwrite"));
 }
 
-// What to print when the output is there from the same inputs; its repository may not be.
+// What to print when the output exists and was made from the same inputs; its repository may not
+// exist.
 std::string finish_repository(const ConvertOptions& options) {
-  const std::string same = "already, made from the same checkpoint and options\n";
-  if (options.repository.empty()) return cat(options.output, ": is there ", same);
+  const std::string same = ", made from the same checkpoint and options\n";
+  if (options.repository.empty()) return cat(options.output, ": already exists", same);
   const ModelRepository repository(options.repository, options.service_name);
   const InferenceHeader header = read_inference_header(options.output);
   repository.prepare(header, options.overwrite);
   if (!repository.write(options.output, header)) {
-    return cat(options.output, " and ", repository.model_folder(), ": are there ", same);
+    return cat(options.output, " and ", repository.model_folder(), ": already exist", same);
   }
-  return cat(options.output, ": is there ", same, repository.model_folder(), ": written\n");
+  return cat(options.output, ": already exists", same, repository.model_folder(), ": written\n");
 }
 
 std::string proof_text(const ConvertOptions& options, const ProofInputs& inputs,

@@ -82,7 +82,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option("nms-threshold", options.postprocess.nms_threshold, "IOU",
              "of two boxes of a class that overlap more than this, the better stays");
   cli.option("max-detections", options.postprocess.max_detections, "D",
-             "best detections kept of an image");
+             "best detections kept per image");
   cli.group("Proof that the model equals the checkpoint");
   cli.option("proof-images", options.proof_image_count, "COUNT", "images to compare on");
   cli.option("data", options.proof_data, "SHARDS", "take them from here (default: generated)");

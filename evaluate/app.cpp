@@ -62,7 +62,8 @@ EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) 
           {"draw-score", shortest(options.draw_score)}};
 }
 
-// 0, or 1 when AP does not reach --min-ap. An AP that lacks images of the set is named either way.
+// 0, or 1 when AP does not reach --min-ap. An AP that leaves out images of the set is marked either
+// way.
 int verdict(const EvalOptions& options, double ap, std::int64_t quarantined_count) {
   if (!options.min_ap) return 0;
   const std::string lacking =

@@ -30,8 +30,8 @@ class ImageFolder {
   std::optional<dev_t> device_;
 };
 
-// Whether a call on an image that failed with `code` (an errno) tells that there is no such file,
-// not that the mount failed or that rights have run out.
+// Whether a call on an image that failed with `code` (an errno) means that there is no such file,
+// not that the mount failed or that permission was lost.
 bool means_no_file(int code);
 
 struct SourceFile {
@@ -40,7 +40,7 @@ struct SourceFile {
   std::uint64_t xxh3 = 0;        // of its content
 };
 
-// When the file was changed last; 0 when that cannot be asked.
+// When the file was changed last; 0 when that cannot be determined.
 std::int64_t modified_ns(const std::string& path);
 
 // `content` was read from `path`, which was changed last at `modified_ns`.

@@ -75,27 +75,28 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.trainable_layers, "0..5",
              "backbone stages that learn [5; 3 with --init]");
-  cli.option(
-      "init", o.init, "CHECKPOINT",
-      "start from these weights; classes are matched by name; none: from scratch, also where "
-      "a recipe wants a pretrained backbone");
+  cli.option("init", o.init, "CHECKPOINT",
+             "start from these weights; classes are matched by name; none: from scratch, even "
+             "where a recipe requires a pretrained backbone");
   cli.group("Loss");
   cli.choice("box-loss", o.box_loss,
              {{"l1", BoxLossKind::kL1},
               {"smooth-l1", BoxLossKind::kSmoothL1},
               {"giou", BoxLossKind::kGiou}},
              "regression loss (v1: l1, v2: giou)");
-  cli.option("smooth-l1-beta", o.smooth_l1_beta, "BETA", "where smooth-l1 turns from square to l1");
+  cli.option("smooth-l1-beta", o.smooth_l1_beta, "BETA",
+             "where smooth-l1 turns from quadratic to l1");
   cli.option("box-target-std", o.box_target_std, "STD", "box offsets are divided by this");
   cli.option("focal-alpha", o.focal_alpha, "ALPHA", "weight of foreground in the focal loss");
   cli.option("focal-gamma", o.focal_gamma, "GAMMA", "how much easy anchors are discounted");
-  cli.option("foreground-iou", o.foreground_iou, "IOU", "anchors from this overlap on learn a box");
+  cli.option("foreground-iou", o.foreground_iou, "IOU",
+             "anchors of at least this overlap learn a box");
   cli.option("background-iou", o.background_iou, "IOU", "anchors below it learn background");
   cli.on_off("low-quality-matches", o.low_quality_matches,
              "the best anchor of a box learns it whatever the overlap");
   cli.group("Length");
   cli.option("epochs", o.epochs, "N",
-             "passes over the data, or --steps-per-epoch each [26; keras-retinanet 50]");
+             "passes over the data, or epochs of --steps-per-epoch [26; keras-retinanet 50]");
   cli.option("steps", o.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.steps_per_epoch, "N",
              "short epochs of N steps, wherever passes end; 0: an epoch is a pass");
@@ -129,7 +130,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.choice("device", o.device, kDeviceChoices, "auto: a GPU if there is one");
   cli.option("expect-ranks", o.expect_ranks, "N", "refuse to start with another number; 0: any");
   cli.option("stall-timeout", o.watch.stall_timeout_s, "SECONDS",
-             "end the job when others wait this long for a rank that lives; at least 10 steps");
+             "end the job when others wait this long for a rank that is alive; at least 10 steps");
   cli.choice("precision", o.precision, kPrecisions, "of convolutions; weights stay fp32");
   cli.on_off(
       "tf32", o.tf32,
@@ -163,9 +164,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.flag("overwrite", o.overwrite, "throw away the run in --output and start again");
   cli.option("validate-every", o.validate_every_epochs, "EPOCHS", "0: only at the end");
   cli.option("validation-images", o.validation_images, "N", "validate on the first N; 0: all");
-  cli.option("threads", o.threads, "N", "decode threads a rank");
+  cli.option("threads", o.threads, "N", "decode threads per rank");
   cli.option("compute-threads", o.compute_threads, "N",
-             "CPU threads of the network a rank; 0: the node's cores over its ranks");
+             "CPU threads of the network per rank; 0: the node's cores shared among its ranks");
   cli.group("Insight");
   cli.option("timeline", o.timeline, "FILE",
              "write what every rank did when, for ui.perfetto.dev or about:tracing");
@@ -184,8 +185,8 @@ void TrainOptions::validate() const {
     }
   }
   if (synthetic > 0 && !(train.empty() && validation.empty())) {
-    throw Error(ErrorKind::kUsage, "--synthetic goes without --train and --validation",
-                "leave either out");
+    throw Error(ErrorKind::kUsage, "--synthetic cannot be combined with --train or --validation",
+                "leave one or the other out");
   }
   if (init.empty() && !backbone_hint(recipe).empty() && synthetic == 0) {
     throw Error(ErrorKind::kConfig,

@@ -34,7 +34,7 @@ inline const Choices<Precision> kPrecisions = {{"fp32", Precision::kFp32},
                                                {"bf16", Precision::kBf16}};
 
 struct TrainOptions {
-  std::string recipe = "none";  // settings for what is left open, see recipes.h
+  std::string recipe = "none";  // settings for what is left unset, see recipes.h
   // Data
   std::string train;           // SHARDS folder
   std::string validation;      // SHARDS folder or empty
@@ -106,7 +106,7 @@ struct TrainOptions {
   bool overwrite = false;
   int validate_every_epochs = 1;
   std::int64_t validation_images = 0;  // 0: all
-  int threads = 2;                     // decode threads a rank
+  int threads = 2;                     // decode threads per rank
   int compute_threads = 0;             // 0: the node's cores shared among its ranks
 
   // Insight

@@ -124,7 +124,7 @@ NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64
           ErrorKind::kData,
           cat(subject, ": tensor ", foreign.name, " has ", tensor.dim() == 0 ? 0 : tensor.size(0),
               " rows (want ", kAnchorsPerCell * class_rows, ")"),
-          "is it a RetinaNet with 9 anchors a cell?");
+          "is it a RetinaNet with 9 anchors per cell?");
     }
     state.emplace_back(foreign.name, scores ? select_rows(tensor, classes) : tensor);
   }
@@ -139,8 +139,7 @@ bool is_inference_model(const std::string& path) {
   }
 }
 
-// What retina-convert wrote itself is told as what it is, not by what its zip has and a .pth has
-// not.
+// What retina-convert wrote itself is named as what it is, not by how its zip differs from a .pth.
 std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string& subject) {
   try {
     return parse_pth(file, subject);
@@ -167,7 +166,8 @@ std::string import_json(const ImportOptions& options, std::uint64_t source_hash)
   return json.end_object().text();
 }
 
-// True when the output is there from the same inputs; throws when it is there from others.
+// True when the output already exists and was made from the same inputs; throws when it was made
+// from others.
 bool already_imported(const ImportOptions& options, const std::string& made_from) {
   if (!path_exists(options.output)) return false;
   std::error_code ignored;
@@ -223,7 +223,7 @@ std::string import_weights(const ImportOptions& options) {
   const std::string file = read_file(options.weights);
   const std::string made_from = import_json(options, xxh3(file));
   if (already_imported(options, made_from)) {
-    return cat(options.output, ": is there already, imported from the same weights\n");
+    return cat(options.output, ": already exists, imported from the same weights\n");
   }
   const FileLock lock(options.output);
   std::vector<ForeignTensor> tensors = read_tensors(file, options.weights);

@@ -48,7 +48,7 @@ TEST_F(RepositoryCli, IsPartOfWhatIsDone) {
   EXPECT_THAT(convert({}).out, HasSubstr("proof: 1 images"));
   const auto added = convert(repository_);
   EXPECT_EQ(added.exit_code, 0) << added.err;
-  EXPECT_THAT(added.out, HasSubstr("m.pt: is there already"));
+  EXPECT_THAT(added.out, HasSubstr("m.pt: already exists"));
   EXPECT_THAT(added.out, HasSubstr("coco_retinanet: written"));
   EXPECT_EQ(read_file(model_), read_file(output_));
 

@@ -25,8 +25,8 @@ class EpochBooks {
   // A step as this rank saw it.
   void add(const StepMetrics& metrics);
 
-  // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that the others wait
-  // for. Collective.
+  // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that holds up the
+  // others. Collective.
   void close(Communicator& communicator, const EpochPoint& point, MetricsLog* log);
 
  private:

@@ -59,7 +59,7 @@ struct EpochMetrics {
   // checkpoints). Unset within an epoch, and where a step's line is missing.
   std::optional<double> epoch_seconds = {};
   std::int64_t images_per_epoch = 0;
-  std::int64_t step_count = 0;             // that `ranks` tells of: those since the last start
+  std::int64_t step_count = 0;             // that `rank_times` covers: those since the last start
   std::vector<RankTimes> rank_times = {};  // empty: no step since then
 };
 
@@ -70,8 +70,8 @@ struct ValidationMetrics {
 
 class MetricsLog {
  public:
-  // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint goes.
-  // A line that is not whole goes too. Throws kCannotCreate, kIo.
+  // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint is
+  // removed. So is an incomplete line. Throws kCannotCreate, kIo.
   MetricsLog(std::string path, std::int64_t step);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;

@@ -88,15 +88,13 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.own_ms_per_image() > b.own_ms_per_image();
   });
-  Table table{
-      .title = "Where the ranks' time goes",
-      .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms", "compute s",
-                  "data wait s", "waits for sums s"},
-      .note = cat(
-          "Median of a step and sum over ", step_count,
-          " steps, the rank that is slowest for an image first. Waiting for sums is waiting for "
-          "gradients on their way and for slower ranks."),
-      .wide = true};
+  Table table{.title = "Where the ranks' time goes",
+              .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms",
+                          "compute s", "data wait s", "waits for sums s"},
+              .note = cat("Median of a step and sum over ", step_count,
+                          " steps, slowest rank per image first. Waiting for sums is waiting for "
+                          "gradients on their way and for slower ranks."),
+              .wide = true};
   if (rows.size() > kRowsInTable) {
     table.note += cat(" The ", kRowsInTable, " slowest of ", rows.size(), ".");
     rows.resize(kRowsInTable);

@@ -24,7 +24,7 @@ class Stall {
 
   explicit Stall(const StallOptions& options) : options_(options) {}
 
-  // Takes the next value; true when it completes a stall, after which waiting starts anew (the best
+  // Takes the next value; true when it completes a stall, after which waiting starts over (the best
   // value stays). A value that is not a number is no improvement.
   bool observe(double value);
 

@@ -21,7 +21,7 @@ class CollectiveQueue {
  public:
   // `communicator` must outlive this.
   explicit CollectiveQueue(Communicator& communicator);
-  // Runs what is queued to its end; an error of it is lost.
+  // Runs what is queued to its end; its errors are lost.
   ~CollectiveQueue();
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;

@@ -21,7 +21,7 @@ class CheckpointWriter {
   CheckpointWriter() = default;
   // Files of the run in `output` are built below `scratch` (empty: as above). Throws kCannotCreate.
   CheckpointWriter(const std::string& scratch, const std::string& output);
-  // Waits for the file under way; what went wrong then has no one to tell.
+  // Waits for the file under way; what goes wrong then is reported to no one.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;

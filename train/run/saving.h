@@ -81,7 +81,7 @@ class Saving {
 
   // Waits for the checkpoint under way. Throws what went wrong with it.
   void finish();
-  // The same, but a failure becomes a warning, and no reason not to try another checkpoint.
+  // The same, but a failure becomes a warning, and does not prevent another checkpoint.
   void settle() { writer_.settle(); }
 
  private:
