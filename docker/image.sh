@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The image by whichever tool is here: docker with a daemon, podman, or buildah.
+# The image by whichever tool is installed: docker with a daemon, podman, or buildah.
 #
 #   docker/image.sh build [TOOL OPTIONS]       build it from this checkout
 #   docker/image.sh push REGISTRY              push it; prints the name with its digest
@@ -26,7 +26,7 @@ choose_tool() {
   for tool in podman buildah; do
     if command -v "$tool" >/dev/null; then echo "$tool"; return; fi
   done
-  fail 69 "neither a docker daemon nor podman nor buildah is here; hint: apt-get install buildah"
+  fail 69 "no docker daemon, podman or buildah found; hint: apt-get install buildah"
 }
 verb=${1:-}
 [ $# = 0 ] || shift
@@ -64,7 +64,7 @@ push() {
       digest=$(cat "$file")
       rm -f "$file" ;;
   esac
-  [[ $digest == sha256:* ]] || fail 74 "$target: $tool told no digest"
+  [[ $digest == sha256:* ]] || fail 74 "$target: $tool reported no digest"
   echo "${target%:*}@$digest"
 }
 

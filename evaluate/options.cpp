@@ -105,7 +105,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.group("Machine");
   cli.choice("device", options.device, kDeviceChoices, "where the model runs");
   cli.option("expect-ranks", options.expect_ranks, "N",
-             "refuse to start with another number; 0: any");
+             "refuse to start with a different number; 0: any");
   cli.option("stall-timeout", options.watch.outside_timeout_s, "SECONDS",
              "end the job when others wait this long for a rank that is alive but makes no "
              "progress; at least 60");
@@ -113,7 +113,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "images in a batch, at most; they have one padded shape");
   cli.option("threads", options.threads, "N", "decode threads per rank");
   cli.option("compute-threads", options.compute_threads, "N",
-             "threads of the network per rank; 0: the node's cores shared among its ranks");
+             "threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.validate([&options] { options.validate(); });
 }
 

@@ -37,7 +37,7 @@ fi
 first_of() {
   local path
   for path in "$@"; do [ -e "$path" ] && echo "$path" && return; done
-  fail 66 "none of these exists: $*"
+  fail 66 "none of these exist: $*"
 }
 
 step() { printf '\n== %s\n' "$*"; }

@@ -57,7 +57,7 @@ Cli make_cli(CommandLine& line) {
   cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
-             "re-encode larger images (and scale their boxes) to this longer side");
+             "re-encode larger images so that the longer side is this; scales their boxes too");
   cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},

@@ -21,7 +21,7 @@ RecordMaker maker_of(const PackOptions& options) {
 }
 
 // A finished set does not need its images: nothing is known of a file that is missing or cannot be
-// read: false. `read` throws kNoInput or kIo then.
+// read, so false. `read` throws kNoInput or kIo then.
 template <class Read>
 bool true_if_readable(const Read& read) {
   try {

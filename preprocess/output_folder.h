@@ -19,7 +19,7 @@ void check_is_ours(const std::string& output);
 // run was interrupted while it published a new one.
 bool holds_set(const std::string& output);
 
-// The output folder, made if need be, and its lock. One that this object made and that was left
+// The output folder, created if needed, and its lock. One that this object made and that was left
 // empty is removed again; as that happens under the lock, never one that another packer works in.
 class OutputFolder {
  public:

@@ -313,7 +313,7 @@ class Packer {
 };
 
 // Two ids are two classes and train well (Roboflow's exports name a class like its supercategory),
-// so this is no error.
+// so this is not an error.
 void warn_of_equal_names(const PackOptions& options, const CategoryMap& categories) {
   const auto labels = categories.equal_names();
   if (!labels) return;

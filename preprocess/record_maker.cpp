@@ -43,7 +43,7 @@ std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& plan
                                                         std::string& jpeg) const {
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
-  if (!fs::is_regular_file(status)) {  // a pipe or device would block for ever
+  if (!fs::is_regular_file(status)) {  // a pipe or device would block forever
     folder_.check_present();
     if (code && !means_no_file(code.value())) throw read_error(path, code.value());
     return bad_image(planned, "missing",

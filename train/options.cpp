@@ -88,7 +88,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "where smooth-l1 turns from quadratic to l1");
   cli.option("box-target-std", o.box_target_std, "STD", "box offsets are divided by this");
   cli.option("focal-alpha", o.focal_alpha, "ALPHA", "weight of foreground in the focal loss");
-  cli.option("focal-gamma", o.focal_gamma, "GAMMA", "how much easy anchors are discounted");
+  cli.option("focal-gamma", o.focal_gamma, "GAMMA", "how strongly easy anchors are discounted");
   cli.option("foreground-iou", o.foreground_iou, "IOU",
              "anchors of at least this overlap learn a box");
   cli.option("background-iou", o.background_iou, "IOU", "anchors below it learn background");
@@ -104,7 +104,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "end after N validations without a better AP; 0: never");
   cli.option("images-per-step", o.images_per_step, "G", "global batch over all ranks");
   cli.option("images-per-pass", o.images_per_pass, "N",
-             "images a rank sends through the network at once; 0: all of its share");
+             "images that a rank sends through the network at once; 0: its whole share");
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer, kOptimizers, "update rule");
   cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
@@ -128,7 +128,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("warmup-factor", o.warmup_factor, "F", "rate of the first step over the base rate");
   cli.group("Run");
   cli.choice("device", o.device, kDeviceChoices, "auto: a GPU if there is one");
-  cli.option("expect-ranks", o.expect_ranks, "N", "refuse to start with another number; 0: any");
+  cli.option("expect-ranks", o.expect_ranks, "N",
+             "refuse to start with a different number; 0: any");
   cli.option("stall-timeout", o.watch.stall_timeout_s, "SECONDS",
              "end the job when others wait this long for a rank that is alive; at least 10 steps");
   cli.choice("precision", o.precision, kPrecisions, "of convolutions; weights stay fp32");
@@ -148,15 +149,15 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "local disk: checkpoints are built here before they go to --output, and shards are "
              "copied here when their mount cannot map files [beside the output; $TMPDIR]");
   cli.option("checkpoint-every", o.checkpoint_every, "SPAN",
-             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, 1 % of the time at "
-             "most, and at each epoch's end");
+             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, at most 1 % of the "
+             "time, and at each epoch's end");
   cli.option("mtbf", o.mtbf, "DURATION",
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
   cli.option("check-replicas-every", o.check_replicas_every, "STEPS",
              "compare the ranks' weights, also before each checkpoint; 0: never");
-  cli.choice("on-nan", o.on_nan, {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
-             "a loss that is not finite: end with 1, or return to the last checkpoint and leave "
-             "that step out");
+  cli.choice(
+      "on-nan", o.on_nan, {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
+      "a loss that is not finite: end with 1, or return to the last checkpoint and skip that step");
   cli.option("keep", o.keep, "K", "newest checkpoints to keep, besides the best");
   cli.option(
       "resume", o.resume, "auto|never|FILE",
@@ -166,7 +167,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("validation-images", o.validation_images, "N", "validate on the first N; 0: all");
   cli.option("threads", o.threads, "N", "decode threads per rank");
   cli.option("compute-threads", o.compute_threads, "N",
-             "CPU threads of the network per rank; 0: the node's cores shared among its ranks");
+             "CPU threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.group("Insight");
   cli.option("timeline", o.timeline, "FILE",
              "write what every rank did when, for ui.perfetto.dev or about:tracing");
@@ -220,7 +221,7 @@ void TrainOptions::validate() const {
   if (validation.empty() && (early_stop > 0 || watches_ap())) {
     throw Error(ErrorKind::kUsage,
                 cat(early_stop > 0 ? "--early-stop" : "--plateau-figure ap",
-                    ": there is no --validation to judge by"),
+                    ": there is no --validation set to judge by"),
                 "give --validation SHARDS");
   }
   if (validate_every_epochs == 0 && (early_stop > 0 || watches_ap())) {

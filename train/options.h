@@ -101,7 +101,7 @@ struct TrainOptions {
   std::string mtbf = "4h";                  // mean time between failures of the job, for `auto`
   std::int64_t check_replicas_every = 500;  // steps; 0: never
   OnNan on_nan = OnNan::kStop;
-  int keep = 3;  // newest checkpoints kept beside the best
+  int keep = 3;  // newest checkpoints kept besides the best
   std::string resume = "auto";
   bool overwrite = false;
   int validate_every_epochs = 1;

@@ -26,7 +26,7 @@
 namespace retina {
 namespace {
 
-constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone lacks; --init draws it again
+constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone does not have; --init draws it again
 constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
 
 at::ScalarType scalar_type(ElementKind kind) {

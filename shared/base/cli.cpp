@@ -186,7 +186,7 @@ void Cli::read_config(const std::string& path) {
     const JsonView item(member.value, cat(path, ": ", name));
     if (find(name) == nullptr) fail_unknown(name);
     if (kCommandLineOnly.count(name) != 0) {
-      throw Error(ErrorKind::kUsage, cat(path, ": ", name, ": goes on the command line only"),
+      throw Error(ErrorKind::kUsage, cat(path, ": ", name, ": is for the command line only"),
                   "remove it from the file");
     }
     if (!seen.insert(name).second) {

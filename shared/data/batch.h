@@ -15,7 +15,7 @@ namespace retina {
 struct Slot {
   std::size_t record = 0;  // place in ShardSet::index()
   bool flip = false;       // mirror left-right
-  bool counts = true;      // false: a pad slot, repeats a real image and counts nowhere
+  bool counts = true;      // false: a pad slot, repeats a real image and is counted nowhere
 };
 
 // What a batch is to the trainer: a pass of a step.

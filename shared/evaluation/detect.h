@@ -24,7 +24,7 @@ struct DetectOptions {
   std::int64_t max_images = 0;          // only the first so many of the data set; 0: all
   // Called on the calling thread after each batch with this rank's images: done, to do.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress = {};
-  // Asked before each batch: true leaves the rest of this rank's share out (detect_share alone).
+  // Asked before each batch: true skips the rest of this rank's share (detect_share only).
   std::function<bool()> should_stop = {};
 };
 

@@ -120,7 +120,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     // Sums over this rank of dy x_hat and dy: the gradients of weight and bias.
     at::Tensor weight_gradient = at::zeros_like(weight), bias_gradient = at::zeros_like(weight);
     if (input.numel() > 0) {
-      const at::Tensor none = at::empty({0}, mean.options());  // CUDA wants it to be defined
+      const at::Tensor none = at::empty({0}, mean.options());  // CUDA requires it to be defined
       std::tie(std::ignore, weight_gradient, bias_gradient) =
           at::native_batch_norm_backward(gradient, input, weight, mean, var, none, none,
                                          /*train=*/false, eps, {false, true, true});

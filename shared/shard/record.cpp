@@ -24,7 +24,7 @@ constexpr std::uint32_t kBoxesBlock = 1;
 constexpr std::size_t kBoxBytes = 56;
 constexpr std::uint32_t kCrowdFlag = 1;
 
-// Below it a box has no side left for training.
+// A box below it has no side left for training.
 constexpr float kLeastPartOfSide = 0x1p-20F;
 
 constexpr const char* kDamagedHint =

@@ -34,7 +34,7 @@ struct RankState {
   std::int64_t step = 0;           // begun so far
   std::uint64_t sequence = 0;      // collectives entered so far
   double in_phase_s = 0;
-  double in_collective_s = 0;  // 0 outside of one
+  double in_collective_s = 0;  // 0 outside one
   double quiet_s = 0;          // since anything changed
   // Since its last collective, in phases that may take long (is_of_step is false), not counting the
   // current one: the others wait patiently for these.

@@ -139,7 +139,7 @@ std::optional<Verdict> Judge::mismatch(const std::vector<RankView>& views) const
   };
   std::map<std::uint64_t, std::vector<Seen>> by_sequence;
   for (const RankView& view : views) {
-    std::set<std::uint64_t> own;  // a mark may be recent as well
+    std::set<std::uint64_t> own;  // a mark may be in `recent` too
     for (const Entered& entered : view.state.recent) {
       if (entered.sequence == 0) continue;
       by_sequence[entered.sequence].push_back({view.state.rank, &entered});
@@ -338,7 +338,7 @@ std::vector<std::string> Judge::warnings(const std::vector<RankView>& views, dou
   if (front.entered != nullptr && front.longest_s > options_.straggler_warning_s) {
     for (const RankView* view : front.behind) {
       const RankState& state = view->state;
-      // A silent rank is no straggler: its verdict is near.
+      // A silent rank is not a straggler: its verdict is near.
       if (state.in_collective != 0 || !is_in_steps(state) ||
           now_s - view->heard_s > 4 * options_.period_s ||
           !told_.insert({state.rank, state.sequence}).second) {

@@ -20,7 +20,7 @@ enum class FrameType : std::uint16_t {
   kWelcome = 2,  // hub: Greeting
   kState = 3,    // spoke: RankState
   kTable = 4,    // hub: its RankState, then any number of Glimpse
-  kEnd = 5,      // to all: the job ends, somebody has said why; EndNotice
+  kEnd = 5,      // to all: the job ends, somebody has reported why; EndNotice
   kAllLeft = 6,  // hub: every rank has ended its work; empty
 };
 

@@ -51,7 +51,7 @@ std::optional<Connection> join_hub(const WatchContext& context,
       auto socket = connect_to(address, port, kConnectSeconds);
       if (!socket) continue;
       rounds_in_vain = 0;
-      // Another node's docker bridge may have this address too: only the token tells.
+      // Another node's docker bridge may have this address too: only the token is proof.
       Connection connection(std::move(*socket));
       if (greet(connection, context)) return connection;
     }

@@ -40,7 +40,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   Activity& activity();
-  // This rank calls no collective any more; returns when that holds for every rank. Before
+  // This rank calls no more collectives; returns when that holds for every rank. Before
   // MPI_Finalize: a process that ends while others are in there can leave mpirun of Open MPI 4.1
   // hanging (PMIx 4.2 locks itself out in PMIx_server_finalize).
   void leave();

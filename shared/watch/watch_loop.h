@@ -50,7 +50,7 @@ class WatchLoop {
   // Ends all connections once the peers have read what was sent: closing one with unread data would
   // reset it, and the last words would be lost.
   void say_goodbye();
-  // This process slept for `gap_s`: silence of others in that time says nothing.
+  // This process slept for `gap_s`: silence of others during that time means nothing.
   virtual void forgive(double gap_s) = 0;
 
   void end_process(int code);

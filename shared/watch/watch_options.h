@@ -14,8 +14,8 @@ struct WatchOptions {
   // enough steps for a median, five times it.
   double stall_timeout_s = 60;
   double stall_steps = 10;
-  // The same outside of steps: one rank reads its inputs or scores a validation, the others wait;
-  // or one does not end its work and the others have.
+  // The same outside steps: one rank reads its inputs or scores a validation, the others wait; or
+  // one does not end its work and the others have.
   double outside_timeout_s = 1800;
   double start_limit_s = 120;  // for MPI to start: slow disks load the program on some nodes
   double join_limit_s = 60;    // then for the ranks to find each other

@@ -54,7 +54,7 @@ TEST_F(RepositoryCli, IsPartOfWhatIsDone) {
 
   const auto again = convert(repository_);
   EXPECT_EQ(std::count(again.out.begin(), again.out.end(), '\n'), 1) << again.out;
-  EXPECT_THAT(again.out, HasSubstr("are there already"));
+  EXPECT_THAT(again.out, HasSubstr("already exist"));
 
   remove_file(config_);
   EXPECT_THAT(convert(repository_).out, HasSubstr("coco_retinanet: written"));

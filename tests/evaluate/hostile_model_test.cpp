@@ -186,9 +186,11 @@ TEST_F(HostileModel, ATensorBeyondItsStorageIsRefused) {
 TEST_F(HostileModel, RecordsThatLibTorchWouldFindInsteadAreRefused) {
   NamedBytes doubled = records_;
   doubled.emplace_back(kCode, "class evil(Module):\n");
-  EXPECT_THAT(evaluate(doubled, {"--trust"}).err, HasSubstr("one name, archive/code/__torch__"));
+  EXPECT_THAT(evaluate(doubled, {"--trust"}).err,
+              HasSubstr("the same name, archive/code/__torch__"));
   doubled.back().first = "archive/CODE/__torch__/Retina.py";
-  EXPECT_THAT(evaluate(doubled, {"--trust"}).err, HasSubstr("one name, archive/code/__torch__"));
+  EXPECT_THAT(evaluate(doubled, {"--trust"}).err,
+              HasSubstr("the same name, archive/code/__torch__"));
   doubled.back().first = "archive/code/__torch__/other.py";
   expect_refused(doubled, "holds the record archive/code/__torch__/other.py");
   doubled.back().first = "archive/../other";

@@ -206,7 +206,7 @@ class FetchCoco(unittest.TestCase):
 
     def test_an_archive_that_the_server_lacks_is_one_line(self):
         (self.mirror.root / "zips/val2017.zip").unlink()
-        self.expect_refusal(69, "val2017.zip", "refuses it")
+        self.expect_refusal(69, "val2017.zip", "refused it")
 
     def test_an_output_that_cannot_be_made_is_one_line(self):
         self.data.write_text("a file")

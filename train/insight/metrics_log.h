@@ -9,8 +9,8 @@
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
 //                 writes one without epoch_seconds and images_per_epoch.
-// Files of earlier versions lack images, ranks, compute_ms, comm_*, *_bytes_per_second, overlap_ms
-// and the epochs' lines, or the images of rank_times.
+// Files of earlier versions do not have images, ranks, compute_ms, comm_*, *_bytes_per_second,
+// overlap_ms and the epochs' lines, or the images of rank_times.
 #pragma once
 
 #include <array>

@@ -34,8 +34,8 @@ struct StepWindow {
 // "FROM:TO". Throws Error{kUsage} with --`option` as the subject.
 StepWindow parse_step_window(const std::string& option, const std::string& text);
 
-// One rank's recorder. Memory is bounded: the window's steps, and 200,000 spans; what comes later
-// is counted and left out.
+// One rank's recorder. Memory is bounded: the window's steps, and 200,000 spans; later ones are
+// only counted.
 class Timeline : public ActivityListener {
  public:
   using Clock = std::chrono::steady_clock;

@@ -47,7 +47,7 @@ class Pacing {
   void add_loss(double loss, std::int64_t image_count);
   // Ends an epoch: its mean loss is judged. Returns true when the learning rate dropped.
   bool close_epoch();
-  // Judges a validation; no AP (nan) is no improvement. Returns true when the learning rate
+  // Judges a validation; no AP (nan) is not an improvement. Returns true when the learning rate
   // dropped.
   bool add_validation(double ap);
 

@@ -1,6 +1,6 @@
-// A thread that runs collectives beside the caller's computing, in the order in which they were
-// queued. Open MPI's non-blocking collectives progress only inside its own calls; a thread that
-// waits in blocking ones overlaps.
+// A thread that runs collectives while the caller computes, in the order in which they were queued.
+// Open MPI's non-blocking collectives progress only inside its own calls; a thread that waits in
+// blocking ones overlaps.
 #pragma once
 
 #include <condition_variable>

@@ -31,7 +31,7 @@ struct LinkProbe {
 
 // Fits the link of this job in about `budget_seconds`: sizes from 4 KiB to at most 16 MiB, each
 // twice the one before, as the budget allows, at least two; then downwards again to a 64th, each
-// some times, which is what is fitted; the latency is at least that of 8 bytes. The same on all
+// several times, which is what is fitted; the latency is at least that of 8 bytes. The same on all
 // ranks. Requires 2 ranks or more. Collective.
 RingFit probe_link(Communicator& communicator, const LinkProbe& probe);
 

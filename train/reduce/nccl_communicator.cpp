@@ -52,8 +52,8 @@ class Nccl : public NcclCommunicator {
       check_start(ncclGetUniqueId(&id), "ncclGetUniqueId");
     }
     host_.broadcast(&id, sizeof id, ElementType::kUint8, 0);
-    // Reported to the watch as a collective: ranks that never find each other must not wait for
-    // ever.
+    // Reported to the watch as a collective: ranks that never find each other must not wait
+    // forever.
     Activity* const activity = host_.activity();
     Operation start{.kind = CollectiveKind::kBarrier};
     start.set_label("NCCL start");

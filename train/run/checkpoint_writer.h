@@ -28,7 +28,7 @@ class CheckpointWriter {
 
   // Waits for the previous file, then begins this one. `written` is called on the thread with the
   // file's hash, after the file was published. Throws what the previous one threw; a folder that
-  // cannot be written any more is kIo.
+  // can no longer be written is kIo.
   void start(std::string path, Checkpoint checkpoint,
              std::function<void(std::uint64_t hash)> written);
 

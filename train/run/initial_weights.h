@@ -23,7 +23,7 @@ void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source);
 
-// Hash that tells one packed data set from another.
+// Hash that distinguishes one packed data set from another.
 std::string manifest_fingerprint(const Manifest& manifest);
 
 }  // namespace retina

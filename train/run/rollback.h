@@ -13,7 +13,7 @@ namespace retina {
 
 class Rollback {
  public:
-  // Returns in a row, without a new checkpoint, after which the trouble is not in single steps.
+  // After this many returns in a row, without a new checkpoint, the trouble is not in single steps.
   static constexpr int kMostReturns = 3;
 
   bool may_return() const { return returns_ < kMostReturns; }

@@ -35,8 +35,8 @@ bool names_weights(const std::string& init);
 // Options that may change between a run and its continuation.
 bool may_change(const std::string& option_name);
 
-// What tells one measure of AP from another: the set's fingerprint and, where not all of it is
-// validated on, how many of its `image_count` images are; `images` 0: all.
+// What distinguishes one measure of AP from another: the set's fingerprint and, where not all of it
+// is validated on, how many of its `image_count` images are; `images` 0: all.
 std::string validation_identity(const std::string& fingerprint, std::int64_t images,
                                 std::size_t image_count);
 

@@ -1,5 +1,5 @@
-// Saves the run: when a checkpoint is due, what it holds beside weights, under which names it goes
-// to the run's folder. Writing itself goes on beside training (checkpoint_writer.h).
+// Saves the run: when a checkpoint is due, what it holds besides weights, under which names it goes
+// to the run's folder. The writing itself runs alongside training (checkpoint_writer.h).
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace retina {
 struct SavingOptions {
   std::optional<Span> period = {};  // unset: as often as pays, by `mtbf`, and at epoch ends
   std::string mtbf = "4h";          // mean time between failures of the whole job
-  int keep = 3;                     // newest checkpoints kept beside the best
+  int keep = 3;                     // newest checkpoints kept besides the best
   bool writes = true;               // the job writes checkpoints, on rank 0
   std::string folder = {};          // the run's
   std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`

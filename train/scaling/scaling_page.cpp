@@ -70,7 +70,7 @@ Table projected_table(const ScalingData& data, const ScalingModel& model) {
   return table;
 }
 
-// Measured points, the model's line and, where there is one, what no loss would give.
+// Measured points, the model's line and, where there is one, the line of perfect scaling.
 template <class Measured, class Modelled, class Perfect>
 Curve curve(const ScalingData& data, const std::optional<ScalingModel>& model,
             const std::string& title, const Measured& measured, const Modelled& modelled,
