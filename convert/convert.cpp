@@ -95,6 +95,7 @@ std::string convert(const ConvertOptions& asked) {
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, {});
   set_tf32(false);  // what the proof compares is nearer than TF32's rounding
+  // What may be there already: the model, and its copy in the repository.
   const bool is_converted = already_done(options, options.output, "--output", checkpoint_hash);
   const ModelRepository repository(options.repository, options.service_name);
   const bool has_repository = !options.repository.empty();
@@ -102,6 +103,7 @@ std::string convert(const ConvertOptions& asked) {
     already_done(options, repository.model_path(), "--repository", checkpoint_hash);
   }
   if (is_converted) return finish_repository(options);
+  // Inputs: the network, the images of the proof, what is stored beside the module.
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
   RetinaNet model = trained_network(checkpoint, options.checkpoint);
@@ -122,6 +124,7 @@ std::string convert(const ConvertOptions& asked) {
       make_inference_module(model, {.config_json = checkpoint.config_json,
                                     .categories = checkpoint.categories,
                                     .postprocess = options.postprocess});
+  // Publishes the module only after the proof on the written file.
   log_info("proving the model on ", inputs.images.size(), " images");
   MatchResult proof;
   midway([&] {

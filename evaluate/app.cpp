@@ -168,6 +168,7 @@ int evaluate_model(EvalOptions options, const Cli& cli, Communicator& ranks) {
                                      .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
   set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
+  // Opens the inputs on every rank and the output folder on rank 0, which may hold the answer.
   std::optional<ShardSet> opened;
   std::optional<LoadedModel> model;
   std::unique_ptr<OutputFolder> folder;
@@ -186,6 +187,7 @@ int evaluate_model(EvalOptions options, const Cli& cli, Communicator& ranks) {
       code = already_done(options, *folder, *done_ap, shards.manifest().counts.quarantined);
     }
   } else {
+    // Says what is measured, then detects on all ranks and scores on rank 0.
     std::unique_ptr<Progress> progress;
     if (ranks.is_root()) {
       log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),

@@ -271,6 +271,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   const NodePlace place = {.local_rank = communicator.local_rank(),
                            .local_size = communicator.local_size(),
                            .sees_own_gpu = is_alone_on_node(communicator, only_gpu())};
+  // Checks the options against the job, opens device, data and run folder; rank 0 first.
   root_first(communicator, [&] {
     check_rank_count(options.expect_ranks, communicator);
     check_share(options, communicator.size());
@@ -299,9 +300,11 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     }
     if (!found) found = open_run(*dir, options, config, *data.train);
   });
+  // How this process computes.
   check_same_device(device, communicator);
   set_tf32(false);  // except for the products of training, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
+  // A finished run has nothing left to do.
   if (communicator.all_reduce_max(
           already_finished(found, options, *data.train, dir.get()) ? 1 : 0) != 0) {
     if (communicator.is_root()) {
@@ -309,6 +312,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     }
     return 0;
   }
+  // The trainer, with what reports on it.
   const bool resumes = communicator.all_reduce_max(found ? 1 : 0) != 0;
   std::optional<ScalingReport> scaling;
   if (!options.scaling_report.empty()) {
@@ -329,6 +333,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
                    .run_dir = dir.get(),
                    .timeline = timeline ? &*timeline : nullptr,
                    .device = device});
+  // Where it starts from: a checkpoint, other weights, or its own.
   if (resumes) {
     if (found) log_info("continuing from ", found->path);
     trainer.resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
@@ -338,6 +343,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
         communicator.is_root() ? load_checkpoint(options.init) : Checkpoint{};
     trainer.initialise_from(initial, options.init);
   }
+  // What a user should know before the first step.
   const std::string map = device_map(communicator, device);
   if (communicator.is_root()) {
     log_info(map);
@@ -345,6 +351,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     tell_quarantined("train", data.train_shards);
     tell_quarantined("validation", data.validation);
   }
+  // The work, and what is printed about it.
   const int code = trainer.run();
   if (timeline) timeline->finish();
   const bool scaling_added =

@@ -179,6 +179,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
 }
 
 void TrainOptions::validate() const {
+  // What to train on and from.
   check_range("synthetic", synthetic, 0, 10'000'000);
   for (const auto& [name, value] : {std::pair{"train", train}, std::pair{"output", output}}) {
     if (value.empty() && synthetic == 0) {
@@ -194,6 +195,7 @@ void TrainOptions::validate() const {
                 cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),
                 backbone_hint(recipe));
   }
+  // Images and model.
   at_least("min-side", min_side_px, 32);
   at_least("max-side", max_side_px, min_side_px);
   for (const auto side : min_sides_px) {
@@ -211,6 +213,7 @@ void TrainOptions::validate() const {
   if (trainable_layers && (*trainable_layers < 0 || *trainable_layers > 5)) {
     refuse("trainable-layers", cat(*trainable_layers), "0 to 5");
   }
+  // Length, and what decides it.
   if (epochs && steps) {
     throw Error(ErrorKind::kUsage, "--epochs and --steps are both given", "keep one of them");
   }
@@ -230,6 +233,7 @@ void TrainOptions::validate() const {
                     ": with --validate-every 0 there is no validation to judge by"),
                 "give --validate-every 1 or more");
   }
+  // Batch and update.
   check_range("images-per-step", images_per_step, 1, kMostImages);
   check_range("images-per-pass", images_per_pass, 0, kMostImages);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
@@ -240,6 +244,7 @@ void TrainOptions::validate() const {
   if (!(ema >= 0 && ema < 1)) refuse("ema", shortest(ema), "0 to below 1");
   at_least("lr-drop-factor", lr_drop_factor, 0);
   at_least("plateau-patience", plateau_patience, 1);
+  // The job, its checkpoints and validations.
   at_least("expect-ranks", expect_ranks, 0);
   at_least("stall-timeout", watch.stall_timeout_s, 1);
   check_range("warmup-steps", warmup_steps, 0, kMostInSpan);
@@ -254,6 +259,7 @@ void TrainOptions::validate() const {
   if (!checkpoint_auto()) parse_span("checkpoint-every", checkpoint_every);
   parse_duration_s("mtbf", mtbf);
   bucket_options();
+  // Schedule, model and loss check their own values.
   for (const auto& text : lr_drop_at) {
     if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {
       refuse("lr-drop-at", text, "epochs or steps");

@@ -225,6 +225,7 @@ std::string import_weights(const ImportOptions& options) {
   if (already_imported(options, made_from)) {
     return cat(options.output, ": already exists, imported from the same weights\n");
   }
+  // What the file holds, and which of its class rows are taken.
   const FileLock lock(options.output);
   std::vector<ForeignTensor> tensors = read_tensors(file, options.weights);
   const Architecture architecture = recognise(tensors, options.weights);
@@ -236,6 +237,7 @@ std::string import_weights(const ImportOptions& options) {
           : fit_class_rows(architecture.class_rows, categories, options.weights, names);
   const ModelConfig config = model_config(options, architecture, classes.categories.size());
 
+  // The weights; what a bare backbone does not have is drawn.
   RetinaNet model(config);
   NamedTensors state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
   check_variances(state, config, options.weights);
@@ -247,6 +249,7 @@ std::string import_weights(const ImportOptions& options) {
   }
   load_state(model, state, options.weights);
 
+  // The checkpoint, with what a second run compares.
   Checkpoint checkpoint;
   checkpoint.model = state_of(model);
   JsonWriter config_json;

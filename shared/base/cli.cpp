@@ -211,6 +211,7 @@ void Cli::read_config(const std::string& path) {
 }
 
 CliOutcome Cli::parse(int argc, const char* const* argv) {
+  // The options that every program has; none of them is a setting of the work.
   group("Every program");
   const auto common = [this](Option option) {
     option.is_setting = false;
@@ -239,6 +240,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   options_[options_.size() - 2].is_setting = false;
   options_.back().is_setting = false;
 
+  // The command line itself.
   po::options_description description;
   for (const auto& item : options_) {
     if (item.is_flag) {
@@ -270,6 +272,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   } catch (const po::error& error) {
     throw Error(ErrorKind::kUsage, error.what(), cat("run ", program_, " --help"));
   }
+  // What ends here, then --config, presets and checks.
   if (help_) {
     std::cout << help_text() << std::flush;
     return CliOutcome::kDone;

@@ -137,6 +137,7 @@ std::optional<Verdict> Judge::mismatch(const std::vector<RankView>& views) const
     int rank;
     const Entered* entered;
   };
+  // Which ranks entered each numbered collective.
   std::map<std::uint64_t, std::vector<Seen>> by_sequence;
   for (const RankView& view : views) {
     std::set<std::uint64_t> own;  // a mark may be in `recent` too
@@ -150,6 +151,7 @@ std::optional<Verdict> Judge::mismatch(const std::vector<RankView>& views) const
       by_sequence[entered.sequence].push_back({view.state.rank, &entered});
     }
   }
+  // The first number at which they disagree, side by side.
   for (const auto& [sequence, seen] : by_sequence) {
     std::map<std::uint64_t, std::vector<Seen>> sides;
     for (const Seen& one : seen) sides[one.entered->chain].push_back(one);

@@ -161,6 +161,7 @@ std::string scaling_html(const ScalingData& data) {
       cat("Measured on ", data.runs.size(), data.runs.size() == 1 ? " number" : " numbers",
           " of ranks, up to ", last.point.ranks, "; ", shortest(data.images_per_rank),
           " images per rank and step");
+  // Figures of the largest run, and the projection.
   report.figures.push_back({"images/s", rate_text(last.images_per_second),
                             cat(last.point.ranks, last.point.ranks == 1 ? " rank" : " ranks")});
   report.figures.push_back({"efficiency",
@@ -173,6 +174,7 @@ std::string scaling_html(const ScalingData& data) {
     report.figures.push_back(
         {"efficiency, projected", percent(most.efficiency), cat(most.ranks, " ranks, projected")});
   }
+  // Curves: measured, modelled, perfect.
   const double base_rate = first.images_per_second / first.point.ranks;
   Curve rates = curve(
       data, model, "Throughput", [](const ScalingRun& run) { return run.images_per_second; },
@@ -203,6 +205,7 @@ std::string scaling_html(const ScalingData& data) {
   waits.y_label = "ms of a step";
   waits.from_zero = true;
   report.curves = {rates, shares, epochs, waits};
+  // Tables, notes, settings.
   report.tables.push_back(measured_table(data, model));
   if (model) report.tables.push_back(projected_table(data, *model));
   report.notes = notes(data, model);

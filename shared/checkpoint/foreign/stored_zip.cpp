@@ -214,6 +214,7 @@ void StoredZip::check_entries() const {
 
 // Takes the directory's entry at `place`; returns where the next begins.
 std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t place) {
+  // The directory's fields.
   if (place + kEntryBytes > directory.size() || number(directory, place, 4) != kEntrySignature) {
     fail("damaged: an entry of its zip directory is invalid");
   }
@@ -226,6 +227,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
   if (entry_end > fields.size()) fail("damaged: an entry of its zip directory is cut short");
   const std::string_view name = fields.substr(kEntryBytes, static_cast<std::size_t>(name_bytes));
 
+  // Numbers of 64 bits replace those that do not fit.
   std::string_view extra = fields.substr(static_cast<std::size_t>(kEntryBytes + name_bytes),
                                          static_cast<std::size_t>(extra_bytes));
   while (extra.size() >= 4) {
@@ -244,6 +246,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
     }
     extra.remove_prefix(4 + field_bytes);
   }
+  // Only what may be compressed is, and nothing is encrypted.
   const bool is_packed = method != 0 || packed != size;
   if (is_packed && (packed_folder_.empty() || !name.starts_with(packed_folder_))) {
     fail(cat("its file ", printable(name), " is compressed, which PyTorch never does"));
@@ -253,6 +256,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
              " bytes, want at most ", kMaxPackedBytes, ")"));
   }
   if ((flags & kEncrypted) != 0) fail("its zip is encrypted");
+  // The file's own header, behind which its content lies.
   const std::string_view header = slice(local, kLocalBytes);
   if (number(header, 0, 4) != kLocalSignature) {
     fail("damaged: a file's header in its zip is invalid");
