@@ -154,7 +154,7 @@ void remove_leftovers(const std::string& output) {
     const FolderLock lock(output);
     if (!holds_shards(output)) remove_journal(output);
   } catch (const Error&) {
-    // A folder that cannot be written, or in which somebody works.
+    // A folder that cannot be written, or that another process is using.
   }
 }
 

@@ -27,7 +27,7 @@ PackIdentity identity_of(const Manifest& manifest);
 void check_same_identity(const std::string& folder, const PackIdentity& there,
                          const PackIdentity& wanted);
 
-// That error, for a list of differences that somebody else found.
+// That error, for a list of differences that the caller found.
 Error other_options(const std::string& folder, const std::string& list);
 
 // A shard that needs no more work.

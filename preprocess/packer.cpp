@@ -97,7 +97,7 @@ class Packer {
     try {
       return midway([&] { return run_to_the_end(); });
     } catch (const Error& error) {
-      // What was written a moment ago is missing: not an input, but the output's mount.
+      // What was written a moment ago is missing: the fault is the output's mount, not an input.
       if (error.kind() == ErrorKind::kNoInput) check_journal_present(options_.output);
       // Without a finished shard there is nothing to continue.
       writer_.reset();

@@ -29,7 +29,7 @@ std::optional<dev_t> device_of(const std::string& folder) {
 
 ImageFolder::ImageFolder(std::string path) : path_(std::move(path)), device_(device_of(path_)) {}
 
-// COCO file names are relative; others would read files that nobody meant.
+// COCO file names are relative; others would read files outside the data set.
 std::optional<std::string> ImageFolder::path_of(const std::string& file_name) const {
   const std::filesystem::path name(file_name);
   if (name.empty() || name.is_absolute() ||

@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// The folder as it is now: a mount that goes later leaves the empty folder of its place.
+// The folder as it is now: a mount that is lost later leaves an empty folder in its place.
 class ImageFolder {
  public:
   explicit ImageFolder(std::string path);
@@ -36,7 +36,7 @@ bool means_no_file(int code);
 
 struct SourceFile {
   std::uint64_t size_bytes = 0;
-  std::int64_t modified_ns = 0;  // since 1970; spares reading a file that nobody touched
+  std::int64_t modified_ns = 0;  // since 1970; saves reading a file that has not changed
   std::uint64_t xxh3 = 0;        // of its content
 };
 

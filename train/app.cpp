@@ -214,7 +214,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
            train.left_out_boxes == 0
                ? ""
                : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),
-           ", ", options.images_per_step, " a step; learning rate ",
+           ", ", options.images_per_step, " per step; learning rate ",
            shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
            ", --lr-scaling ", word_of(kLrScalings, options.lr_scaling), ")");
   if (options.images_per_step % rank_count != 0) {
@@ -222,7 +222,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
                                     static_cast<std::size_t>(rank_count));
     log_info(rank_count, " ranks share ", options.images_per_step,
              " images unevenly: ", options.images_per_step % rank_count, " of them have ", most,
-             " a step, the others ", most - 1, " and wait (",
+             " per step, the others ", most - 1, " and wait (",
              shortest(std::round(1000.0 * options.images_per_step /
                                  (static_cast<double>(most) * rank_count)) /
                       10),
@@ -231,7 +231,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
   if (options.recipe != "none" && options.lr_scaling == LrScaling::kNone &&
       options.images_per_step != reference) {
     log_info("the recipe's learning rate is for ", reference,
-             " images a step; --lr-scaling linear adapts it");
+             " images per step; --lr-scaling linear adapts it");
   }
 }
 

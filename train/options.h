@@ -40,7 +40,7 @@ struct TrainOptions {
   std::string validation;      // SHARDS folder or empty
   std::string output;          // RUN folder; may be empty with `synthetic`
   std::string scratch;         // local disk to build checkpoints on; empty: in `output`
-  std::int64_t synthetic = 0;  // train on so many made-up images instead: a speed test
+  std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
   int min_side_px = 800, max_side_px = 1333;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   double flip = 0.5;                       // probability of a left-right mirror

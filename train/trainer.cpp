@@ -341,7 +341,7 @@ void Trainer::judge_validation(std::int64_t epoch) {
     insight_.add_validation(step_, epoch, metrics);
   }
   communicator_.broadcast(&ap, 1, ElementType::kFloat64, 0);
-  // A validation that only the run's end caused decides nothing: a longer run has none here.
+  // A validation that is due only because the run ends decides nothing: a longer run has none here.
   if (is_scheduled_validation()) tell_pace(pacing_.add_validation(ap));
   if (!is_root()) return;
   if (pacing_.ended_early()) {

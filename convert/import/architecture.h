@@ -13,7 +13,7 @@ struct Architecture {
   bool backbone_only = false;
   std::string backbone{};       // resnet18 ... resnet152
   bool group_norm = false;      // heads of torchvision's v2
-  bool p6_from_c5 = false;      // v2, too
+  bool p6_from_c5 = false;      // v2 as well
   bool batch_norm = false;      // trained with batch norm: its counters are there
   std::int64_t class_rows = 0;  // classes that the class layer scores; 0 for a backbone
 };

@@ -18,7 +18,7 @@ struct Slot {
   bool counts = true;      // false: a pad slot, repeats a real image and is counted nowhere
 };
 
-// What a batch is to the trainer: a pass of a step.
+// What a batch means to the trainer: a pass of a step.
 struct StepPart {
   std::int64_t step = 0;     // counted from 0 over the run
   int real_image_count = 0;  // of the whole step, over all ranks and passes

@@ -22,9 +22,9 @@
 namespace retina {
 namespace {
 
-// For a log that blocks while the process is to end.
+// For a log that blocks while the process should end.
 constexpr unsigned kLogSeconds = 3;
-// For the launcher to read why the job ends, before other ranks end and it with them.
+// For the launcher to read why the job ends, before other ranks end and the launcher with them.
 constexpr double kReadSeconds = 0.5;
 // For rank 0 to report what is wrong with a command line, and for the launcher to end the others.
 constexpr std::chrono::seconds kRootTells(2);
@@ -72,7 +72,7 @@ GuardTerms start_terms(const WatchOptions& options) {
           .second_s = options.second_s,
           .what = "MPI has not started on every rank",
           .hint =
-              "is a rank stopped, or the network between the nodes closed? run the same command "
+              "is a rank stopped, or the network between the nodes blocked? run the same command "
               "again",
           .exit_code = exit_code(ErrorKind::kRankFailure)};
 }
@@ -83,7 +83,7 @@ GuardTerms finish_terms(const WatchOptions& options, int rank, int code) {
           .limit_s = options.finish_limit_s,
           .second_s = options.second_s,
           .what = "the work is done, but MPI has not ended on every rank",
-          .hint = "nothing is lost; is a rank stopped, or the network between the nodes closed?",
+          .hint = "nothing is lost; is a rank stopped, or the network between the nodes blocked?",
           .exit_code = code,
           .ends_launcher = true};
 }

@@ -70,7 +70,7 @@ Statistics statistics_over_ranks(const at::Tensor& input, const at::Tensor& runn
   sum_over_ranks(packed, options, "forward");
   Statistics result;
   result.count = packed[2 * channels].item<double>();
-  const double divisor = std::max(result.count, 1.0);  // no image anywhere: zeros, used by nobody
+  const double divisor = std::max(result.count, 1.0);  // no image anywhere: zeros that nobody uses
   const at::Tensor distance = packed.slice(0, 0, channels) / divisor;
   const at::Tensor square = packed.slice(0, channels, 2 * channels) / divisor;
   result.mean = origin + distance;

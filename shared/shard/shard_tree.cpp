@@ -131,7 +131,7 @@ class TreeWalk {
     return newer;
   }
 
-  // Each page once: pages that lead to each other come to an end.
+  // Each page once, so that pages that lead to each other do not loop forever.
   void visit(std::uint64_t page, int depth) {
     if (page < 2 || page >= page_count_) fail(page, "lies outside the file");
     if (was_used_[page] || depth > kMaxDepth) fail(page, "is used twice");

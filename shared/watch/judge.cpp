@@ -27,7 +27,7 @@ struct Front {
   double longest_s = 0;
 };
 
-// Since anything happened on any rank: states are of different moments, so one that stands in a
+// Since anything happened on any rank: states are from different moments, so one that is in a
 // collective may be out of it already when another is seen behind it.
 double all_quiet_s(const std::vector<RankView>& views, double now_s) {
   double shortest_s = std::numeric_limits<double>::infinity();

@@ -47,7 +47,7 @@ class Insight {
   // The validation after `step`; rank 0.
   void add_validation(std::int64_t step, std::int64_t epoch, const CocoMetrics& metrics);
   bool has_validation() const { return validation_.has_value(); }
-  // The AP of the validation after this very step.
+  // The AP of the validation right after this step.
   std::optional<double> ap_of(std::int64_t step) const;
 
   // Writes the report with these pictures of the last validation; rank 0.

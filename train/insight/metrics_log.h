@@ -79,7 +79,7 @@ class MetricsLog {
 
   void append(const StepMetrics& metrics);
   void append(const ValidationMetrics& metrics);
-  // Fills in seconds and images of an epoch with so many updates, its steps but those left out,
+  // Fills in seconds and images of an epoch with so many updates, its steps except those left out,
   // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
   void append(EpochMetrics metrics, std::int64_t update_count);
   // To the disk; before a checkpoint of the same step is published.

@@ -91,7 +91,7 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
   Table table{.title = "Where the ranks' time goes",
               .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms",
                           "compute s", "data wait s", "waits for sums s"},
-              .note = cat("Median of a step and sum over ", step_count,
+              .note = cat("Median per step and sum over ", step_count,
                           " steps, slowest rank per image first. Waiting for sums is waiting for "
                           "gradients on their way and for slower ranks."),
               .wide = true};

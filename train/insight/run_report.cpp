@@ -44,7 +44,7 @@ Curve loss_curve(const std::vector<StepMetrics>& steps) {
 // Where the time of rank 0's steps goes.
 Curve time_curve(const std::vector<StepMetrics>& steps) {
   Curve curve{
-      .title = "Time of a step, rank 0",
+      .title = "Time per step, rank 0",
       .x_label = "step",
       .y_label = "ms (mean of about 20 steps)",
       .series = {step_series("whole", steps, [](const auto& m) { return m.step_ms; }),

@@ -47,7 +47,7 @@ class Timeline : public ActivityListener {
   void on_collective_begin(const Operation& operation, Clock::time_point now) override;
   void on_collective_end(Clock::time_point now) override;
 
-  // True when the window's last step is over for good: its phases and what followed it.
+  // True when the window's last step is over, including its phases and what followed it.
   bool is_over() const;
 
   // Stops recording. Returns the events as JSON objects, each followed by ",\n"; times are `origin`

@@ -17,7 +17,7 @@ namespace retina {
 
 class Validation {
  public:
-  // `shards` must outlive this. `options.max_images` restricts to the first so many images.
+  // `shards` must outlive this. `options.max_images` restricts it to the first images.
   Validation(const ShardSet& shards, DetectOptions options);
 
   // False, on all ranks, when a stop signal came to any of them before the last image: then the

@@ -29,7 +29,7 @@ class CollectiveQueue {
   // Any thread. Never waits for a collective.
   void push(std::function<void(Communicator&)> work);
 
-  // Any thread. `push`, and waits until that very work is done; what was queued before it is done
+  // Any thread. `push`, and waits until that work itself is done; what was queued before it is done
   // first, what comes after it is not waited for. Throws its error, or an earlier one as `wait`
   // does.
   void call(std::function<void(Communicator&)> work);

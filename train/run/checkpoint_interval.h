@@ -36,10 +36,10 @@ class CheckpointMeter {
   // A first guess, until one has been made.
   explicit CheckpointMeter(double guess_s = 0) : guess_s_(guess_s) {}
 
-  // A step took so long; `writing`: a checkpoint was being written meanwhile. Such steps are
+  // A step took this long; `writing`: a checkpoint was being written meanwhile. Such steps are
   // compared with the median of the undisturbed ones.
   void add_step(double seconds, bool writing);
-  // Training stood still for so long to save.
+  // Training stood still for this long to save.
   void add_stall(double seconds);
 
   // The median of the latest checkpoints.

@@ -58,8 +58,8 @@ class Saving {
   // It continues from what no checkpoint has.
   void forget_saved() { saved_step_ = -1; }
 
-  // A step took so long; for --checkpoint-every auto. Throws what went wrong with a checkpoint that
-  // was under way. Rank 0.
+  // A step took this long; for --checkpoint-every auto. Throws what went wrong with a checkpoint
+  // that was under way. Rank 0.
   void add_step(double seconds);
   // Milliseconds for which training stood still to save since this was last asked. Rank 0.
   double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
@@ -71,7 +71,7 @@ class Saving {
   // The step of the newest checkpoint; -1: there is none.
   std::int64_t saved_step() const { return saved_step_; }
 
-  // Copies all that is to be saved and begins to write it, after `sync_log` has brought the log of
+  // Copies all that will be saved and begins to write it, after `sync_log` has brought the log of
   // these steps to the disk (rank 0). `state` is without its facts. Throws kIo, and what went
   // wrong with the previous checkpoint. Collective.
   void save(const RunState& state, const std::function<void()>& sync_log);

@@ -40,7 +40,7 @@ Table measured_table(const ScalingData& data, const std::optional<ScalingModel>&
               .note = cat("Medians; ", images_text(data), " per rank and step, an epoch of ",
                           shortest(data.images_per_epoch),
                           " images. Own: computing and waiting for data, of the slowest rank. "
-                          "Efficiency: images/s of a rank over those with ",
+                          "Efficiency: images/s per rank over those with ",
                           data.runs.front().point.ranks,
                           data.runs.front().point.ranks == 1 ? " rank." : " ranks."),
               .wide = true};
