@@ -78,7 +78,7 @@ if command -v dpkg-query >/dev/null; then
     dpkg-query -W -f='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing+=" $$package"
   done
 else
-  echo "This is not Debian or Ubuntu: install the equivalents of these packages first: $(1)"
+  echo "This is not Debian or Ubuntu: the equivalents of these packages must be installed: $(1)"
 fi
 if [ -n "$$missing" ]; then
   echo "Installing with apt:$$missing"

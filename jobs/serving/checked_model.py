@@ -209,8 +209,8 @@ def check_storage(name, tokens, files):
     record, count = f"data/{tokens[3][1]}", tokens[5][1]
     got, want = len(files.get(FOLDER + record, b"")), count * ELEMENT_BYTES[tokens[2][1]]
     if got != want:
-        raise Refused(f"{record[:80]!r} has a different size than {name} says (got {got} bytes, want "
-                      f"{want})")
+        raise Refused(f"{record[:80]!r} has a different size than {name} says (got {got} bytes, "
+                      f"want {want})")
 
 
 def check_archive(data):
