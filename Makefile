@@ -12,7 +12,7 @@ NVCC := $(firstword $(shell command -v $(CUDACXX) 2>/dev/null) $(shell command -
           $(wildcard /usr/local/cuda/bin/nvcc))
 FOUND_FLAVOUR := $(if $(NVCC),$(if $(shell $(NVCC) --version | grep 'release 13\.'),cuda,cpu),cpu)
 FLAVOUR ?= $(FOUND_FLAVOUR)
-# One compiler job a core, as far as memory goes: a LibTorch source takes up to 2 GB.
+# One compiler job per core, as far as memory allows: a LibTorch source takes up to 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ {n = int($$2 / 2e6); \
           print n < 1 ? 1 : n < cores ? n : cores}' /proc/meminfo)
 
@@ -21,7 +21,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 DEPS := .deps/$(FLAVOUR)
-# build/ is the flavour this machine would choose; the other one lives beside it.
+# build/ is the flavour this machine would choose; the other one goes beside it.
 BUILD ?= $(if $(filter $(FLAVOUR),$(FOUND_FLAVOUR)),build,build-$(FLAVOUR))
 REQUIREMENTS := $(if $(filter cuda,$(FLAVOUR)),docker/requirements-cuda.txt,requirements.txt)
 DOWNLOAD := $(if $(filter cuda,$(FLAVOUR)),3.2 GB,0.5 GB)
@@ -78,7 +78,7 @@ if command -v dpkg-query >/dev/null; then
     dpkg-query -W -f='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing+=" $$package"
   done
 else
-  echo "This is no Debian or Ubuntu: the equivalents of these packages must be there: $(1)"
+  echo "This is not Debian or Ubuntu: the equivalents of these packages must be installed: $(1)"
 fi
 if [ -n "$$missing" ]; then
   echo "Installing with apt:$$missing"
@@ -102,7 +102,7 @@ if [ "$$(cat $(1)/.installed 2>/dev/null)" != "$$stamp" ]; then
     if $$candidate -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null
     then python=$$candidate; break; fi
   done
-  [ -n "$$python" ] || { echo "want Python 3.11 or 3.12, as Debian 12 and Ubuntu 24.04 have it" >&2; exit 69; }
+  [ -n "$$python" ] || { echo "Python 3.11 or 3.12 is required, as in Debian 12 and Ubuntu 24.04" >&2; exit 69; }
   echo "Installing the wheels of $(2) into $(1)/ (download about $(3)): $$(grep -o '^[a-z0-9_.-]*==[^ ]*' $(2) | tr '\n' ' ')"
   rm -rf $(1)
   $$python -m venv $(1)
@@ -142,7 +142,7 @@ test: build
 	ctest --preset asan -j $(JOBS) -LE mpi
 	# Open MPI leaks by itself: its tests run without the leak check.
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
-	echo "ThreadSanitizer: ranks as threads of one process, the queue beside them, the watch"
+	echo "ThreadSanitizer: ranks as threads of one process, the collective queue, the watch"
 	cmake --preset tsan --log-level=NOTICE
 	cmake --build --preset tsan -j $(JOBS) --target comm_test watch_test job_test train_reduce_test
 	ctest --preset tsan -j $(JOBS) -L threads

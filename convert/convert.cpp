@@ -25,8 +25,8 @@
 namespace retina {
 namespace {
 
-// True when the model file `path`, which `option` named, is there from the same inputs; throws when
-// it is there from others.
+// True when the model file `path`, which `option` named, already exists and was made from the same
+// inputs; throws when it was made from others.
 bool already_done(const ConvertOptions& options, const std::string& path, const char* option,
                   std::uint64_t checkpoint_hash) {
   if (!path_exists(path)) return false;
@@ -60,17 +60,18 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
               cat(choose, ", or give --overwrite"));
 }
 
-// What to print when the output is there from the same inputs; its repository may not be.
+// What to print when the output exists and was made from the same inputs; its repository may not
+// exist.
 std::string finish_repository(const ConvertOptions& options) {
-  const std::string same = "already, made from the same checkpoint and options\n";
-  if (options.repository.empty()) return cat(options.output, ": is there ", same);
+  const std::string same = ", made from the same checkpoint and options\n";
+  if (options.repository.empty()) return cat(options.output, ": already exists", same);
   const ModelRepository repository(options.repository, options.service_name);
   const InferenceHeader header = read_inference_header(options.output);
   repository.prepare(header, options.overwrite);
   if (!repository.write(options.output, header)) {
-    return cat(options.output, " and ", repository.model_folder(), ": are there ", same);
+    return cat(options.output, " and ", repository.model_folder(), ": already exist", same);
   }
-  return cat(options.output, ": is there ", same, repository.model_folder(), ": written\n");
+  return cat(options.output, ": already exists", same, repository.model_folder(), ": written\n");
 }
 
 std::string proof_text(const ConvertOptions& options, const ProofInputs& inputs,
@@ -94,6 +95,7 @@ std::string convert(const ConvertOptions& asked) {
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, {});
   set_tf32(false);  // what the proof compares is nearer than TF32's rounding
+  // What may be there already: the model, and its copy in the repository.
   const bool is_converted = already_done(options, options.output, "--output", checkpoint_hash);
   const ModelRepository repository(options.repository, options.service_name);
   const bool has_repository = !options.repository.empty();
@@ -101,6 +103,7 @@ std::string convert(const ConvertOptions& asked) {
     already_done(options, repository.model_path(), "--repository", checkpoint_hash);
   }
   if (is_converted) return finish_repository(options);
+  // Inputs: the network, the images of the proof, what is stored beside the module.
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
   RetinaNet model = trained_network(checkpoint, options.checkpoint);
@@ -121,6 +124,7 @@ std::string convert(const ConvertOptions& asked) {
       make_inference_module(model, {.config_json = checkpoint.config_json,
                                     .categories = checkpoint.categories,
                                     .postprocess = options.postprocess});
+  // Publishes the module only after the proof on the written file.
   log_info("proving the model on ", inputs.images.size(), " images");
   MatchResult proof;
   midway([&] {

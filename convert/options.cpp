@@ -58,7 +58,8 @@ void declare_options(Cli& cli, ConvertOptions& options) {
       "folder of retina-train (its best checkpoint, without validation its last), or a checkpoint");
   cli.option("output", options.output, "MODEL.pt",
              "inference model (TorchScript) to write; with --import a checkpoint");
-  cli.flag("overwrite", options.overwrite, "replace an output that was made differently");
+  cli.flag("overwrite", options.overwrite,
+           "replace an output that was made with other inputs or options");
   cli.group("Serving");
   cli.option("repository", options.repository, "DIR",
              "also write DIR/NAME/ as NVIDIA Triton and MLServer load it");
@@ -73,7 +74,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option("anchor-sizes", options.import_config.anchor_sizes, "PX,PX,PX,PX,PX",
              "base anchor of P3..P7 that it was trained with");
   cli.option("min-side", options.import_config.min_side_px, "PX",
-             "its images are resized to this shorter side");
+             "its images are resized so that the shorter side is this");
   cli.option("max-side", options.import_config.max_side_px, "PX",
              "but never the longer side past this");
   cli.group("Detections of the model");
@@ -82,7 +83,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option("nms-threshold", options.postprocess.nms_threshold, "IOU",
              "of two boxes of a class that overlap more than this, the better stays");
   cli.option("max-detections", options.postprocess.max_detections, "D",
-             "best detections kept of an image");
+             "best detections kept per image");
   cli.group("Proof that the model equals the checkpoint");
   cli.option("proof-images", options.proof_image_count, "COUNT", "images to compare on");
   cli.option("data", options.proof_data, "SHARDS", "take them from here (default: generated)");

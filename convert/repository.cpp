@@ -18,8 +18,8 @@ bool is_word(char c) {
 }
 
 // Triton's ModelConfig, protobuf's text format. The backend takes a tuple's tensors in order, by
-// the number that ends each name. Every tensor begins with the batch; Triton knows no empty dims,
-// so that the counts [N] are given to clients as [N, 1].
+// the number that ends each name. Every tensor begins with the batch; Triton has no empty dims, so
+// the counts [N] are given to clients as [N, 1].
 std::string triton_config(const std::string& name, const InferenceHeader& header) {
   const int detections = header.max_detections;
   return cat("name: \"", name, R"("

@@ -24,13 +24,13 @@ class ModelRepository {
 
   // To be called before a long conversion. Throws kConfig when one of the text files is there with
   // other content than `header` gives and `overwrite` is not set, kCannotCreate when DIR cannot be
-  // made. The model's own content is the caller's to judge.
+  // made. Judging the model's own content is left to the caller.
   void prepare(const InferenceHeader& header, bool overwrite) const;
 
   // Brings the folder up to date with the model file `model`: whatever is missing or differs is
   // written, each file atomically, model-settings.json last. Returns false when nothing had to be
-  // (then nothing is touched: the folder may be read-only). Throws kCannotCreate, kIo, and kConfig
-  // when another process is writing.
+  // written (then nothing is touched: the folder may be read-only). Throws kCannotCreate, kIo, and
+  // kConfig when another process is writing.
   bool write(const std::string& model, const InferenceHeader& header) const;
 
  private:

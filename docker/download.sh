@@ -1,6 +1,6 @@
-# Downloads that an interrupted call leaves to the next one, proven by size and SHA-256: for
-# jobs/fetch_coco.sh and docker/retina-weights, which source this. They say before what `url` the
-# files are at and which `url_variable` of the environment names a mirror.
+# Downloads that continue after an interruption, verified by size and SHA-256: for
+# jobs/fetch_coco.sh and docker/retina-weights, which source this. They first set the `url` of the
+# files and the `url_variable` of the environment that names a mirror.
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # the two names above
 
@@ -31,17 +31,17 @@ open_downloads() {  # FOLDER OF THE USER, FOLDER BELOW IT
 
 explain_curl() {  # CODE FILE PATH -> ends the script with what curl's exit code means
   case $1 in
-    6) fail 69 "$url: its name is not known here (no network?); hint: set $url_variable to a mirror" ;;
-    7 | 28) fail 69 "$url: no connection, or too slow a one; hint: is the network up? $url_variable names a mirror" ;;
-    22) fail 69 "$url/$2: the server refuses it (HTTP status 400 or above); hint: try later, or set $url_variable \
+    6) fail 69 "$url: the host name cannot be resolved (no network?); hint: set $url_variable to a mirror" ;;
+    7 | 28) fail 69 "$url: no connection, or too slow; hint: is the network up? $url_variable names a mirror" ;;
+    22) fail 69 "$url/$2: the server refused it (HTTP status 400 or above); hint: try later, or set $url_variable \
 to another mirror" ;;
     23) fail 74 "$(dirname "$3"): writing failed; hint: is the disk full?" ;;
     60 | 77) fail 69 "$url: its certificate cannot be checked; hint: apt-get install ca-certificates" ;;
-    *) fail 69 "$url/$2: the download stops (curl exit $1); hint: run the same command again" ;;
+    *) fail 69 "$url/$2: the download stopped (curl exit $1); hint: run the same command again" ;;
   esac
 }
 
-# Learns before the download that it would be another file than the table's.
+# Finds out before the download whether it would be a different file from the table's.
 check_offer() {  # FILE BYTES PATH
   local offered code=0
   offered=$(curl --silent --fail --location --head --connect-timeout 20 --output /dev/null \
@@ -63,7 +63,7 @@ hint: run the same command again, or set $url_variable to a mirror"
   }
 }
 
-# Downloads to PATH, continuing what is there. What is at PATH itself is proven again: nobody knows
+# Downloads to PATH, continuing what is there. What is at PATH itself is checked again: nobody knows
 # who put it there.
 download() {  # FILE BYTES SHA256 PATH
   local file=$1 bytes=$2 path=$4 part=$4.part before code stalled=0 progress=--no-progress-meter
@@ -89,7 +89,7 @@ download() {  # FILE BYTES SHA256 PATH
   done
   [ "$(size_of "$part")" = "$bytes" ] || {
     rm -f "$part"
-    fail 65 "$url/$file: has another size than published (want $bytes bytes); hint: set \
+    fail 65 "$url/$file: has a different size than published (want $bytes bytes); hint: set \
 $url_variable to a mirror"
   }
   check_hash "$file" "$3" "$part"

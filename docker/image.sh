@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The image by whichever tool is here: docker with a daemon, podman, or buildah.
+# The image by whichever tool is installed: docker with a daemon, podman, or buildah.
 #
 #   docker/image.sh build [TOOL OPTIONS]       build it from this checkout
 #   docker/image.sh push REGISTRY              push it; prints the name with its digest
@@ -26,7 +26,7 @@ choose_tool() {
   for tool in podman buildah; do
     if command -v "$tool" >/dev/null; then echo "$tool"; return; fi
   done
-  fail 69 "neither a docker daemon nor podman nor buildah is here; hint: apt-get install buildah"
+  fail 69 "no docker daemon, podman or buildah found; hint: apt-get install buildah"
 }
 verb=${1:-}
 [ $# = 0 ] || shift
@@ -49,7 +49,7 @@ build() {
 }
 
 push() {
-  [ $# = 1 ] || fail 64 "push wants a registry"
+  [ $# = 1 ] || fail 64 "push needs a registry"
   local target=${1%/}/${image##*/} digest
   case $tool in
     docker)
@@ -64,7 +64,7 @@ push() {
       digest=$(cat "$file")
       rm -f "$file" ;;
   esac
-  [[ $digest == sha256:* ]] || fail 74 "$target: $tool told no digest"
+  [[ $digest == sha256:* ]] || fail 74 "$target: $tool reported no digest"
   echo "${target%:*}@$digest"
 }
 
@@ -72,7 +72,7 @@ push() {
 user="" mounts=()
 parse_run() {
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    [ $# -ge 2 ] || fail 64 "$1 wants a value"
+    [ $# -ge 2 ] || fail 64 "$1 needs a value"
     case $1 in
       --user) user=$2 ;;
       --mount) mounts+=("$2") ;;
@@ -101,7 +101,7 @@ in_container() {  # TERMINAL COMMAND...
 }
 
 unpack() {
-  [ $# = 1 ] && [ -d "$1" ] || fail 64 "unpack wants a folder"
+  [ $# = 1 ] && [ -d "$1" ] || fail 64 "unpack needs a folder"
   local container
   if [ "$tool" = buildah ]; then
     container=$(buildah from --pull-never "$image")
@@ -120,7 +120,7 @@ case $verb in
   run)
     parse_run "$@"
     while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
-    [ $# -ge 2 ] || fail 64 "run wants -- COMMAND"
+    [ $# -ge 2 ] || fail 64 "run needs -- COMMAND"
     shift
     in_container "" "$@" ;;
   shell)

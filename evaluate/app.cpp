@@ -62,7 +62,8 @@ EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) 
           {"draw-score", shortest(options.draw_score)}};
 }
 
-// 0, or 1 when AP does not reach --min-ap. An AP that lacks images of the set is named either way.
+// 0, or 1 when AP does not reach --min-ap. An AP that leaves out images of the set is marked either
+// way.
 int verdict(const EvalOptions& options, double ap, std::int64_t quarantined_count) {
   if (!options.min_ap) return 0;
   const std::string lacking =
@@ -167,6 +168,7 @@ int evaluate_model(EvalOptions options, const Cli& cli, Communicator& ranks) {
                                      .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
   set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
+  // Opens the inputs on every rank and the output folder on rank 0, which may hold the answer.
   std::optional<ShardSet> opened;
   std::optional<LoadedModel> model;
   std::unique_ptr<OutputFolder> folder;
@@ -185,6 +187,7 @@ int evaluate_model(EvalOptions options, const Cli& cli, Communicator& ranks) {
       code = already_done(options, *folder, *done_ap, shards.manifest().counts.quarantined);
     }
   } else {
+    // Says what is measured, then detects on all ranks and scores on rank 0.
     std::unique_ptr<Progress> progress;
     if (ranks.is_root()) {
       log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),

@@ -61,7 +61,7 @@ Report make_eval_report(const EvalSubject& subject, const CocoMetrics& metrics,
   figure("AP", kAp, "IoU .50 to .95");
   figure("AP50", kAp50, "IoU .50");
   figure("AP75", kAp75, "IoU .75");
-  figure("AR100", kAr100, "100 detections an image");
+  figure("AR100", kAr100, "100 detections per image");
   report.figures.push_back({.label = "images",
                             .value = cat(metrics.image_count),
                             .detail = cat(metrics.object_count, " objects")});

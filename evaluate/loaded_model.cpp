@@ -25,7 +25,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-// Names of `these` that `others` lacks.
+// Names of `these` that are not in `others`.
 std::vector<std::string> missing(const std::vector<std::string>& these,
                                  const std::vector<std::string>& others) {
   std::vector<std::string> names;

@@ -32,7 +32,7 @@ class LoadedModel {
   std::variant<RetinaNet, ScriptModel> model_;
 };
 
-// Throws Error{kConfig} naming the classes that one of both lacks, or where their order differs.
+// Throws Error{kConfig} naming the classes that only one of them has, or where their order differs.
 void check_same_classes(const Categories& model, const Categories& data,
                         const std::string& subject);
 

@@ -42,7 +42,7 @@ void EvalOptions::validate() const {
                                          {"draw", draw != 0},
                                          {"trust", trust}}) {
       if (is_given)
-        refuse(cat("--", name, ": means nothing with --detections, which are scored whole"));
+        refuse(cat("--", name, ": has no effect with --detections, which are scored whole"));
     }
   }
   if (output.empty()) refuse("--output is missing");
@@ -75,8 +75,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "folder of retina-train (its best checkpoint, without validation its last), "
              "checkpoint, or inference model of retina-convert");
   cli.flag("trust", options.trust,
-           "run whatever an inference model holds, as the program that it is: only for one whose "
-           "maker you know; without it models are refused that retina-convert cannot have written");
+           "run whatever an inference model holds: it is a program, so only for one whose maker "
+           "you know; otherwise models that retina-convert cannot have written are refused");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
@@ -88,7 +88,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "folder for metrics.json, detections.json, report.html");
   cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
   cli.option("draw", options.draw, "COUNT",
-             "write so many pictures with drawn detections to DIR/drawn");
+             "write this many pictures with drawn detections to DIR/drawn");
   cli.option("draw-score", options.draw_score, "P", "draw detections of at least this score");
   cli.flag("overwrite", options.overwrite, "replace another evaluation in DIR");
   cli.group("Detection");
@@ -99,21 +99,21 @@ void declare_options(Cli& cli, EvalOptions& options) {
              cat("of two boxes of a class that overlap more than this, the better stays; unset: ",
                  defaults.nms_threshold, ", or as converted"));
   cli.option("max-detections", options.max_detections, "D",
-             cat("best detections kept of an image (COCO scores up to 100 of each class); unset: ",
+             cat("best detections kept per image (COCO scores up to 100 of each class); unset: ",
                  defaults.max_detections, ", or as converted"));
-  cli.option("max-images", options.max_images, "N", "only the first so many images by id; 0: all");
+  cli.option("max-images", options.max_images, "N", "only the first N images by id; 0: all");
   cli.group("Machine");
   cli.choice("device", options.device, kDeviceChoices, "where the model runs");
   cli.option("expect-ranks", options.expect_ranks, "N",
-             "refuse to start with another number; 0: any");
+             "refuse to start with a different number; 0: any");
   cli.option("stall-timeout", options.watch.outside_timeout_s, "SECONDS",
-             "end the job when others wait this long for a rank that lives but does not come on; "
-             "60 at least");
+             "end the job when others wait this long for a rank that is alive but makes no "
+             "progress; at least 60");
   cli.option("images-per-batch", options.images_per_batch, "N",
-             "images of one padded shape that share a batch, at most");
+             "images in a batch, at most; they have one padded shape");
   cli.option("threads", options.threads, "N", "decode threads per rank");
   cli.option("compute-threads", options.compute_threads, "N",
-             "threads of the network per rank; 0: the node's cores shared among its ranks");
+             "threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.validate([&options] { options.validate(); });
 }
 

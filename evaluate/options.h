@@ -19,7 +19,7 @@ struct EvalOptions {
   std::string data{};     // SHARDS folder
   bool trust = false;     // a converted model may hold and do anything
   std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
-  // ... or results that are there already.
+  // ... or existing results.
   std::string detections{};        // COCO results JSON
   std::string annotations{};       // COCO instances JSON
   std::string output{};            // folder
@@ -34,7 +34,7 @@ struct EvalOptions {
   int expect_ranks = 0;      // 0: any number
   WatchOptions watch;        // how long the ranks wait for one another
   int images_per_batch = 1;  // larger helps GPUs; only images of one padded shape share a batch
-  int threads = 2;           // decode threads a rank
+  int threads = 2;           // decode threads per rank
   int compute_threads = 0;   // 0: the node's cores shared among its ranks
   bool overwrite = false;
 

@@ -53,7 +53,7 @@ OutputFolder::OutputFolder(std::string folder) : folder_(made(folder)), lock_(fo
 void OutputFolder::check_present() const {
   if (path_exists(config_path())) return;
   throw Error(ErrorKind::kIo, cat(folder_, ": has vanished during the evaluation"),
-              "mend the mount or bring the folder back, then run the same command again");
+              "fix the mount or restore the folder, then run the same command again");
 }
 
 std::string OutputFolder::drawn_path(std::int64_t image_id) const {
@@ -82,7 +82,7 @@ std::optional<JsonFile> OutputFolder::stored_config() const {
   return std::nullopt;
 }
 
-// metrics.json first: without it the folder counts as unfinished. config.json last: it tells whose
+// metrics.json first: without it the folder counts as unfinished. config.json last: it says whose
 // the others are.
 std::vector<std::string> OutputFolder::written(bool with_model) const {
   std::vector<std::string> paths{metrics_path(), report_path()};

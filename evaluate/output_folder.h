@@ -33,14 +33,14 @@ class OutputFolder {
   std::string drawn_path(std::int64_t image_id) const;
 
   // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. What
-  // another one wrote is removed, but for `input`, which this one reads. Throws Error{kConfig}
+  // another one wrote is removed, except for `input`, which this one reads. Throws Error{kConfig}
   // listing what differs when the folder holds another one and not `overwrite`; and, `overwrite` or
   // not, when it is a training run's or a file that no evaluation wrote would be replaced.
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite,
                               const std::string& input = "");
 
-  // Throws kIo when the folder that begin() wrote to has gone: nothing may be written at its place.
+  // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
   void check_present() const;
 
  private:

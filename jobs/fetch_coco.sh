@@ -25,7 +25,7 @@ readonly keep_zips=${KEEP_ZIPS:-}
 source "$here/../docker/download.sh"
 
 if [ $# != 1 ] || [ -z "$1" ] || [ "${1#-}" != "$1" ]; then
-  fail 64 "want one folder; hint: jobs/fetch_coco.sh DIR, or make coco DATA=DIR"
+  fail 64 "needs one folder; hint: jobs/fetch_coco.sh DIR, or make coco DATA=DIR"
 fi
 [ -r "$table" ] || fail 66 "$table: no such file"
 readonly data=$1
@@ -105,7 +105,7 @@ fetch() {  # ARCHIVE BYTES PATTERN COUNT SHA256
 }
 
 if all_is_unpacked && { [ -n "$keep_zips" ] || [ ! -d "$data/zips" ]; }; then
-  echo "$data: COCO 2017 is there already"
+  echo "$data: COCO 2017 is already there"
   exit 0
 fi
 need_tools curl unzip

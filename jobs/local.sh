@@ -17,7 +17,7 @@ bin=build/bin ranks="" most_ranks="" data="" output=""
 while [ $# -gt 0 ]; do
   case $1 in
     --data | --output | --bin | --ranks | --most-ranks)
-      [ $# -ge 2 ] || fail 64 "$1 wants a value"
+      [ $# -ge 2 ] || fail 64 "$1 needs a value"
       name=${1#--}
       declare "${name//-/_}=$2"
       shift 2 ;;
@@ -37,7 +37,7 @@ fi
 first_of() {
   local path
   for path in "$@"; do [ -e "$path" ] && echo "$path" && return; done
-  fail 66 "none of these exists: $*"
+  fail 66 "none of these exist: $*"
 }
 
 step() { printf '\n== %s\n' "$*"; }

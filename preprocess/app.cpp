@@ -48,7 +48,7 @@ Cli make_cli(CommandLine& line) {
   cli.group("Packing");
   cli.option("annotations", pack.annotations, "FILE.json", "COCO instances JSON");
   cli.option("images", pack.images, "DIR",
-             cat("folder that the JSON's file names start from; a finished set compares ",
+             cat("folder that the JSON's file names are relative to; a finished set compares ",
                  kSampledImages, " of its images, and all that it left out, with the files there"));
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("scratch", pack.scratch, "DIR",
@@ -57,17 +57,17 @@ Cli make_cli(CommandLine& line) {
   cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
-             "re-encode larger images (and scale their boxes) to this longer side");
+             "re-encode larger images so that the longer side is this; scales their boxes too");
   cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},
-             "leave images out that are missing, damaged or of another size, or stop");
+             "leave out images that are missing, damaged or of the wrong size, or stop");
   cli.flag("overwrite", pack.overwrite,
-           "replace the data set that --output holds once the new one is whole: both need room; an "
-           "interrupted run goes on");
+           "replace the data set that --output holds once the new one is whole: there must be room "
+           "for both; an interrupted run continues");
   cli.group("Checking");
   cli.option("verify", line.verify, "SHARDS",
-             "re-read every byte: checksums, decoding, counts; exit 1 if anything is off");
+             "re-read every byte: checksums, decoding, counts; exit 1 if anything is wrong");
   cli.option("inspect", line.inspect.folder, "SHARDS", "print what the data set holds");
   cli.option("image-id", line.inspect.image_id, "ID", "with --inspect: print this image's boxes");
   cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-id: draw the boxes");
@@ -96,7 +96,7 @@ int run_pack(const PackOptions& options) {
   install_stop_signals();
   const PackResult result = pack(options);
   if (result.was_finished) {
-    std::cout << options.output << ": finished already, " << result.manifest.counts.images
+    std::cout << options.output << ": already finished, " << result.manifest.counts.images
               << " images in " << result.manifest.shards.size() << " shards\n";
     return 0;
   }

@@ -20,8 +20,8 @@ RecordMaker maker_of(const PackOptions& options) {
   return RecordMaker({.images_folder = options.images, .pack = options.manifest_options()});
 }
 
-// A finished set does not need its images: of a file that is not there or cannot be read nothing is
-// known: false. `read` throws kNoInput or kIo then.
+// A finished set does not need its images: nothing is known of a file that is missing or cannot be
+// read, so false. `read` throws kNoInput or kIo then.
 template <class Read>
 bool true_if_readable(const Read& read) {
   try {
@@ -73,9 +73,9 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
     const PlannedImage& image = plan.images[i];
     (left_out.count(image.info.id) == 0 ? packed : bad).push_back(&image);
   }
-  // A note of a coco-pack that did not take the files down: nothing is known of its images.
+  // A note of a coco-pack that did not record the files: nothing is known of its images.
   if (packed.size() != shard.sources.size()) {
-    return ChangedImage{.what = "the note of this shard does not tell of its image files"};
+    return ChangedImage{.what = "the note of this shard does not list its image files"};
   }
   OrderedWork<FileMatch> matches(
       {.count = packed.size(), .thread_count = options.thread_count()}, [&](int, std::size_t i) {
@@ -93,7 +93,7 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
     check_holds_images(folder, plan);
     return ChangedImage{
         .what = cat(escaped(image->info.file_name), match == FileMatch::kMissing
-                                                        ? " is not there any more"
+                                                        ? " is no longer there"
                                                         : " is not the file that was packed"),
         .was_packed = true};
   }
@@ -120,7 +120,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
     const PlannedImage& image = planned(set.index()[i].image_id);
     const auto path = folder.path_of(image.info.file_name);
     if (path && is_another_picture(*path, set, i)) {
-      return cat("images (", escaped(image.info.file_name), " is another picture now)");
+      return cat("images (", escaped(image.info.file_name), " is a different picture now)");
     }
   }
   RecordMaker maker = maker_of(options);

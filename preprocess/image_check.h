@@ -1,5 +1,5 @@
-// Are the images of today those that were packed? They belong to a set's identity by their content,
-// not by the path of their folder.
+// Are today's images those that were packed? They belong to a set's identity by their content, not
+// by the path of their folder.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace retina {
 
 // An image that is not what it was.
 struct ChangedImage {
-  std::string what{};       // "a/7.jpg is not there any more"
-  bool was_packed = false;  // else it was left out, and its file has come or changed
+  std::string what{};       // "a/7.jpg is no longer there"
+  bool was_packed = false;  // else it was left out, and its file has appeared or changed
 };
 
 // Compares every image of a shard of an interrupted run: those packed with the notes about their
 // files, those left out by trying them again. `first_image` is the first one that the shard decided
 // about. A packed one that changed is returned rather than one that was left out. Throws kIo when
-// the mount fails, or when no image of the plan is there: that is no change, but a folder that has
-// gone or is another.
+// the mount fails, or when no image of the plan is there: that is not a change, but a folder that
+// is gone or a different one.
 std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
                                           std::size_t first_image, const FinishedShard& shard);
 

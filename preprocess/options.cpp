@@ -36,7 +36,7 @@ void PackOptions::validate() const {
   if (max_side_px) check_range("max-side", *max_side_px, 1, 65500);
   if (quality) check_range("quality", *quality, 1, 100);
   if (quality && !max_side_px) {
-    throw Error(ErrorKind::kUsage, "--quality: means nothing without --max-side",
+    throw Error(ErrorKind::kUsage, "--quality: has no effect without --max-side",
                 "without --max-side the original JPEG bytes are kept");
   }
 }

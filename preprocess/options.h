@@ -14,7 +14,7 @@ enum class BadImage { kQuarantine, kFail };
 
 struct PackOptions {
   std::string annotations{};  // COCO instances JSON
-  std::string images{};       // folder that the JSON's file names start from
+  std::string images{};       // folder that the JSON's file names are relative to
   std::string output{};       // folder of the shard set
   std::string scratch{};      // local disk to build shards on; empty: beside the output
   std::uint64_t shard_size_bytes = std::uint64_t{256}

@@ -67,7 +67,7 @@ std::vector<SetFile> files_of(const std::string& output, const Manifest& manifes
   return files;
 }
 
-// Whole in the journal, or brought to its place already.
+// Whole in the journal, or already moved into place.
 bool is_there(const SetFile& file) {
   const std::string& path = path_exists(file.from) ? file.from : file.to;
   return path_exists(path) && file_size_bytes(path) == file.file.size_bytes &&
@@ -88,7 +88,7 @@ void check_is_ours(const std::string& output) {
   if (files.empty()) return;
   const bool has_manifest = files.front() == kManifestFile;
   if (journal == JournalKind::kOurs && !has_manifest) return;
-  // Either tells when the other was lost or damaged.
+  // Either is enough when the other was lost or damaged.
   if (is_manifest(output + "/" + kManifestFile) || is_index(output + "/" + kIndexFile)) return;
   refuse(files.front());
 }
@@ -129,7 +129,7 @@ void publish_set(const std::string& output, const Manifest& manifest) {
   remove_file(output + "/" + kManifestFile);
   if (path_exists(output + "/" + kManifestFile)) {
     throw Error(ErrorKind::kIo, cat(output, "/", kManifestFile, ": cannot be removed"),
-                "mend the mount or its permissions, then run the same command again");
+                "fix the mount or its permissions, then run the same command again");
   }
   sync_path(output);
   std::set<std::string> kept;
@@ -138,7 +138,7 @@ void publish_set(const std::string& output, const Manifest& manifest) {
     if (kept.count(name) == 0) remove_file(output + "/" + name);
   }
   for (const SetFile& file : files_of(output, manifest)) {
-    if (!path_exists(file.from)) continue;  // brought by the run that this one ends
+    if (!path_exists(file.from)) continue;  // moved by the run that this one completes
     remove_file(file.to);                   // where a rename does not replace
     publish_file(file.from, file.to);
   }
@@ -154,7 +154,7 @@ void remove_leftovers(const std::string& output) {
     const FolderLock lock(output);
     if (!holds_shards(output)) remove_journal(output);
   } catch (const Error&) {
-    // A folder that cannot be written, or in which somebody works.
+    // A folder that cannot be written, or that another process is using.
   }
 }
 

@@ -10,17 +10,17 @@
 
 namespace retina {
 
-// Throws kConfig when the folder holds files by the names of a set's (manifest.json, index.bin,
+// Throws kConfig when the folder holds files with the names of a set's (manifest.json, index.bin,
 // quarantine.jsonl, shards, .packing) that coco-pack did not write. One of ours, whole or damaged,
 // has our manifest, our index or our journal.
 void check_is_ours(const std::string& output);
 
-// Whether the folder (of ours) holds a set, be it damaged: without its manifest too, unless a run
-// was interrupted while it published a new one.
+// Whether the folder (of ours) holds a set, even a damaged one: without its manifest too, unless a
+// run was interrupted while it published a new one.
 bool holds_set(const std::string& output);
 
-// The output folder, made if need be, and its lock. One that this object made and that was left
-// empty goes again; as that happens under the lock, never one that another packer works in.
+// The output folder, created if needed, and its lock. One that this object made and that was left
+// empty is removed again; as that happens under the lock, never one that another packer works in.
 class OutputFolder {
  public:
   // Throws kCannotCreate, kConfig (another process works there).
@@ -37,8 +37,8 @@ class OutputFolder {
 
 // Puts the set that the journal holds whole (its manifest lies there, written last) in the place of
 // the one in OUTPUT. Nothing of the old set is touched before, and whenever this is interrupted,
-// publish_whole_set() ends it: the old manifest goes first, then its shards, the new files come,
-// the new manifest last. Throws kIo.
+// publish_whole_set() completes it: the old manifest goes first, then its shards, the new files
+// come, the new manifest last. Throws kIo.
 void publish_set(const std::string& output, const Manifest& manifest);
 
 // Does that when an interrupted run has left a whole set in the journal; every file is compared

@@ -36,7 +36,7 @@ void remove_all_but(const std::string& folder, const std::set<std::string>& kept
   for (const fs::path& path : doomed) fs::remove_all(path, ignored);
 }
 
-// The first line is the hash of the rest: a note is whole or is not believed.
+// The first line is the hash of the rest: a note is whole or is not trusted.
 std::string seal(const std::string& text) {
   return hex64(xxh3(text)) + "\n" + text;
 }
@@ -101,7 +101,7 @@ std::string encode_note(const FinishedShard& finished) {
   return seal(json.text());
 }
 
-// None in a note of a coco-pack that did not take them down.
+// None in a note of a coco-pack that did not record them.
 std::vector<SourceFile> decode_sources(const JsonView& root, const std::string& path) {
   std::vector<SourceFile> sources;
   if (!root.has("sources")) return sources;
@@ -167,8 +167,8 @@ PackJournal::PackJournal(const std::string& output, const PackIdentity& identity
     if (!overwrite) check_same_identity(output, there, identity);
     if (differences(there, identity).empty()) return;
   } else if (path_exists(note_path(folder_, 0)) && !overwrite) {
-    throw Error(ErrorKind::kData, cat(path, ": is damaged or has gone, finished shards are there"),
-                "bring the file back, or start afresh with --overwrite");
+    throw Error(ErrorKind::kData, cat(path, ": is damaged or gone, but finished shards are there"),
+                "restore the file, or start afresh with --overwrite");
   }
   remove_journal(output);
   make_folder(folder_);
@@ -212,7 +212,7 @@ std::string journal_shard_path(const std::string& output, std::size_t shard) {
 void check_journal_present(const std::string& output) {
   if (path_exists(journal_folder(output) + "/" + kIdentityFile)) return;
   throw Error(ErrorKind::kIo, cat(journal_folder(output), ": has vanished while packing"),
-              "mend the mount or bring the folder back, then run the same command again");
+              "fix the mount or restore the folder, then run the same command again");
 }
 
 JournalKind journal_kind(const std::string& output) {

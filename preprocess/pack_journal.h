@@ -15,7 +15,7 @@
 
 namespace retina {
 
-// What decides the bytes of a set, but for the images: those are compared one by one.
+// What decides the bytes of a set, except for the images: those are compared one by one.
 struct PackIdentity {
   std::uint64_t annotations_size_bytes = 0, annotations_xxh3 = 0;
   ManifestOptions options{};
@@ -27,13 +27,13 @@ PackIdentity identity_of(const Manifest& manifest);
 void check_same_identity(const std::string& folder, const PackIdentity& there,
                          const PackIdentity& wanted);
 
-// That error, for a list of differences that somebody else found.
+// That error, for a list of differences that the caller found.
 Error other_options(const std::string& folder, const std::string& list);
 
 // A shard that needs no more work.
 struct FinishedShard {
   ManifestShard shard{};       // file.name is empty: the final name needs the number of shards
-  std::size_t next_image = 0;  // first image of the plan behind this shard
+  std::size_t next_image = 0;  // first image of the plan after this shard
   std::vector<QuarantinedImage> quarantined{};  // since the shard before
   std::vector<SourceFile> sources{};            // the files of its records, in their order
 };
@@ -48,7 +48,7 @@ class PackJournal {
   void add(std::size_t shard, const FinishedShard& finished) const;
 
   // The notes of shards 0, 1, ... up to the first one without a whole note. Whether the shards
-  // themselves are whole, and of the images of today, is the caller's question.
+  // themselves are whole, and of today's images, is the caller's question.
   std::vector<FinishedShard> read() const;
 
   // Removes everything from this shard on.
@@ -62,7 +62,7 @@ class PackJournal {
 std::string journal_folder(const std::string& output);
 std::string journal_shard_path(const std::string& output, std::size_t shard);
 
-// Throws kIo when the journal has gone: with it the output folder or its mount.
+// Throws kIo when the journal is gone, and with it the output folder or its mount.
 void check_journal_present(const std::string& output);
 
 // Whose OUTPUT/.packing is: ours when its options or its first note carry our seal, or when it

@@ -35,7 +35,7 @@ namespace {
 [[noreturn]] void fail_on_bad_image(const QuarantinedImage& bad) {
   throw Error(ErrorKind::kData,
               cat(escaped(bad.file_name), ": image ", bad.image_id, ": ", bad.reason),
-              "mend the image, or leave such images out with --on-bad-image quarantine");
+              "fix the image, or leave such images out with --on-bad-image quarantine");
 }
 
 void check_image_folder(const PackOptions& options) {
@@ -50,7 +50,7 @@ PackIdentity identity_of_input(const PackOptions& options) {
           .options = options.manifest_options()};
 }
 
-// Opens the set in the output folder for `use(set)`; what is wrong with it gets the way out.
+// Opens the set in the output folder for `use(set)`; errors get a hint on what to do.
 template <class Use>
 auto with_old_set(const PackOptions& options, const Use& use) {
   try {
@@ -60,7 +60,7 @@ auto with_old_set(const PackOptions& options, const Use& use) {
     const bool is_about_the_set =
         error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
     if (!is_about_the_set || is_newer) throw;
-    throw Error(error.kind(), error.what(), "bring it back, or pack it again with --overwrite");
+    throw Error(error.kind(), error.what(), "restore it, or pack it again with --overwrite");
   }
 }
 
@@ -97,7 +97,7 @@ class Packer {
     try {
       return midway([&] { return run_to_the_end(); });
     } catch (const Error& error) {
-      // What was written a moment ago is missing: not an input, but the output's mount.
+      // What was written a moment ago is missing: the fault is the output's mount, not an input.
       if (error.kind() == ErrorKind::kNoInput) check_journal_present(options_.output);
       // Without a finished shard there is nothing to continue.
       writer_.reset();
@@ -136,7 +136,7 @@ class Packer {
   }
 
   // A shard counts as finished when its note is whole, its bytes are those of the note and its
-  // images are those of today; what it holds is read from the shard itself.
+  // images are today's; what it holds is read from the shard itself.
   void reuse_finished_shards() {
     const std::vector<FinishedShard> notes = journal_.read();
     may_hold_shards_ = !notes.empty();
@@ -188,7 +188,7 @@ class Packer {
     throw Error(ErrorKind::kData,
                 cat(escaped(bad.file_name),
                     ": was left out by the run that this one continues: ", bad.reason),
-                "mend it, or go on with --on-bad-image quarantine");
+                "fix it, or continue with --on-bad-image quarantine");
   }
 
   void make_shards() {
@@ -313,7 +313,7 @@ class Packer {
 };
 
 // Two ids are two classes and train well (Roboflow's exports name a class like its supercategory),
-// so this is no error.
+// so this is not an error.
 void warn_of_equal_names(const PackOptions& options, const CategoryMap& categories) {
   const auto labels = categories.equal_names();
   if (!labels) return;

@@ -27,8 +27,8 @@ QuarantinedImage bad_image(const PlannedImage& planned, const char* kind,
           .reason = reason};
 }
 
-// A cut picture is refused: part of it would be made up. One without any pixel data was made so
-// (UltraHDR files whose main picture was taken out); every viewer shows it flat, and so do we.
+// A truncated picture is refused: part of it would be made up. One without any pixel data was made
+// so (UltraHDR files whose main picture was taken out); every viewer shows it flat, and so do we.
 bool is_good(const DecodeStatus& status) {
   return usable(status, status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse);
 }
@@ -43,11 +43,11 @@ std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& plan
                                                         std::string& jpeg) const {
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
-  if (!fs::is_regular_file(status)) {  // a pipe or device would block for ever
+  if (!fs::is_regular_file(status)) {  // a pipe or device would block forever
     folder_.check_present();
     if (code && !means_no_file(code.value())) throw read_error(path, code.value());
     return bad_image(planned, "missing",
-                     fs::exists(status) ? "is no regular file" : "does not exist");
+                     fs::exists(status) ? "is not a regular file" : "does not exist");
   }
   const std::uintmax_t size_bytes = fs::file_size(path, code);
   if (!code && size_bytes > kMaxFileBytes) {

@@ -34,7 +34,7 @@ class RecordMaker {
   explicit RecordMaker(RecordMakerOptions options);
 
   // Reads, decodes and checks the image; smaller copy when the options ask for one. A bad image is
-  // a value. Throws kIo when the image folder or its mount has gone or fails, kNoInput when the
+  // a value. Throws kIo when the image folder or its mount is gone or fails, kNoInput when the
   // image may not be read.
   MadeRecord make(const PlannedImage& planned);
 

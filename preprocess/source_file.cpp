@@ -17,7 +17,7 @@ std::int64_t in_ns(const struct timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// Where a folder is mounted; nothing when it cannot be asked.
+// Where a folder is mounted; nothing when that cannot be determined.
 std::optional<dev_t> device_of(const std::string& folder) {
   struct stat status {};
   // The dot makes an automounter mount it.
@@ -29,7 +29,7 @@ std::optional<dev_t> device_of(const std::string& folder) {
 
 ImageFolder::ImageFolder(std::string path) : path_(std::move(path)), device_(device_of(path_)) {}
 
-// COCO file names are relative; others would read files that nobody meant.
+// COCO file names are relative; others would read files outside the data set.
 std::optional<std::string> ImageFolder::path_of(const std::string& file_name) const {
   const std::filesystem::path name(file_name);
   if (name.empty() || name.is_absolute() ||
@@ -45,8 +45,8 @@ void ImageFolder::check_present() const {
 }
 
 Error ImageFolder::gone() const {
-  return {ErrorKind::kIo, cat(path_, ": the image folder has gone"),
-          "mend the mount, then run the same command again"};
+  return {ErrorKind::kIo, cat(path_, ": the image folder is gone"),
+          "fix the mount, then run the same command again"};
 }
 
 bool means_no_file(int code) {

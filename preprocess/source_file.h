@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// The folder as it is now: a mount that goes later leaves the empty folder of its place.
+// The folder as it is now: a mount that is lost later leaves an empty folder in its place.
 class ImageFolder {
  public:
   explicit ImageFolder(std::string path);
@@ -30,17 +30,17 @@ class ImageFolder {
   std::optional<dev_t> device_;
 };
 
-// Whether a call on an image that failed with `code` (an errno) tells that there is no such file,
-// not that the mount failed or that rights have run out.
+// Whether a call on an image that failed with `code` (an errno) means that there is no such file,
+// not that the mount failed or that permission was lost.
 bool means_no_file(int code);
 
 struct SourceFile {
   std::uint64_t size_bytes = 0;
-  std::int64_t modified_ns = 0;  // since 1970; spares reading a file that nobody touched
+  std::int64_t modified_ns = 0;  // since 1970; saves reading a file that has not changed
   std::uint64_t xxh3 = 0;        // of its content
 };
 
-// When the file was changed last; 0 when that cannot be asked.
+// When the file was changed last; 0 when that cannot be determined.
 std::int64_t modified_ns(const std::string& path);
 
 // `content` was read from `path`, which was changed last at `modified_ns`.

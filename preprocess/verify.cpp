@@ -54,7 +54,7 @@ class Verifier {
       body();
       return true;
     } catch (const Error& error) {
-      // A mount that fails, or this machine's own lack of room, is no damage.
+      // A mount that fails, or this machine's own lack of resources, is not damage.
       const bool is_damage =
           error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
       if (!is_damage) throw;
@@ -77,7 +77,7 @@ class Verifier {
       const std::string path = options_.folder + "/" + file.name;
       const std::uint64_t hash = xxh3_file(path);
       if (hash == file.xxh3) return;
-      throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum is off: got ",
+      throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum does not match: got ",
                                         hex64(hash), ", want ", hex64(file.xxh3), ")"));
     });
   }

@@ -1,4 +1,4 @@
-// `coco-pack --verify`: reads every byte of a shard set and says what is off.
+// `coco-pack --verify`: reads every byte of a shard set and says what is wrong.
 #pragma once
 
 #include <cstdint>

@@ -34,8 +34,8 @@ namespace {
 
 constexpr const char* kUsage =
     "retina-train --train SHARDS [--validation SHARDS] --output RUN [options]\n"
-    "mpirun -np N retina-train ...        one process a GPU, gradients by ring-allreduce\n"
-    "retina-train --synthetic COUNT [options]      how fast it is, without data";
+    "mpirun -np N retina-train ...        one process per GPU, gradients by ring-allreduce\n"
+    "retina-train --synthetic COUNT [options]      measures the speed, without data";
 constexpr const char* kSummary = "trains RetinaNet on shards that coco-pack wrote";
 
 // Under retina-launch, which restarts the same command.
@@ -49,7 +49,7 @@ void check_share(const TrainOptions& options, int rank_count) {
   if (rank_count <= options.images_per_step) return;
   throw Error(ErrorKind::kConfig,
               cat("--images-per-step ", options.images_per_step, ": too few for ", rank_count,
-                  " ranks, each needs an image a step"),
+                  " ranks, each needs one image per step"),
               cat("start at most ", options.images_per_step,
                   " ranks, or choose another --images-per-step"));
 }
@@ -78,7 +78,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfi
   std::optional<Found> found;
   if (dir.has_run() && !options.overwrite) {
     if (!options.may_resume()) {
-      throw Error(ErrorKind::kConfig, cat(options.output, ": holds a run already"),
+      throw Error(ErrorKind::kConfig, cat(options.output, ": already holds a run"),
                   "choose another --output, --resume auto, or --overwrite");
     }
     dir.check_same_run(config);
@@ -90,7 +90,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfi
     config.resume_fingerprint = hex64(read_seal(options.resume, "checkpoint"));
   }
   if (found) check_continues(*found, options, config, train);
-  // A run that continues needs the initial weights no more.
+  // A run that continues no longer needs the initial weights.
   if (!found && !options.from_scratch()) {
     if (!path_exists(options.init)) throw missing_init(options);
     check_initial_weights(options.init, options.model_config(train.class_count()));
@@ -104,7 +104,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfi
 // True when the checkpoint to continue from is the run's last.
 bool already_finished(const std::optional<Found>& found, const TrainOptions& options,
                       const TrainingSet& train, const RunDir* dir) {
-  // A job that was killed between its last checkpoint and its report has the report to write.
+  // A job that was killed between its last checkpoint and its report still has to write the report.
   if (!found || !path_exists(dir->report_path())) return false;
   const RunState state = RunState::parse(found->checkpoint.trainer_json, found->path);
   const TrainingPlan plan(train.source.index(), options.plan_options(), options.steps_per_epoch);
@@ -112,8 +112,8 @@ bool already_finished(const std::optional<Found>& found, const TrainOptions& opt
          (state.step >= options.total_steps(plan.steps_per_epoch()) || state.pacing.ended_early);
 }
 
-// A folder that cannot be written, as `error` says, will do for a run that has nothing left to
-// write: then it and its last checkpoint, else nullptr.
+// A folder that cannot be written, as `error` says, is good enough for a run that has nothing left
+// to write: returns it and its last checkpoint then, else nullptr.
 std::unique_ptr<RunDir> finished_run_to_read(const Error& error, const TrainOptions& options,
                                              const RunConfig& config, const TrainingSet& train,
                                              std::optional<Found>& found) {
@@ -214,7 +214,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
            train.left_out_boxes == 0
                ? ""
                : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),
-           ", ", options.images_per_step, " a step; learning rate ",
+           ", ", options.images_per_step, " per step; learning rate ",
            shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
            ", --lr-scaling ", word_of(kLrScalings, options.lr_scaling), ")");
   if (options.images_per_step % rank_count != 0) {
@@ -222,7 +222,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
                                     static_cast<std::size_t>(rank_count));
     log_info(rank_count, " ranks share ", options.images_per_step,
              " images unevenly: ", options.images_per_step % rank_count, " of them have ", most,
-             " a step, the others ", most - 1, " and wait (",
+             " per step, the others ", most - 1, " and wait (",
              shortest(std::round(1000.0 * options.images_per_step /
                                  (static_cast<double>(most) * rank_count)) /
                       10),
@@ -231,11 +231,11 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
   if (options.recipe != "none" && options.lr_scaling == LrScaling::kNone &&
       options.images_per_step != reference) {
     log_info("the recipe's learning rate is for ", reference,
-             " images a step; --lr-scaling linear adapts it");
+             " images per step; --lr-scaling linear adapts it");
   }
 }
 
-// What coco-pack had to leave out is in no figure either; rank 0.
+// What coco-pack had to leave out counts in no figure either; rank 0.
 void tell_quarantined(const char* option, const std::optional<ShardSet>& shards) {
   const std::int64_t count = shards ? shards->manifest().counts.quarantined : 0;
   if (count == 0) return;
@@ -244,7 +244,7 @@ void tell_quarantined(const char* option, const std::optional<ShardSet>& shards)
            kQuarantineFile, ") and left out");
 }
 
-// --device auto decides on each rank: a node whose driver is broken would take its CPUs.
+// --device auto decides on each rank: a node whose driver is broken would use its CPUs.
 void check_same_device(const c10::Device& device, Communicator& communicator) {
   const std::int64_t with_gpu = communicator.all_reduce_sum(device.is_cuda() ? 1 : 0);
   if (with_gpu == 0 || with_gpu == communicator.size()) return;
@@ -253,7 +253,7 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
   for (const std::string& rank : communicator.gather(own, 0)) {
     if (!rank.empty()) without += cat(without.empty() ? "" : ", ", rank);
   }
-  // Rank 0 tells and ends the job, the others wait for that.
+  // Rank 0 reports it and ends the job; the others wait for that.
   if (!communicator.is_root()) communicator.barrier();
   throw Error(ErrorKind::kUnavailable,
               cat("--device: no GPU on rank ", without, " of ", communicator.size()),
@@ -271,6 +271,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   const NodePlace place = {.local_rank = communicator.local_rank(),
                            .local_size = communicator.local_size(),
                            .sees_own_gpu = is_alone_on_node(communicator, only_gpu())};
+  // Checks the options against the job, opens device, data and run folder; rank 0 first.
   root_first(communicator, [&] {
     check_rank_count(options.expect_ranks, communicator);
     check_share(options, communicator.size());
@@ -299,9 +300,11 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     }
     if (!found) found = open_run(*dir, options, config, *data.train);
   });
+  // How this process computes.
   check_same_device(device, communicator);
-  set_tf32(false);  // but for the products of training, see replica.cpp
+  set_tf32(false);  // except for the products of training, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute_threads, communicator));
+  // A finished run has nothing left to do.
   if (communicator.all_reduce_max(
           already_finished(found, options, *data.train, dir.get()) ? 1 : 0) != 0) {
     if (communicator.is_root()) {
@@ -309,6 +312,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     }
     return 0;
   }
+  // The trainer, with what reports on it.
   const bool resumes = communicator.all_reduce_max(found ? 1 : 0) != 0;
   std::optional<ScalingReport> scaling;
   if (!options.scaling_report.empty()) {
@@ -329,6 +333,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
                    .run_dir = dir.get(),
                    .timeline = timeline ? &*timeline : nullptr,
                    .device = device});
+  // Where it starts from: a checkpoint, other weights, or its own.
   if (resumes) {
     if (found) log_info("continuing from ", found->path);
     trainer.resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
@@ -338,6 +343,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
         communicator.is_root() ? load_checkpoint(options.init) : Checkpoint{};
     trainer.initialise_from(initial, options.init);
   }
+  // What a user should know before the first step.
   const std::string map = device_map(communicator, device);
   if (communicator.is_root()) {
     log_info(map);
@@ -345,6 +351,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     tell_quarantined("train", data.train_shards);
     tell_quarantined("validation", data.validation);
   }
+  // The work, and what is printed about it.
   const int code = trainer.run();
   if (timeline) timeline->finish();
   const bool scaling_added =
@@ -356,7 +363,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     if (scaling_added) {
       std::cout << "scaling report: " << options.scaling_report << "/scaling.html\n";
     } else if (scaling) {
-      log_warning("no step was left to do, so ", options.scaling_report, " is as it was");
+      log_warning("no step was left to do, so ", options.scaling_report, " is unchanged");
     }
     if (dir) std::cout << "done; report: " << dir->report_path() << '\n';
   }

@@ -75,27 +75,28 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.trainable_layers, "0..5",
              "backbone stages that learn [5; 3 with --init]");
-  cli.option(
-      "init", o.init, "CHECKPOINT",
-      "start from these weights; classes are matched by name; none: from scratch, also where "
-      "a recipe wants a pretrained backbone");
+  cli.option("init", o.init, "CHECKPOINT",
+             "start from these weights; classes are matched by name; none: from scratch, even "
+             "where a recipe requires a pretrained backbone");
   cli.group("Loss");
   cli.choice("box-loss", o.box_loss,
              {{"l1", BoxLossKind::kL1},
               {"smooth-l1", BoxLossKind::kSmoothL1},
               {"giou", BoxLossKind::kGiou}},
              "regression loss (v1: l1, v2: giou)");
-  cli.option("smooth-l1-beta", o.smooth_l1_beta, "BETA", "where smooth-l1 turns from square to l1");
+  cli.option("smooth-l1-beta", o.smooth_l1_beta, "BETA",
+             "where smooth-l1 turns from quadratic to l1");
   cli.option("box-target-std", o.box_target_std, "STD", "box offsets are divided by this");
   cli.option("focal-alpha", o.focal_alpha, "ALPHA", "weight of foreground in the focal loss");
-  cli.option("focal-gamma", o.focal_gamma, "GAMMA", "how much easy anchors are discounted");
-  cli.option("foreground-iou", o.foreground_iou, "IOU", "anchors from this overlap on learn a box");
+  cli.option("focal-gamma", o.focal_gamma, "GAMMA", "how strongly easy anchors are discounted");
+  cli.option("foreground-iou", o.foreground_iou, "IOU",
+             "anchors of at least this overlap learn a box");
   cli.option("background-iou", o.background_iou, "IOU", "anchors below it learn background");
   cli.on_off("low-quality-matches", o.low_quality_matches,
              "the best anchor of a box learns it whatever the overlap");
   cli.group("Length");
   cli.option("epochs", o.epochs, "N",
-             "passes over the data, or --steps-per-epoch each [26; keras-retinanet 50]");
+             "passes over the data, or epochs of --steps-per-epoch [26; keras-retinanet 50]");
   cli.option("steps", o.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.steps_per_epoch, "N",
              "short epochs of N steps, wherever passes end; 0: an epoch is a pass");
@@ -103,7 +104,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "end after N validations without a better AP; 0: never");
   cli.option("images-per-step", o.images_per_step, "G", "global batch over all ranks");
   cli.option("images-per-pass", o.images_per_pass, "N",
-             "images a rank sends through the network at once; 0: all of its share");
+             "images that a rank sends through the network at once; 0: its whole share");
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer, kOptimizers, "update rule");
   cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
@@ -127,9 +128,10 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("warmup-factor", o.warmup_factor, "F", "rate of the first step over the base rate");
   cli.group("Run");
   cli.choice("device", o.device, kDeviceChoices, "auto: a GPU if there is one");
-  cli.option("expect-ranks", o.expect_ranks, "N", "refuse to start with another number; 0: any");
+  cli.option("expect-ranks", o.expect_ranks, "N",
+             "refuse to start with a different number; 0: any");
   cli.option("stall-timeout", o.watch.stall_timeout_s, "SECONDS",
-             "end the job when others wait this long for a rank that lives; at least 10 steps");
+             "end the job when others wait this long for a rank that is alive; at least 10 steps");
   cli.choice("precision", o.precision, kPrecisions, "of convolutions; weights stay fp32");
   cli.on_off(
       "tf32", o.tf32,
@@ -147,15 +149,15 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "local disk: checkpoints are built here before they go to --output, and shards are "
              "copied here when their mount cannot map files [beside the output; $TMPDIR]");
   cli.option("checkpoint-every", o.checkpoint_every, "SPAN",
-             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, 1 % of the time at "
-             "most, and at each epoch's end");
+             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, at most 1 % of the "
+             "time, and at each epoch's end");
   cli.option("mtbf", o.mtbf, "DURATION",
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
   cli.option("check-replicas-every", o.check_replicas_every, "STEPS",
              "compare the ranks' weights, also before each checkpoint; 0: never");
-  cli.choice("on-nan", o.on_nan, {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
-             "a loss that is not finite: end with 1, or return to the last checkpoint and leave "
-             "that step out");
+  cli.choice(
+      "on-nan", o.on_nan, {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
+      "a loss that is not finite: end with 1, or return to the last checkpoint and skip that step");
   cli.option("keep", o.keep, "K", "newest checkpoints to keep, besides the best");
   cli.option(
       "resume", o.resume, "auto|never|FILE",
@@ -163,9 +165,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.flag("overwrite", o.overwrite, "throw away the run in --output and start again");
   cli.option("validate-every", o.validate_every_epochs, "EPOCHS", "0: only at the end");
   cli.option("validation-images", o.validation_images, "N", "validate on the first N; 0: all");
-  cli.option("threads", o.threads, "N", "decode threads a rank");
+  cli.option("threads", o.threads, "N", "decode threads per rank");
   cli.option("compute-threads", o.compute_threads, "N",
-             "CPU threads of the network a rank; 0: the node's cores over its ranks");
+             "CPU threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.group("Insight");
   cli.option("timeline", o.timeline, "FILE",
              "write what every rank did when, for ui.perfetto.dev or about:tracing");
@@ -177,6 +179,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
 }
 
 void TrainOptions::validate() const {
+  // What to train on and from.
   check_range("synthetic", synthetic, 0, 10'000'000);
   for (const auto& [name, value] : {std::pair{"train", train}, std::pair{"output", output}}) {
     if (value.empty() && synthetic == 0) {
@@ -184,14 +187,15 @@ void TrainOptions::validate() const {
     }
   }
   if (synthetic > 0 && !(train.empty() && validation.empty())) {
-    throw Error(ErrorKind::kUsage, "--synthetic goes without --train and --validation",
-                "leave either out");
+    throw Error(ErrorKind::kUsage, "--synthetic cannot be combined with --train or --validation",
+                "leave one or the other out");
   }
   if (init.empty() && !backbone_hint(recipe).empty() && synthetic == 0) {
     throw Error(ErrorKind::kConfig,
                 cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),
                 backbone_hint(recipe));
   }
+  // Images and model.
   at_least("min-side", min_side_px, 32);
   at_least("max-side", max_side_px, min_side_px);
   for (const auto side : min_sides_px) {
@@ -209,6 +213,7 @@ void TrainOptions::validate() const {
   if (trainable_layers && (*trainable_layers < 0 || *trainable_layers > 5)) {
     refuse("trainable-layers", cat(*trainable_layers), "0 to 5");
   }
+  // Length, and what decides it.
   if (epochs && steps) {
     throw Error(ErrorKind::kUsage, "--epochs and --steps are both given", "keep one of them");
   }
@@ -219,7 +224,7 @@ void TrainOptions::validate() const {
   if (validation.empty() && (early_stop > 0 || watches_ap())) {
     throw Error(ErrorKind::kUsage,
                 cat(early_stop > 0 ? "--early-stop" : "--plateau-figure ap",
-                    ": there is no --validation to judge by"),
+                    ": there is no --validation set to judge by"),
                 "give --validation SHARDS");
   }
   if (validate_every_epochs == 0 && (early_stop > 0 || watches_ap())) {
@@ -228,6 +233,7 @@ void TrainOptions::validate() const {
                     ": with --validate-every 0 there is no validation to judge by"),
                 "give --validate-every 1 or more");
   }
+  // Batch and update.
   check_range("images-per-step", images_per_step, 1, kMostImages);
   check_range("images-per-pass", images_per_pass, 0, kMostImages);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
@@ -238,6 +244,7 @@ void TrainOptions::validate() const {
   if (!(ema >= 0 && ema < 1)) refuse("ema", shortest(ema), "0 to below 1");
   at_least("lr-drop-factor", lr_drop_factor, 0);
   at_least("plateau-patience", plateau_patience, 1);
+  // The job, its checkpoints and validations.
   at_least("expect-ranks", expect_ranks, 0);
   at_least("stall-timeout", watch.stall_timeout_s, 1);
   check_range("warmup-steps", warmup_steps, 0, kMostInSpan);
@@ -252,6 +259,7 @@ void TrainOptions::validate() const {
   if (!checkpoint_auto()) parse_span("checkpoint-every", checkpoint_every);
   parse_duration_s("mtbf", mtbf);
   bucket_options();
+  // Schedule, model and loss check their own values.
   for (const auto& text : lr_drop_at) {
     if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {
       refuse("lr-drop-at", text, "epochs or steps");

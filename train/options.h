@@ -34,13 +34,13 @@ inline const Choices<Precision> kPrecisions = {{"fp32", Precision::kFp32},
                                                {"bf16", Precision::kBf16}};
 
 struct TrainOptions {
-  std::string recipe = "none";  // settings for what is left open, see recipes.h
+  std::string recipe = "none";  // settings for what is left unset, see recipes.h
   // Data
   std::string train;           // SHARDS folder
   std::string validation;      // SHARDS folder or empty
   std::string output;          // RUN folder; may be empty with `synthetic`
   std::string scratch;         // local disk to build checkpoints on; empty: in `output`
-  std::int64_t synthetic = 0;  // train on so many made-up images instead: a speed test
+  std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
   int min_side_px = 800, max_side_px = 1333;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   double flip = 0.5;                       // probability of a left-right mirror
@@ -101,12 +101,12 @@ struct TrainOptions {
   std::string mtbf = "4h";                  // mean time between failures of the job, for `auto`
   std::int64_t check_replicas_every = 500;  // steps; 0: never
   OnNan on_nan = OnNan::kStop;
-  int keep = 3;  // newest checkpoints kept beside the best
+  int keep = 3;  // newest checkpoints kept besides the best
   std::string resume = "auto";
   bool overwrite = false;
   int validate_every_epochs = 1;
   std::int64_t validation_images = 0;  // 0: all
-  int threads = 2;                     // decode threads a rank
+  int threads = 2;                     // decode threads per rank
   int compute_threads = 0;             // 0: the node's cores shared among its ranks
 
   // Insight

@@ -27,8 +27,8 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"images-per-step", "16"}}},
       // train.py --model retinanet_resnet50_fpn_v2 --opt adamw --lr 1e-4 --weight-decay 0.05
       // --norm-weight-decay 0 --data-augmentation multiscale --sync-bn --weights-backbone
-      // ResNet50_Weights.IMAGENET1K_V2, 8 GPUs x 2. What multiscale has drawn its model scales to
-      // 800 px again; here the network sees the side that was drawn.
+      // ResNet50_Weights.IMAGENET1K_V2, 8 GPUs x 2. What multiscale has drawn, its model rescales
+      // to 800 px; here the network sees the side that was drawn.
       {"torchvision-v2",
        {{"backbone", "resnet50"},
         {"norm", "batch"},

@@ -1,5 +1,5 @@
-// Recipes: the settings that made published numbers, under one name. A recipe holds for every
-// option that the command line and --config leave open.
+// Recipes: the settings behind published numbers, under one name. A recipe holds for every option
+// that the command line and --config leave unset.
 #pragma once
 
 #include <map>

@@ -33,9 +33,9 @@ void check_even_shares(const TrainOptions& options, int rank_count) {
   const int less = options.images_per_step - left;
   throw Error(ErrorKind::kConfig,
               cat("--scaling-report: ", rank_count, " ranks share ", options.images_per_step,
-                  " images a step unevenly, which cannot be compared"),
-              cat("use the same images a rank in each run: --images-per-step ", less, " or ",
-                  less + rank_count));
+                  " images per step unevenly, which cannot be compared"),
+              cat("use the same number of images per rank in each run: --images-per-step ", less,
+                  " or ", less + rank_count));
 }
 
 ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, int rank_count,

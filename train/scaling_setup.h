@@ -1,4 +1,5 @@
-// What a scaling report compares runs by: everything that a step's time depends on but the ranks.
+// What a scaling report compares runs by: everything that a step's time depends on except the
+// ranks.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -135,7 +135,8 @@ int Trainer::run() {
     }
     replica_checks_.after_step(step_, replica_, communicator_);
     if (!at_epoch_end() && !at_end()) closed_step_ = step_;
-    // The stop comes before the epoch's end: its validation can take long, and is made up for.
+    // The stop comes before the epoch's end: its validation can take long, and is made up for
+    // later.
     stop = outcome.stop || (!epoch_is_closed() && !close_epoch());
     if (stop) break;
     const bool save_due = outcome.save_due || saving_.is_due(step_, at_epoch_end());
@@ -194,7 +195,7 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
     is_last_pass = batch->part.is_last_pass;
   }
 
-  // All ranks' sums, of gradients and of what every rank must know to go on alike.
+  // All ranks' sums, of gradients and of what every rank must know to continue the same way.
   part.lap_ms();
   const StepAgreement agreement = [&] {
     const PhaseScope phase(activity, Phase::kReduce);
@@ -235,7 +236,7 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
   return {.is_finite = true, .stop = agreement.stop, .save_due = agreement.save};
 }
 
-// All ranks have the same figures, so they judge alike.
+// All ranks have the same figures, so they judge the same.
 Trainer::StepOutcome Trainer::leave_out(const std::string& problem) {
   TrainingPlan plan(input_.train.source.index(), options_.plan_options());
   std::string text = cat("step ", step_ + 1, ": ", problem, ", images ",
@@ -247,7 +248,7 @@ Trainer::StepOutcome Trainer::leave_out(const std::string& problem) {
     rollback_.leave_out(step_);
     return {.is_finite = false};
   }
-  // Rank 0 tells and ends the job, the others wait for that.
+  // Rank 0 reports it and ends the job; the others wait for that.
   if (!is_root()) communicator_.barrier();
   saving_.finish();
   if (options_.rolls_back()) {
@@ -268,7 +269,7 @@ void Trainer::go_back() {
     if (!found && rollback_.start()) found = Found{*rollback_.start(), "the start of this job"};
     if (!found) {
       throw Error(ErrorKind::kIo, cat(options_.output, ": no whole checkpoint to return to"),
-                  "mend the mount, then run the same command again");
+                  "fix the mount, then run the same command again");
     }
   }
   has_checkpoint = communicator_.all_reduce_max(has_checkpoint ? 1 : 0) != 0;
@@ -278,8 +279,8 @@ void Trainer::go_back() {
   if (is_root()) log_info("continuing from ", found->path, ", step ", step_);
 }
 
-// Detects for the validation that is due, closes the books, judges. After a stop signal nothing of
-// it has happened: a run that continues begins with it.
+// Detects for the validation that is due, closes the books, judges. After a stop signal none of it
+// has happened: a run that continues begins with it.
 bool Trainer::close_epoch() {
   replica_.average_statistics();
   const bool validates = validation_ && (at_end() || is_scheduled_validation());
@@ -340,7 +341,7 @@ void Trainer::judge_validation(std::int64_t epoch) {
     insight_.add_validation(step_, epoch, metrics);
   }
   communicator_.broadcast(&ap, 1, ElementType::kFloat64, 0);
-  // A validation that only the run's end caused decides nothing: a longer run has none here.
+  // A validation that is due only because the run ends decides nothing: a longer run has none here.
   if (is_scheduled_validation()) tell_pace(pacing_.add_validation(ap));
   if (!is_root()) return;
   if (pacing_.ended_early()) {

@@ -48,7 +48,7 @@ class Trainer {
   // Builds model, optimizer and plan. Collective.
   explicit Trainer(const TrainerInput& input);
 
-  // Starts from a checkpoint of this run, or from other weights. Looked at on rank 0. Collective.
+  // Starts from a checkpoint of this run, or from other weights. Used on rank 0. Collective.
   void resume(const Checkpoint& checkpoint, const std::string& source);
   void initialise_from(const Checkpoint& checkpoint, const std::string& source);
 

@@ -15,7 +15,8 @@ namespace {
 const std::string kClassWeight = kClassLayerPrefix + "weight";
 constexpr std::string_view kStem = "conv1.weight";
 constexpr const char* kHint =
-    "torchvision's RetinaNets (resnet18 to resnet152, v1 and v2) and ResNet classifiers are taken";
+    "torchvision's RetinaNets (resnet18 to resnet152, v1 and v2) and ResNet classifiers are "
+    "accepted";
 
 using Shape = std::vector<std::int64_t>;
 
@@ -25,7 +26,7 @@ const ForeignTensor* find(const std::vector<ForeignTensor>& tensors, const std::
   return found == tensors.end() ? nullptr : &*found;
 }
 
-// What stands before the ResNet's names; nullopt without a ResNet's first convolution.
+// The prefix of the ResNet's names; nullopt without a ResNet's first convolution.
 std::optional<std::string> resnet_prefix(const std::vector<ForeignTensor>& tensors) {
   for (const ForeignTensor& tensor : tensors) {
     if (!tensor.name.ends_with(kStem) || tensor.shape != Shape{64, 3, 7, 7}) continue;
@@ -79,13 +80,13 @@ std::string backbone_of(const std::vector<ForeignTensor>& tensors, const std::st
     if (known.blocks == shape.blocks && known.bottleneck == shape.bottleneck) return name;
   }
   throw Error(ErrorKind::kData,
-              cat(subject, ": its backbone is no ResNet of 18, 34, 50, 101 or 152 layers (its ",
+              cat(subject, ": its backbone is not a ResNet of 18, 34, 50, 101 or 152 layers (its ",
                   "stages have ", shape.blocks[0], ", ", shape.blocks[1], ", ", shape.blocks[2],
                   " and ", shape.blocks[3], " blocks)"),
               kHint);
 }
 
-// A backbone's tensors must all be the ResNet's; the classifier's last layer goes.
+// A backbone's tensors must all be the ResNet's; the classifier's last layer is dropped.
 void keep_backbone(std::vector<ForeignTensor>& tensors, const std::string& prefix,
                    const std::string& subject) {
   std::erase_if(tensors, [&](const ForeignTensor& tensor) {

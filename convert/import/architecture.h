@@ -1,4 +1,4 @@
-// Which network a foreign state dict holds, told by the names and shapes of its tensors.
+// Which network a foreign state dict holds, recognised by the names and shapes of its tensors.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Architecture {
   bool backbone_only = false;
   std::string backbone{};       // resnet18 ... resnet152
   bool group_norm = false;      // heads of torchvision's v2
-  bool p6_from_c5 = false;      // v2, too
+  bool p6_from_c5 = false;      // v2 as well
   bool batch_norm = false;      // trained with batch norm: its counters are there
   std::int64_t class_rows = 0;  // classes that the class layer scores; 0 for a backbone
 };
@@ -22,7 +22,7 @@ struct Architecture {
 // torchvision does for its own older files: prefixes of wrappers ("module.") are stripped, head and
 // pyramid names from before version 0.13 become new, a classifier's ResNet goes to backbone.body.*
 // and its last layer is dropped. Throws Error{kData} beginning with `subject` for anything but a
-// RetinaNet of torchvision or a ResNet, naming what tells.
+// RetinaNet of torchvision or a ResNet, naming what gave it away.
 Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject);
 
 }  // namespace retina

@@ -26,7 +26,7 @@
 namespace retina {
 namespace {
 
-constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone lacks; --init draws it again
+constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone does not have; --init draws it again
 constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
 
 at::ScalarType scalar_type(ElementKind kind) {
@@ -124,7 +124,7 @@ NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64
           ErrorKind::kData,
           cat(subject, ": tensor ", foreign.name, " has ", tensor.dim() == 0 ? 0 : tensor.size(0),
               " rows (want ", kAnchorsPerCell * class_rows, ")"),
-          "is it a RetinaNet with 9 anchors a cell?");
+          "is it a RetinaNet with 9 anchors per cell?");
     }
     state.emplace_back(foreign.name, scores ? select_rows(tensor, classes) : tensor);
   }
@@ -139,8 +139,7 @@ bool is_inference_model(const std::string& path) {
   }
 }
 
-// What retina-convert wrote itself is told as what it is, not by what its zip has and a .pth has
-// not.
+// What retina-convert wrote itself is named as what it is, not by how its zip differs from a .pth.
 std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string& subject) {
   try {
     return parse_pth(file, subject);
@@ -167,7 +166,8 @@ std::string import_json(const ImportOptions& options, std::uint64_t source_hash)
   return json.end_object().text();
 }
 
-// True when the output is there from the same inputs; throws when it is there from others.
+// True when the output already exists and was made from the same inputs; throws when it was made
+// from others.
 bool already_imported(const ImportOptions& options, const std::string& made_from) {
   if (!path_exists(options.output)) return false;
   std::error_code ignored;
@@ -223,8 +223,9 @@ std::string import_weights(const ImportOptions& options) {
   const std::string file = read_file(options.weights);
   const std::string made_from = import_json(options, xxh3(file));
   if (already_imported(options, made_from)) {
-    return cat(options.output, ": is there already, imported from the same weights\n");
+    return cat(options.output, ": already exists, imported from the same weights\n");
   }
+  // What the file holds, and which of its class rows are taken.
   const FileLock lock(options.output);
   std::vector<ForeignTensor> tensors = read_tensors(file, options.weights);
   const Architecture architecture = recognise(tensors, options.weights);
@@ -236,6 +237,7 @@ std::string import_weights(const ImportOptions& options) {
           : fit_class_rows(architecture.class_rows, categories, options.weights, names);
   const ModelConfig config = model_config(options, architecture, classes.categories.size());
 
+  // The weights; what a bare backbone does not have is drawn.
   RetinaNet model(config);
   NamedTensors state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
   check_variances(state, config, options.weights);
@@ -247,6 +249,7 @@ std::string import_weights(const ImportOptions& options) {
   }
   load_state(model, state, options.weights);
 
+  // The checkpoint, with what a second run compares.
   Checkpoint checkpoint;
   checkpoint.model = state_of(model);
   JsonWriter config_json;

@@ -16,15 +16,15 @@ struct ImportOptions {
   // Added to the variance in batch norm; unset: 0 for torchvision's published v1 weights (91 rows),
   // else 1e-5.
   std::optional<double> norm_eps = {};
-  // What no weight tells; stored in the checkpoint. torchvision's defaults.
+  // What the weights do not show; stored in the checkpoint. torchvision's defaults.
   ModelConfig config = {};
   bool overwrite = false;  // replace an output that was made differently
 };
 
 // Reads, recognises, selects the class rows, checks that every tensor has its place, writes the
-// checkpoint. Returns what to print: one line when the output is there already from the same
-// inputs. Throws kNoInput (a file is missing), kData (not a file that can be imported), kConfig
-// (classes and categories differ; the output exists and was made differently), kCannotCreate, kIo.
+// checkpoint. Returns what to print: one line when the output already exists, from the same inputs.
+// Throws kNoInput (a file is missing), kData (not a file that can be imported), kConfig (classes
+// and categories differ; the output exists and was made differently), kCannotCreate, kIo.
 std::string import_weights(const ImportOptions& options);
 
 }  // namespace retina

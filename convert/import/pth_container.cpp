@@ -36,7 +36,7 @@ void add_storage(PthContainer& container, const PickleValue& storage, std::strin
                  const std::string& subject) {
   const std::uint64_t want_bytes = storage_bytes(storage, subject);
   if (content.size() != want_bytes) {
-    fail(subject, cat("damaged: a storage has another size than its tensors say (got ",
+    fail(subject, cat("damaged: a storage has a different size than its tensors say (got ",
                       content.size(), " bytes, want ", want_bytes, ")"));
   }
   container.storages.emplace(storage.text, content);
@@ -46,7 +46,7 @@ PthContainer open_zip(std::string_view bytes, const std::string& subject) {
   const StoredZip zip(bytes, subject);
   const std::string folder = zip.folder_of("data.pkl");
   if (zip.has(folder + "retina/index.json")) {
-    fail(subject, "is a checkpoint of retina-batch already",
+    fail(subject, "is already a checkpoint of retina-batch",
          "give it to retina-train --init or retina-convert --checkpoint as it is");
   }
   if (zip.has(folder + "constants.pkl")) {
@@ -89,7 +89,7 @@ class LegacyReader {
     PthContainer container{.pickle = next_pickle()};
     const PickleDocument keys = next_pickle();
     if (keys.at(keys.root).kind != PickleKind::kList) {
-      fail(subject_, "damaged: its list of storages is none");
+      fail(subject_, "damaged: its list of storages is not a list");
     }
     read_storages(keys, container);
     return container;
@@ -139,10 +139,10 @@ class LegacyReader {
     }
     for (const PickleRef ref : keys.at(keys.root).items) {
       const auto found = wanted.find(keys.at(ref).text);
-      if (found == wanted.end()) fail(subject_, "damaged: it holds a storage that no tensor has");
+      if (found == wanted.end()) fail(subject_, "damaged: it holds a storage that no tensor uses");
       const PickleValue& storage = *found->second;
       if (take_count() != static_cast<std::uint64_t>(storage.integer)) {
-        fail(subject_, "damaged: a storage has another size than its tensors say");
+        fail(subject_, "damaged: a storage has a different size than its tensors say");
       }
       add_storage(container, storage, take(storage_bytes(storage, subject_)), subject_);
       wanted.erase(found);
@@ -161,14 +161,14 @@ PthContainer open_container(std::string_view bytes, const std::string& subject) 
   if (StoredZip::looks_like_one(bytes)) return open_zip(bytes, subject);
   if (bytes.starts_with(kLegacyStart)) return LegacyReader(bytes, subject).read();
   if (bytes.size() > kTarMagicOffset && bytes.substr(kTarMagicOffset).starts_with(kTarMagic)) {
-    fail(subject, "is a tar archive, as PyTorch 0.1 wrote them",
+    fail(subject, "is a tar archive, as PyTorch 0.1 wrote",
          "load the file in Python and save it again");
   }
   if (bytes[0] == '\x80') {
-    fail(subject, "is a pickle, but not of torch.save",
+    fail(subject, "is a pickle, but not one that torch.save wrote",
          "in Python: torch.save(state_dict, \"weights.pth\")");
   }
-  fail(subject, "not a file of torch.save (neither of its two formats begins so)",
+  fail(subject, "not a file of torch.save (neither of its two formats begins like this)",
        "give weights that torch.save wrote: a .pth file");
 }
 

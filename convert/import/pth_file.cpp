@@ -35,7 +35,7 @@ class StateDictReader {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const PickleValue &key = pickle_.at(items[i]), &value = pickle_.at(items[i + 1]);
       if (key.kind != PickleKind::kText || value.kind != PickleKind::kTensor) continue;
-      if (printable(key.text) != key.text) fail(key.text, "has a name that no model has");
+      if (printable(key.text) != key.text) fail(key.text, "has a name that no model uses");
       if (!names.insert(key.text).second) fail(key.text, "appears twice");
       tensors.push_back(tensor(key.text, value));
     }
@@ -84,7 +84,7 @@ class StateDictReader {
     for (const PickleRef item : tuple.items) {
       const PickleValue& number = pickle_.at(item);
       if (number.kind != PickleKind::kInt || number.integer < 0) {
-        fail(name, "has a size or stride that is no number from 0");
+        fail(name, "has a size or stride that is not a non-negative integer");
       }
       numbers.push_back(number.integer);
     }

@@ -1,5 +1,6 @@
 // The .pth files of torch.save, both of its containers: the zip of PyTorch 1.6 and later, and the
-// row of pickles before. Gives the named tensors of the state dict inside, as checked views.
+// sequence of pickles before that. Gives the named tensors of the state dict inside, as checked
+// views.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct ForeignTensor {
 // result. Guarantees that shape and strides span exactly `bytes`, that no tensor has more elements
 // than its storage, and that copies of all `bytes` take at most 4 times the file's size.
 // Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file, names that no
-// state dict needs, a tensor outside of its storage. Runs no code of the file
+// state dict needs, a tensor outside its storage. Runs no code of the file
 // (tests/fuzz/pth_fuzz.cpp).
 std::vector<ForeignTensor> parse_pth(std::string_view bytes, const std::string& subject);
 

@@ -102,7 +102,7 @@ MatchResult match_detections(const std::vector<ScoredBox>& want, const std::vect
       if (converted.paired[j] || got[j].label != want[i].label) continue;
       const double box_px = box_distance_px(want[i], got[j]);
       const double score = score_distance(want[i], got[j]);
-      // Not ">": a coordinate that is no number pairs with nothing.
+      // Not ">": a coordinate that is NaN pairs with nothing.
       if (!(box_px <= kPairBoxPx && score <= kPairScore)) continue;
       // Boxes without area, clipped to an edge, survive NMS in numbers on one place: there the
       // score alone tells which is which.

@@ -23,7 +23,7 @@ struct MatchContext {
 };
 
 // Two detections of one class count as the same when both are within these. A box whose longer side
-// is above 100 px may be off by so much for each 100 px of it.
+// is above 100 px may be off by this much for each 100 px of it.
 inline constexpr double kBoxTolerancePx = 1e-2;
 inline constexpr double kScoreTolerance = 1e-4;
 

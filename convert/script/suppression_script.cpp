@@ -1,6 +1,6 @@
 // Greedy non-maximum suppression (shared/ops/nms.h) as TorchScript. A loop over boxes costs 50 to
 // 400 ms in script. Here boxes come in blocks: inside a block "kept unless a kept better one
-// overlaps" is iterated as a whole until it stands still, which is the greedy answer because
+// overlaps" is iterated as a whole until it no longer changes, which is the greedy answer because
 // box i depends on better boxes alone; and it ends as soon as enough are kept.
 #include "convert/script/script_part.h"
 

@@ -39,7 +39,7 @@ options=()
 while [ $# -gt 0 ]; do
   case $1 in
     --data | --share | --ranks | --image)
-      [ $# -ge 2 ] || fail 64 "$1: wants a value; hint: --help says more"
+      [ $# -ge 2 ] || fail 64 "$1: needs a value; hint: --help says more"
       declare "${1#--}=$2"
       shift 2 ;;
     --cpu) cpu=yes; shift ;;

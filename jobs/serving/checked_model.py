@@ -53,7 +53,7 @@ class Refused(Exception):
 # --- Before PyTorch sees the file ----------------------------------------------------------------
 def number(data, place, size):
     if place < 0 or place + size > len(data):
-        raise Refused("damaged: its zip directory points outside of the file")
+        raise Refused("damaged: its zip directory points outside the file")
     return int.from_bytes(data[place:place + size], "little")
 
 
@@ -64,7 +64,7 @@ def inflated(name, packed, size):
     except zlib.error as error:
         raise Refused(f"damaged: its file {name[:80]!r} does not unpack ({error})") from None
     if len(content) != size or not reader.eof:
-        raise Refused(f"its file {name[:80]!r} unpacks to another size than {size} bytes")
+        raise Refused(f"its file {name[:80]!r} unpacks to a different size than {size} bytes")
     return content
 
 
@@ -82,13 +82,13 @@ def stored_files(data):
         count, size, place = (number(data, last + field, 8) for field in (32, 40, 48))
         one_disk = number(data, last + 16, 8) == 0 and number(data, last + 24, 8) == count
         if number(data, end - 12, 8) != last or data[last:last + 4] != b"PK\6\6":
-            raise Refused("damaged: its zip64 record is none")
+            raise Refused("damaged: its zip64 record is invalid")
     if not one_disk or place + size != last:
         raise Refused("damaged: its zip directory is not where it should be")
     files, names, places = {}, set(), []
     for _ in range(count):
         if data[place:place + 4] != b"PK\1\2":
-            raise Refused("damaged: an entry of its zip directory is none")
+            raise Refused("damaged: an entry of its zip directory is invalid")
         flags, method = number(data, place + 8, 2), number(data, place + 10, 2)
         name_bytes, extra_bytes = number(data, place + 28, 2), number(data, place + 30, 2)
         extra = place + 46 + name_bytes
@@ -109,12 +109,12 @@ def stored_files(data):
             raise Refused(f"its file {name[:80]!r} is compressed or encrypted")
         local = fields[42]
         if data[local:local + 4] != b"PK\3\4":
-            raise Refused("damaged: a file's header in its zip is none")
+            raise Refused("damaged: a file's header in its zip is invalid")
         start = local + 30 + number(data, local + 26, 2) + number(data, local + 28, 2)
         if start + fields[20] > len(data):
-            raise Refused(f"damaged: its file {name[:80]!r} ends outside of it")
+            raise Refused(f"damaged: its file {name[:80]!r} ends outside the zip")
         if name.lower() in names:
-            raise Refused(f"two files of its zip have one name, {name[:80]!r}")
+            raise Refused(f"two files in its zip have the same name, {name[:80]!r}")
         names.add(name.lower())
         places.append((start, start + fields[20]))
         files[name] = memoryview(data)[start:start + fields[20]]
@@ -124,7 +124,7 @@ def stored_files(data):
         raise Refused("damaged: its zip directory is too long")
     places.sort()
     if any(next_start < end for (_, end), (next_start, _) in zip(places, places[1:])):
-        raise Refused("two files of its zip share their bytes")
+        raise Refused("two files in its zip overlap")
     return files
 
 
@@ -182,7 +182,7 @@ def check_pickle(name, data, files):
     try:
         parsed = [(opcode.name, value) for opcode, value, _ in pickletools.genops(bytes(data))]
     except ValueError as error:
-        raise Refused(f"{name} is no pickle ({error})") from None
+        raise Refused(f"{name} is not a pickle ({error})") from None
     for opcode, value in parsed:
         if opcode not in OPCODES:
             raise Refused(f"{name} has the opcode {opcode}, which PyTorch never writes")
@@ -209,8 +209,8 @@ def check_storage(name, tokens, files):
     record, count = f"data/{tokens[3][1]}", tokens[5][1]
     got, want = len(files.get(FOLDER + record, b"")), count * ELEMENT_BYTES[tokens[2][1]]
     if got != want:
-        raise Refused(f"{record[:80]!r} has another size than {name} says (got {got} bytes, want "
-                      f"{want})")
+        raise Refused(f"{record[:80]!r} has a different size than {name} says (got {got} bytes, "
+                      f"want {want})")
 
 
 def check_archive(data):
@@ -223,7 +223,7 @@ def check_archive(data):
         if FOLDER + name not in files:
             raise Refused(f"holds no {name}")
     if files[FOLDER + "constants.pkl"] != NO_CONSTANTS:
-        raise Refused("its constants.pkl holds something")
+        raise Refused("its constants.pkl is not empty")
     check_code(bytes(files[FOLDER + CODE]).decode("ascii", "replace"))
     for name in PICKLES:
         if FOLDER + name in files:
@@ -241,7 +241,7 @@ def check_block(function, block):
             callee = next(node.inputs()).type()
             if (callee.kind() != "ClassType"
                     or not callee.qualified_name().startswith("__torch__.retina.")):
-                raise Refused(f"{uses} on what is no module of its own")
+                raise Refused(f"{uses} on something that is not one of its own modules")
         for inner in node.blocks():
             check_block(function, inner)
 

@@ -18,7 +18,7 @@ INPUT = "image"
 BAD, NO_LENGTH, TOO_LARGE, ENCODED = 400, 411, 413, 415  # HTTP
 FEWER = "hint: send fewer pictures at a time"
 Image.MAX_IMAGE_PIXELS = None  # Limits takes its place
-# By the model's name, for the HTTP server. Here because MLServer executes retina_detector.py anew
+# By the model's name, for the HTTP server. Here because MLServer executes retina_detector.py again
 # for every model.
 LIMITS_OF_MODEL = {}
 

@@ -38,7 +38,7 @@ std::array<int, kLevelCount> anchors_per_level(PixelSize padded);
 std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded,
                                     double offset = 0);
 
-// Which box sizes a set of anchors can learn: position is ignored.
+// Which box sizes a set of anchors can learn, ignoring position.
 class AnchorCoverage {
  public:
   explicit AnchorCoverage(const std::vector<double>& anchor_sizes);

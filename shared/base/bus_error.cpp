@@ -15,8 +15,8 @@
 namespace retina {
 namespace {
 
-// Nothing but plain memory and system calls is safe in the handler: the line lies ready. Two take
-// turns, so that the one in use is not written to.
+// Only plain memory and system calls are safe in the handler, so the line is prepared in advance.
+// Two take turns, so that the one in use is not written to.
 struct Line {
   std::array<char, 512> text{};
   std::size_t size = 0;
@@ -33,10 +33,10 @@ extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
     std::raise(signal);
     return;
   }
-  // Often every decode thread is hit at once; the first one tells and ends the process.
+  // Often every decode thread is hit at once; the first one reports it and ends the process.
   while (g_told.test_and_set()) ::pause();
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line->text.data(), line->size);
-  // A launcher reads it from a pipe, and must have by the time this process ends.
+  // A launcher reads it from a pipe, and must have done so before this process ends.
   constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 10'000'000};
   for (int look = 0, unread = 0; look < 50; ++look) {
     if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) break;
@@ -59,9 +59,9 @@ void set_bus_error_name(const std::string& name) {
   Line& line = g_lines[g_line.load() == g_lines.data() ? 1 : 0];
   const std::string text =
       cat(name.substr(0, 256),
-          ": error: reading a mapped file failed (the mount has gone, a file was cut, or "
+          ": error: reading a mapped file failed (the mount is gone, a file was truncated, or "
           "/dev/shm is full); hint: "
-          "mend that, then run the same command again\n");
+          "fix that, then run the same command again\n");
   line.size = std::min(text.size(), line.text.size());
   std::copy_n(text.begin(), line.size, line.text.begin());
   g_line.store(&line);

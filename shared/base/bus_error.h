@@ -1,5 +1,5 @@
-// A page of a mapped file that cannot be read is a SIGBUS: here it is one line on stderr and the
-// exit code of kIo, as for a failed read().
+// A page of a mapped file that cannot be read is a SIGBUS: here it becomes one line on stderr and
+// the exit code of kIo, as for a failed read().
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ std::string word_of(const Choices<T>& choices, const T& value) {
   return "";
 }
 
-// The value of `word`; unset when that is none of the words.
+// The value of `word`; unset when it is not one of the words.
 template <class T>
 std::optional<T> value_of(const Choices<T>& choices, const std::string& word) {
   for (const auto& [one, value] : choices) {

@@ -175,7 +175,7 @@ void Cli::set(const std::string& name, const std::string& text, const std::strin
 }
 
 void Cli::read_config(const std::string& path) {
-  // No settings of the work: a job with them in its file would do nothing and look done.
+  // Not settings of the work: a job with them in its file would do nothing and look done.
   static const std::set<std::string> kCommandLineOnly = {"check-args", "config", "help", "version"};
   const JsonFile file = JsonFile::read(path);
   const JsonView root = file.root();
@@ -186,7 +186,7 @@ void Cli::read_config(const std::string& path) {
     const JsonView item(member.value, cat(path, ": ", name));
     if (find(name) == nullptr) fail_unknown(name);
     if (kCommandLineOnly.count(name) != 0) {
-      throw Error(ErrorKind::kUsage, cat(path, ": ", name, ": goes on the command line only"),
+      throw Error(ErrorKind::kUsage, cat(path, ": ", name, ": is for the command line only"),
                   "remove it from the file");
     }
     if (!seen.insert(name).second) {
@@ -211,6 +211,7 @@ void Cli::read_config(const std::string& path) {
 }
 
 CliOutcome Cli::parse(int argc, const char* const* argv) {
+  // The options that every program has; none of them is a setting of the work.
   group("Every program");
   const auto common = [this](Option option) {
     option.is_setting = false;
@@ -239,6 +240,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   options_[options_.size() - 2].is_setting = false;
   options_.back().is_setting = false;
 
+  // The command line itself.
   po::options_description description;
   for (const auto& item : options_) {
     if (item.is_flag) {
@@ -270,6 +272,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   } catch (const po::error& error) {
     throw Error(ErrorKind::kUsage, error.what(), cat("run ", program_, " --help"));
   }
+  // What ends here, then --config, presets and checks.
   if (help_) {
     std::cout << help_text() << std::flush;
     return CliOutcome::kDone;

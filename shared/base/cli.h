@@ -3,7 +3,7 @@
 //
 // Every program gets --help, --version, --config FILE.json (the same keys as the long options, each
 // once; the command line wins), --check-args and --log-level. No value may be empty: to leave an
-// option open is not to give it, or null in the file.
+// option unset, omit it, or give null in the file.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Cli {
   // Options declared after this call print under `title` in --help.
   void group(std::string title);
 
-  // Declares `--name VALUE`. The target's present value is the default shown by --help; it is
+  // Declares `--name VALUE`. The target's current value is the default shown by --help; it is
   // overwritten when the option is given. Types: int, int64_t, uint64_t, double, std::string,
   // std::vector<double|int64_t|std::string> (comma-separated), std::optional of these.
   template <class T>

@@ -23,12 +23,12 @@ double quota_in(const fs::path& folder) {
   return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// Smaller of two quotas, of which 0 is none.
+// The smaller of two quotas, where 0 means none.
 double smaller(double a, double b) {
   return a <= 0 || b <= 0 ? std::max(a, b) : std::min(a, b);
 }
 
-// The quota of `group` below `mount` and of all that hold it.
+// The smallest quota of `group` below `mount` and of its ancestors.
 double quota_up_from(const fs::path& mount, const fs::path& group) {
   double quota = quota_in(mount);
   fs::path folder = mount;

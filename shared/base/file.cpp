@@ -30,9 +30,9 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-constexpr const char* kMountHint = "mend the mount, then run the same command again";
+constexpr const char* kMountHint = "fix the mount, then run the same command again";
 constexpr const char* kWriteHint =
-    "free some space or mend the mount, then run the same command again";
+    "free some space or fix the mount, then run the same command again";
 
 // Calls that a signal may interrupt on FUSE and NFS mounts.
 template <class Call>
@@ -76,7 +76,8 @@ std::string aside(const std::string& path) {
   return path + ".old";
 }
 
-// SMB does not rename over a file (or one that a virus scanner has open): the old one steps aside.
+// SMB does not rename over a file (or one that a virus scanner has open): the old one is moved
+// aside.
 bool replaced_through_aside(const std::string& temporary, const std::string& path) {
   remove_file(aside(path));
   std::error_code ignored;
@@ -117,7 +118,7 @@ Error read_error(const std::string& path, int code) {
     case ENXIO:
     case EACCES:
     case EPERM:
-    case EISDIR:  // a folder, a pipe: no file that has a size
+    case EISDIR:  // a folder, a pipe: not a file with a size
     case EOPNOTSUPP:
       return {ErrorKind::kNoInput, problem, "check the path and its permissions"};
     case EMFILE:
@@ -180,13 +181,13 @@ void make_folder(const std::string& path, const std::string& option) {
     throw Error(ErrorKind::kCannotCreate,
                 cat(path, ": cannot create the folder (",
                     code ? code.message() : std::string("a file has this name"), ")"),
-                cat("choose another ", option, " or mend its permissions"));
+                cat("choose another ", option, " or fix its permissions"));
   }
 }
 
 std::optional<std::uint64_t> free_space_bytes(const std::string& path) {
   struct statvfs status {};
-  // Mounts without an idea of their size say that they have no blocks at all.
+  // Mounts that do not know their size report no blocks at all.
   if (::statvfs(path.c_str(), &status) != 0 || status.f_blocks == 0) return std::nullopt;
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
@@ -210,7 +211,7 @@ void sync_path(const std::string& path) {
   const bool folder = is_folder(path);
   const auto ability = folder ? MountAbility::kFolderSync : MountAbility::kFileSync;
   const Descriptor file(path, folder ? O_RDONLY | O_DIRECTORY : O_RDONLY);
-  if (folder && file.get() < 0) {  // a folder that may be written and not be read
+  if (folder && file.get() < 0) {  // a folder that may be written but not read
     warn_unsupported(ability, path, errno);
     return;
   }
@@ -245,13 +246,13 @@ void AtomicFile::write(const void* data, std::size_t size_bytes) {
   }
 }
 
-// Through the descriptor that wrote: a later one may not hear of errors of writing back.
+// Through the descriptor that wrote: a later one may miss write-back errors.
 void AtomicFile::sync_and_close() {
   const int descriptor = std::exchange(descriptor_, -1);
   if (descriptor < 0) return;
   const bool synced = retried([&] { return ::fsync(descriptor); }) == 0;
   const int sync_code = errno;
-  // An interrupted close has closed.
+  // An interrupted close() has closed the file.
   const bool closed = ::close(descriptor) == 0 || errno == EINTR;
   if (!closed) {
     throw Error(ErrorKind::kIo, cat(path_, ": closing failed (", reason(), ")"), kWriteHint);
@@ -290,7 +291,7 @@ std::uint64_t deliver_file(const std::string& source, const std::string& path) {
   });
   const std::uint64_t hash = hasher.digest();
   file.commit([&](const std::string& temporary) {
-    {  // Read what the mount holds, not what the machine remembers.
+    {  // Read what the mount holds, not what the machine has cached.
       const Descriptor cached(temporary, O_RDONLY);
       if (cached.get() >= 0) ::posix_fadvise(cached.get(), 0, 0, POSIX_FADV_DONTNEED);
     }
@@ -320,7 +321,7 @@ int lock_output(const std::string& lock_path, const std::string& output) {
       retried([&] { return ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
   if (descriptor < 0) {
     throw Error(ErrorKind::kCannotCreate, cat(output, ": cannot be written (", reason(), ")"),
-                "choose another --output or mend its permissions");
+                "choose another --output or fix its permissions");
   }
   if (retried([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return descriptor;
   if (errno == EWOULDBLOCK) {
@@ -332,7 +333,7 @@ int lock_output(const std::string& lock_path, const std::string& output) {
   return descriptor;
 }
 
-// False when the holder before has just removed the file that is locked now.
+// False when the previous holder has just removed the file that is now locked.
 bool is_still(const std::string& path, int descriptor) {
   struct stat there {
   }, locked{};
@@ -341,7 +342,7 @@ bool is_still(const std::string& path, int descriptor) {
 }
 
 int lock_present_file(const std::string& lock_path, const std::string& output) {
-  constexpr int kAttempts = 100;  // a mount whose inode numbers change is believed after that
+  constexpr int kAttempts = 100;  // after that, a mount whose inode numbers change is trusted
   for (int attempt = 0;; ++attempt) {
     const int descriptor = lock_output(lock_path, output);
     if (attempt == kAttempts || is_still(lock_path, descriptor)) return descriptor;

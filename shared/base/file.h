@@ -18,35 +18,35 @@ std::string read_file(const std::string& path);
 // Gives the file's bytes to `take`, a piece at a time. Throws as read_file.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take);
 
-// What a call that failed with `code` (an errno) on something to be read means: kNoInput when it is
-// not there or not for us, kUnavailable when this process has no room left, else kIo: the mount.
+// What it means that reading something failed with `code` (an errno): kNoInput when it is missing
+// or not readable for us, kUnavailable when this process is out of resources, else kIo: the mount.
 Error read_error(const std::string& path, int code);
 
 // Size in bytes. Throws read_error().
 std::uint64_t file_size_bytes(const std::string& path);
 
-// Throws kIo when the mount does not say.
+// Throws kIo when the mount does not report it.
 bool path_exists(const std::string& path);
 bool is_folder(const std::string& path);
 
 // Creates the folder and its parents. Throws kCannotCreate; `option` named it.
 void make_folder(const std::string& path, const std::string& option = "--output");
 
-// Free bytes of the file system that holds `path`; nothing when it does not tell.
+// Free bytes of the file system that holds `path`; nothing when it does not report them.
 std::optional<std::uint64_t> free_space_bytes(const std::string& path);
 
 // Throws kIo when clearly less than `needed_bytes` is free in `folder`; `option` named it.
 void require_space(const std::string& folder, double needed_bytes, const std::string& option);
 
-// Removes a file; a missing one is no error.
+// Removes a file; a missing one is not an error.
 void remove_file(const std::string& path);
 
-// fsync of a file or folder by path. A file system that has none (EINVAL, ENOTSUP, ENOSYS) costs
-// one warning; a failed one throws kIo.
+// fsync of a file or folder by path. A file system without fsync (EINVAL, ENOTSUP, ENOSYS) costs
+// one warning; a failure throws kIo.
 void sync_path(const std::string& path);
 
 // Runs `body`, which writes into a folder that this job could write to before: what cannot be
-// created now is an I/O error midway (the folder or its mount has gone), not a bad choice.
+// created now is an I/O error midway (the folder or its mount is gone), not a bad choice.
 template <class Body>
 auto midway(const Body& body) {
   try {
@@ -54,7 +54,7 @@ auto midway(const Body& body) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCannotCreate) throw;
     throw Error(ErrorKind::kIo, error.what(),
-                "mend the mount or bring the folder back, then run the same command again");
+                "fix the mount or restore the folder, then run the same command again");
   }
 }
 
@@ -91,7 +91,7 @@ class AtomicFile {
 void publish_file(const std::string& temporary, const std::string& path,
                   const std::function<void(const std::string&)>& verify = {});
 
-// Brings `path.old` back when a process ended in that moment.
+// Restores `path.old` when a process ended at that moment.
 void recover_file(const std::string& path);
 
 // Copies a finished file to another file system: free space -> copy -> sync -> read back and
@@ -101,8 +101,9 @@ std::uint64_t deliver_file(const std::string& source, const std::string& path);
 // AtomicFile in one call; the written bytes are read back and compared.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
-// An exclusive lock of the folder for this process's life (flock on `.lock` inside). Throws kConfig
-// when another process holds it, kCannotCreate; a file system without locks costs one warning.
+// An exclusive lock on the folder for this process's lifetime (flock on `.lock` inside). Throws
+// kConfig when another process holds it, kCannotCreate; a file system without locks costs one
+// warning.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder);
@@ -114,7 +115,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// The same for an output that is one file (flock on `path.lock`, which goes at the end).
+// The same for an output that is one file (flock on `path.lock`, which is removed at the end).
 class FileLock {
  public:
   explicit FileLock(const std::string& path);

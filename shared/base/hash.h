@@ -1,5 +1,5 @@
 // xxh3, the 64-bit hash of records, shards, checkpoints and configurations. It finds damage, not
-// malice: it is no cryptographic hash.
+// malice: it is not a cryptographic hash.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@
 namespace retina {
 namespace {
 
-// f64 exactly as strtod reads them; no recursion, so that deep nesting cannot end the process.
+// f64 exactly as strtod reads them; no recursion, so that deep nesting cannot crash the process.
 constexpr unsigned kParseFlags =
     rapidjson::kParseFullPrecisionFlag | rapidjson::kParseIterativeFlag;
 

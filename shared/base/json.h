@@ -59,7 +59,7 @@ class JsonFile {
 [[noreturn]] void fail_json_syntax(const std::string& name, std::string_view text,
                                    std::size_t offset, const std::string& problem);
 
-// Builds JSON text. f64 print as the shortest text that reads back equal; not-finite ones as null.
+// Builds JSON text. f64 print as the shortest text that reads back equal; non-finite ones as null.
 class JsonWriter {
  public:
   JsonWriter() : writer_(buffer_) {}

@@ -19,8 +19,9 @@ LogLevel log_level();
 // in it (it may quote a foreign file) are escaped.
 void log_line(LogLevel level, const std::string& text);
 
-// Where `file` (2: the log) is a pipe: until its reader has taken everything, `limit_s` at most.
-// Before the end of a job: a launcher that sees a rank end drops what it has not read from others.
+// Where `file` (2: the log) is a pipe: waits until its reader has taken everything, at most
+// `limit_s`. For the end of a job: a launcher that sees a rank end drops what it has not read from
+// others.
 void wait_until_read(int file, double limit_s);
 
 template <class... Args>

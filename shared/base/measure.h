@@ -1,4 +1,4 @@
-// Measuring: the clock and the median of what it told.
+// Measuring: the clock, and the median of its readings.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@ namespace retina {
 // Steady, from an arbitrary start.
 double now_seconds();
 
-// Milliseconds since the previous call, the first time since construction.
+// Milliseconds since the previous call, or since construction on the first call.
 class Stopwatch {
  public:
   double lap_ms() {
@@ -21,7 +21,7 @@ class Stopwatch {
   double last_ = now_seconds();
 };
 
-// The middle value, of an even number the mean of the middle two; 0 of none.
+// The middle value; of an even count the mean of the middle two; 0 of none.
 double median(std::vector<double> values);
 
 }  // namespace retina

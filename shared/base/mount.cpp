@@ -68,7 +68,7 @@ bool can_map_files(const std::string& folder) {
   if (descriptor < 0) {
     throw Error(ErrorKind::kCannotCreate,
                 cat(folder, ": cannot be written (", std::strerror(errno), ")"),
-                "choose another --output or mend its permissions");
+                "choose another --output or fix its permissions");
   }
   void* const map = ::ftruncate(descriptor, kBytes) == 0
                         ? ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, descriptor, 0)
@@ -77,7 +77,7 @@ bool can_map_files(const std::string& folder) {
   if (map != MAP_FAILED) ::munmap(map, kBytes);
   ::close(descriptor);
   ::unlink(name.c_str());
-  // Any other trouble is the caller's to find, and to name better.
+  // Any other problem is the caller's to find, and to describe better.
   return map != MAP_FAILED || !means_unsupported(code);
 }
 

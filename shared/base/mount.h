@@ -1,5 +1,5 @@
-// What file systems behind FUSE, SMB or NFS cannot do. Each missing ability costs one warning a
-// process, not the job.
+// What file systems behind FUSE, SMB or NFS may not be able to do. Each missing ability costs one
+// warning per process, not the job.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kShownBytes = 80;
 
-// Length of the UTF-8 character that `text` begins with; 0: it is none.
+// Length of the UTF-8 character that `text` begins with; 0 when it is not one.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t length = byte(0) < 0x80   ? 1

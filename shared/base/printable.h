@@ -6,13 +6,13 @@
 
 namespace retina {
 
-// For error messages: the first 80 bytes; what is no printable ASCII becomes "?", so a message
-// stays one line.
+// For error messages: the first 80 bytes; anything but printable ASCII becomes "?", so that a
+// message stays on one line.
 std::string printable(std::string_view text);
 
 // For names in any language (of classes, of images): control characters, which would move the
-// cursor or write another line, become "\n", "\t", "\x1b"; all other UTF-8 stays. Bytes that are no
-// UTF-8 are escaped too.
+// cursor or write another line, become "\n", "\t", "\x1b"; all other UTF-8 stays. Bytes that are
+// not UTF-8 are escaped too.
 std::string escaped(std::string_view text);
 
 }  // namespace retina

@@ -16,7 +16,7 @@ namespace {
 
 constexpr rlim_t kFiles = 65536;
 
-// Only the first line: LibTorch and others append backtraces that say nothing to a user.
+// Only the first line: LibTorch and others append backtraces that mean nothing to a user.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
@@ -26,7 +26,7 @@ int report(const std::string& message, const std::string& hint, ErrorKind kind) 
   return exit_code(kind);
 }
 
-// The words of LibTorch, CUDA, cuBLAS and cuDNN, whose exceptions are of no common type.
+// The words of LibTorch, CUDA, cuBLAS and cuDNN, whose exceptions have no common type.
 bool means_out_of_memory(const std::string& message) {
   for (const char* words : {"out of memory", "ALLOC_FAILED", "can't allocate memory"}) {
     if (message.find(words) != std::string::npos) return true;
@@ -34,7 +34,7 @@ bool means_out_of_memory(const std::string& message) {
   return false;
 }
 
-// A set has a file a shard, a job a connection a rank: 1024, the usual limit, is too few.
+// A set has a file per shard, a job a connection per rank: 1024, the usual limit, is too few.
 void allow_many_files() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -1,5 +1,5 @@
 // The frame of every main(): runs the body, turns exceptions into one line on stderr and the exit
-// code of their kind; so too a mapped file that cannot be read (bus_error.h) and a write that a
+// code of their kind; likewise a mapped file that cannot be read (bus_error.h) and a write that a
 // file size limit (ulimit -f) refuses.
 #pragma once
 

@@ -10,7 +10,7 @@
 
 namespace retina {
 
-// What a sequence is for; keeps sequences of one seed apart. Stored in nothing, but changing a
+// What a sequence is for; keeps sequences of one seed apart. Not stored anywhere, but changing a
 // value changes every run: never renumber.
 enum class RandomUse : std::uint32_t {
   kWeights = 1,

@@ -7,7 +7,7 @@
 
 namespace retina {
 
-// A place of its own below --scratch for one output; what a killed job left there goes first.
+// A place of its own below --scratch for one output; what a killed job left there is removed first.
 class Scratch {
  public:
   // Nothing is built elsewhere.
@@ -26,7 +26,7 @@ class Scratch {
   std::string place_{};  // empty: none
 };
 
-// The folder for copies that nobody named one for: $TMPDIR or /tmp.
+// The default folder for copies: $TMPDIR or /tmp.
 std::string default_scratch();
 
 }  // namespace retina

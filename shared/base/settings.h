@@ -1,5 +1,4 @@
-// What tells two sets of settings apart: for the error of a command that meets what another one
-// left.
+// How two sets of settings differ: for the error of a command that finds what another one left.
 #pragma once
 
 #include <map>
@@ -7,7 +6,7 @@
 
 namespace retina {
 
-// Name -> value, as a user is shown it.
+// Name -> value, as shown to a user.
 using SettingValues = std::map<std::string, std::string>;
 
 // "lr (was 0.01, now 0.02), seed (was 1, now unset)"; empty when nothing differs.

@@ -1,5 +1,5 @@
 // What --version prints: the project's version and git revision, and the libraries that a program
-// registered (LibTorch, CUDA, MPI: base knows none of them).
+// registered (LibTorch, CUDA, MPI: base knows nothing of them).
 #pragma once
 
 #include <string>

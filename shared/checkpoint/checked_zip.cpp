@@ -10,7 +10,7 @@ StoredZip open_records(const std::string& path) {
   for (const std::string_view name : zip.names()) {
     if (!name.starts_with("archive/") || name.find("..") != std::string_view::npos) {
       throw Error(ErrorKind::kData,
-                  cat(path, ": holds the record ", printable(name), ", which is not ours"),
+                  cat(path, ": holds the record ", printable(name), ", which is not one of ours"),
                   "use a file that retina-train or retina-convert wrote");
     }
   }

@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// All of a checkpoint but its tensors.
+// All of a checkpoint except its tensors.
 struct CheckpointHeader {
   std::string trainer_json = "{}";  // one JSON object: step, epoch, samples seen, schedule
   std::string config_json = "{}";   // one JSON object: {"model": ..., "train": ...}
@@ -29,8 +29,8 @@ struct Checkpoint {
 
 // Writes `path` atomically: temporary file, fsync, re-read and verified, rename. Strides of dense
 // tensors survive (channels_last), others are made contiguous; tensors that share storage are
-// written apart; device tensors are copied to the host. The same content gives the same bytes. Safe
-// on a background thread while nobody changes the tensors. Returns the file's hash (its seal).
+// written separately; device tensors are copied to the host. The same content gives the same bytes.
+// Safe on a background thread while nobody changes the tensors. Returns the file's hash (its seal).
 // Throws kCannotCreate (not writable), kIo (disk full, mount gone); names must be unique and the
 // two texts JSON objects (kInternal).
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
@@ -41,7 +41,7 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
 Checkpoint load_checkpoint(const std::string& path);
 
 // Throws kConfig when the checkpoint is the import of an image classifier: its pyramid and heads
-// are place holders, from which a training begins (retina-train --init). `path` names it.
+// are placeholders, to start a training from (retina-train --init). `path` names it.
 void check_has_heads(const Checkpoint& checkpoint, const std::string& path);
 
 // The same checks without building tensors: for choosing the newest good checkpoint.

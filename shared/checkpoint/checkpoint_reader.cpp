@@ -47,12 +47,14 @@ NamedTensor read_tensor(ZipReader& zip, const JsonView& entry, std::set<std::str
   if (shape.size() != strides.size()) entry.fail("shape and strides differ in length");
   const std::string record = format::tensor_record(entry.at("record").as_uint());
   if (!zip.hasRecord(record)) entry.fail(cat("its record ", record, " is missing"));
-  if (!records.insert(record).second) entry.fail(cat("its record ", record, " is another's"));
+  if (!records.insert(record).second) {
+    entry.fail(cat("its record ", record, " is used by another tensor"));
+  }
   // Compared before anything is allocated.
   const std::size_t size_bytes = zip.getRecordSize(record);
   const auto span = span_of(shape, strides);
   if (!span || *span > size_bytes || *span * c10::elementSize(*dtype) != size_bytes) {
-    entry.fail(cat("its record has ", size_bytes, " bytes, which is not its shape's size"));
+    entry.fail(cat("its record has ", size_bytes, " bytes, which does not match its shape"));
   }
   at::Tensor tensor = at::empty_strided(shape, strides, at::TensorOptions().dtype(*dtype));
   if (!tensor.is_non_overlapping_and_dense()) entry.fail("its elements overlap");
@@ -102,8 +104,7 @@ void check_has_heads(const Checkpoint& checkpoint, const std::string& path) {
   const JsonFile config = JsonFile::parse(checkpoint.config_json, path);
   const JsonView root = config.root();
   if (!root.has("import") || !root.at("import").at("backbone_only").as_bool()) return;
-  throw Error(ErrorKind::kConfig,
-              cat(path, ": holds a backbone alone, its heads have learnt nothing"),
+  throw Error(ErrorKind::kConfig, cat(path, ": holds only a backbone, its heads are untrained"),
               cat("train it with retina-train --init ", path));
 }
 

@@ -1,7 +1,7 @@
 // The inference model as a file: one sealed TorchScript archive, written by retina-convert. Its
 // module takes uint8 RGB [N, 3, H, W] and returns the tuple boxes [N, D, 4] (xyxy, input px),
-// scores [N, D], labels [N, D] (i64, dense), counts [N]. This header knows what stands beside the
-// module; loading it is torch::jit::load, which for a file from elsewhere wants
+// scores [N, D], labels [N, D] (i64, dense), counts [N]. This header knows what is stored beside
+// the module; loading it is torch::jit::load, which for a file from elsewhere requires
 // check_inference_file before and check_script (shared/evaluation/script_operators.h) after it.
 #pragma once
 
@@ -35,7 +35,7 @@ struct InferenceHeader {
 // The name of the extra file inside the archive that holds InferenceHeader::to_json().
 inline constexpr const char* kInferenceHeaderFile = "retina.json";
 
-// Checks the seal and reads the header. Throws kNoInput, kIo, and kData (damaged, no inference
+// Checks the seal and reads the header. Throws kNoInput, kIo, and kData (damaged, not an inference
 // model of retina-convert, written by a newer version).
 InferenceHeader read_inference_header(const std::string& path);
 

@@ -23,7 +23,7 @@ std::string in_folder(const std::string& folder, const std::string& name) {
   return cat(folder, folder.ends_with('/') ? "" : "/", name);
 }
 
-// Nothing when the books are missing or not readable.
+// Nothing when the books are missing or unreadable.
 std::vector<CheckpointEntry> read_books(const std::string& folder) {
   std::vector<CheckpointEntry> entries;
   const std::string path = in_folder(folder, kBooksFile);
@@ -100,7 +100,7 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
       skip_damaged(error, in_folder(folder, name));
     }
   }
-  // Of two files of one step the later in the books is the last.
+  // Of two files of the same step, the later one in the books is the last.
   const auto place = [&](const CheckpointEntry& entry) {
     return std::find_if(books.begin(), books.end(),
                         [&](const auto& known) { return known.file == entry.file; }) -

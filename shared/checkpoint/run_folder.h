@@ -39,22 +39,23 @@ bool is_checkpoint_name(const std::string& name);
 // All checkpoint files of the folder, unverified, by name.
 std::vector<std::string> checkpoint_files(const std::string& folder);
 
-// The checkpoints of the folder, ascending steps. Of each the books tell as long as the seal at its
-// end is the one that they have; else the file itself, read whole. Damaged ones are left out.
+// The checkpoints of the folder, ascending steps. Each is described by the books as long as the
+// seal at its end is the one that they list; otherwise by the file itself, read whole. Damaged ones
+// are left out.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
 // `entries` ascending, at least one. Throws kCannotCreate, kIo.
 void write_books(const std::string& folder, const std::vector<CheckpointEntry>& entries);
 
-// The one of the highest AP, of equal ones the first; null when none was validated.
+// The one with the highest AP, on ties the first; null when none was validated.
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries);
 
 // Called in a handler. What cannot be read now may be whole: only a damaged checkpoint is skipped,
-// with a warning, and one that its run has removed meanwhile; anything else is thrown on.
+// with a warning, and one that its run has removed meanwhile; anything else is rethrown.
 void skip_damaged(const Error& error, const std::string& path);
 
-// The checkpoint that stands for `path`: of a run's folder its best, without validation its last,
-// whole either way, and a line of the log says which; of anything else `path` itself. Throws
-// kNoInput (a folder without checkpoints), kData (none is whole), kIo.
+// The checkpoint that stands for `path`: for a run's folder its best or, without validation, its
+// last, intact either way, and a line of the log says which; for anything else `path` itself.
+// Throws kNoInput (a folder without checkpoints), kData (none is whole), kIo.
 std::string resolve_checkpoint(const std::string& path);
 
 }  // namespace retina

@@ -45,7 +45,7 @@ class SealedStream {
   std::uint64_t finish() {
     RETINA_CHECK(tail_.size() == kEndRecordBytes && tail_.starts_with(kEndSignature) &&
                      tail_.ends_with(std::string_view("\0\0", 2)),
-                 "the stream is no finished zip");
+                 "the stream is not a finished zip");
     tail_[kEndRecordBytes - 2] = static_cast<char>(kSealBytes);
     pass(tail_);
     const std::uint64_t hash = hasher_.digest();
@@ -106,6 +106,7 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
   if (size_bytes < kEndRecordBytes + kSealBytes) {
     fail(cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)"));
   }
+  // Everything before the seal goes through the hash.
   Hasher hasher;
   std::vector<char> chunk(1 << 20);
   std::uint64_t left_bytes = size_bytes - kSealBytes;
@@ -119,6 +120,7 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
     hasher.update(chunk.data(), want);
     left_bytes -= want;
   }
+  // The seal, compared with it.
   std::string seal(kSealBytes, '\0');
   if (std::fread(seal.data(), 1, seal.size(), file.get()) != seal.size()) {
     throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));

@@ -28,7 +28,7 @@ std::uint64_t write_sealed(const std::string& path,
 // the seal is missing (cut short, or not `what` of ours) or wrong (damaged). `what`: "checkpoint".
 std::uint64_t check_seal(const std::string& path, const std::string& what);
 
-// The hash that the file ends with, without reading the rest. Throws as check_seal, but finds no
+// The hash that the file ends with, without reading the rest. Throws as check_seal, but detects no
 // damage.
 std::uint64_t read_seal(const std::string& path, const std::string& what);
 

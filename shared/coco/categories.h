@@ -1,5 +1,5 @@
 // Category ids of a data set <-> dense labels 0..K-1, the place in ascending id order. Files keep
-// the original ids, everything inside the trainer speaks labels.
+// the original ids, everything inside the trainer uses labels.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class CategoryMap {
   std::optional<int> label_of_name(const std::string& name) const;
   // Precondition: 0 <= label < size().
   const Category& at(int label) const;
-  // Two labels that share a name, for a warning: names are what weights of other data sets are
-  // matched by. Nothing when all names differ.
+  // Two labels that share a name, for a warning: weights of other data sets are matched by name.
+  // Nothing when all names differ.
   std::optional<std::pair<int, int>> equal_names() const;
   // In label order.
   const Categories& all() const { return categories_; }

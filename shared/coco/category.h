@@ -1,4 +1,4 @@
-// A class of a data set: what annotations, shards, checkpoints and converted models say of it.
+// A class of a data set: what annotations, shards, checkpoints and converted models say about it.
 #pragma once
 
 #include <cstdint>

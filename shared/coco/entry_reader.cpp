@@ -66,7 +66,7 @@ class EntryEvents {
         bare_(lists.size() == 1 && lists[0].key.empty()) {}
 
   bool Null() {
-    // An optional field that is null is a field that is not there.
+    // An optional field that is null counts as absent.
     if (skip_ == 0 && state_ == State::kField && !contains(lists_[list_].needed, field_)) {
       return done_with_field();
     }
@@ -212,7 +212,7 @@ class EntryEvents {
     return true;
   }
 
-  // A value that is not a container: `assign` takes it when an entry's field waits for one.
+  // A value that is not a container: `assign` takes it when an entry's field expects one.
   template <class Assign>
   bool scalar(const Assign& assign, const char* type) {
     if (skip_ > 0) return true;

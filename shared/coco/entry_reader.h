@@ -1,5 +1,5 @@
 // The streaming core of instances.cpp and results.cpp: walks COCO JSON with RapidJSON's event
-// parser and hands over one flat entry at a time. Nothing but the present entry is kept.
+// parser and hands over one flat entry at a time. Only the current entry is kept.
 #pragma once
 
 #include <array>

@@ -84,7 +84,7 @@ class InstancesReader : public EntryReader {
     ids.reserve(order.size());
     for (const auto& [id, index] : order) {
       if (!ids.empty() && ids.back() == id) {
-        fail(cat(name_, ": ", key, "[", index, "]: id ", id, " is there already, at ", key, "[",
+        fail(cat(name_, ": ", key, "[", index, "]: id ", id, " is already used at ", key, "[",
                  order[ids.size() - 1].second, "]"));
       }
       ids.push_back(id);

@@ -33,7 +33,7 @@ struct Instances {
 };
 
 // Reads and checks the file at `path`. Keys that are not needed (segmentation, licenses, ...) are
-// skipped at any depth. Degenerate boxes (no width or height) are kept: they are the caller's.
+// skipped at any depth. Degenerate boxes (no width or height) are kept: the caller deals with them.
 // Throws kNoInput / kIo (reading) and kData, naming the file and the place: not JSON (line and
 // column), a missing key, a wrong type, duplicate ids, an annotation whose image or category is
 // missing, a box that is not four finite numbers, an image without size, no image or category.

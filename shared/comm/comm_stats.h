@@ -1,4 +1,4 @@
-// What a rank's collectives cost so far, and the two bandwidths that nccl-tests reports of them.
+// What a rank's collectives cost so far, and the two bandwidths that nccl-tests reports for them.
 #pragma once
 
 #include <cstdint>

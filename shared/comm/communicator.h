@@ -18,7 +18,7 @@ namespace retina {
 class Activity;  // watch/activity.h
 
 // Not thread-safe: one thread calls it. A failure of another rank throws Error{kRankFailure}, wrong
-// arguments (a root that is no rank, no buffer) throw Error{kInternal} before anything is sent.
+// arguments (a root that is not a rank, no buffer) throw Error{kInternal} before anything is sent.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -31,8 +31,8 @@ class Communicator {
 
   // In place: data[i] = op over ranks of data[i]. Every rank gets the same bits; with 3 ranks or
   // more those of a floating-point sum depend on the algorithm and on how the data is cut into
-  // calls. Integers wrap. kMax takes no NaN: over MPI the ranks could get different ones of it and
-  // the other values.
+  // calls. Integers wrap. kMax takes no NaN: over MPI some ranks could get it and others another
+  // value.
   virtual void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) = 0;
 
   // In place: data[i] = (..(rank 0's + rank 1's) + ..) + rank n-1's data[i], whatever the back end
@@ -54,10 +54,10 @@ class Communicator {
   // Names the next collective, e.g. "bucket 5", for the line that says who never entered it. The
   // same on all ranks.
   virtual void label(std::string_view) {}
-  // Where to say what this rank does (PhaseScope in watch/activity.h); null outside of
+  // Where to report what this rank is doing (PhaseScope in watch/activity.h); null outside
   // run_rank_program: nobody listens.
   virtual Activity* activity() { return nullptr; }
-  // For what fails beside this object because of another rank (NCCL): waits for the watch's
+  // For failures outside this object that another rank caused (NCCL): waits for the watch's
   // verdict, which ends this process; returns when there is none within the limits.
   virtual void await_verdict() {}
 

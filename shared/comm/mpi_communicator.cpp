@@ -19,7 +19,7 @@ namespace {
 
 // MPI counts are int: larger buffers go in pieces of this many elements.
 constexpr std::size_t kPieceCount = std::size_t{1} << 30;
-// From here on the own ring pays.
+// From this size on our own ring pays.
 constexpr std::size_t kRingBytes = std::size_t{64} << 10;
 // The ordered sum needs as much memory again as a piece has.
 constexpr std::size_t kOrderedPieceCount = std::size_t{1} << 24;
@@ -43,7 +43,7 @@ MPI_Datatype mpi_type(ElementType type) {
       return MPI_FLOAT;
     case ElementType::kFloat16:
     case ElementType::kBFloat16:
-      return MPI_UINT16_T;  // with an operation that knows better
+      return MPI_UINT16_T;  // with an operation that takes them as floats
     case ElementType::kFloat64:
       break;
   }
@@ -180,7 +180,7 @@ class MpiCommunicator : public MeteredCommunicator {
   static constexpr int kGatherTag = 1;
   static constexpr int kFirstRingTag = 2, kRingTags = 32000;  // MPI promises tags up to 32767
 
-  // Of the next collective over the own ring.
+  // Of the next collective over our own ring.
   int tag_of(std::size_t count, ElementType type, ReduceOp op) {
     const std::string what = cat(++ring_calls_, " ", label_, " ", count, " ", element_name(type),
                                  op == ReduceOp::kSum ? " sum" : " max");

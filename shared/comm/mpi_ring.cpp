@@ -132,7 +132,7 @@ class Ring {
   std::size_t messages_ = 0;  // each way
   std::vector<MPI_Request> sends_;
   std::array<MPI_Request, kWindow> receives_;
-  std::array<std::vector<char>, kWindow> spaces_;  // for what is to be added
+  std::array<std::vector<char>, kWindow> spaces_;  // for what will be added
   std::size_t posted_ = 0, done_ = 0;              // receives
   int idle_polls_ = 0;
   int error_ = MPI_SUCCESS;

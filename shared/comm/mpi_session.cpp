@@ -38,8 +38,8 @@ bool launched_as_rank() {
 
 MpiSession::MpiSession() {
   if (!launched_as_rank()) return;
-  // A ring too for what is too small for ours (mpi_ring.h): Open MPI's own choice changes algorithm
-  // with size and version, and bits with it. What the user has set wins.
+  // A ring also for what is too small for ours (mpi_ring.h): Open MPI's own choice changes the
+  // algorithm with size and version, and the bits with it. What the user has set wins.
   setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
   setenv("OMPI_MCA_coll_tuned_allreduce_algorithm", "4", 0);
   // Two ranks are each other's neighbour on both sides, and over TCP Open MPI 4.1's one connection

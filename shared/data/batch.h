@@ -15,10 +15,10 @@ namespace retina {
 struct Slot {
   std::size_t record = 0;  // place in ShardSet::index()
   bool flip = false;       // mirror left-right
-  bool counts = true;      // false: a pad slot, repeats a real image and counts nowhere
+  bool counts = true;      // false: a pad slot, repeats a real image and is counted nowhere
 };
 
-// What a batch is to the trainer: a pass of a step.
+// What a batch means to the trainer: a pass of a step.
 struct StepPart {
   std::int64_t step = 0;     // counted from 0 over the run
   int real_image_count = 0;  // of the whole step, over all ranks and passes
@@ -43,7 +43,7 @@ struct Sample {
   // of the resized (and, with slot.flip, mirrored) image. labels: dense, same length.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
-  std::vector<std::int64_t> left_out = {};  // ids of annotations that are neither that nor crowds
+  std::vector<std::int64_t> left_out = {};  // ids of annotations neither trainable nor crowds
 };
 
 struct Batch {

@@ -9,7 +9,7 @@ void decode_picture(const Record& record, const std::string& subject, JpegDecode
   const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), out);
   std::string problem = unusable_reason(status);
   if (problem.empty() && (out.width != record.width || out.height != record.height)) {
-    problem = cat("another size (got ", out.width, "x", out.height, ", want ", record.width, "x",
+    problem = cat("wrong size (got ", out.width, "x", out.height, ", want ", record.width, "x",
                   record.height, ")");
   }
   if (problem.empty()) return;

@@ -1,4 +1,4 @@
-// A record's pixels, checked: the one rule for everybody who looks at a set's pictures.
+// A record's pixels, checked: the one rule for all code that looks at a set's pictures.
 #pragma once
 
 #include <string>

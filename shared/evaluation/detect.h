@@ -21,10 +21,10 @@ struct DetectOptions {
   int images_per_batch = 1;             // at most; only images of one padded shape share a batch
   int decode_threads = 2;               // per rank
   int prefetch_batches = 4;             // decoded and waiting, per rank: bounds the memory
-  std::int64_t max_images = 0;          // only the first so many of the data set; 0: all
+  std::int64_t max_images = 0;          // only the first N of the data set; 0: all
   // Called on the calling thread after each batch with this rank's images: done, to do.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress = {};
-  // Asked before each batch: true leaves the rest of this rank's share out (detect_share alone).
+  // Asked before each batch: true skips the rest of this rank's share (detect_share only).
   std::function<bool()> should_stop = {};
 };
 
@@ -40,7 +40,7 @@ std::vector<Detection> detect(RetinaNet& model, const ShardSet& shards, Communic
 std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
                                     const DetectOptions& options);
 
-// A batch is done: ranks that wait for this one see that it comes on.
+// A batch is done: ranks that wait for this one see that it makes progress.
 void tell_progress(Communicator& ranks);
 
 // The images that `detect` would visit: all, or the first `max_images` by ascending id.

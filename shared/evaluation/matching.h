@@ -58,9 +58,9 @@ class ImageMatcher {
   // adds the objects that count in each area range to `object_counts`.
   //
   // Per threshold and area range, detections choose in order of score: each takes the free object
-  // of the highest IoU (the later of equals), objects that count before those that do not (crowds,
-  // outside the area range); crowds are never used up. A detection on an object that does not
-  // count, or unmatched and itself outside the area range, is ignored.
+  // of the highest IoU (on ties the later one), objects that count before those that do not
+  // (crowds, outside the area range); crowds are never used up. A detection on an object that does
+  // not count, or unmatched and itself outside the area range, is ignored.
   void match(std::span<const TruthBox> truths, std::span<const FoundBox> found,
              std::vector<MatchedDetection>& matched,
              std::array<std::int64_t, kAreaRangeCount>& object_counts);

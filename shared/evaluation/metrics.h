@@ -46,7 +46,7 @@ struct CocoMetrics {
   int64_t image_count = 0;
   int64_t object_count = 0;
   int64_t detection_count = 0;         // all results given
-  int64_t unknown_category_count = 0;  // results of categories the ground truth lacks: ignored
+  int64_t unknown_category_count = 0;  // results of categories not in the ground truth: ignored
   int64_t low_score_count = 0;         // results of score 0 or less: ranked like all others
   // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.
   int64_t quarantined_count = 0;
@@ -58,7 +58,7 @@ struct MetricsOptions {
 
 // Scores `detections` against all images and categories of `truth`. Crowd regions are ignored, not
 // missed; the k best of an image and class count (k = 1, 10, 100); equal scores keep the order of
-// `detections`. As pycocotools does: an annotation with id 0 cannot be matched, of equal IoUs the
+// `detections`. As pycocotools does: an annotation with id 0 cannot be matched, on equal IoUs the
 // later box wins. Throws Error{kData} naming the image id when a detection's image is not in
 // `truth`. Parity: tests/evaluation/metrics_test.cpp.
 CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,

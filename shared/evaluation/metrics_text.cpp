@@ -105,7 +105,7 @@ std::string oddities_text(const CocoMetrics& metrics) {
   }
   if (metrics.unknown_category_count > 0) {
     text += cat(text.empty() ? "" : "; ", metrics.unknown_category_count,
-                " detections have a category that the annotations lack: ignored");
+                " detections have a category that is not in the annotations: ignored");
   }
   if (metrics.low_score_count > 0) {
     text += cat(text.empty() ? "" : "; ", metrics.low_score_count,

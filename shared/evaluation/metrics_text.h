@@ -14,9 +14,9 @@ std::string coco_summary_text(const CocoMetrics& metrics);
 // to find. For terminals: control characters of a name are escaped.
 std::string class_table_text(const CocoMetrics& metrics);
 
-// What a user should hear beside the numbers, in one line: how many images of the set are
-// quarantined, how many detections have a category that the annotations lack, how many a score of 0
-// or less. Empty when there are none.
+// What a user should know besides the numbers, in one line: how many images of the set are
+// quarantined, how many detections have a category that is not in the annotations, how many a score
+// of 0 or less. Empty when there are none.
 std::string oddities_text(const CocoMetrics& metrics);
 
 // metrics.json: "stats" (the 12 numbers), "per_class" (a list), the counts.

@@ -37,7 +37,7 @@ ScriptModel::ScriptModel(const std::string& path, const std::string& device, boo
   } catch (const std::exception& error) {  // a c10::Error, or an ErrorReport of the compiler
     const std::string text = error.what();
     throw Error(ErrorKind::kData,
-                cat(path, ": TorchScript does not load it (", text.substr(0, text.find('\n')), ")"),
+                cat(path, ": TorchScript cannot load it (", text.substr(0, text.find('\n')), ")"),
                 "convert the checkpoint again with this version's retina-convert");
   }
   if (!trusted) check_script(state_->module, path);
@@ -100,7 +100,7 @@ DecodedBatch decode_batch(const ShardSet& shards, const ScriptBatch& places) {
     decode_picture(record, shards.folder(), decoder, image);
     planes.push_back(torch::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
                          .permute({2, 0, 1})
-                         .clone(at::MemoryFormat::Contiguous));  // the next one takes the memory
+                         .clone(at::MemoryFormat::Contiguous));  // the next one reuses the memory
     batch.image_ids.push_back(record.image_id);
   }
   batch.images = torch::stack(planes);
@@ -117,10 +117,10 @@ Answer checked_answer(const c10::IValue& value, std::int64_t image_count) {
     throw Error(ErrorKind::kData, cat("converted model: its answer ", problem),
                 "convert the checkpoint again with this version's retina-convert");
   };
-  if (!value.isTuple() || value.toTupleRef().elements().size() != 4) fail("is no tuple of four");
+  if (!value.isTuple() || value.toTupleRef().elements().size() != 4) fail("is not a tuple of four");
   std::vector<at::Tensor> parts;
   for (const c10::IValue& element : value.toTupleRef().elements()) {
-    if (!element.isTensor()) fail("holds something that is no tensor");
+    if (!element.isTensor()) fail("holds something that is not a tensor");
     parts.push_back(element.toTensor().cpu());
   }
   const Answer answer{.boxes = parts[0].to(at::kFloat).contiguous(),

@@ -41,7 +41,8 @@ class ScriptModel {
 };
 
 // Like `detect(RetinaNet&, ...)`: images of equal size may share a batch. `options.postprocess`
-// is not used. Throws kData when the model's answer has another form than inference_file.h says.
+// is not used. Throws kData when the model's answer does not have the form that inference_file.h
+// describes.
 std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Communicator& ranks,
                               const DetectOptions& options);
 

@@ -15,7 +15,7 @@ namespace retina {
 namespace {
 
 // prim::CallMethod's callees are walked; prim::CallFunction, prim::fork, prim::Closure,
-// prim::CreateObject, prim::SetAttr and the like are not on the list.
+// prim::CreateObject, prim::SetAttr and similar ones are not on the list.
 constexpr std::string_view kOperators[] = {
     "aten::Float",
     "aten::Int",
@@ -144,7 +144,7 @@ class ScriptCheck {
   void check_callee(const torch::jit::Node& node) const {
     const auto type = node.input(0)->type()->cast<c10::ClassType>();
     if (!type || !type->is_module() || type->compilation_unit() != unit_) {
-      refuse("calls a method of what is no module of its own");
+      refuse("calls a method of something that is not one of its own modules");
     }
   }
 

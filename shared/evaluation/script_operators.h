@@ -1,6 +1,6 @@
 // What a converted model does, checked after LibTorch has loaded and compiled it and before any of
 // it runs: TorchScript has operators that write files (aten::save, aten::from_file). What loading
-// itself could run is refused before (shared/checkpoint/foreign/script_archive.h).
+// itself could run is refused earlier (shared/checkpoint/foreign/script_archive.h).
 #pragma once
 
 #include <span>

@@ -17,7 +17,7 @@ struct Signature {
 
 using namespace std::string_view_literals;
 
-// What collections really hold under the name of .jpg, download errors included.
+// What collections really hold under .jpg names, failed downloads included.
 constexpr std::array kSignatures = {
     Signature{0, "\xFF\xD8\xFF"sv, "JPEG"},
     Signature{0, "\x89PNG"sv, "PNG"},

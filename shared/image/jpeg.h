@@ -22,11 +22,11 @@ struct DecodeStatus {
   int warning_count = 0;        // libjpeg's complaints about damaged data
   std::string first_warning{};  // the first of them
   bool truncated = false;       // the file ends before its picture does: part of it is made up
-  bool is_blank = false;        // it ends right behind its headers: there never was a pixel in it
+  bool is_blank = false;        // it ends right after its headers: there never was a pixel in it
 };
 
 // What to do with a picture whose end is missing: keep it as every viewer shows it, grey where data
-// lacks, with a warning, or refuse it.
+// is missing, with a warning, or refuse it.
 enum class TruncatedPolicy { kKeep, kRefuse };
 
 // The policy on damage, shared by coco-pack and the loader. Warnings alone (junk between markers, a
@@ -63,7 +63,7 @@ class JpegDecoder {
 // "PNG", "GIF", "BMP", "WebP", "TIFF", ... by the first bytes; "JPEG" for a JPEG, "" when unknown.
 std::string image_format(const void* bytes, std::size_t size_bytes);
 
-// Why bytes that are no JPEG are refused: "not a JPEG but a PNG file".
+// Why bytes that are not a JPEG are refused: "not a JPEG but a PNG file".
 std::string describe_other_format(const void* bytes, std::size_t size_bytes);
 
 // Baseline JPEG, 4:2:0, `quality` 1..100.

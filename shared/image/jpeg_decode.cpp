@@ -101,7 +101,7 @@ struct JpegDecoder::State {
   }
 
   bool read_header(const void* bytes, std::size_t size_bytes) {
-    jpeg_abort_decompress(&info);  // whatever the image before left
+    jpeg_abort_decompress(&info);  // whatever the previous image left
     warning_count = 0;
     lacks_memory = ended_early = ran_dry = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
@@ -135,7 +135,7 @@ struct JpegDecoder::State {
     return true;
   }
 
-  // A file cut between two scans ends without any complaint but the missing end marker.
+  // A file cut between two scans ends without any complaint except about the missing end marker.
   bool all_coefficients_seen() const {
     for (int c = 0; c < info.num_components; ++c) {
       if (info.comp_info[c].quant_table == nullptr) return false;  // no scan had this component
@@ -208,7 +208,7 @@ DecodeStatus JpegDecoder::decode(const void* bytes, std::size_t size_bytes, Imag
   }
   out.rgb.resize(width * height * 3);
   if (state_->info.out_color_space == JCS_CMYK) state_->cmyk_row.resize(width * 4);
-  const bool is_blank = state_->info.src->bytes_in_buffer == 0;  // nothing behind the scan's header
+  const bool is_blank = state_->info.src->bytes_in_buffer == 0;  // nothing after the scan's header
   status.ok = state_->read_pixels(out.rgb.data());
   state_->fill(status);
   status.is_blank = is_blank;

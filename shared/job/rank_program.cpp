@@ -22,15 +22,15 @@
 namespace retina {
 namespace {
 
-// For a log that blocks while the process is to end.
+// For a log that blocks while the process should end.
 constexpr unsigned kLogSeconds = 3;
-// For the launcher to read why the job ends, before other ranks end and it with them.
+// For the launcher to read why the job ends, before other ranks end and the launcher with them.
 constexpr double kReadSeconds = 0.5;
-// For rank 0 to tell what is wrong with a command line, and for the launcher to end the others.
+// For rank 0 to report what is wrong with a command line, and for the launcher to end the others.
 constexpr std::chrono::seconds kRootTells(2);
 
 // After a wrong command line: whether this rank says so. Rank 0's end makes the launcher end the
-// others; those that outlive it have another command line, and the first of their node tells.
+// others; those that outlive it have another command line, and the first of their node reports it.
 bool tells_usage_error(const std::string& name) {
   const int rank = launcher_rank();
   if (rank <= 0) return true;
@@ -72,18 +72,18 @@ GuardTerms start_terms(const WatchOptions& options) {
           .second_s = options.second_s,
           .what = "MPI has not started on every rank",
           .hint =
-              "is a rank stopped, or the network between the nodes closed? run the same command "
+              "is a rank stopped, or the network between the nodes blocked? run the same command "
               "again",
           .exit_code = exit_code(ErrorKind::kRankFailure)};
 }
 
-// Everything is saved by then: only the processes are left to end.
+// Everything is saved by then: only the processes still have to end.
 GuardTerms finish_terms(const WatchOptions& options, int rank, int code) {
   return {.rank = rank,
           .limit_s = options.finish_limit_s,
           .second_s = options.second_s,
           .what = "the work is done, but MPI has not ended on every rank",
-          .hint = "nothing is lost; is a rank stopped, or the network between the nodes closed?",
+          .hint = "nothing is lost; is a rank stopped, or the network between the nodes blocked?",
           .exit_code = code,
           .ends_launcher = true};
 }
@@ -118,7 +118,7 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
         communicator = watch ? make_watched_communicator(std::move(communicator), *watch)
                              : make_unwatched_communicator(std::move(communicator));
         const int code = body(*communicator);
-        // Other ranks that still wait in a collective would wait for ever in what follows.
+        // Other ranks that still wait in a collective would wait forever in what follows.
         if (watch) {
           watch->leave();
           guard.emplace(finish_terms(watch_options, communicator->rank(), code), watch_handler());

@@ -11,10 +11,10 @@
 namespace retina {
 
 // Parses, starts MPI when a launcher started this process, calls `body` and returns its exit code.
-// A wrong command line is told by rank 0 alone, before MPI starts; one that is wrong on other nodes
-// only, by the first rank of each. When `body` throws, the error is
-// printed and the whole job ends with its code: other ranks may be waiting in a collective. Ranks
-// above 0 log warnings and errors only, under "name[rank]"; with --log-level debug everything.
+// A wrong command line is reported by rank 0 alone, before MPI starts; one that is wrong on other
+// nodes only, by the first rank of each. When `body` throws, the error is printed and the whole job
+// ends with its code: other ranks may be waiting in a collective. Ranks above 0 log warnings and
+// errors only, under "name[rank]"; with --log-level debug everything.
 //
 // Several ranks watch each other with the limits of `watch`, which the command line may fill: when
 // one dies, stops, is cut off, leaves early or diverges, one line names it and every rank ends with
@@ -22,8 +22,8 @@ namespace retina {
 int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
                      const std::function<int(Communicator&)>& body, const WatchOptions& watch = {});
 
-// Calls `first` on rank 0, then on all others: what is wrong with the inputs is said once, not by
-// every rank. Collective.
+// Calls `first` on rank 0, then on all others: what is wrong with the inputs is reported once, not
+// by every rank. Collective.
 template <class F>
 void root_first(Communicator& communicator, const F& first) {
   if (!communicator.is_root()) communicator.barrier();
@@ -31,8 +31,8 @@ void root_first(Communicator& communicator, const F& first) {
   if (communicator.is_root()) communicator.barrier();
 }
 
-// Throws Error{kConfig} when the job has another number of ranks than `expected`; 0: any is right.
-// A launcher that misses its host file starts every rank alone, or all on one node.
+// Throws Error{kConfig} when the number of ranks in the job is not `expected`; 0 accepts any. A
+// launcher that misses its host file starts every rank alone, or all on one node.
 void check_rank_count(int expected, const Communicator& communicator);
 
 // Whether `text` is not empty and no other rank of this rank's machine has given the same.

@@ -14,7 +14,7 @@
 namespace retina {
 namespace {
 
-// Below it, a base anchor of ratio 2 rounds to no width.
+// Below it, a base anchor of ratio 2 rounds to zero width.
 constexpr double kMinAnchorPx = 2;
 // Far above any photograph; keeps products of sides inside 32 bits.
 constexpr int kMaxSidePx = 16384;

@@ -29,7 +29,7 @@ struct ModelConfig {
   // Classes with dense labels 0 .. class_count - 1; no background class.
   int class_count = 0;
   Norm norm = Norm::kBatch;
-  // Added to the variance in batch norm; torchvision's published COCO v1 weights want 0.
+  // Added to the variance in batch norm; torchvision's published COCO v1 weights need 0.
   double norm_eps = 1e-5;
   HeadNorm head_norm = HeadNorm::kGroup;
   // P6 from C5 (torchvision v2) or from P5 (v1).
@@ -55,7 +55,7 @@ struct ModelConfig {
   // or impossible one.
   static ModelConfig from_json(const JsonView& json);
 
-  // What training and evaluation make pixels of.
+  // How training and evaluation normalise pixels.
   Normalisation normalisation() const;
 
   bool frozen_norm() const { return norm == Norm::kFrozen; }

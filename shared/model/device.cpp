@@ -14,14 +14,14 @@ c10::Device choose_device(DeviceChoice wanted, const NodePlace& place) {
   if (wanted == DeviceChoice::kCpu || (wanted == DeviceChoice::kAuto && gpu_count == 0))
     return c10::Device(c10::kCPU);
   if (gpu_count == 0) {
-    throw Error(ErrorKind::kUnavailable, "--device cuda: no GPU is found",
+    throw Error(ErrorKind::kUnavailable, "--device cuda: no GPU found",
                 "check nvidia-smi, start the container with --gpus all, or use --device cpu");
   }
   if (place.sees_own_gpu) return {c10::kCUDA, 0};
   if (place.local_size > gpu_count) {
     throw Error(ErrorKind::kConfig,
                 cat("this node has ", place.local_size, " ranks and ", gpu_count,
-                    gpu_count == 1 ? " GPU" : " GPUs", " (want one GPU a rank)"),
+                    gpu_count == 1 ? " GPU" : " GPUs", " (want one GPU per rank)"),
                 "start fewer ranks on each node, or use --device cpu");
   }
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(place.local_rank)};

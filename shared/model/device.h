@@ -15,8 +15,8 @@ std::string only_gpu();
 // A rank's place on its node.
 struct NodePlace {
   int local_rank = 0, local_size = 1;
-  // Its launcher shows each rank a GPU of its own (srun --gpus-per-task=1): only_gpu() of no two
-  // ranks of the node are equal.
+  // Its launcher shows each rank a GPU of its own (srun --gpus-per-task=1): no two ranks of the
+  // node have the same only_gpu().
   bool sees_own_gpu = false;
 };
 
@@ -29,8 +29,8 @@ c10::Device choose_device(DeviceChoice wanted, const NodePlace& place);
 std::string device_text(const c10::Device& device);
 
 // Whether f32 convolutions and matrix products on GPUs may round their factors to TF32 (10 bits;
-// Ampere and later). LibTorch begins with convolutions that do, so whoever wants IEEE f32 says so.
-// Of the whole process; means nothing to CPUs.
+// Ampere and later). LibTorch begins with convolutions that do, so whoever needs IEEE f32 must say
+// so. Process-wide; no effect on CPUs.
 void set_tf32(bool on);
 
 // Registers for --version: LibTorch's version, whether it has CUDA, how many GPUs it sees.

@@ -57,7 +57,7 @@ class Conv {
 
   // [N, in, H, W] -> [N, out, ceil(H / stride), ceil(W / stride)].
   at::Tensor forward(const at::Tensor& input) const { return with(input, weight_, bias_); }
-  // The same with other values in the place of its own: `weight` [out, in, kernel, kernel], `bias`
+  // The same with other values in place of its own: `weight` [out, in, kernel, kernel], `bias`
   // [out] or undefined.
   at::Tensor with(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) const;
 

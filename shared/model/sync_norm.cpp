@@ -70,7 +70,7 @@ Statistics statistics_over_ranks(const at::Tensor& input, const at::Tensor& runn
   sum_over_ranks(packed, options, "forward");
   Statistics result;
   result.count = packed[2 * channels].item<double>();
-  const double divisor = std::max(result.count, 1.0);  // no image anywhere: zeros, used by nobody
+  const double divisor = std::max(result.count, 1.0);  // no image anywhere: zeros that nobody uses
   const at::Tensor distance = packed.slice(0, 0, channels) / divisor;
   const at::Tensor square = packed.slice(0, channels, 2 * channels) / divisor;
   result.mean = origin + distance;
@@ -120,7 +120,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     // Sums over this rank of dy x_hat and dy: the gradients of weight and bias.
     at::Tensor weight_gradient = at::zeros_like(weight), bias_gradient = at::zeros_like(weight);
     if (input.numel() > 0) {
-      const at::Tensor none = at::empty({0}, mean.options());  // CUDA wants it to be defined
+      const at::Tensor none = at::empty({0}, mean.options());  // CUDA requires it to be defined
       std::tie(std::ignore, weight_gradient, bias_gradient) =
           at::native_batch_norm_backward(gradient, input, weight, mean, var, none, none,
                                          /*train=*/false, eps, {false, true, true});

@@ -17,8 +17,8 @@ inline const std::string kBoxLayer = "bbox_reg";
 // Whose weight and bias have a row for each anchor shape and class, anchor-major.
 inline const std::string kClassLayerPrefix = kClassHeadPrefix + kClassLayer + ".";
 
-// How many batches a trained batch norm has seen: nothing computes with it, so files without it
-// are as good.
+// How many batches a trained batch norm has seen: nothing computes with it, so files without it are
+// just as good.
 inline bool is_batch_counter(std::string_view name) {
   return name.ends_with(".num_batches_tracked");
 }

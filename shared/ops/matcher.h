@@ -25,7 +25,7 @@ struct MatchOptions {
 //   anchors [A, 4], boxes [G, 4] xyxy px, both f32 or both f64, G may be 0 (all background)
 //   returns [A] i64
 // Ties go to the lower box index. Memory O(A + G): no [G, A] matrix. Equals torchvision's
-// box_iou + Matcher bit for bit (tests/ops), but for boxes that no anchor meets. No gradient;
+// box_iou + Matcher bit for bit (tests/ops), except for boxes that no anchor meets. No gradient;
 // deterministic.
 at::Tensor match_anchors(const at::Tensor& anchors, const at::Tensor& boxes,
                          const MatchOptions& options, std::int64_t first_index = 0);

@@ -25,6 +25,7 @@ void match_cpu(const Match<T>& m) {
     return box_iou(m.boxes + 4 * g, areas[static_cast<std::size_t>(g)], m.anchors + 4 * a,
                    anchor_area);
   };
+  // The best box of each anchor, thresholded, and the best IoU of each box.
   std::vector<std::int64_t> best_box(static_cast<std::size_t>(m.anchor_count));
   std::mutex mutex;
   at::parallel_for(0, m.anchor_count, kGrain, [&](std::int64_t begin, std::int64_t end) {

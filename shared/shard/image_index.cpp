@@ -65,7 +65,7 @@ bool is_index(const std::string& path) {
 
 std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name) {
   if (bytes.size() < kHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) {
-    fail(name, "is no image index of a shard set");
+    fail(name, "is not an image index of a shard set");
   }
   const auto version = get<std::uint16_t>(bytes, kVersionAt);
   if (version > kIndexVersion) {
@@ -85,7 +85,7 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
   hasher.update(bytes.data(), kHashAt);
   hasher.update(content.data(), content.size());
   if (version == 0 || get<std::uint64_t>(bytes, kHashAt) != hasher.digest()) {
-    fail(name, "is damaged (its checksum is off)");
+    fail(name, "is damaged (its checksum does not match)");
   }
   std::vector<IndexEntry> entries(count);
   for (std::size_t i = 0; i < entries.size(); ++i) {

@@ -27,7 +27,7 @@ struct IndexEntry {
 
 std::string encode_index(const std::vector<IndexEntry>& entries);
 
-// Whether the file is an index of ours, be it damaged.
+// Whether the file is one of our indexes, even a damaged one.
 bool is_index(const std::string& path);
 
 // Throws kData: damaged (own hash), written by a newer version. Errors begin with `name`.

@@ -131,7 +131,7 @@ std::vector<ManifestShard> read_shards(const JsonView& view) {
 void check_format(const JsonView& root) {
   const std::string format = root.at("format").as_string();
   if (format != kFormat) {
-    root.fail(cat("is no shard manifest (got format \"", format, "\", want \"", kFormat, "\")"));
+    root.fail(cat("is not a shard manifest (got format \"", format, "\", want \"", kFormat, "\")"));
   }
   const std::int64_t version = root.at("version").as_int();
   if (version > kManifestVersion) {
@@ -142,7 +142,7 @@ void check_format(const JsonView& root) {
   }
   const std::string task = root.at("task").as_string();
   if (task != kTask) {
-    root.fail(cat("is made for another task (got \"", task, "\", want \"", kTask, "\")"));
+    root.fail(cat("was made for another task (got \"", task, "\", want \"", kTask, "\")"));
   }
 }
 
@@ -157,7 +157,8 @@ void check_hash(std::string_view text, const std::string& name) {
     intact = text.substr(at, kHashDigits) == hex64(xxh3(blank));
   }
   if (!intact) {
-    throw Error(ErrorKind::kData, cat(name, ": is damaged or was edited (its checksum is off)"),
+    throw Error(ErrorKind::kData,
+                cat(name, ": is damaged or was edited (its checksum does not match)"),
                 "copy the data set again, or pack it again with coco-pack");
   }
 }
@@ -221,7 +222,7 @@ Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifestFile;
   if (!path_exists(path)) {
     throw Error(
-        ErrorKind::kNoInput, cat(path, ": does not exist: this is no packed data set"),
+        ErrorKind::kNoInput, cat(path, ": does not exist: this is not a packed data set"),
         "pack the images with coco-pack; if it was interrupted, run the same command again");
   }
   return decode_manifest(read_file(path), path);

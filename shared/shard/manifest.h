@@ -1,5 +1,5 @@
-// manifest.json: what a shard set consists of. Written last: a folder without one is no data set.
-// The fields are described in FORMAT.md.
+// manifest.json: what a shard set consists of. Written last: a folder without one is not a data
+// set. The fields are described in FORMAT.md.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct ManifestCounts {
   std::int64_t images = 0;
   std::int64_t boxes = 0;       // all annotations of these images
   std::int64_t crowds = 0;      // of them
-  std::int64_t degenerate = 0;  // of them: no crowd, and no width or height to train on
+  std::int64_t degenerate = 0;  // of them: not a crowd, and no width or height to train on
   std::int64_t trainable = 0;   // boxes - crowds - degenerate
   std::int64_t images_without_boxes = 0;
   std::int64_t rescaled = 0;  // images made smaller by max_side_px
@@ -69,14 +69,14 @@ struct Manifest {
 // The text of manifest.json; its last field is the hash of the rest.
 std::string encode_manifest(const Manifest& manifest);
 
-// Errors begin with `name`. Throws kData: no JSON, another or newer format, a damaged text.
+// Errors begin with `name`. Throws kData: not JSON, another or newer format, a damaged text.
 Manifest decode_manifest(std::string_view text, const std::string& name);
 
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.
 Manifest read_manifest(const std::string& folder);
 
-// Whether the file is a manifest of ours, be it damaged: one of the same name may belong to
-// anybody.
+// Whether the file is one of our manifests, even a damaged one: a file of that name may be
+// anybody's.
 bool is_manifest(const std::string& path);
 
 // "shard-00003-of-00012.lmdb".

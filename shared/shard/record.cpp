@@ -24,7 +24,7 @@ constexpr std::uint32_t kBoxesBlock = 1;
 constexpr std::size_t kBoxBytes = 56;
 constexpr std::uint32_t kCrowdFlag = 1;
 
-// Below it a box has no side left for training.
+// A box below it has no side left for training.
 constexpr float kLeastPartOfSide = 0x1p-20F;
 
 constexpr const char* kDamagedHint =
@@ -77,7 +77,7 @@ std::vector<RecordAnnotation> decode_annotations(std::string_view part, const st
 // Lengths are checked before hashes: the hash is over what the lengths say.
 void check_header(std::string_view bytes, const std::string& place) {
   if (bytes.size() < kRecordHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) {
-    fail(place, "is no retina-batch record");
+    fail(place, "is not a retina-batch record");
   }
   const auto version = get<std::uint16_t>(bytes, kVersionAt);
   const bool intact =
@@ -88,7 +88,7 @@ void check_header(std::string_view bytes, const std::string& place) {
              kRecordVersion, ")"),
          "update retina-batch, or pack the data with this version");
   }
-  if (!intact || version == 0) fail(place, "header is damaged (its checksum is off)");
+  if (!intact || version == 0) fail(place, "header is damaged (its checksum does not match)");
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ Record decode_record(std::string_view bytes, const std::string& place) {
                     annotation_bytes + jpeg_bytes, ")"));
   }
   if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
-    fail(place, "content is damaged (its checksum is off)");
+    fail(place, "content is damaged (its checksum does not match)");
   }
   const auto width = get<std::uint32_t>(bytes, kWidthAt);
   const auto height = get<std::uint32_t>(bytes, kHeightAt);

@@ -86,7 +86,7 @@ struct ShardFile::State {
                          const ManifestShard& shard) {
     if (file_size_bytes(file) != shard.file.size_bytes) fail_damaged(path, "changed its size");
     if (shard_tree_xxh3(file) == shard.tree_xxh3) return;
-    fail_damaged(path, "is damaged (the checksum of its page tree is off)");
+    fail_damaged(path, "is damaged (the checksum of its page tree does not match)");
   }
 };
 

@@ -13,7 +13,7 @@ namespace retina {
 class ShardFile {
  public:
   // Maps FOLDER/shard.file.name. Checks the size, the hash of LMDB's own pages, and then every
-  // offset in them (list_records): hashes tell damage, not who made the file. Where the mount
+  // offset in them (list_records): hashes reveal damage, not who made the file. Where the mount
   // cannot map files, a copy in `scratch` (empty: $TMPDIR) is mapped. Throws kNoInput, kData, kIo,
   // kUnavailable (memory).
   ShardFile(const std::string& folder, const ManifestShard& shard, const std::string& scratch = "");
@@ -32,7 +32,7 @@ class ShardFile {
   std::unique_ptr<State> state_;
 };
 
-// Throws kNoInput when `folder`/`file.name` is missing, kData when its size is another.
+// Throws kNoInput when `folder`/`file.name` is missing, kData when its size differs.
 void check_file_size(const std::string& folder, const ManifestFile& file);
 
 }  // namespace retina

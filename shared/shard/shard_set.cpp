@@ -145,7 +145,8 @@ std::vector<QuarantinedImage> ShardSet::read_quarantine() const {
   const std::string path = state_->folder + "/" + manifest.quarantine.name;
   const std::string text = read_file(path);
   if (xxh3(text) != manifest.quarantine.xxh3) {
-    throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum is off)"), kDamagedHint);
+    throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum does not match)"),
+                kDamagedHint);
   }
   std::vector<QuarantinedImage> images = decode_quarantine(text, path);
   if (static_cast<std::int64_t>(images.size()) != manifest.counts.quarantined) {

@@ -35,7 +35,7 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
 class ShardSet {
  public:
   // Reads manifest and index and checks every file's size: a truncated LMDB file would end the
-  // process by SIGBUS later. `scratch`: where shards are copied to when their mount cannot map
+  // process with SIGBUS later. `scratch`: where shards are copied to when their mount cannot map
   // files; empty: $TMPDIR. Throws kNoInput (folder, manifest or a shard is missing), kData
   // (damaged, cut, or written by a newer version).
   explicit ShardSet(const std::string& folder, const std::string& scratch = "");
@@ -49,7 +49,8 @@ class ShardSet {
 
   // The record of index()[index_place]. Opens its shard at the first use. Thread-safe; the
   // record's `jpeg` is valid while the ShardSet lives. Throws kData naming shard and record when a
-  // hash is off or the index disagrees, kIo when it could not be copied to the scratch folder.
+  // hash does not match or the index disagrees, kIo when it could not be copied to the scratch
+  // folder.
   Record read(std::size_t index_place) const;
 
   // The images that were left out. Throws kData when the file is not the manifest's.

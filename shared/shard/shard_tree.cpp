@@ -93,7 +93,7 @@ std::size_t page_size_bytes(std::string_view meta, const std::string& path) {
   const bool power_of_two = page_bytes != 0 && (page_bytes & (page_bytes - 1)) == 0;
   if (magic != kLmdbMagic || !power_of_two || page_bytes < kMinPageBytes ||
       page_bytes > kMaxPageBytes) {
-    throw Error(ErrorKind::kData, cat(path, ": is no LMDB file of this kind of machine"),
+    throw Error(ErrorKind::kData, cat(path, ": is not an LMDB file for this kind of machine"),
                 kDamagedHint);
   }
   return page_bytes;
@@ -110,7 +110,7 @@ class TreeWalk {
         was_used_(page_count_) {}
 
   std::vector<std::string_view> records() {
-    if (page_count_ < 2) fail(0, "the file has no two meta pages");
+    if (page_count_ < 2) fail(0, "the file does not have two meta pages");
     const std::uint64_t root = number<std::uint64_t>(newer_meta() + kRootAt);
     if (root != kNoPage) visit(root, 1);
     return std::move(records_);
@@ -126,12 +126,12 @@ class TreeWalk {
     }
     if (number<std::uint32_t>(newer + kMagicAt) != kLmdbMagic ||
         number<std::uint32_t>(newer + kVersionAt) != kLmdbVersion) {
-      fail(newer == file_.data() ? 0 : 1, "is no meta page of LMDB 0.9");
+      fail(newer == file_.data() ? 0 : 1, "is not a meta page of LMDB 0.9");
     }
     return newer;
   }
 
-  // Each page once: pages that lead to each other come to an end.
+  // Each page once, so that pages that lead to each other do not loop forever.
   void visit(std::uint64_t page, int depth) {
     if (page < 2 || page >= page_count_) fail(page, "lies outside the file");
     if (was_used_[page] || depth > kMaxDepth) fail(page, "is used twice");
@@ -139,7 +139,7 @@ class TreeWalk {
     const char* bytes = file_.data() + page * page_bytes_;
     const unsigned kind = number<std::uint16_t>(bytes + kFlagsAt) & kKindFlags;
     if (number<std::uint64_t>(bytes) != page || (kind != kBranchFlag && kind != kLeafFlag)) {
-      fail(page, "is no page of the tree");
+      fail(page, "is not a page of the tree");
     }
     const std::size_t offsets_end = number<std::uint16_t>(bytes + kOffsetsEndAt);
     if (offsets_end < kPageHeaderBytes || offsets_end > page_bytes_ || offsets_end % 2 != 0) {

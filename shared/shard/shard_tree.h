@@ -10,15 +10,16 @@
 
 namespace retina {
 
-// xxh3 over, in file order: every page that is no overflow page, whole, and the 16-byte header of
-// every run of overflow pages (they hold the records, which have their own hashes). Reads the file
-// with pread and stays inside it whatever it contains. Throws kNoInput, kIo, kData (no LMDB file).
+// xxh3 over, in file order: every page that is not an overflow page, whole, and the 16-byte header
+// of every run of overflow pages (they hold the records, which have their own hashes). Reads the
+// file with pread and stays inside it whatever it contains. Throws kNoInput, kIo, kData (not an
+// LMDB file).
 std::uint64_t shard_tree_xxh3(const std::string& path);
 
 // The records of a shard in the order of their keys 0, 1, ...; `file` is its whole content. Every
 // view lies inside `file`, whatever that contains; the pages of the tree alone are touched. Throws
-// kData naming `path` and the page: no LMDB file, an offset that leads out of its page or the file,
-// a page that is used twice, a key that is not the next number.
+// kData naming `path` and the page: not an LMDB file, an offset that leads out of its page or the
+// file, a page that is used twice, a key that is not the next number.
 std::vector<std::string_view> list_records(std::string_view file, const std::string& path);
 
 }  // namespace retina

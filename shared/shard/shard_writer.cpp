@@ -51,7 +51,7 @@ void check(int code, const std::string& path) {
   RETINA_CHECK(code != MDB_MAP_FULL && code != MDB_KEYEXIST && code != EINVAL, path, ": ",
                mdb_strerror(code));
   throw Error(ErrorKind::kIo, cat(path, ": writing failed (", mdb_strerror(code), ")"),
-              "free some space or mend the mount, then run the same command again");
+              "free some space or fix the mount, then run the same command again");
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ struct ShardWriter::State {
     if (code == ENOENT || code == EACCES || code == EPERM || code == EROFS) {
       throw Error(ErrorKind::kCannotCreate,
                   cat(path, ": cannot be created (", mdb_strerror(code), ")"),
-                  "choose another --output or mend its permissions");
+                  "choose another --output or fix its permissions");
     }
     if (means_unsupported(code)) {
       throw Error(ErrorKind::kUnavailable,

@@ -38,7 +38,7 @@ StagedFile::StagedFile(const std::string& source, const std::string& folder) {
   if (descriptor_ < 0) {
     throw Error(ErrorKind::kCannotCreate,
                 cat(folder, ": cannot be written (", std::strerror(errno), ")"),
-                "choose another --scratch or mend its permissions");
+                "choose another --scratch or fix its permissions");
   }
   ::unlink(name.c_str());
   try {

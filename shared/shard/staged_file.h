@@ -8,8 +8,8 @@ namespace retina {
 
 class StagedFile {
  public:
-  // Copies `source` to the file system of `folder`, which is made if need be. Throws kNoInput, kIo
-  // (too little free space, reading or writing failed), kCannotCreate.
+  // Copies `source` to the file system of `folder`, which is created if needed. Throws kNoInput,
+  // kIo (too little free space, reading or writing failed), kCannotCreate.
   StagedFile(const std::string& source, const std::string& folder);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;

@@ -10,7 +10,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// The steps before are slower: caches are cold, algorithms are tried.
+// Earlier steps are slower: caches are cold, algorithms are being tried.
 constexpr std::size_t kStepsForMedian = 4;
 
 }  // namespace
@@ -83,7 +83,7 @@ void Activity::forgive(double gap_s) {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   const auto gap = std::chrono::duration_cast<Clock::duration>(Seconds(gap_s));
-  // What a thread has done since it goes on is no older than that.
+  // What a thread has done since it resumed is no older than that.
   const auto shift = [&](Clock::time_point& time) { time = std::min(time + gap, now); };
   shift(phase_since_);
   shift(changed_);

@@ -1,5 +1,5 @@
-// What this rank does right now: written by the threads that work, read by the watch thread, which
-// sends it to the other ranks. A lock held for nanoseconds.
+// What this rank is doing right now: written by the threads that work, read by the watch thread,
+// which sends it to the other ranks. A lock held for nanoseconds.
 #pragma once
 
 #include <array>
@@ -34,10 +34,10 @@ struct RankState {
   std::int64_t step = 0;           // begun so far
   std::uint64_t sequence = 0;      // collectives entered so far
   double in_phase_s = 0;
-  double in_collective_s = 0;  // 0 outside of one
+  double in_collective_s = 0;  // 0 outside one
   double quiet_s = 0;          // since anything changed
-  // Since its last collective, in phases that may take long (is_of_step is false), the present one
-  // left out: for that the others wait with patience.
+  // Since its last collective, in phases that may take long (is_of_step is false), not counting the
+  // current one: the others wait patiently for these.
   double excused_s = 0;
   double median_step_s = 0;               // of the last 32; 0 before the fourth
   std::array<Entered, kRecent> recent{};  // newest first
@@ -47,8 +47,8 @@ struct RankState {
   const Entered* last() const { return recent[0].sequence == 0 ? nullptr : recent.data(); }
 };
 
-// Hears every change at once, on the thread that makes it and one at a time. Must be quick and may
-// not call the Activity.
+// Is told every change at once, on the thread that makes it and one at a time. Must be quick and
+// may not call the Activity.
 class ActivityListener {
  public:
   virtual ~ActivityListener() = default;
@@ -74,7 +74,7 @@ class Activity {
   void leave();
   // This process stood still for `gap_s`, just now: that time is in no duration of `state`.
   void forgive(double gap_s);
-  // Null: nobody. The listener outlives this or is taken away again.
+  // Null: nobody. The listener outlives this or is removed first.
   void set_listener(ActivityListener* listener);
   RankState state() const;
 

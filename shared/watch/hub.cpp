@@ -142,7 +142,7 @@ void Hub::look(double now_s, bool beaten) {
   changed_ = false;
   const std::vector<RankView> all = views(now_s);
   // mpirun may find a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
-  // and says neither which are lost nor what they did.
+  // and says neither which are lost nor what they were doing.
   if (stop_signal() == SIGTERM) judge_.hurry(now_s);
   const auto verdict = judge_.judge(all, now_s);
   if (!verdict) {

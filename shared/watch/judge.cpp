@@ -27,7 +27,7 @@ struct Front {
   double longest_s = 0;
 };
 
-// Since anything happened on any rank: states are of different moments, so one that stands in a
+// Since anything happened on any rank: states are from different moments, so one that is in a
 // collective may be out of it already when another is seen behind it.
 double all_quiet_s(const std::vector<RankView>& views, double now_s) {
   double shortest_s = std::numeric_limits<double>::infinity();
@@ -58,8 +58,8 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
   return front;
 }
 
-// "; others wait in bucket 5 of step 812": of ranks that are not among the `lost`. Those may have
-// entered it too, after their last heartbeat.
+// "; others wait in bucket 5 of step 812", not counting the `lost` ranks: those may have entered it
+// too, after their last heartbeat.
 std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost,
                     double now_s) {
   std::vector<RankView> others;
@@ -74,8 +74,8 @@ bool is_in_steps(const RankState& state) {
   return state.step > 0 && (is_of_step(state.phase) || is_write(state.phase));
 }
 
-// How long a rank outside of collectives has not come on. Within steps nothing but the next
-// collective counts; a long validation comes on with each of its batches.
+// How long a rank outside collectives has made no progress. Within steps only the next collective
+// counts; a long validation makes progress with each of its batches.
 double still_for_s(const RankView& view, double now_s) {
   if (is_in_steps(view.state)) return std::numeric_limits<double>::infinity();
   return view.state.quiet_s + std::max(0.0, now_s - view.heard_s);
@@ -137,9 +137,10 @@ std::optional<Verdict> Judge::mismatch(const std::vector<RankView>& views) const
     int rank;
     const Entered* entered;
   };
+  // Which ranks entered each numbered collective.
   std::map<std::uint64_t, std::vector<Seen>> by_sequence;
   for (const RankView& view : views) {
-    std::set<std::uint64_t> own;  // a mark may be recent as well
+    std::set<std::uint64_t> own;  // a mark may be in `recent` too
     for (const Entered& entered : view.state.recent) {
       if (entered.sequence == 0) continue;
       by_sequence[entered.sequence].push_back({view.state.rank, &entered});
@@ -150,6 +151,7 @@ std::optional<Verdict> Judge::mismatch(const std::vector<RankView>& views) const
       by_sequence[entered.sequence].push_back({view.state.rank, &entered});
     }
   }
+  // The first number at which they disagree, side by side.
   for (const auto& [sequence, seen] : by_sequence) {
     std::map<std::uint64_t, std::vector<Seen>> sides;
     for (const Seen& one : seen) sides[one.entered->chain].push_back(one);
@@ -208,7 +210,7 @@ double Judge::launcher_wait_s(const Verdict& verdict, const std::vector<RankView
     return std::find(verdict.ranks.begin(), verdict.ranks.end(), rank) != verdict.ranks.end();
   };
   const auto host = [&](int rank) { return hosts_.at(static_cast<std::size_t>(rank)); };
-  // A node that is heard of is not cut off: its silent rank is only stopped.
+  // A node that is still heard from is not cut off: its silent rank is only stopped.
   std::set<std::string> heard;
   for (const RankView& view : views) {
     if (!blamed(view.state.rank)) heard.insert(host(view.state.rank));
@@ -338,7 +340,7 @@ std::vector<std::string> Judge::warnings(const std::vector<RankView>& views, dou
   if (front.entered != nullptr && front.longest_s > options_.straggler_warning_s) {
     for (const RankView* view : front.behind) {
       const RankState& state = view->state;
-      // A silent rank is no straggler: its verdict is near.
+      // A silent rank is not a straggler: its verdict is near.
       if (state.in_collective != 0 || !is_in_steps(state) ||
           now_s - view->heard_s > 4 * options_.period_s ||
           !told_.insert({state.rank, state.sequence}).second) {

@@ -35,15 +35,15 @@ class Judge {
   // `hosts`: the name of every rank's node.
   Judge(WatchOptions options, std::vector<std::string> hosts);
 
-  // Nothing: all is well as far as can be seen. `views` may be of some ranks only; only ranks that
-  // have been heard once.
+  // Nothing: all is well as far as can be seen. `views` may cover some ranks only, those that have
+  // been heard from.
   std::optional<Verdict> judge(const std::vector<RankView>& views, double now_s) const;
 
   // The same for ranks that died or fell silent alone.
   std::optional<Verdict> lost(const std::vector<RankView>& views, double now_s) const;
 
   // The launcher may be ending this process, in a second: for a moment, ranks that were silent
-  // before `now_s` are judged sooner. It may as well have asked for a checkpoint only.
+  // before `now_s` are judged sooner. It may also have asked only for a checkpoint.
   void hurry(double now_s);
 
   // Seconds that the launcher has from now to end the job after `verdict`.

@@ -26,7 +26,7 @@ enum class Phase : std::uint16_t {
   kMetricsWrite = 10,    // appending to the run's log
 };
 
-// "data.wait", "forward", ...; "unknown" for a number that is none.
+// "data.wait", "forward", ...; "unknown" for any other number.
 std::string_view phase_name(Phase phase);
 
 // Phases that come in every step and take about as long on every rank. The others may keep one rank

@@ -1,6 +1,6 @@
 // What the watch threads of the ranks say to each other over TCP: frames of a 12-byte header and a
 // payload of fixed structs, little-endian, between processes of one build. Whoever does not know
-// the job's token is cut off; so is whoever sends what is no frame.
+// the job's token is cut off; so is whoever sends anything but frames.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class FrameType : std::uint16_t {
   kWelcome = 2,  // hub: Greeting
   kState = 3,    // spoke: RankState
   kTable = 4,    // hub: its RankState, then any number of Glimpse
-  kEnd = 5,      // to all: the job ends, somebody has said why; EndNotice
+  kEnd = 5,      // to all: the job ends, somebody has reported why; EndNotice
   kAllLeft = 6,  // hub: every rank has ended its work; empty
 };
 
@@ -30,7 +30,7 @@ struct Greeting {
   std::int32_t size = 0;
 };
 
-// What the hub tells of each other rank.
+// What the hub says about each other rank.
 struct Glimpse {
   std::int32_t rank = 0;
   std::uint32_t heard = 0;  // 1: it has been heard from within the limit
@@ -72,8 +72,8 @@ struct Table {
 std::string encode_table(const Table& table);
 std::optional<Table> decode_table(const Frame& frame);
 
-// The state in `frame`, made safe to use: numbers are finite, texts end. Nothing when it is none of
-// `rank`'s.
+// The state in `frame`, made safe to use: numbers are finite, texts end. Nothing when it is not one
+// of `rank`'s.
 std::optional<RankState> decode_state(const Frame& frame, int rank);
 
 // Frames out of a stream of bytes.

@@ -18,7 +18,7 @@ std::thread quiet_thread(std::function<void()> body);
 struct GuardTerms {
   int rank = 0;
   double limit_s = 60;
-  // What each of ranks 1 and 2 waits for longer than the one before. One rank tells: rank 0, or
+  // How much longer each of ranks 1 and 2 waits than the one before. One rank reports: rank 0, or
   // rank 1 when rank 0 is the one that stands still.
   double second_s = 2.5;
   std::string what{};  // "MPI has not started on every rank"; " within 60 s" follows
@@ -27,7 +27,7 @@ struct GuardTerms {
   bool ends_launcher = false;  // it might wait for the rank that stands still
 };
 
-// Ends the process unless this object's life is shorter than the limit. Time in which the whole
+// Ends the process unless this object is destroyed within the limit. Time in which the whole
 // process stood still does not count.
 class RankGuard {
  public:

@@ -18,7 +18,7 @@ namespace {
 constexpr double kConnectSeconds = 1;
 constexpr int kRoundsInVain = 3;
 constexpr std::chrono::milliseconds kBetweenRounds(100);
-// Of the join limit: then the job goes on unwatched rather than end.
+// Of the join limit: after that the job goes on unwatched rather than ending.
 constexpr double kJoinShare = 0.8;
 
 // Says hello and waits for the hub's welcome.
@@ -51,7 +51,7 @@ std::optional<Connection> join_hub(const WatchContext& context,
       auto socket = connect_to(address, port, kConnectSeconds);
       if (!socket) continue;
       rounds_in_vain = 0;
-      // Another node's docker bridge may have this address too: only the token tells.
+      // Another node's docker bridge may have this address too: only the token is proof.
       Connection connection(std::move(*socket));
       if (greet(connection, context)) return connection;
     }
@@ -90,7 +90,7 @@ void Spoke::look(double now_s, bool) {
   if (context_.stop) return;
   // The hub judges everything else; here, whether the hub is there.
   std::vector<RankView> both{hub_, {.state = context_.activity->state(), .heard_s = now_s}};
-  // It only may go when it has said that all have left: this rank waits for those words.
+  // It may go only after it has said that all have left: this rank waits for that message.
   if (!context_.all_left) both[0].state.left = 0;
   const auto verdict = judge_.lost(both, now_s);
   if (!verdict) {
@@ -112,7 +112,7 @@ bool Spoke::is_first_to_tell() const {
   return true;
 }
 
-// One rank of a node tells; true also where that cannot be agreed on.
+// One rank of a node reports; true also where they cannot agree on one.
 bool Spoke::claim_verdict() const {
   const std::string& host = context_.hosts.at(static_cast<std::size_t>(context_.rank));
   const std::string path =

@@ -64,7 +64,7 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
                          .limit_s = options.join_limit_s,
                          .second_s = options.second_s,
                          .what = "the ranks have not found each other",
-                         .hint = "is a rank stopped, or the network between the nodes closed? "
+                         .hint = "is a rank stopped, or the network between the nodes blocked? "
                                  "run the same command again",
                          .exit_code = exit_code(ErrorKind::kRankFailure)},
                         handler);
@@ -120,7 +120,7 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
   if (!all_joined) {
     if (communicator.is_root()) {
       handler.warn(
-          "not every rank can reach rank 0 by TCP: a lost rank may go unnoticed until MPI does");
+          "not every rank can reach rank 0 by TCP: a lost rank may go unnoticed until MPI notices");
     }
     return nullptr;
   }
@@ -155,7 +155,7 @@ void Watch::fail(int code) {
   for (int i = 0; i < 500 && !parts_->context.failure_sent; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // This error follows from what the verdict tells, and the watch thread ends this process soon:
+  // This error follows from what the verdict reports, and the watch thread ends this process soon:
   // with MPI_Abort now, an mpirun that waits for a node that is cut off would end it before it can
   // end that mpirun.
   if (parts_->context.verdict_known && !parts_->context.failure_sent) {

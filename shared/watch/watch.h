@@ -1,6 +1,6 @@
-// Never hang: a thread in every rank, apart from MPI, that tells rank 0 four times a second what
-// the rank does, and rank 0 tells all. A rank that died, stopped, was cut off, left early, calls
-// another collective than the others or stalls ends the whole job with one line that names it.
+// Never hang: a thread in every rank, independent of MPI, tells rank 0 four times a second what the
+// rank is doing, and rank 0 tells all. A rank that died, stopped, was cut off, left early, calls a
+// different collective from the others or stalls ends the whole job with one line that names it.
 //
 // Rank 0's thread is the hub: every other rank, a spoke, has one TCP connection to it. The hub
 // judges the spokes, the spokes judge the hub; so each side of a cut network ends by itself.
@@ -19,7 +19,7 @@ namespace retina {
 // What the program does for its watch. Called on the watch thread, while the main thread may be
 // stuck in MPI or in a disk.
 struct WatchHandler {
-  // Says the verdict: of all ranks that can talk to each other, one is asked.
+  // Reports the verdict: of all ranks that can talk to each other, one is asked.
   std::function<void(const std::string& message, const std::string& hint)> tell;
   std::function<void(const std::string& message)> warn;
   // Ends the launcher, which waits for a node that is cut off.
@@ -40,12 +40,12 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   Activity& activity();
-  // This rank calls no collective any more; returns when that holds for every rank. Before
+  // This rank calls no more collectives; returns when that holds for every rank. Before
   // MPI_Finalize: a process that ends while others are in there can leave mpirun of Open MPI 4.1
   // hanging (PMIx 4.2 locks itself out in PMIx_server_finalize).
   void leave();
-  // This rank's program ends with an error that it has told: the others end without a word. To be
-  // said before MPI_Abort; when that does not end the process within 5 s, the watch does.
+  // This rank's program ends with an error that it has reported: the others end silently. To be
+  // called before MPI_Abort; when that does not end the process within 5 s, the watch does.
   void fail(int code);
   // A collective has failed: another rank is the cause. Waits for the verdict, which ends this
   // process; returns when there is none within the limits.

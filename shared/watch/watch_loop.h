@@ -25,9 +25,9 @@ struct WatchContext {
   std::atomic<bool> beat_now{false};
   std::atomic<bool> all_joined{false};  // every rank has its connection
   std::atomic<bool> all_left{false};    // every rank has ended its work
-  std::atomic<int> failing{-1};         // exit code of the error that this rank has told
+  std::atomic<int> failing{-1};         // exit code of the error that this rank has reported
   std::atomic<bool> failure_sent{false};
-  std::atomic<bool> verdict_known{false};  // this process ends without more words
+  std::atomic<bool> verdict_known{false};  // this process ends without another message
 };
 
 // What hub and spoke have in common.
@@ -50,17 +50,17 @@ class WatchLoop {
   // Ends all connections once the peers have read what was sent: closing one with unread data would
   // reset it, and the last words would be lost.
   void say_goodbye();
-  // This process slept for `gap_s`: silence of others in that time says nothing.
+  // This process slept for `gap_s`: silence of others during that time means nothing.
   virtual void forgive(double gap_s) = 0;
 
   void end_process(int code);
-  // Somebody has told why the job ends; its launcher ends this process, or it does so itself.
+  // Somebody has reported why the job ends; its launcher ends this process, or it does so itself.
   void go_quiet(const EndNotice& notice, double now_s);
   // What ends a job whose launcher has `launcher_wait_s` to do so first.
   static EndNotice lost_rank_notice(double launcher_wait_s);
   bool is_quiet() const { return quiet_until_s_.has_value(); }
-  // This process stood still until just now, for about as long as others wait. Who is gone now has
-  // left because of that and said so.
+  // This process stood still until just now, for about as long as others wait. Ranks that are gone
+  // now have left because of that and said so.
   bool was_given_up(double now_s) const;
 
   WatchContext& context_;
@@ -86,7 +86,7 @@ class Hub : public WatchLoop {
   void forgive(double gap_s) override;
 
  private:
-  struct Guest {  // connected, has not said the token yet
+  struct Guest {  // connected, has not sent the token yet
     Connection connection;
     double since_s;
   };

@@ -14,8 +14,8 @@ struct WatchOptions {
   // enough steps for a median, five times it.
   double stall_timeout_s = 60;
   double stall_steps = 10;
-  // The same outside of steps: one rank reads its inputs or scores a validation, the others wait;
-  // or one does not end its work and the others have.
+  // The same outside steps: one rank reads its inputs or scores a validation, the others wait; or
+  // one does not end its work and the others have.
   double outside_timeout_s = 1800;
   double start_limit_s = 120;  // for MPI to start: slow disks load the program on some nodes
   double join_limit_s = 60;    // then for the ranks to find each other
@@ -24,9 +24,9 @@ struct WatchOptions {
   // mpirun notices by TCP keepalive, but not while something that it sent to the node is not
   // acknowledged: then it waits for a quarter of an hour. Ranks that end before it make it send.
   double launcher_limit_s = 8.5;
-  // A rank that is not the first to tell the verdict gives that one this long to end the job.
+  // A rank that is not the first to report the verdict gives that one this long to end the job.
   double second_s = 2.5;
-  // On each node, where its ranks agree who tells; empty: the launcher's own for this job.
+  // On each node, where its ranks agree who reports; empty: the launcher's own for this job.
   std::string folder{};
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 class WatchedCommunicator : public Communicator {
  public:
-  // Without a watch it tells an activity that leads nowhere.
+  // Without a watch it reports to an activity that leads nowhere.
   WatchedCommunicator(std::unique_ptr<Communicator> inner, Watch* watch)
       : inner_(std::move(inner)),
         watch_(watch),

@@ -1,4 +1,4 @@
-// A communicator that tells what is called: a watch, which then finds the cause of failures, and
+// A communicator that reports its calls to a watch, which then finds the cause of failures, and to
 // whoever listens to the activity.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace retina {
 std::unique_ptr<Communicator> make_watched_communicator(std::unique_ptr<Communicator> inner,
                                                         Watch& watch);
 
-// For a job that nobody watches, a single rank among them: with an activity of its own.
+// For a job that nobody watches, such as a single rank: with an activity of its own.
 std::unique_ptr<Communicator> make_unwatched_communicator(std::unique_ptr<Communicator> inner);
 
 }  // namespace retina

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kBytes = 1 << 16;
 
 constexpr const char* kLine =
-    "^tool\\[3\\]: error: reading a mapped file failed \\(the mount has gone, a file was cut, or "
-    "/dev/shm is full\\); hint: mend that, then run the same command again\n$";
+    "^tool\\[3\\]: error: reading a mapped file failed \\(the mount is gone, a file was truncated, "
+    "or /dev/shm is full\\); hint: fix that, then run the same command again\n$";
 
 // A mapped file that was cut afterwards.
 const volatile char* cut_file() {

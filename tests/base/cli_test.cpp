@@ -193,7 +193,7 @@ TEST_F(CliTest, RefusesConfigFilesThatCannotBeMeant) {
   for (const char* name : {"help", "version", "config", "check-args"}) {
     for (const char* value : {"true", "false", "null", "\"x\""}) {
       EXPECT_THAT(refused(cat("{\"", name, "\": ", value, "}")),
-                  HasSubstr(cat(name, ": goes on the command line only")));
+                  HasSubstr(cat(name, ": is for the command line only")));
     }
   }
 }

@@ -59,7 +59,7 @@ TEST_F(CocoPack, PacksVerifiesAndInspects) {
 
   const ProcessResult again = run_process(command(folder_ / "set", {"--threads", "3"}));
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_THAT(again.out, HasSubstr("finished already"));
+  EXPECT_THAT(again.out, HasSubstr("already finished"));
   EXPECT_EQ(std::count(again.out.begin(), again.out.end(), '\n'), 1);
 
   const ProcessResult verified = run_process({"coco-pack", "--verify", folder_ / "set"});
@@ -193,7 +193,7 @@ TEST_F(CocoPack, AnImageThatWasPutBackIs78AndPackedByOverwrite) {
   EXPECT_THAT(line, HasSubstr("images (1 that was left out can be used now: a/0.jpg)"));
   EXPECT_THAT(line, HasSubstr("--overwrite"));
   EXPECT_EQ(run_process(command(folder_ / "set", {"--overwrite"})).exit_code, 0);
-  EXPECT_THAT(run_process(command(folder_ / "set")).out, HasSubstr("finished already, 60 images"));
+  EXPECT_THAT(run_process(command(folder_ / "set")).out, HasSubstr("already finished, 60 images"));
 }
 
 TEST_F(CocoPack, ClassesOfOneNameAreTold) {

@@ -193,12 +193,12 @@ TEST(Instances, BadImagesAreNamed) {
 TEST(Instances, DuplicateIdsAreNamedWithBothPlaces) {
   const std::string image = R"({"id": 4, "file_name": "a", "width": 3, "height": 3})";
   EXPECT_EQ(problem(file_of("[" + image + "," + image + "]", "[]", kCategories)),
-            "f.json: images[1]: id 4 is there already, at images[0]");
+            "f.json: images[1]: id 4 is already used at images[0]");
   EXPECT_EQ(problem(file_of(kImages, "[]", R"([{"id": 1, "name": "a"}, {"id": 1, "name": "b"}])")),
-            "f.json: categories[1]: id 1 is there already, at categories[0]");
+            "f.json: categories[1]: id 1 is already used at categories[0]");
   const std::string box = R"({"id": 8, "image_id": 5, "category_id": 2, "bbox": [1, 1, 1, 1]})";
   EXPECT_EQ(problem_with_annotation(box + "," + box),
-            "f.json: annotations[1]: id 8 is there already, at annotations[0]");
+            "f.json: annotations[1]: id 8 is already used at annotations[0]");
 }
 
 TEST(Instances, DanglingReferencesAreNamed) {

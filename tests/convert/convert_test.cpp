@@ -222,7 +222,7 @@ TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
   ConvertOptions options = options_in(folder);
   convert(options);
   const std::string bytes = read_file(options.output);
-  EXPECT_THAT(convert(options), HasSubstr("is there already"));
+  EXPECT_THAT(convert(options), HasSubstr("already exists"));
   EXPECT_EQ(read_file(options.output), bytes);
 
   std::string message;

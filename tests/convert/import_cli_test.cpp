@@ -72,7 +72,7 @@ TEST_F(ImportCli, CheckArgsTouchesNoFile) {
 TEST_F(ImportCli, OnesOwnCheckpointNeedsNoImport) {
   const std::string own = folder_ / "own.pt";
   ASSERT_EQ(run_process({"make-checkpoint", "--output", own}).exit_code, 0);
-  expect_refusal({"--import", own}, 65, "checkpoint of retina-batch already");
+  expect_refusal({"--import", own}, 65, "already a checkpoint of retina-batch");
 }
 
 TEST_F(ImportCli, OnesOwnInferenceModelIsSaidToBeOne) {

@@ -98,11 +98,11 @@ TEST(PickleReader, AnUnprintableNameStaysOnOneLine) {
 }
 
 TEST(PickleReader, RefusesCallsOfWhatIsNoFunction) {
-  EXPECT_THAT(refusal(PickleText().text("system").op(")R").stop()), HasSubstr("no function"));
+  EXPECT_THAT(refusal(PickleText().text("system").op(")R").stop()), HasSubstr("not a function"));
   EXPECT_THAT(refusal(PickleText().global("torch", "FloatStorage").op(")R").stop()),
               HasSubstr("storage type"));
   EXPECT_THAT(refusal(PickleText().global("torch._utils", "_rebuild_tensor_v2").op(")R").stop()),
-              HasSubstr("other arguments"));
+              HasSubstr("different arguments"));
 }
 
 TEST(PickleReader, ReadsAnOrderedDictOfPython2) {

@@ -144,13 +144,13 @@ TEST(PthFile, SaysWhatAFileWithoutTensorsHolds) {
 TEST(PthFile, TellsOtherFilesApart) {
   EXPECT_THAT(refusal(""), HasSubstr("is empty"));
   EXPECT_THAT(refusal("hello"), HasSubstr("not a file of torch.save"));
-  EXPECT_THAT(refusal(PickleText().op("N").stop()), HasSubstr("not of torch.save"));
+  EXPECT_THAT(refusal(PickleText().op("N").stop()), HasSubstr("not one that torch.save wrote"));
   EXPECT_THAT(refusal(std::string(257, 'x') + "ustar"), HasSubstr("tar archive"));
   EXPECT_THAT(refusal(stored_zip({{"a/readme", "hello"}})), HasSubstr("no data.pkl"));
   EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/constants.pkl", "."}})),
               HasSubstr("TorchScript"));
   EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/retina/index.json", "."}})),
-              HasSubstr("checkpoint of retina-batch already"));
+              HasSubstr("already a checkpoint of retina-batch"));
   EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/byteorder", "big"}})),
               HasSubstr("big-endian"));
 }
@@ -246,7 +246,8 @@ TEST(PthFile, NamesThatCannotBeShownAreRefusedOnOneLine) {
   for (const char* name : {"two\nlines", "\x1b[2J", "caf\xc3\xa9"}) {
     const std::string pickle =
         PickleText().op("}").text(name).tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
-    EXPECT_THAT(refusal(pth_zip(pickle, {{"k", "12345678"}})), HasSubstr("name that no model has"));
+    EXPECT_THAT(refusal(pth_zip(pickle, {{"k", "12345678"}})),
+                HasSubstr("name that no model uses"));
     const std::string key =
         PickleText().op("}").text("w").tensor("ByteStorage", name, 8, 0, {8}, {1}).op("s").stop();
     EXPECT_THAT(refusal(pth_zip(key, {})), HasSubstr("has no file archive/data/"));

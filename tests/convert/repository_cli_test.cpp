@@ -48,13 +48,13 @@ TEST_F(RepositoryCli, IsPartOfWhatIsDone) {
   EXPECT_THAT(convert({}).out, HasSubstr("proof: 1 images"));
   const auto added = convert(repository_);
   EXPECT_EQ(added.exit_code, 0) << added.err;
-  EXPECT_THAT(added.out, HasSubstr("m.pt: is there already"));
+  EXPECT_THAT(added.out, HasSubstr("m.pt: already exists"));
   EXPECT_THAT(added.out, HasSubstr("coco_retinanet: written"));
   EXPECT_EQ(read_file(model_), read_file(output_));
 
   const auto again = convert(repository_);
   EXPECT_EQ(std::count(again.out.begin(), again.out.end(), '\n'), 1) << again.out;
-  EXPECT_THAT(again.out, HasSubstr("are there already"));
+  EXPECT_THAT(again.out, HasSubstr("already exist"));
 
   remove_file(config_);
   EXPECT_THAT(convert(repository_).out, HasSubstr("coco_retinanet: written"));

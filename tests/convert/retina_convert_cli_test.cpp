@@ -108,7 +108,7 @@ TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
   const auto second = run(command);
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(std::count(second.out.begin(), second.out.end(), '\n'), 1);
-  EXPECT_THAT(second.out, HasSubstr("is there already"));
+  EXPECT_THAT(second.out, HasSubstr("already exists"));
 
   auto other = command;
   other.insert(other.end(), {"--score-threshold", "0.3"});
@@ -126,7 +126,7 @@ TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_THAT(first.err, HasSubstr("run: taking checkpoint-07.pt, the last"));
   const auto again = run({"--checkpoint", run_folder + "/checkpoint-07.pt", "--output", output_});
-  EXPECT_THAT(again.out, HasSubstr("is there already"));
+  EXPECT_THAT(again.out, HasSubstr("already exists"));
 
   // A run that went on is another input.
   ASSERT_EQ(

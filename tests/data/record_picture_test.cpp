@@ -36,8 +36,7 @@ TEST(RecordPicture, OfAnotherSizeIsRefused) {
   const std::string jpeg = encode_jpeg(Image(20, 10), 90);
   const Error error = refusal({.image_id = 7, .width = 10, .height = 20, .jpeg = jpeg});
   EXPECT_EQ(error.kind(), ErrorKind::kData);
-  EXPECT_STREQ(error.what(),
-               "shards: the picture of image 7: another size (got 20x10, want 10x20)");
+  EXPECT_STREQ(error.what(), "shards: the picture of image 7: wrong size (got 20x10, want 10x20)");
 }
 
 TEST(RecordPicture, ThatDoesNotDecodeIsRefused) {

@@ -264,7 +264,7 @@ TEST(GuardRails, AShardThatIsCutUnderARunIsOneLine) {
     } else {
       EXPECT_THAT(result.exit_code, AnyOf(74, 76)) << "of the rank that ends first\n" << result.err;
     }
-    EXPECT_THAT(result.err, HasSubstr("error: reading a mapped file failed (the mount has gone"));
+    EXPECT_THAT(result.err, HasSubstr("error: reading a mapped file failed (the mount is gone"));
     EXPECT_THAT(result.err, Not(HasSubstr("Signal: ")));  // Open MPI's backtrace
   }
 }

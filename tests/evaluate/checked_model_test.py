@@ -94,13 +94,13 @@ class CheckedModel(unittest.TestCase):
         for pickle, reason in (
                 (PICKLE.replace(b"__torch__.retina\nRetinaNet", b"__torch__.torch.classes.x\nY"),
                  "__torch__.torch.classes.x Y"),
-                (PICKLE.replace(b"K\x03tQ", b"K\x04tQ"), "data/0' has another size"),
-                (PICKLE.replace(b"K\x03tQ", b"J\xff\xff\xff\xfftQ"), "data/0' has another size"),
-                (PICKLE.replace(b"FloatStorage", b"DoubleStorage"), "data/0' has another size"),
-                (PICKLE.replace(b"X\x01\0\0\x000", b"X\x01\0\0\x001"), "data/1' has another size"),
+                (PICKLE.replace(b"K\x03tQ", b"K\x04tQ"), "data/0' has a different size"),
+                (PICKLE.replace(b"K\x03tQ", b"J\xff\xff\xff\xfftQ"), "data/0' has a different size"),
+                (PICKLE.replace(b"FloatStorage", b"DoubleStorage"), "data/0' has a different size"),
+                (PICKLE.replace(b"X\x01\0\0\x000", b"X\x01\0\0\x001"), "data/1' has a different size"),
                 (PICKLE.replace(b"K\x03tQ", b"K\x03tq\x09h\x09Q"), "as PyTorch never does"),
                 (PICKLE.replace(b"K\x03tQ", b"K\x030K\x09tQ"), "opcode POP"),
-                (PICKLE[:-1], "no pickle")):
+                (PICKLE[:-1], "not a pickle")):
             with self.subTest(reason):
                 self.assertNotEqual(pickle, PICKLE)
                 self.assert_refused(archive({"data.pkl": pickle}), reason)
@@ -109,7 +109,7 @@ class CheckedModel(unittest.TestCase):
         self.assert_refused(archive({"code/__torch__/other.py": b""}), "other.py")
         self.assert_refused(archive({"model.json": b"{}"}), "model.json")
         self.assert_refused(archive({"../x": b"{}"}), "holds the record")
-        self.assert_refused(archive({"Data.pkl": PICKLE}), "one name")
+        self.assert_refused(archive({"Data.pkl": PICKLE}), "the same name")
         self.assert_refused(archive({"constants.pkl": b"\x80\x02K\x01\x85."}), "constants.pkl")
         self.assert_refused(archive({"data.pkl": None}), "holds no data.pkl")
         self.assert_refused(archive(pack="data/0"), "compressed")
@@ -124,7 +124,7 @@ class CheckedModel(unittest.TestCase):
         shared = bytearray(good)
         shared[place + 42:place + 46] = good[second + 42:second + 46]
         shared[place + 20:place + 28] = good[second + 20:second + 28]
-        self.assert_refused(bytes(shared), "compressed|share their bytes")
+        self.assert_refused(bytes(shared), "compressed|overlap")
         for place in range(0, len(good), 7):
             try:  # whatever is damaged: an answer, not an accident
                 checked_model.check_archive(good[:place] + b"\xff\xff" + good[place + 2:])
@@ -134,7 +134,7 @@ class CheckedModel(unittest.TestCase):
     def test_code_that_unpacks_to_more_than_it_says_is_refused(self):
         packed = archive({checked_model.CODE: bytes(17 << 20)})
         self.assertLess(len(packed), 1 << 20)
-        self.assert_refused(packed, "unpacks to another size")
+        self.assert_refused(packed, "unpacks to a different size")
 
 
 if __name__ == "__main__":

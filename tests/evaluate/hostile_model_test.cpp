@@ -180,15 +180,17 @@ TEST_F(HostileModel, ATensorBeyondItsStorageIsRefused) {
   const std::string shape("(K\1K\3K\1K\1t", 10), longer("(K\1K\xffK\1K\1t", 10);
   expect_refused(changed(kPickle, shape, longer), "does not lie within its storage");
   expect_refused(changed(kPickle, "K\3tQ", "K\xfftQ"),
-                 "data/0 has another size than data.pkl says");
+                 "data/0 has a different size than data.pkl says");
 }
 
 TEST_F(HostileModel, RecordsThatLibTorchWouldFindInsteadAreRefused) {
   NamedBytes doubled = records_;
   doubled.emplace_back(kCode, "class evil(Module):\n");
-  EXPECT_THAT(evaluate(doubled, {"--trust"}).err, HasSubstr("one name, archive/code/__torch__"));
+  EXPECT_THAT(evaluate(doubled, {"--trust"}).err,
+              HasSubstr("the same name, archive/code/__torch__"));
   doubled.back().first = "archive/CODE/__torch__/Retina.py";
-  EXPECT_THAT(evaluate(doubled, {"--trust"}).err, HasSubstr("one name, archive/code/__torch__"));
+  EXPECT_THAT(evaluate(doubled, {"--trust"}).err,
+              HasSubstr("the same name, archive/code/__torch__"));
   doubled.back().first = "archive/code/__torch__/other.py";
   expect_refused(doubled, "holds the record archive/code/__torch__/other.py");
   doubled.back().first = "archive/../other";

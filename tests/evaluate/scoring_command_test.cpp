@@ -105,7 +105,7 @@ TEST_F(ScoringCommand, OptionsOfDetectingAreRefused) {
   for (const char* option : {"--max-images", "--draw", "--max-detections"}) {
     const ProcessResult refused = run({option, "5"});
     EXPECT_EQ(refused.exit_code, 64);
-    EXPECT_THAT(refused.err, HasSubstr(cat(option, ": means nothing with --detections")));
+    EXPECT_THAT(refused.err, HasSubstr(cat(option, ": has no effect with --detections")));
   }
   EXPECT_EQ(run({"--expect-ranks", "2"}).exit_code, 78);
 }
@@ -188,8 +188,9 @@ TEST_F(ScoringCommand, UnknownCategoriesAndLowScoresCostOneWarningWithTheirCount
                             {"image_id": 1, "category_id": 7, "bbox": [1, 1, 2, 2], "score": -2}])");
   const ProcessResult result = run();
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("warning: 1 detections have a category that the annotations "
-                                    "lack: ignored; 2 detections have a score of 0 or less"));
+  EXPECT_THAT(result.err,
+              HasSubstr("warning: 1 detections have a category that is not in the annotations: "
+                        "ignored; 2 detections have a score of 0 or less"));
   EXPECT_EQ(result.err.find("warning"), result.err.rfind("warning"));
 }
 

@@ -144,7 +144,7 @@ TEST(Metrics, ScoresOfZeroAndBelowAreCountedAndRankedLikeTheOthers) {
   EXPECT_EQ(metrics.low_score_count, 3);
   scene.detect(1, 99, {0, 0, 4, 4}, .5);
   EXPECT_EQ(oddities_text(scene.score()),
-            "1 detections have a category that the annotations lack: ignored; "
+            "1 detections have a category that is not in the annotations: ignored; "
             "3 detections have a score of 0 or less: ranked like the others");
   EXPECT_EQ(oddities_text(Scene().score()), "");
 }

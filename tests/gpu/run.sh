@@ -30,7 +30,7 @@ readonly tests_at_once=4  # a process each, on the same GPU
 while [ $# -gt 0 ]; do
   case $1 in
     --debs | --python | --build | --jobs)
-      [ $# -ge 2 ] || fail 64 "$1 wants a value"
+      [ $# -ge 2 ] || fail 64 "$1 needs a value"
       declare "${1#--}=$2"
       shift 2 ;;
     --build-only) build_only=1; shift ;;

@@ -242,7 +242,7 @@ class DockerRun(unittest.TestCase):
         self.expect_refusal(64, "--epochs: unknown option", "train", *self.places(), "--epochs",
                             "2")
         self.expect_refusal(64, "--ranks: got 0", "train", *self.places(), "--ranks", "0")
-        self.expect_refusal(64, "--data: wants a value", "train", "--data")
+        self.expect_refusal(64, "--data: needs a value", "train", "--data")
         self.expect_refusal(66, "no such folder", "pack", "--data", str(self.room / "none"))
         self.expect_refusal(69, "nodocker: not found", "pack", "--data", str(self.data),
                             DOCKER="nodocker")

@@ -62,7 +62,7 @@ class FetchCoco(unittest.TestCase):
         self.expect_done()
         self.mirror.gets.clear()
         before = self.data.stat().st_mtime_ns
-        self.assertIn("is there already", self.expect_done(COCO_URL="http://127.0.0.1:1").stdout)
+        self.assertIn("is already there", self.expect_done(COCO_URL="http://127.0.0.1:1").stdout)
         self.assertEqual(self.mirror.gets, [])
         self.assertEqual(self.data.stat().st_mtime_ns, before)
 
@@ -150,7 +150,7 @@ class FetchCoco(unittest.TestCase):
         self.mirror.tells_sizes = False
         self.mirror.rows[0][1] -= 1000
         self.mirror.write_table(self.mirror.rows)
-        self.expect_refusal(65, "train2017.zip", "another size")
+        self.expect_refusal(65, "train2017.zip", "a different size")
         self.assertEqual([name for name in self.listing() if "zip" in name and "lock" not in name],
                          [])
 
@@ -206,7 +206,7 @@ class FetchCoco(unittest.TestCase):
 
     def test_an_archive_that_the_server_lacks_is_one_line(self):
         (self.mirror.root / "zips/val2017.zip").unlink()
-        self.expect_refusal(69, "val2017.zip", "refuses it")
+        self.expect_refusal(69, "val2017.zip", "refused it")
 
     def test_an_output_that_cannot_be_made_is_one_line(self):
         self.data.write_text("a file")

@@ -75,7 +75,7 @@ class RetinaWeights(unittest.TestCase):
         self.mirror.gets.clear()
         before = self.output.stat().st_mtime_ns
         again = self.expect_done(WEIGHTS_URL="http://127.0.0.1:1")
-        self.assertEqual(again.stdout, f"{self.output}: the weights are there already\n")
+        self.assertEqual(again.stdout, f"{self.output}: the weights are already there\n")
         self.assertEqual(again.stderr, "")
         self.assertEqual(self.mirror.gets, [])
         self.assertEqual(self.output.stat().st_mtime_ns, before)
@@ -174,7 +174,7 @@ class RetinaWeights(unittest.TestCase):
     def test_no_network_and_a_missing_file_are_one_line(self):
         self.expect_refusal(69, "WEIGHTS_URL", WEIGHTS_URL="http://127.0.0.1:1")
         (self.mirror.root / f"{self.mirror.names()[0]}.pth").unlink()
-        self.expect_refusal(69, "refuses it")
+        self.expect_refusal(69, "refused it")
 
     def test_without_retina_convert_nothing_is_fetched(self):
         (self.bin / "retina-convert").unlink()

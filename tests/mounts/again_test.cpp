@@ -77,7 +77,7 @@ TEST_F(Again, RetinaTrain) {
                  {"momentum (was 0.9, now 0.5)", "seed (was ", "now 9", "--overwrite"});
   const auto other_data = small_train_command(job_->val_shards(), run(), 2);
   expect_refusal(other_data, {"train_fingerprint"});
-  expect_refusal(moved + Words{"--resume", "never"}, {"holds a run already"});
+  expect_refusal(moved + Words{"--resume", "never"}, {"already holds a run"});
 
   const ProcessResult longer = run_process(small_train_command(folder_ / "moved", run(), 3));
   EXPECT_EQ(longer.exit_code, 0) << longer.err;

@@ -95,7 +95,7 @@ def main(programs):
             print(f"{kind}: {answer}")
         for kind, words, old, new in (
                 ("shape", "does not lie within", b"(K\x01K\x03K\x01K\x01t", b"(K\x01K\xffK\x01K\x01t"),
-                ("storage", "another size", b"K\x03tQ", b"K\xfftQ")):
+                ("storage", "a different size", b"K\x03tQ", b"K\xfftQ")):
             answer = refusal(changed(good, folder / "hostile.pt", "data.pkl", old, new))
             assert words in answer, (kind, answer)
             print(f"{kind}: {answer}")

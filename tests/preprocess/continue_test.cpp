@@ -183,7 +183,7 @@ TEST_F(Continue, ADamagedQuarantineOrShardOfAFinishedSetIsToBeBroughtBackOrOverw
       ADD_FAILURE() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
-      EXPECT_EQ(error.hint(), "bring it back, or pack it again with --overwrite");
+      EXPECT_EQ(error.hint(), "restore it, or pack it again with --overwrite");
     }
     write_file_atomically(path, whole);
   }
@@ -249,7 +249,7 @@ TEST_F(Continue, ADamagedSetOfOursMayBeOverwritten) {
       ADD_FAILURE() << "was not refused";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), left ? ErrorKind::kData : ErrorKind::kNoInput) << error.what();
-      EXPECT_EQ(error.hint(), "bring it back, or pack it again with --overwrite");
+      EXPECT_EQ(error.hint(), "restore it, or pack it again with --overwrite");
     }
     EXPECT_EQ(folder_content(folder_ / "whole"), before);
     options.overwrite = true;

@@ -39,7 +39,7 @@ TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
   options.overwrite = false;
   options.output = folder_ / "whole";
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is another picture now)")));
+  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is a different picture now)")));
   EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
 }
 
@@ -108,7 +108,7 @@ TEST_F(Continue, AnImageFolderThatHasGoneCostsNoFinishedShard) {
       options.overwrite = overwrite;
       std::string message;
       EXPECT_EQ(pack_error(options, &message), unmounted ? ErrorKind::kIo : ErrorKind::kNoInput);
-      EXPECT_THAT(message, HasSubstr(unmounted ? "images: the image folder has gone"
+      EXPECT_THAT(message, HasSubstr(unmounted ? "images: the image folder is gone"
                                                : "images: is not a folder"));
       EXPECT_EQ(folder_content(folder_ / "set/.packing"), shards);
     }
@@ -125,7 +125,7 @@ TEST_F(Continue, AnImageThatHasGoneIsNamedAndOverwriteGoesOnWithoutIt) {
   PackOptions options = coco_.options("set");
   std::string message;
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", gone, " is not there any more)")));
+  EXPECT_THAT(message, HasSubstr(cat("images (", gone, " is no longer there)")));
   EXPECT_TRUE(path_exists(folder_ / "set/.packing/shard-00001.lmdb"));
   options.overwrite = true;
   EXPECT_EQ(pack(options).manifest.counts.quarantined, 1);
@@ -141,7 +141,7 @@ TEST_F(Continue, AShardWhoseNoteDoesNotTellOfItsImagesIsPackedAgainAndTheLogSays
   EXPECT_EQ(pack(coco_.options("set")).reused_shards, 1U);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("finished shards from number 1 on are packed again: the note of "
-                        "this shard does not tell of its image files"));
+                        "this shard does not list its image files"));
   EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }
 

@@ -69,7 +69,7 @@ TEST(Manifest, AFolderWithoutOneIsNoDataSet) {
   const TestFolder folder;
   std::string message;
   EXPECT_EQ(error_kind([&] { read_manifest(folder.path()); }, &message), ErrorKind::kNoInput);
-  EXPECT_THAT(message, HasSubstr("no packed data set"));
+  EXPECT_THAT(message, HasSubstr("not a packed data set"));
   EXPECT_EQ(error_kind([&] { read_manifest(folder / "none"); }), ErrorKind::kNoInput);
 }
 

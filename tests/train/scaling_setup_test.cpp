@@ -42,7 +42,7 @@ TEST(ScalingSetup, RefusesUnevenShares) {
     ADD_FAILURE() << "not refused";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(error.what(), testing::HasSubstr("3 ranks share 16 images a step unevenly"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("3 ranks share 16 images per step unevenly"));
     EXPECT_THAT(error.hint(), testing::HasSubstr("--images-per-step 15 or 18"));
   }
 }

@@ -13,7 +13,7 @@ namespace retina {
 
 struct EpochPoint {
   std::int64_t step = 0, epoch = 0;
-  // Of the epoch: its steps but those left out. 0: its last step is not done.
+  // Of the epoch: its steps except those left out. 0: its last step is not done.
   std::int64_t update_count = 0;
 };
 
@@ -25,8 +25,8 @@ class EpochBooks {
   // A step as this rank saw it.
   void add(const StepMetrics& metrics);
 
-  // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that the others wait
-  // for. Collective.
+  // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that holds up the
+  // others. Collective.
   void close(Communicator& communicator, const EpochPoint& point, MetricsLog* log);
 
  private:

@@ -1,5 +1,5 @@
-// What a run tells of itself: metrics.jsonl, the progress line, where each epoch's time went, how
-// fast it was, the report. Fed one record a step.
+// What a run reports about itself: metrics.jsonl, the progress line, where each epoch's time went,
+// how fast it was, the report. Fed one record a step.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ class Insight {
  public:
   explicit Insight(const InsightInput& input);
 
-  // Training goes on after `step`: what the log has of later steps goes.
+  // Training continues after `step`: what the log has of later steps is removed.
   void begin(std::int64_t step);
 
   // A step is done, as this rank saw it.
   void add(const StepMetrics& step);
 
   // An epoch ends, or the run within one: rank 0 writes the epoch's line and warns of a rank that
-  // the others wait for. Collective.
+  // holds up the others. Collective.
   void close_epoch(const EpochPoint& point) {
     books_.close(input_.communicator, point, log_ ? &*log_ : nullptr);
   }
@@ -47,7 +47,7 @@ class Insight {
   // The validation after `step`; rank 0.
   void add_validation(std::int64_t step, std::int64_t epoch, const CocoMetrics& metrics);
   bool has_validation() const { return validation_.has_value(); }
-  // The AP of the validation after this very step.
+  // The AP of the validation right after this step.
   std::optional<double> ap_of(std::int64_t step) const;
 
   // Writes the report with these pictures of the last validation; rank 0.

@@ -19,7 +19,7 @@ namespace {
 
 [[noreturn]] void fail_write(const std::string& path) {
   throw Error(ErrorKind::kIo, cat(path, ": writing failed (", std::strerror(errno), ")"),
-              "free some space or mend the mount, then run the same command again");
+              "free some space or fix the mount, then run the same command again");
 }
 
 std::string to_json(const StepMetrics& m) {
@@ -77,7 +77,7 @@ StepMetrics step_from(const JsonView& line) {
     const JsonView value = line.at(key);
     return value.raw().IsNull() ? 0.0 : value.as_double();
   };
-  // What files of earlier versions lack.
+  // What is missing in files of earlier versions.
   const auto later = [&](const char* key) { return line.has(key) ? number(key) : 0.0; };
   const double images = number("images_per_second") * number("step_ms") * 1e-3;
   return {.step = line.at("step").as_int(),
@@ -169,7 +169,7 @@ MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(pa
   if (descriptor_ < 0) {
     throw Error(ErrorKind::kCannotCreate,
                 cat(path_, ": cannot be created (", std::strerror(errno), ")"),
-                "choose another --output or mend its permissions");
+                "choose another --output or fix its permissions");
   }
 }
 

@@ -9,8 +9,8 @@
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
 //                 writes one without epoch_seconds and images_per_epoch.
-// Files of earlier versions lack images, ranks, compute_ms, comm_*, *_bytes_per_second, overlap_ms
-// and the epochs' lines, or the images of rank_times.
+// Files of earlier versions do not have images, ranks, compute_ms, comm_*, *_bytes_per_second,
+// overlap_ms and the epochs' lines, or the images of rank_times.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ struct EpochMetrics {
   // checkpoints). Unset within an epoch, and where a step's line is missing.
   std::optional<double> epoch_seconds = {};
   std::int64_t images_per_epoch = 0;
-  std::int64_t step_count = 0;             // that `ranks` tells of: those since the last start
+  std::int64_t step_count = 0;             // that `rank_times` covers: those since the last start
   std::vector<RankTimes> rank_times = {};  // empty: no step since then
 };
 
@@ -70,8 +70,8 @@ struct ValidationMetrics {
 
 class MetricsLog {
  public:
-  // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint goes.
-  // A line that is not whole goes too. Throws kCannotCreate, kIo.
+  // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint is
+  // removed. So is an incomplete line. Throws kCannotCreate, kIo.
   MetricsLog(std::string path, std::int64_t step);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
@@ -79,7 +79,7 @@ class MetricsLog {
 
   void append(const StepMetrics& metrics);
   void append(const ValidationMetrics& metrics);
-  // Fills in seconds and images of an epoch with so many updates, its steps but those left out,
+  // Fills in seconds and images of an epoch with so many updates, its steps except those left out,
   // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
   void append(EpochMetrics metrics, std::int64_t update_count);
   // To the disk; before a checkpoint of the same step is published.

@@ -77,10 +77,10 @@ std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
 
 std::string straggler_text(const Straggler& s) {
   return cat("rank ", s.rank, " (", s.node, ") is slow: ", fixed(s.own_ms, 1),
-             " ms of its own a step where the median rank takes ", fixed(s.median_ms, 1),
-             " for as many images, the difference in ",
+             " ms of its own per step where the median rank takes ", fixed(s.median_ms, 1),
+             " for as many images, the difference is in ",
              s.waits_for_data ? "waiting for data" : "computing", "; the others wait ",
-             fixed(s.others_wait_ms, 1), " ms longer a step than it does");
+             fixed(s.others_wait_ms, 1), " ms longer per step than it does");
 }
 
 Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
@@ -88,15 +88,13 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.own_ms_per_image() > b.own_ms_per_image();
   });
-  Table table{
-      .title = "Where the ranks' time goes",
-      .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms", "compute s",
-                  "data wait s", "waits for sums s"},
-      .note = cat(
-          "Median of a step and sum over ", step_count,
-          " steps, the rank that is slowest for an image first. Waiting for sums is waiting for "
-          "gradients on their way and for slower ranks."),
-      .wide = true};
+  Table table{.title = "Where the ranks' time goes",
+              .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms",
+                          "compute s", "data wait s", "waits for sums s"},
+              .note = cat("Median per step and sum over ", step_count,
+                          " steps, slowest rank per image first. Waiting for sums is waiting for "
+                          "gradients on their way and for slower ranks."),
+              .wide = true};
   if (rows.size() > kRowsInTable) {
     table.note += cat(" The ", kRowsInTable, " slowest of ", rows.size(), ".");
     rows.resize(kRowsInTable);

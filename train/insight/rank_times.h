@@ -63,7 +63,7 @@ struct Straggler {
   bool waits_for_data = false;  // else it computes longer
 };
 
-// The slowest rank over 8 steps or more, when its own time an image is more than 10 % above the
+// The slowest rank over 8 steps or more, when its own time per image is more than 10 % above the
 // median rank's and the others wait at least half of that difference longer for sums than it does:
 // a rank whose delay hides behind the others' communication costs nothing. Medians over steps, so
 // single bad steps do not count.
@@ -73,7 +73,7 @@ std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
 // "rank 3 (node-b) is slow: ..." for the log.
 std::string straggler_text(const Straggler& straggler);
 
-// For the report: the ranks that are slowest for an image first.
+// For the report: slowest ranks per image first.
 Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count);
 
 // JSON in metrics.jsonl's words.

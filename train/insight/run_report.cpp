@@ -44,7 +44,7 @@ Curve loss_curve(const std::vector<StepMetrics>& steps) {
 // Where the time of rank 0's steps goes.
 Curve time_curve(const std::vector<StepMetrics>& steps) {
   Curve curve{
-      .title = "Time of a step, rank 0",
+      .title = "Time per step, rank 0",
       .x_label = "step",
       .y_label = "ms (mean of about 20 steps)",
       .series = {step_series("whole", steps, [](const auto& m) { return m.step_ms; }),
@@ -110,6 +110,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   const std::int64_t done = steps.empty() ? 0 : steps.back().step;
   report.subtitle = cat(done, " of ", input.total_steps, " steps, ", input.rank_count,
                         input.rank_count == 1 ? " rank" : " ranks");
+  // Figures: AP, speed, where the time goes.
   if (!validations.empty()) {
     const auto best =
         std::max_element(validations.begin(), validations.end(),
@@ -141,6 +142,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
     report.figures.push_back({"an epoch", human_seconds(*epoch->epoch_seconds),
                               cat(epoch->images_per_epoch, " images, epoch ", epoch->epoch)});
   }
+  // Curves over steps.
   if (!validations.empty()) report.curves.push_back(ap_curve(validations));
   report.curves.push_back(loss_curve(steps));
   report.curves.push_back(
@@ -161,6 +163,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
                            .from_zero = true});
   report.curves.push_back(time_curve(steps));
   if (has_traffic) report.curves.push_back(bandwidth_curve(steps));
+  // Tables, pictures, settings.
   const auto ranks = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return !m.rank_times.empty(); });
   if (ranks != log.epochs().rend()) {

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Where one scope ends and the next begins the phase around both shows for a moment.
+// Between two scopes the phase around both shows for a moment.
 constexpr nanoseconds kSeam(2000);
 
 double microseconds(Timeline::Clock::duration duration) {

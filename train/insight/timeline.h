@@ -1,7 +1,7 @@
 // --timeline FILE: what every rank did when, as a Chrome trace (about:tracing, ui.perfetto.dev;
 // "Trace Event Format", Google 2016): complete events "X" in µs, pid = rank, tid = thread.
 //
-// Row "main": each step, in it the phases that PhaseScope tells (data.wait, forward, backward,
+// Row "main": each step, in it the phases that PhaseScope reports (data.wait, forward, backward,
 // reduce, update, on rank 0 metrics.write; between steps checkpoint.write and validate), in those
 // the collectives of the main thread. Row "communication": the collectives of the other thread
 // (collective_queue.h), a gradient bucket each, with its bytes. Times are rank 0's clock: each rank
@@ -34,24 +34,24 @@ struct StepWindow {
 // "FROM:TO". Throws Error{kUsage} with --`option` as the subject.
 StepWindow parse_step_window(const std::string& option, const std::string& text);
 
-// One rank's recorder. Memory is bounded: the window's steps, and 200,000 spans; what comes later
-// is counted and left out.
+// One rank's recorder. Memory is bounded: the window's steps, and 200,000 spans; later ones are
+// only counted.
 class Timeline : public ActivityListener {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Timeline(const StepWindow& window, std::size_t most_spans = 200000);
 
-  // ActivityListener; `step` is told in the events.
+  // ActivityListener; `step` is recorded in the events.
   void on_phase(Phase phase, Clock::time_point now) override;
   void on_step(std::int64_t step, Clock::time_point now) override;
   void on_collective_begin(const Operation& operation, Clock::time_point now) override;
   void on_collective_end(Clock::time_point now) override;
 
-  // True when the window's last step is over for good: its phases and what followed it.
+  // True when the window's last step is over, including its phases and what followed it.
   bool is_over() const;
 
-  // Nothing is recorded any more. The events as JSON objects, each followed by ",\n"; times are
-  // `origin` = 0.
+  // Stops recording. Returns the events as JSON objects, each followed by ",\n"; times are `origin`
+  // = 0.
   std::string finish(int rank, const std::string& node, Clock::time_point origin);
   std::int64_t left_out_count() const { return left_out_count_; }
 
@@ -94,7 +94,7 @@ class TimelineFile {
   TimelineFile(const TimelineFile&) = delete;
   TimelineFile& operator=(const TimelineFile&) = delete;
 
-  // After each step and what belongs to it, on all ranks alike. Throws kIo. Collective.
+  // After each step and what belongs to it, on all ranks. Throws kIo. Collective.
   void after_step();
   // At the end of the work, an early one too; writes unless that was done. Throws kIo. Collective.
   void finish();

@@ -17,11 +17,11 @@ namespace retina {
 
 class Validation {
  public:
-  // `shards` must outlive this. `options.max_images` restricts to the first so many images.
+  // `shards` must outlive this. `options.max_images` restricts it to the first images.
   Validation(const ShardSet& shards, DetectOptions options);
 
-  // False, on all ranks, when a stop signal came to any of them before the last image: that leaves
-  // the rest out, and nothing to score. Collective.
+  // False, on all ranks, when a stop signal came to any of them before the last image: then the
+  // rest is left out, and there is nothing to score. Collective.
   bool detect(RetinaNet& model, Communicator& communicator);
 
   // What `detect` found: the metrics; rank 0.

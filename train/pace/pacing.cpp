@@ -5,7 +5,7 @@
 namespace retina {
 namespace {
 
-// Any gain in AP is one; a loss must fall by more than noise (Keras' default).
+// Any gain in AP counts; a loss must fall by more than noise (Keras' default).
 constexpr double kLossDelta = 1e-4;
 
 StallOptions plateau_options(const PacingOptions& options) {

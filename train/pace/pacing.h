@@ -1,5 +1,6 @@
 // What the course of training decides: the learning rate once the loss or AP stalls, and an early
-// end. Every rank feeds it the same figures, so all decide alike; its state is in the checkpoint.
+// end. Every rank feeds it the same figures, so all decide the same; its state is in the
+// checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,7 @@ class Pacing {
   void add_loss(double loss, std::int64_t image_count);
   // Ends an epoch: its mean loss is judged. Returns true when the learning rate dropped.
   bool close_epoch();
-  // Judges a validation; no AP (nan) is no improvement. Returns true when the learning rate
+  // Judges a validation; no AP (nan) is not an improvement. Returns true when the learning rate
   // dropped.
   bool add_validation(double ap);
 
@@ -59,7 +60,7 @@ class Pacing {
   bool drop(bool stalled);
   PacingOptions options_;
   Stall plateau_, early_stop_;
-  PacingState state_;  // but for the stalls
+  PacingState state_;  // except for the stalls
 };
 
 }  // namespace retina

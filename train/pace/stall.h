@@ -24,8 +24,8 @@ class Stall {
 
   explicit Stall(const StallOptions& options) : options_(options) {}
 
-  // Takes the next value; true when it completes a stall, after which waiting starts anew (the best
-  // value stays). A value that is not a number is no improvement.
+  // Takes the next value; true when it completes a stall, after which waiting starts over (the best
+  // value stays). A value that is not a number is not an improvement.
   bool observe(double value);
 
   const State& state() const { return state_; }

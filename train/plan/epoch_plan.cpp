@@ -64,7 +64,7 @@ void EpochPlan::order_by_lanes() {
                                            .use = RandomUse::kShuffle,
                                            .stream = static_cast<std::uint32_t>(epoch_)});
     for (std::size_t step = 0; step < steps; ++step) {
-      // A lane without records lends the first image that another lane must have at this place.
+      // A lane without records borrows the first image that another lane must have at this place.
       const std::size_t record =
           count > 0 ? begin + order[step % count] : lane * index_.size() / lanes;
       places_[step * lanes + lane] = {.record = static_cast<std::uint32_t>(record),

@@ -30,8 +30,8 @@ void LeftOutWarning::look_at(const Batch& batch) {
   for (const Sample& sample : batch.samples) {
     if (sample.left_out.empty()) continue;
     log_warning("image ", sample.image_id, ", annotation ", sample.left_out.front(),
-                ": the box has no width or height inside the image and is not trained on, as any "
-                "other such box that follows");
+                ": the box has no width or height inside the image and is not trained on, nor is "
+                "any other such box that follows");
     is_told_ = true;
     return;
   }

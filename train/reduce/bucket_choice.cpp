@@ -45,7 +45,7 @@ std::optional<BucketChoice> stored_choice(const BucketOptions& options, int rank
                                   .edge = root.at("edge_bytes").as_uint()},
                         .fit = fit_from(root, ranks)};
   } catch (const Error& error) {
-    log_warning(error.what(), ": measuring anew");
+    log_warning(error.what(), ": measuring again");
     return std::nullopt;
   }
 }

@@ -1,5 +1,5 @@
 // How large the buckets of a job are: as the user says, as the run began with, or from what its
-// links were measured to carry. Decided once, before the first step, alike on all ranks.
+// links were measured to carry. Decided once, before the first step, the same on all ranks.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct BucketOptions {
   WireOptions wire = {};
   // Buckets travel while backward computes the others; false: after it. The sums are the same bits.
   bool overlap = true;
-  // Looked at on rank 0: `to_json` of the run that continues. With 3 ranks or more the bits of a
-  // ring's sum depend on the buckets, so they are taken as they were.
+  // Used on rank 0: `to_json` of the run that continues. With 3 ranks or more the bits of a ring's
+  // sum depend on the buckets, so they are taken as they were.
   std::string stored = {};
 };
 

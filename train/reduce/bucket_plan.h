@@ -32,9 +32,9 @@ struct BucketParameter {
 // In elements or bytes.
 struct BucketSize {
   std::size_t most = 0;  // of a bucket
-  // The first bucket ends once it has so much, so that the link gets to work early; the last is the
-  // fewest parameters that have so much, since nothing hides it; none has less, even if the next
-  // parameter makes it larger than `most`. 0: the first and the last are like the others.
+  // The first bucket ends once it has this much, so that the link gets to work early; the last is
+  // the fewest parameters that have this much, since nothing hides it; none has less, even if the
+  // next parameter makes it larger than `most`. 0: the first and the last are like the others.
   std::size_t edge = 0;
 };
 

@@ -1,6 +1,6 @@
-// A thread that runs collectives beside the caller's computing, in the order in which they were
-// queued. Open MPI's non-blocking collectives progress only inside its own calls; a thread that
-// waits in blocking ones overlaps.
+// A thread that runs collectives while the caller computes, in the order in which they were queued.
+// Open MPI's non-blocking collectives progress only inside its own calls; a thread that waits in
+// blocking ones overlaps.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class CollectiveQueue {
  public:
   // `communicator` must outlive this.
   explicit CollectiveQueue(Communicator& communicator);
-  // Runs what is queued to its end; an error of it is lost.
+  // Runs what is queued to its end; its errors are lost.
   ~CollectiveQueue();
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
@@ -29,7 +29,7 @@ class CollectiveQueue {
   // Any thread. Never waits for a collective.
   void push(std::function<void(Communicator&)> work);
 
-  // Any thread. `push`, and waits until that very work is done; what was queued before it is done
+  // Any thread. `push`, and waits until that work itself is done; what was queued before it is done
   // first, what comes after it is not waited for. Throws its error, or an earlier one as `wait`
   // does.
   void call(std::function<void(Communicator&)> work);

@@ -41,7 +41,7 @@ BucketOptions for_nccl(BucketOptions options) {
 
 }  // namespace
 
-// Tells that autograd has added a parameter's gradient of this backward, all uses of it together.
+// Reports that autograd has added a parameter's gradient of this backward, all uses of it together.
 class GradientBuckets::Hook : public torch::autograd::PostAccumulateGradHook {
  public:
   Hook(GradientBuckets& buckets, std::size_t parameter)
@@ -180,7 +180,8 @@ std::vector<double> GradientBuckets::bucket_bytes() const {
 }
 
 double GradientBuckets::norm() const {
-  // By parameter, so that no bit depends on the buckets; fetched at once, a GPU waits but once.
+  // By parameter, so that no bit depends on the buckets; fetched together, so that a GPU waits only
+  // once.
   std::vector<at::Tensor> parts;
   for (const BucketSlot& slot : plan_.slots) {
     const at::Tensor values = buckets_[slot.bucket].narrow(

@@ -41,8 +41,8 @@ class GradientBuckets {
   // the step, which accumulate, send nothing.
   void expect_last_pass();
 
-  // After the last backward of a step: every gradient becomes its sum over ranks, those too that
-  // this backward did not reach. Collective. With `wire.ordered` the bits do not depend on the
+  // After the last backward of a step: every gradient becomes its sum over ranks, including those
+  // that this backward did not reach. Collective. With `wire.ordered` the bits do not depend on the
   // plan, nor do those of `norm`.
   void all_reduce();
 

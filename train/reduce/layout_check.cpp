@@ -54,7 +54,7 @@ void check_same_layout(const std::vector<BucketParameter>& parameters, const Buc
                   "start all ranks with the same program and the same options");
     }
   }
-  communicator.barrier();  // rank 0 tells and ends the job
+  communicator.barrier();  // rank 0 reports it and ends the job
 }
 
 }  // namespace retina

@@ -111,6 +111,7 @@ double RingFit::all_reduce_seconds(double bytes) const {
 }
 
 LinkFit fit_links(const std::vector<RingSamples>& rings) {
+  // One point per size and number of ranks: the median of its repeats.
   std::map<std::pair<int, double>, std::vector<double>> repeats;
   for (const auto& ring : rings) {
     RETINA_CHECK(ring.ranks >= 2, ring.ranks);
@@ -128,6 +129,7 @@ LinkFit fit_links(const std::vector<RingSamples>& rings) {
     const double volume = 2.0 * (ranks - 1) / ranks * bytes;
     points.push_back({ranks, bytes, 2.0 * (ranks - 1), volume, median(seconds)});
   }
+  // Sizes that do not follow the line that most do are left out.
   Line line = robust_line(points);
   std::vector<double> log_errors;
   for (const Point& point : points) log_errors.push_back(line.log_error(point));
@@ -144,6 +146,7 @@ LinkFit fit_links(const std::vector<RingSamples>& rings) {
   }
   if (followers.size() >= 2) line = least_squares(followers);
 
+  // How far the fitted link is off.
   fit.link = {line.latency, 1 / line.seconds_per_byte};
   std::vector<double> errors;
   for (const Point& point : followers) {

@@ -72,10 +72,10 @@ struct LinkFit {
 
 // Least squares of seconds = 2(n-1)·α + 2(n-1)/n · bytes/β over the sizes, each with the median of
 // its repeats (up to half of them may be outliers) and the weight 1/seconds², so that an error of 1
-// % counts alike at 8 B and at 64 MiB. Sizes that do not follow the line that most do are left out:
-// those off by more than 20 %, and than 3 times the median error, from the line through two of the
-// sizes that has the least sum of |log(predicted/measured)|. Neither α nor 1/β is negative. Wants
-// `ranks` >= 2, two sizes or more, positive bytes and times (RETINA_CHECK).
+// % counts the same at 8 B and at 64 MiB. Sizes that do not follow the line that most do are left
+// out: those off by more than 20 %, and than 3 times the median error, from the line through two of
+// the sizes that has the least sum of |log(predicted/measured)|. Neither α nor 1/β is negative.
+// Requires `ranks` >= 2, two sizes or more, positive bytes and times (RETINA_CHECK).
 RingFit fit_ring(const std::vector<AllReduceSample>& samples, int ranks);
 
 // The same over several numbers of ranks at once: one α and one β for all.

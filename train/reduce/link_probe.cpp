@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kLeastBytes = std::size_t{4} << 10, kMostBytes = std::size_t{16} << 20;
 constexpr std::size_t kFactor = 2;
-// What is fitted: sizes near those of buckets. Small ones tell of other ways to sum (mpi_ring.h).
+// What is fitted: sizes near those of buckets. Small ones measure other ways to sum (mpi_ring.h).
 constexpr std::size_t kSpread = 64;
 constexpr int kRepeats = 3;
 constexpr std::size_t kEmptyBytes = 8;
@@ -54,7 +54,7 @@ RingFit probe_link(Communicator& communicator, const LinkProbe& probe) {
     options.repeats = repeats;
     options.warm_ups = warm_ups;
     std::vector<AllReduceSample> samples = measure_all_reduce(communicator, options);
-    // No time at all says nothing of a link.
+    // No time at all says nothing about a link.
     for (AllReduceSample& sample : samples) sample.seconds = std::max(sample.seconds, 1e-9);
     return samples;
   };
@@ -75,7 +75,7 @@ RingFit probe_link(Communicator& communicator, const LinkProbe& probe) {
     for (const AllReduceSample& sample : measure(bytes, kRepeats, 0)) samples.push_back(sample);
   }
   RingFit fit = fit_ring(samples, communicator.size());
-  // The large sizes hardly tell the latency; no message takes less than an empty one.
+  // The large sizes hardly show the latency; no message takes less than an empty one.
   double least = std::numeric_limits<double>::infinity();
   for (const AllReduceSample& sample : measure(kEmptyBytes, kRepeats, 0)) {
     least = std::min(least, sample.seconds / (2 * (communicator.size() - 1)));

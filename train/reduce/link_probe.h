@@ -29,10 +29,10 @@ struct LinkProbe {
   double budget_seconds = 1;
 };
 
-// Fits the link of this job in about `budget_seconds`: sizes from 4 KiB to at most 16 MiB, twice
-// as large each, as the budget allows, at least two; then downwards again to a 64th, each some
-// times, which is what is fitted; the latency is at least that of 8 bytes. The same on all ranks.
-// Wants 2 ranks or more. Collective.
+// Fits the link of this job in about `budget_seconds`: sizes from 4 KiB to at most 16 MiB, each
+// twice the one before, as the budget allows, at least two; then downwards again to a 64th, each
+// several times, which is what is fitted; the latency is at least that of 8 bytes. The same on all
+// ranks. Requires 2 ranks or more. Collective.
 RingFit probe_link(Communicator& communicator, const LinkProbe& probe);
 
 }  // namespace retina

@@ -52,7 +52,8 @@ class Nccl : public NcclCommunicator {
       check_start(ncclGetUniqueId(&id), "ncclGetUniqueId");
     }
     host_.broadcast(&id, sizeof id, ElementType::kUint8, 0);
-    // Told to the watch as a collective: ranks that never find each other must not wait for ever.
+    // Reported to the watch as a collective: ranks that never find each other must not wait
+    // forever.
     Activity* const activity = host_.activity();
     Operation start{.kind = CollectiveKind::kBarrier};
     start.set_label("NCCL start");
@@ -142,7 +143,7 @@ class Nccl : public NcclCommunicator {
     check_start(state, call);
   }
 
-  // NCCL sets up its connections in the first collective. What hinders them (a full /dev/shm, no
+  // NCCL sets up its connections in the first collective. What prevents them (a full /dev/shm, no
   // memory left on the GPU, a closed network) is a fault of this start, not of a rank that died.
   void connect(Clock::time_point limit) {
     void* value = nullptr;

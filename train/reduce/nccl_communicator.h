@@ -8,11 +8,11 @@
 
 namespace retina {
 
-// `all_reduce` and `broadcast` take device memory of this rank's GPU, and run on `stream()` behind
+// `all_reduce` and `broadcast` take device memory of this rank's GPU, and run on `stream()` after
 // what was queued there before. They return when the result is there: the calling thread polls, so
 // that a failed connection becomes Error{kRankFailure} (the communicator is then aborted) and a
-// watch can end a job that waits. gather and barrier are the host's; all_reduce_ordered is not to
-// be had. Calls are told to the host communicator's watch under their label.
+// watch can end a job that waits. gather and barrier are the host's; all_reduce_ordered is not
+// available. Calls are reported to the host communicator's watch under their label.
 class NcclCommunicator : public MeteredCommunicator {
  public:
   // A cudaStream_t of this communicator alone.

@@ -1,5 +1,5 @@
-// Buckets from GPU to GPU, on a stream of NCCL's own, each when the event has come that backward
-// left behind it.
+// Buckets from GPU to GPU, on a stream of NCCL's own, each once the event that backward recorded
+// after it has completed.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/where.h>

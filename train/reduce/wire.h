@@ -1,5 +1,5 @@
 // Gradients on the wire: f32 values summed over ranks as they are, or in 16 bit, which halves what
-// travels. Values stay f32 on the ranks; those that 16 bit cannot hold are never lost.
+// travels. Values stay f32 on the ranks; those that 16 bits cannot hold are never lost.
 #pragma once
 
 #include <cstddef>

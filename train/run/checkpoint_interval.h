@@ -1,4 +1,5 @@
-// How often to save: often enough that a failure costs little work, so seldom that saving does.
+// How often to save: often enough that a failure costs little work, seldom enough that saving costs
+// little time.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +36,10 @@ class CheckpointMeter {
   // A first guess, until one has been made.
   explicit CheckpointMeter(double guess_s = 0) : guess_s_(guess_s) {}
 
-  // A step took so long; `writing`: a checkpoint was being written meanwhile. Such steps are held
-  // against the median of those in quiet.
+  // A step took this long; `writing`: a checkpoint was being written meanwhile. Such steps are
+  // compared with the median of the undisturbed ones.
   void add_step(double seconds, bool writing);
-  // Training stood still for so long to save.
+  // Training stood still for this long to save.
   void add_stall(double seconds);
 
   // The median of the latest checkpoints.

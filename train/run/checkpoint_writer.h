@@ -21,14 +21,14 @@ class CheckpointWriter {
   CheckpointWriter() = default;
   // Files of the run in `output` are built below `scratch` (empty: as above). Throws kCannotCreate.
   CheckpointWriter(const std::string& scratch, const std::string& output);
-  // Waits for the file under way; what went wrong then has no one to tell.
+  // Waits for the file under way; what goes wrong then is reported to no one.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Waits for the previous file, then begins this one. `written` is called on the thread with the
   // file's hash, after the file was published. Throws what the previous one threw; a folder that
-  // cannot be written any more is kIo.
+  // can no longer be written is kIo.
   void start(std::string path, Checkpoint checkpoint,
              std::function<void(std::uint64_t hash)> written);
 

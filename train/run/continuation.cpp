@@ -47,7 +47,7 @@ void check_asked_for(const RunDir& dir, const Found& newest, const std::string& 
   }
   throw Error(
       ErrorKind::kConfig,
-      cat(dir.folder(), ": holds a run that stands at ", newest.path, ", not at --resume ", file),
+      cat(dir.folder(), ": holds a run that is at ", newest.path, ", not at --resume ", file),
       "continue it with --resume auto, or give --resume FILE with another --output");
 }
 

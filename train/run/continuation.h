@@ -10,9 +10,9 @@
 
 namespace retina {
 
-// Throws kConfig, one error with all that differs, unless the checkpoint's run had the same
-// training set, model, and options but those that `may_change`: each image once an epoch and the
-// weights' bits depend on them.
+// Throws kConfig, one error listing all that differs, unless the checkpoint's run had the same
+// training set, model, and options, except those that `may_change`: each image once an epoch and
+// the weights' bits depend on them.
 struct Continuation {
   const RunConfig& config;
   ModelConfig model = {};

@@ -29,7 +29,7 @@ at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
 // What a checkpoint holds.
 struct Content {
   ModelConfig model{};
-  // An import of an image classifier: its pyramid and heads are place holders.
+  // An import of an image classifier: its pyramid and heads are placeholders.
   bool backbone_only = false;
 };
 

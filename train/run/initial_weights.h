@@ -16,14 +16,14 @@ namespace retina {
 void check_initial_weights(const std::string& path, const ModelConfig& model);
 
 // Copies all of `checkpoint`'s weights into `model`; rows of the class layer go to the class of the
-// same name, classes that the checkpoint lacks get fresh values. Of an imported image classifier
-// only the backbone is taken. Logs what was done. Throws Error{kConfig} with `source` as the
-// subject when the two architectures differ; its hint lists the options to give.
+// same name, classes that are not in the checkpoint get fresh values. Of an imported image
+// classifier only the backbone is taken. Logs what was done. Throws Error{kConfig} with `source` as
+// the subject when the two architectures differ; its hint lists the options to give.
 void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source);
 
-// Hash that tells one packed data set from another.
+// Hash that distinguishes one packed data set from another.
 std::string manifest_fingerprint(const Manifest& manifest);
 
 }  // namespace retina

@@ -13,7 +13,7 @@ namespace retina {
 
 class Rollback {
  public:
-  // Returns in a row, without a new checkpoint, after which the trouble is not in single steps.
+  // After this many returns in a row, without a new checkpoint, the trouble is not in single steps.
   static constexpr int kMostReturns = 3;
 
   bool may_return() const { return returns_ < kMostReturns; }
@@ -21,8 +21,8 @@ class Rollback {
   void leave_out(std::int64_t step);
   // A step was made.
   void made_step() { made_step_ = true; }
-  // A new checkpoint exists: the start is needed no more. It ends the row when a step was made
-  // since the latest return; one that only follows left out steps is no progress.
+  // A new checkpoint exists: the start is no longer needed. It ends the row when a step was made
+  // since the latest return; one that only follows left-out steps is not progress.
   void saved();
 
   bool leaves_out(std::int64_t step) const { return left_out_.contains(step); }

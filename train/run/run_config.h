@@ -1,5 +1,5 @@
-// What a run was started with, and in what a continuation differs: config.json and the checkpoints
-// hold it.
+// What a run was started with, and how a continuation differs: config.json and the checkpoints hold
+// it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct RunConfig {
   std::vector<EffectiveOption> options = {};
   std::string train_fingerprint = {};  // of the training set's manifest
   std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
-  bool init_none = false;              // --init none: no run goes on that began with weights
+  bool init_none = false;              // --init none: no run that began with weights continues
   // validation_identity() of the set that is measured on; empty: none
   std::string validation_fingerprint = {};
   std::string resume_fingerprint = {};  // of the --resume FILE that it began from; empty: none
@@ -35,8 +35,8 @@ bool names_weights(const std::string& init);
 // Options that may change between a run and its continuation.
 bool may_change(const std::string& option_name);
 
-// What tells one measure of AP from another: the set's fingerprint and, where not all of it is
-// validated on, how many of its `image_count` images are; `images` 0: all.
+// What distinguishes one measure of AP from another: the set's fingerprint and, where not all of it
+// is validated on, how many of its `image_count` images are; `images` 0: all.
 std::string validation_identity(const std::string& fingerprint, std::int64_t images,
                                 std::size_t image_count);
 
@@ -49,13 +49,13 @@ using FixedOptions = SettingValues;
 // Those of such an object, or of one that holds all options.
 FixedOptions fixed_options(const JsonView& object);
 FixedOptions fixed_options(const RunConfig& config);
-// Those that a checkpoint's run had; --init is none of them. Throws kData; `name` names it there.
+// Those that a checkpoint's run had; --init is not among them. Throws kData; `name` names it there.
 FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
                                          const std::string& trainer_json, const std::string& name);
 
-// What differs (settings.h); empty when nothing does. A validation set differs from another one
-// only, not from none: then no two APs are compared. An unset norm differs from none: which it is
-// follows from --init, and is for the model to tell.
+// What differs (settings.h); empty when nothing does. A validation set differs only from another
+// one, not from a missing one: then no two APs are compared. An unset norm differs from no other:
+// which it is follows from --init, and is for the model to say.
 std::string changed_options(FixedOptions before, FixedOptions now);
 
 }  // namespace retina

@@ -68,7 +68,7 @@ void RunDir::clear() {
   const std::vector<std::string> left = checkpoint_files();
   if (!left.empty()) {
     throw Error(ErrorKind::kIo, cat(path(left.front()), ": cannot be removed"),
-                "mend its permissions, or choose another --output");
+                "fix its permissions, or choose another --output");
   }
   sync_path(folder_);  // in this order on the disk too
   remove_file(path(kConfigFile));
@@ -91,7 +91,7 @@ std::string RunDir::resume_fingerprint() const {
 void RunDir::check_same_run(const RunConfig& config) const {
   const JsonFile stored = JsonFile::read(path(kConfigFile));
   FixedOptions before = fixed_options(stored.root().at(kFixedKey));
-  // The weights that a run began with may have gone by the time it continues.
+  // The weights that a run began with may be gone by the time it continues.
   if (config.init_fingerprint.empty() && !config.init_none) before.erase(kInitKey);
   const std::string text = changed_options(before, fixed_options(config));
   if (text.empty()) return;
@@ -146,7 +146,7 @@ void RunDir::check_space(double checkpoint_bytes, int keep, const std::string& s
 void RunDir::check_present() const {
   if (has_run()) return;
   throw Error(ErrorKind::kIo, cat(folder_, ": the run's folder has vanished"),
-              "mend the mount or bring the folder back, then run the same command again");
+              "fix the mount or restore the folder, then run the same command again");
 }
 
 std::vector<std::string> RunDir::checkpoint_files() const {

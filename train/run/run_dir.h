@@ -33,12 +33,12 @@ class RunDir {
 
   // True when a run was begun here.
   bool has_run() const;
-  // Throws kConfig when a file of a run's names lies here that no run of this folder wrote: another
-  // program's, or checkpoints without the config.json that tells whose they are. Nothing of these
-  // may be replaced.
+  // Throws kConfig when a file here has the name of a run's file but was not written by a run of
+  // this folder: another program's, or checkpoints without the config.json that says whose they
+  // are. None of these may be replaced.
   void check_own() const;
   // Removes everything that a run writes, and nothing else; config.json last, so that what is left
-  // when this is interrupted is no other run's. Throws kIo when a checkpoint stays.
+  // when this is interrupted is not taken for another run's. Throws kIo when a checkpoint stays.
   void clear();
   // True for a checkpoint of this folder, which `clear` would remove; links are followed.
   bool has_checkpoint(const std::string& file) const;
@@ -56,13 +56,13 @@ class RunDir {
   // Throws kIo unless the folder has room for the checkpoints that it will keep, besides those that
   // it has, and `scratch` (empty: none) for one.
   void check_space(double checkpoint_bytes, int keep, const std::string& scratch) const;
-  // Throws kIo when the folder has vanished (its mount has gone, someone removed it): nothing may
-  // be written at its place then.
+  // Throws kIo when the folder has vanished (its mount is gone, someone removed it): nothing may be
+  // written in its place then.
   void check_present() const;
 
   // All checkpoint files here, unverified, by name.
   std::vector<std::string> checkpoint_files() const;
-  // Those that are whole, as far as the books and the files tell; see list_checkpoints.
+  // Those that are whole, as far as the books and the files show; see list_checkpoints.
   std::vector<CheckpointEntry> found_checkpoints() const { return list_checkpoints(folder_); }
   // Removes half-written checkpoints of a killed run.
   void remove_leftovers();

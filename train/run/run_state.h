@@ -1,4 +1,4 @@
-// Where a run stands: all that a checkpoint holds of it beside tensors, options and classes; the
+// Where a run stands: all that a checkpoint holds of it besides tensors, options and classes; the
 // part `trainer` of shared/checkpoint/FORMAT.md. Its keys are part of the format; never rename.
 #pragma once
 

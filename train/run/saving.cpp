@@ -41,7 +41,7 @@ void Saving::continue_from(const RunState& state) {
   if (fingerprint.empty()) fingerprint = state.facts.validation_fingerprint;
 }
 
-// However slow the disk is: the others know that this rank writes.
+// However slow the disk is: the others know that this rank is writing.
 void Saving::finish() {
   const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
   writer_.finish();

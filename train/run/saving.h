@@ -1,5 +1,5 @@
-// Saves the run: when a checkpoint is due, what it holds beside weights, under which names it goes
-// to the run's folder. Writing itself goes on beside training (checkpoint_writer.h).
+// Saves the run: when a checkpoint is due, what it holds besides weights, under which names it goes
+// to the run's folder. The writing itself runs alongside training (checkpoint_writer.h).
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace retina {
 struct SavingOptions {
   std::optional<Span> period = {};  // unset: as often as pays, by `mtbf`, and at epoch ends
   std::string mtbf = "4h";          // mean time between failures of the whole job
-  int keep = 3;                     // newest checkpoints kept beside the best
+  int keep = 3;                     // newest checkpoints kept besides the best
   bool writes = true;               // the job writes checkpoints, on rank 0
   std::string folder = {};          // the run's
   std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`
@@ -58,8 +58,8 @@ class Saving {
   // It continues from what no checkpoint has.
   void forget_saved() { saved_step_ = -1; }
 
-  // A step took so long; for --checkpoint-every auto. Throws what went wrong with a checkpoint that
-  // was under way. Rank 0.
+  // A step took this long; for --checkpoint-every auto. Throws what went wrong with a checkpoint
+  // that was under way. Rank 0.
   void add_step(double seconds);
   // Milliseconds for which training stood still to save since this was last asked. Rank 0.
   double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
@@ -71,7 +71,7 @@ class Saving {
   // The step of the newest checkpoint; -1: there is none.
   std::int64_t saved_step() const { return saved_step_; }
 
-  // Copies all that is to be saved and begins to write it, after `sync_log` has brought the log of
+  // Copies all that will be saved and begins to write it, after `sync_log` has brought the log of
   // these steps to the disk (rank 0). `state` is without its facts. Throws kIo, and what went
   // wrong with the previous checkpoint. Collective.
   void save(const RunState& state, const std::function<void()>& sync_log);
@@ -81,7 +81,7 @@ class Saving {
 
   // Waits for the checkpoint under way. Throws what went wrong with it.
   void finish();
-  // The same, but a failure becomes a warning, and no reason not to try another checkpoint.
+  // The same, but a failure becomes a warning, and does not prevent another checkpoint.
   void settle() { writer_.settle(); }
 
  private:

@@ -1,5 +1,5 @@
 // How long a training step takes on n ranks, each with the same images: fitted to runs on a few
-// numbers of ranks, told for any number.
+// numbers of ranks, predicted for any number.
 //
 //   step(n)    = C + exposed(n)
 //   exposed(n) = max(ring(last bucket, n), sum over buckets ring(b, n) - W) + ceil(log2 n) · α

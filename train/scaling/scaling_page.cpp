@@ -37,10 +37,10 @@ Table measured_table(const ScalingData& data, const std::optional<ScalingModel>&
   Table table{.title = "Measured",
               .columns = {"ranks", "nodes", "images/s", "efficiency", "step ms", "own ms",
                           "waits for sums ms", "model's ms", "an epoch"},
-              .note = cat("Medians; ", images_text(data), " a rank and step, an epoch of ",
+              .note = cat("Medians; ", images_text(data), " per rank and step, an epoch of ",
                           shortest(data.images_per_epoch),
                           " images. Own: computing and waiting for data, of the slowest rank. "
-                          "Efficiency: images/s of a rank over those with ",
+                          "Efficiency: images/s per rank over those with ",
                           data.runs.front().point.ranks,
                           data.runs.front().point.ranks == 1 ? " rank." : " ranks."),
               .wide = true};
@@ -70,7 +70,7 @@ Table projected_table(const ScalingData& data, const ScalingModel& model) {
   return table;
 }
 
-// Measured points, the model's line and, where there is one, what no loss would give.
+// Measured points, the model's line and, where there is one, the line of perfect scaling.
 template <class Measured, class Modelled, class Perfect>
 Curve curve(const ScalingData& data, const std::optional<ScalingModel>& model,
             const std::string& title, const Measured& measured, const Modelled& modelled,
@@ -97,7 +97,7 @@ std::vector<std::string> notes(const ScalingData& data, const std::optional<Scal
   if (!model) {
     return {
         "The model needs a run on two ranks or more: run the same command under mpirun with the "
-        "same images a rank into the same folder."};
+        "same number of images per rank into the same folder."};
   }
   double bytes = 0;
   for (const double bucket : model->bucket_bytes) bytes += bucket;
@@ -115,15 +115,15 @@ std::vector<std::string> notes(const ScalingData& data, const std::optional<Scal
           "/s are fitted to all-reduces measured in these runs; off by ",
           percent(model->links.median_relative_error), " in the median, ",
           percent(model->links.worst_relative_error), " at worst, ", model->links.left_out.size(),
-          " of the sizes left out because they follow another law.",
+          " of the sizes left out because they follow a different law.",
           data.sums_by_nccl
               ? " They are of the network between hosts, over which no gradient travels "
-                "here: NCCL carries them, so the projection is not of its links."
+                "here: NCCL carries them, so the projection does not describe its links."
               : ""),
       cat("A projection holds where every link costs what those of the measured ",
           data.runs.back().nodes, data.runs.back().nodes == 1 ? " node" : " nodes",
-          " cost. It knows no ranks of unequal speed, no links that more ranks share, no slower "
-          "storage.")};
+          " cost. It does not account for ranks of unequal speed, links that more ranks share, or "
+          "slower storage.")};
 }
 
 }  // namespace
@@ -160,7 +160,8 @@ std::string scaling_html(const ScalingData& data) {
   report.subtitle =
       cat("Measured on ", data.runs.size(), data.runs.size() == 1 ? " number" : " numbers",
           " of ranks, up to ", last.point.ranks, "; ", shortest(data.images_per_rank),
-          " images a rank and step");
+          " images per rank and step");
+  // Figures of the largest run, and the projection.
   report.figures.push_back({"images/s", rate_text(last.images_per_second),
                             cat(last.point.ranks, last.point.ranks == 1 ? " rank" : " ranks")});
   report.figures.push_back({"efficiency",
@@ -173,6 +174,7 @@ std::string scaling_html(const ScalingData& data) {
     report.figures.push_back(
         {"efficiency, projected", percent(most.efficiency), cat(most.ranks, " ranks, projected")});
   }
+  // Curves: measured, modelled, perfect.
   const double base_rate = first.images_per_second / first.point.ranks;
   Curve rates = curve(
       data, model, "Throughput", [](const ScalingRun& run) { return run.images_per_second; },
@@ -203,6 +205,7 @@ std::string scaling_html(const ScalingData& data) {
   waits.y_label = "ms of a step";
   waits.from_zero = true;
   report.curves = {rates, shares, epochs, waits};
+  // Tables, notes, settings.
   report.tables.push_back(measured_table(data, model));
   if (model) report.tables.push_back(projected_table(data, *model));
   report.notes = notes(data, model);

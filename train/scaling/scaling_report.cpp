@@ -84,7 +84,7 @@ void check_same_setup(const std::string& path, const ScalingSetup& was, const Sc
   const std::string text = differences(was, now);
   if (text.empty()) return;
   throw Error(ErrorKind::kConfig, cat(path, ": its runs had other settings: ", text),
-              "run with the same settings and images a rank, or into another --scaling-report");
+              "run with the same settings and images per rank, or into another --scaling-report");
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ ScalingReport::ScalingReport(const std::string& folder, const ScalingData& own,
     check_same_setup(path, before.setup, own.setup);
     data_.runs = std::move(before.runs);
   }
-  // What cannot be written is told now.
+  // What cannot be written is reported now.
   write_file_atomically(path, scaling_json(data_));
 }
 

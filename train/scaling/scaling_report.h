@@ -42,12 +42,12 @@ std::string scaling_html(const ScalingData& data);
 class ScalingReport {
  public:
   // Rank 0 opens DIR and what earlier runs left there. Throws kConfig when they ran with another
-  // setup, kCannotCreate, kData. Before the training: a comparison that cannot be is refused early.
+  // setup, kCannotCreate, kData. Before the training: an impossible comparison is refused early.
   ScalingReport(const std::string& folder, const ScalingData& own, Communicator& communicator);
 
   // Measures the links as `wire` uses them, adds the run and writes both files; a run on the same
   // number of ranks is replaced. False, and nothing is done, for a run without a step. `run` is
-  // looked at on rank 0, its step_count and bucket_bytes on all. Collective. Throws kIo.
+  // used on rank 0, its step_count and bucket_bytes on all. Collective. Throws kIo.
   bool add(ScalingRun run, const WireOptions& wire, Communicator& communicator);
 
  private:

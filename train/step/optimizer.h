@@ -15,11 +15,12 @@ namespace retina {
 class Optimizer {
  public:
   // `parameters` require grad; any shape, f32 or f64.
-  // The fused kernels ignore strides, so a parameter, its gradient and its state must lie alike in
-  // memory: state takes the parameter's strides here, the gradient's are checked at the first step.
+  // The fused kernels ignore strides, so a parameter, its gradient and its state must have the same
+  // layout in memory: state takes the parameter's strides here, the gradient's are checked at the
+  // first step.
   Optimizer(NamedTensors parameters, const OptimizerOptions& options);
 
-  // One update with the parameters' present gradients. Same update as torch.optim's SGD, Adam and
+  // One update with the parameters' current gradients. Same update as torch.optim's SGD, Adam and
   // AdamW with the same numbers (tests/train/step/optimizer_test.cpp). No gradient is recorded.
   void step(double learning_rate);
 

@@ -112,7 +112,7 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
 }
 
 void Replica::broadcast_tensor(const at::Tensor& tensor) {
-  // In memory order: all ranks lay their tensors out alike.
+  // In memory order: all ranks lay their tensors out the same way.
   const at::NoGradGuard no_grad;
   const at::Tensor host = tensor.detach().cpu();
   RETINA_CHECK(host.is_non_overlapping_and_dense());

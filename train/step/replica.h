@@ -48,7 +48,7 @@ class Replica {
 
   RetinaNet& model() { return model_; }
 
-  // Replaces the weights on every rank by rank 0's, after that rank has changed them.
+  // Replaces the weights on every rank with rank 0's, after that rank has changed them.
   void broadcast();
 
   // Forward, loss and backward of one pass; gradients add up until `update`. In the last pass of a
@@ -73,8 +73,8 @@ class Replica {
   // validated and saved.
   AverageScope use_average() { return AverageScope(average_.get()); }
 
-  // Makes the running statistics of batch norm the mean over ranks: every rank saw other images.
-  // Collective; nothing to do with a frozen norm, sync_bn or one rank.
+  // Makes the running statistics of batch norm the mean over ranks: every rank saw different
+  // images. Collective; nothing to do with a frozen norm, sync_bn or one rank.
   void average_statistics();
 
   // Waiting for other ranks in forward and backward since the last call: 0 without sync_bn.
@@ -92,8 +92,8 @@ class Replica {
   // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
   // holds the averages, and `checkpoint.optimizer` the weights in training as "weight.NAME".
   void snapshot(Checkpoint& checkpoint);
-  // Restores weights and optimizer on rank 0 and sends them to all. `checkpoint` is looked at on
-  // rank 0 only; `updates_done` on all. Throws kConfig, kData with `source` as the subject.
+  // Restores weights and optimizer on rank 0 and sends them to all. `checkpoint` is used on rank 0
+  // only; `updates_done` on all. Throws kConfig, kData with `source` as the subject.
   void restore(const Checkpoint& checkpoint, std::int64_t updates_done, const std::string& source);
 
  private:

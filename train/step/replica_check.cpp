@@ -32,11 +32,11 @@ std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank) {
   for (const auto& [hash, ranks] : by_hash) {
     const std::vector<std::size_t> others = ranks_but(hash);
     if (ranks.size() <= others.size()) continue;
-    return cat(ranks_text(others), others.size() == 1 ? " holds" : " hold", " other weights than ",
-               ranks_text(ranks));
+    return cat(ranks_text(others), others.size() == 1 ? " holds" : " hold",
+               " different weights from ", ranks_text(ranks));
   }
   const std::uint64_t first = hash_of_rank.front();
-  return cat("no weights are those of most ranks: ", ranks_text(by_hash[first]), " against ",
+  return cat("no weights are shared by most ranks: ", ranks_text(by_hash[first]), " against ",
              ranks_text(ranks_but(first)));
 }
 
@@ -55,7 +55,7 @@ void check_replicas(Communicator& communicator, std::uint64_t hash, std::int64_t
   if (!communicator.is_root()) communicator.barrier();
   throw Error(ErrorKind::kRankFailure, cat("step ", step, ": the replicas have drifted: ", drift),
               "run the same command again to continue from the last checkpoint; if the same rank "
-              "drifts again, look at its machine");
+              "drifts again, check its machine");
 }
 
 void ReplicaChecks::after_step(std::int64_t step, Replica& replica, Communicator& communicator) {

@@ -12,7 +12,7 @@
 namespace retina {
 
 // What is wrong when ranks came with these hashes; empty when they are equal. Names the ranks that
-// differ from most: "rank 2 holds other weights than ranks 0, 1, 3".
+// differ from most: "rank 2 holds different weights from ranks 0, 1, 3".
 std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank);
 
 // Compares `hash`, of all that this rank holds after `step` updates, with that of the others.

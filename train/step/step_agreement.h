@@ -1,4 +1,4 @@
-// What all ranks know alike after the sums of a step, so that they go on alike.
+// What all ranks agree on after the sums of a step, so that they continue the same way.
 #pragma once
 
 #include <string>

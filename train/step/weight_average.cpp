@@ -13,7 +13,7 @@ namespace retina {
 WeightAverage::WeightAverage(const RetinaNet& model, double decay) : decay_(decay) {
   RETINA_CHECK(decay > 0 && decay < 1);
   for (const auto& [name, tensor] : state_of(model)) {
-    if (!tensor.is_floating_point()) continue;  // counters are no weights
+    if (!tensor.is_floating_point()) continue;  // counters are not weights
     names_.push_back(name);
     weights_.push_back(tensor.detach());
     averages_.push_back(tensor.detach().clone());

@@ -15,7 +15,7 @@ using enum PickleKind;
 PickleRef argument(PickleStack& stack, PickleRef arguments, std::size_t index, PickleKind kind) {
   const std::vector<PickleRef>& items = stack.at(arguments).items;
   if (index >= items.size() || stack.at(items[index]).kind != kind) {
-    throw PickleProblem{"a call in the pickle has other arguments than PyTorch's"};
+    throw PickleProblem{"a call in the pickle has different arguments from PyTorch's"};
   }
   return items[index];
 }
@@ -29,7 +29,7 @@ std::vector<PickleRef> pairs_of(PickleStack& stack, PickleRef arguments) {
   for (const PickleRef ref : pairs) {
     const PickleValue& pair = stack.at(ref);
     if ((pair.kind != kList && pair.kind != kTuple) || pair.items.size() != 2) {
-      throw PickleProblem{"an OrderedDict's item is no pair"};
+      throw PickleProblem{"an OrderedDict's item is not a pair"};
     }
     items.insert(items.end(), pair.items.begin(), pair.items.end());
   }
@@ -44,7 +44,7 @@ void push_global(PickleStack& stack, std::string_view module, std::string_view n
     throw PickleProblem{
         cat("the pickle asks for ", printable(module), ".", printable(name),
             ", which is not allowed"),
-        "only tensors in dicts are taken: save model.state_dict() with torch.save in Python"};
+        "only dicts of tensors are accepted: save model.state_dict() with torch.save in Python"};
   }
   stack.push_new({.kind = kGlobal, .integer = *found});
 }
@@ -52,7 +52,7 @@ void push_global(PickleStack& stack, std::string_view module, std::string_view n
 void call_global(PickleStack& stack, bool as_new_object) {
   const PickleRef arguments = stack.pop(), function = stack.pop();
   if (stack.at(function).kind != kGlobal || stack.at(arguments).kind != kTuple) {
-    throw PickleProblem{"the pickle calls what is no function"};
+    throw PickleProblem{"the pickle calls something that is not a function"};
   }
   switch (global_at(stack.at(function).integer).kind) {
     case GlobalKind::kOrderedDict:
@@ -83,7 +83,7 @@ void call_global(PickleStack& stack, bool as_new_object) {
 void apply_state(PickleStack& stack) {
   const PickleRef state = stack.pop(), target = stack.top();
   if (stack.at(target).kind != kShell) return;
-  if (stack.at(state).kind != kTuple) throw PickleProblem{"a Parameter's state is no tuple"};
+  if (stack.at(state).kind != kTuple) throw PickleProblem{"a Parameter's state is not a tuple"};
   PickleValue tensor = stack.at(argument(stack, state, 0, kTensor));
   stack.spend(tensor.items.size());
   stack.at(target) = std::move(tensor);
@@ -93,7 +93,7 @@ void apply_state(PickleStack& stack) {
 void push_storage(PickleStack& stack) {
   const PickleRef id = stack.pop();
   if (stack.at(id).kind != kTuple || stack.at(argument(stack, id, 0, kText)).text != "storage") {
-    throw PickleProblem{"a persistent id of the pickle is no storage"};
+    throw PickleProblem{"a persistent id in the pickle is not a storage"};
   }
   const PickleGlobal& type = global_at(stack.at(argument(stack, id, 1, kGlobal)).integer);
   if (type.kind != GlobalKind::kStorage) {

@@ -29,7 +29,7 @@ constexpr std::array kGlobals = {
     PickleGlobal{"torch", "CharStorage", kStorage, kInt8},
     PickleGlobal{"torch", "ByteStorage", kStorage, kUint8},
     PickleGlobal{"torch", "BoolStorage", kStorage, kBool},
-    // What training checkpoints hold beside their tensors: options, counters, devices.
+    // What training checkpoints hold besides their tensors: options, counters, devices.
     PickleGlobal{"argparse", "Namespace", kInert},
     PickleGlobal{"collections", "Counter", kInert},
     PickleGlobal{"collections", "defaultdict", kInert},

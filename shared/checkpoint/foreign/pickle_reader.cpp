@@ -95,7 +95,7 @@ class Reader {
   std::string_view take_text(std::size_t length_bytes) {
     const std::uint64_t length = take_number(length_bytes);
     if (length > limits_.max_text_bytes) {
-      throw PickleProblem{cat("a text of the pickle is too long (got ", length,
+      throw PickleProblem{cat("a string in the pickle is too long (got ", length,
                               " bytes, want at most ", limits_.max_text_bytes, ")")};
     }
     return take(length);
@@ -103,7 +103,7 @@ class Reader {
 
   std::string_view take_line() {
     const std::size_t length = bytes_.substr(place_, limits_.max_text_bytes).find('\n');
-    if (length == std::string_view::npos) throw PickleProblem{"a name of the pickle has no end"};
+    if (length == std::string_view::npos) throw PickleProblem{"a name in the pickle has no end"};
     const std::string_view line = take(length);
     take(1);
     return line;
@@ -171,7 +171,7 @@ class Reader {
       default:
         if (!push_scalar(opcode) && !push_structure(opcode)) {
           throw PickleProblem{
-              cat("opcode ", static_cast<int>(opcode), " is none that torch.save writes")};
+              cat("opcode ", static_cast<int>(opcode), " is not one that torch.save writes")};
         }
         return true;
     }
@@ -271,7 +271,7 @@ class Reader {
       case kStackGlobal: {
         const PickleRef name = stack_.pop(), module = stack_.pop();
         if (stack_.at(module).kind != kText || stack_.at(name).kind != kText) {
-          throw PickleProblem{"a name of the pickle is no text"};
+          throw PickleProblem{"a name in the pickle is not a string"};
         }
         push_global(stack_, stack_.at(module).text, stack_.at(name).text);
         return true;

@@ -18,8 +18,8 @@ struct PickleLimits {
   std::size_t max_text_bytes = 1 << 20;
 };
 
-// Reads the pickle that starts `bytes`; what comes after its end is the caller's. Texts of the
-// result point into `bytes`. Memory: at most 256 bytes for each byte of the pickle, whatever
+// Reads the pickle that starts `bytes`; what comes after its end is left to the caller. Texts of
+// the result point into `bytes`. Memory: at most 256 bytes for each byte of the pickle, whatever
 // it says. Throws Error{kData} beginning with `subject`: cut short, an opcode or a name that is not
 // allowed, a limit, a stack that does not fit.
 PickleDocument read_pickle(std::string_view bytes, const std::string& subject,

@@ -67,7 +67,7 @@ void PickleStack::push_tuple(std::size_t count) {
 void PickleStack::append(const std::vector<PickleRef>& items, PickleKind kind) {
   PickleValue& target = at(top());
   if (target.kind == PickleKind::kInert) return;
-  if (target.kind != kind) throw PickleProblem{"the pickle adds items to what takes none"};
+  if (target.kind != kind) throw PickleProblem{"the pickle adds items to a value that takes none"};
   if (kind == PickleKind::kDict && items.size() % 2 != 0) {
     throw PickleProblem{"the pickle has a key without a value"};
   }
@@ -76,7 +76,7 @@ void PickleStack::append(const std::vector<PickleRef>& items, PickleKind kind) {
 
 void PickleStack::memoize(std::uint64_t place, std::size_t most) {
   if (place >= limits_.max_values || place > most) {
-    throw PickleProblem{cat("memo place ", place, " is too far")};
+    throw PickleProblem{cat("memo place ", place, " is out of range")};
   }
   const auto index = static_cast<std::size_t>(place);
   if (index >= memo_.size()) memo_.resize(index + 1, kNoValue);

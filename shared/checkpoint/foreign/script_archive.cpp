@@ -45,7 +45,7 @@ bool holds(const List& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Removes `start` from the front of `text`, where it is.
+// Removes `start` from the front of `text`, if it is there.
 bool take(std::string_view& text, std::string_view start) {
   if (!text.starts_with(start)) return false;
   text.remove_prefix(start.size());
@@ -64,7 +64,7 @@ bool is_types(std::string_view text, std::string_view more) {
   return open == 0;
 }
 
-// A line of code at a time. Only bodies of methods are left to LibTorch's parser, which compiles
+// One line of code at a time. Only bodies of methods are left to LibTorch's parser, which compiles
 // but does not run them; no character of a body can end it before its indentation does.
 class CodeCheck {
  public:
@@ -85,7 +85,7 @@ class CodeCheck {
         in_method = line.starts_with("def ");
         in_method ? check_method(line) : check_attribute(line);
       } else if (indent < 4 || !in_method) {
-        refuse("stands outside of a method");
+        refuse("is outside a method");
       }
     }
   }
@@ -109,7 +109,7 @@ class CodeCheck {
         refuse(cat("holds the byte ", static_cast<int>(static_cast<unsigned char>(c))));
       }
     }
-    if (line.find("\"\"\"") != std::string_view::npos) refuse("opens a text of many lines");
+    if (line.find("\"\"\"") != std::string_view::npos) refuse("opens a multi-line string");
     return line;
   }
 
@@ -150,7 +150,7 @@ class CodeCheck {
     take(rest, "def ");
     const std::string_view name = rest.substr(0, rest.find('('));
     if (name.starts_with("__")) {
-      refuse(cat("defines ", printable(name), ", which LibTorch may call by itself"));
+      refuse(cat("defines ", printable(name), ", which LibTorch may call on its own"));
     }
     const std::size_t close = rest.find(") -> ");
     const bool known = is_name(name) && name.size() < rest.size() &&
@@ -189,7 +189,7 @@ void check_pickle(const StoredZip& zip, std::string_view name, const std::string
                                element_bytes(value.element), &want_bytes) ||
         got_bytes != want_bytes) {
       throw Error(ErrorKind::kData,
-                  cat(subject, ": ", printable(tensor), " has another size than ", name,
+                  cat(subject, ": ", printable(tensor), " has a different size than ", name,
                       " says (got ", got_bytes, " bytes, want ", value.integer, " elements of ",
                       element_bytes(value.element), ")"));
     }
@@ -211,7 +211,7 @@ void check_script_archive(const StoredZip& zip,
   }
   for (const std::string_view name : {kPickle, kConstants, kCode}) zip.size_bytes(record(name));
   if (read(kConstants) != kNoConstants) {
-    throw Error(ErrorKind::kData, cat(subject, ": its constants.pkl holds something"), kTrustHint);
+    throw Error(ErrorKind::kData, cat(subject, ": its constants.pkl is not empty"), kTrustHint);
   }
   const std::string code = read(kCode);
   CodeCheck(code, subject).run();

@@ -143,7 +143,7 @@ void StoredZip::fail(const std::string& problem) const {
 
 std::string_view StoredZip::slice(std::uint64_t offset, std::uint64_t size_bytes) const {
   if (offset > file_bytes_ || size_bytes > file_bytes_ - offset) {
-    fail("damaged: its zip directory points outside of the file");
+    fail("damaged: its zip directory points outside the file");
   }
   return source_(offset, size_bytes);
 }
@@ -176,7 +176,7 @@ void StoredZip::read_directory() {
     const std::string_view record64 = slice(directory_end, kEnd64Bytes);
     if (number(slice(end - kLocatorBytes, kLocatorBytes), 8, 8) != directory_end ||
         number(record64, 0, 4) != kEnd64Signature) {
-      fail("damaged: its zip64 record is none");
+      fail("damaged: its zip64 record is invalid");
     }
     count = number(record64, 32, 8);
     directory_bytes = number(record64, 40, 8);
@@ -194,28 +194,29 @@ void StoredZip::read_directory() {
   check_entries();
 }
 
-// What each entry allows, but all together do not.
+// What each entry allows by itself, but not all together.
 void StoredZip::check_entries() const {
   std::set<std::string> names;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
   for (const auto& [name, entry] : entries_) {
     if (!names.insert(lower_case(name)).second) {
-      fail(cat("two files of its zip have one name, ", printable(name)));
+      fail(cat("two files in its zip have the same name, ", printable(name)));
     }
     places.emplace_back(entry.offset, entry.stored_bytes);
   }
   std::sort(places.begin(), places.end());
   std::uint64_t end = 0;
   for (const auto& [offset, stored_bytes] : places) {
-    if (offset < end) fail("two files of its zip share their bytes");
+    if (offset < end) fail("two files in its zip overlap");
     end = offset + stored_bytes;
   }
 }
 
 // Takes the directory's entry at `place`; returns where the next begins.
 std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t place) {
+  // The directory's fields.
   if (place + kEntryBytes > directory.size() || number(directory, place, 4) != kEntrySignature) {
-    fail("damaged: an entry of its zip directory is none");
+    fail("damaged: an entry of its zip directory is invalid");
   }
   const std::string_view fields = directory.substr(static_cast<std::size_t>(place));
   const std::uint64_t flags = number(fields, 8, 2), method = number(fields, 10, 2);
@@ -226,6 +227,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
   if (entry_end > fields.size()) fail("damaged: an entry of its zip directory is cut short");
   const std::string_view name = fields.substr(kEntryBytes, static_cast<std::size_t>(name_bytes));
 
+  // Numbers of 64 bits replace those that do not fit.
   std::string_view extra = fields.substr(static_cast<std::size_t>(kEntryBytes + name_bytes),
                                          static_cast<std::size_t>(extra_bytes));
   while (extra.size() >= 4) {
@@ -244,6 +246,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
     }
     extra.remove_prefix(4 + field_bytes);
   }
+  // Only what may be compressed is, and nothing is encrypted.
   const bool is_packed = method != 0 || packed != size;
   if (is_packed && (packed_folder_.empty() || !name.starts_with(packed_folder_))) {
     fail(cat("its file ", printable(name), " is compressed, which PyTorch never does"));
@@ -253,13 +256,14 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
              " bytes, want at most ", kMaxPackedBytes, ")"));
   }
   if ((flags & kEncrypted) != 0) fail("its zip is encrypted");
+  // The file's own header, behind which its content lies.
   const std::string_view header = slice(local, kLocalBytes);
   if (number(header, 0, 4) != kLocalSignature) {
-    fail("damaged: a file's header in its zip is none");
+    fail("damaged: a file's header in its zip is invalid");
   }
   const std::uint64_t content = local + kLocalBytes + number(header, 26, 2) + number(header, 28, 2);
   if (content > file_bytes_ || packed > file_bytes_ - content) {
-    fail(cat("damaged: its file ", printable(name), " ends outside of it"));
+    fail(cat("damaged: its file ", printable(name), " ends outside the zip"));
   }
   const Entry entry{.offset = content,
                     .size_bytes = size,
@@ -267,7 +271,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
                     .crc32 = static_cast<std::uint32_t>(number(fields, 16, 4)),
                     .packed = is_packed};
   if (!entries_.emplace(name, entry).second) {
-    fail(cat("two files of its zip have one name, ", printable(name)));
+    fail(cat("two files in its zip have the same name, ", printable(name)));
   }
   return place + entry_end;
 }
@@ -301,7 +305,7 @@ std::string StoredZip::folder_of(std::string_view file) const {
       return std::string(name.substr(0, slash + 1));
     }
   }
-  fail(cat("is a zip, but not of torch.save (it holds no ", file, ")"));
+  fail(cat("is a zip, but not one that torch.save wrote (it holds no ", file, ")"));
 }
 
 }  // namespace retina

@@ -18,8 +18,8 @@ class StoredZip {
   static bool looks_like_one(std::string_view bytes) { return bytes.starts_with("PK\3\4"); }
 
   // `bytes` must outlive this. Throws Error{kData} beginning with `subject`: no closing directory
-  // (cut short), anything outside of the file, compressed or encrypted files, a name twice (in
-  // upper or lower case), bytes of two files or between the directory and its end record.
+  // (cut short), anything outside the file, compressed or encrypted files, a name twice (in upper
+  // or lower case), bytes of two files or between the directory and its end record.
   StoredZip(std::string_view bytes, std::string subject);
 
   // Of a file, of which only the directory and what is read are kept in memory. Files whose names

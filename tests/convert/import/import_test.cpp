@@ -154,7 +154,7 @@ TEST_F(Import, NinetyOneRowsBecomeCocosEightyClassesWithEpsilonZero) {
   }
   EXPECT_EQ(config_of(imported).norm_eps, 0);
 
-  EXPECT_THAT(import_weights(options.import_options()), HasSubstr("is there already"));
+  EXPECT_THAT(import_weights(options.import_options()), HasSubstr("already exists"));
   ConvertOptions other = options;
   other.norm_eps = 1e-5;
   EXPECT_THAT(refusal(other, ErrorKind::kConfig),

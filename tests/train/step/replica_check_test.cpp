@@ -39,9 +39,9 @@ at::Tensor tensor_of(Replica& replica, const std::string& name) {
 TEST(DriftText, NamesTheRanksThatDifferFromMost) {
   EXPECT_EQ(drift_text({5, 5, 5}), "");
   EXPECT_EQ(drift_text({5}), "");
-  EXPECT_EQ(drift_text({5, 5, 7, 5}), "rank 2 holds other weights than ranks 0, 1, 3");
-  EXPECT_EQ(drift_text({9, 5, 7, 5, 5}), "ranks 0, 2 hold other weights than ranks 1, 3, 4");
-  EXPECT_EQ(drift_text({9, 5}), "no weights are those of most ranks: rank 0 against rank 1");
+  EXPECT_EQ(drift_text({5, 5, 7, 5}), "rank 2 holds different weights from ranks 0, 1, 3");
+  EXPECT_EQ(drift_text({9, 5, 7, 5, 5}), "ranks 0, 2 hold different weights from ranks 1, 3, 4");
+  EXPECT_EQ(drift_text({9, 5}), "no weights are shared by most ranks: rank 0 against rank 1");
 }
 
 // Validation between the steps is in IEEE f32.
@@ -99,7 +99,7 @@ TEST(CheckReplicas, EndsTheJobNamingStepAndRankThatDrifted) {
   });
   ASSERT_EQ(outcomes.size(), 3U);
   EXPECT_EQ(outcomes[0].message,
-            "step 8: the replicas have drifted: rank 1 holds other weights than ranks 0, 2");
+            "step 8: the replicas have drifted: rank 1 holds different weights from ranks 0, 2");
   try {
     std::rethrow_exception(outcomes[0].failure);
   } catch (const Error& error) {
