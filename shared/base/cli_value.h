@@ -70,7 +70,7 @@ std::string show_value(const T& value) {
     return value ? show_value(*value) : "";
   } else if constexpr (IsVector<T>::value) {
     std::string text;
-    for (const auto& item : value) text += (text.empty() ? "" : ",") + show_value(item);
+    for (const auto& item : value) text += cat(text.empty() ? "" : ",", show_value(item));
     return text;
   } else if constexpr (std::is_floating_point_v<T>) {
     return shortest(value);
