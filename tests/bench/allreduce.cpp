@@ -118,8 +118,9 @@ int main(int argc, char** argv) {
   cli.option("factor", options.factor, "N", "from one size to the next");
   cli.option("repeats", options.repeats, "N", "measurements of each size");
   cli.option("warm-ups", options.warm_ups, "N", "all-reduces before them");
-  cli.choice("mode", options.mode, {"all", "ring", "ordered"}, "how sums are made");
-  cli.choice("type", options.type, {"all", "float32", "bfloat16", "float16"}, "of the elements");
+  cli.choice("mode", options.mode, plain_choices({"all", "ring", "ordered"}), "how sums are made");
+  cli.choice("type", options.type, plain_choices({"all", "float32", "bfloat16", "float16"}),
+             "of the elements");
   cli.validate([&] { options.validate(); });
   return run_rank_program("bench_allreduce", cli, argc, argv, [&](Communicator& ranks) {
     std::string command = argv[0];

@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   Cli cli("bench_link_model", "bench_link_model --measured FILE",
           "Compares the α-β model with all-reduces that it was not fitted to.");
   cli.option("measured", path, "FILE", "what bench_allreduce printed (required)");
-  cli.choice("statistic", statistic, {"median", "min"},
+  cli.choice("statistic", statistic, plain_choices({"median", "min"}),
              "of the repeats: the least is the link's own time where other work disturbs");
   cli.validate([&] {
     if (path.empty()) throw Error(ErrorKind::kUsage, "--measured is missing");

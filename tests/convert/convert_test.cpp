@@ -9,7 +9,7 @@
 #include "convert/proof/proof.h"
 #include "convert/proof/proof_images.h"
 #include "convert/script/inference_module.h"
-#include "convert/weights.h"
+#include "convert/script/weights.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/checkpoint/inference_file.h"
