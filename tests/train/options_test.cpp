@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
+#include "train/reduce/bucket_choice.h"
 #include "train/run/run_config.h"
+#include "train/run/saving.h"
+#include "train/step/detection_loss.h"
 
 namespace retina {
 namespace {
@@ -90,7 +94,7 @@ TEST(Recipes, TrainAsTheirBackboneAsks) {
     EXPECT_FALSE(trained.from_scratch());
     EXPECT_EQ(trained.norm_kind(), v2 ? Norm::kBatch : Norm::kFrozen) << recipe;
     EXPECT_EQ(trained.layers_to_train(), recipe == std::string("keras-retinanet") ? 5 : 3);
-    EXPECT_EQ(trained.shares_statistics(), v2) << recipe;
+    EXPECT_EQ(trained.sync_bn, v2) << recipe;
     EXPECT_TRUE(scratch.from_scratch());
     EXPECT_EQ(scratch.norm_kind(), Norm::kBatch) << recipe;
     EXPECT_EQ(scratch.layers_to_train(), 5) << recipe;
@@ -146,9 +150,9 @@ TEST(TrainOptions, WantRegularValidationsForWhatJudgesByThem) {
 }
 
 TEST(TrainOptions, ShareStatisticsOfATrainedNormOnly) {
-  EXPECT_FALSE(parse({}).shares_statistics());
-  EXPECT_TRUE(parse({"--sync-bn", "on"}).shares_statistics());
-  EXPECT_TRUE(parse({"--sync-bn", "on", "--norm", "batch", "--init", "c.pt"}).shares_statistics());
+  EXPECT_FALSE(parse({}).sync_bn);
+  EXPECT_TRUE(parse({"--sync-bn", "on"}).sync_bn);
+  EXPECT_TRUE(parse({"--sync-bn", "on", "--norm", "batch", "--init", "c.pt"}).sync_bn);
   EXPECT_NO_THROW(parse({"--sync-bn", "off", "--norm", "frozen"}));
   for (const auto& frozen : {std::pair{"--norm", "frozen"}, std::pair{"--init", "c.pt"}}) {
     try {
@@ -252,7 +256,7 @@ TEST(TrainOptions, CountStepsWithoutOverflow) {
 }
 
 TEST(TrainOptions, MayChangeHowExactProductsAre) {
-  EXPECT_EQ(parse({}).tf32, "on");
+  EXPECT_TRUE(parse({}).tf32);
   EXPECT_TRUE(may_change("tf32"));  // as the device may
 }
 
