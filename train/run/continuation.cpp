@@ -14,10 +14,8 @@ namespace {
 std::string change_of_layers(const JsonView& before, const Continuation& now) {
   const bool had_weights = before.has("init") && names_weights(before.at("init").as_string());
   if (now.has_trainable_layers || had_weights == now.has_weights) return "";
-  const auto init = [](bool given) {
-    return SettingValues{{"init", given ? "given" : "unset: other layers would learn"}};
-  };
-  return differences(init(had_weights), init(now.has_weights));
+  const auto init = [](bool given) { return SettingValues{{"init", given ? "given" : "unset"}}; };
+  return cat(differences(init(had_weights), init(now.has_weights)), ": other layers would learn");
 }
 
 }  // namespace
