@@ -229,7 +229,8 @@ TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
   options.postprocess.nms_threshold = 0.4;
   options.postprocess.max_detections = 10;
   EXPECT_EQ(kind_of(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr("(nms-threshold, max-detections)"));
+  EXPECT_THAT(message, HasSubstr("nms-threshold (was 0.5, now 0.4)"));
+  EXPECT_THAT(message, HasSubstr(", now 10)"));
   EXPECT_EQ(read_file(options.output), bytes);
 
   options.overwrite = true;
