@@ -16,7 +16,7 @@
 namespace retina {
 
 inline constexpr const char* kBooksFile = "checkpoints.json";
-inline constexpr const char* kMetricsFile = "metrics.jsonl";  // see train/metrics_log.h
+inline constexpr const char* kMetricsFile = "metrics.jsonl";  // see train/insight/metrics_log.h
 
 // Where training stands after `step` updates.
 struct RunPoint {

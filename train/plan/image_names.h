@@ -1,4 +1,4 @@
-// Names images in messages by their COCO ids.
+// What messages say of the images of a step, by their COCO ids.
 #pragma once
 
 #include <string>
