@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <vector>
 
 #include "shared/base/error.h"
@@ -88,12 +87,11 @@ std::vector<std::string> OutputFolder::written(bool with_model) const {
   std::vector<std::string> paths{metrics_path(), report_path()};
   if (with_model) {
     paths.push_back(detections_path());
-    static const std::regex pattern("-?[0-9]+\\.jpg");
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
-      if (std::regex_match(name, pattern)) paths.push_back(cat(folder_, "/drawn/", name));
+      if (name_matches(name, "-?[0-9]+\\.jpg")) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }
   paths.push_back(config_path());

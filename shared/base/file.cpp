@@ -1,6 +1,7 @@
 #include "shared/base/file.h"
 
 #include <fcntl.h>
+#include <regex.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -158,6 +159,17 @@ std::uint64_t file_size_bytes(const std::string& path) {
   const auto size = fs::file_size(path, code);
   if (code) throw read_error(path, code.value());
   return size;
+}
+
+bool name_matches(const std::string& name, const char* pattern) {
+  regex_t compiled;
+  const std::string whole = cat("^(", pattern, ")$");
+  RETINA_CHECK(::regcomp(&compiled, whole.c_str(), REG_EXTENDED | REG_NOSUB) == 0, pattern);
+  // A zero byte from a damaged file would hide what follows it.
+  const bool matches = name.find('\0') == std::string::npos &&
+                       ::regexec(&compiled, name.c_str(), 0, nullptr, 0) == 0;
+  ::regfree(&compiled);
+  return matches;
 }
 
 bool path_exists(const std::string& path) {

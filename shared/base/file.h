@@ -27,6 +27,8 @@ std::uint64_t file_size_bytes(const std::string& path);
 
 // Throws kIo when the mount does not report it.
 bool path_exists(const std::string& path);
+// Whether all of a file's name follows a POSIX extended regular expression (regex(7)).
+bool name_matches(const std::string& name, const char* pattern);
 bool is_folder(const std::string& path);
 
 // Creates the folder and its parents. Throws kCannotCreate; `option` named it.

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <regex>
 #include <utility>
 
 #include "shared/base/file.h"
@@ -75,8 +74,7 @@ std::string checkpoint_name(const RunPoint& point) {
 }
 
 bool is_checkpoint_name(const std::string& name) {
-  static const std::regex pattern("checkpoint-[0-9]{2,}(-[0-9]{8,})?\\.pt");
-  return std::regex_match(name, pattern);
+  return name_matches(name, "checkpoint-[0-9]{2,}(-[0-9]{8,})?\\.pt");
 }
 
 std::vector<std::string> checkpoint_files(const std::string& folder) {

@@ -1,6 +1,10 @@
 #include "shared/evaluation/script_detect.h"
 
-#include <torch/script.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
 
 #include <deque>
 #include <future>
@@ -98,12 +102,12 @@ DecodedBatch decode_batch(const ShardSet& shards, const ScriptBatch& places) {
   for (const std::size_t place : places) {
     const Record record = shards.read(place);
     decode_picture(record, shards.folder(), decoder, image);
-    planes.push_back(torch::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
+    planes.push_back(at::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
                          .permute({2, 0, 1})
                          .clone(at::MemoryFormat::Contiguous));  // the next one reuses the memory
     batch.image_ids.push_back(record.image_id);
   }
-  batch.images = torch::stack(planes);
+  batch.images = at::stack(planes);
   return batch;
 }
 

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <regex>
 #include <system_error>
 
 #include "shared/base/error.h"
@@ -241,8 +240,7 @@ std::string shard_file_name(std::size_t shard, std::size_t shard_count) {
 }
 
 bool is_shard_file_name(const std::string& name) {
-  static const std::regex kShardFileName(R"(shard-\d+-of-\d+\.lmdb)");
-  return std::regex_match(name, kShardFileName);
+  return name_matches(name, "shard-[0-9]+-of-[0-9]+\\.lmdb");
 }
 
 }  // namespace retina

@@ -30,6 +30,19 @@ ErrorKind kind_of(F&& body) {
   return ErrorKind::kInternal;
 }
 
+TEST(NameMatches, IsAboutTheWholeName) {
+  constexpr const char* kPattern = "shard-[0-9]+\\.lmdb|-?[0-9]{2,}";
+  for (const char* good : {"shard-1.lmdb", "shard-00012.lmdb", "12", "-12"}) {
+    EXPECT_TRUE(name_matches(good, kPattern)) << good;
+  }
+  for (const char* bad :
+       {"", "shard-.lmdb", "shard-1xlmdb", "xshard-1.lmdb", "shard-1.lmdbx", "1"}) {
+    EXPECT_FALSE(name_matches(bad, kPattern)) << bad;
+  }
+  EXPECT_FALSE(name_matches(std::string("12\0x", 4), kPattern));
+  EXPECT_FALSE(name_matches("12\n", kPattern));
+}
+
 TEST(ReadFile, NamesAMissingFileAndAFolderAsMissingInput) {
   const TestFolder folder;
   EXPECT_EQ(kind_of([&] { read_file(folder / "missing"); }), ErrorKind::kNoInput);

@@ -56,7 +56,7 @@ LinkCost fit_to(const Measured& measured) {
 
 // Prints the prediction; returns its error.
 double print(const char* fitted_to, int ranks, double bytes, double seconds, const LinkCost& link) {
-  const double predicted = all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes);
+  const double predicted = all_reduce_seconds(ranks, link, bytes);
   const double error = predicted / seconds - 1;
   JsonWriter json;
   json.begin_object().field("bench", "link_model").field("fitted_to", fitted_to);

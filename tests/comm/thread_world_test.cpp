@@ -13,6 +13,19 @@ namespace {
 constexpr LinkCost kFast{.latency_seconds = 0.25, .bytes_per_second = 1024};
 constexpr LinkCost kSlow{.latency_seconds = 2, .bytes_per_second = 64};
 
+TEST(RingTopology, NodesShareARingOfTheSlowerLink) {
+  const RingTopology ring{.ranks = 8,
+                          .ranks_per_node = 2,
+                          .intra_node = {.latency_seconds = 1, .bytes_per_second = 100},
+                          .inter_node = {.latency_seconds = 10, .bytes_per_second = 50}};
+  EXPECT_EQ(ring.nodes(), 4);
+  EXPECT_DOUBLE_EQ(all_reduce_seconds(ring, 200), 8 * 1 + 6 * 10 + 1.75 * 200 / 50);
+  const RingTopology alone{.ranks = 1, .intra_node = ring.intra_node};
+  EXPECT_EQ(all_reduce_seconds(alone, 200), 0);
+  EXPECT_EQ(broadcast_seconds(alone, 200), 0);
+  EXPECT_EQ(gather_seconds(alone, 200), 0);
+}
+
 TEST(ThreadWorld, AnAllReduceEndsAtTheLastEntryPlusTheRingsCost) {
   ThreadWorld world({.ring = {.ranks = 4, .intra_node = kFast}});
   const auto outcomes = world.run([](ThreadRank& comm) {

@@ -1,7 +1,6 @@
 #include "train/reduce/link_model.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -11,17 +10,6 @@
 
 namespace retina {
 namespace {
-
-const LinkCost& slower_link(const RingTopology& ring) {
-  return ring.nodes() > 1 ? ring.inter_node : ring.intra_node;
-}
-
-double ring_bandwidth(const RingTopology& ring) {
-  if (ring.nodes() == 1) return ring.intra_node.bytes_per_second;
-  // One rank a node: no byte stays inside a node.
-  if (ring.nodes() == ring.ranks) return ring.inter_node.bytes_per_second;
-  return std::min(ring.intra_node.bytes_per_second, ring.inter_node.bytes_per_second);
-}
 
 // One size on one number of ranks: seconds = messages · α + volume / β.
 struct Point {
@@ -82,32 +70,13 @@ Line least_squares(const std::vector<Point>& points) {
 
 }  // namespace
 
-int RingTopology::nodes() const {
-  return ranks_per_node == 0 ? 1 : (ranks + ranks_per_node - 1) / ranks_per_node;
-}
-
-double all_reduce_seconds(const RingTopology& ring, double bytes) {
-  const int n = ring.ranks, nodes = ring.nodes();
-  return 2.0 * (n - nodes) * ring.intra_node.latency_seconds +
-         2.0 * (nodes - 1) * ring.inter_node.latency_seconds +
-         2.0 * (n - 1) / n * bytes / ring_bandwidth(ring);
-}
-
-double broadcast_seconds(const RingTopology& ring, double bytes) {
-  if (ring.ranks == 1) return 0;
-  const int hops = std::bit_width(static_cast<unsigned>(ring.ranks - 1));
-  const LinkCost& link = slower_link(ring);
-  return hops * link.latency_seconds + bytes / link.bytes_per_second;
-}
-
-double gather_seconds(const RingTopology& ring, double bytes) {
-  if (ring.ranks == 1) return 0;
-  const LinkCost& link = slower_link(ring);
-  return (ring.ranks - 1) * link.latency_seconds + bytes / link.bytes_per_second;
+double all_reduce_seconds(int ranks, const LinkCost& link, double bytes) {
+  return 2.0 * (ranks - 1) * link.latency_seconds +
+         2.0 * (ranks - 1) / ranks * bytes / link.bytes_per_second;
 }
 
 double RingFit::all_reduce_seconds(double bytes) const {
-  return retina::all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes);
+  return retina::all_reduce_seconds(ranks, link, bytes);
 }
 
 LinkFit fit_links(const std::vector<RingSamples>& rings) {
@@ -151,9 +120,7 @@ LinkFit fit_links(const std::vector<RingSamples>& rings) {
   std::vector<double> errors;
   for (const Point& point : followers) {
     errors.push_back(
-        std::abs(all_reduce_seconds({.ranks = point.ranks, .intra_node = fit.link}, point.bytes) /
-                     point.seconds -
-                 1));
+        std::abs(all_reduce_seconds(point.ranks, fit.link, point.bytes) / point.seconds - 1));
   }
   fit.median_relative_error = median(errors);
   fit.worst_relative_error = *std::max_element(errors.begin(), errors.end());

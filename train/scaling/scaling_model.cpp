@@ -9,10 +9,9 @@ namespace retina {
 
 double ScalingModel::exposed_seconds(int ranks) const {
   if (ranks == 1) return 0;
-  const RingTopology ring{.ranks = ranks, .intra_node = links.link};
   double all = 0, last = 0;
   for (const double bytes : bucket_bytes) {
-    last = all_reduce_seconds(ring, bytes);
+    last = all_reduce_seconds(ranks, links.link, bytes);
     all += last;
   }
   const int hops = std::bit_width(static_cast<unsigned>(ranks - 1));

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shared/comm/metered_communicator.h"
-#include "train/reduce/link_model.h"
+#include "tests/support/ranks/ring_topology.h"
 
 namespace retina {
 
@@ -53,7 +53,7 @@ class ThreadRank : public MeteredCommunicator {
   // Computing: this rank's clock moves on.
   virtual void advance(double seconds) = 0;
   // Virtual time since the start. A collective ends, on all ranks, at the latest entry + its cost
-  // (link_model.h).
+  // (ring_topology.h).
   virtual double now_seconds() const = 0;
 };
 

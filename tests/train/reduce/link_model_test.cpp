@@ -25,7 +25,7 @@ TEST(LinkModel, FitFindsTheLinkOfExactTimes) {
     const LinkCost link{.latency_seconds = 30e-6, .bytes_per_second = 50e6};
     std::vector<AllReduceSample> samples;
     for (const double bytes : sizes()) {
-      samples.push_back({bytes, all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes)});
+      samples.push_back({bytes, all_reduce_seconds(ranks, link, bytes)});
     }
     const RingFit fit = fit_ring(samples, ranks);
     EXPECT_EQ(fit.ranks, ranks);
@@ -46,7 +46,7 @@ TEST(LinkModel, FitStandsNoiseAndOutliers) {
     const int ranks = 2 + static_cast<int>(random.below(next++, 30));
     std::vector<AllReduceSample> samples;
     for (const double bytes : sizes()) {
-      const double exact = all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes);
+      const double exact = all_reduce_seconds(ranks, link, bytes);
       for (int repeat = 0; repeat < 7; ++repeat) {
         const double noise = 1 + 0.05 * (2 * random.unit(next++) - 1);
         const double outlier = repeat < 3 ? 1 + 19 * random.unit(next++) : 1;
@@ -71,8 +71,7 @@ TEST(LinkModel, FitLeavesOutSizesThatFollowAnotherLaw) {
       double factor = 1 + 0.03 * (2 * random.unit(next++) - 1);
       if (bytes <= 65536) factor /= 20;
       if (bytes == kMiB) factor *= 8;
-      samples.push_back(
-          {bytes, factor * all_reduce_seconds({.ranks = 4, .intra_node = link}, bytes)});
+      samples.push_back({bytes, factor * all_reduce_seconds(4, link, bytes)});
     }
     const RingFit fit = fit_ring(samples, 4);
     EXPECT_EQ(fit.left_out_bytes, (std::vector<double>{32768, 65536, kMiB})) << "seed " << seed;
@@ -88,7 +87,7 @@ TEST(LinkModel, FitOverSeveralNumbersOfRanksFindsOneLink) {
   for (const int ranks : {2, 3, 8}) {
     rings.push_back({.ranks = ranks});
     for (const double bytes : sizes()) {
-      const double exact = all_reduce_seconds({.ranks = ranks, .intra_node = link}, bytes);
+      const double exact = all_reduce_seconds(ranks, link, bytes);
       rings.back().samples.push_back({bytes, exact});
     }
   }
@@ -118,19 +117,6 @@ TEST(LinkModel, FitRefusesWhatItCannotFit) {
   EXPECT_THROW(fit_ring({{8, 1}, {16, 2}}, 1), Error);
   EXPECT_THROW(fit_ring({{8, 0}, {16, 2}}, 2), Error);
   EXPECT_THROW(fit_ring({{0, 1}, {16, 2}}, 2), Error);
-}
-
-TEST(LinkModel, NodesShareARingOfTheSlowerLink) {
-  const RingTopology ring{.ranks = 8,
-                          .ranks_per_node = 2,
-                          .intra_node = {.latency_seconds = 1, .bytes_per_second = 100},
-                          .inter_node = {.latency_seconds = 10, .bytes_per_second = 50}};
-  EXPECT_EQ(ring.nodes(), 4);
-  EXPECT_DOUBLE_EQ(all_reduce_seconds(ring, 200), 8 * 1 + 6 * 10 + 1.75 * 200 / 50);
-  const RingTopology alone{.ranks = 1, .intra_node = ring.intra_node};
-  EXPECT_EQ(all_reduce_seconds(alone, 200), 0);
-  EXPECT_EQ(broadcast_seconds(alone, 200), 0);
-  EXPECT_EQ(gather_seconds(alone, 200), 0);
 }
 
 // Measured in virtual time, so exactly: what the world was made of comes out.

@@ -16,8 +16,7 @@ ScalingPoint measured(const ScalingModel& truth, int ranks) {
                      .bucket_bytes = truth.bucket_bytes};
   if (ranks == 1) return point;
   for (const double bytes : {4096.0, 262144.0, 2 * kMiB, 25 * kMiB}) {
-    point.samples.push_back(
-        {bytes, all_reduce_seconds({.ranks = ranks, .intra_node = truth.links.link}, bytes)});
+    point.samples.push_back({bytes, all_reduce_seconds(ranks, truth.links.link, bytes)});
   }
   return point;
 }
