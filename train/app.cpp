@@ -73,8 +73,12 @@ void check_continues(const Found& found, const TrainOptions& options, const RunC
 std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfig config,
                               const TrainingSet& train) {
   dir.check_own();
-  if (options.overwrite && options.resumes_file()) check_keeps(dir, "resume", options.resume);
-  if (options.overwrite && !options.from_scratch()) check_keeps(dir, "init", options.init);
+  if (options.overwrite && options.resumes_file()) {
+    check_keeps(dir, {.option = "resume", .file = options.resume});
+  }
+  if (options.overwrite && !options.from_scratch()) {
+    check_keeps(dir, {.option = "init", .file = options.init});
+  }
   std::optional<Found> found;
   if (dir.has_run() && !options.overwrite) {
     if (!options.may_resume()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/data/record_picture.h"
 #include "shared/shard/shard_set.h"

@@ -49,9 +49,10 @@ void check_asked_for(const RunDir& dir, const Found& newest, const std::string& 
       "continue it with --resume auto, or give --resume FILE with another --output");
 }
 
-void check_keeps(const RunDir& dir, const std::string& option, const std::string& file) {
-  if (!dir.has_checkpoint(file)) return;
-  throw Error(ErrorKind::kConfig, cat("--overwrite would remove --", option, " ", file),
+void check_keeps(const RunDir& dir, const SourceFile& source) {
+  if (!dir.has_checkpoint(source.file)) return;
+  throw Error(ErrorKind::kConfig,
+              cat("--overwrite would remove --", source.option, " ", source.file),
               "copy it out of the folder first, or choose another --output");
 }
 

@@ -25,8 +25,13 @@ void check_continues(const Found& found, const Continuation& now);
 // checkpoint, or what the run began from, as when its command is given again.
 void check_asked_for(const RunDir& dir, const Found& newest, const std::string& file);
 
-// --overwrite removes the checkpoints in the folder: throws kConfig when `file`, given as `option`,
-// is one.
-void check_keeps(const RunDir& dir, const std::string& option, const std::string& file);
+// A file that training is to start from, as the command line names it.
+struct SourceFile {
+  const char* option;  // without the dashes
+  const std::string& file;
+};
+
+// --overwrite removes the checkpoints in the folder: throws kConfig when `source` is one.
+void check_keeps(const RunDir& dir, const SourceFile& source);
 
 }  // namespace retina
