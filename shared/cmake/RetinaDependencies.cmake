@@ -19,12 +19,12 @@ endif()
 
 find_package(MPI REQUIRED COMPONENTS CXX)
 
-if(RETINA_PRECOMPILE)
+if(RETINA_QUICK_BUILD)
   retina_precompile(retina_headers HEADERS ${RETINA_COMMON_HEADERS} DEPENDS retina_rapidjson)
 endif()
 if(RETINA_WITH_TORCH)
   include(RetinaTorch)
-  if(RETINA_PRECOMPILE)
+  if(RETINA_QUICK_BUILD)
     retina_precompile(retina_torch_headers
       HEADERS ${RETINA_COMMON_HEADERS} <ATen/Context.h> <ATen/core/Tensor.h>
               <ATen/core/grad_mode.h> <ATen/ops/empty.h>

@@ -20,18 +20,6 @@ std::shared_ptr<float[]> allocate_plain(std::size_t count) {
   return std::make_shared<float[]>(count);  // zeroed
 }
 
-namespace {
-
-// A batch under way; its slots are claimed one by one by the decode threads.
-struct Pending {
-  BatchRequest request;
-  Batch batch;
-  std::size_t claimed = 0, finished = 0;
-  std::exception_ptr error;
-};
-
-}  // namespace
-
 class BatchLoader::Pool {
  public:
   Pool(const SampleSource& source, LoaderOptions options, RequestSource next_request)
@@ -72,6 +60,14 @@ class BatchLoader::Pool {
   }
 
  private:
+  // A batch under way; its slots are claimed one by one by the decode threads.
+  struct Pending {
+    BatchRequest request;
+    Batch batch;
+    std::size_t claimed = 0, finished = 0;
+    std::exception_ptr error;
+  };
+
   void stop() {
     {
       const std::lock_guard lock(mutex_);

@@ -4,31 +4,24 @@
 #include <limits>
 #include <system_error>
 
-#include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/shard/damaged.h"
 #include "shared/shard/little_endian.h"
 
 namespace retina {
 namespace {
 
 // Part of the format; never renumber.
-constexpr std::string_view kMagic = "RIDX";
-constexpr std::size_t kVersionAt = 4, kEntryBytesAt = 6, kCountAt = 8, kHashAt = 16,
+constexpr std::string_view kIndexMagic = "RIDX";
+constexpr std::size_t kIndexVersionAt = 4, kEntryBytesAt = 6, kCountAt = 8, kHashAt = 16,
                       kHeaderBytes = 24;
 constexpr std::uint16_t kEntryBytes = 32;
-
-[[noreturn]] void fail(const std::string& name, const std::string& problem,
-                       const char* hint =
-                           "the data set is damaged; copy it again, or pack it "
-                           "again with coco-pack") {
-  throw Error(ErrorKind::kData, cat(name, ": ", problem), hint);
-}
 
 int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   const auto value = get<std::uint32_t>(bytes, at);
   if (value == 0 || value > std::numeric_limits<std::int32_t>::max()) {
-    fail(name, cat("impossible image size (got ", value, " pixels)"));
+    fail_damaged(name, cat("impossible image size (got ", value, " pixels)"));
   }
   return static_cast<int>(value);
 }
@@ -47,7 +40,7 @@ std::string encode_index(const std::vector<IndexEntry>& entries) {
     put(content, entry.shard);
     put(content, entry.place);
   }
-  std::string bytes(kMagic);
+  std::string bytes(kIndexMagic);
   put(bytes, kIndexVersion);
   put(bytes, kEntryBytes);
   put(bytes, static_cast<std::uint64_t>(entries.size()));
@@ -59,33 +52,33 @@ bool is_index(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::is_regular_file(path, code)) return false;
   const std::string bytes = read_file(path);
-  return bytes.size() >= kHeaderBytes && bytes.starts_with(kMagic) &&
+  return bytes.size() >= kHeaderBytes && bytes.starts_with(kIndexMagic) &&
          get<std::uint16_t>(bytes, kEntryBytesAt) == kEntryBytes;
 }
 
 std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name) {
-  if (bytes.size() < kHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) {
-    fail(name, "is not an image index of a shard set");
+  if (bytes.size() < kHeaderBytes || bytes.substr(0, kIndexMagic.size()) != kIndexMagic) {
+    fail_damaged(name, "is not an image index of a shard set");
   }
-  const auto version = get<std::uint16_t>(bytes, kVersionAt);
+  const auto version = get<std::uint16_t>(bytes, kIndexVersionAt);
   if (version > kIndexVersion) {
-    fail(name,
-         cat("was written by a newer version (got index version ", version, ", want at most ",
-             kIndexVersion, ")"),
-         "update retina-batch, or pack the data with this version");
+    fail_damaged(name,
+                 cat("was written by a newer version (got index version ", version,
+                     ", want at most ", kIndexVersion, ")"),
+                 "update retina-batch, or pack the data with this version");
   }
   const std::string_view content = bytes.substr(kHeaderBytes);
   const auto count = get<std::uint64_t>(bytes, kCountAt);
   if (get<std::uint16_t>(bytes, kEntryBytesAt) != kEntryBytes ||
       content.size() % kEntryBytes != 0 || count != content.size() / kEntryBytes) {
-    fail(name, cat("has a wrong length (got ", content.size(), " bytes of entries, want ", count,
-                   " entries of ", kEntryBytes, ")"));
+    fail_damaged(name, cat("has a wrong length (got ", content.size(), " bytes of entries, want ",
+                           count, " entries of ", kEntryBytes, ")"));
   }
   Hasher hasher;
   hasher.update(bytes.data(), kHashAt);
   hasher.update(content.data(), content.size());
   if (version == 0 || get<std::uint64_t>(bytes, kHashAt) != hasher.digest()) {
-    fail(name, "is damaged (its checksum does not match)");
+    fail_damaged(name, "is damaged (its checksum does not match)");
   }
   std::vector<IndexEntry> entries(count);
   for (std::size_t i = 0; i < entries.size(); ++i) {

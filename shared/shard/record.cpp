@@ -4,15 +4,15 @@
 #include <cmath>
 #include <limits>
 
-#include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/shard/damaged.h"
 #include "shared/shard/little_endian.h"
 
 namespace retina {
 namespace {
 
 // Part of the format; never renumber. Offsets in the header:
-constexpr std::string_view kMagic = "RREC";
+constexpr std::string_view kRecordMagic = "RREC";
 constexpr std::size_t kVersionAt = 4, kFlagsAt = 6, kImageIdAt = 8, kWidthAt = 16, kHeightAt = 20,
                       kAnnotationBytesAt = 24, kJpegBytesAt = 28, kPayloadHashAt = 32,
                       kHeaderHashAt = 40;
@@ -27,18 +27,10 @@ constexpr std::uint32_t kCrowdFlag = 1;
 // A box below it has no side left for training.
 constexpr float kLeastPartOfSide = 0x1p-20F;
 
-constexpr const char* kDamagedHint =
-    "the data set is damaged; copy it again, or pack it again with coco-pack";
-
-[[noreturn]] void fail(const std::string& place, const std::string& problem,
-                       const char* hint = kDamagedHint) {
-  throw Error(ErrorKind::kData, cat(place, ": ", problem), hint);
-}
-
 std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::string& place) {
   if (content.size() % kBoxBytes != 0) {
-    fail(place, cat("box block has a wrong length (got ", content.size(),
-                    " bytes, want a multiple of ", kBoxBytes, ")"));
+    fail_damaged(place, cat("box block has a wrong length (got ", content.size(),
+                            " bytes, want a multiple of ", kBoxBytes, ")"));
   }
   std::vector<RecordAnnotation> annotations(content.size() / kBoxBytes);
   for (std::size_t i = 0; i < annotations.size(); ++i) {
@@ -50,7 +42,8 @@ std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::
     annotation.label = get<std::int32_t>(content, at + 48);
     annotation.iscrowd = (get<std::uint32_t>(content, at + 52) & kCrowdFlag) != 0;
     if (annotation.label < 0) {
-      fail(place, cat("box ", i, " has a negative class label (got ", annotation.label, ")"));
+      fail_damaged(place,
+                   cat("box ", i, " has a negative class label (got ", annotation.label, ")"));
     }
   }
   return annotations;
@@ -60,13 +53,13 @@ std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::
 std::vector<RecordAnnotation> decode_annotations(std::string_view part, const std::string& place) {
   std::vector<RecordAnnotation> annotations;
   while (!part.empty()) {
-    if (part.size() < kBlockHeaderBytes) fail(place, "annotation block is cut short");
+    if (part.size() < kBlockHeaderBytes) fail_damaged(place, "annotation block is cut short");
     const auto type = get<std::uint32_t>(part, 0);
     const std::size_t content_bytes = get<std::uint32_t>(part, 4);
     part.remove_prefix(kBlockHeaderBytes);
     if (content_bytes > part.size()) {
-      fail(place, cat("annotation block is cut short (got ", part.size(), " bytes, want ",
-                      content_bytes, ")"));
+      fail_damaged(place, cat("annotation block is cut short (got ", part.size(), " bytes, want ",
+                              content_bytes, ")"));
     }
     if (type == kBoxesBlock) annotations = decode_boxes(part.substr(0, content_bytes), place);
     part.remove_prefix(content_bytes);
@@ -76,19 +69,20 @@ std::vector<RecordAnnotation> decode_annotations(std::string_view part, const st
 
 // Lengths are checked before hashes: the hash is over what the lengths say.
 void check_header(std::string_view bytes, const std::string& place) {
-  if (bytes.size() < kRecordHeaderBytes || bytes.substr(0, kMagic.size()) != kMagic) {
-    fail(place, "is not a retina-batch record");
+  if (bytes.size() < kRecordHeaderBytes || bytes.substr(0, kRecordMagic.size()) != kRecordMagic) {
+    fail_damaged(place, "is not a retina-batch record");
   }
   const auto version = get<std::uint16_t>(bytes, kVersionAt);
   const bool intact =
       get<std::uint64_t>(bytes, kHeaderHashAt) == xxh3(bytes.substr(0, kHeaderHashAt));
   if (intact && version > kRecordVersion) {
-    fail(place,
-         cat("was written by a newer version (got record version ", version, ", want at most ",
-             kRecordVersion, ")"),
-         "update retina-batch, or pack the data with this version");
+    fail_damaged(place,
+                 cat("was written by a newer version (got record version ", version,
+                     ", want at most ", kRecordVersion, ")"),
+                 "update retina-batch, or pack the data with this version");
   }
-  if (!intact || version == 0) fail(place, "header is damaged (its checksum does not match)");
+  if (!intact || version == 0)
+    fail_damaged(place, "header is damaged (its checksum does not match)");
 }
 
 }  // namespace
@@ -140,7 +134,7 @@ std::string encode_record(const Record& record) {
 
   std::string bytes;
   bytes.reserve(kRecordHeaderBytes + payload.size());
-  bytes.append(kMagic);
+  bytes.append(kRecordMagic);
   put(bytes, kRecordVersion);
   put(bytes, record.rescaled ? kRescaledFlag : std::uint16_t{0});
   put(bytes, record.image_id);
@@ -160,17 +154,17 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   const std::size_t jpeg_bytes = get<std::uint32_t>(bytes, kJpegBytesAt);
   const std::string_view payload = bytes.substr(kRecordHeaderBytes);
   if (payload.size() != annotation_bytes + jpeg_bytes) {
-    fail(place, cat("has a wrong length (got ", payload.size(), " payload bytes, want ",
-                    annotation_bytes + jpeg_bytes, ")"));
+    fail_damaged(place, cat("has a wrong length (got ", payload.size(), " payload bytes, want ",
+                            annotation_bytes + jpeg_bytes, ")"));
   }
   if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
-    fail(place, "content is damaged (its checksum does not match)");
+    fail_damaged(place, "content is damaged (its checksum does not match)");
   }
   const auto width = get<std::uint32_t>(bytes, kWidthAt);
   const auto height = get<std::uint32_t>(bytes, kHeightAt);
   constexpr std::uint32_t kMaxSide = std::numeric_limits<std::int32_t>::max();
   if (width == 0 || height == 0 || width > kMaxSide || height > kMaxSide) {
-    fail(place, cat("has an impossible image size (got ", width, " x ", height, ")"));
+    fail_damaged(place, cat("has an impossible image size (got ", width, " x ", height, ")"));
   }
   Record record;
   record.image_id = get<std::int64_t>(bytes, kImageIdAt);

@@ -14,18 +14,12 @@
 #include "shared/base/file.h"
 #include "shared/base/mount.h"
 #include "shared/base/scratch.h"
+#include "shared/shard/damaged.h"
 #include "shared/shard/shard_tree.h"
 #include "shared/shard/staged_file.h"
 
 namespace retina {
 namespace {
-
-constexpr const char* kDamagedHint =
-    "the data set is damaged; copy it again, or pack it again with coco-pack";
-
-[[noreturn]] void fail_damaged(const std::string& path, const std::string& problem) {
-  throw Error(ErrorKind::kData, cat(path, ": ", problem), kDamagedHint);
-}
 
 [[noreturn]] void fail_to_map(const std::string& path, int code) {
   const std::string problem = cat(path, ": cannot be mapped (", std::strerror(code), ")");

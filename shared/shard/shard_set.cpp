@@ -9,13 +9,11 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/shard/damaged.h"
 #include "shared/shard/shard_file.h"
 
 namespace retina {
 namespace {
-
-constexpr const char* kDamagedHint =
-    "the data set is damaged; copy it again, or pack it again with coco-pack";
 
 std::vector<IndexEntry> read_index(const std::string& folder, const Manifest& manifest) {
   const std::string path = folder + "/" + manifest.index.name;

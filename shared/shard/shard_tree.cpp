@@ -12,12 +12,10 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/shard/damaged.h"
 
 namespace retina {
 namespace {
-
-constexpr const char* kDamagedHint =
-    "the data set is damaged; copy it again, or pack it again with coco-pack";
 
 // LMDB 0.9's page header: u64 page number, u16 pad, u16 flags, then the u16 ends of the node
 // offsets (which follow the header) and of the free space or, for a run of overflow pages, its u32
@@ -36,7 +34,7 @@ constexpr std::uint16_t kOnOverflowPages = 0x01;
 // Meta pages 0 and 1: a page header, then u32 magic, u32 version, address, map size, two databases
 // of 48 bytes (free pages, records; the first begins with the u32 page size, both end with the u64
 // root page), last page, transaction. The one with the later transaction counts.
-constexpr std::size_t kMagicAt = 16, kVersionAt = 20, kPageSizeAt = 40, kRootAt = 128,
+constexpr std::size_t kLmdbMagicAt = 16, kLmdbVersionAt = 20, kPageSizeAt = 40, kRootAt = 128,
                       kTransactionAt = 144, kMetaBytes = 152;
 constexpr std::uint32_t kLmdbMagic = 0xBEEFC0DE, kLmdbVersion = 1;
 constexpr std::uint32_t kMinPageBytes = 512, kMaxPageBytes = 65536;
@@ -87,7 +85,7 @@ class Reader {
 std::size_t page_size_bytes(std::string_view meta, const std::string& path) {
   std::uint32_t magic = 0, page_bytes = 0;
   if (meta.size() >= kMetaBytes) {
-    magic = number<std::uint32_t>(meta.data() + kMagicAt);
+    magic = number<std::uint32_t>(meta.data() + kLmdbMagicAt);
     page_bytes = number<std::uint32_t>(meta.data() + kPageSizeAt);
   }
   const bool power_of_two = page_bytes != 0 && (page_bytes & (page_bytes - 1)) == 0;
@@ -124,8 +122,8 @@ class TreeWalk {
         number<std::uint64_t>(other + kTransactionAt)) {
       newer = other;
     }
-    if (number<std::uint32_t>(newer + kMagicAt) != kLmdbMagic ||
-        number<std::uint32_t>(newer + kVersionAt) != kLmdbVersion) {
+    if (number<std::uint32_t>(newer + kLmdbMagicAt) != kLmdbMagic ||
+        number<std::uint32_t>(newer + kLmdbVersionAt) != kLmdbVersion) {
       fail(newer == file_.data() ? 0 : 1, "is not a meta page of LMDB 0.9");
     }
     return newer;

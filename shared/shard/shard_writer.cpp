@@ -26,15 +26,14 @@ constexpr std::size_t kTransactionBytes = std::size_t{16} << 20;
 
 // What a record takes in the file: up to about half a page it lies in a leaf, else it has whole
 // pages of its own. Fixed at 4 KiB so that every machine cuts the shards at the same records.
-constexpr std::size_t kPageBytes = 4096, kInlineBytes = 2000, kNodeBytes = 32,
-                      kPageHeaderBytes = 16;
+constexpr std::size_t kPageBytes = 4096, kInlineBytes = 2000, kNodeBytes = 32, kRunHeaderBytes = 16;
 
 // LMDB's meta, root and free-list pages: counted from the start so that a shard keeps its limit.
 constexpr std::uint64_t kSetupBytes = 8 * kPageBytes;
 
 std::uint64_t cost_bytes(std::size_t record_bytes) {
   if (record_bytes <= kInlineBytes) return record_bytes + kNodeBytes;
-  const std::size_t pages = (record_bytes + kPageHeaderBytes + kPageBytes - 1) / kPageBytes;
+  const std::size_t pages = (record_bytes + kRunHeaderBytes + kPageBytes - 1) / kPageBytes;
   return pages * kPageBytes + kNodeBytes;
 }
 

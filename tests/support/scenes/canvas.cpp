@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 namespace retina::scenes {
 namespace {
-
-constexpr double kTurn = 2 * std::numbers::pi;
 
 Rgb mix(const Rgb& a, const Rgb& b, double weight) {
   return {a[0] + (b[0] - a[0]) * weight, a[1] + (b[1] - a[1]) * weight,

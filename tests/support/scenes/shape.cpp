@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "shared/base/error.h"
 
 namespace retina::scenes {
 namespace {
-
-constexpr double kTurn = 2 * std::numbers::pi;
 
 double length(Point point) {
   return std::hypot(point.x, point.y);

@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <numbers>
 
 namespace retina::scenes {
+
+inline constexpr double kTurn = 2 * std::numbers::pi;
 
 enum class ShapeKind : std::uint8_t { kDisc, kSquare, kTriangle, kStar, kRing };
 inline constexpr std::array kAllShapes = {ShapeKind::kDisc, ShapeKind::kSquare,
