@@ -1,32 +1,19 @@
 #include "evaluate/app.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
-#include <iostream>
-#include <memory>
-#include <optional>
+#include <vector>
 
 #include "evaluate/eval_report.h"
-#include "evaluate/loaded_model.h"
+#include "evaluate/model_library.h"
 #include "evaluate/options.h"
+#include "evaluate/outcome.h"
 #include "evaluate/output_folder.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
-#include "shared/base/json.h"
-#include "shared/base/log.h"
-#include "shared/base/progress.h"
-#include "shared/checkpoint/run_folder.h"
+#include "shared/base/version.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
-#include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/metrics.h"
-#include "shared/evaluation/metrics_text.h"
-#include "shared/evaluation/pictures.h"
-#include "shared/image/jpeg.h"
 #include "shared/job/rank_program.h"
-#include "shared/model/device.h"
-#include "shared/shard/shard_set.h"
 
 namespace retina {
 
@@ -37,66 +24,11 @@ constexpr const char* kUsage =
     "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
     "mpirun -np N retina-eval --model ...     every image once, on one of the ranks";
 constexpr const char* kSummary = "scores detections as COCO does, with a model or on results";
-constexpr std::size_t kReportPictures = 8;
-constexpr int kDrawnQuality = 90;
-
-std::string quoted(const std::string& text) {
-  return JsonWriter().value(text).text();
-}
 
 // Inputs count by content, so that moved files are the same evaluation.
 EvalIdentity scoring_identity(const EvalOptions& options) {
   return {{"detections", quoted(hex64(xxh3_file(options.detections)))},
           {"annotations", quoted(hex64(xxh3_file(options.annotations)))}};
-}
-
-EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) {
-  const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
-  return {{"model", quoted(hex64(xxh3_file(options.model)))},
-          {"data", quoted(hex64(xxh3(encode_manifest(shards.manifest()))))},
-          {"score-threshold", number(options.score_threshold)},
-          {"nms-threshold", number(options.nms_threshold)},
-          {"max-detections", number(options.max_detections)},
-          {"max-images", cat(options.max_images)},
-          {"draw", cat(options.draw)},
-          {"draw-score", shortest(options.draw_score)}};
-}
-
-// 0, or 1 when AP does not reach --min-ap. An AP that leaves out images of the set is marked either
-// way.
-int verdict(const EvalOptions& options, double ap, std::int64_t quarantined_count) {
-  if (!options.min_ap) return 0;
-  const std::string lacking =
-      quarantined_count == 0 ? "" : cat(" (without ", quarantined_count, " quarantined images)");
-  if (ap >= *options.min_ap) {
-    if (!lacking.empty()) {
-      log_warning("AP ", fixed(ap, 4), lacking, " reaches --min-ap ", *options.min_ap);
-    }
-    return 0;
-  }
-  log_error("AP ", fixed(ap, 4), lacking, " is below --min-ap ", *options.min_ap);
-  return exit_code(ErrorKind::kAnswerNo);
-}
-
-int already_done(const EvalOptions& options, const OutputFolder& folder, double ap,
-                 std::int64_t quarantined_count = 0) {
-  std::cout << folder.path() << ": already evaluated, AP " << metric_text(ap)
-            << " (--overwrite to do it again)\n";
-  return verdict(options, ap, quarantined_count);
-}
-
-// Writes report and metrics, prints the result. metrics.json comes last: it marks the end.
-int publish(const EvalOptions& options, const OutputFolder& folder, const CocoMetrics& metrics,
-            const Report& report) {
-  const std::string oddities = oddities_text(metrics);
-  if (!oddities.empty()) log_warning(oddities);
-  folder.check_present();
-  write_file_atomically(folder.report_path(), render_report(report));
-  write_file_atomically(folder.metrics_path(), metrics_json(metrics));
-  std::cout << coco_summary_text(metrics) << '\n'
-            << class_table_text(metrics) << '\n'
-            << "report: " << folder.report_path() << '\n';
-  return verdict(options, metrics.stats[kAp], metrics.quarantined_count);
 }
 
 int score_results(const EvalOptions& options, const Cli& cli) {
@@ -113,115 +45,9 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   return midway([&] { return publish(options, folder, metrics, report); });
 }
 
-// Draws for the report and, with --draw, for the folder.
-std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolder& folder,
-                                   const ShardSet& shards, const std::vector<Detection>& detections,
-                                   Communicator& ranks) {
-  const auto file_count = static_cast<std::size_t>(options.draw);
-  std::vector<Picture> pictures;
-  std::size_t done = 0;
-  draw_detections(shards, detections,
-                  {.count = std::max(kReportPictures, file_count), .score = options.draw_score},
-                  [&](const DrawnImage& drawn) {
-                    if (done < kReportPictures) {
-                      pictures.push_back(make_picture(
-                          drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count,
-                                           " found, ", drawn.object_count, " objects")));
-                    }
-                    if (done < file_count) {
-                      write_file_atomically(folder.drawn_path(drawn.image_id),
-                                            encode_jpeg(drawn.image, kDrawnQuality));
-                    }
-                    ++done;
-                    tell_progress(ranks);
-                  });
-  return pictures;
-}
-
-int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
-                   const OutputFolder& folder, const std::vector<Detection>& detections,
-                   Communicator& ranks) {
-  folder.check_present();
-  write_results(folder.detections_path(), detections);
-  // The other ranks wait for this one, which reads every record again.
-  Instances truth = ground_truth_of(shards, [&] { tell_progress(ranks); });
-  if (options.max_images > 0) {
-    keep_images(truth, detected_images(shards, {.max_images = options.max_images}));
-  }
-  CocoMetrics metrics = evaluate_detections(truth, detections);
-  metrics.quarantined_count = shards.manifest().counts.quarantined;
-  tell_progress(ranks);
-  const Report report =
-      make_eval_report({.model = options.model, .data = options.data}, metrics,
-                       draw_pictures(options, folder, shards, detections, ranks), cli.effective());
-  return publish(options, folder, metrics, report);
-}
-
-// All ranks enter; rank 0's exit code is everybody's.
-int evaluate_model(EvalOptions options, const Cli& cli, Communicator& ranks) {
-  // Chosen once: a run that still trains may have another best a moment later.
-  if (ranks.is_root()) options.model = resolve_checkpoint(options.model);
-  options.model = ranks.broadcast(options.model, 0);
-  const c10::Device device =
-      choose_device(options.device, {.local_rank = ranks.local_rank(),
-                                     .local_size = ranks.local_size(),
-                                     .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
-  set_tf32(false);  // checkpoint and converted model have the same AP, on any device
-  at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
-  // Opens the inputs on every rank and the output folder on rank 0, which may hold the answer.
-  std::optional<ShardSet> opened;
-  std::optional<LoadedModel> model;
-  std::unique_ptr<OutputFolder> folder;
-  std::optional<double> done_ap;
-  root_first(ranks, [&] {
-    opened.emplace(options.data, options.scratch);
-    model.emplace(options, *opened, device);
-    if (!ranks.is_root()) return;
-    folder = std::make_unique<OutputFolder>(options.output);
-    done_ap = folder->begin(model_identity(options, *opened), cli.effective(), options.overwrite);
-  });
-  const ShardSet& shards = *opened;
-  int code = 0;
-  if (ranks.all_reduce_max(done_ap ? 1 : 0) != 0) {
-    if (done_ap) {
-      code = already_done(options, *folder, *done_ap, shards.manifest().counts.quarantined);
-    }
-  } else {
-    // Says what is measured, then detects on all ranks and scores on rank 0.
-    std::unique_ptr<Progress> progress;
-    if (ranks.is_root()) {
-      log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),
-               " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
-               device_text(device));
-      if (const std::int64_t rescaled = shards.manifest().counts.rescaled; rescaled > 0) {
-        log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
-                    "--max-side; small, medium, large and detections.json are in stored pixels");
-      }
-    }
-    const std::vector<Detection> detections =
-        model->detect_all(shards, ranks,
-                          {.postprocess = options.postprocess(),
-                           .images_per_batch = options.images_per_batch,
-                           .decode_threads = options.threads,
-                           .max_images = options.max_images,
-                           .on_progress = [&](std::int64_t done, std::int64_t total) {
-                             if (!ranks.is_root()) return;
-                             if (!progress)
-                               progress = std::make_unique<Progress>("evaluating", total, "images");
-                             progress->update(done);
-                           }});
-    if (progress) progress->finish();
-    if (folder) {
-      code =
-          midway([&] { return finish_on_root(options, cli, shards, *folder, detections, ranks); });
-    }
-  }
-  return static_cast<int>(ranks.all_reduce_max(code));
-}
-
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   root_first(ranks, [&] { check_rank_count(options.expect_ranks, ranks); });
-  if (!options.scores_only()) return evaluate_model(options, cli, ranks);
+  if (!options.scores_only()) return evaluate_with_model(options, cli, ranks);
   const int code = ranks.is_root() ? score_results(options, cli) : 0;
   return static_cast<int>(ranks.all_reduce_max(code));
 }
@@ -229,7 +55,9 @@ int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
 }  // namespace
 
 int retina_eval(int argc, const char* const* argv) {
-  register_torch_versions();
+#ifdef RETINA_TORCH_VERSION
+  register_library_version("LibTorch", RETINA_TORCH_VERSION);
+#endif
   EvalOptions options;
   Cli cli("retina-eval", kUsage, kSummary);
   declare_options(cli, options);

@@ -17,7 +17,9 @@ target_include_directories(retina_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(retina_options INTERFACE OMPI_SKIP_MPICXX)
 target_compile_options(retina_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor
-                            -Woverloaded-virtual $<$<BOOL:${RETINA_WERROR}>:-Werror> -ffp-contract=off>
+                            -Woverloaded-virtual $<$<BOOL:${RETINA_WERROR}>:-Werror> -ffp-contract=off
+                            -fPIC -fno-semantic-interposition>  # most of it is in a MODULE, too
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC>
   # GCC 12 sees overlaps in std::string that are not there (GCC bug 105329), and with precompiled
   # headers overflows and overreads too, which it otherwise keeps to itself as in a system header.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict
@@ -62,13 +64,18 @@ set(RETINA_COMMON_HEADERS
   <string_view> <thread> <utility> <vector>
   <rapidjson/document.h> <rapidjson/stringbuffer.h> <rapidjson/writer.h>)
 
-# retina_library(NAME [TORCH] SOURCES a.cpp ... DEPENDS retina::base ...): static library retina_NAME
-# with the alias retina::NAME. TORCH: its sources use LibTorch.
+# retina_library(NAME [TORCH] [MODULE] SOURCES a.cpp ... DEPENDS retina::base ...): static library
+# retina_NAME with the alias retina::NAME. TORCH: its sources use LibTorch. MODULE: instead
+# lib/libretina_NAME.so, which a program opens by name.
 function(retina_library name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;MODULE" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   retina_no_stray_arguments()
-  add_library(retina_${name} STATIC ${ARG_SOURCES})
-  add_library(retina::${name} ALIAS retina_${name})
+  if(ARG_MODULE)
+    add_library(retina_${name} MODULE ${ARG_SOURCES})
+  else()
+    add_library(retina_${name} STATIC ${ARG_SOURCES})
+    add_library(retina::${name} ALIAS retina_${name})
+  endif()
   target_link_libraries(retina_${name} PUBLIC retina_options ${ARG_DEPENDS}
                         PRIVATE ${ARG_PRIVATE_DEPENDS})
   if(RETINA_QUICK_BUILD)

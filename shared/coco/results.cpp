@@ -3,6 +3,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/coco/entry_reader.h"
+#include "shared/coco/plain_results.h"
 
 namespace retina {
 namespace {
@@ -32,6 +33,7 @@ class ResultsReader : public EntryReader {
 }  // namespace
 
 std::vector<Detection> read_results(const std::string& path) {
+  if (auto detections = read_plain_results(path)) return std::move(*detections);
   return parse_results(read_file(path), path);
 }
 

@@ -6,26 +6,13 @@
 
 namespace retina {
 
-const std::array<double, kIouThresholdCount>& iou_thresholds() {
-  static const auto thresholds = [] {
-    // numpy.linspace: start + i * step, the last value set to the end itself.
-    std::array<double, kIouThresholdCount> values{};
-    const double step = (.95 - .5) / 9.0;
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * step + .5;
-    values.back() = .95;
-    return values;
-  }();
-  return thresholds;
-}
-
-const std::array<AreaRange, kAreaRangeCount>& area_ranges() {
-  static const std::array<AreaRange, kAreaRangeCount> ranges{{
-      {.low = 0, .high = 1e10},
-      {.low = 0, .high = 32.0 * 32.0},
-      {.low = 32.0 * 32.0, .high = 96.0 * 96.0},
-      {.low = 96.0 * 96.0, .high = 1e10},
-  }};
-  return ranges;
+std::vector<double> coco_iou_thresholds() {
+  // numpy.linspace: start + i * step, the last value set to the end itself.
+  std::vector<double> values(10);
+  const double step = (.95 - .5) / 9.0;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * step + .5;
+  values.back() = .95;
+  return values;
 }
 
 double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& truth, bool crowd) {
@@ -40,38 +27,38 @@ double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& 
   return intersection / (crowd ? found_area : found_area + truth_area - intersection);
 }
 
-void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const FoundBox> found,
-                         std::vector<MatchedDetection>& matched,
-                         std::array<std::int64_t, kAreaRangeCount>& object_counts) {
-  RETINA_CHECK(found.size() <= kMaxDetectionsPerImage, found.size(), " detections");
+bool ImageMatcher::measure_ious(std::span<const TruthBox> truths, std::span<const FoundBox> found) {
   ious_.resize(found.size() * truths.size());
   best_ious_.assign(found.size(), 0);
+  double best = 0;
   for (std::size_t d = 0; d < found.size(); ++d) {
     for (std::size_t g = 0; g < truths.size(); ++g) {
       const double iou = box_iou(found[d].box, truths[g].box, truths[g].crowd);
       ious_[d * truths.size() + g] = iou;
       best_ious_[d] = std::max(best_ious_[d], iou);
     }
+    best = std::max(best, best_ious_[d]);
   }
+  return best >= options_.iou_thresholds.front();
+}
 
+void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const FoundBox> found,
+                         std::vector<MatchedDetection>& matched,
+                         std::array<std::int64_t, kAreaRangeCount>& object_counts) {
   const std::size_t first = matched.size();
   for (std::size_t d = 0; d < found.size(); ++d) {
-    matched.push_back({.score = found[d].score, .rank_in_image = d});
+    matched.push_back({.score = found[d].score, .rank_in_image = static_cast<std::uint32_t>(d)});
   }
+  // Most detections have no object of their class near them: then there is nothing to choose.
+  const bool any_near = !truths.empty() && !found.empty() && measure_ious(truths, found);
   for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
-    const AreaRange& range = area_ranges()[area];
+    const AreaRange& range = options_.area_ranges[area];
     ignored_.clear();
-    order_.clear();
     for (const TruthBox& truth : truths) {
       ignored_.push_back(truth.crowd || !range.has(truth.area) ? 1 : 0);
     }
-    for (const int pass : {0, 1}) {  // those that count first, each in file order
-      for (std::size_t g = 0; g < truths.size(); ++g) {
-        if (ignored_[g] == pass) order_.push_back(g);
-      }
-    }
     object_counts[area] += std::count(ignored_.begin(), ignored_.end(), std::uint8_t{0});
-    match_area(truths, found.size(), area, matched.data() + first);
+    if (any_near) match_area(truths, found.size(), area, matched.data() + first);
 
     for (std::size_t d = 0; d < found.size(); ++d) {
       MatchedDetection& detection = matched[first + d];
@@ -83,13 +70,19 @@ void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const Found
 
 void ImageMatcher::match_area(std::span<const TruthBox> truths, std::size_t found_count,
                               std::size_t area, MatchedDetection* matched) {
-  const auto& thresholds = iou_thresholds();
+  const std::vector<double>& thresholds = options_.iou_thresholds;
+  order_.clear();
+  for (const int pass : {0, 1}) {  // those that count first, each in file order
+    for (std::size_t g = 0; g < truths.size(); ++g) {
+      if (ignored_[g] == pass) order_.push_back(g);
+    }
+  }
   taken_.assign(truths.size(), 0);
   for (std::size_t d = 0; d < found_count; ++d) {
     const double* ious = ious_.data() + d * truths.size();
     for (std::size_t t = 0; t < thresholds.size() && best_ious_[d] >= thresholds[t]; ++t) {
       const auto bit = static_cast<std::uint16_t>(1U << t);
-      double best = thresholds[t];
+      double best = std::min(thresholds[t], 1 - 1e-10);  // as pycocotools
       const std::size_t none = truths.size();
       std::size_t choice = none;
       for (const std::size_t g : order_) {

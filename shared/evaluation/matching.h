@@ -6,16 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace retina {
 
-inline constexpr std::size_t kIouThresholdCount = 10;
 inline constexpr std::size_t kAreaRangeCount = 4;
-inline constexpr std::size_t kMaxDetectionsPerImage = 100;
-
-// .50:.05:.95, the f64 values of numpy.linspace(.5, .95, 10), which a hit may just reach.
-const std::array<double, kIouThresholdCount>& iou_thresholds();
+inline constexpr std::size_t kMaxIouThresholds = 16;  // the bits of a mask
 
 // Area in square pixels, both ends inclusive: an object of exactly 32^2 is small and medium.
 struct AreaRange {
@@ -23,8 +20,16 @@ struct AreaRange {
   bool has(double area) const { return !(area < low) && !(area > high); }
 };
 
-// All, small, medium, large.
-const std::array<AreaRange, kAreaRangeCount>& area_ranges();
+// COCO's .50:.05:.95, the f64 values of numpy.linspace(.5, .95, 10), which a hit may just reach.
+std::vector<double> coco_iou_thresholds();
+// COCO's all, small, medium, large.
+inline constexpr std::array<AreaRange, kAreaRangeCount> kCocoAreaRanges{
+    {{0, 1e10}, {0, 32.0 * 32.0}, {32.0 * 32.0, 96.0 * 96.0}, {96.0 * 96.0, 1e10}}};
+
+struct MatchingOptions {
+  std::vector<double> iou_thresholds = coco_iou_thresholds();  // ascending, 1 to 16
+  std::array<AreaRange, kAreaRangeCount> area_ranges = kCocoAreaRanges;
+};
 
 // A ground-truth object of the image and class.
 struct TruthBox {
@@ -39,10 +44,10 @@ struct FoundBox {
   double score = 0;
 };
 
-// What became of one detection. Bit t of a mask stands for iou_thresholds()[t].
+// What became of one detection. Bit t of a mask stands for iou_thresholds[t].
 struct MatchedDetection {
   double score = 0;
-  std::size_t rank_in_image = 0;  // 0: the image's best of this class
+  std::uint32_t rank_in_image = 0;  // 0: the image's best of this class
   std::array<std::uint16_t, kAreaRangeCount> hit{};
   std::array<std::uint16_t, kAreaRangeCount> ignored{};  // neither right nor wrong
 };
@@ -54,8 +59,10 @@ double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& 
 // Reusable: keeps its buffers between images.
 class ImageMatcher {
  public:
-  // `found` best first, at most kMaxDetectionsPerImage. Appends one entry each to `matched` and
-  // adds the objects that count in each area range to `object_counts`.
+  explicit ImageMatcher(MatchingOptions options = {}) : options_(std::move(options)) {}
+
+  // `found` best first. Appends one entry each to `matched` and adds the objects that count in each
+  // area range to `object_counts`.
   //
   // Per threshold and area range, detections choose in order of score: each takes the free object
   // of the highest IoU (on ties the later one), objects that count before those that do not
@@ -66,8 +73,12 @@ class ImageMatcher {
              std::array<std::int64_t, kAreaRangeCount>& object_counts);
 
  private:
+  // Fills ious_ and best_ious_; whether any detection reaches the lowest threshold.
+  bool measure_ious(std::span<const TruthBox> truths, std::span<const FoundBox> found);
   void match_area(std::span<const TruthBox> truths, std::size_t found_count, std::size_t area,
                   MatchedDetection* matched);
+
+  MatchingOptions options_;
   std::vector<double> ious_;       // [found, truths]
   std::vector<double> best_ious_;  // [found]
   std::vector<std::uint8_t> ignored_;

@@ -20,7 +20,7 @@ struct RandomSet {
   std::vector<Detection> found{};
 };
 
-// Set `number` of 0 .. kRandomSetCount - 1, equal in every run, to the last bit.
+// Set `number` (those below kRandomSetCount have goldens), equal in every run, to the last bit.
 RandomSet random_set(int number);
 
 }  // namespace retina

@@ -75,6 +75,23 @@ def random_sets_are_current(folder):
     committed = json.loads((ROOT / "tests/evaluation/golden/random_sets.json").read_text())
     again = json.loads(made.read_text())
     assert np.allclose(committed["stats"], again["stats"], rtol=0, atol=TOLERANCE)
+    assert np.allclose(committed["arrays"], again["arrays"], rtol=0, atol=TOLERANCE)
+
+
+def arrays_are_equal(build, first, count):
+    """Every element of precision, scores and recall on random sets."""
+    worst = 0.0
+    with subprocess.Popen([build / "bin/print_arrays", str(first), str(count)],
+                          stdout=subprocess.PIPE) as ours:
+        for number in range(first, first + count):
+            theirs, _ = make_goldens.evaluate(*random_sets.random_set(number))
+            for values in (theirs.stats, *(theirs.eval[name]
+                                           for name in ("precision", "scores", "recall"))):
+                got = np.frombuffer(ours.stdout.read(8 * values.size)).reshape(values.shape)
+                worst = max(worst, float(np.max(np.abs(got - values))))
+            assert worst <= TOLERANCE, f"set {number}: differs by {worst}"
+    print(f"arrays of {count} random sets from number {first}: largest difference {worst:.1e}",
+          flush=True)
 
 
 def hand_made():
@@ -138,6 +155,7 @@ def main():
         goldens_are_current(folder)
         random_sets_are_current(folder)
         refusals_and_warnings(build, folder)
+        arrays_are_equal(build, 0, int(os.environ.get("RETINA_RANDOM_SETS", "500")))
         seed = int.from_bytes(os.urandom(4), "little")
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)

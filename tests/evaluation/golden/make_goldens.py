@@ -116,7 +116,8 @@ def cases():
     yield equal_iou_case()
 
 
-def score(truth, results):
+def evaluate(truth, results):
+    """The finished COCOeval, and what it printed."""
     with contextlib.redirect_stdout(io.StringIO()) as text:
         ground = COCO()
         ground.dataset = json.loads(json.dumps(truth))
@@ -126,6 +127,11 @@ def score(truth, results):
         evaluation.accumulate()
         start = len(text.getvalue())
         evaluation.summarize()
+    return evaluation, text.getvalue()[start:]
+
+
+def score(truth, results):
+    evaluation, text = evaluate(truth, results)
     precision, recall = evaluation.eval["precision"], evaluation.eval["recall"]
 
     def mean(values):
@@ -139,7 +145,7 @@ def score(truth, results):
              mean(precision[5, :, k, 0, 2])] + [mean(precision[:, :, k, a, 2]) for a in (1, 2, 3)]
             + [mean(recall[:, k, 0, m]) for m in (0, 1, 2)]
             + [mean(recall[:, k, a, 2]) for a in (1, 2, 3)])
-    return [float(s) for s in evaluation.stats], per_class, text.getvalue()[start:]
+    return [float(s) for s in evaluation.stats], per_class, text
 
 
 def main():

@@ -1,4 +1,4 @@
-#include "evaluate/loaded_model.h"
+#include "evaluate/model/loaded_model.h"
 
 #include <algorithm>
 #include <utility>

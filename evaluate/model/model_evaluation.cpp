@@ -1,0 +1,156 @@
+#include "evaluate/model/model_evaluation.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "evaluate/eval_report.h"
+#include "evaluate/model/loaded_model.h"
+#include "evaluate/outcome.h"
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/base/progress.h"
+#include "shared/checkpoint/run_folder.h"
+#include "shared/evaluation/ground_truth.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/pictures.h"
+#include "shared/image/jpeg.h"
+#include "shared/job/rank_program.h"
+#include "shared/model/device.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+namespace {
+
+constexpr std::size_t kReportPictures = 8;
+constexpr int kDrawnQuality = 90;
+
+// Inputs count by content, so that moved files are the same evaluation.
+EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) {
+  const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
+  return {{"model", quoted(hex64(xxh3_file(options.model)))},
+          {"data", quoted(hex64(xxh3(encode_manifest(shards.manifest()))))},
+          {"score-threshold", number(options.score_threshold)},
+          {"nms-threshold", number(options.nms_threshold)},
+          {"max-detections", number(options.max_detections)},
+          {"max-images", cat(options.max_images)},
+          {"draw", cat(options.draw)},
+          {"draw-score", shortest(options.draw_score)}};
+}
+
+// Draws for the report and, with --draw, for the folder.
+std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolder& folder,
+                                   const ShardSet& shards, const std::vector<Detection>& detections,
+                                   Communicator& ranks) {
+  const auto file_count = static_cast<std::size_t>(options.draw);
+  std::vector<Picture> pictures;
+  std::size_t done = 0;
+  draw_detections(shards, detections,
+                  {.count = std::max(kReportPictures, file_count), .score = options.draw_score},
+                  [&](const DrawnImage& drawn) {
+                    if (done < kReportPictures) {
+                      pictures.push_back(make_picture(
+                          drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count,
+                                           " found, ", drawn.object_count, " objects")));
+                    }
+                    if (done < file_count) {
+                      write_file_atomically(folder.drawn_path(drawn.image_id),
+                                            encode_jpeg(drawn.image, kDrawnQuality));
+                    }
+                    ++done;
+                    tell_progress(ranks);
+                  });
+  return pictures;
+}
+
+int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
+                   const OutputFolder& folder, const std::vector<Detection>& detections,
+                   Communicator& ranks) {
+  folder.check_present();
+  write_results(folder.detections_path(), detections);
+  // The other ranks wait for this one, which reads every record again.
+  Instances truth = ground_truth_of(shards, [&] { tell_progress(ranks); });
+  if (options.max_images > 0) {
+    keep_images(truth, detected_images(shards, {.max_images = options.max_images}));
+  }
+  CocoMetrics metrics = evaluate_detections(truth, detections);
+  metrics.quarantined_count = shards.manifest().counts.quarantined;
+  tell_progress(ranks);
+  const Report report =
+      make_eval_report({.model = options.model, .data = options.data}, metrics,
+                       draw_pictures(options, folder, shards, detections, ranks), cli.effective());
+  return publish(options, folder, metrics, report);
+}
+
+}  // namespace
+
+extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
+                                     Communicator& ranks) {
+  EvalOptions options = given;
+  // Chosen once: a run that still trains may have another best a moment later.
+  if (ranks.is_root()) options.model = resolve_checkpoint(options.model);
+  options.model = ranks.broadcast(options.model, 0);
+  const c10::Device device =
+      choose_device(options.device, {.local_rank = ranks.local_rank(),
+                                     .local_size = ranks.local_size(),
+                                     .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
+  set_tf32(false);  // checkpoint and converted model have the same AP, on any device
+  at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
+  // Opens the inputs on every rank and the output folder on rank 0, which may hold the answer.
+  std::optional<ShardSet> opened;
+  std::optional<LoadedModel> model;
+  std::unique_ptr<OutputFolder> folder;
+  std::optional<double> done_ap;
+  root_first(ranks, [&] {
+    opened.emplace(options.data, options.scratch);
+    model.emplace(options, *opened, device);
+    if (!ranks.is_root()) return;
+    folder = std::make_unique<OutputFolder>(options.output);
+    done_ap = folder->begin(model_identity(options, *opened), cli.effective(), options.overwrite);
+  });
+  const ShardSet& shards = *opened;
+  int code = 0;
+  if (ranks.all_reduce_max(done_ap ? 1 : 0) != 0) {
+    if (done_ap) {
+      code = already_done(options, *folder, *done_ap, shards.manifest().counts.quarantined);
+    }
+  } else {
+    // Says what is measured, then detects on all ranks and scores on rank 0.
+    std::unique_ptr<Progress> progress;
+    if (ranks.is_root()) {
+      log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),
+               " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
+               device_text(device));
+      if (const std::int64_t rescaled = shards.manifest().counts.rescaled; rescaled > 0) {
+        log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
+                    "--max-side; small, medium, large and detections.json are in stored pixels");
+      }
+    }
+    const std::vector<Detection> detections =
+        model->detect_all(shards, ranks,
+                          {.postprocess = options.postprocess(),
+                           .images_per_batch = options.images_per_batch,
+                           .decode_threads = options.threads,
+                           .max_images = options.max_images,
+                           .on_progress = [&](std::int64_t done, std::int64_t total) {
+                             if (!ranks.is_root()) return;
+                             if (!progress)
+                               progress = std::make_unique<Progress>("evaluating", total, "images");
+                             progress->update(done);
+                           }});
+    if (progress) progress->finish();
+    if (folder) {
+      code =
+          midway([&] { return finish_on_root(options, cli, shards, *folder, detections, ranks); });
+    }
+  }
+  return static_cast<int>(ranks.all_reduce_max(code));
+}
+
+}  // namespace retina

@@ -1,0 +1,13 @@
+// Opens the half of retina-eval that needs LibTorch: 0.9 s and 470 MB that scoring does without.
+#pragma once
+
+#include "evaluate/options.h"
+#include "shared/comm/communicator.h"
+
+namespace retina {
+
+// retina_evaluate_model() of evaluate/model/model_evaluation.h. Throws kUnavailable when the
+// library cannot be opened: it belongs beside the programs, in ../lib.
+int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator& ranks);
+
+}  // namespace retina

@@ -1,0 +1,350 @@
+#include "shared/coco/plain_results.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/parallel.h"
+
+namespace retina {
+namespace {
+
+constexpr int kMaxDepth = 32;  // of values that are skipped
+// A record of a piece may reach this far into the next one.
+constexpr std::size_t kOverhangBytes = std::size_t{16} << 10;
+
+bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// Reads JSON from text that ends with a NUL. Each function moves behind what it read, or says no.
+class Scanner {
+ public:
+  explicit Scanner(const char* at) : at_(at) {}
+
+  const char* at() const { return at_; }
+
+  void skip_spaces() {
+    while (is_space(*at_)) ++at_;
+  }
+
+  // Spaces, the character, spaces.
+  bool take(char wanted) {
+    skip_spaces();
+    if (*at_ != wanted) return false;
+    ++at_;
+    skip_spaces();
+    return true;
+  }
+
+  // A string's content, escapes as they are.
+  bool take_string(std::string_view& text) {
+    if (*at_ != '"') return false;
+    const char* const begin = ++at_;
+    for (; *at_ != '"'; ++at_) {
+      if (*at_ == '\\') {
+        ++at_;
+        if (*at_ == '\0' || std::strchr("\"\\/bfnrt", *at_) == nullptr) return false;
+      } else if (static_cast<unsigned char>(*at_) < 0x20 ||
+                 static_cast<unsigned char>(*at_) >= 0x80) {
+        return false;
+      }
+    }
+    text = {begin, static_cast<std::size_t>(at_ - begin)};
+    ++at_;
+    return true;
+  }
+
+  // Correctly rounded, as strtod.
+  bool take_number(double& number) {
+    const char* const begin = at_;
+    const bool negative = *at_ == '-';
+    if (negative) ++at_;
+    // Digits beyond the 19th may not fit: the slow way below takes them.
+    std::uint64_t digits = 0;
+    const char* const whole = at_;
+    while (is_digit(*at_)) digits = digits * 10 + static_cast<std::uint64_t>(*at_++ - '0');
+    auto digit_count = at_ - whole;
+    if (digit_count == 0 || (digit_count > 1 && *whole == '0')) return false;
+    std::ptrdiff_t decimals = 0;
+    if (*at_ == '.') {
+      const char* const fraction = ++at_;
+      while (is_digit(*at_)) digits = digits * 10 + static_cast<std::uint64_t>(*at_++ - '0');
+      decimals = at_ - fraction;
+      if (decimals == 0) return false;
+      digit_count += decimals;
+    }
+    if (*at_ == 'e' || *at_ == 'E') {
+      ++at_;
+      if (*at_ == '+' || *at_ == '-') ++at_;
+      if (!is_digit(*at_)) return false;
+      while (is_digit(*at_)) ++at_;
+      decimals = -1;
+    }
+    // Both exact, so that the quotient is rounded once (Clinger 1990, "How to read floating point
+    // numbers accurately").
+    constexpr std::uint64_t kExactDigits = std::uint64_t{1} << 53;
+    if (decimals >= 0 && decimals < kPowers && digit_count <= 19 && digits <= kExactDigits) {
+      number = static_cast<double>(digits) / kPowersOfTen[decimals];
+      if (negative) number = -number;
+      return true;
+    }
+    const auto [end, error] = std::from_chars(begin, at_, number);
+    return error == std::errc() && end == at_;
+  }
+
+  bool take_integer(std::int64_t& integer) {
+    const char* const begin = at_;
+    if (*at_ == '-') ++at_;
+    const char* const digits = at_;
+    while (is_digit(*at_)) ++at_;
+    if (at_ == digits || (at_ - digits > 1 && *digits == '0')) return false;
+    if (*at_ == '.' || *at_ == 'e' || *at_ == 'E') return false;
+    return std::from_chars(begin, at_, integer).ec == std::errc();
+  }
+
+  bool skip_value(int depth = 0) {
+    if (depth > kMaxDepth) return false;
+    std::string_view text;
+    double number = 0;
+    switch (*at_) {
+      case '"':
+        return take_string(text);
+      case '{':
+        return take_members([&](std::string_view) { return skip_value(depth + 1); });
+      case '[':
+        return take_elements([&] { return skip_value(depth + 1); });
+      case 't':
+        return take_word("true");
+      case 'f':
+        return take_word("false");
+      case 'n':
+        return take_word("null");
+      default:
+        return take_number(number);
+    }
+  }
+
+  template <class Value>
+  bool take_members(const Value& value) {
+    if (!take('{')) return false;
+    if (take('}')) return true;
+    do {
+      std::string_view key;
+      if (!take_string(key) || !take(':') || !value(key)) return false;
+    } while (take(','));
+    skip_spaces();
+    return *at_++ == '}';
+  }
+
+  template <class Value>
+  bool take_elements(const Value& value) {
+    if (!take('[')) return false;
+    if (take(']')) return true;
+    do {
+      if (!value()) return false;
+    } while (take(','));
+    skip_spaces();
+    return *at_++ == ']';
+  }
+
+ private:
+  bool take_word(std::string_view word) {
+    if (std::strncmp(at_, word.data(), word.size()) != 0) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  static constexpr std::ptrdiff_t kPowers = 23;
+  static constexpr double kPowersOfTen[kPowers] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  const char* at_;
+};
+
+// One record, the scanner on its "{".
+bool take_record(Scanner& scanner, Detection& detection) {
+  enum Key : unsigned { kImage = 1, kCategory = 2, kBox = 4, kScore = 8, kAll = 15 };
+  unsigned given = 0;
+  const bool whole = scanner.take_members([&](std::string_view key) {
+    if (key == "image_id") {
+      given |= kImage;
+      return scanner.take_integer(detection.image_id);
+    }
+    if (key == "category_id") {
+      given |= kCategory;
+      return scanner.take_integer(detection.category_id);
+    }
+    if (key == "score") {
+      given |= kScore;
+      return scanner.take_number(detection.score);
+    }
+    if (key == "bbox") {
+      given |= kBox;
+      std::size_t count = 0;
+      return scanner.take_elements([&] {
+        return count < 4 && scanner.take_number(detection.bbox[count++]);
+      }) && count == 4;
+    }
+    return key.find('\\') == std::string_view::npos && scanner.skip_value();
+  });
+  return whole && given == kAll;
+}
+
+class File {
+ public:
+  explicit File(const std::string& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  // All `size` bytes and a NUL behind them.
+  bool read(std::size_t from, std::size_t size, std::string& bytes) const {
+    bytes.resize(size);
+    for (std::size_t done = 0; done < size;) {
+      const ssize_t got =
+          ::pread(descriptor_, bytes.data() + done, size - done, static_cast<off_t>(from + done));
+      if (got <= 0) return false;
+      done += static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// The records of a piece, and where they begin and end in the file.
+struct Piece {
+  std::vector<Detection> detections{};
+  std::size_t begin = 0, end = 0;
+  bool is_read = false, understood = false;
+};
+
+// The first byte of a record behind the border "} , {" at or after `from`, or npos.
+std::size_t border_from(std::string_view text, std::size_t from) {
+  for (std::size_t at = from; (at = text.find('}', at)) != std::string_view::npos; ++at) {
+    Scanner scanner(text.data() + at + 1);
+    if (scanner.take(',') && *scanner.at() == '{') {
+      return static_cast<std::size_t>(scanner.at() - text.data());
+    }
+  }
+  return std::string_view::npos;
+}
+
+class Reader {
+ public:
+  Reader(const std::string& path, const PlainResultsOptions& options)
+      : file_(path),
+        size_(file_size_bytes(path)),
+        piece_bytes_(options.piece_bytes),
+        thread_count_(options.thread_count) {}
+
+  std::optional<std::vector<Detection>> read() {
+    // The last piece has the rest, so that no piece is shorter than a record.
+    const std::size_t count = std::max<std::size_t>(1, size_ / piece_bytes_);
+    std::vector<Piece> pieces(count);
+    std::mutex mutex;
+    std::vector<Detection> all;
+    std::size_t joined = 0;  // pieces in `all`
+    std::atomic<bool> understood{true};
+    for_each_parallel(count, thread_count_, [&](std::size_t i) {
+      if (!understood) return;
+      Piece piece;
+      read_piece(i, count, piece);
+      const std::lock_guard lock(mutex);
+      pieces[i] = std::move(piece);
+      // As soon as all before it are there: nearly nothing is held twice.
+      for (; joined < count && pieces[joined].is_read; ++joined) {
+        Piece& next = pieces[joined];
+        if (!next.understood || (joined > 0 && pieces[joined - 1].end != next.begin)) {
+          understood = false;
+          return;
+        }
+        // Memory that is never written to costs nothing: rather too much of it than a move.
+        if (joined == 0) all.reserve((next.detections.size() + 64) * count * 5 / 4);
+        all.insert(all.end(), next.detections.begin(), next.detections.end());
+        next.detections = {};
+      }
+    });
+    if (!understood) return std::nullopt;
+    return all;
+  }
+
+ private:
+  void read_piece(std::size_t place, std::size_t piece_count, Piece& piece) const {
+    const bool is_last = place + 1 == piece_count;
+    const std::size_t first = place * piece_bytes_,
+                      last = is_last ? size_ : first + piece_bytes_ + kOverhangBytes;
+    piece.is_read = true;
+    std::string text;
+    if (!file_.read(first, std::min(last, size_) - first, text)) return;
+    const auto place_of = [&](const Scanner& scanner) {
+      return static_cast<std::size_t>(scanner.at() - text.c_str());
+    };
+
+    std::size_t at = 0;
+    if (place == 0) {
+      Scanner scanner(text.c_str() + (text.starts_with("\xEF\xBB\xBF") ? 3 : 0));
+      if (!scanner.take('[')) return;
+      at = place_of(scanner);
+      if (is_last && scanner.take(']')) {
+        piece.understood = place_of(scanner) == text.size();
+        return;
+      }
+    } else {
+      at = border_from(text, 0);
+      if (at == std::string::npos) return;
+    }
+    piece.begin = first + at;
+
+    Scanner scanner(text.c_str() + at);
+    piece.detections.reserve(piece_bytes_ / kUsualRecordBytes);
+    for (;;) {
+      Detection detection;
+      if (!take_record(scanner, detection)) return;
+      piece.detections.push_back(detection);
+      const std::size_t closed = place_of(scanner) - 1;
+      if (!scanner.take(',')) break;
+      piece.end = first + place_of(scanner);
+      if (!is_last && closed >= piece_bytes_) break;
+    }
+    // Behind the last record the list ends, and the file.
+    if (is_last && (!scanner.take(']') || place_of(scanner) != text.size())) return;
+    piece.understood = true;
+  }
+
+  static constexpr std::size_t kUsualRecordBytes = 96;
+  File file_;
+  std::size_t size_, piece_bytes_;
+  int thread_count_;
+};
+
+}  // namespace
+
+std::optional<std::vector<Detection>> read_plain_results(const std::string& path,
+                                                         const PlainResultsOptions& options) {
+  try {
+    return Reader(path, options).read();
+  } catch (const Error&) {
+    return std::nullopt;  // not there, or not readable: the other reader says so
+  }
+}
+
+}  // namespace retina
