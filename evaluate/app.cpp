@@ -1,5 +1,6 @@
 #include "evaluate/app.h"
 
+#include <future>
 #include <vector>
 
 #include "evaluate/eval_report.h"
@@ -9,6 +10,7 @@
 #include "evaluate/output_folder.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/json.h"
 #include "shared/base/version.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
@@ -31,9 +33,22 @@ EvalIdentity scoring_identity(const EvalOptions& options) {
           {"annotations", quoted(hex64(xxh3_file(options.annotations)))}};
 }
 
+// Degenerate boxes are scored; one of negative size is no box.
+void check_sizes(const Instances& truth, const std::string& path) {
+  for (const Annotation& one : truth.annotations) {
+    if (one.bbox[2] >= 0 && one.bbox[3] >= 0) continue;
+    throw Error(ErrorKind::kData,
+                cat(path, ": annotation id ", one.id, ": bbox: got a size of ",
+                    shortest(one.bbox[2]), " x ", shortest(one.bbox[3]), ", want at least 0 x 0"),
+                "COCO's boxes are [x, y, width, height]");
+  }
+}
+
 int score_results(const EvalOptions& options, const Cli& cli) {
+  auto reading = std::async(std::launch::async, [&] { return read_results(options.detections); });
   const Instances truth = read_instances(options.annotations);
-  const std::vector<Detection> detections = read_results(options.detections);
+  check_sizes(truth, options.annotations);
+  const std::vector<Detection> detections = reading.get();
   const CocoMetrics metrics = evaluate_detections(truth, detections);
   OutputFolder folder(options.output);
   if (const auto ap = folder.begin(scoring_identity(options), cli.effective(), options.overwrite,

@@ -201,7 +201,7 @@ bool take_record(Scanner& scanner, Detection& detection) {
     }
     return key.find('\\') == std::string_view::npos && scanner.skip_value();
   });
-  return whole && given == kAll;
+  return whole && given == kAll && detection.bbox[2] >= 0 && detection.bbox[3] >= 0;
 }
 
 class File {

@@ -1,6 +1,6 @@
 #include "shared/coco/results.h"
 
-#include "shared/base/cat.h"
+#include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/coco/entry_reader.h"
 #include "shared/coco/plain_results.h"
@@ -13,6 +13,7 @@ using Field = CocoField;
 class ResultsReader : public EntryReader {
  public:
   std::vector<Detection> take(std::string_view text, const std::string& name) {
+    name_ = name;
     read(text, name,
          {{.key = "",
            .needed = {Field::kImageId, Field::kCategoryId, Field::kBbox, Field::kScore}}});
@@ -20,13 +21,22 @@ class ResultsReader : public EntryReader {
   }
 
  private:
-  void entry(std::size_t, std::size_t, CocoEntry& entry) override {
+  void entry(std::size_t, std::size_t index, CocoEntry& entry) override {
+    for (const std::size_t side : {2, 3}) {
+      if (entry.bbox[side] >= 0) continue;
+      throw Error(
+          ErrorKind::kData,
+          cat(name_, ": entry [", index, "]: bbox[", side, "]: got ", shortest(entry.bbox[side]),
+              ", want a ", side == 2 ? "width" : "height", " of at least 0"),
+          "COCO's boxes are [x, y, width, height]");
+    }
     out_.push_back({.image_id = entry.image_id,
                     .category_id = entry.category_id,
                     .bbox = entry.bbox,
                     .score = entry.score});
   }
 
+  std::string name_;
   std::vector<Detection> out_;
 };
 

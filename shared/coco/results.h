@@ -18,7 +18,8 @@ struct Detection {
 
 // In the file's order; an empty array is fine, and so are ids that are not in the ground truth.
 // Throws kNoInput / kIo (reading) and kData (not JSON, not an array of objects, a missing key, a
-// wrong type, a box or score that is not finite), naming the file and the entry.
+// wrong type, a box or score that is not finite, a negative width or height), naming the file and
+// the entry.
 std::vector<Detection> read_results(const std::string& path);
 std::vector<Detection> parse_results(std::string_view text, const std::string& name);
 

@@ -1,6 +1,7 @@
 #include "shared/evaluation/matching.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "shared/base/error.h"
 
@@ -27,19 +28,18 @@ double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& 
   return intersection / (crowd ? found_area : found_area + truth_area - intersection);
 }
 
-bool ImageMatcher::measure_ious(std::span<const TruthBox> truths, std::span<const FoundBox> found) {
-  ious_.resize(found.size() * truths.size());
-  best_ious_.assign(found.size(), 0);
-  double best = 0;
-  for (std::size_t d = 0; d < found.size(); ++d) {
+bool ImageMatcher::find_near(std::span<const TruthBox> truths, std::span<const FoundBox> found) {
+  near_.clear();
+  near_begin_.assign(1, 0);
+  const double lowest = options_.iou_thresholds.front();
+  for (const FoundBox& one : found) {
     for (std::size_t g = 0; g < truths.size(); ++g) {
-      const double iou = box_iou(found[d].box, truths[g].box, truths[g].crowd);
-      ious_[d * truths.size() + g] = iou;
-      best_ious_[d] = std::max(best_ious_[d], iou);
+      const double iou = box_iou(one.box, truths[g].box, truths[g].crowd);
+      if (iou >= lowest) near_.push_back({.truth = static_cast<std::uint32_t>(g), .iou = iou});
     }
-    best = std::max(best, best_ious_[d]);
+    near_begin_.push_back(near_.size());
   }
-  return best >= options_.iou_thresholds.front();
+  return !near_.empty();
 }
 
 void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const FoundBox> found,
@@ -50,7 +50,7 @@ void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const Found
     matched.push_back({.score = found[d].score, .rank_in_image = static_cast<std::uint32_t>(d)});
   }
   // Most detections have no object of their class near them: then there is nothing to choose.
-  const bool any_near = !truths.empty() && !found.empty() && measure_ious(truths, found);
+  const bool any_near = !truths.empty() && !found.empty() && find_near(truths, found);
   for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
     const AreaRange& range = options_.area_ranges[area];
     ignored_.clear();
@@ -70,29 +70,25 @@ void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const Found
 
 void ImageMatcher::match_area(std::span<const TruthBox> truths, std::size_t found_count,
                               std::size_t area, MatchedDetection* matched) {
-  const std::vector<double>& thresholds = options_.iou_thresholds;
-  order_.clear();
-  for (const int pass : {0, 1}) {  // those that count first, each in file order
-    for (std::size_t g = 0; g < truths.size(); ++g) {
-      if (ignored_[g] == pass) order_.push_back(g);
-    }
-  }
   taken_.assign(truths.size(), 0);
   for (std::size_t d = 0; d < found_count; ++d) {
-    const double* ious = ious_.data() + d * truths.size();
-    for (std::size_t t = 0; t < thresholds.size() && best_ious_[d] >= thresholds[t]; ++t) {
+    const auto near = std::span(near_).subspan(near_begin_[d], near_begin_[d + 1] - near_begin_[d]);
+    if (near.empty()) continue;
+    for (std::size_t t = 0; t < options_.iou_thresholds.size(); ++t) {
       const auto bit = static_cast<std::uint16_t>(1U << t);
-      double best = std::min(thresholds[t], 1 - 1e-10);  // as pycocotools
-      const std::size_t none = truths.size();
-      std::size_t choice = none;
-      for (const std::size_t g : order_) {
-        if ((taken_[g] & bit) != 0 && !truths[g].crowd) continue;
-        if (choice != none && ignored_[choice] == 0 && ignored_[g] != 0) break;
-        if (ious[g] < best) continue;
-        best = ious[g];
-        choice = g;
+      double best = std::min(options_.iou_thresholds[t], 1 - 1e-10);  // as pycocotools
+      constexpr auto kNone = std::numeric_limits<std::uint32_t>::max();
+      std::uint32_t choice = kNone;
+      for (const int pass : {0, 1}) {  // those that count first, each in file order
+        for (const Near& one : near) {
+          if (ignored_[one.truth] != pass || one.iou < best) continue;
+          if ((taken_[one.truth] & bit) != 0 && !truths[one.truth].crowd) continue;
+          best = one.iou;
+          choice = one.truth;
+        }
+        if (choice != kNone) break;
       }
-      if (choice == none) continue;
+      if (choice == kNone) continue;
       taken_[choice] |= bit;
       if (ignored_[choice] != 0) matched[d].ignored[area] |= bit;
       if (!truths[choice].unmatchable) matched[d].hit[area] |= bit;

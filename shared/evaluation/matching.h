@@ -73,17 +73,22 @@ class ImageMatcher {
              std::array<std::int64_t, kAreaRangeCount>& object_counts);
 
  private:
-  // Fills ious_ and best_ious_; whether any detection reaches the lowest threshold.
-  bool measure_ious(std::span<const TruthBox> truths, std::span<const FoundBox> found);
+  // An object that a detection may choose.
+  struct Near {
+    std::uint32_t truth = 0;
+    double iou = 0;
+  };
+
+  // Fills near_: whose IoU reaches the lowest threshold. Whether there are any.
+  bool find_near(std::span<const TruthBox> truths, std::span<const FoundBox> found);
   void match_area(std::span<const TruthBox> truths, std::size_t found_count, std::size_t area,
                   MatchedDetection* matched);
 
   MatchingOptions options_;
-  std::vector<double> ious_;       // [found, truths]
-  std::vector<double> best_ious_;  // [found]
-  std::vector<std::uint8_t> ignored_;
-  std::vector<std::uint16_t> taken_;
-  std::vector<std::size_t> order_;
+  std::vector<Near> near_;               // of all detections, each's in file order
+  std::vector<std::size_t> near_begin_;  // [found + 1]
+  std::vector<std::uint8_t> ignored_;    // [truths]
+  std::vector<std::uint16_t> taken_;     // [truths] bits as in MatchedDetection
 };
 
 }  // namespace retina

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -364,6 +365,32 @@ class Accumulator {
   CocoMetrics& metrics_;
 };
 
+bool is_empty(const std::array<double, 4>& box) {
+  return box[2] == 0 || box[3] == 0;
+}
+
+// Entry `first` is the first on an image that is not in the ground truth.
+[[noreturn]] void fail_foreign_images(const std::vector<Detection>& detections, std::size_t first,
+                                      PlaceFinder& images) {
+  std::set<std::int64_t> foreign;
+  for (const Detection& one : detections) {
+    if (!images.place_of(one.image_id)) foreign.insert(one.image_id);
+  }
+  const std::int64_t id = detections[first].image_id;
+  std::string others;
+  std::size_t named = 0;
+  for (const std::int64_t other : foreign) {
+    if (other == id) continue;
+    if (++named > 5) break;
+    others += cat(named == 1 ? "; nor are " : ", ", other);
+  }
+  if (foreign.size() > 6) others += cat(" and ", foreign.size() - 6, " more");
+  throw Error(ErrorKind::kData,
+              cat("detections: entry ", first, ": image id ", id,
+                  " is not in the annotations (they have ", images.size(), " images", others, ")"),
+              "score detections against the annotations of the images they were made on");
+}
+
 // Sorts the annotations into `scene` and counts them.
 void place_truths(Scene& scene, const CategoryMap& categories, PlaceFinder& images,
                   CocoMetrics& metrics) {
@@ -376,6 +403,7 @@ void place_truths(Scene& scene, const CategoryMap& categories, PlaceFinder& imag
     ClassMetrics& counts = metrics.per_class[static_cast<std::size_t>(*label)];
     ++(annotation.iscrowd ? counts.crowd_count : counts.object_count);
     if (!annotation.iscrowd) ++metrics.object_count;
+    if (is_empty(annotation.bbox)) ++metrics.empty_box_count;
   }
 }
 
@@ -387,12 +415,10 @@ void place_detections(Scene& scene, const CategoryMap& categories, PlaceFinder& 
     const Detection& detection = scene.detections[i];
     const auto image = images.place_of(detection.image_id);
     if (!image) {
-      throw Error(ErrorKind::kData,
-                  cat("detections: entry ", i, ": image id ", detection.image_id,
-                      " is not in the annotations (they have ", images.size(), " images)"),
-                  "score detections against the annotations of the images they were made on");
+      fail_foreign_images(scene.detections, i, images);
     }
     if (detection.score <= 0) ++metrics.low_score_count;
+    if (is_empty(detection.bbox)) ++metrics.empty_box_count;
     const auto label = categories.label_of(detection.category_id);
     if (label) {
       ++metrics.per_class[static_cast<std::size_t>(*label)].detection_count;

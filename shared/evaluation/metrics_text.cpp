@@ -111,6 +111,10 @@ std::string oddities_text(const CocoMetrics& metrics) {
     text += cat(text.empty() ? "" : "; ", metrics.low_score_count,
                 " detections have a score of 0 or less: ranked like the others");
   }
+  if (metrics.empty_box_count > 0) {
+    text += cat(text.empty() ? "" : "; ", metrics.empty_box_count,
+                " boxes have no width or no height: never a hit");
+  }
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -34,8 +35,9 @@ class Author {
     return kSpaces[below(kSpaces.size())];
   }
 
-  std::string number() {
-    const double value = 1000 * random_.normal(place_++);
+  std::string number(bool is_size = false) {
+    double value = 1000 * random_.normal(place_++);
+    if (is_size && below(50) != 0) value = std::abs(value);  // a negative one is refused
     switch (below(6)) {
       case 0:
         return std::to_string(static_cast<int>(value));
@@ -54,7 +56,7 @@ class Author {
     std::vector<std::string> members{cat("\"image_id\":", space(), below(1000)),
                                      cat("\"category_id\" :", below(90)),
                                      cat("\"bbox\": [", space(), number(), space(), ",", number(),
-                                         ", ", number(), ",", number(), space(), "]"),
+                                         ", ", number(true), ",", number(true), space(), "]"),
                                      cat("\"score\":", number())};
     static const std::vector<std::string> kExtra{
         R"("caption": "}, {\"image_id\": 7")", R"("caption": "},{")", R"("id": 17)",
@@ -82,13 +84,20 @@ bool equal(const std::vector<Detection>& a, const std::vector<Detection>& b) {
 TEST(PlainResults, AreThoseOfTheCarefulReaderHoweverTheFileIsCut) {
   const TestFolder folder;
   const std::string path = folder / "r.json";
-  int quick_count = 0, piece_count = 0;
+  int quick_count = 0, piece_count = 0, refused_count = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     Author author(seed);
     const std::string text = author.file(author.below(40));
     write_file_atomically(path, text);
-    const std::vector<Detection> careful = parse_results(text, "r.json");
+    std::vector<Detection> careful;
+    try {
+      careful = parse_results(text, "r.json");
+    } catch (const Error&) {
+      ++refused_count;
+      EXPECT_FALSE(read_plain_results(path)) << text;
+      continue;
+    }
     for (const std::size_t piece_bytes : {50, 333, 1000, 1 << 20}) {
       for (const int thread_count : {1, 3}) {
         const auto quick =
@@ -104,6 +113,7 @@ TEST(PlainResults, AreThoseOfTheCarefulReaderHoweverTheFileIsCut) {
   }
   std::printf("%d of %d ways to cut were read quickly\n", quick_count, piece_count);
   EXPECT_GT(quick_count, piece_count / 2);
+  EXPECT_LT(refused_count, 250);
 }
 
 // A changed byte is understood as the careful reader does, or left to it.
@@ -111,7 +121,7 @@ TEST(PlainResults, NeverTakeWhatTheCarefulReaderRefuses) {
   const TestFolder folder;
   const std::string path = folder / "r.json";
   int refused = 0;
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(cat("seed ", seed));
     Author author(seed);
     std::string text = author.file(1 + author.below(4));
@@ -138,7 +148,7 @@ TEST(PlainResults, NeverTakeWhatTheCarefulReaderRefuses) {
       EXPECT_FALSE(quick) << text;
     }
   }
-  EXPECT_GT(refused, 200);
+  EXPECT_GT(refused, 80);
 }
 
 TEST(PlainResults, LeaveAMissingFileToTheCarefulReader) {

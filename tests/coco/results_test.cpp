@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "shared/base/error.h"
@@ -32,7 +33,8 @@ TEST(Results, WrittenDetectionsReadBackBitForBit) {
     Detection detection{.image_id = static_cast<std::int64_t>(random.bits(i * 8) >> 1),
                         .category_id = -static_cast<std::int64_t>(i)};
     for (std::uint64_t k = 0; k < 4; ++k) {
-      detection.bbox[k] = 1000 * random.normal(i * 8 + 1 + k);
+      const double value = 1000 * random.normal(i * 8 + 1 + k);
+      detection.bbox[k] = k < 2 ? value : std::abs(value);
     }
     detection.score = random.unit(i * 8 + 5);
     detections.push_back(detection);

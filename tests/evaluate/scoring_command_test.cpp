@@ -194,6 +194,65 @@ TEST_F(ScoringCommand, UnknownCategoriesAndLowScoresCostOneWarningWithTheirCount
   EXPECT_EQ(result.err.find("warning"), result.err.rfind("warning"));
 }
 
+TEST_F(ScoringCommand, BoxesWithoutSizeAreScoredWithTheSameWarning) {
+  write_file_atomically(
+      detections_, R"([{"image_id": 1, "category_id": 7, "bbox": [1, 1, 0, 2], "score": 0.5}])");
+  const ProcessResult result = run();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("warning: 1 boxes have no width or no height: never a hit"));
+}
+
+TEST_F(ScoringCommand, NumbersThatAreNoBoxAreBadDataNamingTheEntry) {
+  const auto with = [](const std::string& bbox, const std::string& score) {
+    return cat(R"([{"image_id": 1, "category_id": 7, "bbox": )", bbox, R"(, "score": )", score,
+               "}]");
+  };
+  for (const auto& [bbox, score, problem] :
+       {std::tuple{"[1, 1, -2, 2]", ".5", "not valid JSON"},
+        {"[1, 1, -2, 2]", "0.5", "entry [0]: bbox[2]: got -2, want a width of at least 0"},
+        {"[1, 1, 2, -0.5]", "0.5", "entry [0]: bbox[3]: got -0.5, want a height of at least 0"},
+        {"[1, NaN, 2, 2]", "0.5", "entry [0]: bbox[1]: got NaN, want a finite number"},
+        {"[1, 1, 2, 2]", "Infinity", "entry [0]: score: got Infinity, want a finite number"},
+        {"[1, 1, 2]", "0.5", "entry [0]: bbox: got 3 numbers, want 4"}}) {
+    write_file_atomically(detections_, with(bbox, score));
+    expect_refusal(run(), 65, problem);
+  }
+}
+
+TEST_F(ScoringCommand, AnAnnotationOfNegativeSizeIsBadData) {
+  std::string text = read_file(annotations_);
+  const std::string box = "[10, 10, 40, 40]";
+  write_file_atomically(annotations_, text.replace(text.find(box), box.size(), "[9, 9, 1, -4]"));
+  expect_refusal(run(), 65, "annotation id 1: bbox: got a size of 1 x -4, want at least 0 x 0");
+}
+
+TEST_F(ScoringCommand, EmptyResultsHaveAnApOfZero) {
+  write_file_atomically(detections_, "[]");
+  EXPECT_EQ(run().exit_code, 0);
+  const JsonFile metrics = JsonFile::read(output_ + "/metrics.json");
+  EXPECT_EQ(metrics.root().at("stats").at(std::size_t{kAp}).as_double(), 0);
+}
+
+TEST_F(ScoringCommand, ImagesThatAreNotInTheAnnotationsAreNamed) {
+  std::string text;
+  for (int id = 1; id <= 9; ++id) {
+    text += cat(id == 1 ? "[" : ", ", R"({"image_id": )", id,
+                R"(, "category_id": 7, "bbox": [1, 1, 2, 2], "score": 0.5})");
+  }
+  write_file_atomically(detections_, text + "]");
+  expect_refusal(run(), 65,
+                 "entry 2: image id 3 is not in the annotations (they have 2 images; nor are 4, 5, "
+                 "6, 7, 8 and 1 more)");
+}
+
+TEST_F(ScoringCommand, DoesNotLoadLibTorch) {
+  const ProcessResult libraries =
+      run_process({"/usr/bin/ldd", std::string(RETINA_BIN_DIR) + "/retina-eval"});
+  EXPECT_EQ(libraries.exit_code, 0) << libraries.err;
+  EXPECT_THAT(libraries.out, HasSubstr("libmpi"));
+  EXPECT_THAT(libraries.out, Not(HasSubstr("torch")));
+}
+
 TEST_F(ScoringCommand, CutJsonIsBadDataWithItsPosition) {
   const std::string whole = read_file(detections_);
   write_file_atomically(detections_, whole.substr(0, whole.size() / 2));
