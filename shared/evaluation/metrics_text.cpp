@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/evaluation/explanation_json.h"
 
 namespace retina {
 
@@ -53,6 +55,69 @@ std::string padded_right(const std::string& text, std::size_t width) {
 std::size_t shown_width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
+}
+
+void write_curve(JsonWriter& json, const char* key, std::span<const double> precisions) {
+  json.key(key);
+  if (precisions.empty()) {
+    json.null();
+    return;
+  }
+  json.begin_array();
+  for (const double value : precisions) json.value(value);
+  json.end_array();
+}
+
+// Of COCO's ten IoU thresholds.
+void write_curves(JsonWriter& json, const ClassMetrics& one) {
+  constexpr std::size_t kThresholds = 10, kAt50 = 0, kAt75 = 5;
+  const std::span all(one.precision);
+  if (all.size() != kThresholds * kRecallThresholdCount) {
+    for (const char* key : {"curve_50", "curve_75", "curve_mean"}) write_curve(json, key, {});
+    return;
+  }
+  const auto curve_at = [&](std::size_t threshold) {
+    return all.subspan(threshold * kRecallThresholdCount, kRecallThresholdCount);
+  };
+  std::array<double, kRecallThresholdCount> mean{};
+  for (std::size_t r = 0; r < mean.size(); ++r) {
+    for (std::size_t t = 0; t < kThresholds; ++t) mean[r] += curve_at(t)[r];
+    mean[r] /= kThresholds;
+  }
+  write_curve(json, "curve_50", curve_at(kAt50));
+  write_curve(json, "curve_75", curve_at(kAt75));
+  write_curve(json, "curve_mean", mean);
+}
+
+std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanation) {
+  JsonWriter json;
+  json.begin_object().key("stats").begin_array();
+  for (const double value : metrics.stats) json.value(value);
+  json.end_array();
+  json.field("image_count", metrics.image_count)
+      .field("object_count", metrics.object_count)
+      .field("detection_count", metrics.detection_count)
+      .field("unknown_category_count", metrics.unknown_category_count)
+      .field("low_score_count", metrics.low_score_count)
+      .field("quarantined_count", metrics.quarantined_count);
+  json.key("per_class").begin_array();
+  for (std::size_t label = 0; label < metrics.per_class.size(); ++label) {
+    const ClassMetrics& one = metrics.per_class[label];
+    json.begin_object().field("category_id", one.category_id).field("name", one.name);
+    for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], one.stats[i]);
+    json.field("object_count", one.object_count)
+        .field("crowd_count", one.crowd_count)
+        .field("detection_count", one.detection_count);
+    if (explanation != nullptr) {
+      write_curves(json, one);
+      write_class_explanation(explanation->per_class.at(label), json);
+    }
+    json.end_object();
+  }
+  json.end_array();
+  if (explanation != nullptr) write_explanation(*explanation, json);
+  json.end_object();
+  return json.pretty_text();
 }
 
 }  // namespace
@@ -119,27 +184,11 @@ std::string oddities_text(const CocoMetrics& metrics) {
 }
 
 std::string metrics_json(const CocoMetrics& metrics) {
-  JsonWriter json;
-  json.begin_object().key("stats").begin_array();
-  for (const double value : metrics.stats) json.value(value);
-  json.end_array();
-  json.field("image_count", metrics.image_count)
-      .field("object_count", metrics.object_count)
-      .field("detection_count", metrics.detection_count)
-      .field("unknown_category_count", metrics.unknown_category_count)
-      .field("low_score_count", metrics.low_score_count)
-      .field("quarantined_count", metrics.quarantined_count);
-  json.key("per_class").begin_array();
-  for (const ClassMetrics& one : metrics.per_class) {
-    json.begin_object().field("category_id", one.category_id).field("name", one.name);
-    for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], one.stats[i]);
-    json.field("object_count", one.object_count)
-        .field("crowd_count", one.crowd_count)
-        .field("detection_count", one.detection_count)
-        .end_object();
-  }
-  json.end_array().end_object();
-  return json.pretty_text();
+  return metrics_text(metrics, nullptr);
+}
+
+std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation) {
+  return metrics_text(metrics, &explanation);
 }
 
 }  // namespace retina

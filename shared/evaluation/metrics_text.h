@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "shared/evaluation/explanation.h"
 #include "shared/evaluation/metrics.h"
 
 namespace retina {
@@ -21,6 +22,9 @@ std::string oddities_text(const CocoMetrics& metrics);
 
 // metrics.json: "stats" (the 12 numbers), "per_class" (a list), the counts.
 std::string metrics_json(const CocoMetrics& metrics);
+// The same with what explains the numbers, of the same truth and detections and COCO's thresholds:
+// curves, kinds of faults and the rest of explanation.h. evaluate/README.md tells every key.
+std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation);
 
 // A metric for people: three decimals, "-" for nothing to find.
 std::string metric_text(double value);

@@ -1,0 +1,64 @@
+// What scores are worth: how often detections of a score are right, at which score a class is best
+// cut off, and what each false detection costs in AP. Right and wrong as COCO matches at IoU .5.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "shared/evaluation/verdicts.h"
+
+namespace retina {
+
+inline constexpr std::size_t kCalibrationBinCount = 10;
+
+// Detections of scores in [low, high), of the last bin up to 1, by whether they are right.
+struct CalibrationBin {
+  std::int64_t count = 0, right = 0;
+  double score_sum = 0;
+
+  double mean_score() const { return count == 0 ? 0 : score_sum / static_cast<double>(count); }
+  double precision() const {
+    return count == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count);
+  }
+};
+using CalibrationBins = std::array<CalibrationBin, kCalibrationBinCount>;
+
+struct Calibration {
+  CalibrationBins bins{};
+  // Mean distance of precision and mean score, bins weighted by their counts (Naeini et al. 2015,
+  // "Obtaining well calibrated probabilities using Bayesian binning", ECE).
+  double error = 0;
+};
+
+// Scores below 0 belong to the first bin, above 1 to the last.
+std::size_t calibration_bin(double score);
+Calibration calibration_of(const CalibrationBins& bins);
+
+// The score of the class's detection that gives the best F1 = 2 PR / (P + R) when all below it are
+// dropped; the highest of equals.
+struct BestThreshold {
+  double score = 0, f1 = 0, precision = 0, recall = 0;
+};
+
+// A detection that counts: no ignored one.
+struct ScoredDetection {
+  double score = 0;
+  bool right = false;
+};
+
+// `detections` best first. Nothing without a hit or an object.
+std::optional<BestThreshold> best_threshold(std::span<const ScoredDetection> detections,
+                                            std::int64_t object_count);
+
+// AP that each false detection costs, to first order: AP is about the mean over objects of the
+// precision t / (t + f) at their hits (t hits and f false detections so far), and one false
+// detection less changes that by t / (t + f)^2 at each hit of a lower score. Of hits 0.
+// `detections` best first.
+std::vector<float> false_detection_costs(std::span<const ScoredDetection> detections,
+                                         std::int64_t object_count);
+
+}  // namespace retina

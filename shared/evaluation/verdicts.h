@@ -1,0 +1,153 @@
+// What became of every detection and object at IoU .5: the images' half of explain_detections.
+// Boxes are grouped by image and best first; each pair's IoU is computed once for all questions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "shared/coco/categories.h"
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+#include "shared/evaluation/error_split.h"
+
+namespace retina {
+
+inline constexpr double kExplainedIou = .5;
+inline constexpr std::uint32_t kExplainedPerClass = 100;  // of an image and class, as COCO has it
+
+// COCO's matching within a class at IoU .5, objects of all sizes.
+enum class CocoOutcome : std::uint8_t {
+  kUncounted,  // beyond the 100 best of its image and class: looked at nowhere
+  kHit,
+  kWrong,
+  kIgnored,  // neither right nor wrong
+};
+
+struct DetectionVerdict {
+  CocoOutcome coco = CocoOutcome::kUncounted;
+  TideOutcome tide{};
+};
+
+struct TruthVerdict {
+  bool crowd : 1 = false;
+  bool counts : 1 = false;  // for COCO: no crowd, area in range
+  bool coco_hit : 1 = false;
+  bool tide_hit : 1 = false;     // by one of the best 100 detections of the image
+  bool tide_missed : 1 = false;  // FaultKind::kMissed
+};
+
+// Places of ids in a list: a table when they are dense, else a search.
+class IdPlaces {
+ public:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  explicit IdPlaces(std::span<const std::int64_t> ids);
+  std::uint32_t place_of(std::int64_t id) const {
+    if (dense_.empty()) return searched_place(id);
+    const auto offset = static_cast<std::uint64_t>(id) - static_cast<std::uint64_t>(lowest_);
+    return offset < dense_.size() ? dense_[offset] : kNone;
+  }
+
+ private:
+  struct Entry {
+    std::int64_t id;
+    std::uint32_t place;
+  };
+  std::uint32_t searched_place(std::int64_t id) const;
+  std::int64_t lowest_ = 0;
+  std::vector<std::uint32_t> dense_;  // by id - lowest_
+  std::vector<Entry> sorted_;
+};
+
+// Boxes by "slot": by image in the file's order; within an image objects in the file's order,
+// detections best first, equal scores in the file's order. Unknown categories are left out.
+struct Verdicts {
+  std::uint32_t class_count = 0;
+  std::vector<std::uint32_t> image_begin{};  // [images + 1] first detection slot
+  std::vector<std::uint32_t> entry{};        // [detections] place in the file
+  std::vector<std::uint32_t> label{};        // [detections]
+  std::vector<double> score{};               // [detections]
+  std::vector<DetectionVerdict> detection{};
+
+  std::vector<std::uint32_t> truth_begin{};  // [images + 1] first object slot
+  std::vector<std::uint32_t> annotation{};   // [objects] place in the file
+  std::vector<std::uint32_t> truth_label{};  // [objects]
+  std::vector<TruthVerdict> truth{};
+
+  std::size_t image_count() const { return image_begin.size() - 1; }
+};
+
+// Groups the boxes. ImageJudge brings the detections of an image into their order, with their
+// labels, scores and verdicts. Throws kData naming an image that is not in `truth`.
+struct SetPlaces {
+  IdPlaces images;  // in the file
+  IdPlaces labels;  // in ascending order of category ids
+  explicit SetPlaces(const Instances& truth);
+};
+Verdicts group_by_image(const Instances& truth, const std::vector<Detection>& detections,
+                        const SetPlaces& places, int thread_count);
+
+// How far a detection lies on an object of its image.
+struct Overlap {
+  std::uint32_t truth = 0;  // place within the image
+  double iou = 0;           // > 0; with a crowd region over the detection's area alone
+};
+
+// An image with its verdicts in, for the questions that need pairs of boxes.
+struct JudgedImage {
+  std::uint32_t image = 0;  // place in the file
+  std::uint32_t first = 0, count = 0;
+  std::uint32_t first_truth = 0, truth_count = 0;
+  std::span<const std::uint32_t> overlap_begin{};  // [count + 1]
+  std::span<const Overlap> overlaps{};             // by detection; objects in the file's order
+
+  // Of a detection, by its rank in the image.
+  std::span<const Overlap> of(std::uint32_t rank) const {
+    return overlaps.subspan(overlap_begin[rank], overlap_begin[rank + 1] - overlap_begin[rank]);
+  }
+};
+
+// Judges image after image, keeping its buffers. Judges of different images may run at once.
+class ImageJudge {
+ public:
+  ImageJudge(const Instances& truth, const std::vector<Detection>& detections,
+             const IdPlaces& labels, Verdicts& verdicts);
+
+  // What it returns holds until the next call.
+  JudgedImage judge(std::uint32_t image);
+
+  // Of all images so far: what corrected classification faults hit.
+  const std::vector<MovedHit>& moved() const { return moved_; }
+
+ private:
+  struct Ranked {
+    double score;
+    std::uint32_t entry;
+  };
+  struct Edges {
+    double left, top, right, bottom;
+  };
+  void sort_detections(const JudgedImage& image);
+  void look_at_truths(const JudgedImage& image);
+  void measure_overlaps(JudgedImage& image);
+  void judge_as_coco(const JudgedImage& image);
+  void judge_as_tide(const JudgedImage& image);
+
+  const Instances& truth_;
+  const std::vector<Detection>& detections_;
+  const IdPlaces& labels_;
+  Verdicts& verdicts_;
+  std::vector<Ranked> ranked_;
+  std::vector<std::uint32_t> class_ranks_;  // [classes], zero between images
+  std::vector<Edges> edges_;                // [objects of the image]
+  std::vector<std::uint32_t> overlap_begin_;
+  std::vector<Overlap> overlaps_;
+  std::vector<std::uint8_t> taken_;      // [objects of the image]
+  std::vector<std::uint8_t> corrected_;  // [objects of the image]
+  std::vector<MovedHit> moved_;
+};
+
+}  // namespace retina

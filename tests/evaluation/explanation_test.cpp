@@ -1,0 +1,4 @@
+#include "shared/evaluation/explanation.h"
+
+#include <gtest/gtest.h>
+TEST(X, Y) {}

@@ -1,0 +1,191 @@
+// The error split against tidecv's, whose numbers tests/evaluation/golden/tide_splits.py wrote, and
+// the peculiarities of tidecv that the split follows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "shared/base/json.h"
+#include "shared/evaluation/explanation.h"
+#include "tests/evaluation/random_set.h"
+#include "tests/evaluation/scene.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+JsonFile goldens() {
+  return JsonFile::read(RETINA_SOURCE_DIR "/tests/evaluation/golden/tide_splits.json");
+}
+
+// The largest difference in AP.
+double expect_equal(const ErrorSplit& split, const JsonView& golden) {
+  double worst = 0;
+  const auto compare = [&](double ours, const JsonView& theirs, const char* what) {
+    EXPECT_NEAR(ours, theirs.as_double(), kTolerance) << what;
+    worst = std::max(worst, std::abs(ours - theirs.as_double()));
+  };
+  compare(split.ap, golden.at("ap"), "AP");
+  compare(split.false_positive_cost, golden.at("false_positive_cost"), "false positives");
+  compare(split.false_negative_cost, golden.at("false_negative_cost"), "false negatives");
+  for (std::size_t i = 0; i < kFaultKindCount; ++i) {
+    const char* name = fault_name(static_cast<FaultKind>(i));
+    EXPECT_EQ(split.kinds[i].count, golden.at("counts").at(i).as_int()) << name;
+    compare(split.kinds[i].ap_cost, golden.at("costs").at(i), name);
+  }
+  return worst;
+}
+
+TEST(TideParity, TwoHundredRandomSetsEqualTidecv) {
+  const JsonFile file = goldens();
+  const JsonView splits = file.root().at("splits");
+  ASSERT_EQ(splits.size(), static_cast<std::size_t>(kRandomSetCount));
+  double worst = 0;
+  std::array<int, kFaultKindCount> seen{}, costly{};
+  int ignored = 0;
+  for (int number = 0; number < kRandomSetCount; ++number) {
+    SCOPED_TRACE(number);
+    const RandomSet set = random_set(number);
+    const ErrorSplit split = explain_detections(set.truth, set.found).error_split;
+    const JsonView golden = splits.at(static_cast<std::size_t>(number));
+    if (golden.raw().IsNull()) {
+      EXPECT_EQ(split.ap, 0);
+      continue;
+    }
+    worst = std::max(worst, expect_equal(split, golden));
+    for (std::size_t i = 0; i < kFaultKindCount; ++i) {
+      seen[i] += split.kinds[i].count > 0;
+      costly[i] += split.kinds[i].ap_cost > 0;
+      ignored += split.kinds[i].ignored > 0;
+    }
+  }
+  std::printf("200 random sets: largest difference from tidecv %.1e (bound %.0e)\n", worst,
+              kTolerance);
+  for (std::size_t i = 0; i < kFaultKindCount; ++i) {
+    EXPECT_GE(seen[i], 25) << fault_name(static_cast<FaultKind>(i));
+    EXPECT_GE(costly[i], 10) << fault_name(static_cast<FaultKind>(i));
+  }
+  EXPECT_GE(ignored, 25);
+}
+
+void expect_equal_to_fixture(const std::string& folder, const char* name) {
+  const Instances truth = read_instances(folder + "/gt.json");
+  const Explanation explanation = explain_detections(truth, read_results(folder + "/dt_bbox.json"));
+  const JsonFile file = goldens();
+  expect_equal(explanation.error_split, file.root().at("fixtures").at(name));
+}
+
+TEST(TideParity, TheOfficialSampleEqualsTidecv) {
+  RETINA_DATA_OR_SKIP(folder, "eval/cocoapi_val2014_100");
+  expect_equal_to_fixture(folder, "cocoapi_val2014_100");
+}
+
+TEST(TideParity, RealGroundTruthWithCrowdsEqualsTidecv) {
+  RETINA_DATA_OR_SKIP(folder, "eval/tinycoco_val");
+  expect_equal_to_fixture(folder, "tinycoco_val");
+}
+
+// --- as tidecv defines it --------------------------------------------------------------------
+
+ErrorSplit split_of(const Scene& scene) {
+  return explain_detections(scene.truth, scene.found).error_split;
+}
+const ErrorSplit::Kind& of(const ErrorSplit& split, FaultKind kind) {
+  return split.kinds[static_cast<std::size_t>(kind)];
+}
+
+TEST(Tide, NothingFoundAndNothingToFindIsZeroWhereTidecvDividesByZero) {
+  const ErrorSplit split = split_of(Scene());
+  EXPECT_EQ(split.ap, 0);
+  EXPECT_EQ(split.false_positive_cost, 0);
+  EXPECT_EQ(split.false_negative_cost, 0);
+  for (const ErrorSplit::Kind& kind : split.kinds) EXPECT_EQ(kind.ap_cost, 0);
+}
+
+TEST(Tide, ACorrectionThatLeavesNothingCountsAsAllRightWhereTidecvDividesByZero) {
+  Scene missed;
+  missed.object(1, 3, {0, 0, 40, 40});
+  EXPECT_EQ(of(split_of(missed), FaultKind::kMissed).ap_cost, 1);
+  EXPECT_EQ(split_of(missed).false_negative_cost, 1);
+  EXPECT_EQ(split_of(missed).false_positive_cost, 0);
+  Scene invented;
+  invented.detect(1, 3, {0, 0, 40, 40}, .5);
+  EXPECT_EQ(of(split_of(invented), FaultKind::kBackground).ap_cost, 1);
+}
+
+TEST(Tide, AClassWithDetectionsAndWithoutObjectsCountsAsZeroInTheMean) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, .9);
+  EXPECT_EQ(split_of(scene).ap, 1);
+  scene.detect(1, 7, {100, 100, 40, 40}, .9);
+  const ErrorSplit split = split_of(scene);
+  EXPECT_EQ(split.ap, .5);  // COCO's is 1
+  EXPECT_EQ(of(split, FaultKind::kBackground).count, 1);
+  EXPECT_EQ(of(split, FaultKind::kBackground).ap_cost, .5);
+}
+
+TEST(Tide, ADetectionOnACrowdRegionHasAKindButCostsNothing) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.object(1, 3, {50, 50, 100, 100}, true);
+  scene.detect(1, 3, {0, 0, 40, 40}, .5);
+  scene.detect(1, 3, {60, 60, 20, 20}, .9);
+  const ErrorSplit split = split_of(scene);
+  EXPECT_EQ(split.ap, 1);
+  EXPECT_EQ(of(split, FaultKind::kBackground).count, 1);
+  EXPECT_EQ(of(split, FaultKind::kBackground).ignored, 1);
+  EXPECT_EQ(of(split, FaultKind::kBackground).ap_cost, 0);
+}
+
+TEST(Tide, AnIouOfHalfWithATakenObjectIsALocalisationFault) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 100, 100});
+  scene.detect(1, 3, {0, 0, 100, 100}, .9);
+  scene.detect(1, 3, {0, 0, 50, 100}, .8);
+  const ErrorSplit split = split_of(scene);
+  EXPECT_EQ(of(split, FaultKind::kLocalisation).count, 1);
+  EXPECT_EQ(of(split, FaultKind::kDuplicate).count, 0);
+}
+
+TEST(Tide, CorrectionsPutFalseDetectionsBeforeHitsOfTheSameScore) {
+  Scene scene;  // the hit comes first in the file and in the present AP
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.object(1, 7, {100, 100, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, .5);
+  scene.detect(1, 3, {50, 150, 40, 40}, .5);
+  const ErrorSplit split = split_of(scene);
+  EXPECT_EQ(split.ap, .5);
+  // Corrected, the missed object's class is gone, and the first one's hit comes second: .5 again.
+  EXPECT_EQ(of(split, FaultKind::kMissed).count, 1);
+  EXPECT_EQ(of(split, FaultKind::kMissed).ap_cost, 0);
+}
+
+TEST(Tide, ScoresOfMinusOneAndBelowCorrectNothing) {
+  for (const double score : {-.5, -1.0}) {
+    Scene scene;
+    scene.object(1, 3, {0, 0, 100, 100});
+    scene.detect(1, 3, {0, 0, 40, 100}, score);
+    const ErrorSplit split = split_of(scene);
+    EXPECT_EQ(of(split, FaultKind::kLocalisation).count, 1);
+    EXPECT_EQ(of(split, FaultKind::kMissed).count, 0);  // usable all the same
+    EXPECT_EQ(of(split, FaultKind::kLocalisation).ap_cost, score > -1 ? 1 : 0);
+  }
+}
+
+TEST(Tide, OnlyTheHundredBestOfAnImageOverAllClassesCount) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  for (int i = 0; i < 100; ++i) scene.detect(1, 7, {100, 100, 50, 50}, .9);
+  scene.detect(1, 3, {0, 0, 40, 40}, .1);
+  const ErrorSplit split = split_of(scene);
+  EXPECT_EQ(of(split, FaultKind::kBackground).count, 100);
+  EXPECT_EQ(of(split, FaultKind::kMissed).count, 1);
+  EXPECT_EQ(split.ap, 0);
+}
+
+}  // namespace
+}  // namespace retina
