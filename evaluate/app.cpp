@@ -3,7 +3,6 @@
 #include <future>
 #include <vector>
 
-#include "evaluate/eval_report.h"
 #include "evaluate/model_library.h"
 #include "evaluate/options.h"
 #include "evaluate/outcome.h"
@@ -55,9 +54,13 @@ int score_results(const EvalOptions& options, const Cli& cli) {
                                    options.detections)) {
     return already_done(options, folder, *ap);
   }
-  const Report report = make_eval_report({.model = options.detections, .data = options.annotations},
-                                         metrics, {}, cli.effective());
-  return midway([&] { return publish(options, folder, metrics, report); });
+  return midway([&] {
+    return publish(options, cli, folder,
+                   {.subject = cat(options.detections, " on ", options.annotations),
+                    .truth = truth,
+                    .detections = detections,
+                    .metrics = metrics});
+  });
 }
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "evaluate/options.h"
 #include "evaluate/output_folder.h"
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
 #include "shared/evaluation/metrics.h"
-#include "shared/report/report.h"
+#include "shared/shard/shard_set.h"
 
 namespace retina {
 
@@ -19,9 +23,19 @@ std::string quoted(const std::string& text);
 int already_done(const EvalOptions& options, const OutputFolder& folder, double ap,
                  std::int64_t quarantined_count = 0);
 
-// Writes report and metrics, prints the result, returns the exit code: 1 when AP does not reach
-// --min-ap. metrics.json comes last: it marks the end.
-int publish(const EvalOptions& options, const OutputFolder& folder, const CocoMetrics& metrics,
-            const Report& report);
+// What an evaluation found.
+struct Scored {
+  std::string subject{};  // "run/checkpoint-08.pt on shards/val"
+  const Instances& truth;
+  const std::vector<Detection>& detections;  // of a model: ascending image ids
+  const CocoMetrics& metrics;
+  const ShardSet* shards = nullptr;           // where the pictures are, if anywhere
+  std::function<void()> on_progress = [] {};  // called every now and then
+};
+
+// Explains the errors, draws, writes report and metrics, prints the result, returns the exit code:
+// 1 when AP does not reach --min-ap. metrics.json comes last: it marks the end.
+int publish(const EvalOptions& options, const Cli& cli, const OutputFolder& folder,
+            const Scored& scored);
 
 }  // namespace retina

@@ -2,12 +2,10 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "evaluate/eval_report.h"
 #include "evaluate/model/loaded_model.h"
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
@@ -18,8 +16,6 @@
 #include "shared/checkpoint/run_folder.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/metrics.h"
-#include "shared/evaluation/pictures.h"
-#include "shared/image/jpeg.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
@@ -27,9 +23,6 @@
 namespace retina {
 
 namespace {
-
-constexpr std::size_t kReportPictures = 8;
-constexpr int kDrawnQuality = 90;
 
 // Inputs count by content, so that moved files are the same evaluation.
 EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) {
@@ -42,31 +35,6 @@ EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) 
           {"max-images", cat(options.max_images)},
           {"draw", cat(options.draw)},
           {"draw-score", shortest(options.draw_score)}};
-}
-
-// Draws for the report and, with --draw, for the folder.
-std::vector<Picture> draw_pictures(const EvalOptions& options, const OutputFolder& folder,
-                                   const ShardSet& shards, const std::vector<Detection>& detections,
-                                   Communicator& ranks) {
-  const auto file_count = static_cast<std::size_t>(options.draw);
-  std::vector<Picture> pictures;
-  std::size_t done = 0;
-  draw_detections(shards, detections,
-                  {.count = std::max(kReportPictures, file_count), .score = options.draw_score},
-                  [&](const DrawnImage& drawn) {
-                    if (done < kReportPictures) {
-                      pictures.push_back(make_picture(
-                          drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count,
-                                           " found, ", drawn.object_count, " objects")));
-                    }
-                    if (done < file_count) {
-                      write_file_atomically(folder.drawn_path(drawn.image_id),
-                                            encode_jpeg(drawn.image, kDrawnQuality));
-                    }
-                    ++done;
-                    tell_progress(ranks);
-                  });
-  return pictures;
 }
 
 int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
@@ -82,10 +50,13 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
   CocoMetrics metrics = evaluate_detections(truth, detections);
   metrics.quarantined_count = shards.manifest().counts.quarantined;
   tell_progress(ranks);
-  const Report report =
-      make_eval_report({.model = options.model, .data = options.data}, metrics,
-                       draw_pictures(options, folder, shards, detections, ranks), cli.effective());
-  return publish(options, folder, metrics, report);
+  return publish(options, cli, folder,
+                 {.subject = cat(options.model, " on ", options.data),
+                  .truth = truth,
+                  .detections = detections,
+                  .metrics = metrics,
+                  .shards = &shards,
+                  .on_progress = [&] { tell_progress(ranks); }});
 }
 
 }  // namespace

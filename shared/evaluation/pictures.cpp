@@ -38,8 +38,14 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
   const auto& index = shards.index();
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
+  const auto turn = [&](std::size_t place) {
+    const auto& first = options.first_ids;
+    return std::find(first.begin(), first.end(), index[place].image_id) - first.begin();
+  };
   std::sort(places.begin(), places.end(),
             [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
+  std::stable_sort(places.begin(), places.end(),
+                   [&](std::size_t a, std::size_t b) { return turn(a) < turn(b); });
   JpegDecoder decoder;
   std::size_t drawn = 0;
   for (const std::size_t place : places) {

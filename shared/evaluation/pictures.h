@@ -19,12 +19,14 @@ struct DrawnImage {
 };
 
 struct DrawOptions {
-  std::size_t count = 0;  // images at most
-  double score = 0.4;     // detections below are not drawn
+  std::size_t count = 0;                     // images at most
+  double score = 0.4;                        // detections below are not drawn
+  std::vector<std::int64_t> first_ids = {};  // these come first, in this order
 };
 
-// Calls `use` for the first images by id that have objects or detections worth drawing, detections
-// with name and score, ground truth dashed. `detections` ascending by image id.
+// Calls `use` for images that have objects or detections worth drawing, the first by id unless
+// `first_ids` says otherwise: detections with name and score, ground truth dashed. `detections`
+// ascending by image id.
 void draw_detections(const ShardSet& shards, const std::vector<Detection>& detections,
                      const DrawOptions& options, const std::function<void(const DrawnImage&)>& use);
 

@@ -1,0 +1,84 @@
+#include "evaluate/page/eval_page.h"
+
+#include <string_view>
+#include <utility>
+
+#include "evaluate/page/page_parts.h"
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "shared/base/version.h"
+#include "shared/report/style.h"
+#include "shared/report/text.h"
+
+namespace retina {
+
+namespace {
+
+constexpr const char* kTitle = "Evaluation";
+
+// JSON inside <script>: "<" occurs in strings only, and as an escape it can end or open no element.
+std::string for_script(std::string_view json) {
+  std::string text;
+  text.reserve(json.size() + json.size() / 64);
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string extras_json(const EvalPage& page) {
+  JsonWriter json;
+  json.begin_object().key("notes").begin_array();
+  for (const std::string& note : page.notes) json.value(note);
+  json.end_array().key("settings").begin_array();
+  for (const EffectiveOption& option : page.settings) {
+    if (option.json == "null") continue;
+    json.begin_array().value(option.name).value(option.json).end_array();
+  }
+  return json.end_array().end_object().text();
+}
+
+std::string pictures_json(const std::map<std::int64_t, std::string>& jpegs) {
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [image_id, jpeg] : jpegs) {
+    json.field(cat(image_id), cat("data:image/jpeg;base64,", base64(jpeg)));
+  }
+  return json.end_object().text();
+}
+
+// `text` with each @NAME@ replaced; what is put in is not searched again.
+std::string filled(std::string_view text, const std::map<std::string, std::string>& values) {
+  std::string out;
+  while (true) {
+    const std::size_t begin = text.find('@');
+    out += text.substr(0, begin);
+    if (begin == std::string_view::npos) return out;
+    const std::size_t end = text.find('@', begin + 1);
+    RETINA_CHECK(end != std::string_view::npos, "page.html holds a lone @");
+    out += values.at(std::string(text.substr(begin + 1, end - begin - 1)));
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+std::string render_eval_page(const EvalPage& page) {
+  return filled(
+      kPageHtml,
+      {{"TITLE", kTitle},
+       {"SUBTITLE", escape_html(page.subtitle)},
+       {"STYLE", cat(kReportStyle, kPageStyle)},
+       {"SCRIPT", kPageScript},
+       {"METRICS", for_script(page.metrics_json)},
+       {"EXTRAS", for_script(extras_json(page))},
+       {"PICTURES", for_script(pictures_json(page.jpegs))},
+       {"FOOTER", cat("retina-batch ", kProjectVersion, " (", escape_html(kGitRevision), ")")}});
+}
+
+}  // namespace retina

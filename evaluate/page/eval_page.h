@@ -1,0 +1,27 @@
+// report.html of an evaluation: metrics.json made visible, one file that needs nothing else. The
+// page itself is HTML, CSS and JavaScript in the files beside this one, which the build embeds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+
+namespace retina {
+
+// Names and texts may hold anything: the page shows them as text.
+struct EvalPage {
+  std::string subtitle{};      // what was evaluated: "run/checkpoint-08.pt on shards/val"
+  std::string metrics_json{};  // metrics.json's text: every number that the page shows
+  std::vector<EffectiveOption> settings{};  // those set to null are left out
+  std::vector<std::string> notes{};
+  // JPEG files by image id, for entries of metrics.json's "images". Boxes of an image without one
+  // are drawn on a plain panel of its proportions.
+  std::map<std::int64_t, std::string> jpegs{};
+};
+
+std::string render_eval_page(const EvalPage& page);
+
+}  // namespace retina

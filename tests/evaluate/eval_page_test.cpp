@@ -1,0 +1,74 @@
+// The page as text: what is put into it stays data. What it shows and does: report_page_test.py.
+#include "evaluate/page/eval_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "shared/base/json.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kBad = "</script><script>alert('1')</script><!--@SCRIPT@&\x01";
+
+int occurrences(std::string_view text, std::string_view part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos;
+       at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+// What stands between the tags of the script element with that id.
+std::string script_content(const std::string& page, const std::string& id) {
+  const std::string tag = "id=\"" + id + "\">";
+  const std::size_t begin = page.find(tag) + tag.size();
+  return page.substr(begin, page.find("</script>", begin) - begin);
+}
+
+// Every text of it is hostile.
+EvalPage bad_page() {
+  JsonWriter metrics;
+  metrics.begin_object().field("name", kBad).end_object();
+  return {.subtitle = kBad,
+          .metrics_json = metrics.pretty_text(),
+          .settings = {{kBad, JsonWriter().value(kBad).text()}, {"unset", "null"}},
+          .notes = {kBad},
+          .jpegs = {{7, "\xff\xd8\xff jpeg"}}};
+}
+
+TEST(EvalPage, WhateverItIsGivenStaysData) {
+  const std::string page = render_eval_page(bad_page());
+  EXPECT_EQ(occurrences(page, "<script"), 4);
+  EXPECT_EQ(occurrences(page, "</script"), 4);
+  EXPECT_EQ(occurrences(page, "<!--"), 0);
+  EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
+}
+
+TEST(EvalPage, HoldsWhatItIsGivenUnchanged) {
+  const std::string page = render_eval_page(bad_page());
+  const JsonFile metrics = JsonFile::parse(script_content(page, "metrics"), "metrics");
+  EXPECT_EQ(metrics.root().at("name").as_string(), kBad);
+  const JsonFile extras = JsonFile::parse(script_content(page, "extras"), "extras");
+  EXPECT_EQ(extras.root().at("notes").at(std::size_t{0}).as_string(), kBad);
+  ASSERT_EQ(extras.root().at("settings").size(), 1U) << "unset options are left out";
+  EXPECT_EQ(extras.root().at("settings").at(std::size_t{0}).at(std::size_t{0}).as_string(), kBad);
+  EXPECT_THAT(script_content(page, "pictures"), HasSubstr("\"7\":\"data:image/jpeg;base64,/9j/"));
+}
+
+TEST(EvalPage, NeedsNothingFromOutsideAndIsSmall) {
+  const std::string page = render_eval_page({.metrics_json = "{}"});
+  for (const char* part : {"https:", "src=\"", "<link", "url(", "@import", "fetch(", "innerHTML"}) {
+    EXPECT_THAT(page, Not(HasSubstr(part)));
+  }
+  EXPECT_LT(page.size(), 100'000U);
+}
+
+}  // namespace
+}  // namespace retina
