@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <unordered_map>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/coco/categories.h"
@@ -38,14 +40,14 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
   const auto& index = shards.index();
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
+  std::unordered_map<std::int64_t, std::size_t> turns;
+  for (const std::int64_t id : options.first_ids) turns.emplace(id, turns.size());
   const auto turn = [&](std::size_t place) {
-    const auto& first = options.first_ids;
-    return std::find(first.begin(), first.end(), index[place].image_id) - first.begin();
+    const auto found = turns.find(index[place].image_id);
+    return std::pair(found == turns.end() ? turns.size() : found->second, index[place].image_id);
   };
   std::sort(places.begin(), places.end(),
-            [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
-  std::stable_sort(places.begin(), places.end(),
-                   [&](std::size_t a, std::size_t b) { return turn(a) < turn(b); });
+            [&](std::size_t a, std::size_t b) { return turn(a) < turn(b); });
   JpegDecoder decoder;
   std::size_t drawn = 0;
   for (const std::size_t place : places) {
