@@ -3,6 +3,7 @@
 #include <future>
 #include <vector>
 
+#include "evaluate/compare.h"
 #include "evaluate/model_library.h"
 #include "evaluate/options.h"
 #include "evaluate/outcome.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr const char* kUsage =
     "retina-eval --model RUN|MODEL.pt --data SHARDS --output DIR [options]\n"
     "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
+    "retina-eval --compare A B --output DIR     each a DIR of the above or a RESULTS.json\n"
     "mpirun -np N retina-eval --model ...     every image once, on one of the ranks";
 constexpr const char* kSummary = "scores detections as COCO does, with a model or on results";
 
@@ -65,8 +67,13 @@ int score_results(const EvalOptions& options, const Cli& cli) {
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   root_first(ranks, [&] { check_rank_count(options.expect_ranks, ranks); });
-  if (!options.scores_only()) return evaluate_with_model(options, cli, ranks);
-  const int code = ranks.is_root() ? score_results(options, cli) : 0;
+  if (!options.scores_only() && !options.compares()) {
+    return evaluate_with_model(options, cli, ranks);
+  }
+  int code = 0;
+  if (ranks.is_root()) {
+    code = options.compares() ? compare_evaluations(options, cli) : score_results(options, cli);
+  }
   return static_cast<int>(ranks.all_reduce_max(code));
 }
 

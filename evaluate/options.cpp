@@ -21,14 +21,34 @@ void check_range(const char* name, T got, T low, T high) {
 
 }  // namespace
 
+void EvalOptions::validate_comparison() const {
+  if (!data.empty() && !annotations.empty()) refuse("--annotations or --data: not both");
+  for (const auto& [name, is_given] : {std::pair{"model", !model.empty()},
+                                       {"detections", !detections.empty()},
+                                       {"min-ap", min_ap.has_value()},
+                                       {"score-threshold", score_threshold.has_value()},
+                                       {"nms-threshold", nms_threshold.has_value()},
+                                       {"max-detections", max_detections.has_value()},
+                                       {"max-images", max_images != 0},
+                                       {"draw", draw != 0},
+                                       {"trust", trust}}) {
+    if (is_given) refuse(cat("--", name, ": has no effect with --compare"));
+  }
+  if (output.empty()) refuse("--output is missing");
+  check_range("expect-ranks", expect_ranks, 0, 1'000'000);
+}
+
 void EvalOptions::validate() const {
+  if (compares()) return validate_comparison();
   const bool with_model = !model.empty() || !data.empty();
   const bool with_results = !detections.empty() || !annotations.empty();
   if (with_model && with_results) {
     refuse("--model with --data, or --detections with --annotations: not both");
   }
   if (!with_model && !with_results) {
-    refuse("nothing to evaluate: give --model and --data, or --detections and --annotations");
+    refuse(
+        "nothing to evaluate: give --model and --data, --detections and --annotations, or "
+        "--compare");
   }
   if (with_model && model.empty()) refuse("--model is missing");
   if (with_model && data.empty()) refuse("--data is missing");
@@ -83,9 +103,15 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.group("Scoring only");
   cli.option("detections", options.detections, "RESULTS.json", "COCO results to score");
   cli.option("annotations", options.annotations, "INSTANCES.json", "COCO ground truth for them");
+  cli.group("Two evaluations side by side");
+  cli.pair(
+      "compare", options.compare, "A B",
+      "each a folder that retina-eval wrote or a COCO results JSON, on the ground truth of the "
+      "folders unless --annotations or --data says otherwise");
   cli.group("Output");
   cli.option("output", options.output, "DIR",
-             "folder for metrics.json, detections.json, report.html");
+             "folder for metrics.json, detections.json, report.html; with --compare for "
+             "compare.json, compare.html");
   cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
   cli.option("draw", options.draw, "COUNT",
              "write this many pictures with drawn detections to DIR/drawn");

@@ -1,6 +1,7 @@
 // All of retina-eval's options, filled once in main from the command line.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,8 +21,10 @@ struct EvalOptions {
   bool trust = false;     // a converted model may hold and do anything
   std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
   // ... or existing results.
-  std::string detections{};        // COCO results JSON
-  std::string annotations{};       // COCO instances JSON
+  std::string detections{};   // COCO results JSON
+  std::string annotations{};  // COCO instances JSON
+  // ... or two evaluations, each an output folder of this program or a COCO results JSON.
+  std::array<std::string, 2> compare{};
   std::string output{};            // folder
   std::optional<double> min_ap{};  // exit 1 below this AP
   // Unset: a checkpoint takes PostprocessOptions' defaults, a converted model its own.
@@ -41,8 +44,12 @@ struct EvalOptions {
   // Throws Error{kUsage} naming the option; touches no file.
   void validate() const;
 
+  bool compares() const { return !compare[0].empty(); }
   bool scores_only() const { return !detections.empty(); }
   PostprocessOptions postprocess() const;
+
+ private:
+  void validate_comparison() const;
 };
 
 // Declares every option with its group, help and default.

@@ -15,8 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kConfigName = "config.json";
+constexpr const char* kMetricsName = "metrics.json";
+constexpr const char* kDetectionsName = "detections.json";
 constexpr const char* kIdentityKey = "fixed";
-constexpr const char* kModelKey = "model";  // in the identity of an evaluation with a model
+constexpr const char* kOptionsKey = "options";
+// In the identity: the first two of an evaluation with a model, the third of one of results.
+constexpr const char* kModelKey = "model";
+constexpr const char* kDataKey = "data";
+constexpr const char* kAnnotationsKey = "annotations";
+constexpr const char* kResultsKey = "detections";
+constexpr const char* kMaxImagesKey = "max-images";
 
 std::string made(const std::string& folder) {
   make_folder(folder);
@@ -69,23 +78,33 @@ void OutputFolder::check_is_no_run() const {
 }
 
 // Other programs have a config.json, too.
+std::optional<OutputFolder::Kind> OutputFolder::kind_of(const JsonView& identity) {
+  if (identity.has(kComparedA) && identity.has(kComparedB)) return Kind::kComparison;
+  if (identity.has(kModelKey)) {
+    if (identity.has(kDataKey)) return Kind::kModel;
+  } else if (identity.has(kAnnotationsKey)) {
+    return Kind::kResults;
+  }
+  return std::nullopt;
+}
+
 std::optional<JsonFile> OutputFolder::stored_config() const {
   if (!path_exists(config_path())) return std::nullopt;
   try {
     JsonFile stored = JsonFile::read(config_path());
-    const JsonView fixed = stored.root().at(kIdentityKey);
-    if (fixed.has(kModelKey) ? fixed.has("data") : fixed.has("annotations")) return stored;
+    if (kind_of(stored.root().at(kIdentityKey))) return stored;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
   }
   return std::nullopt;
 }
 
-// metrics.json first: without it the folder counts as unfinished. config.json last: it says whose
+// The last one first: without it the folder counts as unfinished. config.json last: it says whose
 // the others are.
-std::vector<std::string> OutputFolder::written(bool with_model) const {
-  std::vector<std::string> paths{metrics_path(), report_path()};
-  if (with_model) {
+std::vector<std::string> OutputFolder::written(Kind kind) const {
+  std::vector<std::string> paths{last_path(kind)};
+  paths.push_back(kind == Kind::kComparison ? compare_page_path() : report_path());
+  if (kind == Kind::kModel) {
     paths.push_back(detections_path());
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
@@ -99,12 +118,12 @@ std::vector<std::string> OutputFolder::written(bool with_model) const {
   return paths;
 }
 
-std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
-                                          const std::vector<EffectiveOption>& options,
-                                          bool overwrite, const std::string& input) {
+bool OutputFolder::claim(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
+                         bool overwrite, const std::vector<std::string>& inputs) {
   check_is_no_run();
   const std::string fixed = identity_json(identity);
   const JsonFile wanted = JsonFile::parse(fixed, "options");
+  const Kind kind = kind_of(wanted.root()).value();
   const std::optional<JsonFile> stored = stored_config();
   if (stored && !overwrite) {
     const std::string changed =
@@ -113,14 +132,11 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
       throw Error(ErrorKind::kConfig, cat(folder_, ": holds another evaluation: ", changed),
                   "choose another --output, or --overwrite");
     }
-    if (path_exists(metrics_path())) {
-      const JsonFile metrics = JsonFile::read(metrics_path());
-      return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
-    }
+    if (path_exists(last_path(kind))) return true;
   }
   std::vector<std::string> own;
-  if (stored) own = written(stored->root().at(kIdentityKey).has(kModelKey));
-  for (const std::string& path : written(wanted.root().has(kModelKey))) {
+  if (stored) own = written(kind_of(stored->root().at(kIdentityKey)).value());
+  for (const std::string& path : written(kind)) {
     if (std::find(own.begin(), own.end(), path) != own.end()) continue;
     throw Error(
         ErrorKind::kConfig,
@@ -128,16 +144,71 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
         "choose another --output, or move the file away");
   }
   for (const std::string& path : own) {
-    std::error_code none;
-    if (input.empty() || !fs::equivalent(input, path, none)) remove_file(path);
+    const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const std::string& input) {
+      std::error_code none;
+      return fs::equivalent(input, path, none);
+    });
+    if (!is_input) remove_file(path);
   }
   JsonWriter json;
   json.begin_object().field("hash", hex64(xxh3(fixed))).key(kIdentityKey).raw(fixed);
-  json.key("options").begin_object();
+  json.key(kOptionsKey).begin_object();
   for (const EffectiveOption& option : options) json.key(option.name).raw(option.json);
   json.end_object().end_object();
   write_file_atomically(config_path(), json.pretty_text());
-  return std::nullopt;
+  return false;
+}
+
+std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
+                                          const std::vector<EffectiveOption>& options,
+                                          bool overwrite, const std::string& input) {
+  std::vector<std::string> inputs;
+  if (!input.empty()) inputs.push_back(input);
+  if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
+  const JsonFile metrics = JsonFile::read(metrics_path());
+  return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
+}
+
+std::optional<OutputFolder::ComparedAps> OutputFolder::begin_comparison(
+    const EvalIdentity& identity, const std::vector<EffectiveOption>& options, bool overwrite,
+    const std::vector<std::string>& inputs) {
+  if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
+  const JsonFile file = JsonFile::read(compare_path());
+  const JsonView ap = file.root().at("stats").at(std::size_t{kAp});
+  return ComparedAps{.a = ap.at("a").as_double(), .b = ap.at("b").as_double()};
+}
+
+StoredEvaluation read_evaluation(const std::string& folder) {
+  const std::string config = folder + "/" + kConfigName;
+  const auto refuse = [&](const char* problem) {
+    return Error(ErrorKind::kNoInput, cat(folder, ": ", problem),
+                 "give the --output folder of a finished retina-eval, or a COCO results JSON");
+  };
+  if (!path_exists(config)) throw refuse("is not an evaluation (it has no config.json)");
+  const JsonFile file = JsonFile::read(config);
+  if (!file.root().has(kIdentityKey)) throw refuse("its config.json is not that of an evaluation");
+  const JsonView identity = file.root().at(kIdentityKey);
+  const auto kind = OutputFolder::kind_of(identity);
+  if (!kind) throw refuse("its config.json is not that of an evaluation");
+  if (*kind == OutputFolder::Kind::kComparison) throw refuse("is a comparison, not an evaluation");
+  if (!path_exists(folder + "/" + kMetricsName)) {
+    throw refuse("its evaluation is not finished (it has no metrics.json)");
+  }
+  const JsonView options = file.root().at(kOptionsKey);
+  StoredEvaluation stored;
+  if (*kind == OutputFolder::Kind::kModel) {
+    stored.results = folder + "/" + kDetectionsName;
+    stored.truth = {.is_shards = true,
+                    .path = options.at(kDataKey).as_string(),
+                    .hash = identity.at(kDataKey).as_string(),
+                    .max_images = identity.at(kMaxImagesKey).as_int()};
+  } else {
+    stored.results = options.at(kResultsKey).as_string();
+    stored.results_hash = identity.at(kResultsKey).as_string();
+    stored.truth = {.path = options.at(kAnnotationsKey).as_string(),
+                    .hash = identity.at(kAnnotationsKey).as_string()};
+  }
+  return stored;
 }
 
 }  // namespace retina

@@ -5,8 +5,14 @@
 //   drawn/             pictures with detections (with --draw)
 //   report.html
 //   metrics.json       the 12 numbers; written last: an evaluation with it is finished
+//
+// A comparison of two evaluations (--compare) has instead of all but config.json:
+//
+//   compare.html
+//   compare.json       written last
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +27,24 @@ namespace retina {
 // What decides the result: inputs by the hash of their content, settings as JSON literals.
 using EvalIdentity = std::vector<std::pair<std::string, std::string>>;
 
+// The ground truth that an evaluation was made on.
+struct StoredTruth {
+  bool is_shards = false;       // else a COCO file
+  std::string path{};           // as it was given then
+  std::string hash{};           // of the COCO file, or of the shards' manifest
+  std::int64_t max_images = 0;  // only the first by id; 0: all
+};
+
+// A finished evaluation as whoever reads its results sees it.
+struct StoredEvaluation {
+  std::string results{};       // the COCO results: in the folder, or the file that was scored
+  std::string results_hash{};  // the scored file's; empty for the folder's own
+  StoredTruth truth{};
+};
+
+// Throws kNoInput when the folder does not hold a finished evaluation.
+StoredEvaluation read_evaluation(const std::string& folder);
+
 class OutputFolder {
  public:
   // Creates the folder and locks it. Throws kCannotCreate, kConfig.
@@ -31,6 +55,8 @@ class OutputFolder {
   std::string detections_path() const { return folder_ + "/detections.json"; }
   std::string report_path() const { return folder_ + "/report.html"; }
   std::string drawn_path(std::int64_t image_id) const;
+  std::string compare_path() const { return folder_ + "/compare.json"; }
+  std::string compare_page_path() const { return folder_ + "/compare.html"; }
 
   // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. What
   // another one wrote is removed, except for `input`, which this one reads. Throws Error{kConfig}
@@ -39,16 +65,37 @@ class OutputFolder {
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite,
                               const std::string& input = "");
+  // The same for a comparison, which `identity` says by kComparedA and kComparedB; the APs of a
+  // finished one.
+  struct ComparedAps {
+    double a = 0, b = 0;
+  };
+  std::optional<ComparedAps> begin_comparison(const EvalIdentity& identity,
+                                              const std::vector<EffectiveOption>& options,
+                                              bool overwrite,
+                                              const std::vector<std::string>& inputs);
+  static constexpr const char* kComparedA = "compare-a";
+  static constexpr const char* kComparedB = "compare-b";
 
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
   void check_present() const;
 
+  enum class Kind { kModel, kResults, kComparison };
+  // By the identity in a config.json; nothing when neither an evaluation nor a comparison has it.
+  static std::optional<Kind> kind_of(const JsonView& identity);
+
  private:
+  // Whether the folder holds the finished one; otherwise it is ready for it.
+  bool claim(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
+             bool overwrite, const std::vector<std::string>& inputs);
   void check_is_no_run() const;
-  // The config.json here when an evaluation wrote it.
+  // The config.json here when an evaluation or a comparison wrote it.
   std::optional<JsonFile> stored_config() const;
-  // The files here of the names that an evaluation of a model, or of results, writes.
-  std::vector<std::string> written(bool with_model) const;
+  // The files here of the names that one of this kind writes, first the one that it writes last.
+  std::vector<std::string> written(Kind kind) const;
+  std::string last_path(Kind kind) const {
+    return kind == Kind::kComparison ? compare_path() : metrics_path();
+  }
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;
   FolderLock lock_;

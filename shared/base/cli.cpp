@@ -148,6 +148,20 @@ void Cli::bytes(const std::string& name, std::uint64_t& target, const std::strin
        .json = [&target] { return json_value(target); }});
 }
 
+void Cli::pair(const std::string& name, std::array<std::string, 2>& target,
+               const std::string& value_names, const std::string& help) {
+  add({.name = name,
+       .value_name = value_names,
+       .help = help,
+       .show = [&target] { return target[0].empty() ? "" : cat(target[0], ' ', target[1]); },
+       .json =
+           [&target] {
+             if (target[0].empty()) return std::string("null");
+             return json_value(std::vector<std::string>(target.begin(), target.end()));
+           },
+       .assign_pair = [&target](const std::array<std::string, 2>& values) { target = values; }});
+}
+
 void Cli::validate(std::function<void()> check) {
   checks_.push_back(std::move(check));
 }
@@ -166,11 +180,23 @@ void Cli::fail_unknown(const std::string& name) const {
       nearest.empty() ? cat("run ", program_, " --help") : cat("did you mean --", nearest, "?"));
 }
 
-void Cli::set(const std::string& name, const std::string& text, const std::string& source) {
+void Cli::set(const std::string& name, const std::vector<std::string>& values,
+              const std::string& source) {
   const Option* option = find(name);
   if (option == nullptr) fail_unknown(name);
-  if (text.empty()) fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
-  option->assign(text);
+  for (const std::string& text : values) {
+    if (text.empty())
+      fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
+  }
+  if (option->assign_pair) {
+    if (values.size() != 2) {
+      throw Error(ErrorKind::kUsage, cat("--", name, ": wants two values, ", option->value_name,
+                                         " (got ", values.size(), ")"));
+    }
+    option->assign_pair({values[0], values[1]});
+  } else {
+    option->assign(values.at(0));
+  }
   given_[name] = source;
 }
 
@@ -200,13 +226,18 @@ void Cli::read_config(const std::string& path) {
       if (view.raw().IsUint64()) return std::to_string(view.as_uint());
       return shortest(view.as_double());
     };
-    std::string text;
+    std::vector<std::string> values;
     if (item.raw().IsArray()) {
-      for (std::size_t i = 0; i < item.size(); ++i) text += (i ? "," : "") + text_of(item.at(i));
+      for (std::size_t i = 0; i < item.size(); ++i) values.push_back(text_of(item.at(i)));
     } else {
-      text = text_of(item);
+      values.push_back(text_of(item));
     }
-    set(name, text, "config");
+    if (!find(name)->assign_pair) {
+      std::string list;
+      for (std::size_t i = 0; i < values.size(); ++i) list += (i > 0 ? "," : "") + values[i];
+      values = {list};
+    }
+    set(name, values, "config");
   }
 }
 
@@ -245,6 +276,9 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   for (const auto& item : options_) {
     if (item.is_flag) {
       description.add_options()(item.name.c_str(), "");
+    } else if (item.assign_pair) {
+      using Values = std::vector<std::string>;
+      description.add_options()(item.name.c_str(), po::value<Values>()->multitoken(), "");
     } else {
       description.add_options()(item.name.c_str(), po::value<std::string>(), "");
     }
@@ -260,7 +294,8 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
       if (given_.count(item.string_key) != 0) {
         throw Error(ErrorKind::kUsage, cat("--", item.string_key, " is given twice"));
       }
-      set(item.string_key, item.value.empty() ? "true" : item.value.front(), "command line");
+      using Values = std::vector<std::string>;
+      set(item.string_key, item.value.empty() ? Values{"true"} : item.value, "command line");
     }
   } catch (const po::unknown_option& error) {
     std::string name = error.get_option_name();

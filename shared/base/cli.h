@@ -6,6 +6,7 @@
 // option unset, omit it, or give null in the file.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -84,6 +85,10 @@ class Cli {
   void preset(const std::string& name, std::string& target, std::map<std::string, Settings> presets,
               const std::string& help);
 
+  // Declares `--name A B`: exactly two values, in a config file an array of two.
+  void pair(const std::string& name, std::array<std::string, 2>& target,
+            const std::string& value_names, const std::string& help);
+
   // Declares a size in bytes: "256MiB", "1GiB", "4096".
   void bytes(const std::string& name, std::uint64_t& target, const std::string& help);
 
@@ -111,6 +116,8 @@ class Cli {
     std::function<void(const std::string&)> assign{};  // throws Error{kUsage}
     std::function<std::string()> show{};               // the value as text, "" when unset
     std::function<std::string()> json{};               // the value as a JSON literal
+    // Of an option of two values, instead of `assign`.
+    std::function<void(const std::array<std::string, 2>&)> assign_pair{};
   };
   // A choice's target in words: `take` is false for an unknown one, `word` empty when it is unset.
   struct Words {
@@ -124,7 +131,8 @@ class Cli {
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void read_config(const std::string& path);
   void apply_presets();
-  void set(const std::string& name, const std::string& text, const std::string& source);
+  void set(const std::string& name, const std::vector<std::string>& values,
+           const std::string& source);
 
   std::string program_, usage_, summary_, group_ = "Options";
   std::vector<Option> options_;

@@ -18,6 +18,7 @@ enum class RandomUse : std::uint32_t {
   kAugment = 3,
   kSynthetic = 4,
   kTest = 5,
+  kResample = 6,
 };
 
 // A sequence of random numbers, addressed by index.

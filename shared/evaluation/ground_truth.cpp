@@ -39,4 +39,14 @@ void keep_images(Instances& truth, const std::vector<IndexEntry>& images) {
                 [&](const Annotation& one) { return !kept.contains(one.image_id); });
 }
 
+void keep_first_images(Instances& truth, std::size_t count) {
+  if (count >= truth.images.size()) return;
+  std::vector<std::int64_t> ids;
+  for (const ImageInfo& image : truth.images) ids.push_back(image.id);
+  std::sort(ids.begin(), ids.end());
+  const std::int64_t end = ids[count];
+  std::erase_if(truth.images, [&](const ImageInfo& one) { return one.id >= end; });
+  std::erase_if(truth.annotations, [&](const Annotation& one) { return one.image_id >= end; });
+}
+
 }  // namespace retina

@@ -1,6 +1,7 @@
 // Ground truth for scoring, read back from shards: the records keep COCO's annotations exactly.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -16,5 +17,8 @@ Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& o
 
 // Drops the images that are not in `images`, with their annotations.
 void keep_images(Instances& truth, const std::vector<IndexEntry>& images);
+
+// Drops all images but the `count` of lowest id, with their annotations.
+void keep_first_images(Instances& truth, std::size_t count);
 
 }  // namespace retina

@@ -9,7 +9,7 @@ namespace retina {
 
 std::vector<double> coco_iou_thresholds() {
   // numpy.linspace: start + i * step, the last value set to the end itself.
-  std::vector<double> values(10);
+  std::vector<double> values(kIouThresholdCount);
   const double step = (.95 - .5) / 9.0;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * step + .5;
   values.back() = .95;

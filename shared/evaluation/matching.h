@@ -12,7 +12,9 @@
 namespace retina {
 
 inline constexpr std::size_t kAreaRangeCount = 4;
-inline constexpr std::size_t kMaxIouThresholds = 16;  // the bits of a mask
+inline constexpr std::size_t kIouThresholdCount = 10;         // COCO's
+inline constexpr std::uint32_t kMaxDetectionsPerImage = 100;  // COCO's, of a class
+inline constexpr std::size_t kMaxIouThresholds = 16;          // the bits of a mask
 
 // Area in square pixels, both ends inclusive: an object of exactly 32^2 is small and medium.
 struct AreaRange {

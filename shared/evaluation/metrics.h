@@ -78,7 +78,7 @@ struct MetricsOptions {
   MatchingOptions matching{};
   // Best detections of an image and class that count, ascending; kAr1, kAr10 and kAr100 are the
   // recalls at the first, second and third, all other stats count the third.
-  std::array<std::uint32_t, 3> detection_limits{1, 10, 100};
+  std::array<std::uint32_t, 3> detection_limits{1, 10, kMaxDetectionsPerImage};
   bool with_arrays = false;
   int thread_count = 0;  // 0: usable_cores(); the result never depends on it
 };

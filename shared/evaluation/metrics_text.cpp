@@ -122,6 +122,10 @@ std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanat
 
 }  // namespace
 
+const char* stat_key(std::size_t stat) {
+  return kStatKeys.at(stat);
+}
+
 std::string metric_text(double value) {
   return value < 0 ? "-" : fixed(value, 3);
 }

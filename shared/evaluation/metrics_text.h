@@ -26,6 +26,9 @@ std::string metrics_json(const CocoMetrics& metrics);
 // curves, kinds of faults and the rest of explanation.h. evaluate/README.md tells every key.
 std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation);
 
+// The key of one of the 12 numbers in metrics.json: "AP", "AR_small".
+const char* stat_key(std::size_t stat);
+
 // A metric for people: three decimals, "-" for nothing to find.
 std::string metric_text(double value);
 

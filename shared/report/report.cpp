@@ -10,6 +10,7 @@
 #include "shared/image/resize.h"
 #include "shared/report/axis.h"
 #include "shared/report/curve_svg.h"
+#include "shared/report/interval_svg.h"
 #include "shared/report/style.h"
 #include "shared/report/text.h"
 
@@ -61,6 +62,11 @@ std::string render_curves(const std::vector<Curve>& curves) {
     out += cat("</h3>\n", render_legend(curve.series), curve_svg(curve), "</div>\n");
   }
   return out + "</section>\n";
+}
+
+std::string render_intervals(const IntervalPlot& plot) {
+  return cat(heading(plot.title), "<div class=\"card curve\"><div class=\"scroll\">",
+             interval_svg(plot), "</div>", paragraph("note", plot.note), "</div>\n");
 }
 
 // A cell that is a number in [0, 1], as a bar's length.
@@ -130,6 +136,7 @@ std::string render_report(const Report& report) {
     for (const Table& table : report.tables) out += render_table(table);
     out += "</section>\n";
   }
+  for (const IntervalPlot& plot : report.intervals) out += render_intervals(plot);
   for (const Gallery& gallery : report.galleries) {
     if (!gallery.pictures.empty()) out += render_gallery(gallery);
   }

@@ -31,6 +31,19 @@ struct Curve {
   bool log_x = false;
 };
 
+struct IntervalRow {
+  std::string label{}, detail{};  // the detail shows when pointed at
+  double value = 0;               // finite
+  double low = 0, high = 0;       // not finite: no interval
+  bool marked = false;            // coloured by the sign of the value
+};
+
+// A value with its interval for each of many things.
+struct IntervalPlot {
+  std::string title{}, x_label{}, note{};
+  std::vector<IntervalRow> rows{};
+};
+
 struct Table {
   std::string title{};
   std::vector<std::string> columns{};            // the first is text, numbers align right
@@ -55,6 +68,7 @@ struct Report {
   std::string title{}, subtitle{};
   std::vector<Figure> figures{};
   std::vector<Curve> curves{};
+  std::vector<IntervalPlot> intervals{};
   std::vector<Table> tables{};
   std::vector<Gallery> galleries{};
   std::vector<std::pair<std::string, std::string>> settings{};  // key, value; a closed section

@@ -53,6 +53,11 @@ h3 { font-size: 14px; margin: 0; font-weight: 650; }
   stroke-linecap: round; }
 .plot .mark { fill: var(--card); stroke: currentColor; stroke-width: 2; }
 .plot .line.faint { stroke-width: 1; opacity: .3; }
+.plot .span { stroke: currentColor; stroke-width: 2; stroke-linecap: round; }
+.plot .dot { fill: currentColor; }
+.plot.intervals { min-width: 620px; }
+.curve .scroll { overflow-x: auto; }
+.curve .note { color: var(--soft); font-size: 12.5px; margin: 6px 2px; }
 .s0 { color: var(--c0); } .s1 { color: var(--c1); } .s2 { color: var(--c2); }
 .s3 { color: var(--c3); } .s4 { color: var(--c4); } .s5 { color: var(--c5); }
 .s6 { color: var(--c6); } .s7 { color: var(--c7); }

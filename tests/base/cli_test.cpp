@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
@@ -28,6 +30,7 @@ struct Options {
   std::optional<std::int64_t> steps{};
   std::uint64_t seed = 0;
   std::string recipe = "none";
+  std::array<std::string, 2> versus{};
 };
 
 // One option of each type.
@@ -45,6 +48,7 @@ void declare(Cli& cli, Options& options) {
   cli.option("anchor-sizes", options.sizes, "LIST", "pixels");
   cli.option("steps", options.steps, "N", "instead of --epochs");
   cli.option("seed", options.seed, "N", "of chance");
+  cli.pair("versus", options.versus, "ONE OTHER", "against each other");
   cli.preset("recipe", options.recipe, {{"quick", {{"epochs", "2"}, {"lr", "0.5"}}}}, "settings");
 }
 
@@ -98,6 +102,20 @@ TEST_F(CliTest, KeepsTheDefaultsOfWhatIsNotGiven) {
   EXPECT_FALSE(cli_.given("lr"));
 }
 
+TEST_F(CliTest, AnOptionOfTwoValuesTakesBoth) {
+  parse({"--epochs", "3", "--versus", "a,b", "c d", "--lr", "0.5"});
+  EXPECT_THAT(options_.versus, ElementsAre("a,b", "c d"));
+  EXPECT_EQ(options_.lr, 0.5);
+  EXPECT_THAT(cli_.help_text(), HasSubstr("--versus ONE OTHER"));
+}
+
+TEST_F(CliTest, AnOptionOfTwoValuesMayBeTheLastOrHaveAnEqualsSign) {
+  parse({"--versus=a", "b"});
+  EXPECT_THAT(options_.versus, ElementsAre("a", "b"));
+  EXPECT_THAT(refusal({"--versus", "a", "--lr", "1"}).what(),
+              HasSubstr("--versus: wants two values, ONE OTHER (got 1)"));
+}
+
 TEST_F(CliTest, NamesTheNearestMatchOfAnUnknownOption) {
   const Error error = refusal({"--epoch", "3"});
   EXPECT_EQ(error.kind(), ErrorKind::kUsage);
@@ -124,6 +142,12 @@ TEST_F(CliTest, RefusesBadValues) {
       {"--anchor-sizes", ""},
       {"--overwrite=yes"},
       {"stray"},
+      {"--versus"},
+      {"--versus", "a"},
+      {"--versus", "a", "b", "c"},
+      {"--versus", "a", ""},
+      {"--versus", "a", "--versus", "b"},
+      {"--lr", "1", "2"},
       {"--epochs", "3", "--epochs", "4"},
       {"--epochs"},
       {"-e"},
@@ -139,13 +163,14 @@ TEST_F(CliTest, LetsTheCommandLineWinOverTheConfigFile) {
   const TestFolder folder;
   const std::string path = folder / "config.json";
   write_file_atomically(path, R"({"epochs": 7, "lr": 0.5, "overwrite": true, "steps": null,
-                                  "anchor-sizes": [8, 16]})");
+                                  "anchor-sizes": [8, 16], "versus": ["a,b", "c"]})");
   parse({"--config", path.c_str(), "--epochs", "3"});
   EXPECT_EQ(options_.epochs, 3);
   EXPECT_EQ(options_.lr, 0.5);
   EXPECT_TRUE(options_.overwrite);
   EXPECT_THAT(options_.sizes, ElementsAre(8.0, 16.0));
   EXPECT_EQ(options_.steps, std::nullopt);
+  EXPECT_THAT(options_.versus, ElementsAre("a,b", "c"));
 }
 
 TEST_F(CliTest, RefusesABadConfigFile) {
@@ -187,6 +212,9 @@ TEST_F(CliTest, RefusesConfigFilesThatCannotBeMeant) {
   for (const char* value : {"\"\"", "[]", "[\"\"]"}) {
     EXPECT_THAT(refused(cat("{\"output\": ", value, "}")), HasSubstr("--output: bad value"));
   }
+  for (const char* value : {"\"a\"", "[]", "[\"a\"]", "[\"a\", \"b\", \"c\"]"}) {
+    EXPECT_THAT(refused(cat("{\"versus\": ", value, "}")), HasSubstr("--versus: wants two values"));
+  }
   EXPECT_THAT(refused(R"({"epochs": 1, "epochs": 2})"), HasSubstr("epochs is given twice"));
   EXPECT_THAT(refused(R"({"epochs": null, "\u0065pochs": 2})"), HasSubstr("epochs is given twice"));
   EXPECT_THAT(refused(R"({"lr": 1, "lr": 2})"), HasSubstr("lr is given twice"));
@@ -208,7 +236,8 @@ TEST_F(CliTest, TakesTheLargestNumbersFromAConfigFile) {
 }
 
 TEST_F(CliTest, EffectiveOptionsReadBackAsAConfigFile) {
-  parse({"--epochs", "3", "--output", "a \"b\"", "--anchor-sizes", "16,32.5"});
+  parse({"--epochs", "3", "--output", "a \"b\"", "--anchor-sizes", "16,32.5", "--versus", "a,b",
+         "c"});
   std::string json = "{";
   for (const auto& [name, value] : cli_.effective()) {
     json += (json.size() > 1 ? ", \"" : "\"") + name + "\": " + value;
@@ -226,6 +255,7 @@ TEST_F(CliTest, EffectiveOptionsReadBackAsAConfigFile) {
   EXPECT_EQ(again.output, "a \"b\"");
   EXPECT_THAT(again.sizes, ElementsAre(16.0, 32.5));
   EXPECT_EQ(again.shard_size_bytes, options_.shard_size_bytes);
+  EXPECT_EQ(again.versus, options_.versus);
 }
 
 TEST_F(CliTest, HelpShowsGroupsOptionsAndDefaults) {

@@ -1,0 +1,237 @@
+#include "evaluate/compare.h"
+
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "evaluate/compare_page.h"
+#include "evaluate/output_folder.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/log.h"
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+#include "shared/evaluation/comparison.h"
+#include "shared/evaluation/comparison_text.h"
+#include "shared/evaluation/ground_truth.h"
+#include "shared/evaluation/metrics_text.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+namespace {
+
+// One of the two, as the command line names it.
+struct Side {
+  std::string name{};
+  bool is_folder = false;
+  StoredEvaluation stored{};  // of a COCO results JSON: only its path
+  std::string hash{};         // of the results
+  std::vector<Detection> detections{};
+};
+
+struct Truth {
+  StoredTruth source{};
+  Instances instances{};
+};
+
+constexpr const char* kGiveTruth = "give --annotations or --data to score both on it";
+
+Side open_side(const std::string& name) {
+  Side side{.name = name, .is_folder = is_folder(name)};
+  if (side.is_folder) {
+    side.stored = read_evaluation(name);
+  } else {
+    side.stored.results = name;
+  }
+  return side;
+}
+
+std::string truth_text(const StoredTruth& truth) {
+  return cat(truth.path, " (hash ", truth.hash,
+             truth.max_images > 0 ? cat(", first ", truth.max_images, " images") : std::string(),
+             ")");
+}
+
+// How many images the folders' evaluations were limited to; throws where they disagree.
+std::int64_t agreed_max_images(const std::array<Side, 2>& sides) {
+  std::optional<std::int64_t> agreed;
+  for (const Side& side : sides) {
+    if (!side.is_folder) continue;
+    const std::int64_t wanted = side.stored.truth.max_images;
+    if (agreed && *agreed != wanted) {
+      throw Error(ErrorKind::kConfig,
+                  cat(sides[0].name, " and ", sides[1].name,
+                      ": not the same images (--max-images was ", *agreed, " and ", wanted, ")"),
+                  "evaluate both with the same --max-images");
+    }
+    agreed = wanted;
+  }
+  return agreed.value_or(0);
+}
+
+// Reads a COCO file or shards; fills in `source.hash`.
+Truth read_truth(StoredTruth source, const std::string& scratch) {
+  Truth truth;
+  if (source.is_shards) {
+    const ShardSet shards(source.path, scratch);
+    source.hash = hex64(xxh3(encode_manifest(shards.manifest())));
+    truth.instances = ground_truth_of(shards);
+  } else {
+    const std::string text = read_file(source.path);
+    source.hash = hex64(xxh3(text));
+    truth.instances = parse_instances(text, source.path);
+  }
+  if (source.max_images > 0) {
+    keep_first_images(truth.instances, static_cast<std::size_t>(source.max_images));
+  }
+  truth.source = std::move(source);
+  return truth;
+}
+
+// The ground truth of --annotations or --data.
+Truth given_truth(const EvalOptions& options, const std::array<Side, 2>& sides) {
+  const bool is_shards = !options.data.empty();
+  Truth truth = read_truth({.is_shards = is_shards,
+                            .path = is_shards ? options.data : options.annotations,
+                            .hash = "",
+                            .max_images = agreed_max_images(sides)},
+                           options.scratch);
+  for (const Side& side : sides) {
+    const StoredTruth& then = side.stored.truth;
+    if (!side.is_folder || then.is_shards != is_shards || then.hash == truth.source.hash) continue;
+    log_warning(side.name, ": was evaluated on other ground truth, ", truth_text(then),
+                ": its numbers on ", truth.source.path, " are not those of its metrics.json");
+  }
+  return truth;
+}
+
+// The ground truth that the folders were evaluated on.
+Truth stored_truth(const EvalOptions& options, const std::array<Side, 2>& sides) {
+  std::vector<const Side*> folders;
+  for (const Side& side : sides) {
+    if (side.is_folder) folders.push_back(&side);
+  }
+  if (folders.empty()) {
+    throw Error(ErrorKind::kUsage, "--compare: results files do not say what their ground truth is",
+                "give --annotations or --data");
+  }
+  const StoredTruth& wanted = folders[0]->stored.truth;
+  if (folders.size() == 2) {
+    const StoredTruth& other = folders[1]->stored.truth;
+    if (wanted.is_shards != other.is_shards || wanted.hash != other.hash) {
+      throw Error(ErrorKind::kConfig,
+                  cat(folders[0]->name, " and ", folders[1]->name,
+                      ": evaluated on different ground truth, ", truth_text(wanted), " and ",
+                      truth_text(other)),
+                  kGiveTruth);
+    }
+    agreed_max_images(sides);
+  }
+  // Either folder's path will do: one may be relative to where its evaluation ran.
+  for (const Side* side : folders) {
+    const StoredTruth& source = side->stored.truth;
+    if (!path_exists(source.path)) continue;
+    Truth truth = read_truth(source, options.scratch);
+    if (truth.source.hash == wanted.hash) return truth;
+    throw Error(ErrorKind::kConfig,
+                cat(side->name, ": its ground truth ", source.path, " has changed since (hash was ",
+                    wanted.hash, ", is ", truth.source.hash, ")"),
+                kGiveTruth);
+  }
+  throw Error(ErrorKind::kNoInput,
+              cat(folders[0]->name, ": its ground truth ", wanted.path, " is not there"),
+              kGiveTruth);
+}
+
+void read_detections(Side& side, const Instances& truth) {
+  const StoredEvaluation& stored = side.stored;
+  if (side.is_folder && !path_exists(stored.results)) {
+    throw Error(ErrorKind::kNoInput,
+                cat(side.name, ": its results ", stored.results, " are not there"),
+                "compare the results file itself, or start where that evaluation ran");
+  }
+  {
+    const std::string text = read_file(stored.results);
+    side.hash = hex64(xxh3(text));
+    if (!stored.results_hash.empty() && side.hash != stored.results_hash) {
+      throw Error(ErrorKind::kConfig,
+                  cat(side.name, ": its results ", stored.results, " have changed since (hash was ",
+                      stored.results_hash, ", is ", side.hash, ")"),
+                  "evaluate them again, or compare the results file itself");
+    }
+    side.detections = parse_results(text, stored.results);
+  }
+  std::unordered_set<std::int64_t> images;
+  for (const ImageInfo& image : truth.images) images.insert(image.id);
+  for (std::size_t i = 0; i < side.detections.size(); ++i) {
+    const std::int64_t id = side.detections[i].image_id;
+    if (images.contains(id)) continue;
+    throw Error(ErrorKind::kData,
+                cat(stored.results, ": entry ", i, ": image id ", id,
+                    " is not in the ground truth (it has ", images.size(), " images)"),
+                "compare on the ground truth of the images that both were made on");
+  }
+}
+
+// What the comparison reads must not be what it replaces.
+void check_output(const EvalOptions& options, const std::array<Side, 2>& sides) {
+  for (const Side& side : sides) {
+    std::error_code none;
+    if (!side.is_folder || !std::filesystem::equivalent(options.output, side.name, none)) continue;
+    throw Error(ErrorKind::kConfig, cat("--output ", options.output, ": is one of the two folders"),
+                "choose another --output");
+  }
+}
+
+EvalIdentity comparison_identity(const std::array<Side, 2>& sides, const StoredTruth& truth) {
+  const auto quoted = [](const std::string& text) { return JsonWriter().value(text).text(); };
+  return {{OutputFolder::kComparedA, quoted(sides[0].hash)},
+          {OutputFolder::kComparedB, quoted(sides[1].hash)},
+          {truth.is_shards ? "data" : "annotations", quoted(truth.hash)},
+          {"max-images", cat(truth.max_images)}};
+}
+
+}  // namespace
+
+int compare_evaluations(const EvalOptions& options, const Cli& cli) {
+  std::array<Side, 2> sides{open_side(options.compare[0]), open_side(options.compare[1])};
+  check_output(options, sides);
+  const bool truth_is_given = !options.annotations.empty() || !options.data.empty();
+  const Truth truth = truth_is_given ? given_truth(options, sides) : stored_truth(options, sides);
+  for (Side& side : sides) read_detections(side, truth.instances);
+
+  OutputFolder folder(options.output);
+  if (const auto aps = folder.begin_comparison(
+          comparison_identity(sides, truth.source), cli.effective(), options.overwrite,
+          {sides[0].stored.results, sides[1].stored.results, truth.source.path})) {
+    std::cout << folder.path() << ": already compared, AP " << metric_text(aps->a) << " and "
+              << metric_text(aps->b) << " (--overwrite to do it again)\n";
+    return 0;
+  }
+  const Comparison comparison =
+      compare_detections(truth.instances, sides[0].detections, sides[1].detections);
+  for (const auto& [side, metrics] :
+       {std::pair{&sides[0], &comparison.a}, {&sides[1], &comparison.b}}) {
+    if (const std::string oddities = oddities_text(*metrics); !oddities.empty()) {
+      log_warning(side->name, ": ", oddities);
+    }
+  }
+  const ComparedNames names{.a = sides[0].name, .b = sides[1].name, .truth = truth.source.path};
+  midway([&] {
+    folder.check_present();
+    write_file_atomically(folder.compare_page_path(),
+                          render_report(make_compare_page(names, comparison, cli.effective())));
+    write_file_atomically(folder.compare_path(), comparison_json(names, comparison));
+  });
+  std::cout << comparison_text(names, comparison) << '\n'
+            << "report: " << folder.compare_page_path() << '\n';
+  return 0;
+}
+
+}  // namespace retina

@@ -1,0 +1,244 @@
+#include "shared/evaluation/comparison_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/base/json.h"
+#include "shared/base/printable.h"
+#include "shared/evaluation/matching.h"
+#include "shared/evaluation/metrics_text.h"
+
+namespace retina {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Characters of UTF-8 text.
+std::size_t character_count(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
+}
+
+// Lines of a table: the first column and, `last_left`, the last one to the left, others to the
+// right.
+std::string aligned(const std::vector<Row>& rows, bool last_left = false) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], character_count(row[i]));
+    }
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - character_count(row[i]), ' ');
+      const bool left = i == 0 || (last_left && i + 1 == row.size());
+      line += cat(i == 0 ? "" : "  ", left ? row[i] + space : space + row[i]);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string signed_text(double value) {
+  return value > 0 ? "+" + fixed(value, 3) : fixed(value, 3);
+}
+
+bool is_clear(const std::optional<Interval>& interval) {
+  return interval && interval->excludes_zero();
+}
+
+std::string percent(double confidence) {
+  return shortest(std::round(confidence * 1000) / 10) + " %";
+}
+
+std::string images_text(const Comparison& comparison, const std::vector<std::size_t>& places,
+                        const char* title) {
+  std::vector<Row> rows{{title, "mistakes of A", "of B", "change", ""}};
+  for (std::size_t i = 0; i < std::min(places.size(), kShownImages); ++i) {
+    const ImageChange& one = comparison.images[places[i]];
+    rows.push_back({cat("image ", one.image_id), mistakes_text(one.mistakes_a),
+                    mistakes_text(one.mistakes_b), gain_text(one.gain()), escaped(one.file_name)});
+  }
+  return aligned(rows, true);
+}
+
+void write_interval(JsonWriter& json, const std::optional<Interval>& interval) {
+  json.key("interval");
+  if (!interval) {
+    json.null();
+    return;
+  }
+  json.begin_array().value(interval->low).value(interval->high).end_array();
+}
+
+// "a", "b", "difference": null where there is nothing to find.
+void write_values(JsonWriter& json, double a, double b) {
+  json.field("a", a).field("b", b).key("difference");
+  if (a < 0 || b < 0) {
+    json.null();
+  } else {
+    json.value(b - a);
+  }
+}
+
+void write_ids(JsonWriter& json, const char* key, const Comparison& comparison,
+               const std::vector<std::size_t>& places) {
+  json.key(key).begin_array();
+  for (std::size_t i = 0; i < std::min(places.size(), kShownImages); ++i) {
+    json.value(comparison.images[places[i]].image_id);
+  }
+  json.end_array();
+}
+
+void write_class(JsonWriter& json, const Comparison& comparison, std::size_t place) {
+  const ClassMetrics& a = comparison.a.per_class[place];
+  const std::optional<Interval>& interval = comparison.class_intervals[place];
+  json.begin_object().field("category_id", a.category_id).field("name", a.name);
+  json.field("object_count", a.object_count);
+  write_values(json, a.stats[kAp], comparison.b.per_class[place].stats[kAp]);
+  write_interval(json, interval);
+  json.field("excludes_zero", is_clear(interval)).end_object();
+}
+
+}  // namespace
+
+std::string change_text(double a, double b) {
+  return a < 0 || b < 0 ? "-" : signed_text(b - a);
+}
+
+double mean_mistakes(std::int64_t mistakes) {
+  return static_cast<double>(mistakes) / static_cast<double>(kIouThresholdCount);
+}
+
+std::string mistakes_text(std::int64_t mistakes) {
+  return fixed(mean_mistakes(mistakes), 1);
+}
+
+std::string gain_text(std::int64_t gain) {
+  return cat(gain < 0 ? "+" : "", mistakes_text(-gain));
+}
+
+std::string interval_text(const std::optional<Interval>& interval) {
+  if (!interval) return "";
+  return cat(signed_text(interval->low), " to ", signed_text(interval->high));
+}
+
+IntervalCounts count_intervals(const Comparison& comparison) {
+  IntervalCounts counts;
+  for (const std::optional<Interval>& one : comparison.class_intervals) {
+    if (!one) continue;
+    ++counts.all;
+    if (is_clear(one)) ++counts.clear;
+  }
+  return counts;
+}
+
+std::string interval_note(const Comparison& comparison) {
+  const ComparisonOptions& options = comparison.options;
+  const IntervalCounts counts = count_intervals(comparison);
+  std::string text =
+      cat("Intervals: ", percent(options.confidence), " of ", options.resample_count,
+          " draws of the images with replacement, the same for A and B; none for a class with "
+          "objects on fewer than ",
+          options.fewest_images, " images.");
+  if (counts.all > 0) {
+    text += cat(" ", counts.clear, " of ", counts.all,
+                counts.all == 1 ? " class interval excludes 0" : " class intervals exclude 0",
+                "; by chance alone, about ", percent(1 - options.confidence), " would.");
+  }
+  return text;
+}
+
+std::string image_note() {
+  return "Mistakes are missed objects and false detections, as a mean over IoU .50 to .95; "
+         "detections count from each class's best score threshold on.";
+}
+
+std::string comparison_text(const ComparedNames& names, const Comparison& comparison) {
+  const std::string interval_title = percent(comparison.options.confidence) + " interval";
+  std::string text =
+      cat("A: ", escaped(names.a), "\nB: ", escaped(names.b), "\n", comparison.a.image_count,
+          " images, ", comparison.a.object_count, " objects: ", escaped(names.truth), "\n\n");
+
+  std::vector<Row> rows{{"", "A", "B", "B - A", interval_title, ""}};
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+    const double a = comparison.a.stats[i], b = comparison.b.stats[i];
+    const std::optional<Interval> interval = i == kAp ? comparison.ap_interval : std::nullopt;
+    rows.push_back({stat_key(i), metric_text(a), metric_text(b), change_text(a, b),
+                    interval_text(interval), is_clear(interval) ? "*" : ""});
+  }
+  text += aligned(rows) + "\n";
+
+  rows = {{"class", "AP A", "AP B", "B - A", interval_title, ""}};
+  for (const std::size_t i : classes_by_change(comparison)) {
+    const double a = comparison.a.per_class[i].stats[kAp];
+    const double b = comparison.b.per_class[i].stats[kAp];
+    const std::optional<Interval>& interval = comparison.class_intervals[i];
+    rows.push_back({escaped(comparison.a.per_class[i].name), metric_text(a), metric_text(b),
+                    change_text(a, b), interval_text(interval), is_clear(interval) ? "*" : ""});
+  }
+  text += aligned(rows) + "* excludes 0. " + interval_note(comparison) + "\n\n";
+
+  const std::vector<std::size_t> better = better_images(comparison);
+  const std::vector<std::size_t> worse = worse_images(comparison);
+  text += cat(better.size(), " images better, ", worse.size(), " worse, ",
+              comparison.images.size() - better.size() - worse.size(), " the same. ", image_note(),
+              "\n");
+  if (!better.empty()) text += "\n" + images_text(comparison, better, "better");
+  if (!worse.empty()) text += "\n" + images_text(comparison, worse, "worse");
+  return text;
+}
+
+std::string comparison_json(const ComparedNames& names, const Comparison& comparison) {
+  JsonWriter json;
+  json.begin_object().field("a", names.a).field("b", names.b).field("truth", names.truth);
+  json.field("image_count", comparison.a.image_count)
+      .field("object_count", comparison.a.object_count);
+
+  json.key("stats").begin_array();
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+    json.begin_object().field("name", stat_key(i));
+    write_values(json, comparison.a.stats[i], comparison.b.stats[i]);
+    write_interval(json, i == kAp ? comparison.ap_interval : std::nullopt);
+    json.end_object();
+  }
+  json.end_array();
+
+  json.key("per_class").begin_array();
+  for (const std::size_t i : classes_by_change(comparison)) write_class(json, comparison, i);
+  for (std::size_t i = 0; i < comparison.a.per_class.size(); ++i) {
+    if (comparison.a.per_class[i].stats[kAp] < 0) write_class(json, comparison, i);
+  }
+  json.end_array();
+
+  const ComparisonOptions& options = comparison.options;
+  json.key("bootstrap")
+      .begin_object()
+      .field("resample_count", options.resample_count)
+      .field("confidence", options.confidence)
+      .field("seed", options.seed)
+      .field("fewest_images", static_cast<std::uint64_t>(options.fewest_images))
+      .end_object();
+
+  const std::vector<std::size_t> better = better_images(comparison);
+  const std::vector<std::size_t> worse = worse_images(comparison);
+  json.field("better_count", static_cast<std::uint64_t>(better.size()))
+      .field("worse_count", static_cast<std::uint64_t>(worse.size()));
+  write_ids(json, "better", comparison, better);
+  write_ids(json, "worse", comparison, worse);
+  json.key("images").begin_array();
+  for (const ImageChange& one : comparison.images) {
+    json.begin_object().field("image_id", one.image_id).field("file_name", one.file_name);
+    json.field("a", mean_mistakes(one.mistakes_a)).field("b", mean_mistakes(one.mistakes_b));
+    json.field("gain", mean_mistakes(one.gain())).end_object();
+  }
+  json.end_array().end_object();
+  return json.pretty_text();
+}
+
+}  // namespace retina

@@ -1,0 +1,281 @@
+#include "shared/evaluation/resampling.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+
+#include "shared/base/error.h"
+#include "shared/base/parallel.h"
+#include "shared/coco/categories.h"
+
+namespace retina {
+
+namespace {
+
+constexpr std::size_t kRecallCount = 101;
+constexpr std::uint16_t kAllThresholds = (1U << kIouThresholdCount) - 1;
+
+// numpy.linspace(0, 1, 101).
+double recall_at(std::size_t place) {
+  return place + 1 == kRecallCount ? 1.0 : static_cast<double>(place) * 0.01;
+}
+
+template <class Box>
+struct OnImage {
+  std::uint32_t image = 0;
+  Box box{};
+};
+
+struct ClassBoxes {
+  std::vector<OnImage<TruthBox>> truths{};
+  std::vector<OnImage<FoundBox>> found{};
+};
+
+// A detection after matching; masks over the thresholds for objects of all areas.
+struct Ranked {
+  double score = 0;
+  std::uint32_t image = 0;
+  std::uint16_t hit = 0, ignored = 0;
+};
+
+std::vector<ClassBoxes> boxes_by_class(
+    const Instances& truth, const std::vector<Detection>& detections,
+    const std::unordered_map<std::int64_t, std::uint32_t>& places) {
+  const CategoryMap categories(truth.categories);
+  std::vector<ClassBoxes> boxes(static_cast<std::size_t>(categories.size()));
+  for (const Annotation& one : truth.annotations) {
+    boxes[static_cast<std::size_t>(categories.label_of(one.category_id).value())].truths.push_back(
+        {.image = places.at(one.image_id),
+         .box = {
+             .box = one.bbox, .area = one.area, .crowd = one.iscrowd, .unmatchable = one.id == 0}});
+  }
+  for (const Detection& one : detections) {
+    const auto label = categories.label_of(one.category_id);
+    if (!label) continue;
+    boxes[static_cast<std::size_t>(*label)].found.push_back(
+        {.image = places.at(one.image_id), .box = {.box = one.bbox, .score = one.score}});
+  }
+  return boxes;
+}
+
+// Calls `take(image, its truths, its best detections)` for each image that has any, ascending.
+template <class Take>
+void for_each_image(ClassBoxes& boxes, const Take& take) {
+  auto& [truths, found] = boxes;
+  std::stable_sort(truths.begin(), truths.end(),
+                   [](const auto& a, const auto& b) { return a.image < b.image; });
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return a.image != b.image ? a.image < b.image : a.box.score > b.box.score;
+  });
+  std::vector<TruthBox> image_truths;
+  std::vector<FoundBox> image_found;
+  for (std::size_t t = 0, f = 0; t < truths.size() || f < found.size();) {
+    constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+    const std::uint32_t image = std::min(t < truths.size() ? truths[t].image : kNone,
+                                         f < found.size() ? found[f].image : kNone);
+    image_truths.clear();
+    image_found.clear();
+    for (; t < truths.size() && truths[t].image == image; ++t) {
+      image_truths.push_back(truths[t].box);
+    }
+    for (; f < found.size() && found[f].image == image; ++f) {
+      if (image_found.size() < kMaxDetectionsPerImage) image_found.push_back(found[f].box);
+    }
+    take(image, image_truths, image_found);
+  }
+}
+
+// The score from which on detections give the best F1 at IoU .5, the highest of equally good ones;
+// infinity when no detection hits. `ranked`: best first.
+double best_score_threshold(const std::vector<Ranked>& ranked, std::size_t object_count) {
+  double best = std::numeric_limits<double>::infinity(), best_f1 = 0;
+  std::size_t hits = 0, misses = 0;
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    if ((ranked[i].ignored & 1) == 0) ++((ranked[i].hit & 1) != 0 ? hits : misses);
+    if (i + 1 < ranked.size() && ranked[i + 1].score == ranked[i].score) continue;
+    // hits + misses + object_count = 2 hits + false detections + missed objects
+    const double f1 =
+        2 * static_cast<double>(hits) / static_cast<double>(hits + misses + object_count);
+    if (hits > 0 && f1 > best_f1) {
+      best_f1 = f1;
+      best = ranked[i].score;
+    }
+  }
+  return best;
+}
+
+// How many hits it takes to reach each recall, at least one.
+std::array<std::uint32_t, kRecallCount> needed_hits(std::uint32_t object_count) {
+  std::array<std::uint32_t, kRecallCount> needed{};
+  const auto objects = static_cast<double>(object_count);
+  std::uint32_t hits = 1;
+  for (std::size_t r = 0; r < kRecallCount; ++r) {
+    // Near the answer, from below; the comparison itself is that of the recall's definition.
+    hits = std::max(hits, static_cast<std::uint32_t>(recall_at(r) * objects));
+    while (static_cast<double>(hits) / objects < recall_at(r)) ++hits;
+    needed[r] = hits;
+  }
+  return needed;
+}
+
+}  // namespace
+
+struct ResampledEvaluation::Buffers {
+  // By event: the weight of the detection itself, and of all detections up to it.
+  std::vector<std::uint32_t> weights{}, totals{};
+  // By hit of a threshold.
+  std::vector<std::uint32_t> hits{}, found{};
+  std::vector<double> precisions{};
+};
+
+ResampledEvaluation::ResampledEvaluation(const Instances& truth,
+                                         const std::vector<Detection>& detections,
+                                         int thread_count) {
+  std::vector<std::int64_t> ids;
+  for (const ImageInfo& image : truth.images) ids.push_back(image.id);
+  std::sort(ids.begin(), ids.end());
+  std::unordered_map<std::int64_t, std::uint32_t> places;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    places.emplace(ids[i], static_cast<std::uint32_t>(i));
+  }
+
+  std::vector<ClassBoxes> boxes = boxes_by_class(truth, detections, places);
+  std::vector<std::vector<Ranked>> ranked(boxes.size());
+  classes_.resize(boxes.size());
+  for_each_parallel(boxes.size(), thread_count, [&](std::size_t label) {
+    RankedClass& one = classes_[label];
+    std::vector<Ranked>& sorted = ranked[label];
+    ImageMatcher matcher;
+    std::vector<MatchedDetection> matched;
+    for_each_image(boxes[label], [&](std::uint32_t image, const std::vector<TruthBox>& truths,
+                                     const std::vector<FoundBox>& found) {
+      matched.clear();
+      std::array<std::int64_t, kAreaRangeCount> object_counts{};
+      matcher.match(truths, found, matched, object_counts);
+      if (object_counts[0] > 0) {
+        one.objects.push_back(
+            {.image = image, .count = static_cast<std::uint32_t>(object_counts[0])});
+      }
+      for (const MatchedDetection& detection : matched) {
+        sorted.push_back({.score = detection.score,
+                          .image = image,
+                          .hit = detection.hit[0],
+                          .ignored = detection.ignored[0]});
+      }
+    });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.score > b.score; });
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      const Ranked& detection = sorted[i];
+      one.images.push_back(detection.image);
+      if (((detection.hit | detection.ignored) & kAllThresholds) == 0) continue;
+      const auto number = static_cast<std::uint32_t>(one.events.size());
+      one.events.push_back(static_cast<std::uint32_t>(i));
+      for (std::size_t t = 0; t < kIouThresholdCount; ++t) {
+        if ((detection.ignored >> t & 1) != 0) {
+          one.steps[t].push_back(2 * number + 1);
+        } else if ((detection.hit >> t & 1) != 0) {
+          one.steps[t].push_back(2 * number);
+        }
+      }
+    }
+  });
+
+  // Mistakes = objects - hits + false detections.
+  image_mistakes_.resize(ids.size());
+  std::vector<std::uint8_t> has_object(ids.size());
+  for (std::size_t label = 0; label < classes_.size(); ++label) {
+    std::size_t object_count = 0;
+    for (const ImageObjects& one : classes_[label].objects) {
+      image_mistakes_[one.image] += std::int64_t{one.count} * std::int64_t{kIouThresholdCount};
+      has_object[one.image] = 1;
+      object_count += one.count;
+    }
+    const double threshold = best_score_threshold(ranked[label], object_count);
+    for (const Ranked& one : ranked[label]) {
+      if (one.score < threshold) break;
+      for (std::size_t t = 0; t < kIouThresholdCount; ++t) {
+        if ((one.ignored >> t & 1) != 0) continue;
+        image_mistakes_[one.image] += (one.hit >> t & 1) != 0 ? -1 : 1;
+      }
+    }
+  }
+  images_with_objects_ =
+      static_cast<std::size_t>(std::count(has_object.begin(), has_object.end(), std::uint8_t{1}));
+}
+
+double ResampledEvaluation::class_ap(const RankedClass& ranked,
+                                     std::span<const std::uint32_t> weights, Buffers& buffers) {
+  std::uint32_t object_count = 0;
+  for (const ImageObjects& one : ranked.objects) object_count += weights[one.image] * one.count;
+  if (object_count == 0) return -1;
+  const auto needed = needed_hits(object_count);
+
+  buffers.weights.resize(ranked.events.size());
+  buffers.totals.resize(ranked.events.size());
+  std::uint32_t total = 0;
+  std::size_t place = 0;
+  for (std::size_t e = 0; e < ranked.events.size(); ++e) {
+    for (; place <= ranked.events[e]; ++place) total += weights[ranked.images[place]];
+    buffers.weights[e] = weights[ranked.images[place - 1]];
+    buffers.totals[e] = total;
+  }
+
+  // As `evaluate_detections`, where a hit of weight w stands for w hits in a row: precision rises
+  // from each to the next, so that the last one decides for all. A hit of weight 0 decides nothing:
+  // it reaches no new recall, and precision is never better there than at the hit before it.
+  double threshold_sum = 0;
+  for (const std::vector<std::uint32_t>& steps : ranked.steps) {
+    buffers.hits.clear();
+    buffers.found.clear();
+    std::uint32_t hits = 0, ignored = 0;
+    for (const std::uint32_t step : steps) {
+      const std::uint32_t weight = buffers.weights[step / 2];
+      if ((step & 1) != 0) {
+        ignored += weight;
+        continue;
+      }
+      hits += weight;
+      buffers.hits.push_back(hits);
+      buffers.found.push_back(buffers.totals[step / 2] - ignored);
+    }
+    const std::size_t count = buffers.hits.size();
+    buffers.precisions.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      buffers.precisions[i] =
+          static_cast<double>(buffers.hits[i]) /
+          (static_cast<double>(buffers.found[i]) + std::numeric_limits<double>::epsilon());
+    }
+    for (std::size_t i = count; i-- > 1;) {
+      buffers.precisions[i - 1] = std::max(buffers.precisions[i - 1], buffers.precisions[i]);
+    }
+    double sum = 0;
+    std::size_t hit = 0;
+    for (const std::uint32_t hit_count : needed) {
+      while (hit < count && buffers.hits[hit] < hit_count) ++hit;
+      if (hit == count) break;
+      sum += buffers.precisions[hit];
+    }
+    threshold_sum += sum / static_cast<double>(kRecallCount);
+  }
+  return threshold_sum / static_cast<double>(kIouThresholdCount);
+}
+
+std::vector<double> ResampledEvaluation::class_aps(std::span<const std::uint32_t> weights) const {
+  RETINA_CHECK(weights.size() == image_mistakes_.size(), weights.size(), " weights for ",
+               image_mistakes_.size(), " images");
+  Buffers buffers;
+  std::vector<double> aps;
+  aps.reserve(classes_.size());
+  for (const RankedClass& one : classes_) aps.push_back(class_ap(one, weights, buffers));
+  return aps;
+}
+
+std::vector<std::size_t> ResampledEvaluation::object_image_counts() const {
+  std::vector<std::size_t> counts;
+  for (const RankedClass& one : classes_) counts.push_back(one.objects.size());
+  return counts;
+}
+
+}  // namespace retina
