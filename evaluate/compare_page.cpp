@@ -11,27 +11,28 @@ namespace retina {
 
 namespace {
 
-std::string mark(const std::optional<Interval>& interval) {
-  return interval && interval->excludes_zero() ? "●" : "";
+// In front, so that the numbers stay below each other.
+std::string marked_text(const std::optional<Interval>& interval) {
+  return cat(interval && interval->excludes_zero() ? "● " : "", interval_text(interval));
 }
 
 Table stats_table(const Comparison& comparison) {
   Table table{.title = "The 12 numbers",
-              .columns = {"", "A", "B", "B − A", "95 % interval", ""},
+              .columns = {"", "A", "B", "B − A", "95 % interval"},
               .rows = {},
               .note = "●: the interval excludes 0."};
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
     const double a = comparison.a.stats[i], b = comparison.b.stats[i];
     const std::optional<Interval> interval = i == kAp ? comparison.ap_interval : std::nullopt;
-    table.rows.push_back({stat_key(i), metric_text(a), metric_text(b), change_text(a, b),
-                          interval_text(interval), mark(interval)});
+    table.rows.push_back(
+        {stat_key(i), metric_text(a), metric_text(b), change_text(a, b), marked_text(interval)});
   }
   return table;
 }
 
 Table class_table(const Comparison& comparison) {
   Table table{.title = "AP by class, the largest change first",
-              .columns = {"class", "A", "B", "B − A", "95 % interval", "", "objects"},
+              .columns = {"class", "A", "B", "B − A", "95 % interval", "objects"},
               .rows = {},
               .note = interval_note(comparison)};
   for (const std::size_t i : classes_by_change(comparison)) {
@@ -39,7 +40,7 @@ Table class_table(const Comparison& comparison) {
     const double ap_b = comparison.b.per_class[i].stats[kAp];
     const std::optional<Interval>& interval = comparison.class_intervals[i];
     table.rows.push_back({a.name, metric_text(a.stats[kAp]), metric_text(ap_b),
-                          change_text(a.stats[kAp], ap_b), interval_text(interval), mark(interval),
+                          change_text(a.stats[kAp], ap_b), marked_text(interval),
                           cat(a.object_count)});
   }
   return table;

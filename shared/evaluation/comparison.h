@@ -4,7 +4,7 @@
 // Chance: the paired bootstrap over images (Efron & Tibshirani 1993, "An introduction to the
 // bootstrap", chapters 6 and 13). The images are drawn with replacement, the same draw for both
 // evaluations, and both are scored on it; the 95 % interval is that of the percentiles of the
-// differences. What it does not cover: another training with another seed.
+// differences. It covers the choice of images, not that of the training's seed.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,10 @@ namespace retina {
 struct ComparisonOptions {
   int resample_count = 1000;
   double confidence = .95;
-  std::uint64_t seed = 1993;       // of the draws: a comparison repeats to the bit
-  std::size_t fewest_images = 10;  // fewer that have an object: too few for an interval
-  int thread_count = 0;            // 0: usable_cores(); the result never depends on it
+  std::uint64_t seed = 1993;  // of the draws: a comparison repeats to the bit
+  // No interval where fewer images have an object: percentile intervals are then too narrow.
+  std::size_t fewest_images = 10;
+  int thread_count = 0;  // 0: usable_cores(); the result never depends on it
 };
 
 // Of a difference, B - A.

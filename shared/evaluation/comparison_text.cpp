@@ -52,6 +52,14 @@ bool is_clear(const std::optional<Interval>& interval) {
   return interval && interval->excludes_zero();
 }
 
+// For a terminal: a sentence a line.
+std::string lines(std::string text) {
+  for (auto at = text.find(". "); at != std::string::npos; at = text.find(". ", at)) {
+    text[++at] = '\n';
+  }
+  return text;
+}
+
 std::string percent(double confidence) {
   return shortest(std::round(confidence * 1000) / 10) + " %";
 }
@@ -182,12 +190,12 @@ std::string comparison_text(const ComparedNames& names, const Comparison& compar
     rows.push_back({escaped(comparison.a.per_class[i].name), metric_text(a), metric_text(b),
                     change_text(a, b), interval_text(interval), is_clear(interval) ? "*" : ""});
   }
-  text += aligned(rows) + "* excludes 0. " + interval_note(comparison) + "\n\n";
+  text += aligned(rows) + "* excludes 0\n\n" + lines(interval_note(comparison)) + "\n\n";
 
   const std::vector<std::size_t> better = better_images(comparison);
   const std::vector<std::size_t> worse = worse_images(comparison);
   text += cat(better.size(), " images better, ", worse.size(), " worse, ",
-              comparison.images.size() - better.size() - worse.size(), " the same. ", image_note(),
+              comparison.images.size() - better.size() - worse.size(), " the same.\n", image_note(),
               "\n");
   if (!better.empty()) text += "\n" + images_text(comparison, better, "better");
   if (!worse.empty()) text += "\n" + images_text(comparison, worse, "worse");

@@ -97,6 +97,7 @@ footer { color: var(--soft); font-size: 12.5px; margin-top: 34px; }
 @media print {
   .table .scroll { max-height: none; }
   .card { break-inside: avoid; }
+  .plot.intervals { max-height: 230mm; }
 }
 )css";
 

@@ -125,5 +125,24 @@ TEST(ResampledEvaluation, AnImagesMistakesAreCountedAboveTheBestThreshold) {
             (std::vector<std::int64_t>{9 * 2, 10, 0, 0}));
 }
 
+// Two objects. At .9 one is found: F1 2/3. At .5 the other one is, together with five false
+// detections: F1 4/9, although the first of these six alone would make it 1.
+TEST(ResampledEvaluation, DetectionsOfOneScoreCountTogetherOrNotAtAll) {
+  Instances truth;
+  truth.images = {{.id = 1, .width = 99, .height = 99}};
+  truth.categories = {{.id = 1, .name = "a"}};
+  std::vector<Detection> found;
+  for (int i = 0; i < 2; ++i) {
+    truth.annotations.push_back(
+        {.id = i + 1, .image_id = 1, .category_id = 1, .bbox = {20. * i, 0, 10, 10}, .area = 100});
+    found.push_back(
+        {.image_id = 1, .category_id = 1, .bbox = {20. * i, 0, 10, 10}, .score = i == 0 ? .9 : .5});
+  }
+  for (int i = 0; i < 5; ++i) {
+    found.push_back({.image_id = 1, .category_id = 1, .bbox = {60, 60, 9, 9}, .score = .5});
+  }
+  EXPECT_EQ(ResampledEvaluation(truth, found, 1).image_mistakes(), std::vector<std::int64_t>{10});
+}
+
 }  // namespace
 }  // namespace retina
