@@ -3,15 +3,19 @@
 // Detections below are not drawn; the slider over the worst images moves it.
 let drawnScore = metrics.confusion ? metrics.confusion.scores[metrics.confusion.chosen] : .3;
 
+const FEW_BOXES = 12;
+
 const isWrong = (found) => found.fault !== null && found.fault !== "ignored";
 const isDrawn = (found) => found.score >= drawnScore;
 const area = ({bbox}) => bbox[2] * bbox[3];
 
+// Detections are named above their box, ground truth below: they often lie on one another.
 function boxElement(image, {bbox, text, style, faint}) {
   const [x, y, width, height] = bbox;
   const percent = (part, whole) => `${(part / whole * 100).toFixed(3)}%`;
   const label = text && make("span", {
-    class: (y < image.height * .09 ? "inside " : "") + (x > image.width * .7 ? "to-left" : ""),
+    class: `${y < image.height * .09 ? "high " : ""}${y + height > image.height * .91 ? "low " : ""}` +
+      (x > image.width * .7 ? "to-left" : ""),
   }, text);
   const element = make("div", {class: `box ${style}${faint ? " faint" : ""}`}, label || null);
   element.style.left = percent(x, image.width);
@@ -27,11 +31,13 @@ function boxElement(image, {bbox, text, style, faint}) {
 function frame(image, options = {}) {
   const {truths = true, found = true, labels = "some", concerns = () => true, crop} = options;
   const source = pictures[image.image_id];
-  const named = labels === "all" || !source;  // without a picture only the names tell
+  const shown = image.found.filter(isDrawn);
+  // Without a picture only names tell what is there, as long as they leave room for the boxes.
+  const named = labels === "all" || (!source && shown.length <= FEW_BOXES);
   const inner = make("div", {class: "inner"});
   if (source) inner.append(make("img", {src: source, alt: "", draggable: "false"}));
   if (found) {
-    for (const one of image.found.filter(isDrawn).reverse()) {  // the best on top
+    for (const one of shown.reverse()) {  // the best on top
       const text = named || one.fault !== null ?
         `${categoryName(one.category_id)} ${one.score.toFixed(2)}` : one.score.toFixed(2);
       inner.append(boxElement(image, {
@@ -41,7 +47,7 @@ function frame(image, options = {}) {
   }
   if (truths) {
     for (const one of image.truths) {
-      const text = named || one.missed ?
+      const text = labels === "all" || one.missed ?
         categoryName(one.category_id) + (one.crowd ? " (crowd)" : "") : "";
       inner.append(boxElement(image, {
         bbox: one.bbox, text, style: `truth${one.missed ? " missed" : ""}${one.crowd ? " crowd" : ""}`,

@@ -59,7 +59,7 @@ std::vector<float> false_detection_costs(std::span<const ScoredDetection> detect
   auto hits = static_cast<std::size_t>(std::count_if(
       detections.begin(), detections.end(), [](const ScoredDetection& one) { return one.right; }));
   double below = 0;  // over the hits after this place
-  for (std::size_t i = detections.size(); i-- > 0 && hits > 0;) {
+  for (std::size_t i = detections.size(); i-- > 0;) {
     if (!detections[i].right) {
       costs[i] = static_cast<float>(below / static_cast<double>(object_count));
       continue;

@@ -15,7 +15,6 @@ struct TidePoint {
   double score;
   bool was_hit;
   std::uint32_t slot;
-  bool right;
 
   bool operator<(const TidePoint& other) const {
     if (score != other.score) return score > other.score;
@@ -24,22 +23,16 @@ struct TidePoint {
   }
 };
 
-// Precision at each hit, then its mean over recalls 0, .01, ..., 1. Reused between curves.
+// Precision at each hit, then its mean over recalls 0, .01, ..., 1.
 class TideCurve {
  public:
-  void clear() {
-    precisions_.clear();
-    point_count_ = 0;
-  }
-  void add(bool right) {
-    ++point_count_;
-    if (!right) return;
-    const auto hits = static_cast<double>(precisions_.size() + 1);
-    precisions_.push_back(hits / static_cast<double>(point_count_));
+  void hit_after(std::int64_t false_count) {
+    const auto hits = static_cast<std::int64_t>(precisions_.size() + 1);
+    precisions_.push_back(static_cast<double>(hits) / static_cast<double>(hits + false_count));
   }
   // The best precision at a recall or a higher one: hits alone decide, between them it only falls.
-  ClassSplit::Ap ap(std::int64_t object_count) {
-    ClassSplit::Ap result{.present = point_count_ > 0 || object_count > 0};
+  ClassSplit::Ap ap(std::int64_t false_count, std::int64_t object_count) {
+    ClassSplit::Ap result{.present = !precisions_.empty() || false_count > 0 || object_count > 0};
     if (object_count <= 0) return result;
     for (std::size_t i = precisions_.size(); i-- > 1;) {
       precisions_[i - 1] = std::max(precisions_[i - 1], precisions_[i]);
@@ -61,11 +54,9 @@ class TideCurve {
 
  private:
   std::vector<double> precisions_;
-  std::int64_t point_count_ = 0;
 };
 
-// In tidecv's order once something is corrected. Ignored detections are left out unless they
-// correct something.
+// In tidecv's order once something is corrected.
 std::vector<TideDetection> false_before_hits(std::span<const TideDetection> detections) {
   std::vector<TideDetection> ordered;
   ordered.reserve(detections.size());
@@ -88,45 +79,49 @@ std::vector<TideDetection> false_before_hits(std::span<const TideDetection> dete
   return ordered;
 }
 
-bool is_fault(const TideDetection& detection, FaultKind kind) {
-  return !detection.outcome.hit && detection.outcome.fault == kind;
+constexpr auto place_of(FaultKind kind) {
+  return static_cast<std::size_t>(kind);
 }
 
-// Corrected localisation faults become hits where they are; those of other kinds go.
-void add_corrected(TideCurve& curve, std::span<const TideDetection> ordered, FaultKind kind) {
-  for (const TideDetection& detection : ordered) {
-    if (detection.outcome.hit) {
-      curve.add(true);
-    } else if (is_fault(detection, kind)) {
-      if (kind == FaultKind::kLocalisation && detection.outcome.corrects) curve.add(true);
-    } else if (!detection.outcome.ignored) {
-      curve.add(false);
-    }
+// False detections so far, all and by kind. Those on crowd regions are no part of AP.
+struct FalseCounts {
+  std::int64_t all = 0;
+  std::array<std::int64_t, kFaultKindCount> of_kind{};
+
+  void add(const TideOutcome& outcome) {
+    const std::int64_t one = outcome.ignored ? 0 : 1;
+    all += one;
+    of_kind[place_of(outcome.fault)] += one;
   }
-}
+  std::int64_t without(FaultKind kind) const { return all - of_kind[place_of(kind)]; }
+};
 
 // Classification faults leave their class; in comes what is corrected to be of this one.
-void add_moved(TideCurve& curve, std::span<const TideDetection> ordered,
-               std::span<const MovedHit> moved) {
-  const auto point = [](const TideDetection& detection) {
-    return TidePoint{detection.score, detection.outcome.hit, detection.slot, detection.outcome.hit};
-  };
-  const auto add_before = [&](std::size_t& next, const TidePoint* limit) {
+ClassSplit::Ap reclassified_ap(std::span<const TideDetection> ordered,
+                               std::span<const MovedHit> moved, std::int64_t object_count) {
+  TideCurve curve;
+  FalseCounts counts;
+  std::size_t next = 0;
+  const auto move_in_before = [&](const TidePoint* limit) {
     for (; next < moved.size(); ++next) {
-      const TidePoint one{moved[next].score, false, moved[next].slot, true};
+      const TidePoint one{moved[next].score, false, moved[next].slot};
       if (limit != nullptr && !(one < *limit)) return;
-      curve.add(true);
+      curve.hit_after(counts.without(FaultKind::kClassification));
     }
   };
-  std::size_t next = 0;
   for (const TideDetection& detection : ordered) {
-    if (is_fault(detection, FaultKind::kClassification)) continue;
-    if (detection.outcome.ignored) continue;
-    const TidePoint here = point(detection);
-    add_before(next, &here);
-    curve.add(here.right);
+    if (next < moved.size()) {
+      const TidePoint here{detection.score, detection.outcome.hit, detection.slot};
+      move_in_before(&here);
+    }
+    if (detection.outcome.hit) {
+      curve.hit_after(counts.without(FaultKind::kClassification));
+    } else {
+      counts.add(detection.outcome);
+    }
   }
-  add_before(next, nullptr);
+  move_in_before(nullptr);
+  return curve.ap(counts.without(FaultKind::kClassification), object_count);
 }
 
 }  // namespace
@@ -140,36 +135,46 @@ const char* fault_name(FaultKind kind) {
 ClassSplit split_class(std::span<const TideDetection> detections, std::span<const MovedHit> moved,
                        const ClassCounts& counts) {
   ClassSplit split;
-  TideCurve curve;
+  TideCurve now, all_hits;
+  FalseCounts present;
   for (const TideDetection& detection : detections) {
-    if (!detection.outcome.ignored) curve.add(detection.outcome.hit);
+    if (detection.outcome.hit) {
+      now.hit_after(present.all);
+      all_hits.hit_after(0);
+    } else {
+      present.add(detection.outcome);
+    }
   }
-  split.now = curve.ap(counts.objects);
+  split.now = now.ap(present.all, counts.objects);
+  split.no_false_positives = all_hits.ap(present.all, counts.objects);
 
   const std::vector<TideDetection> ordered = false_before_hits(detections);
+  std::array<TideCurve, kFaultKindCount> curves;
+  FalseCounts so_far;
+  for (const TideDetection& detection : ordered) {
+    const TideOutcome& outcome = detection.outcome;
+    if (outcome.hit) {
+      for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) {
+        curves[kind].hit_after(so_far.without(static_cast<FaultKind>(kind)));
+      }
+    } else {
+      so_far.add(outcome);
+      if (outcome.fault == FaultKind::kLocalisation && outcome.corrects) {
+        curves[place_of(FaultKind::kLocalisation)].hit_after(
+            so_far.without(FaultKind::kLocalisation));
+      }
+    }
+  }
   for (std::size_t i = 0; i < kFaultKindCount; ++i) {
     const auto kind = static_cast<FaultKind>(i);
-    curve.clear();
-    if (kind == FaultKind::kClassification) {
-      add_moved(curve, ordered, moved);
-    } else {
-      add_corrected(curve, ordered, kind);
-    }
-    // No detection is of kind kMissed: this curve is the present one, over fewer objects.
     split.corrected[i] =
-        curve.ap(counts.objects - (kind == FaultKind::kMissed ? counts.missed : 0));
+        kind == FaultKind::kClassification
+            ? reclassified_ap(ordered, moved, counts.objects)
+            : curves[i].ap(so_far.without(kind),
+                           counts.objects - (kind == FaultKind::kMissed ? counts.missed : 0));
   }
-  curve.clear();
-  add_corrected(curve, ordered, FaultKind::kMissed);
-  split.no_false_negatives = curve.ap(counts.found);
-
-  curve.clear();
-  for (const bool right : {true, false}) {
-    for (const TideDetection& detection : detections) {
-      if (!detection.outcome.ignored && detection.outcome.hit == right) curve.add(right);
-    }
-  }
-  split.no_false_positives = curve.ap(counts.objects);
+  // No detection is of kind kMissed: its curve is the present one in tidecv's other order.
+  split.no_false_negatives = curves[place_of(FaultKind::kMissed)].ap(so_far.all, counts.found);
   return split;
 }
 

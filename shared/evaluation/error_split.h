@@ -41,6 +41,7 @@ struct TideDetection {
   std::uint32_t slot = 0;  // ascending in the order of images and of scores within an image
   TideOutcome outcome{};
 };
+static_assert(sizeof(TideOutcome) == 1);
 
 // A classification fault that, corrected, hits an object of class `label`.
 struct MovedHit {

@@ -1,7 +1,9 @@
 #include "shared/evaluation/explanation.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <numeric>
 #include <span>
 
@@ -25,18 +27,28 @@ struct ClassObjects {
   std::int64_t coco = 0;
 };
 
-// Detections by class, in ascending slots.
-struct ClassSlots {
-  std::vector<std::uint32_t> begin{};  // [classes + 1]
-  std::vector<std::uint32_t> slots{};
+// A detection as its class sees it.
+struct ClassPoint {
+  double score = 0;
+  std::uint32_t slot = 0;
+  DetectionVerdict verdict{};
+};
+static_assert(sizeof(ClassPoint) == 16);
 
-  std::span<const std::uint32_t> of(std::size_t label) const {
-    return std::span(slots).subspan(begin[label], begin[label + 1] - begin[label]);
+// Detections by class, in ascending slots until a class sorts its own.
+struct ClassPoints {
+  std::vector<std::uint32_t> begin{};  // [classes + 1]
+  std::vector<ClassPoint> points{};
+
+  std::span<ClassPoint> of(std::size_t label) {
+    return std::span(points).subspan(begin[label], begin[label + 1] - begin[label]);
   }
 };
 
-ClassSlots group_by_class(const Verdicts& verdicts) {
-  ClassSlots classes;
+// Gives back what of `verdicts` the points have: scores and labels.
+ClassPoints group_by_class(Verdicts& verdicts, const std::vector<Detection>& detections) {
+  ClassPoints classes;
+  verdicts.score = {};
   classes.begin.assign(verdicts.class_count + 1, 0);
   const auto counted = [&](std::size_t slot) {
     return verdicts.detection[slot].coco != CocoOutcome::kUncounted;
@@ -45,12 +57,67 @@ ClassSlots group_by_class(const Verdicts& verdicts) {
     if (counted(slot)) ++classes.begin[verdicts.label[slot] + 1];
   }
   std::partial_sum(classes.begin.begin(), classes.begin.end(), classes.begin.begin());
-  classes.slots.resize(classes.begin.back());
+  classes.points.resize(classes.begin.back());
   std::vector<std::uint32_t> next(classes.begin.begin(), classes.begin.end() - 1);
   for (std::uint32_t slot = 0; slot < verdicts.label.size(); ++slot) {
-    if (counted(slot)) classes.slots[next[verdicts.label[slot]]++] = slot;
+    if (!counted(slot)) continue;
+    classes.points[next[verdicts.label[slot]]++] = {detections[verdicts.entry[slot]].score, slot,
+                                                    verdicts.detection[slot]};
   }
+  verdicts.label = {};
   return classes;
+}
+
+// Order-preserving bits of a score, the highest score first. 0 and -0 are equal.
+std::uint64_t descending_bits(double score) {
+  const auto bits = std::bit_cast<std::uint64_t>(score + 0.0);
+  return (bits >> 63) != 0 ? bits : ~bits & ~(std::uint64_t{1} << 63);
+}
+
+// Best first, equal scores by slot, from ascending slots: a radix sort by the upper 33 bits of the
+// score, then neighbours that differ in the lower ones only. Twice as fast as std::sort.
+void sort_points(std::span<ClassPoint> points, std::vector<ClassPoint>& buffer) {
+  constexpr int kDigitBits = 11, kDigits = 3;
+  constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
+  const auto before = [](const ClassPoint& a, const ClassPoint& b) {
+    return a.score != b.score ? a.score > b.score : a.slot < b.slot;
+  };
+  if (points.size() < kBuckets / 4) {
+    std::sort(points.begin(), points.end(), before);
+    return;
+  }
+  std::array<std::array<std::uint32_t, kBuckets>, kDigits> next{};
+  const auto digit = [](const ClassPoint& point, int place) {
+    const int shift = 64 - kDigitBits * (kDigits - place);
+    return static_cast<std::size_t>(descending_bits(point.score) >> shift) & (kBuckets - 1);
+  };
+  for (const ClassPoint& point : points) {
+    for (int place = 0; place < kDigits; ++place) {
+      ++next[static_cast<std::size_t>(place)][digit(point, place)];
+    }
+  }
+  buffer.resize(points.size());
+  std::span<ClassPoint> from = points, into = buffer;
+  for (int place = 0; place < kDigits; ++place) {
+    auto& starts = next[static_cast<std::size_t>(place)];
+    std::exclusive_scan(starts.begin(), starts.end(), starts.begin(), std::uint32_t{0});
+    for (const ClassPoint& point : from) into[starts[digit(point, place)]++] = point;
+    std::swap(from, into);
+  }
+  std::copy(from.begin(), from.end(), points.begin());
+  // Stable so far, so only lower bits can be out of order.
+  for (std::size_t begin = 0, end = 0; begin < points.size(); begin = end) {
+    bool sorted = true;
+    const std::uint64_t upper = descending_bits(points[begin].score) >> 31;
+    for (end = begin + 1; end < points.size(); ++end) {
+      if (descending_bits(points[end].score) >> 31 != upper) break;
+      sorted = sorted && !(points[end].score > points[end - 1].score);
+    }
+    if (!sorted) {
+      std::sort(points.begin() + static_cast<std::ptrdiff_t>(begin),
+                points.begin() + static_cast<std::ptrdiff_t>(end), before);
+    }
+  }
 }
 
 // What the false detections and missed objects of one image are worth looking at for. A missed
@@ -83,46 +150,43 @@ struct ClassResult {
   std::array<std::int64_t, kFaultKindCount> ignored{};
 };
 
-ClassResult explain_class(std::span<const std::uint32_t> slots, std::span<const MovedHit> moved,
-                          const Verdicts& verdicts, const ClassObjects& objects,
-                          std::span<float> costs, ClassExplanation& explanation) {
+ClassResult explain_class(std::span<ClassPoint> points, std::span<const MovedHit> moved,
+                          const ClassObjects& objects, std::span<float> costs,
+                          ClassExplanation& explanation) {
   ClassResult result;
-  std::vector<TideDetection> sorted;
-  sorted.reserve(slots.size());
-  for (const std::uint32_t slot : slots) {
-    sorted.push_back({verdicts.score[slot], slot, verdicts.detection[slot].tide});
+  {
+    std::vector<ClassPoint> buffer;
+    sort_points(points, buffer);
   }
-  std::sort(sorted.begin(), sorted.end(), [](const TideDetection& a, const TideDetection& b) {
-    return a.score != b.score ? a.score > b.score : a.slot < b.slot;
-  });
-
   std::vector<ScoredDetection> scored;
-  std::vector<std::uint32_t> scored_slots;
-  scored.reserve(slots.size());
-  scored_slots.reserve(slots.size());
-  for (const TideDetection& one : sorted) {
-    const CocoOutcome outcome = verdicts.detection[one.slot].coco;
-    if (outcome == CocoOutcome::kIgnored) continue;
-    const bool right = outcome == CocoOutcome::kHit;
-    scored.push_back({one.score, right});
-    scored_slots.push_back(one.slot);
-    CalibrationBin& bin = result.bins[calibration_bin(one.score)];
+  std::vector<TideDetection> judged;
+  scored.reserve(points.size());
+  judged.reserve(points.size());
+  for (const ClassPoint& point : points) {
+    const TideOutcome& tide = point.verdict.tide;
+    if (tide.judged) {
+      judged.push_back({point.score, point.slot, tide});
+      if (!tide.hit) {
+        ++(tide.ignored ? result.ignored
+                        : explanation.faults)[static_cast<std::size_t>(tide.fault)];
+      }
+    }
+    if (point.verdict.coco == CocoOutcome::kIgnored) continue;
+    const bool right = point.verdict.coco == CocoOutcome::kHit;
+    scored.push_back({point.score, right});
+    CalibrationBin& bin = result.bins[calibration_bin(point.score)];
     ++bin.count;
     bin.right += right ? 1 : 0;
-    bin.score_sum += one.score;
+    bin.score_sum += point.score;
   }
   explanation.best_threshold = best_threshold(scored, objects.coco);
   const std::vector<float> own_costs = false_detection_costs(scored, objects.coco);
-  for (std::size_t i = 0; i < scored_slots.size(); ++i) costs[scored_slots[i]] = own_costs[i];
-
-  std::erase_if(sorted, [](const TideDetection& one) { return !one.outcome.judged; });
-  for (const TideDetection& one : sorted) {
-    if (one.outcome.hit) continue;
-    const auto kind = static_cast<std::size_t>(one.outcome.fault);
-    ++(one.outcome.ignored ? result.ignored : explanation.faults)[kind];
+  std::size_t next = 0;
+  for (const ClassPoint& point : points) {
+    if (point.verdict.coco != CocoOutcome::kIgnored) costs[point.slot] = own_costs[next++];
   }
   explanation.faults[static_cast<std::size_t>(FaultKind::kMissed)] = objects.tide.missed;
-  result.split = split_class(sorted, moved, objects.tide);
+  result.split = split_class(judged, moved, objects.tide);
   return result;
 }
 
@@ -218,8 +282,7 @@ class Explainer {
       counts.found += object.tide_hit ? 1 : 0;
       counts.missed += object.tide_missed ? 1 : 0;
     }
-    const ClassSlots slots = group_by_class(verdicts_);
-    verdicts_.label = {};  // gives the memory back
+    ClassPoints points = group_by_class(verdicts_, detections_);
     std::vector<float> costs(verdicts_.entry.size(), 0);
     std::vector<ClassResult> results(classes_.size());
     explanation_.per_class.resize(classes_.size());
@@ -227,8 +290,8 @@ class Explainer {
       const auto [begin, end] = std::equal_range(
           moved_.begin(), moved_.end(), MovedHit{.label = static_cast<std::uint32_t>(label)},
           [](const MovedHit& a, const MovedHit& b) { return a.label < b.label; });
-      results[label] = explain_class(slots.of(label), {begin, end}, verdicts_, classes_[label],
-                                     costs, explanation_.per_class[label]);
+      results[label] = explain_class(points.of(label), {begin, end}, classes_[label], costs,
+                                     explanation_.per_class[label]);
     });
 
     combine(results);

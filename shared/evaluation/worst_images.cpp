@@ -84,9 +84,9 @@ PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes, const 
   for (std::uint32_t slot = verdicts.image_begin[image]; slot < verdicts.image_begin[image + 1];
        ++slot) {
     const TideOutcome outcome = verdicts.detection[slot].tide;
-    if (!outcome.judged || !(verdicts.score[slot] >= kPicturedScore)) break;
-    if (pictured.found.size() == most_boxes) break;
     const Detection& one = detections[verdicts.entry[slot]];
+    if (!outcome.judged || !(one.score >= kPicturedScore)) break;
+    if (pictured.found.size() == most_boxes) break;
     pictured.found.push_back(
         {.category_id = one.category_id, .bbox = one.bbox, .score = one.score, .outcome = outcome});
   }
