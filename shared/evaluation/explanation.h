@@ -26,7 +26,7 @@ struct ExplainOptions {
   std::size_t most_suspects = 100;  // of each kind
   std::size_t most_worst = 24;      // images in each list of the worst
   std::size_t most_pictured = 100;  // images with all their boxes
-  std::size_t most_boxes = 60;      // detections of a pictured image
+  std::size_t most_boxes = 30;      // detections of a pictured image
 };
 
 struct ClassExplanation {
