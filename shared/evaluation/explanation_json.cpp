@@ -1,5 +1,7 @@
 #include "shared/evaluation/explanation_json.h"
 
+#include "shared/base/cat.h"
+
 namespace retina {
 
 namespace {
@@ -26,7 +28,7 @@ void write_optional(JsonWriter& json, const char* key, const std::optional<T>& v
 }
 
 void write_error_split(const ErrorSplit& split, JsonWriter& json) {
-  json.key("error_split").begin_object();
+  json.begin_object();
   json.field("iou", kTideIou)
       .field("background_iou", kTideBackgroundIou)
       .field("max_detections", static_cast<std::int64_t>(kTideMaxDetections))
@@ -48,7 +50,7 @@ void write_error_split(const ErrorSplit& split, JsonWriter& json) {
 }
 
 void write_confusion(const Confusion& confusion, JsonWriter& json) {
-  json.key("confusion").begin_object().field("iou", kExplainedIou);
+  json.begin_object().field("iou", kExplainedIou);
   json.key("scores").begin_array();
   for (std::size_t i = 0; i < kConfusionScoreCount; ++i) json.value(confusion_score(i));
   json.end_array().field("chosen", static_cast<std::int64_t>(confusion.chosen));
@@ -64,7 +66,7 @@ void write_confusion(const Confusion& confusion, JsonWriter& json) {
 }
 
 void write_calibration(const Calibration& calibration, JsonWriter& json) {
-  json.key("calibration").begin_object().key("bins").begin_array();
+  json.begin_object().key("bins").begin_array();
   for (std::size_t i = 0; i < kCalibrationBinCount; ++i) {
     const CalibrationBin& bin = calibration.bins[i];
     json.begin_object()
@@ -76,6 +78,14 @@ void write_calibration(const Calibration& calibration, JsonWriter& json) {
         .end_object();
   }
   json.end_array().field("error", calibration.error).end_object();
+}
+
+void write_worst(const WorstImages& worst, JsonWriter& json) {
+  json.begin_object();
+  write_list(json, "ap_lost", worst.ap_lost);
+  write_list(json, "confident_wrong", worst.confident_wrong);
+  write_list(json, "largest_missed", worst.largest_missed);
+  json.end_object();
 }
 
 void write_suspect(const Suspect& suspect, JsonWriter& json) {
@@ -138,19 +148,25 @@ void write_class_explanation(const ClassExplanation& explanation, JsonWriter& js
   json.end_object();
 }
 
-void write_explanation(const Explanation& explanation, JsonWriter& json) {
-  write_error_split(explanation.error_split, json);
-  write_confusion(explanation.confusion, json);
-  write_calibration(explanation.calibration, json);
-  json.key("worst").begin_object();
-  write_list(json, "ap_lost", explanation.worst.ap_lost);
-  write_list(json, "confident_wrong", explanation.worst.confident_wrong);
-  write_list(json, "largest_missed", explanation.worst.largest_missed);
-  json.end_object().key("suspects").begin_array();
-  for (const Suspect& suspect : explanation.suspects) write_suspect(suspect, json);
-  json.end_array().key("images").begin_array();
-  for (const PicturedImage& picture : explanation.pictured) write_picture(picture, json);
-  json.end_array();
+std::string explanation_lines(const Explanation& explanation) {
+  const auto line = [](const char* key, const auto& write) {
+    JsonWriter json;
+    write(json);
+    return cat("  \"", key, "\": ", json.text());
+  };
+  const auto list = [](JsonWriter& json, const auto& entries, const auto& write) {
+    json.begin_array();
+    for (const auto& entry : entries) write(entry, json);
+    json.end_array();
+  };
+  return cat(
+      line("error_split", [&](JsonWriter& j) { write_error_split(explanation.error_split, j); }),
+      ",\n", line("confusion", [&](JsonWriter& j) { write_confusion(explanation.confusion, j); }),
+      ",\n",
+      line("calibration", [&](JsonWriter& j) { write_calibration(explanation.calibration, j); }),
+      ",\n", line("worst", [&](JsonWriter& j) { write_worst(explanation.worst, j); }), ",\n",
+      line("suspects", [&](JsonWriter& j) { list(j, explanation.suspects, write_suspect); }), ",\n",
+      line("images", [&](JsonWriter& j) { list(j, explanation.pictured, write_picture); }));
 }
 
 }  // namespace retina

@@ -115,10 +115,14 @@ std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanat
     }
     json.end_object();
   }
-  json.end_array();
-  if (explanation != nullptr) write_explanation(*explanation, json);
-  json.end_object();
-  return json.text() + "\n";  // it is large: indented it would take twice the memory and the time
+  json.end_array().end_object();
+  std::string text = json.pretty_text();
+  if (explanation != nullptr) {
+    // Indented, the explanation would be three times as long.
+    text.erase(text.rfind("\n}"));
+    text += cat(",\n", explanation_lines(*explanation), "\n}\n");
+  }
+  return text;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string oddities_text(const CocoMetrics& metrics);
 // metrics.json: "stats" (the 12 numbers), "per_class" (a list), the counts.
 std::string metrics_json(const CocoMetrics& metrics);
 // The same with what explains the numbers, of the same truth and detections and COCO's thresholds:
-// curves, kinds of faults and the rest of explanation.h. evaluate/README.md tells every key.
+// curves, kinds of faults and the rest of explanation.h.
 std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation);
 
 // The key of one of the 12 numbers in metrics.json: "AP", "AR_small".
