@@ -28,8 +28,8 @@ DOWNLOAD := $(if $(filter cuda,$(FLAVOUR)),3.2 GB,0.5 GB)
 PROGRAMS := coco-pack retina-train retina-eval retina-convert
 
 PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjson-dev \
-  libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libopenmpi-dev openmpi-bin \
-  libgtest-dev libgmock-dev
+  libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libpng-dev libwebp-dev \
+  libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev
 FETCH_PACKAGES := curl ca-certificates unzip
 NODE_PACKAGES := dumb-init openssh-server openssh-client iproute2
 TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld

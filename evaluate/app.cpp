@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char* kUsage =
     "retina-eval --model RUN|MODEL.pt --data SHARDS --output DIR [options]\n"
+    "retina-eval --model RUN|MODEL.pt --images DIR --output DIR [options]\n"
     "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
     "retina-eval --compare A B --output DIR     each a DIR of the above or a RESULTS.json\n"
     "mpirun -np N retina-eval --model ...     every image once, on one of the ranks";

@@ -24,6 +24,7 @@ void check_range(const char* name, T got, T low, T high) {
 void EvalOptions::validate_comparison() const {
   if (!data.empty() && !annotations.empty()) refuse("--annotations or --data: not both");
   for (const auto& [name, is_given] : {std::pair{"model", !model.empty()},
+                                       {"images", !images.empty()},
                                        {"detections", !detections.empty()},
                                        {"min-ap", min_ap.has_value()},
                                        {"score-threshold", score_threshold.has_value()},
@@ -31,6 +32,7 @@ void EvalOptions::validate_comparison() const {
                                        {"max-detections", max_detections.has_value()},
                                        {"max-images", max_images != 0},
                                        {"draw", draw != 0},
+                                       {"precision", precision != Precision::kFp32},
                                        {"trust", trust}}) {
     if (is_given) refuse(cat("--", name, ": has no effect with --compare"));
   }
@@ -40,10 +42,10 @@ void EvalOptions::validate_comparison() const {
 
 void EvalOptions::validate() const {
   if (compares()) return validate_comparison();
-  const bool with_model = !model.empty() || !data.empty();
+  const bool with_model = !model.empty() || !data.empty() || !images.empty();
   const bool with_results = !detections.empty() || !annotations.empty();
   if (with_model && with_results) {
-    refuse("--model with --data, or --detections with --annotations: not both");
+    refuse("--model with --data or --images, or --detections with --annotations: not both");
   }
   if (!with_model && !with_results) {
     refuse(
@@ -51,7 +53,9 @@ void EvalOptions::validate() const {
         "--compare");
   }
   if (with_model && model.empty()) refuse("--model is missing");
-  if (with_model && data.empty()) refuse("--data is missing");
+  if (with_model && data.empty() && images.empty()) refuse("--data or --images is missing");
+  if (!data.empty() && !images.empty()) refuse("--data or --images: not both");
+  if (!images.empty() && min_ap) refuse("--min-ap: loose pictures have no ground truth, so no AP");
   if (with_results && detections.empty()) refuse("--detections is missing");
   if (with_results && annotations.empty()) refuse("--annotations is missing");
   if (with_results) {
@@ -60,6 +64,7 @@ void EvalOptions::validate() const {
                                          {"max-detections", max_detections.has_value()},
                                          {"max-images", max_images != 0},
                                          {"draw", draw != 0},
+                                         {"precision", precision != Precision::kFp32},
                                          {"trust", trust}}) {
       if (is_given)
         refuse(cat("--", name, ": has no effect with --detections, which are scored whole"));
@@ -90,7 +95,7 @@ PostprocessOptions EvalOptions::postprocess() const {
 
 void declare_options(Cli& cli, EvalOptions& options) {
   const PostprocessOptions defaults;
-  cli.group("A model over shards (alone or under mpirun)");
+  cli.group("A model over shards or pictures (alone or under mpirun)");
   cli.option("model", options.model, "RUN|MODEL.pt",
              "folder of retina-train (its best checkpoint, without validation its last), "
              "checkpoint, or inference model of retina-convert");
@@ -98,6 +103,9 @@ void declare_options(Cli& cli, EvalOptions& options) {
            "run whatever an inference model holds: it is a program, so only for one whose maker "
            "you know; otherwise models that retina-convert cannot have written are refused");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
+  cli.option("images", options.images, "DIR",
+             "instead of --data: detect on every JPEG, PNG and WebP below this folder; files that "
+             "cannot be used are named and left out, exit 65 when none can be");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");
@@ -110,8 +118,9 @@ void declare_options(Cli& cli, EvalOptions& options) {
       "folders unless --annotations or --data says otherwise");
   cli.group("Output");
   cli.option("output", options.output, "DIR",
-             "folder for metrics.json, detections.json, report.html; with --compare for "
-             "compare.json, compare.html");
+             "folder for metrics.json, detections.json, report.html; with --images for "
+             "images.json, detections.json, left_out.json; with --compare for compare.json, "
+             "compare.html");
   cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
   cli.option("draw", options.draw, "COUNT",
              "write this many pictures with drawn detections to DIR/drawn");
@@ -130,6 +139,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.option("max-images", options.max_images, "N", "only the first N images by id; 0: all");
   cli.group("Machine");
   cli.choice("device", options.device, kDeviceChoices, "where the model runs");
+  cli.choice("precision", options.precision, kPrecisions,
+             "of a checkpoint's convolutions; a converted model computes in fp32 only");
   cli.option("expect-ranks", options.expect_ranks, "N",
              "refuse to start with a different number; 0: any");
   cli.option("stall-timeout", options.watch.outside_timeout_s, "SECONDS",

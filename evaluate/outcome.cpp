@@ -22,7 +22,7 @@ std::string quoted(const std::string& text) {
 
 namespace {
 
-constexpr int kPictureSidePx = 480, kDrawnQuality = 90;
+constexpr int kPictureSidePx = 480;
 
 // 0, or 1 when AP does not reach --min-ap. An AP that leaves out images of the set is marked either
 // way.

@@ -6,6 +6,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/printable.h"
 #include "shared/base/settings.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/evaluation/metrics.h"
@@ -25,7 +26,9 @@ constexpr const char* kModelKey = "model";
 constexpr const char* kDataKey = "data";
 constexpr const char* kAnnotationsKey = "annotations";
 constexpr const char* kResultsKey = "detections";
+constexpr const char* kImagesKey = "images";  // instead of the second one: loose pictures
 constexpr const char* kMaxImagesKey = "max-images";
+constexpr std::size_t kDrawnNameBytes = 160;  // a file name has room for 255
 
 std::string made(const std::string& folder) {
   make_folder(folder);
@@ -52,6 +55,18 @@ SettingValues entries_of(const JsonView& object) {
   return entries;
 }
 
+// A relative path without its extension as one file name in UTF-8.
+std::string flattened(const std::string& name) {
+  const std::size_t begin = name.rfind('/') + 1, dot = name.rfind('.');  // 0 without a folder
+  std::string flat = escaped(dot != std::string::npos && dot > begin ? name.substr(0, dot) : name);
+  std::replace(flat.begin(), flat.end(), '/', '_');
+  std::replace(flat.begin(), flat.end(), '\\', '_');
+  if (flat.size() <= kDrawnNameBytes) return flat;
+  std::size_t end = kDrawnNameBytes;
+  while ((static_cast<unsigned char>(flat[end]) & 0xC0U) == 0x80U) --end;  // a whole character
+  return flat.substr(0, end);
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(std::string folder) : folder_(made(folder)), lock_(folder_) {
@@ -68,6 +83,10 @@ std::string OutputFolder::drawn_path(std::int64_t image_id) const {
   return cat(made(folder_ + "/drawn"), "/", image_id, ".jpg");
 }
 
+std::string OutputFolder::drawn_path(std::int64_t image_id, const std::string& name) const {
+  return cat(made(folder_ + "/drawn"), "/", image_id, "_", flattened(name), ".jpg");
+}
+
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
 void OutputFolder::check_is_no_run() const {
   for (const char* name : {kBooksFile, kMetricsFile}) {
@@ -82,6 +101,7 @@ std::optional<OutputFolder::Kind> OutputFolder::kind_of(const JsonView& identity
   if (identity.has(kComparedA) && identity.has(kComparedB)) return Kind::kComparison;
   if (identity.has(kModelKey)) {
     if (identity.has(kDataKey)) return Kind::kModel;
+    if (identity.has(kImagesKey)) return Kind::kPictures;
   } else if (identity.has(kAnnotationsKey)) {
     return Kind::kResults;
   }
@@ -102,15 +122,19 @@ std::optional<JsonFile> OutputFolder::stored_config() const {
 // The last one first: without it the folder counts as unfinished. config.json last: it says whose
 // the others are.
 std::vector<std::string> OutputFolder::written(Kind kind) const {
+  const bool is_loose = kind == Kind::kPictures;
   std::vector<std::string> paths{last_path(kind)};
-  paths.push_back(kind == Kind::kComparison ? compare_page_path() : report_path());
-  if (kind == Kind::kModel) {
+  paths.push_back(is_loose                    ? left_out_path()
+                  : kind == Kind::kComparison ? compare_page_path()
+                                              : report_path());
+  if (kind == Kind::kModel || is_loose) {
     paths.push_back(detections_path());
+    const char* const drawn = is_loose ? "[0-9]+_.*\\.jpg" : "-?[0-9]+\\.jpg";
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
-      if (name_matches(name, "-?[0-9]+\\.jpg")) paths.push_back(cat(folder_, "/drawn/", name));
+      if (name_matches(name, drawn)) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }
   paths.push_back(config_path());
@@ -167,6 +191,11 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
   if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
   const JsonFile metrics = JsonFile::read(metrics_path());
   return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
+}
+
+bool OutputFolder::begin_pictures(const EvalIdentity& identity,
+                                  const std::vector<EffectiveOption>& options, bool overwrite) {
+  return claim(identity, options, overwrite, {});
 }
 
 std::optional<OutputFolder::ComparedAps> OutputFolder::begin_comparison(

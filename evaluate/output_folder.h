@@ -10,6 +10,9 @@
 //
 //   compare.html
 //   compare.json       written last
+//   left_out.json      with --images: the files that were left out, and why
+//   images.json        with --images, instead of report.html and metrics.json: COCO's "images" and
+//                      "categories"; written last
 #pragma once
 
 #include <cstdint>
@@ -44,6 +47,7 @@ struct StoredEvaluation {
 
 // Throws kNoInput when the folder does not hold a finished evaluation.
 StoredEvaluation read_evaluation(const std::string& folder);
+inline constexpr int kDrawnQuality = 90;  // of the JPEGs in drawn/
 
 class OutputFolder {
  public:
@@ -54,17 +58,25 @@ class OutputFolder {
   std::string metrics_path() const { return folder_ + "/metrics.json"; }
   std::string detections_path() const { return folder_ + "/detections.json"; }
   std::string report_path() const { return folder_ + "/report.html"; }
+  std::string left_out_path() const { return folder_ + "/left_out.json"; }
+  std::string images_path() const { return folder_ + "/images.json"; }
   std::string drawn_path(std::int64_t image_id) const;
   std::string compare_path() const { return folder_ + "/compare.json"; }
   std::string compare_page_path() const { return folder_ + "/compare.html"; }
+  // With a part of the picture's own name: "drawn/12_holiday_beach.jpg".
+  std::string drawn_path(std::int64_t image_id, const std::string& name) const;
 
-  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity. What
-  // another one wrote is removed, except for `input`, which this one reads. Throws Error{kConfig}
-  // listing what differs when the folder holds another one and not `overwrite`; and, `overwrite` or
-  // not, when it is a training run's or a file that no evaluation wrote would be replaced.
+  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity.
+  // What another one wrote is removed, except for `input`, which this one reads.
+  // Throws Error{kConfig} listing what differs when the folder holds another one and not
+  // `overwrite`; and, `overwrite` or not, when it is a training run's or a file that no evaluation
+  // wrote would be replaced.
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite,
                               const std::string& input = "");
+  // The same for loose pictures: whether they are done.
+  bool begin_pictures(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
+                      bool overwrite);
   // The same for a comparison, which `identity` says by kComparedA and kComparedB; the APs of a
   // finished one.
   struct ComparedAps {
@@ -80,7 +92,7 @@ class OutputFolder {
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
   void check_present() const;
 
-  enum class Kind { kModel, kResults, kComparison };
+  enum class Kind { kModel, kResults, kPictures, kComparison };
   // By the identity in a config.json; nothing when neither an evaluation nor a comparison has it.
   static std::optional<Kind> kind_of(const JsonView& identity);
 
@@ -94,7 +106,9 @@ class OutputFolder {
   // The files here of the names that one of this kind writes, first the one that it writes last.
   std::vector<std::string> written(Kind kind) const;
   std::string last_path(Kind kind) const {
-    return kind == Kind::kComparison ? compare_path() : metrics_path();
+    return kind == Kind::kComparison ? compare_path()
+           : kind == Kind::kPictures ? images_path()
+                                     : metrics_path();
   }
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;

@@ -11,6 +11,7 @@
 #include "preprocess/source_file.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/image_folder.h"
 #include "shared/base/printable.h"
 
 namespace retina {

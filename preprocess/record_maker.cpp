@@ -2,24 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 
-#include "shared/base/error.h"
-#include "shared/base/file.h"
+#include "shared/image/format.h"
 #include "shared/image/resize.h"
 
 namespace retina {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A photograph is a thousand times smaller; more would only fill the memory.
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{512} << 20;
 // Pixel buffers beyond this are given back after the image.
 constexpr std::size_t kKeptPixelBytes = std::size_t{64} << 20;
 
-QuarantinedImage bad_image(const PlannedImage& planned, const char* kind,
+QuarantinedImage bad_image(const PlannedImage& planned, const std::string& kind,
                            const std::string& reason) {
   return {.image_id = planned.info.id,
           .file_name = planned.info.file_name,
@@ -27,36 +20,10 @@ QuarantinedImage bad_image(const PlannedImage& planned, const char* kind,
           .reason = reason};
 }
 
-// A truncated picture is refused: part of it would be made up. One without any pixel data was made
-// so (UltraHDR files whose main picture was taken out); every viewer shows it flat, and so do we.
-bool is_good(const DecodeStatus& status) {
-  return usable(status, status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse);
-}
-
 }  // namespace
 
 RecordMaker::RecordMaker(RecordMakerOptions options)
     : options_(std::move(options)), folder_(options_.images_folder) {}
-
-std::optional<QuarantinedImage> RecordMaker::read_image(const PlannedImage& planned,
-                                                        const std::string& path,
-                                                        std::string& jpeg) const {
-  std::error_code code;
-  const fs::file_status status = fs::status(path, code);
-  if (!fs::is_regular_file(status)) {  // a pipe or device would block forever
-    folder_.check_present();
-    if (code && !means_no_file(code.value())) throw read_error(path, code.value());
-    return bad_image(planned, "missing",
-                     fs::exists(status) ? "is not a regular file" : "does not exist");
-  }
-  const std::uintmax_t size_bytes = fs::file_size(path, code);
-  if (!code && size_bytes > kMaxFileBytes) {
-    return bad_image(planned, "too-large",
-                     cat("the file has ", size_bytes, " bytes (the limit is ", kMaxFileBytes, ")"));
-  }
-  jpeg = read_file(path);
-  return std::nullopt;
-}
 
 // Boxes and areas follow the image, so that training and scoring on the stored pixels agree.
 std::string RecordMaker::shrink_image(Record& record) {
@@ -89,13 +56,15 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   // Asked before the file is read: a change meanwhile shows.
   const std::int64_t time_ns = modified_ns(*path);
   std::string jpeg;
-  if (auto bad = read_image(planned, *path, jpeg)) return {.bad = std::move(bad)};
+  if (const auto problem = folder_.read(*path, jpeg)) {
+    return {.bad = bad_image(planned, problem->kind, problem->reason)};
+  }
   const DecodeStatus status = decoder_.decode(jpeg.data(), jpeg.size(), pixels_);
-  if (!is_good(status)) {
-    const std::string format = image_format(jpeg.data(), jpeg.size());
+  const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
+  if (!problem.empty()) {
+    const std::string format = image_format(jpeg);
     const bool other_format = !format.empty() && format != "JPEG";
-    return {.bad = bad_image(planned, other_format ? "format" : "damaged",
-                             unusable_reason(status, TruncatedPolicy::kRefuse))};
+    return {.bad = bad_image(planned, other_format ? "format" : "damaged", problem)};
   }
   if (pixels_.width != planned.info.width || pixels_.height != planned.info.height) {
     return {.bad = bad_image(

@@ -7,6 +7,7 @@
 
 #include "preprocess/pack_plan.h"
 #include "preprocess/source_file.h"
+#include "shared/base/image_folder.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
 #include "shared/shard/manifest.h"
@@ -39,8 +40,6 @@ class RecordMaker {
   MadeRecord make(const PlannedImage& planned);
 
  private:
-  std::optional<QuarantinedImage> read_image(const PlannedImage& planned, const std::string& path,
-                                             std::string& jpeg) const;
   std::string shrink_image(Record& record);
 
   RecordMakerOptions options_;

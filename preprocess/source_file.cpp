@@ -2,13 +2,11 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <utility>
 
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/base/image_folder.h"
 
 namespace retina {
 namespace {
@@ -17,41 +15,7 @@ std::int64_t in_ns(const struct timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// Where a folder is mounted; nothing when that cannot be determined.
-std::optional<dev_t> device_of(const std::string& folder) {
-  struct stat status {};
-  // The dot makes an automounter mount it.
-  if (::stat((folder + "/.").c_str(), &status) != 0) return std::nullopt;
-  return status.st_dev;
-}
-
 }  // namespace
-
-ImageFolder::ImageFolder(std::string path) : path_(std::move(path)), device_(device_of(path_)) {}
-
-// COCO file names are relative; others would read files outside the data set.
-std::optional<std::string> ImageFolder::path_of(const std::string& file_name) const {
-  const std::filesystem::path name(file_name);
-  if (name.empty() || name.is_absolute() ||
-      std::find(name.begin(), name.end(), "..") != name.end()) {
-    return std::nullopt;
-  }
-  return path_ + "/" + file_name;
-}
-
-void ImageFolder::check_present() const {
-  const std::optional<dev_t> device = device_of(path_);
-  if (!device || device != device_) throw gone();
-}
-
-Error ImageFolder::gone() const {
-  return {ErrorKind::kIo, cat(path_, ": the image folder is gone"),
-          "fix the mount, then run the same command again"};
-}
-
-bool means_no_file(int code) {
-  return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
-}
 
 std::int64_t modified_ns(const std::string& path) {
   struct stat status {};

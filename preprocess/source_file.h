@@ -1,38 +1,12 @@
-// The image files: their folder, and each of them as it was packed. An interrupted packing
-// continues with the same images only, wherever their folder is now.
+// The image files as they were packed. An interrupted packing continues with the same images only,
+// wherever their folder is now.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "shared/base/error.h"
-
 namespace retina {
-
-// The folder as it is now: a mount that is lost later leaves an empty folder in its place.
-class ImageFolder {
- public:
-  explicit ImageFolder(std::string path);
-
-  // Path of an image; nothing for a name that is empty or leads out of the folder.
-  std::optional<std::string> path_of(const std::string& file_name) const;
-
-  // Throws gone() unless the folder is there and is the same mount.
-  void check_present() const;
-  Error gone() const;
-
- private:
-  std::string path_;
-  std::optional<dev_t> device_;
-};
-
-// Whether a call on an image that failed with `code` (an errno) means that there is no such file,
-// not that the mount failed or that permission was lost.
-bool means_no_file(int code);
 
 struct SourceFile {
   std::uint64_t size_bytes = 0;

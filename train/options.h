@@ -9,6 +9,7 @@
 #include "shared/comm/element_type.h"
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
+#include "shared/model/precision.h"
 #include "shared/ops/box_loss_kind.h"
 #include "shared/watch/watch_options.h"
 #include "train/pace/pacing.h"
@@ -24,14 +25,11 @@ struct SavingOptions;
 
 enum class P6Source { kAuto, kC5, kP5 };  // kAuto: C5 with GroupNorm heads (v2), P5 without (v1)
 enum class LrScaling { kNone, kLinear };  // kLinear: times images_per_step / the recipe's
-enum class Precision { kFp32, kBf16 };
 enum class OnNan { kStop, kRollback };
 
 // Their words on the command line.
 inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
-inline const Choices<Precision> kPrecisions = {{"fp32", Precision::kFp32},
-                                               {"bf16", Precision::kBf16}};
 
 struct TrainOptions {
   std::string recipe = "none";  // settings for what is left unset, see recipes.h

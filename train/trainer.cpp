@@ -39,7 +39,7 @@ ReplicaOptions replica_options(const TrainerInput& input) {
           .trainable_layers = options.layers_to_train(),
           .seed = options.seed,
           .device = input.device,
-          .bf16 = options.precision == Precision::kBf16,
+          .precision = options.precision,
           .tf32 = options.tf32,
           .clip_norm = options.clip_norm,
           .ema = options.ema};

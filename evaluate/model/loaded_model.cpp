@@ -35,32 +35,38 @@ std::vector<std::string> missing(const std::vector<std::string>& these,
   return names;
 }
 
-RetinaNet load_network(const EvalOptions& options, const ShardSet& shards,
-                       const c10::Device& device) {
+RetinaNet load_network(const EvalOptions& options, const c10::Device& device,
+                       Categories& categories) {
   const Checkpoint checkpoint = load_checkpoint(options.model);
   RetinaNet network = trained_network(checkpoint, options.model);
-  check_same_classes(checkpoint.categories, shards.manifest().categories, options.model);
+  categories = checkpoint.categories;
   use_channels_last(network);  // as in training, and faster
   network.to(device);
   return network;
 }
 
-ScriptModel load_converted(const EvalOptions& options, const ShardSet& shards,
-                           const c10::Device& device) {
+ScriptModel load_converted(const EvalOptions& options, const c10::Device& device,
+                           Categories& categories) {
+  if (options.precision != Precision::kFp32) {
+    throw Error(ErrorKind::kConfig,
+                cat(options.model, ": --precision ", word_of(kPrecisions, options.precision),
+                    ": a converted model computes in fp32 only"),
+                "give --model the checkpoint that it was converted from");
+  }
   ScriptModel model(options.model, device_text(device), options.trust);
-  check_same_classes(model.header().categories, shards.manifest().categories, options.model);
+  categories = model.header().categories;
   model.set_thresholds({.score = options.score_threshold,
                         .nms = options.nms_threshold,
                         .max_detections = options.max_detections});
   return model;
 }
 
-std::variant<RetinaNet, ScriptModel> load(const EvalOptions& options, const ShardSet& shards,
-                                          const c10::Device& device) {
+std::variant<RetinaNet, ScriptModel> load(const EvalOptions& options, const c10::Device& device,
+                                          Categories& categories) {
   if (model_file_kind(options.model) == ModelFileKind::kCheckpoint) {
-    return load_network(options, shards, device);
+    return load_network(options, device, categories);
   }
-  return load_converted(options, shards, device);
+  return load_converted(options, device, categories);
 }
 
 }  // namespace
@@ -86,20 +92,27 @@ void check_same_classes(const Categories& model, const Categories& data,
               "evaluate on shards packed with the training set's categories");
 }
 
-LoadedModel::LoadedModel(const EvalOptions& options, const ShardSet& shards,
-                         const c10::Device& device)
-    : model_(load(options, shards, device)) {}
+LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
+    : model_(load(options, device, categories_)) {}
 
 std::string LoadedModel::kind() const {
   return std::holds_alternative<RetinaNet>(model_) ? "checkpoint" : "converted model";
 }
 
-std::vector<Detection> LoadedModel::detect_all(const ShardSet& shards, Communicator& ranks,
+std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Communicator& ranks,
                                                const DetectOptions& options) {
   if (auto* network = std::get_if<RetinaNet>(&model_)) {
-    return detect(*network, shards, ranks, options);
+    return detect(*network, pictures, ranks, options);
   }
-  return detect(std::get<ScriptModel>(model_), shards, ranks, options);
+  return detect(std::get<ScriptModel>(model_), pictures, ranks, options);
+}
+
+DetectOptions detect_options(const EvalOptions& options) {
+  return {.postprocess = options.postprocess(),
+          .images_per_batch = options.images_per_batch,
+          .decode_threads = options.threads,
+          .max_images = options.max_images,
+          .precision = options.precision};
 }
 
 }  // namespace retina

@@ -8,29 +8,35 @@
 #include <vector>
 
 #include "evaluate/options.h"
+#include "shared/coco/category.h"
 #include "shared/coco/results.h"
+#include "shared/data/picture_source.h"
 #include "shared/evaluation/detect.h"
 #include "shared/evaluation/script_detect.h"
 #include "shared/model/retinanet.h"
-#include "shared/shard/shard_set.h"
 
 namespace retina {
 
 class LoadedModel {
  public:
   // Tells checkpoint and converted model apart by their content. Throws kNoInput, kIo, kData
-  // (damaged, neither kind), kConfig (the classes are not those of `shards`, listing which).
-  LoadedModel(const EvalOptions& options, const ShardSet& shards, const c10::Device& device);
+  // (damaged, neither kind), kConfig (a precision that it does not have).
+  LoadedModel(const EvalOptions& options, const c10::Device& device);
 
   // "checkpoint" or "converted model".
   std::string kind() const;
+  const Categories& categories() const { return categories_; }
   // Collective; see shared/evaluation/detect.h.
-  std::vector<Detection> detect_all(const ShardSet& shards, Communicator& ranks,
+  std::vector<Detection> detect_all(const PictureSource& pictures, Communicator& ranks,
                                     const DetectOptions& options);
 
  private:
+  Categories categories_;
   std::variant<RetinaNet, ScriptModel> model_;
 };
+
+// What the command line says of detecting.
+DetectOptions detect_options(const EvalOptions& options);
 
 // Throws Error{kConfig} naming the classes that only one of them has, or where their order differs.
 void check_same_classes(const Categories& model, const Categories& data,

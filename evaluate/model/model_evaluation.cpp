@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "evaluate/model/loaded_model.h"
+#include "evaluate/model/loose_pictures.h"
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -27,14 +28,18 @@ namespace {
 // Inputs count by content, so that moved files are the same evaluation.
 EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) {
   const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
-  return {{"model", quoted(hex64(xxh3_file(options.model)))},
-          {"data", quoted(hex64(xxh3(encode_manifest(shards.manifest()))))},
-          {"score-threshold", number(options.score_threshold)},
-          {"nms-threshold", number(options.nms_threshold)},
-          {"max-detections", number(options.max_detections)},
-          {"max-images", cat(options.max_images)},
-          {"draw", cat(options.draw)},
-          {"draw-score", shortest(options.draw_score)}};
+  EvalIdentity identity{{"model", quoted(hex64(xxh3_file(options.model)))},
+                        {"data", quoted(hex64(xxh3(encode_manifest(shards.manifest()))))},
+                        {"score-threshold", number(options.score_threshold)},
+                        {"nms-threshold", number(options.nms_threshold)},
+                        {"max-detections", number(options.max_detections)},
+                        {"max-images", cat(options.max_images)},
+                        {"draw", cat(options.draw)},
+                        {"draw-score", shortest(options.draw_score)}};
+  if (options.precision != Precision::kFp32) {
+    identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
+  }
+  return identity;
 }
 
 int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
@@ -79,12 +84,18 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   std::unique_ptr<OutputFolder> folder;
   std::optional<double> done_ap;
   root_first(ranks, [&] {
-    opened.emplace(options.data, options.scratch);
-    model.emplace(options, *opened, device);
+    if (options.images.empty()) opened.emplace(options.data, options.scratch);
+    model.emplace(options, device);
+    if (!opened) return;
+    check_same_classes(model->categories(), opened->manifest().categories, options.model);
     if (!ranks.is_root()) return;
     folder = std::make_unique<OutputFolder>(options.output);
     done_ap = folder->begin(model_identity(options, *opened), cli.effective(), options.overwrite);
   });
+  if (!opened) {
+    detect_loose_pictures(options, cli, *model, device, ranks);
+    return 0;
+  }
   const ShardSet& shards = *opened;
   int code = 0;
   if (ranks.all_reduce_max(done_ap ? 1 : 0) != 0) {
@@ -103,18 +114,14 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
                     "--max-side; small, medium, large and detections.json are in stored pixels");
       }
     }
+    DetectOptions detecting = detect_options(options);
+    detecting.on_progress = [&](std::int64_t done, std::int64_t total) {
+      if (!ranks.is_root()) return;
+      if (!progress) progress = std::make_unique<Progress>("evaluating", total, "images");
+      progress->update(done);
+    };
     const std::vector<Detection> detections =
-        model->detect_all(shards, ranks,
-                          {.postprocess = options.postprocess(),
-                           .images_per_batch = options.images_per_batch,
-                           .decode_threads = options.threads,
-                           .max_images = options.max_images,
-                           .on_progress = [&](std::int64_t done, std::int64_t total) {
-                             if (!ranks.is_root()) return;
-                             if (!progress)
-                               progress = std::make_unique<Progress>("evaluating", total, "images");
-                             progress->update(done);
-                           }});
+        model->detect_all(ShardPictures(shards), ranks, detecting);
     if (progress) progress->finish();
     if (folder) {
       code =

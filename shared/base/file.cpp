@@ -131,21 +131,49 @@ Error read_error(const std::string& path, int code) {
   }
 }
 
-void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
-  const Descriptor file(path, O_RDONLY);
+namespace {
+
+void check_is_open_file(const Descriptor& file, const std::string& path) {
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) throw read_error(path, errno);
   if (S_ISDIR(status.st_mode)) {
     throw Error(ErrorKind::kNoInput, cat(path, ": is a folder (want a file)"));
   }
-  std::string piece(1 << 20, '\0');
-  for (;;) {
-    const ssize_t got = retried([&] { return ::read(file.get(), piece.data(), piece.size()); });
-    if (got < 0)
-      throw Error(ErrorKind::kIo, cat(path, ": reading failed (", reason(), ")"), kMountHint);
-    if (got == 0) return;
-    take(std::string_view(piece).substr(0, static_cast<std::size_t>(got)));
+}
+
+// Reads into `buffer`; how many bytes came, 0 at the end.
+std::size_t read_some(const Descriptor& file, const std::string& path, char* buffer,
+                      std::size_t size_bytes) {
+  const ssize_t got = retried([&] { return ::read(file.get(), buffer, size_bytes); });
+  if (got < 0) {
+    throw Error(ErrorKind::kIo, cat(path, ": reading failed (", reason(), ")"), kMountHint);
   }
+  return static_cast<std::size_t>(got);
+}
+
+}  // namespace
+
+void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
+  const Descriptor file(path, O_RDONLY);
+  check_is_open_file(file, path);
+  std::string piece(1 << 20, '\0');
+  while (const std::size_t got = read_some(file, path, piece.data(), piece.size())) {
+    take(std::string_view(piece).substr(0, got));
+  }
+}
+
+std::string read_start(const std::string& path, std::size_t max_bytes) {
+  const Descriptor file(path, O_RDONLY);
+  check_is_open_file(file, path);
+  std::string bytes(max_bytes, '\0');
+  std::size_t count = 0;
+  while (count < max_bytes) {
+    const std::size_t got = read_some(file, path, bytes.data() + count, max_bytes - count);
+    if (got == 0) break;
+    count += got;
+  }
+  bytes.resize(count);
+  return bytes;
 }
 
 std::string read_file(const std::string& path) {

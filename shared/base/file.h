@@ -15,6 +15,9 @@ namespace retina {
 // Whole content of a file. Throws kNoInput (missing, a folder, not readable), kIo midway.
 std::string read_file(const std::string& path);
 
+// Its first bytes, `max_bytes` at most. Throws as read_file.
+std::string read_start(const std::string& path, std::size_t max_bytes);
+
 // Gives the file's bytes to `take`, a piece at a time. Throws as read_file.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take);
 

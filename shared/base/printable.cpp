@@ -20,6 +20,11 @@ std::size_t utf8_length(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
+  // Longer than it must be, half of a UTF-16 pair, beyond the last character.
+  if (byte(0) == 0xE0 && byte(1) < 0xA0) return 0;
+  if (byte(0) == 0xED && byte(1) > 0x9F) return 0;
+  if (byte(0) == 0xF0 && byte(1) < 0x90) return 0;
+  if (byte(0) == 0xF4 && byte(1) > 0x8F) return 0;
   return length;
 }
 
@@ -52,12 +57,15 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
-std::string escaped(std::string_view text) {
+namespace {
+
+template <class Refuses>
+std::string with_escapes(std::string_view text, const Refuses& refuses) {
   std::string shown;
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
     const std::string_view character = text.substr(0, length == 0 ? 1 : length);
-    if (length == 0 || is_control(character)) {
+    if (length == 0 || refuses(character)) {
       for (const char c : character) append_escape(shown, c);
     } else {
       shown += character;
@@ -65,6 +73,16 @@ std::string escaped(std::string_view text) {
     text.remove_prefix(character.size());
   }
   return shown;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  return with_escapes(text, is_control);
+}
+
+std::string as_utf8(std::string_view text) {
+  return with_escapes(text, [](std::string_view) { return false; });
 }
 
 }  // namespace retina

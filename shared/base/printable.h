@@ -15,4 +15,7 @@ std::string printable(std::string_view text);
 // not UTF-8 are escaped too.
 std::string escaped(std::string_view text);
 
+// The text as it is where it is UTF-8, as JSON wants it; other bytes become "\\x80".
+std::string as_utf8(std::string_view text);
+
 }  // namespace retina

@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
+
+#include "shared/base/image_folder.h"
 
 namespace retina {
 
@@ -44,6 +47,7 @@ struct Sample {
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
   std::vector<std::int64_t> left_out = {};  // ids of annotations neither trainable nor crowds
+  std::optional<FileProblem> problem = {};  // why there are no pixels; loose pictures only
 };
 
 struct Batch {

@@ -26,6 +26,13 @@ class SampleSource {
                       float* pixels) const = 0;
 };
 
+// The way of every picture into a batch: a sample of the request's slot `place` for a picture of
+// `size`, with the size that the resize gives it ...
+Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size);
+// ... and its pixels: resize -> normalise -> mirror.
+void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
+                const Normalisation& normalisation, float* pixels);
+
 // Records: decode -> resize -> normalise -> mirror; boxes follow the pixels.
 class ShardSource : public SampleSource {
  public:

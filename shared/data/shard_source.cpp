@@ -25,29 +25,39 @@ std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) 
 
 }  // namespace
 
+Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size) {
+  const ResizedSize resized =
+      resized_size(size.width, size.height, request.min_side_px, request.max_side_px);
+  RETINA_CHECK(resized.width <= request.padded_width_px &&
+               resized.height <= request.padded_height_px);
+  return {.slot = request.slots[place],
+          .original_width_px = size.width,
+          .original_height_px = size.height,
+          .width_px = resized.width,
+          .height_px = resized.height};
+}
+
+void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
+                const Normalisation& normalisation, float* pixels) {
+  resize_normalise(image,
+                   {.width = sample.width_px,
+                    .height = sample.height_px,
+                    .row_stride = request.padded_width_px,
+                    .plane_stride = static_cast<std::int64_t>(request.padded_width_px) *
+                                    request.padded_height_px,
+                    .flip = sample.slot.flip},
+                   normalisation, pixels);
+}
+
 Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
                          float* pixels) const {
   const Slot& slot = request.slots[place];
   const Record record = shards_.read(slot.record);
   Image image;
   decode_picture(record, shards_.folder(), decoder, image);
-  const ResizedSize size =
-      resized_size(image.width, image.height, request.min_side_px, request.max_side_px);
-  RETINA_CHECK(size.width <= request.padded_width_px && size.height <= request.padded_height_px);
-  Sample sample{.slot = slot,
-                .image_id = record.image_id,
-                .original_width_px = record.width,
-                .original_height_px = record.height,
-                .width_px = size.width,
-                .height_px = size.height};
-  resize_normalise(image,
-                   {.width = size.width,
-                    .height = size.height,
-                    .row_stride = request.padded_width_px,
-                    .plane_stride = static_cast<std::int64_t>(request.padded_width_px) *
-                                    request.padded_height_px,
-                    .flip = slot.flip},
-                   normalisation_, pixels);
+  Sample sample = sized_sample(request, place, {.width = image.width, .height = image.height});
+  sample.image_id = record.image_id;
+  put_pixels(image, request, sample, normalisation_, pixels);
   for (const RecordAnnotation& annotation : record.annotations) {
     if (annotation.iscrowd) continue;
     if (const auto box = training_box(annotation, record.width, record.height)) {

@@ -11,6 +11,7 @@
 #include "shared/data/loader.h"
 #include "shared/evaluation/visits.h"
 #include "shared/image/resize.h"
+#include "shared/model/autocast.h"
 #include "shared/model/retinanet.h"
 #include "shared/watch/activity.h"
 
@@ -35,13 +36,15 @@ class EvaluationMode {
 
 // This rank's batches. Formed over all visited images first: what shares a batch must not depend on
 // the number of ranks.
-std::vector<BatchRequest> plan_share(const ShardSet& shards, const ModelConfig& config,
+std::vector<BatchRequest> plan_share(const PictureSource& pictures, const ModelConfig& config,
                                      const Communicator& ranks, const DetectOptions& options) {
-  const std::vector<std::size_t> places = visited_places(shards, options);
-  std::vector<BatchRequest> plan = plan_evaluation(detected_images(shards, options),
-                                                   {.min_side_px = config.min_side_px,
-                                                    .max_side_px = config.max_side_px,
-                                                    .images_per_batch = options.images_per_batch});
+  const std::vector<std::size_t> places = visited_places(pictures.index(), options);
+  std::vector<IndexEntry> visited;
+  for (const std::size_t place : places) visited.push_back(pictures.index()[place]);
+  std::vector<BatchRequest> plan =
+      plan_evaluation(visited, {.min_side_px = config.min_side_px,
+                                .max_side_px = config.max_side_px,
+                                .images_per_batch = options.images_per_batch});
   for (BatchRequest& request : plan) {
     for (Slot& slot : request.slots) slot.record = places[slot.record];
   }
@@ -49,7 +52,7 @@ std::vector<BatchRequest> plan_share(const ShardSet& shards, const ModelConfig& 
 }
 
 // Boxes go back to the original image per axis in f32, as torchvision's transform.postprocess.
-void append_image(const Sample& sample, const ImageDetections& found, const Manifest& manifest,
+void append_image(const Sample& sample, const ImageDetections& found, const Categories& categories,
                   std::vector<Detection>& detections) {
   const at::Tensor boxes = found.boxes.cpu().contiguous(), scores = found.scores.cpu().contiguous(),
                    labels = found.labels.cpu().contiguous();
@@ -62,7 +65,7 @@ void append_image(const Sample& sample, const ImageDetections& found, const Mani
         {.width = sample.original_width_px, .height = sample.original_height_px});
     const auto category = static_cast<std::size_t>(label[i]);
     detections.push_back(
-        coco_detection(sample.image_id, manifest.categories[category].id, corners, score[i]));
+        coco_detection(sample.image_id, categories[category].id, corners, score[i]));
   }
 }
 
@@ -72,18 +75,19 @@ void tell_progress(Communicator& ranks) {
   if (Activity* const activity = ranks.activity()) activity->enter(Phase::kValidate);
 }
 
-std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
-                                    const DetectOptions& options) {
+std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictures,
+                                    Communicator& ranks, const DetectOptions& options) {
   const PhaseScope phase(ranks.activity(), Phase::kValidate);
-  RETINA_CHECK(model.config().class_count == shards.manifest().class_count(), "model of ",
-               model.config().class_count, " classes, data of ", shards.manifest().class_count());
+  const auto class_count = static_cast<int>(pictures.categories().size());
+  RETINA_CHECK(model.config().class_count == class_count, "model of ", model.config().class_count,
+               " classes, data of ", class_count);
   const EvaluationMode evaluation_mode(model);
   const at::NoGradGuard no_gradients;
-  const std::vector<BatchRequest> plan = plan_share(shards, model.config(), ranks, options);
+  const std::vector<BatchRequest> plan = plan_share(pictures, model.config(), ranks, options);
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
   std::size_t next = 0;
-  const ShardSource source(shards, model.config().normalisation());
+  const PictureSamples source(pictures, model.config().normalisation());
   BatchLoader loader(
       source, {.threads = options.decode_threads, .prefetch_batches = options.prefetch_batches},
       [&]() -> std::optional<BatchRequest> {
@@ -106,11 +110,22 @@ std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Co
     for (const Sample& sample : batch->samples) {
       sizes.push_back({.height = sample.height_px, .width = sample.width_px});
     }
-    const HeadOutputs outputs = model.forward(images);
+    HeadOutputs outputs;
+    {
+      const AutocastScope autocast(options.precision, device.type());
+      outputs = model.forward(images);
+    }
+    outputs.logits = outputs.logits.to(type);  // [N, A, K]
+    outputs.deltas = outputs.deltas.to(type);  // [N, A, 4]
     const std::vector<ImageDetections> found =
         postprocess(outputs, model.config(), padded, sizes, options.postprocess);
     for (std::size_t i = 0; i < found.size(); ++i) {
-      append_image(batch->samples[i], found[i], shards.manifest(), detections);
+      const Sample& sample = batch->samples[i];
+      if (!sample.problem) {
+        append_image(sample, found[i], pictures.categories(), detections);
+      } else if (options.on_left_out) {
+        options.on_left_out(sample.slot.record, *sample.problem);
+      }
     }
     tell_progress(ranks);
     done += image_count;
@@ -119,9 +134,9 @@ std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Co
   return detections;
 }
 
-std::vector<Detection> detect(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
+std::vector<Detection> detect(RetinaNet& model, const PictureSource& pictures, Communicator& ranks,
                               const DetectOptions& options) {
-  return gather_detections(ranks, detect_share(model, shards, ranks, options));
+  return gather_detections(ranks, detect_share(model, pictures, ranks, options));
 }
 
 }  // namespace retina

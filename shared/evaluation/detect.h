@@ -1,15 +1,18 @@
-// Detection over a data set: records -> batches -> network -> COCO results in pixels of the
-// original images. Batches are formed over the whole set before ranks share them, so that the
-// results do not depend on the number of ranks.
+// Detection over pictures, a data set's or loose ones: pictures -> batches -> network -> COCO
+// results in pixels of the original images. Batches are formed over all pictures before ranks share
+// them, so that the results do not depend on the number of ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "shared/coco/results.h"
 #include "shared/comm/communicator.h"
+#include "shared/data/picture_source.h"
 #include "shared/model/postprocess.h"
+#include "shared/model/precision.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -17,28 +20,32 @@ namespace retina {
 class RetinaNet;  // shared/model/retinanet.h
 
 struct DetectOptions {
-  PostprocessOptions postprocess = {};  // a converted model brings its own instead
-  int images_per_batch = 1;             // at most; only images of one padded shape share a batch
-  int decode_threads = 2;               // per rank
-  int prefetch_batches = 4;             // decoded and waiting, per rank: bounds the memory
-  std::int64_t max_images = 0;          // only the first N of the data set; 0: all
+  PostprocessOptions postprocess = {};     // a converted model brings its own instead
+  int images_per_batch = 1;                // at most; only images of one padded shape share a batch
+  int decode_threads = 2;                  // per rank
+  int prefetch_batches = 4;                // decoded and waiting, per rank: bounds the memory
+  std::int64_t max_images = 0;             // only the first N by id; 0: all
+  Precision precision = Precision::kFp32;  // of convolutions; a converted model has its own
   // Called on the calling thread after each batch with this rank's images: done, to do.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress = {};
+  // Called on the calling thread for each picture of this rank that the source leaves out; nothing
+  // is detected on it.
+  std::function<void(std::size_t place, const FileProblem& problem)> on_left_out = {};
   // Asked before each batch: true skips the rest of this rank's share (detect_share only).
   std::function<bool()> should_stop = {};
 };
 
-// Runs `model` over every image of `shards` exactly once, each rank a share; collective. Rank 0
+// Runs `model` over every one of `pictures` exactly once, each rank a share; collective. Rank 0
 // gets all detections, in ascending image id order and best first, the others none. The model runs
 // without gradients on the device of its parameters, in evaluation mode; its mode is restored.
 // Each image is padded to its own multiple of 32: larger neighbours would move its anchors. Throws
-// kData when a record is damaged.
-std::vector<Detection> detect(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
+// what the source throws (kData when a record is damaged).
+std::vector<Detection> detect(RetinaNet& model, const PictureSource& pictures, Communicator& ranks,
                               const DetectOptions& options);
 
 // Its first half: what this rank finds on its share, in the order of its batches; not collective.
-std::vector<Detection> detect_share(RetinaNet& model, const ShardSet& shards, Communicator& ranks,
-                                    const DetectOptions& options);
+std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictures,
+                                    Communicator& ranks, const DetectOptions& options);
 
 // A batch is done: ranks that wait for this one see that it makes progress.
 void tell_progress(Communicator& ranks);

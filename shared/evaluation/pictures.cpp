@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/coco/categories.h"
 #include "shared/data/record_picture.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/image/draw.h"
@@ -22,6 +21,8 @@ std::array<double, 4> corners_of(const std::array<double, 4>& box) {
   return {box[0], box[1], box[0] + box[2], box[1] + box[3]};
 }
 
+}  // namespace
+
 std::span<const Detection> detections_of(std::int64_t image_id,
                                          const std::vector<Detection>& detections) {
   const auto by_image = [](const Detection& one, std::int64_t id) { return one.image_id < id; };
@@ -31,7 +32,20 @@ std::span<const Detection> detections_of(std::int64_t image_id,
   return {first, last};
 }
 
-}  // namespace
+int draw_found(Image& image, std::span<const Detection> found, double score,
+               const CategoryMap& categories) {
+  int count = 0;
+  for (std::size_t i = found.size(); i-- > 0;) {
+    const Detection& one = found[i];
+    if (!(one.score >= score)) continue;
+    const int label = categories.label_of(one.category_id).value_or(0);
+    draw_box(image, corners_of(one.bbox),
+             {.colour = label_colour(label), .thickness_px = 0, .dashed = false},
+             cat(categories.at(label).name, " ", fixed(one.score, 2)));
+    ++count;
+  }
+  return count;
+}
 
 void draw_detections(const ShardSet& shards, const std::vector<Detection>& detections,
                      const DrawOptions& options,
@@ -52,17 +66,15 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
   std::size_t drawn = 0;
   for (const std::size_t place : places) {
     if (drawn == options.count) break;
-    const auto all = detections_of(index[place].image_id, detections);
-    std::vector<Detection> shown;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(shown),
-                 [&](const Detection& one) { return one.score >= options.score; });
-    if (index[place].box_count == 0 && shown.empty()) continue;
+    const auto found = detections_of(index[place].image_id, detections);
+    const bool is_shown = std::any_of(found.begin(), found.end(), [&](const Detection& one) {
+      return one.score >= options.score;
+    });
+    if (index[place].box_count == 0 && !is_shown) continue;
 
     const Record record = shards.read(place);
-    DrawnImage result{.image_id = record.image_id,
-                      .found_count = static_cast<int>(shown.size()),
-                      .object_count = 0,
-                      .image = {}};
+    DrawnImage result{
+        .image_id = record.image_id, .found_count = 0, .object_count = 0, .image = {}};
     decode_picture(record, shards.folder(), decoder, result.image);
     for (const RecordAnnotation& object : record.annotations) {
       if (object.iscrowd) continue;
@@ -70,13 +82,7 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
       draw_box(result.image, corners_of(object.bbox),
                {.colour = kTruthColour, .thickness_px = 0, .dashed = true}, "");
     }
-    std::reverse(shown.begin(), shown.end());  // the best on top
-    for (const Detection& one : shown) {
-      const int label = categories.label_of(one.category_id).value_or(0);
-      draw_box(result.image, corners_of(one.bbox),
-               {.colour = label_colour(label), .thickness_px = 0, .dashed = false},
-               cat(categories.at(label).name, " ", fixed(one.score, 2)));
-    }
+    result.found_count = draw_found(result.image, found, options.score, categories);
     use(result);
     ++drawn;
   }

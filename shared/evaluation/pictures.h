@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "shared/coco/categories.h"
 #include "shared/coco/results.h"
 #include "shared/image/image.h"
 #include "shared/shard/shard_set.h"
@@ -17,6 +19,15 @@ struct DrawnImage {
   int object_count = 0;  // ground truth without crowds
   Image image;
 };
+
+// Those of one image; `detections` ascending by image id.
+std::span<const Detection> detections_of(std::int64_t image_id,
+                                         const std::vector<Detection>& detections);
+
+// Draws those of at least `score`, with name and score, the best on top; returns how many. `found`
+// best first.
+int draw_found(Image& image, std::span<const Detection> found, double score,
+               const CategoryMap& categories);
 
 struct DrawOptions {
   std::size_t count = 0;                     // images at most

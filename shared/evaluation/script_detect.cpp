@@ -9,10 +9,11 @@
 #include <deque>
 #include <future>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/picture_source.h"
 #include "shared/evaluation/detect.h"
 #include "shared/evaluation/script_operators.h"
 #include "shared/evaluation/visits.h"
@@ -75,11 +76,11 @@ namespace {
 using ScriptBatch = std::vector<std::size_t>;  // places in the index; images of one size
 
 // Over all visited images, before ranks share them.
-std::vector<ScriptBatch> plan_batches(const ShardSet& shards, const DetectOptions& options) {
+std::vector<ScriptBatch> plan_batches(const PictureSource& pictures, const DetectOptions& options) {
   std::vector<ScriptBatch> plan;
   std::map<std::pair<int, int>, std::size_t> open;  // (height, width) -> place in `plan`
-  for (const std::size_t place : visited_places(shards, options)) {
-    const IndexEntry& entry = shards.index()[place];
+  for (const std::size_t place : visited_places(pictures.index(), options)) {
+    const IndexEntry& entry = pictures.index()[place];
     const auto [found, is_new] = open.try_emplace({entry.height, entry.width}, plan.size());
     if (is_new) plan.emplace_back();
     ScriptBatch& batch = plan[found->second];
@@ -89,23 +90,31 @@ std::vector<ScriptBatch> plan_batches(const ShardSet& shards, const DetectOption
   return plan;
 }
 
+struct DecodedPicture {
+  std::size_t place = 0;
+  std::int64_t image_id = 0;
+  std::optional<FileProblem> problem{};  // left out: its pixels are black
+};
+
 struct DecodedBatch {
-  std::vector<std::int64_t> image_ids;
+  std::vector<DecodedPicture> pictures;
   at::Tensor images;  // [N, 3, H, W] u8
 };
 
-DecodedBatch decode_batch(const ShardSet& shards, const ScriptBatch& places) {
+DecodedBatch decode_batch(const PictureSource& pictures, const ScriptBatch& places) {
   DecodedBatch batch;
   std::vector<at::Tensor> planes;
   JpegDecoder decoder;
   Image image;
   for (const std::size_t place : places) {
-    const Record record = shards.read(place);
-    decode_picture(record, shards.folder(), decoder, image);
+    const IndexEntry& entry = pictures.index()[place];
+    auto problem = pictures.decode(place, decoder, image);
+    if (problem) image = Image(entry.width, entry.height);
     planes.push_back(at::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
                          .permute({2, 0, 1})
                          .clone(at::MemoryFormat::Contiguous));  // the next one reuses the memory
-    batch.image_ids.push_back(record.image_id);
+    batch.pictures.push_back(
+        {.place = place, .image_id = entry.image_id, .problem = std::move(problem)});
   }
   batch.images = at::stack(planes);
   return batch;
@@ -144,22 +153,25 @@ Answer checked_answer(const c10::IValue& value, std::int64_t image_count) {
   return answer;
 }
 
-void append_batch(const DecodedBatch& batch, const Answer& answer, const Manifest& manifest,
+void append_batch(const DecodedBatch& batch, const Answer& answer, const Categories& categories,
                   std::vector<Detection>& detections) {
+  const auto class_count = static_cast<std::int64_t>(categories.size());
   const auto boxes = answer.boxes.accessor<float, 3>();
   const auto scores = answer.scores.accessor<float, 2>();
   const auto labels = answer.labels.accessor<std::int64_t, 2>();
   for (std::int64_t n = 0; n < answer.counts.size(0); ++n) {
+    const DecodedPicture& picture = batch.pictures[static_cast<std::size_t>(n)];
+    if (picture.problem) continue;
     const auto count = answer.counts[n].item<std::int64_t>();
     for (std::int64_t d = 0; d < count; ++d) {
       const std::int64_t label = labels[n][d];
-      if (label < 0 || label >= manifest.class_count()) {
+      if (label < 0 || label >= class_count) {
         throw Error(ErrorKind::kData, cat("converted model: label out of range (got ", label,
-                                          ", want 0..", manifest.class_count() - 1, ")"));
+                                          ", want 0..", class_count - 1, ")"));
       }
       const auto box = boxes[n][d];
-      detections.push_back(coco_detection(batch.image_ids[static_cast<std::size_t>(n)],
-                                          manifest.categories[static_cast<std::size_t>(label)].id,
+      detections.push_back(coco_detection(picture.image_id,
+                                          categories[static_cast<std::size_t>(label)].id,
                                           {box[0], box[1], box[2], box[3]}, scores[n][d]));
     }
   }
@@ -167,9 +179,10 @@ void append_batch(const DecodedBatch& batch, const Answer& answer, const Manifes
 
 }  // namespace
 
-std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Communicator& ranks,
-                              const DetectOptions& options) {
-  const std::vector<ScriptBatch> plan = share_of_rank(plan_batches(shards, options), ranks);
+std::vector<Detection> detect(ScriptModel& model, const PictureSource& pictures,
+                              Communicator& ranks, const DetectOptions& options) {
+  RETINA_CHECK(options.precision == Precision::kFp32);
+  const std::vector<ScriptBatch> plan = share_of_rank(plan_batches(pictures, options), ranks);
   std::int64_t total = 0, done = 0;
   for (const ScriptBatch& batch : plan) total += static_cast<std::int64_t>(batch.size());
 
@@ -181,14 +194,19 @@ std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Commun
   while (next < plan.size() || !ahead.empty()) {
     while (next < plan.size() &&
            ahead.size() < static_cast<std::size_t>(std::max(1, options.decode_threads))) {
-      ahead.push_back(
-          std::async(std::launch::async, decode_batch, std::cref(shards), std::cref(plan[next++])));
+      ahead.push_back(std::async(std::launch::async, decode_batch, std::cref(pictures),
+                                 std::cref(plan[next++])));
     }
     const DecodedBatch batch = ahead.front().get();
     ahead.pop_front();
-    const auto image_count = static_cast<std::int64_t>(batch.image_ids.size());
+    const auto image_count = static_cast<std::int64_t>(batch.pictures.size());
     const c10::IValue value = model.state().module.forward({batch.images.to(model.state().device)});
-    append_batch(batch, checked_answer(value, image_count), shards.manifest(), detections);
+    append_batch(batch, checked_answer(value, image_count), pictures.categories(), detections);
+    for (const DecodedPicture& picture : batch.pictures) {
+      if (picture.problem && options.on_left_out) {
+        options.on_left_out(picture.place, *picture.problem);
+      }
+    }
     tell_progress(ranks);
     done += image_count;
     if (options.on_progress) options.on_progress(done, total);

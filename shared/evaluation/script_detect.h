@@ -41,9 +41,9 @@ class ScriptModel {
 };
 
 // Like `detect(RetinaNet&, ...)`: images of equal size may share a batch. `options.postprocess`
-// is not used. Throws kData when the model's answer does not have the form that inference_file.h
-// describes.
-std::vector<Detection> detect(ScriptModel& model, const ShardSet& shards, Communicator& ranks,
-                              const DetectOptions& options);
+// is not used, `options.precision` must be kFp32. Throws kData when the model's answer does not
+// have the form that inference_file.h describes.
+std::vector<Detection> detect(ScriptModel& model, const PictureSource& pictures,
+                              Communicator& ranks, const DetectOptions& options);
 
 }  // namespace retina

@@ -9,8 +9,8 @@
 
 namespace retina {
 
-std::vector<std::size_t> visited_places(const ShardSet& shards, const DetectOptions& options) {
-  const auto& index = shards.index();
+std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
+                                        const DetectOptions& options) {
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   if (options.max_images <= 0 || static_cast<std::size_t>(options.max_images) >= index.size()) {
@@ -25,7 +25,7 @@ std::vector<std::size_t> visited_places(const ShardSet& shards, const DetectOpti
 
 std::vector<IndexEntry> detected_images(const ShardSet& shards, const DetectOptions& options) {
   std::vector<IndexEntry> images;
-  for (const std::size_t place : visited_places(shards, options)) {
+  for (const std::size_t place : visited_places(shards.index(), options)) {
     images.push_back(shards.index()[place]);
   }
   return images;

@@ -10,8 +10,9 @@
 
 namespace retina {
 
-// Places in `ShardSet::index()` of the images to visit, ascending.
-std::vector<std::size_t> visited_places(const ShardSet& shards, const DetectOptions& options);
+// Places in `index` of the images to visit, ascending.
+std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
+                                        const DetectOptions& options);
 
 // Every rank_count-th entry, beginning with the rank's own number: neighbours cost about the same,
 // so the ranks' shares do too.

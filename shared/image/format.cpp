@@ -1,10 +1,11 @@
+#include "shared/image/format.h"
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <string_view>
 
 #include "shared/base/cat.h"
-#include "shared/image/jpeg.h"
+#include "shared/image/decode_status.h"
 
 namespace retina {
 namespace {
@@ -41,29 +42,41 @@ constexpr std::array kSignatures = {
 
 }  // namespace
 
-std::string image_format(const void* bytes, std::size_t size_bytes) {
-  const std::string_view text(static_cast<const char*>(bytes), size_bytes);
+std::string image_format(std::string_view bytes) {
   for (const Signature& signature : kSignatures) {
-    if (text.size() >= signature.offset &&
-        text.substr(signature.offset).starts_with(signature.bytes)) {
+    if (bytes.size() >= signature.offset &&
+        bytes.substr(signature.offset).starts_with(signature.bytes)) {
       return signature.format;
     }
   }
   return "";
 }
 
-std::string describe_other_format(const void* bytes, std::size_t size_bytes) {
-  if (size_bytes == 0) return "not a JPEG: the file is empty";
-  const std::string format = image_format(bytes, size_bytes);
-  if (!format.empty()) return cat("not a JPEG but a ", format, " file");
+std::string describe_other_format(std::string_view bytes, const std::string& wanted) {
+  if (bytes.empty()) return cat("not a ", wanted, ": the file is empty");
+  const std::string format = image_format(bytes);
+  if (!format.empty()) return cat("not a ", wanted, " but a ", format, " file");
   std::string start;
-  for (std::size_t i = 0; i < size_bytes && i < 4; ++i) {
+  for (const char byte : bytes.substr(0, 4)) {
     std::array<char, 8> hex{};
-    std::snprintf(hex.data(), hex.size(), " %02x",
-                  unsigned{static_cast<const std::uint8_t*>(bytes)[i]});
+    std::snprintf(hex.data(), hex.size(), " %02x", unsigned{static_cast<std::uint8_t>(byte)});
     start += hex.data();
   }
-  return cat("not a JPEG: starts with", start, ", want ff d8 ff");
+  return cat("not a ", wanted, ": starts with", start, wanted == "JPEG" ? ", want ff d8 ff" : "");
+}
+
+std::string unusable_reason(const DecodeStatus& status, TruncatedPolicy policy) {
+  if (usable(status, policy)) return "";
+  return status.ok ? cat("truncated: ", status.first_warning) : status.problem;
+}
+
+bool has_too_many_pixels(int width, int height, std::uint64_t max_pixels, std::string& problem) {
+  const std::uint64_t count =
+      static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height);
+  if (count <= max_pixels) return false;
+  problem =
+      cat("picture of ", width, "x", height, " pixels (the limit is ", max_pixels, " in all)");
+  return true;
 }
 
 }  // namespace retina

@@ -8,36 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "shared/image/decode_status.h"
 #include "shared/image/image.h"
 
 namespace retina {
-
-// Pillow's limit, about a quarter GiB of 24-bit pixels.
-inline constexpr std::uint64_t kDefaultMaxPixels = 178'956'970;
-
-// What became of one file. A corrupt image is expected trouble: a value, not an exception.
-struct DecodeStatus {
-  bool ok = false;              // pixels were produced
-  std::string problem{};        // why not, when !ok
-  int warning_count = 0;        // libjpeg's complaints about damaged data
-  std::string first_warning{};  // the first of them
-  bool truncated = false;       // the file ends before its picture does: part of it is made up
-  bool is_blank = false;        // it ends right after its headers: there never was a pixel in it
-};
-
-// What to do with a picture whose end is missing: keep it as every viewer shows it, grey where data
-// is missing, with a warning, or refuse it.
-enum class TruncatedPolicy { kKeep, kRefuse };
-
-// The policy on damage, shared by coco-pack and the loader. Warnings alone (junk between markers, a
-// missing end marker, corrupt entropy data that still fills the picture) do not disqualify.
-inline bool usable(const DecodeStatus& status, TruncatedPolicy policy = TruncatedPolicy::kKeep) {
-  return status.ok && !(status.truncated && policy == TruncatedPolicy::kRefuse);
-}
-
-// Why a picture is not usable, for quarantine.jsonl; empty when it is.
-std::string unusable_reason(const DecodeStatus& status,
-                            TruncatedPolicy policy = TruncatedPolicy::kKeep);
 
 // One per thread, reusable: keeps libjpeg's state and row buffers between images.
 class JpegDecoder {
@@ -55,16 +29,12 @@ class JpegDecoder {
   // Only the header: size of the picture in `width`, `height`.
   DecodeStatus read_size(const void* bytes, std::size_t size_bytes, int& width, int& height);
 
+  std::uint64_t max_pixels() const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// "PNG", "GIF", "BMP", "WebP", "TIFF", ... by the first bytes; "JPEG" for a JPEG, "" when unknown.
-std::string image_format(const void* bytes, std::size_t size_bytes);
-
-// Why bytes that are not a JPEG are refused: "not a JPEG but a PNG file".
-std::string describe_other_format(const void* bytes, std::size_t size_bytes);
 
 // Baseline JPEG, 4:2:0, `quality` 1..100.
 std::string encode_jpeg(const Image& image, int quality);

@@ -9,10 +9,12 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <string_view>
 #include <vector>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/image/format.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
@@ -180,9 +182,9 @@ JpegDecoder& JpegDecoder::operator=(JpegDecoder&& other) noexcept {
 DecodeStatus JpegDecoder::read_size(const void* bytes, std::size_t size_bytes, int& width,
                                     int& height) {
   DecodeStatus status;
-  const std::string format = image_format(bytes, size_bytes);
-  if (format != "JPEG") {
-    status.problem = describe_other_format(bytes, size_bytes);
+  const std::string_view text(static_cast<const char*>(bytes), size_bytes);
+  if (image_format(text) != "JPEG") {
+    status.problem = describe_other_format(text, "JPEG");
     return status;
   }
   status.ok = state_->read_header(bytes, size_bytes);
@@ -200,10 +202,8 @@ DecodeStatus JpegDecoder::decode(const void* bytes, std::size_t size_bytes, Imag
   if (!status.ok) return status;
   const auto width = static_cast<std::size_t>(out.width);
   const auto height = static_cast<std::size_t>(out.height);
-  if (std::uint64_t{width} * height > state_->max_pixels) {
+  if (has_too_many_pixels(out.width, out.height, state_->max_pixels, status.problem)) {
     status.ok = false;
-    status.problem = cat("picture of ", width, "x", height, " pixels (the limit is ",
-                         state_->max_pixels, " in all)");
     return status;
   }
   out.rgb.resize(width * height * 3);
@@ -215,9 +215,8 @@ DecodeStatus JpegDecoder::decode(const void* bytes, std::size_t size_bytes, Imag
   return status;
 }
 
-std::string unusable_reason(const DecodeStatus& status, TruncatedPolicy policy) {
-  if (usable(status, policy)) return "";
-  return status.ok ? cat("truncated: ", status.first_warning) : status.problem;
+std::uint64_t JpegDecoder::max_pixels() const {
+  return state_->max_pixels;
 }
 
 }  // namespace retina

@@ -58,6 +58,15 @@ TEST(ReadFile, ReturnsEveryByte) {
   EXPECT_EQ(file_size_bytes(folder / "file"), 5U);
 }
 
+TEST(ReadStart, ReturnsNoMoreThanAskedFor) {
+  const TestFolder folder;
+  write_file_atomically(folder / "a", "hello");
+  EXPECT_EQ(read_start(folder / "a", 3), "hel");
+  EXPECT_EQ(read_start(folder / "a", 100), "hello");
+  EXPECT_THROW(read_start(folder.path(), 3), Error);
+  EXPECT_THROW(read_start(folder / "b", 3), Error);
+}
+
 TEST(ReadError, TellsWhatIsMissingFromAMountThatFails) {
   for (const int code : {ENOENT, ENOTDIR, EACCES, EISDIR, EOPNOTSUPP}) {
     EXPECT_EQ(read_error("f", code).kind(), ErrorKind::kNoInput);

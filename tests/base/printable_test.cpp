@@ -33,5 +33,16 @@ TEST(Escaped, BytesThatAreNoUtf8AreWrittenOut) {
   EXPECT_EQ(escaped("\xe7\x8c"), "\\xe7\\x8c") << "a character cut short";
 }
 
+TEST(AsUtf8, OnlyBytesThatAreNoUtf8AreWrittenOut) {
+  EXPECT_EQ(as_utf8("a\nb \xc3\xa9"), "a\nb \xc3\xa9");
+  EXPECT_EQ(as_utf8("x\xff.jpg"), "x\\xff.jpg");
+  // Longer than it must be, half of a pair, beyond the last character: JSON readers refuse them.
+  EXPECT_EQ(as_utf8("\xe0\x80\x80"), "\\xe0\\x80\\x80");
+  EXPECT_EQ(as_utf8("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  EXPECT_EQ(as_utf8("\xf0\x80\x80\x80"), "\\xf0\\x80\\x80\\x80");
+  EXPECT_EQ(as_utf8("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(as_utf8("\xf4\x8f\xbf\xbf"), "\xf4\x8f\xbf\xbf");
+}
+
 }  // namespace
 }  // namespace retina

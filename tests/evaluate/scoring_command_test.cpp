@@ -278,7 +278,7 @@ TEST_F(ScoringCommand, HalfACommandIsUsageNamingTheMissingOption) {
     EXPECT_THAT(result.err, HasSubstr(text));
   };
   usage({"--detections", "a.json", "--output", "o"}, "--annotations is missing");
-  usage({"--model", "a.pt", "--output", "o"}, "--data is missing");
+  usage({"--model", "a.pt", "--output", "o"}, "--data or --images is missing");
   usage({"--model", "a.pt", "--data", "d"}, "--output is missing");
   usage({"--model", "a.pt", "--detections", "d"}, "not both");
   usage({"--output", "o"}, "nothing to evaluate");

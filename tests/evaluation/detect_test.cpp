@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "shared/base/error.h"
@@ -58,7 +61,7 @@ class Detect : public testing::Test {
   static std::vector<Detection> run(DetectOptions options) {
     options.postprocess = generous();
     const auto self = make_self_communicator();
-    return detect(*network_, *shards_, *self, options);
+    return detect(*network_, ShardPictures(*shards_), *self, options);
   }
 
   static TestFolder* folder_;
@@ -163,10 +166,10 @@ TEST_F(Detect, AShareEndsWhereItIsToldTo) {
   std::int64_t visited = 0;
   options.should_stop = [&] { return ++asked > 3; };
   options.on_progress = [&](std::int64_t done, std::int64_t) { visited = done; };
-  const auto part = detect_share(*network_, *shards_, *self, options);
+  const auto part = detect_share(*network_, ShardPictures(*shards_), *self, options);
   EXPECT_EQ(visited, 3);
   options.should_stop = {};
-  const auto all = detect_share(*network_, *shards_, *self, options);
+  const auto all = detect_share(*network_, ShardPictures(*shards_), *self, options);
   EXPECT_EQ(visited, kImageCount);
   ASSERT_LT(part.size(), all.size());
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin()));
@@ -176,7 +179,7 @@ TEST_F(Detect, LeavesTheNetworkAsItWas) {
   RetinaNet network = tiny_network(6);
   const at::Tensor before = state_of(network)[3].tensor.clone();
   const auto self = make_self_communicator();
-  detect(network, *shards_, *self, {.postprocess = generous(), .max_images = 2});
+  detect(network, ShardPictures(*shards_), *self, {.postprocess = generous(), .max_images = 2});
   EXPECT_TRUE(network.is_training());
   EXPECT_TRUE(at::equal(before, state_of(network)[3].tensor));
 }
@@ -193,7 +196,7 @@ TEST_F(Detect, ADamagedRecordIsBadData) {
   const ShardSet shards(copy);
   const auto self = make_self_communicator();
   try {
-    detect(*network_, shards, *self, {});
+    detect(*network_, ShardPictures(shards), *self, {});
     FAIL() << "the flipped bit went unnoticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
@@ -212,6 +215,67 @@ TEST_F(Detect, KeptImagesKeepTheirAnnotationsOnly) {
   EXPECT_EQ(truth.images.size(), 5U);
   EXPECT_EQ(truth.images.back().id, 1004);
   EXPECT_EQ(truth.annotations.size(), 0U + 1 + 2 + 3 + 4);
+}
+
+// The shards' pictures, but one of them cannot be decoded.
+class OneIsDamaged : public PictureSource {
+ public:
+  OneIsDamaged(const ShardSet& shards, std::size_t damaged) : all_(shards), damaged_(damaged) {}
+  const std::vector<IndexEntry>& index() const override { return all_.index(); }
+  const Categories& categories() const override { return all_.categories(); }
+  std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder,
+                                    Image& out) const override {
+    if (place == damaged_) return FileProblem{.kind = "damaged", .reason = "made so"};
+    return all_.decode(place, decoder, out);
+  }
+
+ private:
+  ShardPictures all_;
+  std::size_t damaged_;
+};
+
+TEST_F(Detect, APictureThatIsLeftOutChangesNoOther) {
+  const auto self = make_self_communicator();
+  for (const int images_per_batch : {1, 3}) {
+    const OneIsDamaged source(*shards_, 2);
+    std::vector<std::size_t> left_out;
+    std::int64_t visited = 0;
+    const DetectOptions options{
+        .postprocess = generous(),
+        .images_per_batch = images_per_batch,
+        .on_progress = [&](std::int64_t done, std::int64_t) { visited = done; },
+        .on_left_out =
+            [&](std::size_t place, const FileProblem& problem) {
+              left_out.push_back(place);
+              EXPECT_EQ(problem.reason, "made so");
+            }};
+    std::vector<Detection> expected = run({.images_per_batch = images_per_batch});
+    const std::int64_t missing_id = shards_->index()[2].image_id;
+    EXPECT_GT(
+        std::erase_if(expected, [&](const Detection& one) { return one.image_id == missing_id; }),
+        0U);
+    EXPECT_EQ(detect(*network_, source, *self, options), expected);
+    EXPECT_THAT(left_out, testing::ElementsAre(2));
+    EXPECT_EQ(visited, kImageCount);
+  }
+}
+
+TEST_F(Detect, Bf16FindsNearlyTheSameAndLeavesFp32AsItWas) {
+  const auto before = run({});
+  const auto bf16 = run({.precision = Precision::kBf16});
+  EXPECT_EQ(run({}), before);
+  EXPECT_NE(bf16, before);
+  // The best detection of each image: a score within bfloat16's 8 bits.
+  const auto best = [](const std::vector<Detection>& found) {
+    std::map<std::int64_t, double> scores;
+    for (const Detection& one : found) {
+      scores[one.image_id] = std::max(scores[one.image_id], one.score);
+    }
+    return scores;
+  };
+  const auto expected = best(before), got = best(bf16);
+  ASSERT_EQ(expected.size(), got.size());
+  for (const auto& [id, score] : expected) EXPECT_NEAR(got.at(id), score, 0.05 * score) << id;
 }
 
 }  // namespace

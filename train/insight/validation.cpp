@@ -15,7 +15,8 @@ Validation::Validation(const ShardSet& shards, DetectOptions options)
 }
 
 bool Validation::detect(RetinaNet& model, Communicator& communicator) {
-  const std::vector<Detection> own = detect_share(model, shards_, communicator, options_);
+  const std::vector<Detection> own =
+      detect_share(model, ShardPictures(shards_), communicator, options_);
   if (communicator.all_reduce_max(stop_signal() != 0 ? 1 : 0) != 0) return false;
   detections_ = gather_detections(communicator, own);
   return true;

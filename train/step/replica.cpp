@@ -1,12 +1,12 @@
 #include "train/step/replica.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/model/autocast.h"
 #include "shared/model/device.h"
 #include "shared/model/postprocess.h"
 #include "shared/watch/activity.h"
@@ -24,28 +24,6 @@ NamedTensors trainable_parameters(const RetinaNet& model) {
   }
   return list;
 }
-
-// bfloat16 convolutions within its life; weights are cast once a scope.
-class AutocastScope {
- public:
-  AutocastScope(bool enabled, c10::DeviceType device) : enabled_(enabled), device_(device) {
-    if (!enabled_) return;
-    at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
-    at::autocast::increment_nesting();
-  }
-  ~AutocastScope() {
-    if (!enabled_) return;
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
-
- private:
-  bool enabled_;
-  c10::DeviceType device_;
-};
 
 // TF32 within its life, where it is on; IEEE f32 after it.
 class Tf32Scope {
@@ -134,7 +112,7 @@ PassLoss Replica::accumulate(const Batch& batch) {
   const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
   HeadOutputs outputs;
   {
-    const AutocastScope autocast(options_.bf16, options_.device.type());
+    const AutocastScope autocast(options_.precision, options_.device.type());
     outputs = model_.forward(images);
   }
   outputs.logits = outputs.logits.to(at::kFloat);  // [N, A, K]

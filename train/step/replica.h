@@ -12,6 +12,7 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/batch.h"
+#include "shared/model/precision.h"
 #include "shared/model/retinanet.h"
 #include "train/reduce/gradient_buckets.h"
 #include "train/reduce/queued_rank_sum.h"
@@ -30,10 +31,10 @@ struct ReplicaOptions {
   int trainable_layers = 5;
   std::uint64_t seed = 1;
   c10::Device device = c10::kCPU;
-  bool bf16 = false;     // convolutions in bfloat16; weights, loss and update stay f32
-  bool tf32 = false;     // f32 products of forward and backward in TF32, on GPUs
-  double clip_norm = 0;  // 0: no clipping
-  double ema = 0;        // decay of the weights' moving average; 0: none
+  Precision precision = Precision::kFp32;  // of convolutions; weights, loss and update stay f32
+  bool tf32 = false;                       // f32 products of forward and backward in TF32, on GPUs
+  double clip_norm = 0;                    // 0: no clipping
+  double ema = 0;                          // decay of the weights' moving average; 0: none
 };
 
 // Loss sums of the passes of one step on one rank, already divided by the step's real images.

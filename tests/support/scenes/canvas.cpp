@@ -130,7 +130,7 @@ std::int64_t Canvas::paint(const Object& object, int owner) {
       const double opacity = std::clamp(0.5 - distance_px, 0.0, 1.0);
       if (opacity <= 0) continue;
       Rgb colour =
-          mix(object.dark, object.light, texture_value(object.kind, point, object.texture));
+          mix(object.dark, object.light, texture_value(object.texture_of, point, object.texture));
       // Lit from the upper left, in the picture's coordinates; a dark rim on larger objects.
       const double lit = ((object.x - x) + (object.y - y)) / (2 * object.radius);
       colour = scaled(colour, 0.88 + 0.28 * lit);

@@ -19,7 +19,7 @@ Rgb from_hsv(double hue, double saturation, double value);
 
 // One object of a picture. Pixels.
 struct Object {
-  ShapeKind kind{};
+  ShapeKind kind{}, texture_of{};  // whose outline and whose texture
   double x = 0, y = 0, radius = 10;
   double turn = 0;  // rotation, in turns
   Rgb light{}, dark{};

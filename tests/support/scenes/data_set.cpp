@@ -61,7 +61,8 @@ struct Entry {
 
 Entry write_picture(const DataSetOptions& options, const Split& split, int place) {
   const Damage damage = options.intact ? Damage::kNone : damage_at(place, split.count);
-  Scene scene = make_scene(options.seed, split.first_number + static_cast<std::uint32_t>(place));
+  Scene scene = make_scene(options.seed, split.first_number + static_cast<std::uint32_t>(place),
+                           first_classes(options.classes));
   // Ids with gaps, as real data has them.
   const std::int64_t id = split.first_id + 3 * place + place % 2;
   Entry entry{.image = {.id = id,
@@ -113,11 +114,12 @@ void write_split(const DataSetOptions& options, const Split& split) {
     }
     instances.images.push_back(std::move(entry.image));
   }
-  for (const ShapeKind kind : kAllShapes) {
-    const ShapeClass& shape = class_of(kind);
+  for (const ShapeClass& shape : first_classes(options.classes)) {
     instances.categories.push_back(
         {.id = shape.category_id, .name = shape.name, .supercategory = "shape"});
   }
+  std::sort(instances.categories.begin(), instances.categories.end(),
+            [](const Category& a, const Category& b) { return a.id < b.id; });
   write_file_atomically(cat(options.output, "/annotations/instances_", split.name, ".json"),
                         instances_to_json(instances));
 }
@@ -130,14 +132,19 @@ bool write_data_set(const DataSetOptions& options) {
                 cat("counts of images: want at least 1 (got ", options.train_count, " and ",
                     options.validation_count, ")"));
   }
+  if (options.classes < 1 || options.classes > kMaxClasses) {
+    throw Error(ErrorKind::kUsage, cat("--classes: out of range (got ", options.classes,
+                                       ", want 1..", kMaxClasses, ")"));
+  }
   JsonWriter json;
   json.begin_object()
       .field("generator", 1)  // raised when the pictures change
       .field("seed", options.seed)
       .field("train_count", options.train_count)
       .field("validation_count", options.validation_count)
-      .field("intact", options.intact)
-      .end_object();
+      .field("intact", options.intact);
+  if (options.classes != DataSetOptions().classes) json.field("classes", options.classes);
+  json.end_object();
   const std::string marker = options.output + "/scenes.json", description = json.pretty_text();
   if (path_exists(marker) && read_file(marker) == description) return false;
   make_folder(options.output + "/annotations");

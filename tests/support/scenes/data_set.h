@@ -11,6 +11,7 @@ struct DataSetOptions {
   std::string output{};
   std::uint64_t seed = 1;
   int train_count = 320, validation_count = 80;  // images, damaged ones included
+  int classes = 5;                               // 1..80
   int threads = 0;                               // 0: one a core
   bool intact = false;  // without the few files that are cut, empty, no JPEG or of a wrong size
 };

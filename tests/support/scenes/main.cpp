@@ -14,6 +14,8 @@ int main(int argc, char** argv) {
     cli.option("seed", options.seed, "N", "another seed, other pictures");
     cli.option("train", options.train_count, "N", "training images");
     cli.option("validation", options.validation_count, "N", "validation images");
+    cli.option("classes", options.classes, "N",
+               "1..80; the first five are the shapes, the others have other colours and textures");
     cli.option("threads", options.threads, "N", "0: one a core");
     cli.flag("intact", options.intact, "no cut, empty or foreign files among the images");
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;

@@ -9,8 +9,11 @@
 namespace retina::scenes {
 namespace {
 
+using Classes = std::span<const ShapeClass>;
+
 // What is painted under one annotation: one object, or the members of a crowd.
 struct Group {
+  std::int64_t category_id = 0;
   std::vector<Object> members{};
   bool crowd = false;
 };
@@ -22,12 +25,17 @@ double draw_radius(Dice& dice) {
   return dice.between(36, 54);
 }
 
-Object draw_object(Dice& dice) {
+const ShapeClass& draw_class(Classes classes, Dice& dice) {
+  return classes[static_cast<std::size_t>(dice.whole(0, static_cast<int>(classes.size()) - 1))];
+}
+
+Object draw_object(const ShapeClass& shape, Dice& dice) {
   Object object;
-  object.kind = kAllShapes.at(static_cast<std::size_t>(dice.whole(0, 4)));
+  object.kind = shape.kind;
+  object.texture_of = shape.texture;
   object.radius = draw_radius(dice);
   object.turn = dice.between(0, 1);
-  const double hue = class_of(object.kind).hue + dice.between(-0.05, 0.05);
+  const double hue = shape.hue + dice.between(-0.05, 0.05);
   const double saturation = dice.between(0.55, 0.95);
   object.light = from_hsv(hue + dice.between(-0.03, 0.03), saturation * 0.55, 1.0);
   object.dark = from_hsv(hue, saturation, dice.between(0.5, 0.8));
@@ -58,15 +66,17 @@ std::optional<Object> placed(Object object, const std::vector<Group>& groups, in
   return std::nullopt;
 }
 
-Group draw_crowd(int width, int height, Dice& dice) {
-  Group group{.crowd = true};
-  const Object pattern = draw_object(dice);
+Group draw_crowd(int width, int height, Classes classes, Dice& dice) {
+  const ShapeClass& shape = draw_class(classes, dice);
+  Group group{.category_id = shape.category_id, .crowd = true};
+  const Object pattern = draw_object(shape, dice);
   const double x = dice.between(0.25, 0.75) * width, y = dice.between(0.25, 0.75) * height;
   const double reach_x = dice.between(28, 46), reach_y = dice.between(20, 34);
   const int count = dice.whole(12, 22);
   for (int i = 0; i < count; ++i) {
-    Object member = draw_object(dice);
+    Object member = draw_object(draw_class(classes, dice), dice);
     member.kind = pattern.kind;
+    member.texture_of = pattern.texture_of;
     member.light = pattern.light;
     member.dark = pattern.dark;
     member.radius = dice.between(6, 10);
@@ -77,21 +87,22 @@ Group draw_crowd(int width, int height, Dice& dice) {
   return group;
 }
 
-std::vector<Group> draw_groups(int width, int height, Dice& dice) {
+std::vector<Group> draw_groups(int width, int height, Classes classes, Dice& dice) {
   std::vector<Group> groups;
   if (dice.chance(0.05)) return groups;
-  if (dice.chance(1.0 / 12)) groups.push_back(draw_crowd(width, height, dice));
+  if (dice.chance(1.0 / 12)) groups.push_back(draw_crowd(width, height, classes, dice));
   const int count = dice.whole(2, 7);
   for (int i = 0; i < count; ++i) {
-    const auto object = placed(draw_object(dice), groups, width, height, dice);
-    if (object) groups.push_back({.members = {*object}});
+    const ShapeClass& shape = draw_class(classes, dice);
+    const auto object = placed(draw_object(shape, dice), groups, width, height, dice);
+    if (object) groups.push_back({.category_id = shape.category_id, .members = {*object}});
   }
   return groups;
 }
 
 }  // namespace
 
-Scene make_scene(std::uint64_t seed, std::uint32_t number) {
+Scene make_scene(std::uint64_t seed, std::uint32_t number, Classes classes) {
   Dice dice(seed, number);
   const bool portrait = dice.chance(0.25);
   int width = dice.whole(208, 264), height = dice.whole(160, 204);
@@ -99,7 +110,7 @@ Scene make_scene(std::uint64_t seed, std::uint32_t number) {
 
   Canvas canvas(width, height);
   canvas.paint_background(dice);
-  const auto groups = draw_groups(width, height, dice);
+  const auto groups = draw_groups(width, height, classes, dice);
   std::vector<std::int64_t> covered(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {
     for (const auto& member : groups[i].members) {
@@ -113,9 +124,8 @@ Scene make_scene(std::uint64_t seed, std::uint32_t number) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     // What is nearly hidden is no object any more.
     if (seen[i].pixel_count * 4 < covered[i] || seen[i].pixel_count < 40) continue;
-    const ShapeKind kind = groups[i].members.front().kind;
     scene.annotations.push_back(
-        {.category_id = class_of(kind).category_id,
+        {.category_id = groups[i].category_id,
          .bbox = {static_cast<double>(seen[i].x0), static_cast<double>(seen[i].y0),
                   static_cast<double>(seen[i].x1 - seen[i].x0),
                   static_cast<double>(seen[i].y1 - seen[i].y0)},

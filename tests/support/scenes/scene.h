@@ -1,11 +1,14 @@
-// One picture of the demo's data set with its annotations, as a pure function of (seed, number).
+// One picture of the demo's data set with its annotations, as a pure function of seed, number and
+// classes.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "shared/coco/instances.h"
 #include "shared/image/image.h"
+#include "tests/support/scenes/shape.h"
 
 namespace retina::scenes {
 
@@ -18,6 +21,6 @@ struct Scene {
 
 // About 240 x 180 pixels with up to 7 objects that may overlap; one in 20 has no object, one in 12
 // a crowd of small ones under a single crowd annotation.
-Scene make_scene(std::uint64_t seed, std::uint32_t number);
+Scene make_scene(std::uint64_t seed, std::uint32_t number, std::span<const ShapeClass> classes);
 
 }  // namespace retina::scenes

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "shared/base/error.h"
+#include "shared/coco/categories.h"
 
 namespace retina::scenes {
 namespace {
@@ -37,19 +39,60 @@ double soft_square(double turns) {
   return std::clamp(0.5 + 1.6 * std::sin(kTurn * turns), 0.0, 1.0);
 }
 
+constexpr int kHues = 8;
+
+// The demo's own five.
+std::array<ShapeClass, kAllShapes.size()> plain_shapes() {
+  using enum ShapeKind;
+  return {{{kDisc, kDisc, 0.00, 3, "disc"},
+           {kSquare, kSquare, 0.58, 7, "square"},
+           {kTriangle, kTriangle, 0.33, 18, "triangle"},
+           {kStar, kStar, 0.14, 44, "star"},
+           {kRing, kRing, 0.80, 90, "ring"}}};
+}
+
+const char* hue_word(double hue) {
+  static constexpr std::array<const char*, kHues> kWords = {"red",  "amber", "lime",   "green",
+                                                            "cyan", "blue",  "violet", "pink"};
+  return kWords.at(static_cast<std::size_t>(std::lround(hue * kHues)) % kWords.size());
+}
+
+const char* texture_word(ShapeKind kind) {
+  static constexpr std::array<const char*, kAllShapes.size()> kWords = {
+      "ringed", "checked", "striped", "spotted", "spoked"};
+  return kWords.at(static_cast<std::size_t>(kind));
+}
+
+std::vector<ShapeClass> make_classes() {
+  const auto plain = plain_shapes();
+  std::vector<ShapeClass> classes(plain.begin(), plain.end());
+  std::vector<std::int64_t> free_ids;
+  for (const Category& one : coco_categories()) {
+    const auto has_id = [&](const ShapeClass& shape) { return shape.category_id == one.id; };
+    if (std::none_of(plain.begin(), plain.end(), has_id)) free_ids.push_back(one.id);
+  }
+  for (std::size_t i = plain.size(); i < std::size_t{kMaxClasses}; ++i) {
+    const std::size_t round = i / kAllShapes.size();
+    ShapeClass shape = plain[i % kAllShapes.size()];
+    shape.hue += static_cast<double>(round % kHues) / kHues;
+    shape.hue -= std::floor(shape.hue);
+    shape.name = cat(hue_word(shape.hue), " ", shape.name);
+    if (round >= kHues) {
+      shape.texture = kAllShapes[(i + 1) % kAllShapes.size()];
+      shape.name = cat(texture_word(shape.texture), " ", shape.name);
+    }
+    shape.category_id = free_ids.at(i - plain.size());
+    classes.push_back(shape);
+  }
+  return classes;
+}
+
 }  // namespace
 
-const ShapeClass& class_of(ShapeKind kind) {
-  static constexpr std::array<ShapeClass, 5> kClasses = {{
-      {ShapeKind::kDisc, 3, "disc", 0.00},
-      {ShapeKind::kSquare, 7, "square", 0.58},
-      {ShapeKind::kTriangle, 18, "triangle", 0.33},
-      {ShapeKind::kStar, 44, "star", 0.14},
-      {ShapeKind::kRing, 90, "ring", 0.80},
-  }};
-  const auto place = static_cast<std::size_t>(kind);
-  RETINA_CHECK(place < kClasses.size());
-  return kClasses.at(place);
+std::span<const ShapeClass> first_classes(int count) {
+  static const std::vector<ShapeClass> classes = make_classes();
+  RETINA_CHECK(count >= 1 && count <= kMaxClasses, count);
+  return std::span(classes).first(static_cast<std::size_t>(count));
 }
 
 double outline_distance(ShapeKind kind, Point point) {

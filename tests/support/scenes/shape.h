@@ -1,10 +1,12 @@
-// The five classes of the demo's pictures: an outline as a signed distance and a texture each, in
-// the shape's own coordinates (centre 0, circumscribed circle 1).
+// The classes of the demo's pictures: an outline as a signed distance and a texture each, in the
+// shape's own coordinates (centre 0, circumscribed circle 1).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <numbers>
+#include <span>
+#include <string>
 
 namespace retina::scenes {
 
@@ -14,14 +16,21 @@ enum class ShapeKind : std::uint8_t { kDisc, kSquare, kTriangle, kStar, kRing };
 inline constexpr std::array kAllShapes = {ShapeKind::kDisc, ShapeKind::kSquare,
                                           ShapeKind::kTriangle, ShapeKind::kStar, ShapeKind::kRing};
 
-// What COCO's "categories" say of a class. The ids have gaps, as COCO's own have.
+// A class: how its objects look, and what COCO's "categories" say of it. Ids are COCO's own, with
+// their gaps.
 struct ShapeClass {
-  ShapeKind kind{};
+  ShapeKind kind{};     // the outline
+  ShapeKind texture{};  // the texture is this one's
+  double hue = 0;       // centre of the class's colours, in turns
   std::int64_t category_id = 0;
-  const char* name = "";
-  double hue = 0;  // centre of the class's colours, in turns
+  std::string name{};
 };
-const ShapeClass& class_of(ShapeKind kind);
+
+inline constexpr int kMaxClasses = 80;  // COCO's number
+
+// The first `count` classes, 1..kMaxClasses: the five shapes, each with its own texture and hue,
+// then every shape in the other hues, then all again with another shape's texture.
+std::span<const ShapeClass> first_classes(int count);
 
 struct Point {
   double x = 0, y = 0;

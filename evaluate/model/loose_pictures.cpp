@@ -1,0 +1,371 @@
+#include "evaluate/model/loose_pictures.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "evaluate/output_folder.h"
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+#include "shared/base/progress.h"
+#include "shared/coco/instances.h"
+#include "shared/data/picture_folder.h"
+#include "shared/evaluation/pictures.h"
+#include "shared/evaluation/visits.h"
+#include "shared/image/jpeg.h"
+#include "shared/model/device.h"
+
+namespace retina {
+namespace {
+
+// So many files that are left out are named on stderr; left_out.json has all.
+constexpr std::size_t kNamedFiles = 50;
+
+// --- What the ranks tell each other
+// ---------------------------------------------------------------
+
+// Texts without zero bytes, one after the other.
+std::string join(const std::vector<std::string>& fields) {
+  std::string bytes;
+  for (const std::string& field : fields) {
+    bytes += field;
+    bytes += '\0';
+  }
+  return bytes;
+}
+
+std::vector<std::string> split(std::string_view bytes) {
+  std::vector<std::string> fields;
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\0');
+    RETINA_CHECK(end != std::string_view::npos);
+    fields.emplace_back(bytes.substr(0, end));
+    bytes.remove_prefix(end + 1);
+  }
+  return fields;
+}
+
+std::uint64_t number_of(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  RETINA_CHECK(error == std::errc() && end == text.data() + text.size(), text);
+  return number;
+}
+
+std::vector<std::string> fields_of(const LookedAt& file) {
+  const LoosePicture& picture = file.picture;
+  const FileProblem problem = file.problem.value_or(FileProblem{});
+  return {picture.name,
+          cat(picture.width),
+          cat(picture.height),
+          cat(picture.size_bytes),
+          cat(picture.start_xxh3),
+          problem.kind,
+          problem.reason};
+}
+
+std::vector<LookedAt> looked_at_of(std::string_view bytes) {
+  constexpr std::size_t kFields = 7;
+  const std::vector<std::string> fields = split(bytes);
+  RETINA_CHECK(fields.size() % kFields == 0, fields.size(), " fields");
+  std::vector<LookedAt> files;
+  for (auto field = fields.begin(); field != fields.end(); field += kFields) {
+    LookedAt file{.picture = {.name = field[0],
+                              .width = static_cast<int>(number_of(field[1])),
+                              .height = static_cast<int>(number_of(field[2])),
+                              .size_bytes = number_of(field[3]),
+                              .start_xxh3 = number_of(field[4])}};
+    if (!field[5].empty()) file.problem = FileProblem{.kind = field[5], .reason = field[6]};
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+// --- Finding the pictures
+// -------------------------------------------------------------------------
+
+struct FoundFiles {
+  std::vector<LoosePicture> pictures{};  // by name, ascending
+  std::vector<LeftOutFile> left_out{};
+};
+
+// Rank 0 lists the folder, every rank looks at its share of the files, all get the whole.
+// Collective.
+FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
+  FolderListing listing;
+  if (ranks.is_root()) {
+    listing = list_files(options.images, options.output, [&] { tell_progress(ranks); });
+  }
+  const std::vector<std::string> names = split(ranks.broadcast(join(listing.names), 0));
+  const std::vector<std::string> own = share_of_rank(names, ranks);
+  const ImageFolder folder(options.images);
+  JpegDecoder decoder;
+  std::optional<Progress> progress;
+  if (ranks.is_root()) {
+    progress.emplace("looking", static_cast<std::int64_t>(own.size()), "files");
+  }
+  std::string bytes;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    bytes += join(fields_of(look_at(folder, own[i], decoder)));
+    tell_progress(ranks);
+    if (progress) progress->update(static_cast<std::int64_t>(i) + 1);
+  }
+  if (progress) progress->finish();
+  std::string all;
+  for (const std::string& part : ranks.gather(bytes, 0)) all += part;
+  all = ranks.broadcast(all, 0);
+
+  FoundFiles found{.left_out = std::move(listing.left_out)};
+  for (LookedAt& file : looked_at_of(all)) {
+    if (file.problem) {
+      found.left_out.push_back({.name = file.picture.name, .problem = *file.problem});
+    } else {
+      found.pictures.push_back(std::move(file.picture));
+    }
+  }
+  std::sort(found.pictures.begin(), found.pictures.end(),
+            [](const LoosePicture& a, const LoosePicture& b) { return a.name < b.name; });
+  return found;
+}
+
+// By content, as far as it was read: names, sizes and beginnings.
+std::string content_hash(const std::vector<LoosePicture>& pictures) {
+  Hasher hasher;
+  for (const LoosePicture& one : pictures) {
+    hasher.update(one.name.c_str(), one.name.size() + 1);
+    hasher.update(&one.size_bytes, sizeof one.size_bytes);
+    hasher.update(&one.start_xxh3, sizeof one.start_xxh3);
+  }
+  return hex64(hasher.digest());
+}
+
+// --- Files that are left out
+// ----------------------------------------------------------------------
+
+using LeftOutPlace = std::pair<std::size_t, FileProblem>;  // a picture that does not decode
+
+// All ranks' on rank 0. Collective.
+std::vector<LeftOutPlace> gather_places(const std::vector<LeftOutPlace>& own, Communicator& ranks) {
+  std::vector<std::string> fields;
+  for (const auto& [place, problem] : own) {
+    fields.insert(fields.end(), {cat(place), problem.kind, problem.reason});
+  }
+  std::vector<LeftOutPlace> all;
+  for (const std::string& part : ranks.gather(join(fields), 0)) {
+    const std::vector<std::string> got = split(part);
+    RETINA_CHECK(got.size() % 3 == 0, got.size(), " fields");
+    for (auto field = got.begin(); field != got.end(); field += 3) {
+      all.emplace_back(number_of(field[0]), FileProblem{.kind = field[1], .reason = field[2]});
+    }
+  }
+  return all;
+}
+
+void warn_of_left_out(const EvalOptions& options, const std::vector<LeftOutFile>& files) {
+  for (std::size_t i = 0; i < std::min(files.size(), kNamedFiles); ++i) {
+    log_warning(options.images, "/", escaped(files[i].name),
+                ": left out: ", escaped(files[i].problem.reason));
+  }
+  if (files.size() > kNamedFiles) {
+    log_warning(options.images, ": ", files.size() - kNamedFiles, " more files are left out");
+  }
+}
+
+// "2 damaged, 1 format".
+std::string counted_kinds(const std::vector<LeftOutFile>& files) {
+  std::map<std::string, int> counts;
+  for (const LeftOutFile& file : files) ++counts[file.problem.kind];
+  std::string text;
+  for (const auto& [kind, count] : counts) text += cat(text.empty() ? "" : ", ", count, " ", kind);
+  return text;
+}
+
+std::string left_out_json(const std::vector<LeftOutFile>& files) {
+  JsonWriter json;
+  json.begin_array();
+  for (const LeftOutFile& file : files) {
+    json.begin_object()
+        .field("file_name", as_utf8(file.name))
+        .field("kind", file.problem.kind)
+        .field("reason", as_utf8(file.problem.reason))
+        .end_object();
+  }
+  return json.end_array().pretty_text();
+}
+
+Error nothing_usable(const std::string& folder, std::size_t file_count) {
+  return {ErrorKind::kData,
+          file_count == 0 ? cat(folder, ": holds no files")
+                          : cat(folder, ": none of its ", file_count, " files can be used"),
+          "give --images a folder with JPEG, PNG or WebP pictures"};
+}
+
+// --- The output
+// -----------------------------------------------------------------------------------
+
+EvalIdentity pictures_identity(const EvalOptions& options,
+                               const std::vector<LoosePicture>& pictures) {
+  const auto literal = [](const std::string& text) { return JsonWriter().value(text).text(); };
+  const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
+  EvalIdentity identity{{"model", literal(hex64(xxh3_file(options.model)))},
+                        {"images", literal(content_hash(pictures))},
+                        {"score-threshold", number(options.score_threshold)},
+                        {"nms-threshold", number(options.nms_threshold)},
+                        {"max-detections", number(options.max_detections)},
+                        {"max-images", cat(options.max_images)},
+                        {"draw", cat(options.draw)},
+                        {"draw-score", shortest(options.draw_score)}};
+  if (options.precision != Precision::kFp32) {
+    identity.emplace_back("precision", literal(word_of(kPrecisions, options.precision)));
+  }
+  return identity;
+}
+
+// What is known on rank 0 in the end: the pictures that were used, with ids 1, 2, ... by name.
+struct Outcome {
+  std::vector<std::size_t> places{};  // id - 1 -> place in the source
+  std::vector<ImageInfo> images{};    // names as they are
+  std::vector<Detection> detections{};
+  std::vector<LeftOutFile> left_out{};
+};
+
+Outcome settle(const EvalOptions& options, const PictureSource& source, FoundFiles found,
+               std::vector<Detection> detections, const std::vector<LeftOutPlace>& undecodable) {
+  Outcome outcome{.detections = std::move(detections), .left_out = std::move(found.left_out)};
+  std::vector<bool> used(found.pictures.size());
+  for (const std::size_t place :
+       visited_places(source.index(), {.max_images = options.max_images})) {
+    used[place] = true;
+  }
+  for (const auto& [place, problem] : undecodable) {
+    used[place] = false;
+    outcome.left_out.push_back({.name = found.pictures[place].name, .problem = problem});
+  }
+  std::vector<std::int64_t> id_of(used.size());
+  for (std::size_t place = 0; place < used.size(); ++place) {
+    if (!used[place]) continue;
+    const LoosePicture& picture = found.pictures[place];
+    outcome.places.push_back(place);
+    id_of[place] = static_cast<std::int64_t>(outcome.places.size());
+    outcome.images.push_back({.id = id_of[place],
+                              .file_name = picture.name,
+                              .width = picture.width,
+                              .height = picture.height});
+  }
+  for (Detection& one : outcome.detections) {
+    one.image_id = id_of[static_cast<std::size_t>(one.image_id - 1)];  // the source's: place + 1
+  }
+  std::sort(outcome.left_out.begin(), outcome.left_out.end(),
+            [](const LeftOutFile& a, const LeftOutFile& b) { return a.name < b.name; });
+  return outcome;
+}
+
+// The first pictures by id with a detection worth drawing; returns how many.
+std::size_t draw(const EvalOptions& options, const PictureSource& source, const Outcome& outcome,
+                 const OutputFolder& folder, Communicator& ranks) {
+  std::vector<std::size_t> chosen;  // ids - 1
+  for (std::size_t i = 0; i < outcome.images.size(); ++i) {
+    if (chosen.size() == static_cast<std::size_t>(options.draw)) break;
+    const auto found = detections_of(outcome.images[i].id, outcome.detections);
+    if (!found.empty() && found.front().score >= options.draw_score) chosen.push_back(i);
+  }
+  if (chosen.empty()) return 0;
+  const CategoryMap categories(source.categories());
+  JpegDecoder decoder;
+  Progress progress("drawing", static_cast<std::int64_t>(chosen.size()), "pictures");
+  std::size_t count = 0;
+  for (const std::size_t i : chosen) {
+    const ImageInfo& info = outcome.images[i];
+    Image image;
+    if (source.decode(outcome.places[i], decoder, image)) continue;  // gone since
+    draw_found(image, detections_of(info.id, outcome.detections), options.draw_score, categories);
+    write_file_atomically(folder.drawn_path(info.id, info.file_name),
+                          encode_jpeg(image, kDrawnQuality));
+    progress.update(static_cast<std::int64_t>(++count));
+    tell_progress(ranks);
+  }
+  progress.finish();
+  return count;
+}
+
+void publish(const EvalOptions& options, const PictureSource& source, const OutputFolder& folder,
+             Outcome outcome, Communicator& ranks) {
+  folder.check_present();
+  warn_of_left_out(options, outcome.left_out);
+  write_file_atomically(folder.left_out_path(), left_out_json(outcome.left_out));
+  if (outcome.images.empty()) throw nothing_usable(options.images, outcome.left_out.size());
+  write_results(folder.detections_path(), outcome.detections);
+  const std::size_t drawn_count = draw(options, source, outcome, folder, ranks);
+  for (ImageInfo& image : outcome.images) image.file_name = as_utf8(image.file_name);
+  const std::size_t image_count = outcome.images.size();
+  write_file_atomically(folder.images_path(),
+                        instances_to_json({.images = std::move(outcome.images),
+                                           .annotations = {},
+                                           .categories = source.categories()}));
+  std::cout << folder.path() << ": " << outcome.detections.size() << " detections on "
+            << image_count << " pictures\n";
+  if (drawn_count > 0)
+    std::cout << "drawn: " << drawn_count << " in " << folder.path() << "/drawn\n";
+  if (!outcome.left_out.empty()) {
+    std::cout << "left out: " << counted_kinds(outcome.left_out) << "; reasons in "
+              << folder.left_out_path() << '\n';
+  }
+}
+
+}  // namespace
+
+void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedModel& model,
+                           const c10::Device& device, Communicator& ranks) {
+  FoundFiles found = find_files(options, ranks);
+  std::unique_ptr<OutputFolder> folder;
+  bool is_done = false;
+  if (ranks.is_root()) {
+    if (found.pictures.empty()) {
+      warn_of_left_out(options, found.left_out);
+      throw nothing_usable(options.images, found.left_out.size());
+    }
+    folder = std::make_unique<OutputFolder>(options.output);
+    is_done = folder->begin_pictures(pictures_identity(options, found.pictures), cli.effective(),
+                                     options.overwrite);
+    if (is_done) {
+      std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
+    } else {
+      log_info("detecting with ", options.model, " (", model.kind(), ") on ", found.pictures.size(),
+               " pictures with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
+               device_text(device));
+    }
+  }
+  if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
+
+  const PictureFolder source(options.images, found.pictures, model.categories());
+  std::unique_ptr<Progress> progress;
+  std::vector<LeftOutPlace> undecodable;
+  DetectOptions detecting = detect_options(options);
+  detecting.on_progress = [&](std::int64_t done, std::int64_t total) {
+    if (!ranks.is_root()) return;
+    if (!progress) progress = std::make_unique<Progress>("detecting", total, "pictures");
+    progress->update(done);
+  };
+  detecting.on_left_out = [&](std::size_t place, const FileProblem& problem) {
+    undecodable.emplace_back(place, problem);
+  };
+  std::vector<Detection> detections = model.detect_all(source, ranks, detecting);
+  if (progress) progress->finish();
+  undecodable = gather_places(undecodable, ranks);
+  if (!folder) return;
+  midway([&] {
+    publish(options, source, *folder,
+            settle(options, source, std::move(found), std::move(detections), undecodable), ranks);
+  });
+}
+
+}  // namespace retina

@@ -1,0 +1,170 @@
+#include "shared/data/picture_folder.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/image/format.h"
+#include "shared/image/picture.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kStartBytes = std::size_t{64} << 10;
+
+using FolderId = std::pair<dev_t, ino_t>;
+
+std::optional<FolderId> folder_id(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return std::nullopt;
+  return FolderId{status.st_dev, status.st_ino};
+}
+
+// Names in the folder but "." and ".."; throws read_error().
+std::vector<std::string> names_in(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  if (!folder) throw read_error(path, errno);
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  if (errno != 0) throw read_error(path, errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// An error about `path` as a file's problem: a reason need not repeat the name.
+FileProblem unreadable(const std::string& path, const Error& error) {
+  std::string reason = error.what();
+  if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
+  return {.kind = "unreadable", .reason = reason};
+}
+
+// `read()`, but a file that may not be read is a problem like others.
+template <class Read>
+std::optional<FileProblem> unless_unreadable(const ImageFolder& folder, const std::string& path,
+                                             const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoInput) throw;
+    folder.check_present();
+    return unreadable(path, error);
+  }
+}
+
+FileProblem picture_problem(std::string_view bytes, const std::string& reason) {
+  const std::string format = image_format(bytes);
+  const bool is_ours = format == "JPEG" || format == "PNG" || format == "WebP";
+  return {.kind = is_ours ? "damaged" : "format", .reason = reason};
+}
+
+}  // namespace
+
+FolderListing list_files(const std::string& folder, const std::string& without,
+                         const std::function<void()>& on_folder) {
+  const std::optional<FolderId> top = folder_id(folder);
+  if (!top) throw Error(ErrorKind::kNoInput, cat(folder, ": is not a folder"), "check --images");
+  std::set<FolderId> entered;
+  if (const auto id = folder_id(without)) {
+    if (id == top) {
+      throw Error(ErrorKind::kConfig, cat(folder, ": the pictures' folder is also the output's"),
+                  "choose another --output");
+    }
+    entered.insert(*id);
+  }
+  FolderListing listing;
+  std::vector<std::string> folders = {""};  // to enter, the next one last; each ends with '/'
+  while (!folders.empty()) {
+    const std::string prefix = std::move(folders.back());
+    folders.pop_back();
+    const std::string path = cat(folder, "/", prefix);
+    const std::optional<FolderId> id = folder_id(path);
+    if (!id || !entered.insert(*id).second) continue;
+    if (on_folder) on_folder();
+    std::vector<std::string> names;
+    try {
+      names = names_in(path);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNoInput || prefix.empty()) throw;
+      listing.left_out.push_back({.name = prefix, .problem = unreadable(path, error)});
+      continue;
+    }
+    // The last is entered first: in reverse, so that the ways that sort first are taken.
+    for (auto name = names.rbegin(); name != names.rend(); ++name) {
+      if (folder_id(path + *name)) {
+        folders.push_back(cat(prefix, *name, "/"));
+      } else {
+        listing.names.push_back(prefix + *name);
+      }
+    }
+  }
+  std::sort(listing.names.begin(), listing.names.end());
+  return listing;
+}
+
+LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder) {
+  LookedAt result{.picture = {.name = name}};
+  LoosePicture& picture = result.picture;
+  const std::string path = cat(folder.path(), "/", name);
+  result.problem = unless_unreadable(folder, path, [&]() -> std::optional<FileProblem> {
+    if (auto problem = folder.check_file(path, picture.size_bytes)) return problem;
+    std::string bytes = read_start(path, kStartBytes);
+    picture.start_xxh3 = xxh3(bytes);
+    DecodeStatus status = read_any_size(bytes, decoder, picture.width, picture.height);
+    if (!status.ok && bytes.size() < picture.size_bytes &&
+        picture_problem(bytes, "").kind == "damaged") {  // long headers: all of it
+      bytes = read_file(path);
+      status = read_any_size(bytes, decoder, picture.width, picture.height);
+    }
+    if (!status.ok) return picture_problem(bytes, status.problem);
+    std::string problem;
+    if (has_too_many_pixels(picture.width, picture.height, decoder.max_pixels(), problem)) {
+      return FileProblem{.kind = "too-large", .reason = problem};
+    }
+    return std::nullopt;
+  });
+  return result;
+}
+
+PictureFolder::PictureFolder(std::string folder, const std::vector<LoosePicture>& pictures,
+                             Categories categories)
+    : folder_(std::move(folder)), categories_(std::move(categories)) {
+  for (const LoosePicture& one : pictures) {
+    names_.push_back(one.name);
+    index_.push_back({.image_id = static_cast<std::int64_t>(names_.size()),
+                      .width = one.width,
+                      .height = one.height});
+  }
+}
+
+std::optional<FileProblem> PictureFolder::decode(std::size_t place, JpegDecoder& decoder,
+                                                 Image& out) const {
+  const std::string path = cat(folder_.path(), "/", names_[place]);
+  return unless_unreadable(folder_, path, [&]() -> std::optional<FileProblem> {
+    std::string bytes;
+    if (auto problem = folder_.read(path, bytes)) return problem;
+    const DecodeStatus status = decode_any_picture(bytes, decoder, out);
+    std::string reason = unusable_reason(status, policy_on_foreign_files(status));
+    if (reason.empty() &&
+        (out.width != index_[place].width || out.height != index_[place].height)) {
+      reason = "the file changed while it was used";
+    }
+    if (reason.empty()) return std::nullopt;
+    return picture_problem(bytes, reason);
+  });
+}
+
+}  // namespace retina

@@ -1,0 +1,25 @@
+#include "shared/data/picture_source.h"
+
+#include "shared/data/record_picture.h"
+
+namespace retina {
+
+std::optional<FileProblem> ShardPictures::decode(std::size_t place, JpegDecoder& decoder,
+                                                 Image& out) const {
+  decode_picture(shards_.read(place), shards_.folder(), decoder, out);
+  return std::nullopt;
+}
+
+Sample PictureSamples::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+                            float* pixels) const {
+  const Slot& slot = request.slots[place];
+  const IndexEntry& entry = pictures_.index()[slot.record];
+  Sample sample = sized_sample(request, place, {.width = entry.width, .height = entry.height});
+  sample.image_id = entry.image_id;
+  Image image;
+  sample.problem = pictures_.decode(slot.record, decoder, image);
+  if (!sample.problem) put_pixels(image, request, sample, normalisation_, pixels);
+  return sample;
+}
+
+}  // namespace retina

@@ -1,0 +1,47 @@
+// What became of decoding one file, and the policy on damage: the same for every format.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace retina {
+
+// Pillow's limit, about a quarter GiB of 24-bit pixels.
+inline constexpr std::uint64_t kDefaultMaxPixels = 178'956'970;
+
+// What became of one file. A corrupt image is expected trouble: a value, not an exception.
+struct DecodeStatus {
+  bool ok = false;              // pixels were produced
+  std::string problem{};        // why not, when !ok
+  int warning_count = 0;        // the library's complaints about damaged data
+  std::string first_warning{};  // the first of them
+  bool truncated = false;       // the file ends before its picture does: part of it is made up
+  bool is_blank = false;        // it ends right after its headers: there never was a pixel in it
+};
+
+// What to do with a picture whose end is missing: keep it as every viewer shows it, grey where data
+// is missing, with a warning, or refuse it.
+enum class TruncatedPolicy { kKeep, kRefuse };
+
+// The policy on damage, shared by coco-pack and the loader. Warnings alone (junk between markers, a
+// missing end marker, corrupt entropy data that still fills the picture) do not disqualify.
+inline bool usable(const DecodeStatus& status, TruncatedPolicy policy = TruncatedPolicy::kKeep) {
+  return status.ok && !(status.truncated && policy == TruncatedPolicy::kRefuse);
+}
+
+// Why a picture is not usable, for quarantine.jsonl; empty when it is.
+std::string unusable_reason(const DecodeStatus& status,
+                            TruncatedPolicy policy = TruncatedPolicy::kKeep);
+
+// The policy for files that somebody else made. A truncated picture is refused: part of it would be
+// made up. One without any pixel data was made so (UltraHDR files whose main picture was taken
+// out); every viewer shows it flat, and so do we.
+inline TruncatedPolicy policy_on_foreign_files(const DecodeStatus& status) {
+  return status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse;
+}
+
+// Sets `problem` to that of a picture with too many pixels and returns true when it has more than
+// `max_pixels`.
+bool has_too_many_pixels(int width, int height, std::uint64_t max_pixels, std::string& problem);
+
+}  // namespace retina

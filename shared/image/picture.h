@@ -1,0 +1,21 @@
+// A picture of any of the formats that we read, told by its content: JPEG, PNG, WebP. For loose
+// files; shards hold JPEGs only.
+#pragma once
+
+#include <string_view>
+
+#include "shared/image/decode_status.h"
+#include "shared/image/image.h"
+#include "shared/image/jpeg.h"
+
+namespace retina {
+
+// Decodes `bytes` into `out`, whose storage is reused. The decoder, one per thread, sets the limit
+// of pixels for every format. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
+DecodeStatus decode_any_picture(std::string_view bytes, JpegDecoder& decoder, Image& out);
+
+// Only the header: size of the picture in `width`, `height`. The first 64 KiB of a file are enough
+// for most; where they are not, the status is not ok.
+DecodeStatus read_any_size(std::string_view bytes, JpegDecoder& decoder, int& width, int& height);
+
+}  // namespace retina

@@ -1,0 +1,238 @@
+// Pictures of every format that we read: PNG and WebP, told by content.
+#include "shared/image/picture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/base/random.h"
+#include "shared/image/png.h"
+#include "shared/image/webp.h"
+#include "tests/support/pictures/pictures.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+DecodeStatus decode(const std::string& bytes, Image& out) {
+  JpegDecoder decoder;
+  return decode_any_picture(bytes, decoder, out);
+}
+
+struct Layout {
+  int colour_type, bit_depth, channels;
+};
+constexpr Layout kLayouts[] = {{0, 1, 1}, {0, 2, 1},  {0, 4, 1},  {0, 8, 1}, {0, 16, 1},
+                               {2, 8, 3}, {2, 16, 3}, {3, 1, 1},  {3, 2, 1}, {3, 4, 1},
+                               {3, 8, 1}, {4, 8, 2},  {4, 16, 2}, {6, 8, 4}, {6, 16, 4}};
+
+// What a pixel with these samples looks like: grey scaled to 0..255, the upper 8 of 16 bits.
+std::vector<std::uint8_t> expected_pixel(const Layout& layout, const std::uint16_t* samples) {
+  if (layout.colour_type == 3) return palette_entry(samples[0]);
+  const int highest = (1 << layout.bit_depth) - 1;
+  const auto byte = [&](int i) {
+    return static_cast<std::uint8_t>(layout.bit_depth == 16 ? samples[i] >> 8
+                                                            : samples[i] * 255 / highest);
+  };
+  const bool is_grey = layout.channels < 3;
+  return {byte(0), byte(is_grey ? 0 : 1), byte(is_grey ? 0 : 2)};
+}
+
+TEST(Png, EveryKindOfPixelBecomesRgbWithoutItsAlpha) {
+  const RandomStream random{.seed = 11, .use = RandomUse::kTest};
+  constexpr int kWidth = 21, kHeight = 13;
+  for (const Layout& layout : kLayouts) {
+    for (const bool interlaced : {false, true}) {
+      for (const bool transparent : {false, true}) {
+        if (transparent && layout.channels % 2 == 0) continue;  // has alpha already
+        SCOPED_TRACE(cat("colour type ", layout.colour_type, ", ", layout.bit_depth, " bits, ",
+                         interlaced, transparent));
+        std::vector<std::uint16_t> samples;
+        for (int i = 0; i < kWidth * kHeight * layout.channels; ++i) {
+          samples.push_back(static_cast<std::uint16_t>(
+              random.below(static_cast<std::uint64_t>(i), std::uint64_t{1} << layout.bit_depth)));
+        }
+        const std::string bytes = encode_png({.width = kWidth,
+                                              .height = kHeight,
+                                              .bit_depth = layout.bit_depth,
+                                              .colour_type = layout.colour_type,
+                                              .interlaced = interlaced,
+                                              .transparent = transparent},
+                                             samples);
+        Image out;
+        const DecodeStatus status = decode(bytes, out);
+        ASSERT_TRUE(status.ok) << status.problem;
+        EXPECT_EQ(status.warning_count, 0) << status.first_warning;
+        ASSERT_EQ(out.width, kWidth);
+        ASSERT_EQ(out.height, kHeight);
+        std::vector<std::uint8_t> expected;
+        for (int i = 0; i < kWidth * kHeight; ++i) {
+          const auto pixel = expected_pixel(layout, samples.data() + i * layout.channels);
+          expected.insert(expected.end(), pixel.begin(), pixel.end());
+        }
+        EXPECT_EQ(out.rgb, expected);
+      }
+    }
+  }
+}
+
+TEST(Png, EveryTruncationIsRefusedUnlessAllPixelsAreThere) {
+  const Image image = colourful(40, 30);
+  const std::string bytes = encode_png(image);
+  Image out;
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const DecodeStatus status = decode(bytes.substr(0, size), out);
+    if (size < bytes.size() - 12) {  // without the end marker
+      ASSERT_FALSE(status.ok) << size;
+      ASSERT_NE(status.problem, "") << size;
+    } else {
+      ASSERT_TRUE(status.ok) << size << status.problem;
+      ASSERT_EQ(status.warning_count, 1);
+      ASSERT_EQ(out.rgb, image.rgb);
+    }
+  }
+}
+
+TEST(Png, AFlippedBitIsRefusedOrChangesNoPixel) {
+  const Image image = colourful(24, 20);
+  for (const bool interlaced : {false, true}) {
+    const std::string bytes = encode_png({.width = 24, .height = 20, .interlaced = interlaced},
+                                         {image.rgb.begin(), image.rgb.end()});
+    Image out;
+    int refused = 0;
+    for (std::size_t place = 0; place < bytes.size(); ++place) {
+      std::string damaged = bytes;
+      damaged[place] = static_cast<char>(damaged[place] ^ (1 << place % 8));
+      const DecodeStatus status = decode(damaged, out);
+      refused += status.ok ? 0 : 1;
+      ASSERT_TRUE(!status.ok || out.rgb == image.rgb) << place;
+    }
+    EXPECT_GT(refused, static_cast<int>(bytes.size()) / 2);
+  }
+}
+
+TEST(Png, APixelTooManyIsRefusedBeforeAnythingIsAllocated) {
+  const std::string bytes = encode_png(colourful(40, 25));
+  Image out;
+  EXPECT_TRUE(decode_png(bytes, 1000, out).ok);
+  Image untouched;
+  const DecodeStatus status = decode_png(bytes, 999, untouched);
+  EXPECT_FALSE(status.ok);
+  EXPECT_EQ(status.problem, "picture of 40x25 pixels (the limit is 999 in all)");
+  EXPECT_EQ(untouched.rgb.capacity(), 0U);
+}
+
+TEST(Png, AHeaderThatLiesAboutTheSizeIsRefused) {
+  std::string bytes = encode_png(colourful(8, 8));
+  bytes[16] = '\x7F';  // 2 billion pixels wide
+  Image out;
+  EXPECT_THAT(decode(bytes, out).problem, HasSubstr("damaged PNG: a size of 2130706440x8"));
+  bytes[16] = bytes[17] = bytes[18] = bytes[19] = 0;
+  EXPECT_THAT(decode(bytes, out).problem, HasSubstr("a size of 0x8"));
+  EXPECT_EQ(out.rgb.capacity(), 0U);
+}
+
+TEST(WebP, LosslessPicturesComeBackExactly) {
+  const Image image = colourful(61, 43);
+  Image out;
+  const DecodeStatus status = decode(encode_webp(image), out);
+  ASSERT_TRUE(status.ok) << status.problem;
+  EXPECT_EQ(out.width, 61);
+  EXPECT_EQ(out.rgb, image.rgb);
+}
+
+TEST(WebP, LossyPicturesComeBackNearly) {
+  const Image image = colourful(64, 48);
+  Image out;
+  ASSERT_TRUE(decode(encode_lossy_webp(image, 95), out).ok);
+  ASSERT_EQ(out.rgb.size(), image.rgb.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < image.rgb.size(); ++i) {
+    sum += std::abs(static_cast<double>(image.rgb[i]) - out.rgb[i]);
+  }
+  EXPECT_LT(sum / static_cast<double>(image.rgb.size()), 12);  // its chroma is at half the size
+}
+
+TEST(WebP, EveryTruncationIsRefused) {
+  Image out;
+  for (const std::string& bytes :
+       {encode_webp(colourful(40, 30)), encode_lossy_webp(colourful(40, 30), 80)}) {
+    // The last byte may be padding.
+    for (std::size_t size = 0; size + 2 < bytes.size(); ++size) {
+      const DecodeStatus status = decode(bytes.substr(0, size), out);
+      ASSERT_FALSE(status.ok) << size;
+      ASSERT_NE(status.problem, "") << size;
+    }
+  }
+}
+
+TEST(WebP, APixelTooManyIsRefusedBeforeAnythingIsAllocated) {
+  const std::string bytes = encode_webp(colourful(40, 25));
+  Image untouched;
+  EXPECT_EQ(decode_webp(bytes, 999, untouched).problem,
+            "picture of 40x25 pixels (the limit is 999 in all)");
+  EXPECT_EQ(untouched.rgb.capacity(), 0U);
+}
+
+TEST(WebP, AnAnimationIsNamed) {
+  // The extended header of 8 x 8 pixels with the flag of an animation, and its parameters.
+  const std::string extended("VP8X\x0A\0\0\0\x02\0\0\0\x07\0\0\x07\0\0", 18);
+  const std::string animation("ANIM\x06\0\0\0\0\0\0\0\0\0", 14);
+  const std::string bytes = cat("RIFF", std::string("\x24\0\0\0", 4), "WEBP", extended, animation);
+  Image out;
+  EXPECT_EQ(decode(bytes, out).problem, "an animated WebP");
+}
+
+TEST(Picture, IsToldByItsContent) {
+  const Image image = colourful(32, 20);
+  Image out;
+  for (const std::string& bytes : {encode_jpeg(image, 90), encode_png(image), encode_webp(image)}) {
+    EXPECT_TRUE(decode(bytes, out).ok);
+    EXPECT_EQ(out.height, 20);
+    JpegDecoder decoder;
+    int width = 0, height = 0;
+    EXPECT_TRUE(read_any_size(bytes, decoder, width, height).ok);
+    EXPECT_EQ(width, 32);
+    EXPECT_EQ(height, 20);
+  }
+  EXPECT_EQ(decode("", out).problem, "not a JPEG, PNG or WebP: the file is empty");
+  EXPECT_EQ(decode("GIF89a", out).problem, "not a JPEG, PNG or WebP but a GIF file");
+  EXPECT_EQ(decode("hello", out).problem, "not a JPEG, PNG or WebP: starts with 68 65 6c 6c");
+}
+
+// Sanitizers watch; whatever comes out has the size that it claims.
+TEST(Picture, SurvivesRandomDamage) {
+  constexpr std::uint64_t kSeed = 5;
+  SCOPED_TRACE(cat("seed ", kSeed));
+  const Image image = colourful(33, 27);
+  const std::vector<std::string> files = {encode_png(image), encode_webp(image),
+                                          encode_lossy_webp(image, 70), encode_jpeg(image, 80)};
+  JpegDecoder decoder(1 << 20);
+  Image out;
+  int usable_count = 0;
+  for (std::uint32_t run = 0; run < 4000; ++run) {
+    const RandomStream random{.seed = kSeed, .use = RandomUse::kTest, .stream = run};
+    std::string bytes = files[run % files.size()];
+    const std::uint64_t changes = 1 + random.below(0, 6);
+    for (std::uint64_t i = 0; i < changes; ++i) {
+      bytes[random.below(3 * i + 1, bytes.size())] = static_cast<char>(random.bits(3 * i + 2));
+    }
+    if (random.below(100, 4) == 0) bytes.resize(random.below(101, bytes.size()));
+    const DecodeStatus status = decode_any_picture(bytes, decoder, out);
+    ASSERT_EQ(status.ok, status.problem.empty()) << run;
+    if (!status.ok) continue;
+    ++usable_count;
+    ASSERT_EQ(out.rgb.size(),
+              static_cast<std::size_t>(out.width) * static_cast<std::size_t>(out.height) * 3)
+        << run;
+  }
+  EXPECT_GT(usable_count, 100);
+  EXPECT_LT(usable_count, 3900);
+}
+
+}  // namespace
+}  // namespace retina
