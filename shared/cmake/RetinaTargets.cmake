@@ -8,7 +8,7 @@ endif()
 option(RETINA_WERROR "Treat warnings as errors" ${werror})
 # Parsing the headers of LibTorch and the standard library is most of the work: with this ON it is
 # done once for what nearly every source includes, and sources are compiled by fours. A source that
-# forgets an include fails in the presets that leave it OFF.
+# forgets an include fails in the debug preset, which leaves it OFF.
 option(RETINA_QUICK_BUILD "Precompile headers and join sources: less than half the work" ON)
 
 add_library(retina_options INTERFACE)
