@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "shared/base/file.h"
 #include "shared/base/json.h"
@@ -251,6 +252,18 @@ TEST_F(ScoringCommand, DoesNotLoadLibTorch) {
   EXPECT_EQ(libraries.exit_code, 0) << libraries.err;
   EXPECT_THAT(libraries.out, HasSubstr("libmpi"));
   EXPECT_THAT(libraries.out, Not(HasSubstr("torch")));
+}
+
+// A program that was copied by itself scores, and says what it lacks for models.
+TEST_F(ScoringCommand, OnlyModelsNeedTheLibraryBesideTheProgram) {
+  const std::string alone = folder_ / "retina-eval";
+  std::filesystem::copy(std::string(RETINA_BIN_DIR) + "/retina-eval", alone);
+  EXPECT_EQ(run_process({alone, "--detections", detections_, "--annotations", annotations_,
+                         "--output", folder_ / "scored"})
+                .exit_code,
+            0);
+  expect_refusal(run_process({alone, "--model", "m.pt", "--data", "d", "--output", output_}), 69,
+                 "cannot open libretina_eval_model.so, which runs models");
 }
 
 TEST_F(ScoringCommand, CutJsonIsBadDataWithItsPosition) {
