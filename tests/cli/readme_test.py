@@ -43,6 +43,7 @@ QUICK = {
     "retina-train --synthetic": {"backbone": "resnet18", "min-side": "64", "max-side": "96",
                                  "threads": "1", "steps": "12", "device": "cpu"},
     "retina-eval --detections": {},
+    "retina-eval --compare": {},
     "retina-eval": {"device": "cpu", "compute-threads": "1", "score-threshold": "0.001"},
     "retina-convert": {"device": "cpu", "proof-images": "2", "score-threshold": "0.001"},
     "coco-pack": {},
