@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -91,7 +92,10 @@ TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
       run_process({"retina-eval", "--detections", folder_ / "out/detections.json", "--annotations",
                    folder_ / "instances.json", "--output", folder_ / "scored"});
   ASSERT_EQ(scored.exit_code, 0) << scored.err;
-  EXPECT_EQ(read_file(folder_ / "scored/metrics.json"), read_file(folder_ / "out/metrics.json"));
+  // Shards do not keep file names.
+  const std::string same = std::regex_replace(read_file(folder_ / "scored/metrics.json"),
+                                              std::regex("\"[0-9]+\\.jpg\""), "\"\"");
+  EXPECT_EQ(same, read_file(folder_ / "out/metrics.json"));
 }
 
 TEST_F(ModelCommand, ThreeRanksWriteTheSameBytesAsOneProcess) {
