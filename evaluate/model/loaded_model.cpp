@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "evaluate/outcome.h"
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
@@ -113,6 +116,23 @@ DetectOptions detect_options(const EvalOptions& options) {
           .decode_threads = options.threads,
           .max_images = options.max_images,
           .precision = options.precision};
+}
+
+EvalIdentity detection_identity(const EvalOptions& options, const char* input_key,
+                                const std::string& input_hash) {
+  const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
+  EvalIdentity identity{{"model", quoted(hex64(xxh3_file(options.model)))},
+                        {input_key, quoted(input_hash)},
+                        {"score-threshold", number(options.score_threshold)},
+                        {"nms-threshold", number(options.nms_threshold)},
+                        {"max-detections", number(options.max_detections)},
+                        {"max-images", cat(options.max_images)},
+                        {"draw", cat(options.draw)},
+                        {"draw-score", shortest(options.draw_score)}};
+  if (options.precision != Precision::kFp32) {
+    identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
+  }
+  return identity;
 }
 
 }  // namespace retina

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evaluate/options.h"
+#include "evaluate/output_folder.h"
 #include "shared/coco/category.h"
 #include "shared/coco/results.h"
 #include "shared/data/picture_source.h"
@@ -37,6 +38,11 @@ class LoadedModel {
 
 // What the command line says of detecting.
 DetectOptions detect_options(const EvalOptions& options);
+
+// What decides the detections. Inputs count by content, so that moved files are the same
+// evaluation: `input_hash` is that of the pictures, which `input_key` names ("data" or "images").
+EvalIdentity detection_identity(const EvalOptions& options, const char* input_key,
+                                const std::string& input_hash);
 
 // Throws Error{kConfig} naming the classes that only one of them has, or where their order differs.
 void check_same_classes(const Categories& model, const Categories& data,

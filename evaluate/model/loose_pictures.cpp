@@ -30,8 +30,7 @@ namespace {
 // So many files that are left out are named on stderr; left_out.json has all.
 constexpr std::size_t kNamedFiles = 50;
 
-// --- What the ranks tell each other
-// ---------------------------------------------------------------
+// --- What the ranks tell each other -------------------------------------------------------------
 
 // Texts without zero bytes, one after the other.
 std::string join(const std::vector<std::string>& fields) {
@@ -90,8 +89,7 @@ std::vector<LookedAt> looked_at_of(std::string_view bytes) {
   return files;
 }
 
-// --- Finding the pictures
-// -------------------------------------------------------------------------
+// --- Finding the pictures -----------------------------------------------------------------------
 
 struct FoundFiles {
   std::vector<LoosePicture> pictures{};  // by name, ascending
@@ -148,8 +146,7 @@ std::string content_hash(const std::vector<LoosePicture>& pictures) {
   return hex64(hasher.digest());
 }
 
-// --- Files that are left out
-// ----------------------------------------------------------------------
+// --- Files that are left out --------------------------------------------------------------------
 
 using LeftOutPlace = std::pair<std::size_t, FileProblem>;  // a picture that does not decode
 
@@ -209,26 +206,7 @@ Error nothing_usable(const std::string& folder, std::size_t file_count) {
           "give --images a folder with JPEG, PNG or WebP pictures"};
 }
 
-// --- The output
-// -----------------------------------------------------------------------------------
-
-EvalIdentity pictures_identity(const EvalOptions& options,
-                               const std::vector<LoosePicture>& pictures) {
-  const auto literal = [](const std::string& text) { return JsonWriter().value(text).text(); };
-  const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
-  EvalIdentity identity{{"model", literal(hex64(xxh3_file(options.model)))},
-                        {"images", literal(content_hash(pictures))},
-                        {"score-threshold", number(options.score_threshold)},
-                        {"nms-threshold", number(options.nms_threshold)},
-                        {"max-detections", number(options.max_detections)},
-                        {"max-images", cat(options.max_images)},
-                        {"draw", cat(options.draw)},
-                        {"draw-score", shortest(options.draw_score)}};
-  if (options.precision != Precision::kFp32) {
-    identity.emplace_back("precision", literal(word_of(kPrecisions, options.precision)));
-  }
-  return identity;
-}
+// --- The output ---------------------------------------------------------------------------------
 
 // What is known on rank 0 in the end: the pictures that were used, with ids 1, 2, ... by name.
 struct Outcome {
@@ -334,8 +312,9 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
       throw nothing_usable(options.images, found.left_out.size());
     }
     folder = std::make_unique<OutputFolder>(options.output);
-    is_done = folder->begin_pictures(pictures_identity(options, found.pictures), cli.effective(),
-                                     options.overwrite);
+    is_done =
+        folder->begin_pictures(detection_identity(options, "images", content_hash(found.pictures)),
+                               cli.effective(), options.overwrite);
     if (is_done) {
       std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
     } else {

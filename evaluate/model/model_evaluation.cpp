@@ -25,23 +25,6 @@ namespace retina {
 
 namespace {
 
-// Inputs count by content, so that moved files are the same evaluation.
-EvalIdentity model_identity(const EvalOptions& options, const ShardSet& shards) {
-  const auto number = [](const auto& value) { return value ? shortest(*value) : "null"; };
-  EvalIdentity identity{{"model", quoted(hex64(xxh3_file(options.model)))},
-                        {"data", quoted(hex64(xxh3(encode_manifest(shards.manifest()))))},
-                        {"score-threshold", number(options.score_threshold)},
-                        {"nms-threshold", number(options.nms_threshold)},
-                        {"max-detections", number(options.max_detections)},
-                        {"max-images", cat(options.max_images)},
-                        {"draw", cat(options.draw)},
-                        {"draw-score", shortest(options.draw_score)}};
-  if (options.precision != Precision::kFp32) {
-    identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
-  }
-  return identity;
-}
-
 int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
                    const OutputFolder& folder, const std::vector<Detection>& detections,
                    Communicator& ranks) {
@@ -90,10 +73,14 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     check_same_classes(model->categories(), opened->manifest().categories, options.model);
     if (!ranks.is_root()) return;
     folder = std::make_unique<OutputFolder>(options.output);
-    done_ap = folder->begin(model_identity(options, *opened), cli.effective(), options.overwrite);
+    done_ap = folder->begin(
+        detection_identity(options, "data", hex64(xxh3(encode_manifest(opened->manifest())))),
+        cli.effective(), options.overwrite);
   });
   if (!opened) {
     detect_loose_pictures(options, cli, *model, device, ranks);
+    ranks.barrier();  // rank 0 may still draw: a rank that has left does not wait long for the
+                      // others
     return 0;
   }
   const ShardSet& shards = *opened;

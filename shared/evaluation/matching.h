@@ -12,6 +12,7 @@
 namespace retina {
 
 inline constexpr std::size_t kAreaRangeCount = 4;
+inline constexpr std::size_t kRecallThresholdCount = 101;
 inline constexpr std::size_t kIouThresholdCount = 10;         // COCO's
 inline constexpr std::uint32_t kMaxDetectionsPerImage = 100;  // COCO's, of a class
 inline constexpr std::size_t kMaxIouThresholds = 16;          // the bits of a mask
@@ -24,6 +25,10 @@ struct AreaRange {
 
 // COCO's .50:.05:.95, the f64 values of numpy.linspace(.5, .95, 10), which a hit may just reach.
 std::vector<double> coco_iou_thresholds();
+// COCO's 0, .01, ..., 1: numpy.linspace(0, 1, 101).
+inline double recall_threshold(std::size_t place) {
+  return place + 1 == kRecallThresholdCount ? 1.0 : static_cast<double>(place) * 0.01;
+}
 // COCO's all, small, medium, large.
 inline constexpr std::array<AreaRange, kAreaRangeCount> kCocoAreaRanges{
     {{0, 1e10}, {0, 32.0 * 32.0}, {32.0 * 32.0, 96.0 * 96.0}, {96.0 * 96.0, 1e10}}};

@@ -12,6 +12,7 @@
 #include "shared/base/error.h"
 #include "shared/base/parallel.h"
 #include "shared/coco/categories.h"
+#include "shared/evaluation/id_places.h"
 
 namespace retina {
 
@@ -19,37 +20,9 @@ namespace {
 
 constexpr std::size_t kLimitCount = 3;
 
-// numpy.linspace(0, 1, 101).
-double recall_threshold(std::size_t place) {
-  return place + 1 == kRecallThresholdCount ? 1.0 : static_cast<double>(place) * 0.01;
-}
-
 double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
-
-// Finds the place of an id among ascending ids; quick when neighbours ask for the same.
-class PlaceFinder {
- public:
-  explicit PlaceFinder(std::vector<std::int64_t> ids) : ids_(std::move(ids)) {
-    std::sort(ids_.begin(), ids_.end());
-    ids_.erase(std::unique(ids_.begin(), ids_.end()), ids_.end());
-  }
-
-  std::size_t size() const { return ids_.size(); }
-  std::optional<std::uint32_t> place_of(std::int64_t id) {
-    if (last_ >= ids_.size() || ids_[last_] != id) {
-      const auto found = std::lower_bound(ids_.begin(), ids_.end(), id);
-      if (found == ids_.end() || *found != id) return std::nullopt;
-      last_ = static_cast<std::size_t>(found - ids_.begin());
-    }
-    return static_cast<std::uint32_t>(last_);
-  }
-
- private:
-  std::vector<std::int64_t> ids_;
-  std::size_t last_ = 0;
-};
 
 constexpr std::uint32_t kNoClass = std::numeric_limits<std::uint32_t>::max();
 
@@ -371,10 +344,10 @@ bool is_empty(const std::array<double, 4>& box) {
 
 // Entry `first` is the first on an image that is not in the ground truth.
 [[noreturn]] void fail_foreign_images(const std::vector<Detection>& detections, std::size_t first,
-                                      PlaceFinder& images) {
+                                      const IdPlaces& images, std::size_t image_count) {
   std::set<std::int64_t> foreign;
   for (const Detection& one : detections) {
-    if (!images.place_of(one.image_id)) foreign.insert(one.image_id);
+    if (images.place_of(one.image_id) == IdPlaces::kNone) foreign.insert(one.image_id);
   }
   const std::int64_t id = detections[first].image_id;
   std::string others;
@@ -387,19 +360,19 @@ bool is_empty(const std::array<double, 4>& box) {
   if (foreign.size() > 6) others += cat(" and ", foreign.size() - 6, " more");
   throw Error(ErrorKind::kData,
               cat("detections: entry ", first, ": image id ", id,
-                  " is not in the annotations (they have ", images.size(), " images", others, ")"),
+                  " is not in the annotations (they have ", image_count, " images", others, ")"),
               "score detections against the annotations of the images they were made on");
 }
 
 // Sorts the annotations into `scene` and counts them.
-void place_truths(Scene& scene, const CategoryMap& categories, PlaceFinder& images,
+void place_truths(Scene& scene, const CategoryMap& categories, const IdPlaces& images,
                   CocoMetrics& metrics) {
   scene.truths.reserve(scene.truth.annotations.size());
   for (const Annotation& annotation : scene.truth.annotations) {
     const auto label = categories.label_of(annotation.category_id);
     const auto image = images.place_of(annotation.image_id);
-    RETINA_CHECK(label && image, "annotation ", annotation.id, " dangles");
-    scene.truths.add(static_cast<std::uint32_t>(*label), *image);
+    RETINA_CHECK(label && image != IdPlaces::kNone, "annotation ", annotation.id, " dangles");
+    scene.truths.add(static_cast<std::uint32_t>(*label), image);
     ClassMetrics& counts = metrics.per_class[static_cast<std::size_t>(*label)];
     ++(annotation.iscrowd ? counts.crowd_count : counts.object_count);
     if (!annotation.iscrowd) ++metrics.object_count;
@@ -408,14 +381,14 @@ void place_truths(Scene& scene, const CategoryMap& categories, PlaceFinder& imag
 }
 
 // The same for the detections.
-void place_detections(Scene& scene, const CategoryMap& categories, PlaceFinder& images,
+void place_detections(Scene& scene, const CategoryMap& categories, const IdPlaces& images,
                       CocoMetrics& metrics) {
   scene.found.reserve(scene.detections.size());
   for (std::size_t i = 0; i < scene.detections.size(); ++i) {
     const Detection& detection = scene.detections[i];
     const auto image = images.place_of(detection.image_id);
-    if (!image) {
-      fail_foreign_images(scene.detections, i, images);
+    if (image == IdPlaces::kNone) {
+      fail_foreign_images(scene.detections, i, images, scene.truth.images.size());
     }
     if (detection.score <= 0) ++metrics.low_score_count;
     if (is_empty(detection.bbox)) ++metrics.empty_box_count;
@@ -425,7 +398,7 @@ void place_detections(Scene& scene, const CategoryMap& categories, PlaceFinder& 
     } else {
       ++metrics.unknown_category_count;
     }
-    scene.found.add(label ? static_cast<std::uint32_t>(*label) : kNoClass, *image);
+    scene.found.add(label ? static_cast<std::uint32_t>(*label) : kNoClass, image);
   }
 }
 
@@ -441,12 +414,11 @@ CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detect
                "too many boxes");
   const CategoryMap categories(truth.categories);
   const auto class_count = static_cast<std::size_t>(categories.size());
-  std::vector<std::int64_t> image_ids;
-  for (const ImageInfo& image : truth.images) image_ids.push_back(image.id);
-  PlaceFinder images(std::move(image_ids));
+  const IdPlaces images = image_places(truth);
+  const std::size_t image_count = truth.images.size();
 
   CocoMetrics metrics;
-  metrics.image_count = static_cast<std::int64_t>(images.size());
+  metrics.image_count = static_cast<std::int64_t>(image_count);
   metrics.detection_count = static_cast<std::int64_t>(detections.size());
   for (const Category& category : categories.all()) {
     ClassMetrics one{.category_id = category.id, .name = category.name};
@@ -456,8 +428,8 @@ CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detect
   Scene scene{.truth = truth, .detections = detections, .options = options};
   place_truths(scene, categories, images, metrics);
   place_detections(scene, categories, images, metrics);
-  scene.truths.sort(class_count, images.size());
-  scene.found.sort(class_count, images.size());
+  scene.truths.sort(class_count, image_count);
+  scene.found.sort(class_count, image_count);
 
   // Images of a class are independent of each other, then classes are, then a class's area ranges.
   std::vector<Task> tasks = make_tasks(scene.truths, scene.found, class_count);

@@ -18,8 +18,6 @@
 
 namespace retina {
 
-inline constexpr std::size_t kRecallThresholdCount = 101;  // 0, .01, ..., 1
-
 // Places of the 12 numbers in `CocoMetrics::stats`: pycocotools' order, part of metrics.json;
 // never renumber.
 enum CocoStat : std::size_t {

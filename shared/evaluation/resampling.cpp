@@ -3,23 +3,17 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
 
 #include "shared/base/error.h"
 #include "shared/base/parallel.h"
 #include "shared/coco/categories.h"
+#include "shared/evaluation/id_places.h"
 
 namespace retina {
 
 namespace {
 
-constexpr std::size_t kRecallCount = 101;
 constexpr std::uint16_t kAllThresholds = (1U << kIouThresholdCount) - 1;
-
-// numpy.linspace(0, 1, 101).
-double recall_at(std::size_t place) {
-  return place + 1 == kRecallCount ? 1.0 : static_cast<double>(place) * 0.01;
-}
 
 template <class Box>
 struct OnImage {
@@ -39,14 +33,14 @@ struct Ranked {
   std::uint16_t hit = 0, ignored = 0;
 };
 
-std::vector<ClassBoxes> boxes_by_class(
-    const Instances& truth, const std::vector<Detection>& detections,
-    const std::unordered_map<std::int64_t, std::uint32_t>& places) {
+std::vector<ClassBoxes> boxes_by_class(const Instances& truth,
+                                       const std::vector<Detection>& detections,
+                                       const IdPlaces& places) {
   const CategoryMap categories(truth.categories);
   std::vector<ClassBoxes> boxes(static_cast<std::size_t>(categories.size()));
   for (const Annotation& one : truth.annotations) {
     boxes[static_cast<std::size_t>(categories.label_of(one.category_id).value())].truths.push_back(
-        {.image = places.at(one.image_id),
+        {.image = places.place_of(one.image_id),
          .box = {
              .box = one.bbox, .area = one.area, .crowd = one.iscrowd, .unmatchable = one.id == 0}});
   }
@@ -54,7 +48,7 @@ std::vector<ClassBoxes> boxes_by_class(
     const auto label = categories.label_of(one.category_id);
     if (!label) continue;
     boxes[static_cast<std::size_t>(*label)].found.push_back(
-        {.image = places.at(one.image_id), .box = {.box = one.bbox, .score = one.score}});
+        {.image = places.place_of(one.image_id), .box = {.box = one.bbox, .score = one.score}});
   }
   return boxes;
 }
@@ -106,14 +100,14 @@ double best_score_threshold(const std::vector<Ranked>& ranked, std::size_t objec
 }
 
 // How many hits it takes to reach each recall, at least one.
-std::array<std::uint32_t, kRecallCount> needed_hits(std::uint32_t object_count) {
-  std::array<std::uint32_t, kRecallCount> needed{};
+std::array<std::uint32_t, kRecallThresholdCount> needed_hits(std::uint32_t object_count) {
+  std::array<std::uint32_t, kRecallThresholdCount> needed{};
   const auto objects = static_cast<double>(object_count);
   std::uint32_t hits = 1;
-  for (std::size_t r = 0; r < kRecallCount; ++r) {
+  for (std::size_t r = 0; r < kRecallThresholdCount; ++r) {
     // Near the answer, from below; the comparison itself is that of the recall's definition.
-    hits = std::max(hits, static_cast<std::uint32_t>(recall_at(r) * objects));
-    while (static_cast<double>(hits) / objects < recall_at(r)) ++hits;
+    hits = std::max(hits, static_cast<std::uint32_t>(recall_threshold(r) * objects));
+    while (static_cast<double>(hits) / objects < recall_threshold(r)) ++hits;
     needed[r] = hits;
   }
   return needed;
@@ -132,15 +126,7 @@ struct ResampledEvaluation::Buffers {
 ResampledEvaluation::ResampledEvaluation(const Instances& truth,
                                          const std::vector<Detection>& detections,
                                          int thread_count) {
-  std::vector<std::int64_t> ids;
-  for (const ImageInfo& image : truth.images) ids.push_back(image.id);
-  std::sort(ids.begin(), ids.end());
-  std::unordered_map<std::int64_t, std::uint32_t> places;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    places.emplace(ids[i], static_cast<std::uint32_t>(i));
-  }
-
-  std::vector<ClassBoxes> boxes = boxes_by_class(truth, detections, places);
+  std::vector<ClassBoxes> boxes = boxes_by_class(truth, detections, image_places(truth));
   std::vector<std::vector<Ranked>> ranked(boxes.size());
   classes_.resize(boxes.size());
   for_each_parallel(boxes.size(), thread_count, [&](std::size_t label) {
@@ -183,8 +169,8 @@ ResampledEvaluation::ResampledEvaluation(const Instances& truth,
   });
 
   // Mistakes = objects - hits + false detections.
-  image_mistakes_.resize(ids.size());
-  std::vector<std::uint8_t> has_object(ids.size());
+  image_mistakes_.resize(truth.images.size());
+  std::vector<std::uint8_t> has_object(truth.images.size());
   for (std::size_t label = 0; label < classes_.size(); ++label) {
     std::size_t object_count = 0;
     for (const ImageObjects& one : classes_[label].objects) {
@@ -257,7 +243,7 @@ double ResampledEvaluation::class_ap(const RankedClass& ranked,
       if (hit == count) break;
       sum += buffers.precisions[hit];
     }
-    threshold_sum += sum / static_cast<double>(kRecallCount);
+    threshold_sum += sum / static_cast<double>(kRecallThresholdCount);
   }
   return threshold_sum / static_cast<double>(kIouThresholdCount);
 }

@@ -51,33 +51,6 @@ void group_boxes(std::span<const std::uint32_t> images, std::size_t image_count,
 
 }  // namespace
 
-IdPlaces::IdPlaces(std::span<const std::int64_t> ids) {
-  if (ids.empty()) return;
-  const auto [lowest, highest] = std::minmax_element(ids.begin(), ids.end());
-  const auto range = static_cast<std::uint64_t>(*highest) - static_cast<std::uint64_t>(*lowest);
-  if (range / 256 <= ids.size()) {
-    lowest_ = *lowest;
-    dense_.assign(range + 1, kNone);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      dense_[static_cast<std::uint64_t>(ids[i]) - static_cast<std::uint64_t>(lowest_)] =
-          static_cast<std::uint32_t>(i);
-    }
-    return;
-  }
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    sorted_.push_back({ids[i], static_cast<std::uint32_t>(i)});
-  }
-  std::sort(sorted_.begin(), sorted_.end(),
-            [](const Entry& a, const Entry& b) { return a.id < b.id; });
-}
-
-std::uint32_t IdPlaces::searched_place(std::int64_t id) const {
-  const auto found =
-      std::lower_bound(sorted_.begin(), sorted_.end(), id,
-                       [](const Entry& entry, std::int64_t wanted) { return entry.id < wanted; });
-  return found == sorted_.end() || found->id != id ? kNone : found->place;
-}
-
 SetPlaces::SetPlaces(const Instances& truth)
     : images([&] {
         std::vector<std::int64_t> ids;

@@ -13,6 +13,7 @@
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/error_split.h"
+#include "shared/evaluation/id_places.h"
 
 namespace retina {
 
@@ -38,28 +39,6 @@ struct TruthVerdict {
   bool coco_hit : 1 = false;
   bool tide_hit : 1 = false;     // by one of the best 100 detections of the image
   bool tide_missed : 1 = false;  // FaultKind::kMissed
-};
-
-// Places of ids in a list: a table when they are dense, else a search.
-class IdPlaces {
- public:
-  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-  explicit IdPlaces(std::span<const std::int64_t> ids);
-  std::uint32_t place_of(std::int64_t id) const {
-    if (dense_.empty()) return searched_place(id);
-    const auto offset = static_cast<std::uint64_t>(id) - static_cast<std::uint64_t>(lowest_);
-    return offset < dense_.size() ? dense_[offset] : kNone;
-  }
-
- private:
-  struct Entry {
-    std::int64_t id;
-    std::uint32_t place;
-  };
-  std::uint32_t searched_place(std::int64_t id) const;
-  std::int64_t lowest_ = 0;
-  std::vector<std::uint32_t> dense_;  // by id - lowest_
-  std::vector<Entry> sorted_;
 };
 
 // Boxes by "slot": by image in the file's order; within an image objects in the file's order,

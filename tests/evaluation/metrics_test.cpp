@@ -12,6 +12,7 @@
 #include "shared/base/random.h"
 #include "shared/evaluation/matching.h"
 #include "shared/evaluation/metrics_text.h"
+#include "tests/evaluation/scene.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -22,28 +23,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pointwise;
 
-// Two images and two classes; every test adds what it is about.
-struct Scene {
-  Instances truth{.images = {{.id = 1, .file_name = "1.jpg", .width = 200, .height = 200},
-                             {.id = 2, .file_name = "2.jpg", .width = 200, .height = 200}},
-                  .annotations = {},
-                  .categories = {{.id = 3, .name = "cat"}, {.id = 7, .name = "dog"}}};
-  std::vector<Detection> found;
-
-  void object(std::int64_t image, std::int64_t category, std::array<double, 4> box,
-              bool crowd = false) {
-    truth.annotations.push_back({.id = static_cast<std::int64_t>(truth.annotations.size()) + 1,
-                                 .image_id = image,
-                                 .category_id = category,
-                                 .bbox = box,
-                                 .area = box[2] * box[3],
-                                 .iscrowd = crowd});
-  }
-  void detect(std::int64_t image, std::int64_t category, std::array<double, 4> box, double score) {
-    found.push_back({.image_id = image, .category_id = category, .bbox = box, .score = score});
-  }
-  CocoMetrics score() const { return evaluate_detections(truth, found); }
-};
+CocoMetrics score(const Scene& scene) {
+  return evaluate_detections(scene.truth, scene.found);
+}
 
 TEST(Metrics, PerfectDetectionsScoreOne) {
   Scene scene;
@@ -51,7 +33,7 @@ TEST(Metrics, PerfectDetectionsScoreOne) {
   scene.object(2, 7, {20, 30, 100, 120});
   scene.detect(1, 3, {10, 10, 50, 40}, .9);
   scene.detect(2, 7, {20, 30, 100, 120}, .8);
-  const CocoMetrics metrics = scene.score();
+  const CocoMetrics metrics = score(scene);
   // Not 1 but 1 / (1 + 2^-52), as pycocotools guards its division.
   EXPECT_THAT(
       metrics.stats,
@@ -62,8 +44,8 @@ TEST(Metrics, PerfectDetectionsScoreOne) {
 TEST(Metrics, NoDetectionsScoreZeroAndNothingToFindMinusOne) {
   Scene scene;
   scene.object(1, 3, {10, 10, 20, 20});
-  EXPECT_THAT(scene.score().stats, ElementsAre(0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1));
-  EXPECT_EQ(scene.score().per_class[1].stats[kAp], -1);
+  EXPECT_THAT(score(scene).stats, ElementsAre(0, 0, 0, 0, -1, -1, 0, 0, 0, 0, -1, -1));
+  EXPECT_EQ(score(scene).per_class[1].stats[kAp], -1);
 }
 
 TEST(Metrics, AFalseAlarmOfHigherScoreHalvesPrecision) {
@@ -71,14 +53,14 @@ TEST(Metrics, AFalseAlarmOfHigherScoreHalvesPrecision) {
   scene.object(1, 3, {10, 10, 50, 50});
   scene.detect(1, 3, {140, 140, 50, 50}, .9);
   scene.detect(1, 3, {10, 10, 50, 50}, .8);
-  EXPECT_NEAR(scene.score().stats[kAp], .5, 1e-12);
+  EXPECT_NEAR(score(scene).stats[kAp], .5, 1e-12);
 }
 
 TEST(Metrics, IouOfThreeQuartersCountsUpToItsThreshold) {
   Scene scene;  // 75 of 100 px wide: IoU .75 exactly, so .50 to .75 are hits: 6 of 10 thresholds
   scene.object(1, 3, {0, 0, 100, 100});
   scene.detect(1, 3, {0, 0, 75, 100}, .5);
-  const CocoMetrics metrics = scene.score();
+  const CocoMetrics metrics = score(scene);
   EXPECT_NEAR(metrics.stats[kAp], .6, 1e-12);
   EXPECT_NEAR(metrics.stats[kAp75], 1, 1e-15);
 }
@@ -90,7 +72,7 @@ TEST(Metrics, DetectionsInsideACrowdAreNeitherRightNorWrong) {
   scene.detect(1, 3, {60, 60, 20, 20}, .99);
   scene.detect(1, 3, {100, 100, 30, 30}, .98);
   scene.detect(1, 3, {0, 0, 40, 40}, .5);
-  EXPECT_NEAR(scene.score().stats[kAp], 1, 1e-15);
+  EXPECT_NEAR(score(scene).stats[kAp], 1, 1e-15);
 }
 
 TEST(Metrics, ASecondDetectionOfAnObjectIsWrong) {
@@ -101,7 +83,7 @@ TEST(Metrics, ASecondDetectionOfAnObjectIsWrong) {
   scene.detect(1, 3, {0, 0, 40, 40}, .8);
   scene.detect(2, 3, {0, 0, 40, 40}, .7);
   // Precision 1 up to recall .5 (51 of 101 points), then 2/3.
-  EXPECT_NEAR(scene.score().stats[kAp], (51 + 50 * 2.0 / 3) / 101, 1e-12);
+  EXPECT_NEAR(score(scene).stats[kAp], (51 + 50 * 2.0 / 3) / 101, 1e-12);
 }
 
 TEST(Metrics, OnlyTheHundredBestOfAnImageAndClassCount) {
@@ -109,16 +91,16 @@ TEST(Metrics, OnlyTheHundredBestOfAnImageAndClassCount) {
   scene.object(1, 3, {0, 0, 40, 40});
   for (int i = 0; i < 100; ++i) scene.detect(1, 3, {100, 100, 50, 50}, .9);
   scene.detect(1, 3, {0, 0, 40, 40}, .1);
-  EXPECT_EQ(scene.score().stats[kAr100], 0);
+  EXPECT_EQ(score(scene).stats[kAr100], 0);
   scene.detect(1, 3, {0, 0, 40, 40}, .95);
-  EXPECT_EQ(scene.score().stats[kAr1], 1);
+  EXPECT_EQ(score(scene).stats[kAr1], 1);
 }
 
 TEST(Metrics, AnAreaOnTheEdgeBelongsToBothRanges) {
   Scene scene;
   scene.object(1, 3, {0, 0, 32, 32});
   scene.detect(1, 3, {0, 0, 32, 32}, .9);
-  const CocoMetrics metrics = scene.score();
+  const CocoMetrics metrics = score(scene);
   EXPECT_NEAR(metrics.stats[kApSmall], 1, 1e-15);
   EXPECT_NEAR(metrics.stats[kApMedium], 1, 1e-15);
   EXPECT_EQ(metrics.stats[kApLarge], -1);
@@ -129,8 +111,8 @@ TEST(Metrics, UnknownCategoriesAreCountedAndIgnored) {
   scene.object(1, 3, {0, 0, 40, 40});
   scene.detect(1, 3, {0, 0, 40, 40}, .5);
   scene.detect(1, 99, {0, 0, 40, 40}, .9);
-  EXPECT_NEAR(scene.score().stats[kAp], 1, 1e-15);
-  EXPECT_EQ(scene.score().unknown_category_count, 1);
+  EXPECT_NEAR(score(scene).stats[kAp], 1, 1e-15);
+  EXPECT_EQ(score(scene).unknown_category_count, 1);
 }
 
 TEST(Metrics, ScoresOfZeroAndBelowAreCountedAndRankedLikeTheOthers) {
@@ -139,14 +121,14 @@ TEST(Metrics, ScoresOfZeroAndBelowAreCountedAndRankedLikeTheOthers) {
   scene.detect(1, 3, {0, 0, 40, 40}, -.5);
   scene.detect(1, 3, {100, 100, 40, 40}, -.75);
   scene.detect(1, 3, {100, 100, 40, 40}, 0);
-  const CocoMetrics metrics = scene.score();
+  const CocoMetrics metrics = score(scene);
   EXPECT_NEAR(metrics.stats[kAp], .5, 1e-12);  // one false alarm above, one below
   EXPECT_EQ(metrics.low_score_count, 3);
   scene.detect(1, 99, {0, 0, 4, 4}, .5);
-  EXPECT_EQ(oddities_text(scene.score()),
+  EXPECT_EQ(oddities_text(score(scene)),
             "1 detections have a category that is not in the annotations: ignored; "
             "3 detections have a score of 0 or less: ranked like the others");
-  EXPECT_EQ(oddities_text(Scene().score()), "");
+  EXPECT_EQ(oddities_text(score(Scene())), "");
 }
 
 TEST(Metrics, ADetectionOnAnUnknownImageIsBadDataNamingTheId) {
@@ -154,7 +136,7 @@ TEST(Metrics, ADetectionOnAnUnknownImageIsBadDataNamingTheId) {
   scene.detect(1, 3, {0, 0, 4, 4}, .5);
   scene.detect(4711, 3, {0, 0, 4, 4}, .5);
   try {
-    scene.score();
+    score(scene);
     FAIL() << "accepted image id 4711";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
@@ -185,7 +167,7 @@ TEST(Metrics, ThreadCountsAndFileOrderOfImagesChangeNothing) {
   const CocoMetrics five = evaluate_detections(scene.truth, scene.found, {.thread_count = 5});
   EXPECT_EQ(one.stats, five.stats);
   std::swap(scene.truth.images[0], scene.truth.images[1]);
-  EXPECT_EQ(scene.score().stats, one.stats);
+  EXPECT_EQ(score(scene).stats, one.stats);
   EXPECT_GT(one.stats[kAp], 0);
 }
 
@@ -236,7 +218,7 @@ TEST(MetricsParity, EveryGoldenCaseEqualsPycocotools) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const JsonView golden = cases.at(i);
     SCOPED_TRACE(golden.at("name").as_string());
-    const CocoMetrics metrics = read_scene(golden).score();
+    const CocoMetrics metrics = score(read_scene(golden));
     EXPECT_THAT(metrics.stats, Pointwise(DoubleNear(1e-12), numbers(golden.at("stats"))));
     EXPECT_EQ(coco_summary_text(metrics), golden.at("summary").as_string());
     ASSERT_EQ(metrics.per_class.size(), golden.at("per_class").size());
@@ -285,7 +267,7 @@ TEST(MetricsText, TheTableHasOneRowAClassAndDashesForNothingToFind) {
   Scene scene;
   scene.object(1, 3, {0, 0, 40, 40});
   scene.detect(1, 3, {0, 0, 40, 40}, .5);
-  EXPECT_EQ(class_table_text(scene.score()),
+  EXPECT_EQ(class_table_text(score(scene)),
             "class      AP    AP50    AP75   small  medium   large   AR100   objects     found\n"
             "cat     1.000   1.000   1.000       -   1.000       -   1.000         1         1\n"
             "dog         -       -       -       -       -       -       -         0         0\n");
@@ -313,7 +295,7 @@ TEST(MetricsText, TheJsonKeepsEveryDigit) {
   scene.detect(1, 3, {0, 0, 40, 40}, .9);
   scene.detect(1, 3, {0, 0, 40, 40}, .8);
   scene.detect(2, 3, {0, 0, 40, 40}, .7);
-  const CocoMetrics metrics = scene.score();
+  const CocoMetrics metrics = score(scene);
   const auto file = JsonFile::parse(metrics_json(metrics), "metrics.json");
   EXPECT_THAT(numbers(file.root().at("stats")), testing::ElementsAreArray(metrics.stats));
   const JsonView cat = file.root().at("per_class").at(std::size_t{0});
