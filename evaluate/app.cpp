@@ -48,20 +48,21 @@ void check_sizes(const Instances& truth, const std::string& path) {
 
 int score_results(const EvalOptions& options, const Cli& cli) {
   auto reading = std::async(std::launch::async, [&] { return read_results(options.detections); });
+  auto identity = std::async(std::launch::async, [&] { return scoring_identity(options); });
   const Instances truth = read_instances(options.annotations);
   check_sizes(truth, options.annotations);
   const std::vector<Detection> detections = reading.get();
-  const CocoMetrics metrics = evaluate_detections(truth, detections);
+  const BoxGroups boxes(truth, detections);
+  const CocoMetrics metrics = evaluate_detections(boxes);
   OutputFolder folder(options.output);
-  if (const auto ap = folder.begin(scoring_identity(options), cli.effective(), options.overwrite,
-                                   options.detections)) {
+  if (const auto ap =
+          folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
     return already_done(options, folder, *ap);
   }
   return midway([&] {
     return publish(options, cli, folder,
                    {.subject = cat(options.detections, " on ", options.annotations),
-                    .truth = truth,
-                    .detections = detections,
+                    .boxes = boxes,
                     .metrics = metrics});
   });
 }

@@ -61,7 +61,7 @@ std::map<std::int64_t, std::string> picture_files(const Explanation& explanation
 // --draw: those whose errors cost most, then others by id.
 void draw_worst(const EvalOptions& options, const OutputFolder& folder,
                 const Explanation& explanation, const Scored& scored) {
-  draw_detections(*scored.shards, scored.detections,
+  draw_detections(*scored.shards, scored.boxes.detections(),
                   {.count = static_cast<std::size_t>(options.draw),
                    .score = options.draw_score,
                    .first_ids = explanation.worst.ap_lost},
@@ -87,9 +87,8 @@ int publish(const EvalOptions& options, const Cli& cli, const OutputFolder& fold
   const std::string oddities = oddities_text(metrics);
   if (!oddities.empty()) log_warning(oddities);
   const auto file_count = static_cast<std::size_t>(options.draw);
-  const Explanation explanation =
-      explain_detections(scored.truth, scored.detections,
-                         {.most_worst = std::max(ExplainOptions().most_worst, file_count)});
+  const Explanation explanation = explain_detections(
+      scored.boxes, {.most_worst = std::max(ExplainOptions().most_worst, file_count)});
   scored.on_progress();
 
   EvalPage page{.subtitle = scored.subject,

@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "evaluate/options.h"
 #include "evaluate/output_folder.h"
-#include "shared/coco/instances.h"
-#include "shared/coco/results.h"
+#include "shared/evaluation/box_groups.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/shard/shard_set.h"
 
@@ -25,9 +23,8 @@ int already_done(const EvalOptions& options, const OutputFolder& folder, double 
 
 // What an evaluation found.
 struct Scored {
-  std::string subject{};  // "run/checkpoint-08.pt on shards/val"
-  const Instances& truth;
-  const std::vector<Detection>& detections;  // of a model: ascending image ids
+  std::string subject{};   // "run/checkpoint-08.pt on shards/val"
+  const BoxGroups& boxes;  // of a model: detections in ascending image ids
   const CocoMetrics& metrics;
   const ShardSet* shards = nullptr;           // where the pictures are, if anywhere
   std::function<void()> on_progress = [] {};  // called every now and then

@@ -35,13 +35,13 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
   if (options.max_images > 0) {
     keep_images(truth, detected_images(shards, {.max_images = options.max_images}));
   }
-  CocoMetrics metrics = evaluate_detections(truth, detections);
+  const BoxGroups boxes(truth, detections);
+  CocoMetrics metrics = evaluate_detections(boxes);
   metrics.quarantined_count = shards.manifest().counts.quarantined;
   tell_progress(ranks);
   return publish(options, cli, folder,
                  {.subject = cat(options.model, " on ", options.data),
-                  .truth = truth,
-                  .detections = detections,
+                  .boxes = boxes,
                   .metrics = metrics,
                   .shards = &shards,
                   .on_progress = [&] { tell_progress(ranks); }});

@@ -71,19 +71,17 @@ Comparison compare_detections(const Instances& truth, const std::vector<Detectio
                               const std::vector<Detection>& b, const ComparisonOptions& options) {
   Comparison result;
   result.options = options;
-  result.a = evaluate_detections(truth, a, {.thread_count = options.thread_count});
-  result.b = evaluate_detections(truth, b, {.thread_count = options.thread_count});
-  const ResampledEvaluation matched_a(truth, a, options.thread_count);
-  const ResampledEvaluation matched_b(truth, b, options.thread_count);
+  const BoxGroups boxes_a(truth, a, options.thread_count), boxes_b(truth, b, options.thread_count);
+  result.a = evaluate_detections(boxes_a, {.thread_count = options.thread_count});
+  result.b = evaluate_detections(boxes_b, {.thread_count = options.thread_count});
+  const ResampledEvaluation matched_a(boxes_a, options.thread_count);
+  const ResampledEvaluation matched_b(boxes_b, options.thread_count);
 
-  for (const ImageInfo& image : truth.images) {
-    result.images.push_back({.image_id = image.id, .file_name = image.file_name});
-  }
-  std::sort(result.images.begin(), result.images.end(),
-            [](const ImageChange& x, const ImageChange& y) { return x.image_id < y.image_id; });
-  for (std::size_t i = 0; i < result.images.size(); ++i) {
-    result.images[i].mistakes_a = matched_a.image_mistakes()[i];
-    result.images[i].mistakes_b = matched_b.image_mistakes()[i];
+  for (std::size_t i = 0; i < boxes_a.image_count(); ++i) {
+    result.images.push_back({.image_id = boxes_a.image(i).id,
+                             .file_name = boxes_a.image(i).file_name,
+                             .mistakes_a = matched_a.image_mistakes()[i],
+                             .mistakes_b = matched_b.image_mistakes()[i]});
   }
 
   // [class][resample], NaN where the class is absent.

@@ -77,21 +77,21 @@ void ConfusionCounter::note(Cell& cell, const Example& example) {
   }
 }
 
-void ConfusionCounter::add(const JudgedImage& image, const Verdicts& verdicts,
-                           const Instances& truth) {
+void ConfusionCounter::add(const JudgedImage& image, const Verdicts& verdicts) {
+  const BoxGroups& boxes = verdicts.boxes;
   taken_.assign(image.truth_count, kUntaken);
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {
     const std::uint32_t slot = image.first + rank;
-    const double score = verdicts.score[slot];
+    const double score = boxes.score[slot];
     if (!(score >= confusion_score(0))) break;
     if (verdicts.detection[slot].coco == CocoOutcome::kUncounted) continue;
-    const std::uint32_t label = verdicts.label[slot];
+    const std::uint32_t label = boxes.label[slot];
     const Overlap* best = nullptr;
     bool best_same = false, in_crowd = false;
     for (const Overlap& overlap : image.of(rank)) {
       if (overlap.iou < kExplainedIou) continue;
       const std::uint32_t g = image.first_truth + overlap.truth;
-      const bool same = verdicts.truth_label[g] == label;
+      const bool same = boxes.truth_label[g] == label;
       if (verdicts.truth[g].crowd) {
         in_crowd |= same;
         continue;
@@ -105,8 +105,7 @@ void ConfusionCounter::add(const JudgedImage& image, const Verdicts& verdicts,
     std::int32_t truth_label = kBackground;
     if (best != nullptr) {
       taken_[best->truth] = score;
-      truth_label =
-          static_cast<std::int32_t>(verdicts.truth_label[image.first_truth + best->truth]);
+      truth_label = static_cast<std::int32_t>(boxes.truth_label[image.first_truth + best->truth]);
     } else if (in_crowd) {
       continue;
     }
@@ -117,10 +116,8 @@ void ConfusionCounter::add(const JudgedImage& image, const Verdicts& verdicts,
   for (std::uint32_t i = 0; i < image.truth_count; ++i) {
     const std::uint32_t g = image.first_truth + i;
     if (verdicts.truth[g].crowd || taken_[i] >= confusion_score(kConfusionScoreCount - 1)) continue;
-    note(cell(static_cast<std::int32_t>(verdicts.truth_label[g]), kBackground),
-         {.value = -taken_[i],
-          .area = truth.annotations[verdicts.annotation[g]].area,
-          .image = image.image});
+    note(cell(static_cast<std::int32_t>(boxes.truth_label[g]), kBackground),
+         {.value = -taken_[i], .area = boxes.object(g).area, .image = image.image});
   }
 }
 
@@ -132,11 +129,11 @@ void ConfusionCounter::merge(const ConfusionCounter& other) {
   }
 }
 
-Confusion ConfusionCounter::result(const Verdicts& verdicts, const Instances& truth) const {
+Confusion ConfusionCounter::result(const BoxGroups& boxes) const {
   Confusion confusion;
   confusion.truth_counts.assign(class_count_, 0);
-  for (std::size_t g = 0; g < verdicts.truth.size(); ++g) {
-    if (!verdicts.truth[g].crowd) ++confusion.truth_counts[verdicts.truth_label[g]];
+  for (std::size_t g = 0; g < boxes.annotation.size(); ++g) {
+    if (!boxes.object(g).iscrowd) ++confusion.truth_counts[boxes.truth_label[g]];
   }
 
   std::vector<const Cell*> sorted;
@@ -150,7 +147,7 @@ Confusion ConfusionCounter::result(const Verdicts& verdicts, const Instances& tr
     ConfusionCell cell{.truth = static_cast<std::int32_t>(one->key / stride) - 1,
                        .found = static_cast<std::int32_t>(one->key % stride) - 1};
     for (std::uint32_t i = 0; i < one->example_count; ++i) {
-      cell.image_ids.push_back(truth.images[one->examples[i].image].id);
+      cell.image_ids.push_back(boxes.image(one->examples[i].image).id);
     }
     if (cell.found != kBackground) {
       std::int64_t count = 0;

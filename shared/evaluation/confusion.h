@@ -39,10 +39,10 @@ struct Confusion {
 class ConfusionCounter {
  public:
   explicit ConfusionCounter(std::uint32_t class_count);
-  void add(const JudgedImage& image, const Verdicts& verdicts, const Instances& truth);
+  void add(const JudgedImage& image, const Verdicts& verdicts);
   // The order of merging changes nothing.
   void merge(const ConfusionCounter& other);
-  Confusion result(const Verdicts& verdicts, const Instances& truth) const;
+  Confusion result(const BoxGroups& boxes) const;
 
  private:
   struct Example {

@@ -14,12 +14,12 @@ constexpr int kTideRecallSteps = 100;
 struct TidePoint {
   double score;
   bool was_hit;
-  std::uint32_t slot;
+  std::uint32_t order;
 
   bool operator<(const TidePoint& other) const {
     if (score != other.score) return score > other.score;
     if (was_hit != other.was_hit) return other.was_hit;
-    return slot < other.slot;
+    return order < other.order;
   }
 };
 
@@ -104,14 +104,14 @@ ClassSplit::Ap reclassified_ap(std::span<const TideDetection> ordered,
   std::size_t next = 0;
   const auto move_in_before = [&](const TidePoint* limit) {
     for (; next < moved.size(); ++next) {
-      const TidePoint one{moved[next].score, false, moved[next].slot};
+      const TidePoint one{moved[next].score, false, moved[next].order};
       if (limit != nullptr && !(one < *limit)) return;
       curve.hit_after(counts.without(FaultKind::kClassification));
     }
   };
   for (const TideDetection& detection : ordered) {
     if (next < moved.size()) {
-      const TidePoint here{detection.score, detection.outcome.hit, detection.slot};
+      const TidePoint here{detection.score, detection.outcome.hit, detection.order};
       move_in_before(&here);
     }
     if (detection.outcome.hit) {

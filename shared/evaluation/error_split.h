@@ -38,7 +38,7 @@ struct TideOutcome {
 
 struct TideDetection {
   double score = 0;
-  std::uint32_t slot = 0;  // ascending in the order of images and of scores within an image
+  std::uint32_t order = 0;  // among equal scores: by image as in the file, best first within it
   TideOutcome outcome{};
 };
 static_assert(sizeof(TideOutcome) == 1);
@@ -46,7 +46,7 @@ static_assert(sizeof(TideOutcome) == 1);
 // A classification fault that, corrected, hits an object of class `label`.
 struct MovedHit {
   std::uint32_t label = 0;
-  std::uint32_t slot = 0;
+  std::uint32_t order = 0;  // as TideDetection's
   double score = 0;
 };
 
@@ -68,7 +68,7 @@ struct ClassSplit {
   Ap no_false_positives{}, no_false_negatives{};
 };
 
-// `detections`: the class's, best first, equal scores by slot. `moved`: those of other classes
+// `detections`: the class's, best first, equal scores by `order`. `moved`: those of other classes
 // whose correction belongs to this class, in the same order. tidecv puts false detections before
 // hits of equal score once it corrects anything, and so does this.
 ClassSplit split_class(std::span<const TideDetection> detections, std::span<const MovedHit> moved,

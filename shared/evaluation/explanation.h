@@ -52,5 +52,7 @@ struct Explanation {
 // tests/evaluation/tide_test.cpp.
 Explanation explain_detections(const Instances& truth, const std::vector<Detection>& detections,
                                const ExplainOptions& options = {});
+// The same for boxes that are grouped already.
+Explanation explain_detections(const BoxGroups& boxes, const ExplainOptions& options = {});
 
 }  // namespace retina

@@ -1,9 +1,9 @@
 #include "shared/evaluation/matching.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "shared/base/error.h"
+#include "shared/base/parallel.h"
 
 namespace retina {
 
@@ -28,72 +28,125 @@ double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& 
   return intersection / (crowd ? found_area : found_area + truth_area - intersection);
 }
 
-bool ImageMatcher::find_near(std::span<const TruthBox> truths, std::span<const FoundBox> found) {
-  near_.clear();
-  near_begin_.assign(1, 0);
-  const double lowest = options_.iou_thresholds.front();
-  for (const FoundBox& one : found) {
-    for (std::size_t g = 0; g < truths.size(); ++g) {
-      const double iou = box_iou(one.box, truths[g].box, truths[g].crowd);
-      if (iou >= lowest) near_.push_back({.truth = static_cast<std::uint32_t>(g), .iou = iou});
-    }
-    near_begin_.push_back(near_.size());
-  }
-  return !near_.empty();
-}
+namespace {
 
-void ImageMatcher::match(std::span<const TruthBox> truths, std::span<const FoundBox> found,
-                         std::vector<MatchedDetection>& matched,
-                         std::array<std::int64_t, kAreaRangeCount>& object_counts) {
-  const std::size_t first = matched.size();
-  for (std::size_t d = 0; d < found.size(); ++d) {
-    matched.push_back({.score = found[d].score, .rank_in_image = static_cast<std::uint32_t>(d)});
+// Matches image after image, keeping its buffers.
+class ImageMatcher {
+ public:
+  ImageMatcher(const BoxGroups& boxes, const MatchingOptions& options, std::uint32_t limit)
+      : boxes_(boxes), options_(options), limit_(limit), class_ranks_(boxes.class_count(), 0) {
+    // As pycocotools: an IoU of 1 reaches a threshold of 1 whatever rounding did to it.
+    for (double& threshold : options_.iou_thresholds) threshold = std::min(threshold, 1 - 1e-10);
   }
-  // Most detections have no object of their class near them: then there is nothing to choose.
-  const bool any_near = !truths.empty() && !found.empty() && find_near(truths, found);
-  for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
-    const AreaRange& range = options_.area_ranges[area];
-    ignored_.clear();
-    for (const TruthBox& truth : truths) {
-      ignored_.push_back(truth.crowd || !range.has(truth.area) ? 1 : 0);
-    }
-    object_counts[area] += std::count(ignored_.begin(), ignored_.end(), std::uint8_t{0});
-    if (any_near) match_area(truths, found.size(), area, matched.data() + first);
 
-    for (std::size_t d = 0; d < found.size(); ++d) {
-      MatchedDetection& detection = matched[first + d];
-      if (range.has(found[d].box[2] * found[d].box[3])) continue;
-      detection.ignored[area] |= static_cast<std::uint16_t>(~detection.hit[area]);
-    }
-  }
-}
-
-void ImageMatcher::match_area(std::span<const TruthBox> truths, std::size_t found_count,
-                              std::size_t area, MatchedDetection* matched) {
-  taken_.assign(truths.size(), 0);
-  for (std::size_t d = 0; d < found_count; ++d) {
-    const auto near = std::span(near_).subspan(near_begin_[d], near_begin_[d + 1] - near_begin_[d]);
-    if (near.empty()) continue;
-    for (std::size_t t = 0; t < options_.iou_thresholds.size(); ++t) {
-      const auto bit = static_cast<std::uint16_t>(1U << t);
-      double best = std::min(options_.iou_thresholds[t], 1 - 1e-10);  // as pycocotools
-      constexpr auto kNone = std::numeric_limits<std::uint32_t>::max();
-      std::uint32_t choice = kNone;
-      for (const int pass : {0, 1}) {  // those that count first, each in file order
-        for (const Near& one : near) {
-          if (ignored_[one.truth] != pass || one.iou < best) continue;
-          if ((taken_[one.truth] & bit) != 0 && !truths[one.truth].crowd) continue;
-          best = one.iou;
-          choice = one.truth;
-        }
-        if (choice != kNone) break;
+  // Writes to the slots of `image`.
+  void match(std::size_t image, std::vector<Match>& matches) {
+    look_at_objects(image);
+    const std::uint32_t begin = boxes_.found_begin[image], end = boxes_.found_begin[image + 1];
+    for (std::uint32_t slot = begin; slot < end; ++slot) {
+      const std::uint32_t label = boxes_.label[slot];
+      Match& match = matches[slot];
+      match.rank = class_ranks_[label]++;
+      if (match.rank >= limit_) continue;
+      const auto& box = boxes_.detection(slot).bbox;
+      find_near(box, label);
+      for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+        if (!near_.empty()) choose(area, match);
+        if (options_.area_ranges[area].has(box[2] * box[3])) continue;
+        match.ignored[area] |= static_cast<std::uint16_t>(~match.hit[area]);
       }
-      if (choice == kNone) continue;
-      taken_[choice] |= bit;
-      if (ignored_[choice] != 0) matched[d].ignored[area] |= bit;
-      if (!truths[choice].unmatchable) matched[d].hit[area] |= bit;
+    }
+    for (std::uint32_t slot = begin; slot < end; ++slot) class_ranks_[boxes_.label[slot]] = 0;
+  }
+
+ private:
+  struct Object {
+    const Annotation* annotation = nullptr;
+    std::uint32_t label = 0;
+    std::array<bool, kAreaRangeCount> ignored{};
+    std::array<std::uint16_t, kAreaRangeCount> taken{};  // bits as in Match
+  };
+  // An object that the detection may choose.
+  struct Near {
+    Object* object = nullptr;
+    double iou = 0;
+    std::uint16_t reached = 0;  // the thresholds
+  };
+
+  void look_at_objects(std::size_t image) {
+    objects_.clear();
+    for (std::uint32_t g = boxes_.truth_begin[image]; g < boxes_.truth_begin[image + 1]; ++g) {
+      const Annotation& one = boxes_.object(g);
+      Object object{.annotation = &one, .label = boxes_.truth_label[g]};
+      for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+        object.ignored[area] = one.iscrowd || !options_.area_ranges[area].has(one.area);
+      }
+      objects_.push_back(object);
     }
   }
+
+  // The later object first.
+  void find_near(const std::array<double, 4>& box, std::uint32_t label) {
+    near_.clear();
+    for (std::size_t g = objects_.size(); g-- > 0;) {
+      Object& object = objects_[g];
+      if (object.label != label) continue;
+      const double iou = box_iou(box, object.annotation->bbox, object.annotation->iscrowd);
+      std::size_t count = 0;
+      const auto& thresholds = options_.iou_thresholds;
+      while (count < thresholds.size() && iou >= thresholds[count]) ++count;
+      if (count == 0) continue;
+      near_.push_back({&object, iou, static_cast<std::uint16_t>((1U << count) - 1)});
+    }
+    // Most detections have one at most.
+    if (near_.size() < 2) return;
+    std::stable_sort(near_.begin(), near_.end(),
+                     [](const Near& a, const Near& b) { return a.iou > b.iou; });
+  }
+
+  // At each threshold the first of near_ that is free and reached, of those that count if any.
+  void choose(std::size_t area, Match& match) {
+    unsigned open = ~0U;
+    for (const bool ignored : {false, true}) {
+      for (const Near& near : near_) {
+        Object& object = *near.object;
+        if (object.ignored[area] != ignored) continue;
+        const unsigned free = object.annotation->iscrowd ? ~0U : ~unsigned{object.taken[area]};
+        const auto chosen = static_cast<std::uint16_t>(open & near.reached & free);
+        open &= ~unsigned{chosen};
+        object.taken[area] |= chosen;
+        if (ignored) match.ignored[area] |= chosen;
+        // pycocotools reads a match with id 0 as none.
+        if (object.annotation->id != 0) match.hit[area] |= chosen;
+      }
+    }
+  }
+
+  const BoxGroups& boxes_;
+  MatchingOptions options_;
+  std::uint32_t limit_;
+  std::vector<std::uint32_t> class_ranks_;  // [classes], 0 between images
+  std::vector<Object> objects_;             // of the image
+  std::vector<Near> near_;                  // of the detection
+};
+
+}  // namespace
+
+std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
+                                    std::uint32_t limit, int thread_count) {
+  const std::size_t threshold_count = options.iou_thresholds.size();
+  RETINA_CHECK(threshold_count >= 1 && threshold_count <= kMaxIouThresholds, threshold_count,
+               " IoU thresholds");
+  std::vector<Match> matches(boxes.entry.size());
+  constexpr std::size_t kBlock = 64;
+  const std::size_t image_count = boxes.image_count();
+  for_each_parallel((image_count + kBlock - 1) / kBlock, thread_count, [&](std::size_t block) {
+    ImageMatcher matcher(boxes, options, limit);
+    for (std::size_t i = block * kBlock; i < std::min(image_count, (block + 1) * kBlock); ++i) {
+      matcher.match(i, matches);
+    }
+  });
+  return matches;
 }
 
 }  // namespace retina

@@ -6,8 +6,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/parallel.h"
-#include "shared/coco/categories.h"
-#include "shared/evaluation/id_places.h"
+#include "shared/evaluation/matching.h"
 
 namespace retina {
 
@@ -15,70 +14,12 @@ namespace {
 
 constexpr std::uint16_t kAllThresholds = (1U << kIouThresholdCount) - 1;
 
-template <class Box>
-struct OnImage {
-  std::uint32_t image = 0;
-  Box box{};
-};
-
-struct ClassBoxes {
-  std::vector<OnImage<TruthBox>> truths{};
-  std::vector<OnImage<FoundBox>> found{};
-};
-
 // A detection after matching; masks over the thresholds for objects of all areas.
 struct Ranked {
   double score = 0;
   std::uint32_t image = 0;
   std::uint16_t hit = 0, ignored = 0;
 };
-
-std::vector<ClassBoxes> boxes_by_class(const Instances& truth,
-                                       const std::vector<Detection>& detections,
-                                       const IdPlaces& places) {
-  const CategoryMap categories(truth.categories);
-  std::vector<ClassBoxes> boxes(static_cast<std::size_t>(categories.size()));
-  for (const Annotation& one : truth.annotations) {
-    boxes[static_cast<std::size_t>(categories.label_of(one.category_id).value())].truths.push_back(
-        {.image = places.place_of(one.image_id),
-         .box = {
-             .box = one.bbox, .area = one.area, .crowd = one.iscrowd, .unmatchable = one.id == 0}});
-  }
-  for (const Detection& one : detections) {
-    const auto label = categories.label_of(one.category_id);
-    if (!label) continue;
-    boxes[static_cast<std::size_t>(*label)].found.push_back(
-        {.image = places.place_of(one.image_id), .box = {.box = one.bbox, .score = one.score}});
-  }
-  return boxes;
-}
-
-// Calls `take(image, its truths, its best detections)` for each image that has any, ascending.
-template <class Take>
-void for_each_image(ClassBoxes& boxes, const Take& take) {
-  auto& [truths, found] = boxes;
-  std::stable_sort(truths.begin(), truths.end(),
-                   [](const auto& a, const auto& b) { return a.image < b.image; });
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return a.image != b.image ? a.image < b.image : a.box.score > b.box.score;
-  });
-  std::vector<TruthBox> image_truths;
-  std::vector<FoundBox> image_found;
-  for (std::size_t t = 0, f = 0; t < truths.size() || f < found.size();) {
-    constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-    const std::uint32_t image = std::min(t < truths.size() ? truths[t].image : kNone,
-                                         f < found.size() ? found[f].image : kNone);
-    image_truths.clear();
-    image_found.clear();
-    for (; t < truths.size() && truths[t].image == image; ++t) {
-      image_truths.push_back(truths[t].box);
-    }
-    for (; f < found.size() && found[f].image == image; ++f) {
-      if (image_found.size() < kMaxDetectionsPerImage) image_found.push_back(found[f].box);
-    }
-    take(image, image_truths, image_found);
-  }
-}
 
 // The score from which on detections give the best F1 at IoU .5, the highest of equally good ones;
 // infinity when no detection hits. `ranked`: best first.
@@ -123,35 +64,31 @@ struct ResampledEvaluation::Buffers {
   std::vector<double> precisions{};
 };
 
-ResampledEvaluation::ResampledEvaluation(const Instances& truth,
-                                         const std::vector<Detection>& detections,
-                                         int thread_count) {
-  std::vector<ClassBoxes> boxes = boxes_by_class(truth, detections, image_places(truth));
-  std::vector<std::vector<Ranked>> ranked(boxes.size());
-  classes_.resize(boxes.size());
-  for_each_parallel(boxes.size(), thread_count, [&](std::size_t label) {
+ResampledEvaluation::ResampledEvaluation(const BoxGroups& boxes, int thread_count) {
+  const MatchingOptions options;
+  const std::vector<Match> matches =
+      match_detections(boxes, options, kMaxDetectionsPerImage, thread_count);
+  std::vector<std::vector<Ranked>> ranked(boxes.class_count());
+  classes_.resize(boxes.class_count());
+  for (std::uint32_t image = 0; image < boxes.image_count(); ++image) {
+    for (std::uint32_t g = boxes.truth_begin[image]; g < boxes.truth_begin[image + 1]; ++g) {
+      if (boxes.object(g).iscrowd || !options.area_ranges[0].has(boxes.object(g).area)) continue;
+      auto& objects = classes_[boxes.truth_label[g]].objects;
+      if (objects.empty() || objects.back().image != image) objects.push_back({.image = image});
+      ++objects.back().count;
+    }
+  }
+  for_each_parallel(boxes.class_count(), thread_count, [&](std::size_t label) {
     RankedClass& one = classes_[label];
     std::vector<Ranked>& sorted = ranked[label];
-    ImageMatcher matcher;
-    std::vector<MatchedDetection> matched;
-    for_each_image(boxes[label], [&](std::uint32_t image, const std::vector<TruthBox>& truths,
-                                     const std::vector<FoundBox>& found) {
-      matched.clear();
-      std::array<std::int64_t, kAreaRangeCount> object_counts{};
-      matcher.match(truths, found, matched, object_counts);
-      if (object_counts[0] > 0) {
-        one.objects.push_back(
-            {.image = image, .count = static_cast<std::uint32_t>(object_counts[0])});
-      }
-      for (const MatchedDetection& detection : matched) {
-        sorted.push_back({.score = detection.score,
-                          .image = image,
-                          .hit = detection.hit[0],
-                          .ignored = detection.ignored[0]});
-      }
-    });
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [](const Ranked& a, const Ranked& b) { return a.score > b.score; });
+    for (const std::uint32_t slot : boxes.of_class(label)) {
+      const Match& match = matches[slot];
+      if (match.rank >= kMaxDetectionsPerImage) continue;
+      sorted.push_back({.score = boxes.score[slot],
+                        .image = boxes.image_of(slot),
+                        .hit = match.hit[0],
+                        .ignored = match.ignored[0]});
+    }
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       const Ranked& detection = sorted[i];
       one.images.push_back(detection.image);
@@ -169,8 +106,8 @@ ResampledEvaluation::ResampledEvaluation(const Instances& truth,
   });
 
   // Mistakes = objects - hits + false detections.
-  image_mistakes_.resize(truth.images.size());
-  std::vector<std::uint8_t> has_object(truth.images.size());
+  image_mistakes_.resize(boxes.image_count());
+  std::vector<std::uint8_t> has_object(boxes.image_count());
   for (std::size_t label = 0; label < classes_.size(); ++label) {
     std::size_t object_count = 0;
     for (const ImageObjects& one : classes_[label].objects) {

@@ -8,18 +8,15 @@
 #include <span>
 #include <vector>
 
-#include "shared/coco/instances.h"
-#include "shared/coco/results.h"
+#include "shared/evaluation/box_groups.h"
 #include "shared/evaluation/matching.h"
 
 namespace retina {
 
 class ResampledEvaluation {
  public:
-  // Classes are in ascending category id order, images in ascending id order, everywhere below.
-  // Detections of unknown categories are left out. The images of `detections` must be in `truth`.
-  ResampledEvaluation(const Instances& truth, const std::vector<Detection>& detections,
-                      int thread_count);
+  // Classes and images are in the order of `boxes` everywhere below.
+  ResampledEvaluation(const BoxGroups& boxes, int thread_count);
 
   // AP@[.50:.95] of each class over the data set that has image i `weights[i]` times; -1 where it
   // has no object. Equal to the bit to `evaluate_detections` on such a data set, copies of an image

@@ -35,8 +35,8 @@ void SuspectFinder::keep(SuspectKind kind, const Candidate& candidate) {
   list.erase(end, list.end());
 }
 
-void SuspectFinder::add(const JudgedImage& image, const Verdicts& verdicts,
-                        const Instances& truth) {
+void SuspectFinder::add(const JudgedImage& image, const Verdicts& verdicts) {
+  const BoxGroups& boxes = verdicts.boxes;
   best_ious_.assign(image.truth_count, 0);
   contested_.assign(image.truth_count, 0);
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {
@@ -50,16 +50,14 @@ void SuspectFinder::add(const JudgedImage& image, const Verdicts& verdicts,
       most = std::max(most, overlap.iou);
       best_ious_[overlap.truth] = std::max(best_ious_[overlap.truth], overlap.iou);
       if (verdicts.truth[g].crowd || verdicts.truth[g].tide_hit) continue;
-      if (verdicts.truth_label[g] == verdicts.label[slot]) continue;
+      if (boxes.truth_label[g] == boxes.label[slot]) continue;
       if (other == nullptr || overlap.iou > other->iou) other = &overlap;
     }
-    const double score = verdicts.score[slot];
+    const double score = boxes.score[slot];
     if (!(score >= options_.score)) continue;
     if (most < kUnlabelledIou) {
-      keep(SuspectKind::kUnlabelled, {.evidence = score,
-                                      .iou = most,
-                                      .image = image.image,
-                                      .detection = verdicts.entry[slot]});
+      keep(SuspectKind::kUnlabelled,
+           {.evidence = score, .iou = most, .image = image.image, .detection = boxes.entry[slot]});
     } else if (!verdict.tide.hit && other != nullptr && other->iou >= kWrongClassIou &&
                contested_[other->truth] == 0) {
       contested_[other->truth] = 1;  // the most confident detection speaks for the others
@@ -67,17 +65,17 @@ void SuspectFinder::add(const JudgedImage& image, const Verdicts& verdicts,
            {.evidence = score,
             .iou = other->iou,
             .image = image.image,
-            .annotation = verdicts.annotation[image.first_truth + other->truth],
-            .detection = verdicts.entry[slot]});
+            .annotation = boxes.annotation[image.first_truth + other->truth],
+            .detection = boxes.entry[slot]});
     }
   }
   for (std::uint32_t i = 0; i < image.truth_count; ++i) {
     const std::uint32_t g = image.first_truth + i;
     if (verdicts.truth[g].crowd || best_ious_[i] >= kExplainedIou) continue;
-    keep(SuspectKind::kNeverFound, {.evidence = truth.annotations[verdicts.annotation[g]].area,
+    keep(SuspectKind::kNeverFound, {.evidence = boxes.object(g).area,
                                     .iou = best_ious_[i],
                                     .image = image.image,
-                                    .annotation = verdicts.annotation[g]});
+                                    .annotation = boxes.annotation[g]});
   }
 }
 
@@ -87,8 +85,7 @@ void SuspectFinder::merge(const SuspectFinder& other) {
   }
 }
 
-std::vector<Suspect> SuspectFinder::result(const Instances& truth,
-                                           const std::vector<Detection>& detections) const {
+std::vector<Suspect> SuspectFinder::result(const BoxGroups& boxes) const {
   std::vector<Suspect> all;
   for (std::size_t i = 0; i < kSuspectKindCount; ++i) {
     const auto kind = static_cast<SuspectKind>(i);
@@ -99,15 +96,15 @@ std::vector<Suspect> SuspectFinder::result(const Instances& truth,
     std::vector<Suspect> told;
     for (const Candidate& one : list) {
       if (told.size() == options_.most) break;
-      Suspect suspect{.kind = kind, .image_id = truth.images[one.image].id, .iou = one.iou};
+      Suspect suspect{.kind = kind, .image_id = boxes.image(one.image).id, .iou = one.iou};
       if (kind != SuspectKind::kNeverFound) {
-        const Detection& detection = detections[one.detection];
+        const Detection& detection = boxes.detections()[one.detection];
         suspect.found_category_id = detection.category_id;
         suspect.score = detection.score;
         suspect.bbox = detection.bbox;
       }
       if (kind != SuspectKind::kUnlabelled) {
-        const Annotation& annotation = truth.annotations[one.annotation];
+        const Annotation& annotation = boxes.truth().annotations[one.annotation];
         suspect.annotation_id = annotation.id;
         suspect.category_id = annotation.category_id;
         suspect.bbox = annotation.bbox;

@@ -44,21 +44,20 @@ struct SuspectOptions {
 class SuspectFinder {
  public:
   explicit SuspectFinder(const SuspectOptions& options) : options_(options) {}
-  void add(const JudgedImage& image, const Verdicts& verdicts, const Instances& truth);
+  void add(const JudgedImage& image, const Verdicts& verdicts);
   // The order of merging changes nothing.
   void merge(const SuspectFinder& other);
   // By kind, best evidence first, at most `most` of each. Of unlabelled detections that overlap
   // each other by IoU .5 only the most confident: they are about one object.
-  std::vector<Suspect> result(const Instances& truth,
-                              const std::vector<Detection>& detections) const;
+  std::vector<Suspect> result(const BoxGroups& boxes) const;
 
  private:
   struct Candidate {
     double evidence = 0;  // the detection's score; of an object never found its area
     double iou = 0;
-    std::uint32_t image = 0;       // places in the files
-    std::uint32_t annotation = 0;  // 0 when unlabelled
-    std::uint32_t detection = 0;   // 0 when never found
+    std::uint32_t image = 0;       // place
+    std::uint32_t annotation = 0;  // place in the file; 0 when unlabelled
+    std::uint32_t detection = 0;   // place in the file; 0 when never found
   };
   void keep(SuspectKind kind, const Candidate& candidate);
   static bool stronger(const Candidate& a, const Candidate& b);

@@ -1,11 +1,7 @@
 #include "shared/evaluation/verdicts.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "shared/base/cores.h"
-#include "shared/base/error.h"
-#include "shared/base/parallel.h"
 #include "shared/evaluation/matching.h"
 
 namespace retina {
@@ -14,122 +10,26 @@ namespace {
 
 constexpr AreaRange kAnyArea = kCocoAreaRanges[0];
 
-// Sorts `images` (place of each box's image, or IdPlaces::kNone) into `begin` and `order`, boxes of
-// an image in ascending order.
-void group_boxes(std::span<const std::uint32_t> images, std::size_t image_count, int thread_count,
-                 std::vector<std::uint32_t>& begin, std::vector<std::uint32_t>& order) {
-  const auto wanted = static_cast<std::size_t>(thread_count > 0 ? thread_count : usable_cores());
-  const std::size_t part_count = std::clamp<std::size_t>(images.size() / 4096, 1, wanted);
-  const auto part_begin = [&](std::size_t part) { return images.size() * part / part_count; };
-  std::vector<std::vector<std::uint32_t>> next(part_count);
-  for_each_parallel(part_count, thread_count, [&](std::size_t part) {
-    next[part].assign(image_count, 0);
-    for (std::size_t i = part_begin(part); i < part_begin(part + 1); ++i) {
-      if (images[i] != IdPlaces::kNone) ++next[part][images[i]];
-    }
-  });
-  begin.assign(image_count + 1, 0);
-  std::uint32_t total = 0;
-  for (std::size_t image = 0; image < image_count; ++image) {
-    begin[image] = total;
-    for (auto& counts : next) {
-      const std::uint32_t count = counts[image];
-      counts[image] = total;
-      total += count;
-    }
-  }
-  begin[image_count] = total;
-  order.resize(total);
-  for_each_parallel(part_count, thread_count, [&](std::size_t part) {
-    for (std::size_t i = part_begin(part); i < part_begin(part + 1); ++i) {
-      if (images[i] != IdPlaces::kNone) {
-        order[next[part][images[i]]++] = static_cast<std::uint32_t>(i);
-      }
-    }
-  });
-}
-
 }  // namespace
 
-SetPlaces::SetPlaces(const Instances& truth)
-    : images([&] {
-        std::vector<std::int64_t> ids;
-        ids.reserve(truth.images.size());
-        for (const ImageInfo& image : truth.images) ids.push_back(image.id);
-        return IdPlaces(ids);
-      }()),
-      labels([&] {
-        const CategoryMap categories(truth.categories);
-        std::vector<std::int64_t> ids;
-        for (const Category& category : categories.all()) ids.push_back(category.id);
-        return IdPlaces(ids);
-      }()) {}
-
-Verdicts group_by_image(const Instances& truth, const std::vector<Detection>& detections,
-                        const SetPlaces& places, int thread_count) {
-  RETINA_CHECK(std::max(detections.size(), truth.annotations.size()) < IdPlaces::kNone,
-               "too many boxes");
-  const auto& [images, labels] = places;
-  const std::size_t image_count = truth.images.size();
-  Verdicts verdicts;
-  verdicts.class_count = static_cast<std::uint32_t>(truth.categories.size());
-  std::vector<std::uint32_t> image_of(truth.annotations.size());
-  for (std::size_t i = 0; i < image_of.size(); ++i) {
-    const Annotation& one = truth.annotations[i];
-    image_of[i] = images.place_of(one.image_id);
-    RETINA_CHECK(
-        image_of[i] != IdPlaces::kNone && labels.place_of(one.category_id) != IdPlaces::kNone,
-        "annotation ", one.id, " dangles");
+Verdicts::Verdicts(const BoxGroups& groups)
+    : boxes(groups), detection(groups.entry.size()), truth(groups.annotation.size()) {
+  for (std::size_t g = 0; g < truth.size(); ++g) {
+    const Annotation& one = boxes.object(g);
+    truth[g].crowd = one.iscrowd;
+    truth[g].counts = !one.iscrowd && kAnyArea.has(one.area);
   }
-  group_boxes(image_of, image_count, 1, verdicts.truth_begin, verdicts.annotation);
-  verdicts.truth.resize(verdicts.annotation.size());
-  verdicts.truth_label.resize(verdicts.annotation.size());
-  for (std::size_t g = 0; g < verdicts.truth.size(); ++g) {
-    const Annotation& one = truth.annotations[verdicts.annotation[g]];
-    verdicts.truth_label[g] = labels.place_of(one.category_id);
-    verdicts.truth[g].crowd = one.iscrowd;
-    verdicts.truth[g].counts = !one.iscrowd && kAnyArea.has(one.area);
-  }
-
-  image_of.resize(detections.size());
-  constexpr std::size_t kBlock = 16384;
-  for_each_parallel((detections.size() + kBlock - 1) / kBlock, thread_count, [&](std::size_t b) {
-    const std::size_t end = std::min(detections.size(), (b + 1) * kBlock);
-    for (std::size_t i = b * kBlock; i < end; ++i) {
-      image_of[i] = images.place_of(detections[i].image_id);
-      if (image_of[i] == IdPlaces::kNone) {
-        throw Error(ErrorKind::kData,
-                    cat("detections: entry ", i, ": image id ", detections[i].image_id,
-                        " is not in the annotations (they have ", image_count, " images)"),
-                    "score detections against the annotations of the images they were made on");
-      }
-      if (labels.place_of(detections[i].category_id) == IdPlaces::kNone) {
-        image_of[i] = IdPlaces::kNone;
-      }
-    }
-  });
-  group_boxes(image_of, image_count, thread_count, verdicts.image_begin, verdicts.entry);
-  verdicts.label.resize(verdicts.entry.size());
-  verdicts.score.resize(verdicts.entry.size());
-  verdicts.detection.resize(verdicts.entry.size());
-  return verdicts;
 }
 
-ImageJudge::ImageJudge(const Instances& truth, const std::vector<Detection>& detections,
-                       const IdPlaces& labels, Verdicts& verdicts)
-    : truth_(truth),
-      detections_(detections),
-      labels_(labels),
-      verdicts_(verdicts),
-      class_ranks_(verdicts.class_count, 0) {}
+ImageJudge::ImageJudge(Verdicts& verdicts)
+    : boxes_(verdicts.boxes), verdicts_(verdicts), class_ranks_(boxes_.class_count(), 0) {}
 
 JudgedImage ImageJudge::judge(std::uint32_t image) {
-  JudgedImage judged{.image = image,
-                     .first = verdicts_.image_begin[image],
-                     .first_truth = verdicts_.truth_begin[image]};
-  judged.count = verdicts_.image_begin[image + 1] - judged.first;
-  judged.truth_count = verdicts_.truth_begin[image + 1] - judged.first_truth;
-  sort_detections(judged);
+  JudgedImage judged{
+      .image = image, .first = boxes_.found_begin[image], .first_truth = boxes_.truth_begin[image]};
+  judged.count = boxes_.found_begin[image + 1] - judged.first;
+  judged.truth_count = boxes_.truth_begin[image + 1] - judged.first_truth;
+  leave_out_the_rest(judged);
   look_at_truths(judged);
   measure_overlaps(judged);
   judge_as_coco(judged);
@@ -137,33 +37,20 @@ JudgedImage ImageJudge::judge(std::uint32_t image) {
   return judged;
 }
 
-void ImageJudge::sort_detections(const JudgedImage& image) {
+void ImageJudge::leave_out_the_rest(const JudgedImage& image) {
   const std::uint32_t end = image.first + image.count;
-  ranked_.clear();
   for (std::uint32_t slot = image.first; slot < end; ++slot) {
-    const std::uint32_t entry = verdicts_.entry[slot];
-    ranked_.push_back({detections_[entry].score, entry});
+    if (class_ranks_[boxes_.label[slot]]++ < kExplainedPerClass) {
+      verdicts_.detection[slot].coco = CocoOutcome::kWrong;
+    }
   }
-  std::sort(ranked_.begin(), ranked_.end(), [](const Ranked& a, const Ranked& b) {
-    return a.score != b.score ? a.score > b.score : a.entry < b.entry;
-  });
-  for (std::uint32_t rank = 0; rank < image.count; ++rank) {
-    const std::uint32_t slot = image.first + rank;
-    const std::uint32_t label = labels_.place_of(detections_[ranked_[rank].entry].category_id);
-    verdicts_.entry[slot] = ranked_[rank].entry;
-    verdicts_.score[slot] = ranked_[rank].score;
-    verdicts_.label[slot] = label;
-    const bool counted = class_ranks_[label]++ < kExplainedPerClass;
-    verdicts_.detection[slot].coco = counted ? CocoOutcome::kWrong : CocoOutcome::kUncounted;
-  }
-  for (std::uint32_t slot = image.first; slot < end; ++slot)
-    class_ranks_[verdicts_.label[slot]] = 0;
+  for (std::uint32_t slot = image.first; slot < end; ++slot) class_ranks_[boxes_.label[slot]] = 0;
 }
 
 void ImageJudge::look_at_truths(const JudgedImage& image) {
   edges_.clear();
   for (std::uint32_t g = 0; g < image.truth_count; ++g) {
-    const auto& box = truth_.annotations[verdicts_.annotation[image.first_truth + g]].bbox;
+    const auto& box = boxes_.object(image.first_truth + g).bbox;
     edges_.push_back({box[0], box[1], box[2] + box[0], box[3] + box[1]});
   }
 }
@@ -174,7 +61,7 @@ void ImageJudge::measure_overlaps(JudgedImage& image) {
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {
     const std::uint32_t slot = image.first + rank;
     if (verdicts_.detection[slot].coco != CocoOutcome::kUncounted) {
-      const auto& box = detections_[verdicts_.entry[slot]].bbox;
+      const auto& box = boxes_.detection(slot).bbox;
       const Edges found{box[0], box[1], box[2] + box[0], box[3] + box[1]};
       for (std::uint32_t g = 0; g < image.truth_count; ++g) {
         const Edges& object = edges_[g];
@@ -184,8 +71,7 @@ void ImageJudge::measure_overlaps(JudgedImage& image) {
           continue;
         }
         const std::uint32_t truth = image.first_truth + g;
-        const double iou = box_iou(box, truth_.annotations[verdicts_.annotation[truth]].bbox,
-                                   verdicts_.truth[truth].crowd);
+        const double iou = box_iou(box, boxes_.object(truth).bbox, verdicts_.truth[truth].crowd);
         if (iou > 0) overlaps_.push_back({g, iou});
       }
     }
@@ -208,7 +94,7 @@ void ImageJudge::judge_as_coco(const JudgedImage& image) {
       if (overlap.iou < kExplainedIou) continue;
       const std::uint32_t g = image.first_truth + overlap.truth;
       const TruthVerdict& object = verdicts_.truth[g];
-      if (verdicts_.truth_label[g] != verdicts_.label[slot]) continue;
+      if (boxes_.truth_label[g] != boxes_.label[slot]) continue;
       if (taken_[overlap.truth] != 0 && !object.crowd) continue;
       const bool counts = object.counts;
       const bool better =
@@ -222,7 +108,7 @@ void ImageJudge::judge_as_coco(const JudgedImage& image) {
       const std::uint32_t g = image.first_truth + best->truth;
       taken_[best->truth] = 1;
       // pycocotools reads a match with id 0 as none.
-      matched = truth_.annotations[verdicts_.annotation[g]].id != 0;
+      matched = boxes_.object(g).id != 0;
       if (!best_counts) {
         verdict.coco = CocoOutcome::kIgnored;
       } else if (matched) {
@@ -230,7 +116,7 @@ void ImageJudge::judge_as_coco(const JudgedImage& image) {
         verdicts_.truth[g].coco_hit = true;
       }
     }
-    const auto& box = detections_[verdicts_.entry[slot]].bbox;
+    const auto& box = boxes_.detection(slot).bbox;
     if (!matched && !kAnyArea.has(box[2] * box[3])) verdict.coco = CocoOutcome::kIgnored;
   }
 }
@@ -239,7 +125,7 @@ void ImageJudge::judge_as_coco(const JudgedImage& image) {
 void ImageJudge::judge_as_tide(const JudgedImage& image) {
   const auto judged_count = std::min(image.count, static_cast<std::uint32_t>(kTideMaxDetections));
   const auto same_class = [&](std::uint32_t slot, const Overlap& overlap) {
-    return verdicts_.truth_label[image.first_truth + overlap.truth] == verdicts_.label[slot];
+    return boxes_.truth_label[image.first_truth + overlap.truth] == boxes_.label[slot];
   };
   const auto object_of = [&](const Overlap& overlap) -> TruthVerdict& {
     return verdicts_.truth[image.first_truth + overlap.truth];
@@ -300,12 +186,12 @@ void ImageJudge::judge_as_tide(const JudgedImage& image) {
     if (target == nullptr || object_of(*target).tide_hit) continue;
     // tidecv's best score of an object begins at -1: scores of -1 and below never correct it.
     std::uint8_t& corrected = corrected_[target->truth];
-    outcome.corrects = corrected != 2 && verdicts_.score[slot] > -1;
+    outcome.corrects = corrected != 2 && boxes_.score[slot] > -1;
     corrected = outcome.corrects ? 2 : std::max<std::uint8_t>(corrected, 1);
     if (outcome.corrects && outcome.fault == FaultKind::kClassification) {
-      moved_.push_back({.label = verdicts_.truth_label[image.first_truth + target->truth],
-                        .slot = slot,
-                        .score = verdicts_.score[slot]});
+      moved_.push_back({.label = boxes_.truth_label[image.first_truth + target->truth],
+                        .order = boxes_.slot_in_file_order(image.image, slot),
+                        .score = boxes_.score[slot]});
     }
   }
   for (std::uint32_t g = 0; g < image.truth_count; ++g) {

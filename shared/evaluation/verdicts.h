@@ -1,19 +1,15 @@
 // What became of every detection and object at IoU .5: the images' half of explain_detections.
-// Boxes are grouped by image and best first; each pair's IoU is computed once for all questions.
+// Each pair's IoU is computed once for all questions.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
-#include "shared/coco/categories.h"
-#include "shared/coco/instances.h"
-#include "shared/coco/results.h"
+#include "shared/evaluation/box_groups.h"
 #include "shared/evaluation/error_split.h"
-#include "shared/evaluation/id_places.h"
 
 namespace retina {
 
@@ -41,33 +37,15 @@ struct TruthVerdict {
   bool tide_missed : 1 = false;  // FaultKind::kMissed
 };
 
-// Boxes by "slot": by image in the file's order; within an image objects in the file's order,
-// detections best first, equal scores in the file's order. Unknown categories are left out.
+// By the slots of `boxes`.
 struct Verdicts {
-  std::uint32_t class_count = 0;
-  std::vector<std::uint32_t> image_begin{};  // [images + 1] first detection slot
-  std::vector<std::uint32_t> entry{};        // [detections] place in the file
-  std::vector<std::uint32_t> label{};        // [detections]
-  std::vector<double> score{};               // [detections]
+  const BoxGroups& boxes;
   std::vector<DetectionVerdict> detection{};
-
-  std::vector<std::uint32_t> truth_begin{};  // [images + 1] first object slot
-  std::vector<std::uint32_t> annotation{};   // [objects] place in the file
-  std::vector<std::uint32_t> truth_label{};  // [objects]
   std::vector<TruthVerdict> truth{};
 
-  std::size_t image_count() const { return image_begin.size() - 1; }
+  // Of detections nothing but the default, which ImageJudge replaces.
+  explicit Verdicts(const BoxGroups& boxes);
 };
-
-// Groups the boxes. ImageJudge brings the detections of an image into their order, with their
-// labels, scores and verdicts. Throws kData naming an image that is not in `truth`.
-struct SetPlaces {
-  IdPlaces images;  // in the file
-  IdPlaces labels;  // in ascending order of category ids
-  explicit SetPlaces(const Instances& truth);
-};
-Verdicts group_by_image(const Instances& truth, const std::vector<Detection>& detections,
-                        const SetPlaces& places, int thread_count);
 
 // How far a detection lies on an object of its image.
 struct Overlap {
@@ -77,7 +55,7 @@ struct Overlap {
 
 // An image with its verdicts in, for the questions that need pairs of boxes.
 struct JudgedImage {
-  std::uint32_t image = 0;  // place in the file
+  std::uint32_t image = 0;  // place
   std::uint32_t first = 0, count = 0;
   std::uint32_t first_truth = 0, truth_count = 0;
   std::span<const std::uint32_t> overlap_begin{};  // [count + 1]
@@ -92,8 +70,7 @@ struct JudgedImage {
 // Judges image after image, keeping its buffers. Judges of different images may run at once.
 class ImageJudge {
  public:
-  ImageJudge(const Instances& truth, const std::vector<Detection>& detections,
-             const IdPlaces& labels, Verdicts& verdicts);
+  explicit ImageJudge(Verdicts& verdicts);
 
   // What it returns holds until the next call.
   JudgedImage judge(std::uint32_t image);
@@ -102,24 +79,17 @@ class ImageJudge {
   const std::vector<MovedHit>& moved() const { return moved_; }
 
  private:
-  struct Ranked {
-    double score;
-    std::uint32_t entry;
-  };
   struct Edges {
     double left, top, right, bottom;
   };
-  void sort_detections(const JudgedImage& image);
+  void leave_out_the_rest(const JudgedImage& image);
   void look_at_truths(const JudgedImage& image);
   void measure_overlaps(JudgedImage& image);
   void judge_as_coco(const JudgedImage& image);
   void judge_as_tide(const JudgedImage& image);
 
-  const Instances& truth_;
-  const std::vector<Detection>& detections_;
-  const IdPlaces& labels_;
+  const BoxGroups& boxes_;
   Verdicts& verdicts_;
-  std::vector<Ranked> ranked_;
   std::vector<std::uint32_t> class_ranks_;  // [classes], zero between images
   std::vector<Edges> edges_;                // [objects of the image]
   std::vector<std::uint32_t> overlap_begin_;

@@ -8,7 +8,7 @@ namespace retina {
 namespace {
 
 std::vector<std::int64_t> worst_by(double ImageFaults::*measure,
-                                   std::span<const ImageFaults> faults, const Instances& truth,
+                                   std::span<const ImageFaults> faults, const BoxGroups& boxes,
                                    std::size_t most) {
   std::vector<std::uint32_t> places;
   for (std::uint32_t i = 0; i < faults.size(); ++i) {
@@ -21,17 +21,17 @@ std::vector<std::int64_t> worst_by(double ImageFaults::*measure,
   });
   places.erase(end, places.end());
   std::vector<std::int64_t> ids;
-  for (const std::uint32_t place : places) ids.push_back(truth.images[place].id);
+  for (const std::uint32_t place : places) ids.push_back(boxes.image(place).id);
   return ids;
 }
 
 }  // namespace
 
-WorstImages worst_images(std::span<const ImageFaults> faults, const Instances& truth,
+WorstImages worst_images(std::span<const ImageFaults> faults, const BoxGroups& boxes,
                          std::size_t most) {
-  return {.ap_lost = worst_by(&ImageFaults::ap_lost, faults, truth, most),
-          .confident_wrong = worst_by(&ImageFaults::confident_wrong, faults, truth, most),
-          .largest_missed = worst_by(&ImageFaults::largest_missed, faults, truth, most)};
+  return {.ap_lost = worst_by(&ImageFaults::ap_lost, faults, boxes, most),
+          .confident_wrong = worst_by(&ImageFaults::confident_wrong, faults, boxes, most),
+          .largest_missed = worst_by(&ImageFaults::largest_missed, faults, boxes, most)};
 }
 
 std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const Confusion& confusion,
@@ -70,21 +70,21 @@ std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const C
   return chosen;
 }
 
-PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes, const Verdicts& verdicts,
-                             const Instances& truth, const std::vector<Detection>& detections) {
-  PicturedImage pictured{.image = truth.images[image]};
-  for (std::uint32_t g = verdicts.truth_begin[image]; g < verdicts.truth_begin[image + 1]; ++g) {
-    const Annotation& one = truth.annotations[verdicts.annotation[g]];
+PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes,
+                             const Verdicts& verdicts) {
+  const BoxGroups& boxes = verdicts.boxes;
+  PicturedImage pictured{.image = boxes.image(image)};
+  for (std::uint32_t g = boxes.truth_begin[image]; g < boxes.truth_begin[image + 1]; ++g) {
+    const Annotation& one = boxes.object(g);
     pictured.truths.push_back({.id = one.id,
                                .category_id = one.category_id,
                                .bbox = one.bbox,
                                .crowd = one.iscrowd,
                                .missed = !one.iscrowd && !verdicts.truth[g].tide_hit});
   }
-  for (std::uint32_t slot = verdicts.image_begin[image]; slot < verdicts.image_begin[image + 1];
-       ++slot) {
+  for (std::uint32_t slot = boxes.found_begin[image]; slot < boxes.found_begin[image + 1]; ++slot) {
     const TideOutcome outcome = verdicts.detection[slot].tide;
-    const Detection& one = detections[verdicts.entry[slot]];
+    const Detection& one = boxes.detection(slot);
     if (!outcome.judged || !(one.score >= kPicturedScore)) break;
     if (pictured.found.size() == most_boxes) break;
     pictured.found.push_back(

@@ -19,12 +19,12 @@ struct ImageFaults {
   double largest_missed = 0;   // area of its largest object without a hit
 };
 
-// Ids of images, worst first, equals in the file's order.
+// Ids of images, worst first, equals in ascending id order.
 struct WorstImages {
   std::vector<std::int64_t> ap_lost{}, confident_wrong{}, largest_missed{};
 };
-// `faults` in the file's order.
-WorstImages worst_images(std::span<const ImageFaults> faults, const Instances& truth,
+// `faults` by image place.
+WorstImages worst_images(std::span<const ImageFaults> faults, const BoxGroups& boxes,
                          std::size_t most);
 
 inline constexpr double kPicturedScore = .05;
@@ -53,8 +53,7 @@ struct PicturedImage {
 std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const Confusion& confusion,
                                                std::size_t most);
 
-// The image at place `image` of the file, with at most `most_boxes` detections.
-PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes, const Verdicts& verdicts,
-                             const Instances& truth, const std::vector<Detection>& detections);
+// The image at place `image`, with at most `most_boxes` detections.
+PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes, const Verdicts& verdicts);
 
 }  // namespace retina

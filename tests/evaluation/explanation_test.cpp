@@ -13,6 +13,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/coco/categories.h"
 #include "shared/evaluation/matching.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/evaluation/metrics_text.h"
@@ -553,34 +554,13 @@ void expect_counts_to_add_up(const RandomSet& set, const Explanation& explanatio
   }
 }
 
-// Calibration's and the thresholds' right and wrong are ImageMatcher's.
+// Calibration's and the thresholds' right and wrong are those of COCO's matching.
 void expect_hits_as_coco_matches(const RandomSet& set, const Explanation& explanation) {
-  const CategoryMap categories(set.truth.categories);
+  const BoxGroups boxes(set.truth, set.found);
   std::int64_t right = 0, wrong = 0;
-  for (const ImageInfo& image : set.truth.images) {
-    for (int label = 0; label < categories.size(); ++label) {
-      std::vector<TruthBox> truths;
-      std::vector<FoundBox> found;
-      for (const Annotation& one : set.truth.annotations) {
-        if (one.image_id != image.id || one.category_id != categories.at(label).id) continue;
-        truths.push_back(
-            {.box = one.bbox, .area = one.area, .crowd = one.iscrowd, .unmatchable = one.id == 0});
-      }
-      for (const Detection& one : set.found) {
-        if (one.image_id != image.id || one.category_id != categories.at(label).id) continue;
-        found.push_back({.box = one.bbox, .score = one.score});
-      }
-      std::stable_sort(found.begin(), found.end(),
-                       [](const FoundBox& a, const FoundBox& b) { return a.score > b.score; });
-      found.resize(std::min<std::size_t>(found.size(), 100));
-      std::vector<MatchedDetection> matched;
-      std::array<std::int64_t, kAreaRangeCount> object_counts{};
-      ImageMatcher().match(truths, found, matched, object_counts);
-      for (const MatchedDetection& one : matched) {
-        if ((one.ignored[0] & 1) != 0) continue;
-        ++((one.hit[0] & 1) != 0 ? right : wrong);
-      }
-    }
+  for (const Match& one : match_detections(boxes, {}, kMaxDetectionsPerImage, 1)) {
+    if (one.rank >= kMaxDetectionsPerImage || (one.ignored[0] & 1) != 0) continue;
+    ++((one.hit[0] & 1) != 0 ? right : wrong);
   }
   std::int64_t told_right = 0, told = 0;
   for (const CalibrationBin& bin : explanation.calibration.bins) {

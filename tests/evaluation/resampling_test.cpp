@@ -58,7 +58,7 @@ void drop_equal_scores_of_an_image(RandomSet& set) {
 TEST(ResampledEvaluation, EveryImageOnceIsTheEvaluationToTheBit) {
   for (int number = 0; number < kRandomSetCount; ++number) {
     const RandomSet set = random_set(number);
-    const ResampledEvaluation matched(set.truth, set.found, 1);
+    const ResampledEvaluation matched(BoxGroups(set.truth, set.found), 1);
     EXPECT_EQ(matched.class_aps(std::vector<std::uint32_t>(set.truth.images.size(), 1)),
               class_aps(evaluate_detections(set.truth, set.found)))
         << "set " << number;
@@ -77,7 +77,7 @@ TEST(ResampledEvaluation, EqualsTheEvaluationOfTheResampledImages) {
     }
     const RandomSet copy = resampled(set, weights);
     const std::vector<double> expected = class_aps(evaluate_detections(copy.truth, copy.found));
-    EXPECT_EQ(ResampledEvaluation(set.truth, set.found, 1).class_aps(weights), expected)
+    EXPECT_EQ(ResampledEvaluation(BoxGroups(set.truth, set.found), 1).class_aps(weights), expected)
         << "set " << number << ", seed " << kRandomSetSeed;
     changed += expected != class_aps(evaluate_detections(set.truth, set.found));
   }
@@ -92,7 +92,7 @@ TEST(ResampledEvaluation, AClassWhoseImagesAreNotDrawnHasNothingToFind) {
       {.id = 1, .image_id = 1, .category_id = 3, .bbox = {0, 0, 5, 5}, .area = 25},
       {.id = 2, .image_id = 2, .category_id = 5, .bbox = {0, 0, 5, 5}, .area = 25}};
   set.found = {{.image_id = 1, .category_id = 3, .bbox = {0, 0, 5, 5}, .score = 1}};
-  const ResampledEvaluation matched(set.truth, set.found, 1);
+  const ResampledEvaluation matched(BoxGroups(set.truth, set.found), 1);
   EXPECT_EQ(matched.class_aps(std::vector<std::uint32_t>{2, 0}), (std::vector<double>{1, -1}));
   EXPECT_EQ(matched.class_aps(std::vector<std::uint32_t>{0, 2}), (std::vector<double>{-1, 0}));
 }
@@ -121,7 +121,7 @@ TEST(ResampledEvaluation, AnImagesMistakesAreCountedAboveTheBestThreshold) {
       {.image_id = 2, .category_id = 1, .bbox = {0, 0, 10, 10}, .score = .6},
       {.image_id = 3, .category_id = 1, .bbox = {0, 0, 10, 10}, .score = .1}};
   // Image 1: at IoU .55 and above one missed and one false.
-  EXPECT_EQ(ResampledEvaluation(truth, found, 1).image_mistakes(),
+  EXPECT_EQ(ResampledEvaluation(BoxGroups(truth, found), 1).image_mistakes(),
             (std::vector<std::int64_t>{9 * 2, 10, 0, 0}));
 }
 
@@ -141,7 +141,8 @@ TEST(ResampledEvaluation, DetectionsOfOneScoreCountTogetherOrNotAtAll) {
   for (int i = 0; i < 5; ++i) {
     found.push_back({.image_id = 1, .category_id = 1, .bbox = {60, 60, 9, 9}, .score = .5});
   }
-  EXPECT_EQ(ResampledEvaluation(truth, found, 1).image_mistakes(), std::vector<std::int64_t>{10});
+  EXPECT_EQ(ResampledEvaluation(BoxGroups(truth, found), 1).image_mistakes(),
+            std::vector<std::int64_t>{10});
 }
 
 }  // namespace

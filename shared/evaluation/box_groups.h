@@ -1,0 +1,97 @@
+// The boxes of an evaluation in the orders in which its questions go through them: by image and by
+// class, best detections first. Made once and read by all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+
+namespace retina {
+
+// From the ids of a data set, which are any numbers, to their places in a list: a table when they
+// are dense, else a search.
+class IdPlaces {
+ public:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  explicit IdPlaces(std::span<const std::int64_t> ascending_ids);
+  std::uint32_t place_of(std::int64_t id) const {
+    if (dense_.empty()) return searched_place(id);
+    const auto offset = static_cast<std::uint64_t>(id) - static_cast<std::uint64_t>(lowest_);
+    return offset < dense_.size() ? dense_[offset] : kNone;
+  }
+
+ private:
+  std::uint32_t searched_place(std::int64_t id) const;
+
+  std::int64_t lowest_ = 0;
+  std::vector<std::uint32_t> dense_{};  // by id - lowest_
+  std::vector<std::int64_t> ids_{};     // ascending; empty when dense
+};
+
+// Images are named by their place in ascending image id, classes by theirs in ascending category id
+// (the label), objects and detections by "slot". Takes 20 bytes a detection.
+class BoxGroups {
+ public:
+  // Both must outlive this. Throws Error{kData} naming the image ids of detections that are not in
+  // `truth`, or a category id that `truth` has twice. `thread_count` 0: usable_cores(); the result
+  // never depends on it.
+  BoxGroups(const Instances& truth, const std::vector<Detection>& detections, int thread_count = 0);
+
+  const Instances& truth() const { return truth_; }
+  const std::vector<Detection>& detections() const { return detections_; }
+  const ImageInfo& image(std::size_t place) const { return truth_.images[image_at_[place]]; }
+  // An id of `truth`.
+  std::uint32_t image_place(std::int64_t id) const { return image_places_.place_of(id); }
+  // The image of a detection's slot.
+  std::uint32_t image_of(std::uint32_t slot) const;
+  const Annotation& object(std::size_t slot) const { return truth_.annotations[annotation[slot]]; }
+  const Detection& detection(std::size_t slot) const { return detections_[entry[slot]]; }
+  std::size_t image_count() const { return image_at_.size(); }
+  std::uint32_t class_count() const { return class_count_; }
+  // Slots of a class, best first, equal scores by slot.
+  std::span<const std::uint32_t> of_class(std::size_t one) const {
+    return std::span(by_class_).subspan(class_begin_[one],
+                                        class_begin_[one + 1] - class_begin_[one]);
+  }
+  // Whether truth.images has its ids in another than ascending order.
+  bool images_are_shuffled() const { return !file_begin_.empty(); }
+  // The slot that a detection of `image` would have if images kept the file's order.
+  std::uint32_t slot_in_file_order(std::uint32_t image, std::uint32_t slot) const {
+    return images_are_shuffled() ? file_begin_[image] + (slot - found_begin[image]) : slot;
+  }
+
+  // Objects: by image, within it in the file's order.
+  std::vector<std::uint32_t> truth_begin{};  // [images + 1] first slot
+  std::vector<std::uint32_t> annotation{};   // [objects] place in truth.annotations
+  std::vector<std::uint32_t> truth_label{};  // [objects]
+
+  // Detections: by image, within it best first, equal scores in the file's order. Those of unknown
+  // categories are left out.
+  std::vector<std::uint32_t> found_begin{};  // [images + 1] first slot
+  std::vector<std::uint32_t> entry{};        // [detections] place in the file
+  std::vector<std::uint32_t> label{};        // [detections]
+  std::vector<double> score{};               // [detections]
+
+ private:
+  void place_objects(const IdPlaces& labels);
+  void place_detections(const IdPlaces& labels, int thread_count);
+  void sort_images(const IdPlaces& labels, int thread_count);
+  void sort_classes(int thread_count);
+  [[noreturn]] void fail_foreign_images() const;
+
+  const Instances& truth_;
+  const std::vector<Detection>& detections_;
+  std::vector<std::uint32_t> image_at_;  // [images] place in truth.images
+  IdPlaces image_places_;
+  std::uint32_t class_count_ = 0;
+  std::vector<std::uint32_t> file_begin_{};  // [images] first slot in the file's order, if another
+  std::vector<std::uint32_t> class_begin_{}, by_class_{};
+};
+
+}  // namespace retina
