@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <utility>
 
+#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/parallel.h"
@@ -19,6 +22,8 @@ namespace retina {
 namespace {
 
 constexpr int kMaxDepth = 32;  // of values that are skipped
+// Behind the text: a NUL, and what may be looked at together with it.
+constexpr std::size_t kSlackBytes = 64;
 // A record of a piece may reach this far into the next one.
 constexpr std::size_t kOverhangBytes = std::size_t{16} << 10;
 
@@ -30,7 +35,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Reads JSON from text that ends with a NUL. Each function moves behind what it read, or says no.
+// Reads JSON from text with a NUL and kSlackBytes behind it. Each function moves behind what it
+// read, or says no.
 class Scanner {
  public:
   explicit Scanner(const char* at) : at_(at) {}
@@ -68,6 +74,13 @@ class Scanner {
     return true;
   }
 
+  // One of a few words that are known.
+  bool take_word(std::string_view word) {
+    if (std::memcmp(at_, word.data(), word.size()) != 0) return false;
+    at_ += word.size();
+    return true;
+  }
+
   // Correctly rounded, as strtod.
   bool take_number(double& number) {
     const char* const begin = at_;
@@ -76,14 +89,12 @@ class Scanner {
     // Digits beyond the 19th may not fit: the slow way below takes them.
     std::uint64_t digits = 0;
     const char* const whole = at_;
-    while (is_digit(*at_)) digits = digits * 10 + static_cast<std::uint64_t>(*at_++ - '0');
-    auto digit_count = at_ - whole;
+    auto digit_count = take_digits(digits);
     if (digit_count == 0 || (digit_count > 1 && *whole == '0')) return false;
     std::ptrdiff_t decimals = 0;
     if (*at_ == '.') {
-      const char* const fraction = ++at_;
-      while (is_digit(*at_)) digits = digits * 10 + static_cast<std::uint64_t>(*at_++ - '0');
-      decimals = at_ - fraction;
+      ++at_;
+      decimals = take_digits(digits);
       if (decimals == 0) return false;
       digit_count += decimals;
     }
@@ -107,13 +118,16 @@ class Scanner {
   }
 
   bool take_integer(std::int64_t& integer) {
+    const bool negative = *at_ == '-';
+    if (negative) ++at_;
     const char* const begin = at_;
-    if (*at_ == '-') ++at_;
-    const char* const digits = at_;
-    while (is_digit(*at_)) ++at_;
-    if (at_ == digits || (at_ - digits > 1 && *digits == '0')) return false;
+    std::uint64_t digits = 0;
+    const auto count = take_digits(digits);
+    if (count == 0 || count > 18 || (count > 1 && *begin == '0')) return false;
     if (*at_ == '.' || *at_ == 'e' || *at_ == 'E') return false;
-    return std::from_chars(begin, at_, integer).ec == std::errc();
+    integer = static_cast<std::int64_t>(digits);
+    if (negative) integer = -integer;
+    return true;
   }
 
   bool skip_value(int depth = 0) {
@@ -162,16 +176,41 @@ class Scanner {
   }
 
  private:
-  bool take_word(std::string_view word) {
-    if (std::strncmp(at_, word.data(), word.size()) != 0) return false;
-    at_ += word.size();
-    return true;
+  // Appends the digits that come now to `number`, up to eight at once; returns how many.
+  std::ptrdiff_t take_digits(std::uint64_t& number) {
+    const char* const begin = at_;
+    if constexpr (std::endian::native != std::endian::little) {
+      while (is_digit(*at_)) number = number * 10 + static_cast<std::uint64_t>(*at_++ - '0');
+      return at_ - begin;
+    }
+    constexpr std::uint64_t kEach = 0x0101010101010101;
+    for (;;) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, at_, sizeof bytes);
+      bytes ^= kEach * '0';  // a digit is now its value
+      const std::uint64_t others =
+          (((bytes & kEach * 0x7f) + kEach * (0x80 - 10)) | bytes) & kEach * 0x80;
+      const int count = std::countr_zero(others) / 8;
+      if (count == 0) return at_ - begin;
+      // Zeros in front, then neighbours are joined: 2 digits, 4, 8.
+      bytes <<= 8 * (8 - count);
+      bytes = bytes * 10 + (bytes >> 8);
+      constexpr std::uint64_t kPairs = 0x000000ff000000ff;
+      bytes = ((bytes & kPairs) * (100 + (std::uint64_t{1000000} << 32)) +
+               ((bytes >> 16) & kPairs) * (1 + (std::uint64_t{10000} << 32))) >>
+              32;
+      number = number * kShift[count] + bytes;
+      at_ += count;
+      if (count < 8) return at_ - begin;
+    }
   }
 
   static constexpr std::ptrdiff_t kPowers = 23;
   static constexpr double kPowersOfTen[kPowers] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  static constexpr std::uint64_t kShift[9] = {1,      10,      100,      1000,     10000,
+                                              100000, 1000000, 10000000, 100000000};
   const char* at_;
 };
 
@@ -179,29 +218,36 @@ class Scanner {
 bool take_record(Scanner& scanner, Detection& detection) {
   enum Key : unsigned { kImage = 1, kCategory = 2, kBox = 4, kScore = 8, kAll = 15 };
   unsigned given = 0;
-  const bool whole = scanner.take_members([&](std::string_view key) {
-    if (key == "image_id") {
+  const auto take_value = [&] {
+    if (scanner.take_word("\"image_id\"")) {
       given |= kImage;
-      return scanner.take_integer(detection.image_id);
+      return scanner.take(':') && scanner.take_integer(detection.image_id);
     }
-    if (key == "category_id") {
+    if (scanner.take_word("\"category_id\"")) {
       given |= kCategory;
-      return scanner.take_integer(detection.category_id);
+      return scanner.take(':') && scanner.take_integer(detection.category_id);
     }
-    if (key == "score") {
-      given |= kScore;
-      return scanner.take_number(detection.score);
-    }
-    if (key == "bbox") {
+    if (scanner.take_word("\"bbox\"")) {
       given |= kBox;
       std::size_t count = 0;
-      return scanner.take_elements([&] {
+      return scanner.take(':') && scanner.take_elements([&] {
         return count < 4 && scanner.take_number(detection.bbox[count++]);
       }) && count == 4;
     }
-    return key.find('\\') == std::string_view::npos && scanner.skip_value();
-  });
-  return whole && given == kAll && detection.bbox[2] >= 0 && detection.bbox[3] >= 0;
+    if (scanner.take_word("\"score\"")) {
+      given |= kScore;
+      return scanner.take(':') && scanner.take_number(detection.score);
+    }
+    std::string_view key;
+    return scanner.take_string(key) && key.find('\\') == std::string_view::npos &&
+           scanner.take(':') && scanner.skip_value();
+  };
+  if (!scanner.take('{')) return false;
+  do {
+    if (!take_value()) return false;
+  } while (scanner.take(','));
+  return scanner.take_word("}") && given == kAll && detection.bbox[2] >= 0 &&
+         detection.bbox[3] >= 0;
 }
 
 class File {
@@ -214,12 +260,12 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // All `size` bytes and a NUL behind them.
-  bool read(std::size_t from, std::size_t size, std::string& bytes) const {
-    bytes.resize(size);
+  // All `size` bytes and zeros behind them.
+  bool read(std::size_t from, std::size_t size, char* bytes) const {
+    std::memset(bytes + size, 0, kSlackBytes);
     for (std::size_t done = 0; done < size;) {
       const ssize_t got =
-          ::pread(descriptor_, bytes.data() + done, size - done, static_cast<off_t>(from + done));
+          ::pread(descriptor_, bytes + done, size - done, static_cast<off_t>(from + done));
       if (got <= 0) return false;
       done += static_cast<std::size_t>(got);
     }
@@ -254,7 +300,8 @@ class Reader {
       : file_(path),
         size_(file_size_bytes(path)),
         piece_bytes_(options.piece_bytes),
-        thread_count_(options.thread_count) {}
+        thread_count_(static_cast<std::size_t>(options.thread_count > 0 ? options.thread_count
+                                                                        : usable_cores())) {}
 
   std::optional<std::vector<Detection>> read() {
     // The last piece has the rest, so that no piece is shorter than a record.
@@ -264,23 +311,26 @@ class Reader {
     std::vector<Detection> all;
     std::size_t joined = 0;  // pieces in `all`
     std::atomic<bool> understood{true};
-    for_each_parallel(count, thread_count_, [&](std::size_t i) {
-      if (!understood) return;
-      Piece piece;
-      read_piece(i, count, piece);
-      const std::lock_guard lock(mutex);
-      pieces[i] = std::move(piece);
-      // As soon as all before it are there: nearly nothing is held twice.
-      for (; joined < count && pieces[joined].is_read; ++joined) {
-        Piece& next = pieces[joined];
-        if (!next.understood || (joined > 0 && pieces[joined - 1].end != next.begin)) {
-          understood = false;
-          return;
+    std::atomic<std::size_t> begun{0};
+    const std::size_t thread_count = std::min(count, thread_count_);
+    for_each_parallel(thread_count, static_cast<int>(thread_count), [&](std::size_t) {
+      const auto buffer = std::make_unique_for_overwrite<char[]>(buffer_bytes());
+      for (std::size_t i; understood && (i = begun++) < count;) {
+        Piece piece = read_piece(i, count, buffer.get());
+        const std::lock_guard lock(mutex);
+        pieces[i] = std::move(piece);
+        // As soon as all before it are there: nearly nothing is held twice.
+        for (; joined < count && pieces[joined].is_read; ++joined) {
+          Piece& next = pieces[joined];
+          if (!next.understood || (joined > 0 && pieces[joined - 1].end != next.begin)) {
+            understood = false;
+            return;
+          }
+          // Memory that is never written to costs nothing: rather too much of it than a move.
+          if (joined == 0) all.reserve((next.detections.size() + 64) * count * 5 / 4);
+          all.insert(all.end(), next.detections.begin(), next.detections.end());
+          next.detections = {};
         }
-        // Memory that is never written to costs nothing: rather too much of it than a move.
-        if (joined == 0) all.reserve((next.detections.size() + 64) * count * 5 / 4);
-        all.insert(all.end(), next.detections.begin(), next.detections.end());
-        next.detections = {};
       }
     });
     if (!understood) return std::nullopt;
@@ -288,37 +338,40 @@ class Reader {
   }
 
  private:
-  void read_piece(std::size_t place, std::size_t piece_count, Piece& piece) const {
+  // The longest is the last.
+  std::size_t buffer_bytes() const { return 2 * piece_bytes_ + kOverhangBytes + kSlackBytes; }
+
+  Piece read_piece(std::size_t place, std::size_t piece_count, char* buffer) const {
     const bool is_last = place + 1 == piece_count;
     const std::size_t first = place * piece_bytes_,
                       last = is_last ? size_ : first + piece_bytes_ + kOverhangBytes;
-    piece.is_read = true;
-    std::string text;
-    if (!file_.read(first, std::min(last, size_) - first, text)) return;
+    Piece piece{.is_read = true};
+    const std::string_view text(buffer, std::min(last, size_) - first);
+    if (!file_.read(first, text.size(), buffer)) return piece;
     const auto place_of = [&](const Scanner& scanner) {
-      return static_cast<std::size_t>(scanner.at() - text.c_str());
+      return static_cast<std::size_t>(scanner.at() - text.data());
     };
 
     std::size_t at = 0;
     if (place == 0) {
-      Scanner scanner(text.c_str() + (text.starts_with("\xEF\xBB\xBF") ? 3 : 0));
-      if (!scanner.take('[')) return;
+      Scanner scanner(text.data() + (text.starts_with("\xEF\xBB\xBF") ? 3 : 0));
+      if (!scanner.take('[')) return piece;
       at = place_of(scanner);
       if (is_last && scanner.take(']')) {
         piece.understood = place_of(scanner) == text.size();
-        return;
+        return piece;
       }
     } else {
       at = border_from(text, 0);
-      if (at == std::string::npos) return;
+      if (at == std::string_view::npos) return piece;
     }
     piece.begin = first + at;
 
-    Scanner scanner(text.c_str() + at);
+    Scanner scanner(text.data() + at);
     piece.detections.reserve(piece_bytes_ / kUsualRecordBytes);
     for (;;) {
       Detection detection;
-      if (!take_record(scanner, detection)) return;
+      if (!take_record(scanner, detection)) return piece;
       piece.detections.push_back(detection);
       const std::size_t closed = place_of(scanner) - 1;
       if (!scanner.take(',')) break;
@@ -326,14 +379,15 @@ class Reader {
       if (!is_last && closed >= piece_bytes_) break;
     }
     // Behind the last record the list ends, and the file.
-    if (is_last && (!scanner.take(']') || place_of(scanner) != text.size())) return;
+    if (is_last && (!scanner.take(']') || place_of(scanner) != text.size())) return piece;
     piece.understood = true;
+    return piece;
   }
 
   static constexpr std::size_t kUsualRecordBytes = 96;
   File file_;
   std::size_t size_, piece_bytes_;
-  int thread_count_;
+  std::size_t thread_count_;
 };
 
 }  // namespace
