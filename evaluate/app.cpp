@@ -1,5 +1,7 @@
 #include "evaluate/app.h"
 
+#include <malloc.h>
+
 #include <future>
 #include <vector>
 
@@ -74,6 +76,10 @@ int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   }
   int code = 0;
   if (ranks.is_root()) {
+#ifdef M_MMAP_THRESHOLD
+    // Set, it stays: blocks of this size go back to the system as soon as they are free.
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
     code = options.compares() ? compare_evaluations(options, cli) : score_results(options, cli);
   }
   return static_cast<int>(ranks.all_reduce_max(code));

@@ -21,14 +21,13 @@ constexpr const char* kTitle = "Evaluation";
 std::string for_script(std::string_view json) {
   std::string text;
   text.reserve(json.size() + json.size() / 64);
-  for (const char c : json) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
+  for (;;) {
+    const std::size_t end = json.find('<');
+    text += json.substr(0, end);
+    if (end == std::string_view::npos) return text;
+    text += "\\u003c";
+    json.remove_prefix(end + 1);
   }
-  return text;
 }
 
 std::string extras_json(const EvalPage& page) {

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <charconv>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -305,39 +305,60 @@ class Reader {
 
   std::optional<std::vector<Detection>> read() {
     // The last piece has the rest, so that no piece is shorter than a record.
-    const std::size_t count = std::max<std::size_t>(1, size_ / piece_bytes_);
-    std::vector<Piece> pieces(count);
-    std::mutex mutex;
-    std::vector<Detection> all;
-    std::size_t joined = 0;  // pieces in `all`
-    std::atomic<bool> understood{true};
-    std::atomic<std::size_t> begun{0};
-    const std::size_t thread_count = std::min(count, thread_count_);
+    pieces_.resize(std::max<std::size_t>(1, size_ / piece_bytes_));
+    const std::size_t thread_count = std::min(pieces_.size(), thread_count_);
     for_each_parallel(thread_count, static_cast<int>(thread_count), [&](std::size_t) {
-      const auto buffer = std::make_unique_for_overwrite<char[]>(buffer_bytes());
-      for (std::size_t i; understood && (i = begun++) < count;) {
-        Piece piece = read_piece(i, count, buffer.get());
-        const std::lock_guard lock(mutex);
-        pieces[i] = std::move(piece);
-        // As soon as all before it are there: nearly nothing is held twice.
-        for (; joined < count && pieces[joined].is_read; ++joined) {
-          Piece& next = pieces[joined];
-          if (!next.understood || (joined > 0 && pieces[joined - 1].end != next.begin)) {
-            understood = false;
-            return;
-          }
-          // Memory that is never written to costs nothing: rather too much of it than a move.
-          if (joined == 0) all.reserve((next.detections.size() + 64) * count * 5 / 4);
-          all.insert(all.end(), next.detections.begin(), next.detections.end());
-          next.detections = {};
-        }
+      try {
+        read_pieces();
+      } catch (...) {
+        give_up();
+        throw;
       }
     });
-    if (!understood) return std::nullopt;
-    return all;
+    if (!understood_) return std::nullopt;
+    return std::move(all_);
   }
 
  private:
+  // One thread: takes the next piece until there is none.
+  void read_pieces() {
+    const auto buffer = std::make_unique_for_overwrite<char[]>(buffer_bytes());
+    std::unique_lock lock(mutex_);
+    while (understood_ && begun_ < pieces_.size()) {
+      const std::size_t place = begun_++;
+      // Nearly nothing is held twice, however far behind another thread falls.
+      joined_more_.wait(
+          lock, [&] { return !understood_ || place < joined_ + kAheadPerThread * thread_count_; });
+      lock.unlock();
+      Piece piece = read_piece(place, pieces_.size(), buffer.get());
+      lock.lock();
+      pieces_[place] = std::move(piece);
+      join();
+    }
+  }
+
+  // Moves what is there without a gap into all_.
+  void join() {
+    for (; joined_ < pieces_.size() && pieces_[joined_].is_read; ++joined_) {
+      Piece& next = pieces_[joined_];
+      if (!next.understood || (joined_ > 0 && pieces_[joined_ - 1].end != next.begin)) {
+        understood_ = false;
+        break;
+      }
+      // Memory that is never written to costs nothing: rather too much of it than a move.
+      if (joined_ == 0) all_.reserve((next.detections.size() + 64) * pieces_.size() * 5 / 4);
+      all_.insert(all_.end(), next.detections.begin(), next.detections.end());
+      next.detections = {};
+    }
+    joined_more_.notify_all();
+  }
+
+  void give_up() {
+    const std::lock_guard lock(mutex_);
+    understood_ = false;
+    joined_more_.notify_all();
+  }
+
   // The longest is the last.
   std::size_t buffer_bytes() const { return 2 * piece_bytes_ + kOverhangBytes + kSlackBytes; }
 
@@ -385,9 +406,15 @@ class Reader {
   }
 
   static constexpr std::size_t kUsualRecordBytes = 96;
+  static constexpr std::size_t kAheadPerThread = 4;
   File file_;
-  std::size_t size_, piece_bytes_;
-  std::size_t thread_count_;
+  std::size_t size_, piece_bytes_, thread_count_;
+  std::mutex mutex_;  // of all below
+  std::condition_variable joined_more_;
+  std::vector<Piece> pieces_;
+  std::size_t begun_ = 0, joined_ = 0;
+  std::vector<Detection> all_;  // of the first joined_ pieces
+  bool understood_ = true;
 };
 
 }  // namespace

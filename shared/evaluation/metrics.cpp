@@ -22,73 +22,67 @@ double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-struct RankedMatch {
+// A detection that is a hit, or ignored, at some threshold but not ignored at all. The others, most
+// of them, only move the place of those behind them.
+struct Event {
   double score = 0;
-  Match match{};
+  std::uint32_t place = 0;  // among those that are not ignored at all thresholds
+  std::uint32_t rank = 0;   // in its image and class
+  std::uint16_t hit = 0, ignored = 0;
 };
 
-// A class over all images, best detection first.
-struct MatchedClass {
-  std::vector<RankedMatch> detections{};
-  std::array<std::int64_t, kAreaRangeCount> object_counts{};
+// One class in one area range over all images, with a limit of detections.
+struct ClassEvents {
+  std::vector<Event> events{};  // best first
+  std::int64_t object_count = 0;
+  double first_score = 0;  // of the best detection, whatever became of it
 };
 
-MatchedClass matched_class(const BoxGroups& boxes, const std::vector<Match>& matches,
-                           std::size_t label, std::uint32_t limit) {
-  MatchedClass one;
-  one.detections.reserve(boxes.of_class(label).size());
-  for (const std::uint32_t slot : boxes.of_class(label)) {
-    if (matches[slot].rank < limit) one.detections.push_back({boxes.score[slot], matches[slot]});
+std::array<ClassEvents, kAreaRangeCount> class_events(const BoxGroups& boxes,
+                                                      const std::vector<Match>& matches,
+                                                      std::size_t label, std::uint32_t limit,
+                                                      unsigned all_thresholds) {
+  std::array<ClassEvents, kAreaRangeCount> areas;
+  std::array<std::uint32_t, kAreaRangeCount> places{};
+  const auto slots = boxes.of_class(label);
+  for (const std::uint32_t slot : slots) {
+    const Match& match = matches[slot];
+    if (match.rank >= limit) continue;
+    for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+      const unsigned ignored = match.ignored[area] & all_thresholds;
+      if (ignored == all_thresholds) continue;
+      if ((match.hit[area] | ignored) != 0) {
+        areas[area].events.push_back({.score = boxes.score[slot],
+                                      .place = places[area],
+                                      .rank = match.rank,
+                                      .hit = match.hit[area],
+                                      .ignored = static_cast<std::uint16_t>(ignored)});
+      }
+      ++places[area];
+    }
   }
-  return one;
+  for (ClassEvents& one : areas) one.first_score = slots.empty() ? 0 : boxes.score[slots.front()];
+  return areas;
 }
 
-// One class, area range and limit of detections: pycocotools' arrays along T and R.
+// pycocotools' arrays along T and R for one class, area range and limit of detections.
 struct Curves {
   std::vector<double> precision{}, scores{};  // [T, R]
   std::vector<double> recall{};               // [T]
 };
 
-// A detection that is a hit, or ignored, at some threshold but not everywhere ignored.
-struct Event {
-  std::uint32_t place = 0;  // among those that are not ignored at all thresholds
-  std::uint16_t hit = 0, ignored = 0;
-  double score = 0;
-};
-
-Curves measure(const MatchedClass& one, std::size_t area, std::uint32_t limit,
-               std::size_t threshold_count) {
-  const auto object_count = static_cast<double>(one.object_counts[area]);
+Curves measure(const ClassEvents& one, std::size_t threshold_count) {
+  const auto object_count = static_cast<double>(one.object_count);
   Curves curves{.precision = std::vector<double>(threshold_count * kRecallThresholdCount, 0),
                 .scores = std::vector<double>(threshold_count * kRecallThresholdCount, 0),
                 .recall = std::vector<double>(threshold_count, 0)};
-  // Most detections are wrong at every threshold: they only move the place of those behind them.
-  const unsigned all_thresholds = (1U << threshold_count) - 1;
-  std::vector<Event> events;
-  double first_score = 0;
-  bool any = false;
-  std::uint32_t place = 0;
-  for (const auto& [score, match] : one.detections) {
-    if (match.rank >= limit) continue;
-    if (!any) first_score = score;
-    any = true;
-    const unsigned ignored = match.ignored[area] & all_thresholds;
-    if (ignored == all_thresholds) continue;
-    if ((match.hit[area] | ignored) != 0) {
-      events.push_back({.place = place,
-                        .hit = match.hit[area],
-                        .ignored = static_cast<std::uint16_t>(ignored),
-                        .score = score});
-    }
-    ++place;
-  }
   // At each hit. Between hits precision only falls, so the hits alone decide.
   std::vector<double> precisions, scores;
   for (std::size_t t = 0; t < threshold_count; ++t) {
     precisions.clear();
     scores.clear();
     std::uint32_t ignored_count = 0;
-    for (const Event& event : events) {
+    for (const Event& event : one.events) {
       if ((event.ignored >> t & 1) != 0) {
         ++ignored_count;
       } else if ((event.hit >> t & 1) != 0) {
@@ -116,23 +110,22 @@ Curves measure(const MatchedClass& one, std::size_t area, std::uint32_t limit,
       score[r] = scores[hit];
     }
     // Recall 0 is reached by the first detection, hit or not.
-    score[0] = first_score;
+    score[0] = one.first_score;
   }
   return curves;
 }
 
-// Recalls at a limit of detections, [T]: measure() without the curves.
-std::vector<double> recalls_of(const MatchedClass& one, std::size_t area, std::uint32_t limit,
-                               std::size_t threshold_count) {
+// Mean recall over the thresholds at a lower limit of detections, which decides nothing about those
+// that it leaves: what a detection takes never depends on worse ones.
+double mean_recall(const ClassEvents& one, std::uint32_t limit, std::size_t threshold_count) {
   std::vector<double> recalls(threshold_count, 0);
-  for (const RankedMatch& detection : one.detections) {
-    const Match& match = detection.match;
-    if (match.rank >= limit) continue;
-    const unsigned hits = match.hit[area] & ~unsigned{match.ignored[area]};
+  for (const Event& event : one.events) {
+    if (event.rank >= limit) continue;
+    const unsigned hits = event.hit & ~unsigned{event.ignored};
     for (std::size_t t = 0; t < threshold_count; ++t) recalls[t] += hits >> t & 1;
   }
-  for (double& recall : recalls) recall /= static_cast<double>(one.object_counts[area]);
-  return recalls;
+  for (double& recall : recalls) recall /= static_cast<double>(one.object_count);
+  return mean_of(recalls);
 }
 
 // Where a threshold stands among the options', if at all.
@@ -156,34 +149,34 @@ class Accumulator {
     metrics_.arrays.scores = metrics_.arrays.precision;
   }
 
-  // One class in one area range; different classes from different threads.
-  void add(const MatchedClass& one, std::size_t label, std::size_t area) const {
-    if (one.object_counts[area] == 0) return;
+  // One class in one area range; different classes from different threads. `events` with the
+  // largest limit.
+  void add(const ClassEvents& events, std::size_t label, std::size_t area) const {
+    if (events.object_count == 0) return;
     constexpr std::array<std::size_t, kAreaRangeCount> kPrecisionOf{kAp, kApSmall, kApMedium,
                                                                     kApLarge};
     constexpr std::array<std::size_t, kAreaRangeCount> kRecallOf{kAr100, kArSmall, kArMedium,
                                                                  kArLarge};
     ClassMetrics& metrics = metrics_.per_class[label];
-    Curves curves = measure(one, area, options_.detection_limits.back(), threshold_count_);
-    metrics.stats[kPrecisionOf[area]] = mean_of(means_of(curves));
+    Curves curves = measure(events, threshold_count_);
+    const std::vector<double> means = means_of(curves);
+    metrics.stats[kPrecisionOf[area]] = mean_of(means);
     metrics.stats[kRecallOf[area]] = mean_of(curves.recall);
-    if (options_.with_arrays) {
-      for (std::size_t m = 0; m + 1 < kLimitCount; ++m) {
-        store(measure(one, area, options_.detection_limits[m], threshold_count_), label, area, m);
-      }
-      store(curves, label, area, kLimitCount - 1);
-    }
+    if (options_.with_arrays) store(curves, label, area, kLimitCount - 1);
     if (area != 0) return;
 
     const auto& thresholds = options_.matching.iou_thresholds;
-    const std::vector<double> means = means_of(curves);
     if (const auto t = place_of(thresholds, .5)) metrics.stats[kAp50] = means[*t];
     if (const auto t = place_of(thresholds, .75)) metrics.stats[kAp75] = means[*t];
-    for (const std::size_t m : {0, 1}) {
-      metrics.stats[m == 0 ? kAr1 : kAr10] =
-          mean_of(recalls_of(one, area, options_.detection_limits[m], threshold_count_));
-    }
+    metrics.stats[kAr1] = mean_recall(events, options_.detection_limits[0], threshold_count_);
+    metrics.stats[kAr10] = mean_recall(events, options_.detection_limits[1], threshold_count_);
     metrics.precision = std::move(curves.precision);
+  }
+
+  // The arrays alone, with limit number `limit` of detections.
+  void add_arrays(const ClassEvents& events, std::size_t label, std::size_t area,
+                  std::size_t limit) const {
+    if (events.object_count > 0) store(measure(events, threshold_count_), label, area, limit);
   }
 
  private:
@@ -271,14 +264,22 @@ CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detect
 CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& options) {
   CocoMetrics metrics;
   const auto object_counts = count_boxes(boxes, options.matching, metrics);
-  const std::uint32_t limit = options.detection_limits.back();
-  const std::vector<Match> matches =
-      match_detections(boxes, options.matching, limit, options.thread_count);
+  const std::vector<Match> matches = match_detections(
+      boxes, options.matching, options.detection_limits.back(), options.thread_count);
   const Accumulator accumulator(options, boxes.class_count(), metrics);
+  const unsigned all_thresholds = (1U << options.matching.iou_thresholds.size()) - 1;
   for_each_parallel(boxes.class_count(), options.thread_count, [&](std::size_t label) {
-    MatchedClass one = matched_class(boxes, matches, label, limit);
-    one.object_counts = object_counts[label];
-    for (std::size_t area = 0; area < kAreaRangeCount; ++area) accumulator.add(one, label, area);
+    for (std::size_t m = options.with_arrays ? 0 : kLimitCount - 1; m < kLimitCount; ++m) {
+      auto areas = class_events(boxes, matches, label, options.detection_limits[m], all_thresholds);
+      for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+        areas[area].object_count = object_counts[label][area];
+        if (m + 1 == kLimitCount) {
+          accumulator.add(areas[area], label, area);
+        } else {
+          accumulator.add_arrays(areas[area], label, area, m);
+        }
+      }
+    }
   });
 
   for (std::size_t stat = 0; stat < kCocoStatCount; ++stat) {
