@@ -9,6 +9,7 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/coco/entry_reader.h"
+#include "shared/coco/plain_instances.h"
 
 namespace retina {
 namespace {
@@ -35,6 +36,12 @@ class InstancesReader : public EntryReader {
 
   Instances take(std::string_view text) {
     read(text, name_, lists_);
+    return checked(std::move(out_));
+  }
+
+  // Read already.
+  Instances checked(Instances instances) {
+    out_ = std::move(instances);
     check_references();
     return std::move(out_);
   }
@@ -125,7 +132,11 @@ class InstancesReader : public EntryReader {
 }  // namespace
 
 Instances read_instances(const std::string& path) {
-  return parse_instances(read_file(path), path);
+  const std::string text = read_file(path);
+  if (auto plain = parse_plain_instances(text)) {
+    return InstancesReader(path).checked(std::move(*plain));
+  }
+  return parse_instances(text, path);
 }
 
 Instances parse_instances(std::string_view text, const std::string& name) {

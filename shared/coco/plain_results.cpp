@@ -4,10 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
 #include <condition_variable>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -17,237 +14,38 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/parallel.h"
+#include "shared/coco/plain_scanner.h"
 
 namespace retina {
 namespace {
 
-constexpr int kMaxDepth = 32;  // of values that are skipped
-// Behind the text: a NUL, and what may be looked at together with it.
-constexpr std::size_t kSlackBytes = 64;
 // A record of a piece may reach this far into the next one.
 constexpr std::size_t kOverhangBytes = std::size_t{16} << 10;
 
-bool is_space(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-// Reads JSON from text with a NUL and kSlackBytes behind it. Each function moves behind what it
-// read, or says no.
-class Scanner {
- public:
-  explicit Scanner(const char* at) : at_(at) {}
-
-  const char* at() const { return at_; }
-
-  void skip_spaces() {
-    while (is_space(*at_)) ++at_;
-  }
-
-  // Spaces, the character, spaces.
-  bool take(char wanted) {
-    skip_spaces();
-    if (*at_ != wanted) return false;
-    ++at_;
-    skip_spaces();
-    return true;
-  }
-
-  // A string's content, escapes as they are.
-  bool take_string(std::string_view& text) {
-    if (*at_ != '"') return false;
-    const char* const begin = ++at_;
-    for (; *at_ != '"'; ++at_) {
-      if (*at_ == '\\') {
-        ++at_;
-        if (*at_ == '\0' || std::strchr("\"\\/bfnrt", *at_) == nullptr) return false;
-      } else if (static_cast<unsigned char>(*at_) < 0x20 ||
-                 static_cast<unsigned char>(*at_) >= 0x80) {
-        return false;
-      }
-    }
-    text = {begin, static_cast<std::size_t>(at_ - begin)};
-    ++at_;
-    return true;
-  }
-
-  // One of a few words that are known.
-  bool take_word(std::string_view word) {
-    if (std::memcmp(at_, word.data(), word.size()) != 0) return false;
-    at_ += word.size();
-    return true;
-  }
-
-  // Correctly rounded, as strtod.
-  bool take_number(double& number) {
-    const char* const begin = at_;
-    const bool negative = *at_ == '-';
-    if (negative) ++at_;
-    // Digits beyond the 19th may not fit: the slow way below takes them.
-    std::uint64_t digits = 0;
-    const char* const whole = at_;
-    auto digit_count = take_digits(digits);
-    if (digit_count == 0 || (digit_count > 1 && *whole == '0')) return false;
-    std::ptrdiff_t decimals = 0;
-    if (*at_ == '.') {
-      ++at_;
-      decimals = take_digits(digits);
-      if (decimals == 0) return false;
-      digit_count += decimals;
-    }
-    if (*at_ == 'e' || *at_ == 'E') {
-      ++at_;
-      if (*at_ == '+' || *at_ == '-') ++at_;
-      if (!is_digit(*at_)) return false;
-      while (is_digit(*at_)) ++at_;
-      decimals = -1;
-    }
-    // Both exact, so that the quotient is rounded once (Clinger 1990, "How to read floating point
-    // numbers accurately").
-    constexpr std::uint64_t kExactDigits = std::uint64_t{1} << 53;
-    if (decimals >= 0 && decimals < kPowers && digit_count <= 19 && digits <= kExactDigits) {
-      number = static_cast<double>(digits) / kPowersOfTen[decimals];
-      if (negative) number = -number;
-      return true;
-    }
-    const auto [end, error] = std::from_chars(begin, at_, number);
-    return error == std::errc() && end == at_;
-  }
-
-  bool take_integer(std::int64_t& integer) {
-    const bool negative = *at_ == '-';
-    if (negative) ++at_;
-    const char* const begin = at_;
-    std::uint64_t digits = 0;
-    const auto count = take_digits(digits);
-    if (count == 0 || count > 18 || (count > 1 && *begin == '0')) return false;
-    if (*at_ == '.' || *at_ == 'e' || *at_ == 'E') return false;
-    integer = static_cast<std::int64_t>(digits);
-    if (negative) integer = -integer;
-    return true;
-  }
-
-  bool skip_value(int depth = 0) {
-    if (depth > kMaxDepth) return false;
-    std::string_view text;
-    double number = 0;
-    switch (*at_) {
-      case '"':
-        return take_string(text);
-      case '{':
-        return take_members([&](std::string_view) { return skip_value(depth + 1); });
-      case '[':
-        return take_elements([&] { return skip_value(depth + 1); });
-      case 't':
-        return take_word("true");
-      case 'f':
-        return take_word("false");
-      case 'n':
-        return take_word("null");
-      default:
-        return take_number(number);
-    }
-  }
-
-  template <class Value>
-  bool take_members(const Value& value) {
-    if (!take('{')) return false;
-    if (take('}')) return true;
-    do {
-      std::string_view key;
-      if (!take_string(key) || !take(':') || !value(key)) return false;
-    } while (take(','));
-    skip_spaces();
-    return *at_++ == '}';
-  }
-
-  template <class Value>
-  bool take_elements(const Value& value) {
-    if (!take('[')) return false;
-    if (take(']')) return true;
-    do {
-      if (!value()) return false;
-    } while (take(','));
-    skip_spaces();
-    return *at_++ == ']';
-  }
-
- private:
-  // Appends the digits that come now to `number`, up to eight at once; returns how many.
-  std::ptrdiff_t take_digits(std::uint64_t& number) {
-    const char* const begin = at_;
-    if constexpr (std::endian::native != std::endian::little) {
-      while (is_digit(*at_)) number = number * 10 + static_cast<std::uint64_t>(*at_++ - '0');
-      return at_ - begin;
-    }
-    constexpr std::uint64_t kEach = 0x0101010101010101;
-    for (;;) {
-      std::uint64_t bytes = 0;
-      std::memcpy(&bytes, at_, sizeof bytes);
-      bytes ^= kEach * '0';  // a digit is now its value
-      const std::uint64_t others =
-          (((bytes & kEach * 0x7f) + kEach * (0x80 - 10)) | bytes) & kEach * 0x80;
-      const int count = std::countr_zero(others) / 8;
-      if (count == 0) return at_ - begin;
-      // Zeros in front, then neighbours are joined: 2 digits, 4, 8.
-      bytes <<= 8 * (8 - count);
-      bytes = bytes * 10 + (bytes >> 8);
-      constexpr std::uint64_t kPairs = 0x000000ff000000ff;
-      bytes = ((bytes & kPairs) * (100 + (std::uint64_t{1000000} << 32)) +
-               ((bytes >> 16) & kPairs) * (1 + (std::uint64_t{10000} << 32))) >>
-              32;
-      number = number * kShift[count] + bytes;
-      at_ += count;
-      if (count < 8) return at_ - begin;
-    }
-  }
-
-  static constexpr std::ptrdiff_t kPowers = 23;
-  static constexpr double kPowersOfTen[kPowers] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  static constexpr std::uint64_t kShift[9] = {1,      10,      100,      1000,     10000,
-                                              100000, 1000000, 10000000, 100000000};
-  const char* at_;
-};
-
 // One record, the scanner on its "{".
-bool take_record(Scanner& scanner, Detection& detection) {
+bool take_record(PlainScanner& scanner, Detection& detection) {
   enum Key : unsigned { kImage = 1, kCategory = 2, kBox = 4, kScore = 8, kAll = 15 };
   unsigned given = 0;
-  const auto take_value = [&] {
-    if (scanner.take_word("\"image_id\"")) {
+  const bool whole = scanner.take_object([&] {
+    if (scanner.take_key("\"image_id\"")) {
       given |= kImage;
-      return scanner.take(':') && scanner.take_integer(detection.image_id);
+      return scanner.take_integer(detection.image_id);
     }
-    if (scanner.take_word("\"category_id\"")) {
+    if (scanner.take_key("\"category_id\"")) {
       given |= kCategory;
-      return scanner.take(':') && scanner.take_integer(detection.category_id);
+      return scanner.take_integer(detection.category_id);
     }
-    if (scanner.take_word("\"bbox\"")) {
+    if (scanner.take_key("\"bbox\"")) {
       given |= kBox;
-      std::size_t count = 0;
-      return scanner.take(':') && scanner.take_elements([&] {
-        return count < 4 && scanner.take_number(detection.bbox[count++]);
-      }) && count == 4;
+      return scanner.take_box(detection.bbox);
     }
-    if (scanner.take_word("\"score\"")) {
+    if (scanner.take_key("\"score\"")) {
       given |= kScore;
-      return scanner.take(':') && scanner.take_number(detection.score);
+      return scanner.take_number(detection.score);
     }
-    std::string_view key;
-    return scanner.take_string(key) && key.find('\\') == std::string_view::npos &&
-           scanner.take(':') && scanner.skip_value();
-  };
-  if (!scanner.take('{')) return false;
-  do {
-    if (!take_value()) return false;
-  } while (scanner.take(','));
-  return scanner.take_word("}") && given == kAll && detection.bbox[2] >= 0 &&
-         detection.bbox[3] >= 0;
+    return scanner.skip_member();
+  });
+  return whole && given == kAll && detection.bbox[2] >= 0 && detection.bbox[3] >= 0;
 }
 
 class File {
@@ -260,9 +58,9 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // All `size` bytes and zeros behind them.
+  // All `size` bytes and a NUL behind them.
   bool read(std::size_t from, std::size_t size, char* bytes) const {
-    std::memset(bytes + size, 0, kSlackBytes);
+    bytes[size] = '\0';
     for (std::size_t done = 0; done < size;) {
       const ssize_t got =
           ::pread(descriptor_, bytes + done, size - done, static_cast<off_t>(from + done));
@@ -286,7 +84,7 @@ struct Piece {
 // The first byte of a record behind the border "} , {" at or after `from`, or npos.
 std::size_t border_from(std::string_view text, std::size_t from) {
   for (std::size_t at = from; (at = text.find('}', at)) != std::string_view::npos; ++at) {
-    Scanner scanner(text.data() + at + 1);
+    PlainScanner scanner(text.substr(at + 1));
     if (scanner.take(',') && *scanner.at() == '{') {
       return static_cast<std::size_t>(scanner.at() - text.data());
     }
@@ -360,7 +158,7 @@ class Reader {
   }
 
   // The longest is the last.
-  std::size_t buffer_bytes() const { return 2 * piece_bytes_ + kOverhangBytes + kSlackBytes; }
+  std::size_t buffer_bytes() const { return 2 * piece_bytes_ + kOverhangBytes + 1; }
 
   Piece read_piece(std::size_t place, std::size_t piece_count, char* buffer) const {
     const bool is_last = place + 1 == piece_count;
@@ -369,13 +167,13 @@ class Reader {
     Piece piece{.is_read = true};
     const std::string_view text(buffer, std::min(last, size_) - first);
     if (!file_.read(first, text.size(), buffer)) return piece;
-    const auto place_of = [&](const Scanner& scanner) {
+    const auto place_of = [&](const PlainScanner& scanner) {
       return static_cast<std::size_t>(scanner.at() - text.data());
     };
 
     std::size_t at = 0;
     if (place == 0) {
-      Scanner scanner(text.data() + (text.starts_with("\xEF\xBB\xBF") ? 3 : 0));
+      PlainScanner scanner(text.substr(text.starts_with("\xEF\xBB\xBF") ? 3 : 0));
       if (!scanner.take('[')) return piece;
       at = place_of(scanner);
       if (is_last && scanner.take(']')) {
@@ -388,7 +186,7 @@ class Reader {
     }
     piece.begin = first + at;
 
-    Scanner scanner(text.data() + at);
+    PlainScanner scanner(text.substr(at));
     piece.detections.reserve(piece_bytes_ / kUsualRecordBytes);
     for (;;) {
       Detection detection;

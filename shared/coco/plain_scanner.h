@@ -1,0 +1,224 @@
+// What the quick readers of COCO files share: JSON as every program writes it, without a parser of
+// JSON in general. What it does not take is left to entry_reader.h, and so are all errors.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace retina {
+
+// Each function moves behind what it read, or says no. The text has a NUL behind it.
+class PlainScanner {
+ public:
+  explicit PlainScanner(std::string_view text)
+      : at_(text.data()), end_(text.data() + text.size()) {}
+
+  const char* at() const { return at_; }
+
+  void skip_spaces() {
+    while (is_space(*at_)) ++at_;
+  }
+
+  // Spaces, the character, spaces.
+  bool take(char wanted) {
+    skip_spaces();
+    if (*at_ != wanted) return false;
+    ++at_;
+    skip_spaces();
+    return true;
+  }
+
+  // A string's content, escapes as they are.
+  bool take_string(std::string_view& text) {
+    if (*at_ != '"') return false;
+    const char* const begin = ++at_;
+    for (; *at_ != '"'; ++at_) {
+      if (*at_ == '\\') {
+        ++at_;
+        if (*at_ == '\0' || std::strchr("\"\\/bfnrt", *at_) == nullptr) return false;
+      } else if (static_cast<unsigned char>(*at_) < 0x20 ||
+                 static_cast<unsigned char>(*at_) >= 0x80) {
+        return false;
+      }
+    }
+    text = {begin, static_cast<std::size_t>(at_ - begin)};
+    ++at_;
+    return true;
+  }
+
+  bool take_word(std::string_view word) {
+    if (static_cast<std::size_t>(end_ - at_) < word.size()) return false;
+    if (std::memcmp(at_, word.data(), word.size()) != 0) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  // This key, which is given with its quotes, and the colon.
+  bool take_key(std::string_view quoted_key) {
+    const char* const begin = at_;
+    if (take_word(quoted_key) && take(':')) return true;
+    at_ = begin;
+    return false;
+  }
+
+  // Correctly rounded, as strtod.
+  bool take_number(double& number) {
+    const char* const begin = at_;
+    const bool negative = *at_ == '-';
+    if (negative) ++at_;
+    // Digits beyond the 19th may not fit: the slow way below takes them.
+    std::uint64_t digits = 0;
+    const char* const whole = at_;
+    auto digit_count = take_digits(digits);
+    if (digit_count == 0 || (digit_count > 1 && *whole == '0')) return false;
+    std::ptrdiff_t decimals = 0;
+    if (*at_ == '.') {
+      ++at_;
+      decimals = take_digits(digits);
+      if (decimals == 0) return false;
+      digit_count += decimals;
+    }
+    if (*at_ == 'e' || *at_ == 'E') {
+      ++at_;
+      if (*at_ == '+' || *at_ == '-') ++at_;
+      if (!is_digit(*at_)) return false;
+      while (is_digit(*at_)) ++at_;
+      decimals = -1;
+    }
+    // Both exact, so that the quotient is rounded once (Clinger 1990, "How to read floating point
+    // numbers accurately").
+    constexpr std::uint64_t kExactDigits = std::uint64_t{1} << 53;
+    if (decimals >= 0 && decimals < kPowers && digit_count <= 19 && digits <= kExactDigits) {
+      number = static_cast<double>(digits) / kPowersOfTen[decimals];
+      if (negative) number = -number;
+      return true;
+    }
+    const auto [end, error] = std::from_chars(begin, at_, number);
+    return error == std::errc() && end == at_;
+  }
+
+  bool take_integer(std::int64_t& integer) {
+    const bool negative = *at_ == '-';
+    if (negative) ++at_;
+    const char* const begin = at_;
+    std::uint64_t digits = 0;
+    const auto count = take_digits(digits);
+    if (count == 0 || count > 18 || (count > 1 && *begin == '0')) return false;
+    if (*at_ == '.' || *at_ == 'e' || *at_ == 'E') return false;
+    integer = static_cast<std::int64_t>(digits);
+    if (negative) integer = -integer;
+    return true;
+  }
+
+  // Four numbers.
+  bool take_box(std::array<double, 4>& box) {
+    std::size_t count = 0;
+    return take_elements([&] { return count < 4 && take_number(box[count++]); }) && count == 4;
+  }
+
+  // An object; `take_member` takes a key and its value.
+  template <class TakeMember>
+  bool take_object(const TakeMember& take_member) {
+    if (!take('{')) return false;
+    if (take('}')) return true;
+    do {
+      if (!take_member()) return false;
+    } while (take(','));
+    return close('}');
+  }
+
+  // A key that nobody reads, with its value. It may be a known one where it has escapes.
+  bool skip_member() {
+    std::string_view key;
+    return take_string(key) && key.find('\\') == std::string_view::npos && take(':') &&
+           skip_value(1);
+  }
+
+  // An array; `take_element` takes one of it.
+  template <class TakeElement>
+  bool take_elements(const TakeElement& take_element) {
+    if (!take('[')) return false;
+    if (take(']')) return true;
+    do {
+      if (!take_element()) return false;
+    } while (take(','));
+    return close(']');
+  }
+
+ private:
+  bool close(char bracket) {
+    skip_spaces();
+    if (*at_ != bracket) return false;
+    ++at_;
+    return true;
+  }
+
+  bool skip_value(int depth) {
+    if (depth > kMaxDepth) return false;
+    std::string_view text;
+    double number = 0;
+    switch (*at_) {
+      case '"':
+        return take_string(text);
+      case '{':
+        return take_object([&] { return take_string(text) && take(':') && skip_value(depth + 1); });
+      case '[':
+        return take_elements([&] { return skip_value(depth + 1); });
+      case 't':
+        return take_word("true");
+      case 'f':
+        return take_word("false");
+      case 'n':
+        return take_word("null");
+      default:
+        return take_number(number);
+    }
+  }
+
+  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  // Appends the digits that come now to `number`, up to eight at once; returns how many.
+  std::ptrdiff_t take_digits(std::uint64_t& number) {
+    const char* const begin = at_;
+    constexpr std::uint64_t kEach = 0x0101010101010101;
+    while (std::endian::native == std::endian::little && end_ - at_ >= 8) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, at_, sizeof bytes);
+      bytes ^= kEach * '0';  // a digit is now its value
+      const std::uint64_t others =
+          (((bytes & kEach * 0x7f) + kEach * (0x80 - 10)) | bytes) & kEach * 0x80;
+      const int count = std::countr_zero(others) / 8;
+      if (count == 0) return at_ - begin;
+      // Zeros in front, then neighbours are joined: 2 digits, 4, 8.
+      bytes <<= 8 * (8 - count);
+      bytes = bytes * 10 + (bytes >> 8);
+      constexpr std::uint64_t kPairs = 0x000000ff000000ff;
+      bytes = ((bytes & kPairs) * (100 + (std::uint64_t{1000000} << 32)) +
+               ((bytes >> 16) & kPairs) * (1 + (std::uint64_t{10000} << 32))) >>
+              32;
+      number = number * kShift[count] + bytes;
+      at_ += count;
+      if (count < 8) return at_ - begin;
+    }
+    while (is_digit(*at_)) number = number * 10 + static_cast<std::uint64_t>(*at_++ - '0');
+    return at_ - begin;
+  }
+
+  static constexpr int kMaxDepth = 32;  // of values that are skipped
+  static constexpr std::ptrdiff_t kPowers = 23;
+  static constexpr double kPowersOfTen[kPowers] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  static constexpr std::uint64_t kShift[9] = {1,      10,      100,      1000,     10000,
+                                              100000, 1000000, 10000000, 100000000};
+  const char* at_;
+  const char* end_;
+};
+
+}  // namespace retina
