@@ -78,7 +78,7 @@ int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   if (ranks.is_root()) {
 #ifdef M_MMAP_THRESHOLD
     // Set, it stays: blocks of this size go back to the system as soon as they are free.
-    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
     code = options.compares() ? compare_evaluations(options, cli) : score_results(options, cli);
   }

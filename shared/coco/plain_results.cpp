@@ -127,8 +127,13 @@ class Reader {
       // Nearly nothing is held twice, however far behind another thread falls.
       joined_more_.wait(
           lock, [&] { return !understood_ || place < joined_ + kAheadPerThread * thread_count_; });
+      Piece piece;
+      if (!spare_.empty()) {
+        piece.detections = std::move(spare_.back());
+        spare_.pop_back();
+      }
       lock.unlock();
-      Piece piece = read_piece(place, pieces_.size(), buffer.get());
+      read_piece(place, buffer.get(), piece);
       lock.lock();
       pieces_[place] = std::move(piece);
       join();
@@ -146,7 +151,8 @@ class Reader {
       // Memory that is never written to costs nothing: rather too much of it than a move.
       if (joined_ == 0) all_.reserve((next.detections.size() + 64) * pieces_.size() * 5 / 4);
       all_.insert(all_.end(), next.detections.begin(), next.detections.end());
-      next.detections = {};
+      next.detections.clear();
+      spare_.push_back(std::move(next.detections));
     }
     joined_more_.notify_all();
   }
@@ -160,13 +166,13 @@ class Reader {
   // The longest is the last.
   std::size_t buffer_bytes() const { return 2 * piece_bytes_ + kOverhangBytes + 1; }
 
-  Piece read_piece(std::size_t place, std::size_t piece_count, char* buffer) const {
-    const bool is_last = place + 1 == piece_count;
+  void read_piece(std::size_t place, char* buffer, Piece& piece) const {
+    const bool is_last = place + 1 == pieces_.size();
     const std::size_t first = place * piece_bytes_,
                       last = is_last ? size_ : first + piece_bytes_ + kOverhangBytes;
-    Piece piece{.is_read = true};
+    piece.is_read = true;
     const std::string_view text(buffer, std::min(last, size_) - first);
-    if (!file_.read(first, text.size(), buffer)) return piece;
+    if (!file_.read(first, text.size(), buffer)) return;
     const auto place_of = [&](const PlainScanner& scanner) {
       return static_cast<std::size_t>(scanner.at() - text.data());
     };
@@ -174,15 +180,15 @@ class Reader {
     std::size_t at = 0;
     if (place == 0) {
       PlainScanner scanner(text.substr(text.starts_with("\xEF\xBB\xBF") ? 3 : 0));
-      if (!scanner.take('[')) return piece;
+      if (!scanner.take('[')) return;
       at = place_of(scanner);
       if (is_last && scanner.take(']')) {
         piece.understood = place_of(scanner) == text.size();
-        return piece;
+        return;
       }
     } else {
       at = border_from(text, 0);
-      if (at == std::string_view::npos) return piece;
+      if (at == std::string_view::npos) return;
     }
     piece.begin = first + at;
 
@@ -190,7 +196,7 @@ class Reader {
     piece.detections.reserve(piece_bytes_ / kUsualRecordBytes);
     for (;;) {
       Detection detection;
-      if (!take_record(scanner, detection)) return piece;
+      if (!take_record(scanner, detection)) return;
       piece.detections.push_back(detection);
       const std::size_t closed = place_of(scanner) - 1;
       if (!scanner.take(',')) break;
@@ -198,9 +204,8 @@ class Reader {
       if (!is_last && closed >= piece_bytes_) break;
     }
     // Behind the last record the list ends, and the file.
-    if (is_last && (!scanner.take(']') || place_of(scanner) != text.size())) return piece;
+    if (is_last && (!scanner.take(']') || place_of(scanner) != text.size())) return;
     piece.understood = true;
-    return piece;
   }
 
   static constexpr std::size_t kUsualRecordBytes = 96;
@@ -211,7 +216,8 @@ class Reader {
   std::condition_variable joined_more_;
   std::vector<Piece> pieces_;
   std::size_t begun_ = 0, joined_ = 0;
-  std::vector<Detection> all_;  // of the first joined_ pieces
+  std::vector<Detection> all_;                 // of the first joined_ pieces
+  std::vector<std::vector<Detection>> spare_;  // empty, to be filled again
   bool understood_ = true;
 };
 

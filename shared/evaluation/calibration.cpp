@@ -7,13 +7,17 @@ namespace retina {
 
 std::size_t calibration_bin(double score) {
   constexpr auto kLast = static_cast<double>(kCalibrationBinCount - 1);
-  const auto low_end = [](std::size_t bin) {
-    return static_cast<double>(bin) / kCalibrationBinCount;
-  };
+  static constexpr auto kLowEnds = [] {
+    std::array<double, kCalibrationBinCount> ends{};
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      ends[i] = static_cast<double>(i) / kCalibrationBinCount;
+    }
+    return ends;
+  }();
   // .3 * 10 and 3 / 10. round, and the ends of the bins are the quotients.
   auto bin = static_cast<std::size_t>(std::clamp(score * kCalibrationBinCount, 0.0, kLast));
-  if (bin + 1 < kCalibrationBinCount && score >= low_end(bin + 1)) ++bin;
-  if (bin > 0 && score < low_end(bin)) --bin;
+  if (bin + 1 < kCalibrationBinCount && score >= kLowEnds[bin + 1]) ++bin;
+  if (bin > 0 && score < kLowEnds[bin]) --bin;
   return bin;
 }
 

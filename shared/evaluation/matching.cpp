@@ -16,18 +16,6 @@ std::vector<double> coco_iou_thresholds() {
   return values;
 }
 
-double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& truth, bool crowd) {
-  const double width =
-      std::min(found[2] + found[0], truth[2] + truth[0]) - std::max(found[0], truth[0]);
-  if (width <= 0) return 0;
-  const double height =
-      std::min(found[3] + found[1], truth[3] + truth[1]) - std::max(found[1], truth[1]);
-  if (height <= 0) return 0;
-  const double intersection = width * height;
-  const double found_area = found[2] * found[3], truth_area = truth[2] * truth[3];
-  return intersection / (crowd ? found_area : found_area + truth_area - intersection);
-}
-
 namespace {
 
 // Matches image after image, keeping its buffers.
@@ -48,11 +36,11 @@ class ImageMatcher {
       Match& match = matches[slot];
       match.rank = class_ranks_[label]++;
       if (match.rank >= limit_) continue;
-      const auto& box = boxes_.detection(slot).bbox;
+      const BoxEdges box(boxes_.detection(slot).bbox);
       find_near(box, label);
       for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
         if (!near_.empty()) choose(area, match);
-        if (options_.area_ranges[area].has(box[2] * box[3])) continue;
+        if (options_.area_ranges[area].has(box.area)) continue;
         match.ignored[area] |= static_cast<std::uint16_t>(~match.hit[area]);
       }
     }
@@ -61,8 +49,10 @@ class ImageMatcher {
 
  private:
   struct Object {
-    const Annotation* annotation = nullptr;
+    BoxEdges box;
     std::uint32_t label = 0;
+    bool crowd = false;
+    bool unmatchable = false;  // id 0: pycocotools reads a match with it as none
     std::array<bool, kAreaRangeCount> ignored{};
     std::array<std::uint16_t, kAreaRangeCount> taken{};  // bits as in Match
   };
@@ -77,7 +67,10 @@ class ImageMatcher {
     objects_.clear();
     for (std::uint32_t g = boxes_.truth_begin[image]; g < boxes_.truth_begin[image + 1]; ++g) {
       const Annotation& one = boxes_.object(g);
-      Object object{.annotation = &one, .label = boxes_.truth_label[g]};
+      Object object{.box = BoxEdges(one.bbox),
+                    .label = boxes_.truth_label[g],
+                    .crowd = one.iscrowd,
+                    .unmatchable = one.id == 0};
       for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
         object.ignored[area] = one.iscrowd || !options_.area_ranges[area].has(one.area);
       }
@@ -86,12 +79,12 @@ class ImageMatcher {
   }
 
   // The later object first.
-  void find_near(const std::array<double, 4>& box, std::uint32_t label) {
+  void find_near(const BoxEdges& box, std::uint32_t label) {
     near_.clear();
     for (std::size_t g = objects_.size(); g-- > 0;) {
       Object& object = objects_[g];
       if (object.label != label) continue;
-      const double iou = box_iou(box, object.annotation->bbox, object.annotation->iscrowd);
+      const double iou = box_iou(box, object.box, object.crowd);
       std::size_t count = 0;
       const auto& thresholds = options_.iou_thresholds;
       while (count < thresholds.size() && iou >= thresholds[count]) ++count;
@@ -111,13 +104,12 @@ class ImageMatcher {
       for (const Near& near : near_) {
         Object& object = *near.object;
         if (object.ignored[area] != ignored) continue;
-        const unsigned free = object.annotation->iscrowd ? ~0U : ~unsigned{object.taken[area]};
+        const unsigned free = object.crowd ? ~0U : ~unsigned{object.taken[area]};
         const auto chosen = static_cast<std::uint16_t>(open & near.reached & free);
         open &= ~unsigned{chosen};
         object.taken[area] |= chosen;
         if (ignored) match.ignored[area] |= chosen;
-        // pycocotools reads a match with id 0 as none.
-        if (object.annotation->id != 0) match.hit[area] |= chosen;
+        if (!object.unmatchable) match.hit[area] |= chosen;
       }
     }
   }

@@ -2,6 +2,7 @@
 // ranges at once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -53,8 +54,26 @@ struct Match {
 std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
                                     std::uint32_t limit, int thread_count);
 
-// Intersection over union of two xywh boxes, in f64 in pycocotools' order of operations. With
-// `crowd` over the area of `found` alone: lying inside a crowd region is a full match.
-double box_iou(const std::array<double, 4>& found, const std::array<double, 4>& truth, bool crowd);
+// A box as overlaps are computed from it.
+struct BoxEdges {
+  double left = 0, top = 0, right = 0, bottom = 0, area = 0;
+  explicit BoxEdges(const std::array<double, 4>& xywh)
+      : left(xywh[0]),
+        top(xywh[1]),
+        right(xywh[2] + xywh[0]),
+        bottom(xywh[3] + xywh[1]),
+        area(xywh[2] * xywh[3]) {}
+};
+
+// Intersection over union of two boxes, in f64 in pycocotools' order of operations. With `crowd`
+// over the area of `found` alone: lying inside a crowd region is a full match.
+inline double box_iou(const BoxEdges& found, const BoxEdges& truth, bool crowd) {
+  const double width = std::min(found.right, truth.right) - std::max(found.left, truth.left);
+  const double height = std::min(found.bottom, truth.bottom) - std::max(found.top, truth.top);
+  const double intersection = width * height;
+  const double whole = crowd ? found.area : found.area + truth.area - intersection;
+  // Without a branch that could be foreseen wrongly.
+  return (width > 0) & (height > 0) ? intersection / whole : 0;
+}
 
 }  // namespace retina

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <span>
 #include <vector>
 
@@ -90,6 +91,10 @@ void write_curves(JsonWriter& json, const ClassMetrics& one) {
 }
 
 std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanation) {
+  std::future<std::string> lines;
+  if (explanation != nullptr) {
+    lines = std::async(std::launch::async, [&] { return explanation_lines(*explanation); });
+  }
   JsonWriter json;
   json.begin_object().key("stats").begin_array();
   for (const double value : metrics.stats) json.value(value);
@@ -120,7 +125,7 @@ std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanat
   if (explanation != nullptr) {
     // Indented, the explanation would be three times as long.
     text.erase(text.rfind("\n}"));
-    text += cat(",\n", explanation_lines(*explanation), "\n}\n");
+    text += cat(",\n", lines.get(), "\n}\n");
   }
   return text;
 }

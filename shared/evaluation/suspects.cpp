@@ -109,11 +109,12 @@ std::vector<Suspect> SuspectFinder::result(const BoxGroups& boxes) const {
         suspect.category_id = annotation.category_id;
         suspect.bbox = annotation.bbox;
       }
-      const bool again = kind == SuspectKind::kUnlabelled &&
-                         std::any_of(told.begin(), told.end(), [&](const Suspect& earlier) {
-                           return earlier.image_id == suspect.image_id &&
-                                  box_iou(suspect.bbox, earlier.bbox, false) >= kExplainedIou;
-                         });
+      const bool again =
+          kind == SuspectKind::kUnlabelled &&
+          std::any_of(told.begin(), told.end(), [&](const Suspect& earlier) {
+            return earlier.image_id == suspect.image_id &&
+                   box_iou(BoxEdges(suspect.bbox), BoxEdges(earlier.bbox), false) >= kExplainedIou;
+          });
       if (!again) told.push_back(suspect);
     }
     all.insert(all.end(), told.begin(), told.end());

@@ -50,35 +50,31 @@ void ImageJudge::leave_out_the_rest(const JudgedImage& image) {
 void ImageJudge::look_at_truths(const JudgedImage& image) {
   edges_.clear();
   for (std::uint32_t g = 0; g < image.truth_count; ++g) {
-    const auto& box = boxes_.object(image.first_truth + g).bbox;
-    edges_.push_back({box[0], box[1], box[2] + box[0], box[3] + box[1]});
+    edges_.emplace_back(boxes_.object(image.first_truth + g).bbox);
   }
 }
 
 void ImageJudge::measure_overlaps(JudgedImage& image) {
-  overlaps_.clear();
+  std::uint32_t overlap_count = 0;
   overlap_begin_.assign(1, 0);
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {
     const std::uint32_t slot = image.first + rank;
     if (verdicts_.detection[slot].coco != CocoOutcome::kUncounted) {
-      const auto& box = boxes_.detection(slot).bbox;
-      const Edges found{box[0], box[1], box[2] + box[0], box[3] + box[1]};
+      const BoxEdges box(boxes_.detection(slot).bbox);
+      if (overlaps_.size() < overlap_count + image.truth_count) {
+        overlaps_.resize(2 * overlap_count + image.truth_count);
+      }
+      // Written either way, and kept where it is one: nobody can foresee which boxes meet.
       for (std::uint32_t g = 0; g < image.truth_count; ++g) {
-        const Edges& object = edges_[g];
-        // Most boxes do not meet: box_iou is for those that may.
-        if ((found.left >= object.right) | (object.left >= found.right) |
-            (found.top >= object.bottom) | (object.top >= found.bottom)) {
-          continue;
-        }
-        const std::uint32_t truth = image.first_truth + g;
-        const double iou = box_iou(box, boxes_.object(truth).bbox, verdicts_.truth[truth].crowd);
-        if (iou > 0) overlaps_.push_back({g, iou});
+        const double iou = box_iou(box, edges_[g], verdicts_.truth[image.first_truth + g].crowd);
+        overlaps_[overlap_count] = {g, iou};
+        overlap_count += iou > 0 ? 1 : 0;
       }
     }
-    overlap_begin_.push_back(static_cast<std::uint32_t>(overlaps_.size()));
+    overlap_begin_.push_back(overlap_count);
   }
   image.overlap_begin = overlap_begin_;
-  image.overlaps = overlaps_;
+  image.overlaps = std::span(overlaps_).first(overlap_count);
 }
 
 // ImageMatcher's rule, for one threshold and area range.

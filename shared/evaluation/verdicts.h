@@ -10,6 +10,7 @@
 
 #include "shared/evaluation/box_groups.h"
 #include "shared/evaluation/error_split.h"
+#include "shared/evaluation/matching.h"
 
 namespace retina {
 
@@ -79,9 +80,6 @@ class ImageJudge {
   const std::vector<MovedHit>& moved() const { return moved_; }
 
  private:
-  struct Edges {
-    double left, top, right, bottom;
-  };
   void leave_out_the_rest(const JudgedImage& image);
   void look_at_truths(const JudgedImage& image);
   void measure_overlaps(JudgedImage& image);
@@ -91,7 +89,7 @@ class ImageJudge {
   const BoxGroups& boxes_;
   Verdicts& verdicts_;
   std::vector<std::uint32_t> class_ranks_;  // [classes], zero between images
-  std::vector<Edges> edges_;                // [objects of the image]
+  std::vector<BoxEdges> edges_;             // [objects of the image]
   std::vector<std::uint32_t> overlap_begin_;
   std::vector<Overlap> overlaps_;
   std::vector<std::uint8_t> taken_;      // [objects of the image]
