@@ -1,6 +1,7 @@
 #include "shared/coco/plain_results.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,16 @@ bool take_record(PlainScanner& scanner, Detection& detection) {
     return scanner.skip_member();
   });
   return whole && given == kAll && detection.bbox[2] >= 0 && detection.bbox[3] >= 0;
+}
+
+// Memory that is filled once from front to back: a page of it costs more than what it holds.
+void use_huge_pages(std::vector<Detection>& storage) {
+  constexpr std::uintptr_t kHugePage = 2 << 20;
+  const auto address = reinterpret_cast<std::uintptr_t>(storage.data());
+  const std::uintptr_t begin = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t end = address + storage.capacity() * sizeof(Detection);
+  if (begin + kHugePage > end) return;
+  ::madvise(reinterpret_cast<void*>(begin), (end - begin) / kHugePage * kHugePage, MADV_HUGEPAGE);
 }
 
 class File {
@@ -149,7 +160,10 @@ class Reader {
         break;
       }
       // Memory that is never written to costs nothing: rather too much of it than a move.
-      if (joined_ == 0) all_.reserve((next.detections.size() + 64) * pieces_.size() * 5 / 4);
+      if (joined_ == 0) {
+        all_.reserve((next.detections.size() + 64) * pieces_.size() * 5 / 4);
+        use_huge_pages(all_);
+      }
       all_.insert(all_.end(), next.detections.begin(), next.detections.end());
       next.detections.clear();
       spare_.push_back(std::move(next.detections));
