@@ -83,9 +83,8 @@ Truth read_truth(StoredTruth source, const std::string& scratch) {
     source.hash = hex64(xxh3(encode_manifest(shards.manifest())));
     truth.instances = ground_truth_of(shards);
   } else {
-    const std::string text = read_file(source.path);
-    source.hash = hex64(xxh3(text));
-    truth.instances = parse_instances(text, source.path);
+    source.hash = hex64(xxh3_file(source.path));
+    truth.instances = read_instances(source.path);
   }
   if (source.max_images > 0) {
     keep_first_images(truth.instances, static_cast<std::size_t>(source.max_images));
@@ -156,17 +155,14 @@ void read_detections(Side& side, const Instances& truth) {
                 cat(side.name, ": its results ", stored.results, " are not there"),
                 "compare the results file itself, or start where that evaluation ran");
   }
-  {
-    const std::string text = read_file(stored.results);
-    side.hash = hex64(xxh3(text));
-    if (!stored.results_hash.empty() && side.hash != stored.results_hash) {
-      throw Error(ErrorKind::kConfig,
-                  cat(side.name, ": its results ", stored.results, " have changed since (hash was ",
-                      stored.results_hash, ", is ", side.hash, ")"),
-                  "evaluate them again, or compare the results file itself");
-    }
-    side.detections = parse_results(text, stored.results);
+  side.hash = hex64(xxh3_file(stored.results));
+  if (!stored.results_hash.empty() && side.hash != stored.results_hash) {
+    throw Error(ErrorKind::kConfig,
+                cat(side.name, ": its results ", stored.results, " have changed since (hash was ",
+                    stored.results_hash, ", is ", side.hash, ")"),
+                "evaluate them again, or compare the results file itself");
   }
+  side.detections = read_results(stored.results);
   std::unordered_set<std::int64_t> images;
   for (const ImageInfo& image : truth.images) images.insert(image.id);
   for (std::size_t i = 0; i < side.detections.size(); ++i) {
