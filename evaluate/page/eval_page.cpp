@@ -1,5 +1,8 @@
 #include "evaluate/page/eval_page.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -51,16 +54,25 @@ std::string pictures_json(const std::map<std::int64_t, std::string>& jpegs) {
   return json.end_object().text();
 }
 
+using Value = std::pair<std::string_view, std::string_view>;
+
 // `text` with each @NAME@ replaced; what is put in is not searched again.
-std::string filled(std::string_view text, const std::map<std::string, std::string>& values) {
+std::string filled(std::string_view text, std::initializer_list<Value> values) {
   std::string out;
+  out.reserve(
+      std::accumulate(values.begin(), values.end(), text.size(),
+                      [](std::size_t sum, const Value& one) { return sum + one.second.size(); }));
   while (true) {
     const std::size_t begin = text.find('@');
     out += text.substr(0, begin);
     if (begin == std::string_view::npos) return out;
     const std::size_t end = text.find('@', begin + 1);
     RETINA_CHECK(end != std::string_view::npos, "page.html holds a lone @");
-    out += values.at(std::string(text.substr(begin + 1, end - begin - 1)));
+    const std::string_view name = text.substr(begin + 1, end - begin - 1);
+    const auto value = std::find_if(values.begin(), values.end(),
+                                    [&](const Value& one) { return one.first == name; });
+    RETINA_CHECK(value != values.end(), "page.html asks for ", name);
+    out += value->second;
     text.remove_prefix(end + 1);
   }
 }

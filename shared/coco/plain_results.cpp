@@ -1,7 +1,6 @@
 #include "shared/coco/plain_results.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/huge_pages.h"
 #include "shared/base/parallel.h"
 #include "shared/coco/plain_scanner.h"
 
@@ -47,16 +47,6 @@ bool take_record(PlainScanner& scanner, Detection& detection) {
     return scanner.skip_member();
   });
   return whole && given == kAll && detection.bbox[2] >= 0 && detection.bbox[3] >= 0;
-}
-
-// Memory that is filled once from front to back: a page of it costs more than what it holds.
-void use_huge_pages(std::vector<Detection>& storage) {
-  constexpr std::uintptr_t kHugePage = 2 << 20;
-  const auto address = reinterpret_cast<std::uintptr_t>(storage.data());
-  const std::uintptr_t begin = (address + kHugePage - 1) / kHugePage * kHugePage;
-  const std::uintptr_t end = address + storage.capacity() * sizeof(Detection);
-  if (begin + kHugePage > end) return;
-  ::madvise(reinterpret_cast<void*>(begin), (end - begin) / kHugePage * kHugePage, MADV_HUGEPAGE);
 }
 
 class File {

@@ -2,6 +2,7 @@
 // class, best detections first. Made once and read by all.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -34,6 +35,11 @@ class IdPlaces {
   std::vector<std::int64_t> ids_{};     // ascending; empty when dense
 };
 
+// A box that is never a hit.
+inline bool is_empty(const std::array<double, 4>& xywh) {
+  return xywh[2] == 0 || xywh[3] == 0;
+}
+
 // Images are named by their place in ascending image id, classes by theirs in ascending category id
 // (the label), objects and detections by "slot". Takes 20 bytes a detection.
 class BoxGroups {
@@ -59,6 +65,9 @@ class BoxGroups {
     return std::span(by_class_).subspan(class_begin_[one],
                                         class_begin_[one + 1] - class_begin_[one]);
   }
+  // Of all detections given.
+  std::int64_t low_score_count() const { return low_score_count_; }  // score 0 or less
+  std::int64_t empty_box_count() const { return empty_box_count_; }  // no width or no height
   // Whether truth.images has its ids in another than ascending order.
   bool images_are_shuffled() const { return !file_begin_.empty(); }
   // The slot that a detection of `image` would have if images kept the file's order.
@@ -92,6 +101,7 @@ class BoxGroups {
   std::uint32_t class_count_ = 0;
   std::vector<std::uint32_t> file_begin_{};  // [images] first slot in the file's order, if another
   std::vector<std::uint32_t> class_begin_{}, by_class_{};
+  std::int64_t low_score_count_ = 0, empty_box_count_ = 0;
 };
 
 }  // namespace retina

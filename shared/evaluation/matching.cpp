@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/error.h"
+#include "shared/base/huge_pages.h"
 #include "shared/base/parallel.h"
 
 namespace retina {
@@ -129,7 +130,10 @@ std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOption
   const std::size_t threshold_count = options.iou_thresholds.size();
   RETINA_CHECK(threshold_count >= 1 && threshold_count <= kMaxIouThresholds, threshold_count,
                " IoU thresholds");
-  std::vector<Match> matches(boxes.entry.size());
+  std::vector<Match> matches;
+  matches.reserve(boxes.entry.size());
+  use_huge_pages(matches);
+  matches.resize(boxes.entry.size());
   constexpr std::size_t kBlock = 64;
   const std::size_t image_count = boxes.image_count();
   for_each_parallel((image_count + kBlock - 1) / kBlock, thread_count, [&](std::size_t block) {

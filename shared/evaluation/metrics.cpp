@@ -209,24 +209,17 @@ class Accumulator {
   CocoMetrics& metrics_;
 };
 
-bool is_empty(const std::array<double, 4>& box) {
-  return box[2] == 0 || box[3] == 0;
-}
-
 // What there is of everything, before any of it is matched. Returns the objects of each class that
 // count in each area range.
 std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGroups& boxes,
                                                                    const MatchingOptions& options,
                                                                    CocoMetrics& metrics) {
-  const auto& detections = boxes.detections();
   metrics.image_count = static_cast<std::int64_t>(boxes.image_count());
-  metrics.detection_count = static_cast<std::int64_t>(detections.size());
+  metrics.detection_count = static_cast<std::int64_t>(boxes.detections().size());
   metrics.unknown_category_count =
-      static_cast<std::int64_t>(detections.size() - boxes.entry.size());
-  for (const Detection& one : detections) {
-    if (one.score <= 0) ++metrics.low_score_count;
-    if (is_empty(one.bbox)) ++metrics.empty_box_count;
-  }
+      static_cast<std::int64_t>(boxes.detections().size() - boxes.entry.size());
+  metrics.low_score_count = boxes.low_score_count();
+  metrics.empty_box_count = boxes.empty_box_count();
   const CategoryMap categories(boxes.truth().categories);
   for (const Category& category : categories.all()) {
     const std::size_t label = metrics.per_class.size();
