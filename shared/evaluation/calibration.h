@@ -9,8 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "shared/evaluation/verdicts.h"
-
 namespace retina {
 
 inline constexpr std::size_t kCalibrationBinCount = 10;

@@ -6,6 +6,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/parallel.h"
+#include "shared/evaluation/calibration.h"
 #include "shared/evaluation/matching.h"
 
 namespace retina {
@@ -21,23 +22,14 @@ struct Ranked {
   std::uint16_t hit = 0, ignored = 0;
 };
 
-// The score from which on detections give the best F1 at IoU .5, the highest of equally good ones;
-// infinity when no detection hits. `ranked`: best first.
-double best_score_threshold(const std::vector<Ranked>& ranked, std::size_t object_count) {
-  double best = std::numeric_limits<double>::infinity(), best_f1 = 0;
-  std::size_t hits = 0, misses = 0;
-  for (std::size_t i = 0; i < ranked.size(); ++i) {
-    if ((ranked[i].ignored & 1) == 0) ++((ranked[i].hit & 1) != 0 ? hits : misses);
-    if (i + 1 < ranked.size() && ranked[i + 1].score == ranked[i].score) continue;
-    // hits + misses + object_count = 2 hits + false detections + missed objects
-    const double f1 =
-        2 * static_cast<double>(hits) / static_cast<double>(hits + misses + object_count);
-    if (hits > 0 && f1 > best_f1) {
-      best_f1 = f1;
-      best = ranked[i].score;
-    }
+// The score of the class's best F1 at IoU .5; infinity when no detection hits. `ranked`: best first.
+double best_score(const std::vector<Ranked>& ranked, std::size_t object_count) {
+  std::vector<ScoredDetection> scored;
+  for (const Ranked& one : ranked) {
+    if ((one.ignored & 1) == 0) scored.push_back({one.score, (one.hit & 1) != 0});
   }
-  return best;
+  const auto best = best_threshold(scored, static_cast<std::int64_t>(object_count));
+  return best ? best->score : std::numeric_limits<double>::infinity();
 }
 
 // How many hits it takes to reach each recall, at least one.
@@ -115,7 +107,7 @@ ResampledEvaluation::ResampledEvaluation(const BoxGroups& boxes, int thread_coun
       has_object[one.image] = 1;
       object_count += one.count;
     }
-    const double threshold = best_score_threshold(ranked[label], object_count);
+    const double threshold = best_score(ranked[label], object_count);
     for (const Ranked& one : ranked[label]) {
       if (one.score < threshold) break;
       for (std::size_t t = 0; t < kIouThresholdCount; ++t) {
