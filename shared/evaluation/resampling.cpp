@@ -22,7 +22,8 @@ struct Ranked {
   std::uint16_t hit = 0, ignored = 0;
 };
 
-// The score of the class's best F1 at IoU .5; infinity when no detection hits. `ranked`: best first.
+// The score of the class's best F1 at IoU .5; infinity when no detection hits. `ranked`: best
+// first.
 double best_score(const std::vector<Ranked>& ranked, std::size_t object_count) {
   std::vector<ScoredDetection> scored;
   for (const Ranked& one : ranked) {
