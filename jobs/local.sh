@@ -3,12 +3,13 @@
 # model. Every stage is a program that does nothing when its result is there, and continues when it
 # was interrupted: run the same command again.
 #
-#   jobs/local.sh --data COCO_FOLDER --output DIR [--bin build/bin] [--ranks N | --most-ranks N]
+#   jobs/local.sh --data FOLDER --output DIR [--bin build/bin] [--ranks N | --most-ranks N]
 #     [-- TRAIN OPTIONS]
 #
 # Without --ranks: a rank for each GPU that retina-train sees, up to --most-ranks; 2 on the CPU.
-# COCO_FOLDER holds annotations/instances_{train,val}2017.json (or instances_{train,val}.json) and the
-# images in images/{train,val}2017, {train,val}2017 or images/{train,val}.
+# FOLDER holds a COCO data set, annotations/instances_{train,val}2017.json (or instances_{train,val}.json)
+# with images in images/{train,val}2017, {train,val}2017 or images/{train,val}; or a YOLO one, data.yaml
+# with images in images/{train,val} or {train,val,valid}/images and labels beside them.
 set -euo pipefail
 
 fail() { echo "local.sh: error: $2" >&2; exit "$1"; }
@@ -45,6 +46,12 @@ step() { printf '\n== %s\n' "$*"; }
 pack() {  # SPLIT
   step "pack: $1"
   local annotations images
+  if [ -e "$data/data.yaml" ]; then
+    images=$(first_of "$data/images/$1" "$data/$1/images" "$data/${1/%val/valid}/images")
+    "$bin/coco-pack" --format yolo --annotations "$data/data.yaml" --images "$images" \
+      --output "$output/shards/$1"
+    return
+  fi
   annotations=$(first_of "$data/annotations/instances_${1}2017.json" "$data/annotations/instances_$1.json")
   images=$(first_of "$data/images/${1}2017" "$data/${1}2017" "$data/images/$1")
   "$bin/coco-pack" --annotations "$annotations" --images "$images" --output "$output/shards/$1"

@@ -41,15 +41,25 @@ struct CommandLine {
 Cli make_cli(CommandLine& line) {
   Cli cli("coco-pack",
           "coco-pack --annotations FILE.json --images DIR --output SHARDS [options]\n"
+          "coco-pack --format voc|csv|yolo --annotations PATH --images DIR --output SHARDS\n"
           "coco-pack --verify SHARDS\n"
           "coco-pack --inspect SHARDS [--image-id ID [--draw OUT.jpg]]",
-          "packs a COCO data set into a few large shards, once and checked");
+          "packs a data set into a few large shards, once and checked");
   PackOptions& pack = line.pack;
   cli.group("Packing");
-  cli.option("annotations", pack.annotations, "FILE.json", "COCO instances JSON");
-  cli.option("images", pack.images, "DIR",
-             cat("folder that the JSON's file names are relative to; a finished set compares ",
-                 kSampledImages, " of its images, and all that it left out, with the files there"));
+  cli.choice(
+      "format", pack.format, kAnnotationFormats,
+      "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files, a CSV "
+      "of PATH,X1,Y1,X2,Y2,CLASS (keras-retinanet's), or YOLO's data.yaml, with the labels "
+      "of --images .../images/SPLIT in .../labels/SPLIT");
+  cli.option("annotations", pack.annotations, "PATH", "file or folder of --format");
+  cli.option("classes", pack.classes, "FILE.csv",
+             "lines of CLASS,ID: needed with csv; with voc it fixes the ids, which are otherwise "
+             "those of the names in order");
+  cli.option(
+      "images", pack.images, "DIR",
+      cat("folder that the annotations' file names are relative to; a finished set compares ",
+          kSampledImages, " of its images, and all that it left out, with the files there"));
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("scratch", pack.scratch, "DIR",
              "local disk: shards are built here, then copied to --output and checked; also for "

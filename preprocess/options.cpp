@@ -28,6 +28,12 @@ void PackOptions::validate() const {
   require(annotations, "annotations");
   require(images, "images");
   require(output, "output");
+  if (format == AnnotationFormat::kCsv) require(classes, "classes");
+  const bool takes_classes = format == AnnotationFormat::kCsv || format == AnnotationFormat::kVoc;
+  if (!classes.empty() && !takes_classes) {
+    throw Error(ErrorKind::kUsage, "--classes: has no effect with this --format",
+                "the annotations of COCO and YOLO list their classes");
+  }
   check_range("threads", threads, 0, kMaxThreads);
   if (shard_size_bytes < kMinShardBytes || shard_size_bytes > kMaxShardBytes) {
     throw Error(ErrorKind::kUsage, cat("--shard-size: out of range (got ", shard_size_bytes,
@@ -44,6 +50,14 @@ void PackOptions::validate() const {
 int PackOptions::thread_count() const {
   if (threads > 0) return threads;
   return usable_cores();
+}
+
+AnnotationSource PackOptions::annotation_source() const {
+  return {.format = format,
+          .path = annotations,
+          .classes = classes,
+          .images = images,
+          .thread_count = thread_count()};
 }
 
 ManifestOptions PackOptions::manifest_options() const {

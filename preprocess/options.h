@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "preprocess/formats/annotation_source.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {
@@ -13,8 +14,10 @@ namespace retina {
 enum class BadImage { kQuarantine, kFail };
 
 struct PackOptions {
-  std::string annotations{};  // COCO instances JSON
-  std::string images{};       // folder that the JSON's file names are relative to
+  AnnotationFormat format = AnnotationFormat::kCoco;
+  std::string annotations{};  // a file or folder, as `format` says
+  std::string classes{};      // file of "class,id", for CSV and VOC
+  std::string images{};       // folder that the annotations' file names are relative to
   std::string output{};       // folder of the shard set
   std::string scratch{};      // local disk to build shards on; empty: beside the output
   std::uint64_t shard_size_bytes = std::uint64_t{256}
@@ -29,6 +32,7 @@ struct PackOptions {
   void validate() const;
 
   int thread_count() const;
+  AnnotationSource annotation_source() const;
   // Those that decide the bytes.
   ManifestOptions manifest_options() const;
 };

@@ -43,11 +43,13 @@ void check_image_folder(const PackOptions& options) {
   throw Error(ErrorKind::kNoInput, cat(options.images, ": is not a folder"), "check --images");
 }
 
-PackIdentity identity_of_input(const PackOptions& options) {
-  const std::uint64_t size_bytes = file_size_bytes(options.annotations);
-  return {.annotations_size_bytes = size_bytes,
-          .annotations_xxh3 = xxh3_file(options.annotations),
-          .options = options.manifest_options()};
+// COCO's one large file is read later: a finished set only needs its hash.
+PackIdentity identity_of_input(const PackOptions& options,
+                               const std::optional<ReadAnnotations>& read) {
+  PackIdentity identity{.options = options.manifest_options()};
+  identity.annotations_size_bytes = read ? read->size_bytes : file_size_bytes(options.annotations);
+  identity.annotations_xxh3 = read ? read->xxh3 : xxh3_file(options.annotations);
+  return identity;
 }
 
 // Opens the set in the output folder for `use(set)`; errors get a hint on what to do.
@@ -330,14 +332,20 @@ PackResult pack(const PackOptions& options) {
   check_is_ours(options.output);
   const bool may_be_finished = !options.overwrite && holds_set(options.output);
   if (!may_be_finished) check_image_folder(options);  // a finished set does not need it
-  const PackIdentity identity = identity_of_input(options);
+  std::optional<ReadAnnotations> read;
+  if (options.format != AnnotationFormat::kCoco) {
+    check_image_folder(options);
+    read = read_annotations(options.annotation_source());
+  }
+  const PackIdentity identity = identity_of_input(options, read);
   if (may_be_finished) {  // asked before a large JSON is read
     with_old_set(options, [&](const ShardSet& set) {
       check_same_identity(options.output, identity_of(set.manifest()), identity);
     });
   }
   // Bad annotations are found before the output folder is touched.
-  const PackPlan plan = make_pack_plan(read_instances(options.annotations));
+  const PackPlan plan =
+      make_pack_plan(read ? std::move(read->instances) : read_instances(options.annotations));
   if (!options.overwrite) {
     if (const auto manifest = finished_set(options, identity, plan)) {
       remove_leftovers(options.output);

@@ -9,6 +9,8 @@ find_package(PNG REQUIRED)
 pkg_check_modules(LMDB REQUIRED IMPORTED_TARGET lmdb)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
+pkg_check_modules(PUGIXML REQUIRED IMPORTED_TARGET pugixml)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-cpp)
 
 add_library(retina_rapidjson INTERFACE)
 target_include_directories(retina_rapidjson SYSTEM INTERFACE ${RapidJSON_INCLUDE_DIRS})

@@ -15,6 +15,7 @@ set -euo pipefail
 readonly packages=(rapidjson-dev liblmdb-dev liblmdb0 libxxhash-dev libxxhash0 libjpeg-dev
   libjpeg62-turbo-dev libjpeg62-turbo libjpeg-turbo8-dev libjpeg-turbo8 libjpeg8-dev libjpeg8
   libpng-dev libpng16-16 libpng16-16t64 libwebp-dev libwebp7 libsharpyuv-dev libsharpyuv0
+  libpugixml-dev libpugixml1v5 libyaml-cpp-dev libyaml-cpp0.7 libyaml-cpp0.8
   libgtest-dev googletest libgmock-dev pkgconf pkgconf-bin libpkgconf3
   libboost-program-options1.74-dev libboost-program-options1.74.0 libboost1.74-dev
   libboost-program-options1.83-dev libboost-program-options1.83.0 libboost1.83-dev
@@ -120,6 +121,8 @@ needs rapidjson-dev rapidjson/document.h
 needs libboost-program-options-dev boost/program_options.hpp
 needs libpng-dev png.h
 needs libwebp-dev webp/decode.h
+needs libpugixml-dev pugixml.hpp
+needs libyaml-cpp-dev yaml-cpp/yaml.h
 needs libgtest-dev gtest/gtest.h
 needs libgmock-dev gmock/gmock.h
 printf '#include <cstdio>\n#include <jpeglib.h>\n' | g++ -E -x c++ - >/dev/null 2>&1 || missing+=(libjpeg-dev)

@@ -29,7 +29,7 @@ class Local(unittest.TestCase):
             annotations.parent.mkdir(exist_ok=True)
             annotations.touch()
 
-    def ranks_of_training(self, gpus, *options):
+    def calls(self, gpus, *options):
         calls = self.room / "calls"
         calls.unlink(missing_ok=True)
         done = subprocess.run(
@@ -38,7 +38,10 @@ class Local(unittest.TestCase):
             env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}", "CALLS": str(calls),
                               "GPUS": str(gpus)})
         self.assertEqual(done.returncode, 0, done.stderr)
-        training, = [line.split() for line in calls.read_text().splitlines() if " --train " in line]
+        return [line.split() for line in calls.read_text().splitlines()]
+
+    def ranks_of_training(self, gpus, *options):
+        training, = [call for call in self.calls(gpus, *options) if "--train" in call]
         return int(training[training.index("-np") + 1]) if training[0] == "mpirun" else 1
 
     def test_a_rank_starts_for_each_gpu_that_the_program_sees(self):
@@ -52,6 +55,29 @@ class Local(unittest.TestCase):
 
     def test_the_number_of_ranks_can_be_given(self):
         self.assertEqual(self.ranks_of_training(1, "--ranks", "2"), 2)
+
+    def packs(self):
+        return [call[1:] for call in self.calls(0) if call[0] == "coco-pack"]
+
+    def test_a_folder_of_coco_is_packed(self):
+        data, out = self.room / "data", self.room / "out"
+        self.assertEqual(self.packs(), [
+            ["--annotations", f"{data}/annotations/instances_{split}.json", "--images",
+             f"{data}/images/{split}", "--output", f"{out}/shards/{split}"]
+            for split in ("train", "val")])
+
+    def test_a_folder_of_yolo_is_packed_as_one(self):
+        data, out = self.room / "data", self.room / "out"
+        (data / "data.yaml").touch()
+        self.assertEqual(self.packs(), [
+            ["--format", "yolo", "--annotations", f"{data}/data.yaml", "--images",
+             f"{data}/images/{split}", "--output", f"{out}/shards/{split}"]
+            for split in ("train", "val")])
+        (data / "images").rename(data / "elsewhere")
+        (data / "train/images").mkdir(parents=True)
+        (data / "valid/images").mkdir(parents=True)
+        self.assertEqual([pack[pack.index("--images") + 1] for pack in self.packs()],
+                         [f"{data}/train/images", f"{data}/valid/images"])
 
 
 if __name__ == "__main__":

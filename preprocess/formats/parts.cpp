@@ -1,0 +1,141 @@
+#include "preprocess/formats/parts.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/parallel.h"
+#include "shared/base/printable.h"
+#include "shared/data/picture_folder.h"
+#include "shared/image/jpeg.h"
+
+namespace retina {
+
+void fail_line(const std::string& path, std::size_t line, const std::string& problem) {
+  throw Error(ErrorKind::kData, cat(path, ": line ", line, ": ", problem));
+}
+
+double parse_number(std::string_view text, const char* field, const std::string& path,
+                    std::size_t line) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+    fail_line(path, line, cat(field, ": got \"", escaped(text), "\", want a number"));
+  }
+  return number;
+}
+
+std::vector<std::string> split_csv(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
+      fields.back() += line[++i];
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+std::string AnnotationFiles::read(const std::string& path, const std::string& name) {
+  std::string text = read_file(path);
+  for (const std::string* part : {&name, static_cast<const std::string*>(&text)}) {
+    const std::uint64_t size = part->size();
+    hasher_.update(&size, sizeof size);
+    hasher_.update(part->data(), part->size());
+  }
+  size_bytes_ += text.size();
+  return text;
+}
+
+std::vector<std::string> AnnotationFiles::read_lines(const std::string& path,
+                                                     const std::string& name) {
+  const std::string text = read(path, name);
+  std::vector<std::string> lines;
+  for (std::size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
+ClassIds::ClassIds(const std::string& path, AnnotationFiles& files) : path_(path) {
+  const std::vector<std::string> lines = files.read_lines(path, "classes");
+  std::map<std::int64_t, std::size_t> line_of;
+  for (std::size_t line = 1; line <= lines.size(); ++line) {
+    if (lines[line - 1].empty()) continue;
+    const std::vector<std::string> fields = split_csv(lines[line - 1]);
+    if (fields.size() != 2 || fields[0].empty()) {
+      fail_line(path, line, cat("got \"", escaped(lines[line - 1]), "\", want CLASS,ID"));
+    }
+    const double id = parse_number(fields[1], "id", path, line);
+    if (std::floor(id) != id || std::abs(id) > 1e9) {
+      fail_line(path, line, cat("id: got ", escaped(fields[1]), ", want a whole number"));
+    }
+    const auto whole = static_cast<std::int64_t>(id);
+    if (!ids_.emplace(fields[0], whole).second) {
+      fail_line(path, line, cat("class \"", escaped(fields[0]), "\" is there twice"));
+    }
+    const auto [first, is_new] = line_of.emplace(whole, line);
+    if (!is_new)
+      fail_line(path, line, cat("id ", whole, " is that of line ", first->second, ", too"));
+  }
+  if (ids_.empty())
+    throw Error(ErrorKind::kData, cat(path, ": has no classes, want lines CLASS,ID"));
+}
+
+std::int64_t ClassIds::id_of(const std::string& name, const std::string& file,
+                             std::size_t line) const {
+  const auto found = ids_.find(name);
+  if (found == ids_.end()) {
+    fail_line(file, line, cat("class \"", escaped(name), "\" is not in ", path_));
+  }
+  return found->second;
+}
+
+Categories ClassIds::categories() const {
+  Categories categories;
+  for (const auto& [name, id] : ids_) categories.push_back({.id = id, .name = name});
+  return categories;
+}
+
+std::vector<std::string> files_below(const std::string& folder) {
+  FolderListing listing = list_files(folder, "");
+  if (!listing.left_out.empty()) {
+    const LeftOutFile& first = listing.left_out.front();
+    throw Error(ErrorKind::kNoInput,
+                cat(folder, "/", escaped(first.name), ": ", first.problem.reason));
+  }
+  return std::move(listing.names);
+}
+
+void read_picture_sizes(const AnnotationSource& source, Instances& instances) {
+  const ImageFolder folder(source.images);
+  constexpr std::size_t kBlock = 16;
+  const std::size_t block_count = (instances.images.size() + kBlock - 1) / kBlock;
+  for_each_parallel(block_count, source.thread_count, [&](std::size_t block) {
+    JpegDecoder decoder;
+    const std::size_t end = std::min(instances.images.size(), (block + 1) * kBlock);
+    for (std::size_t i = block * kBlock; i < end; ++i) {
+      ImageInfo& image = instances.images[i];
+      if (image.width > 0 || !folder.path_of(image.file_name)) continue;
+      const LookedAt seen = look_at(folder, image.file_name, decoder);
+      if (seen.problem) continue;
+      image.width = seen.picture.width;
+      image.height = seen.picture.height;
+    }
+  });
+}
+
+}  // namespace retina

@@ -1,0 +1,387 @@
+// The same small data set written in every format, then what is wrong in a file of each.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "preprocess/formats/annotation_source.h"
+#include "preprocess/packer.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::map<std::int64_t, std::string> kNames{{3, "cup, \"large\""}, {17, "owl"}};
+
+void write(const std::string& path, const std::string& text) {
+  fs::create_directories(fs::path(path).parent_path());
+  write_file_atomically(path, text);
+}
+
+std::string csv_class(std::int64_t category_id) {
+  return category_id == 3 ? R"("cup, ""large""")" : "owl";
+}
+
+// SmallCoco without what these formats do not have: crowds, and areas of their own.
+struct SameSet {
+  TestFolder folder;
+  Instances coco;
+
+  SameSet() : coco(SmallCoco{.folder = folder.path()}.write()) {
+    for (Annotation& one : coco.annotations) {
+      one.area = one.bbox[2] * one.bbox[3];
+      one.iscrowd = false;
+    }
+  }
+
+  std::vector<Annotation> boxes_of(const ImageInfo& image) const {
+    std::vector<Annotation> boxes;
+    for (const Annotation& one : coco.annotations) {
+      if (one.image_id == image.id) boxes.push_back(one);
+    }
+    return boxes;
+  }
+
+  AnnotationSource voc() const {
+    for (const ImageInfo& image : coco.images) {
+      std::string text =
+          cat("<annotation>\n <filename>", image.file_name, "</filename>\n <size><width>",
+              image.width, "</width><height>", image.height, "</height></size>\n");
+      for (const Annotation& one : boxes_of(image)) {
+        const auto& b = one.bbox;
+        text += cat(" <object><name>", one.category_id == 3 ? "cup, &quot;large&quot;" : "owl",
+                    "</name><difficult>1</difficult><bndbox><xmin>", shortest(b[0]),
+                    "</xmin><ymin>", shortest(b[1]), "</ymin><xmax>", shortest(b[0] + b[2]),
+                    "</xmax><ymax>", shortest(b[1] + b[3]), "</ymax></bndbox></object>\n");
+      }
+      write(cat(folder.path(), "/Annotations/", image.id, ".xml"), text + "</annotation>\n");
+    }
+    return {.format = AnnotationFormat::kVoc,
+            .path = folder / "Annotations",
+            .images = folder / "images"};
+  }
+
+  AnnotationSource csv() const {
+    std::string text;
+    for (const ImageInfo& image : coco.images) {
+      // Both ways to name a file.
+      const std::string path =
+          image.id % 2 == 0 ? image.file_name : cat(folder / "images/", image.file_name);
+      if (boxes_of(image).empty()) text += path + ",,,,,\r\n";
+      for (const Annotation& one : boxes_of(image)) {
+        const auto& b = one.bbox;
+        text += cat(path, ",", shortest(b[0]), ",", shortest(b[1]), ",", shortest(b[0] + b[2]), ",",
+                    shortest(b[1] + b[3]), ",", csv_class(one.category_id), "\r\n");
+      }
+    }
+    write(folder / "boxes.csv", text);
+    write(folder / "classes.csv", cat(csv_class(3), ",3\nowl,17\n"));
+    return {.format = AnnotationFormat::kCsv,
+            .path = folder / "boxes.csv",
+            .classes = folder / "classes.csv",
+            .images = folder / "images"};
+  }
+
+  AnnotationSource yolo() const {
+    write(folder / "data.yaml", "train: images\nnames:\n  3: 'cup, \"large\"'\n  17: owl\n");
+    for (const ImageInfo& image : coco.images) {
+      std::string text;
+      for (const Annotation& one : boxes_of(image)) {
+        const auto& b = one.bbox;
+        text += cat(one.category_id, " ", shortest((b[0] + b[2] / 2) / image.width), " ",
+                    shortest((b[1] + b[3] / 2) / image.height), " ", shortest(b[2] / image.width),
+                    " ", shortest(b[3] / image.height), "\n");
+      }
+      if (text.empty()) continue;  // no file: no objects
+      write(folder / "labels/" + fs::path(image.file_name).replace_extension(".txt").string(),
+            text);
+    }
+    return {.format = AnnotationFormat::kYolo,
+            .path = folder / "data.yaml",
+            .images = folder / "images"};
+  }
+};
+
+void expect_the_same(const Instances& read, const SameSet& set) {
+  std::map<std::string, std::vector<Annotation>> boxes;  // by picture
+  std::map<std::int64_t, std::string> picture, name;
+  for (const ImageInfo& image : read.images) picture[image.id] = image.file_name;
+  for (const Category& one : read.categories) name[one.id] = one.name;
+  for (const Annotation& one : read.annotations) boxes[picture.at(one.image_id)].push_back(one);
+  ASSERT_EQ(read.images.size(), set.coco.images.size());
+  std::map<std::string, ImageInfo> sizes;
+  for (const ImageInfo& image : read.images) sizes[image.file_name] = image;
+  for (const ImageInfo& image : set.coco.images) {
+    SCOPED_TRACE(image.file_name);
+    EXPECT_EQ(sizes.at(image.file_name).width, image.width);
+    EXPECT_EQ(sizes.at(image.file_name).height, image.height);
+    const std::vector<Annotation> wanted = set.boxes_of(image);
+    ASSERT_EQ(boxes[image.file_name].size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const Annotation& got = boxes[image.file_name][i];
+      for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(got.bbox[k], wanted[i].bbox[k], 1e-9);
+      EXPECT_NEAR(got.area, wanted[i].area, 1e-9);
+      EXPECT_EQ(name.at(got.category_id), kNames.at(wanted[i].category_id));
+    }
+  }
+}
+
+TEST(Formats, VocSaysWhatCocoSays) {
+  const SameSet set;
+  const Instances read = read_annotations(set.voc()).instances;
+  expect_the_same(read, set);
+  EXPECT_EQ(read.categories[0].id, 1);  // by name
+}
+
+TEST(Formats, VocTakesClassesFromAFile) {
+  const SameSet set;
+  AnnotationSource source = set.voc();
+  source.classes = set.csv().classes;
+  const Instances read = read_annotations(source).instances;
+  expect_the_same(read, set);
+  EXPECT_EQ(read.categories[1].id, 17);
+}
+
+TEST(Formats, VocWithoutSizesTakesThemFromThePictures) {
+  const SameSet set;
+  const AnnotationSource source = set.voc();
+  for (const ImageInfo& image : set.coco.images) {
+    const std::string path = cat(source.path, "/", image.id, ".xml");
+    std::string text = read_file(path);
+    const std::size_t begin = text.find("<size>"), end = text.find("</size>") + 7;
+    write(path, text.erase(begin, end - begin));
+  }
+  expect_the_same(read_annotations(source).instances, set);
+}
+
+TEST(Formats, CsvSaysWhatCocoSays) {
+  const SameSet set;
+  const Instances read = read_annotations(set.csv()).instances;
+  expect_the_same(read, set);
+  EXPECT_EQ(read.categories.back().id, 17);
+}
+
+TEST(Formats, YoloSaysWhatCocoSays) {
+  const SameSet set;
+  const Instances read = read_annotations(set.yolo()).instances;
+  expect_the_same(read, set);
+}
+
+TEST(Formats, YoloTakesNamesAsAListAndOutlines) {
+  const SameSet set;
+  const AnnotationSource source = set.yolo();
+  write(source.path, "names: [cup, owl]\n");
+  fs::remove_all(set.folder / "labels");
+  const ImageInfo& image = set.coco.images.front();
+  write(set.folder / "labels/" + fs::path(image.file_name).replace_extension(".txt").string(),
+        "1 0.25 0.5 0.75 0.5 0.5 0.875\n\n");
+  const Instances read = read_annotations(source).instances;
+  ASSERT_EQ(read.annotations.size(), 1U);
+  const Annotation& one = read.annotations.front();
+  EXPECT_EQ(one.category_id, 1);
+  EXPECT_EQ(one.bbox, (std::array<double, 4>{.25 * image.width, .5 * image.height, .5 * image.width,
+                                             .375 * image.height}));
+}
+
+// A file of `source` in which `from` is now `to`, and what is said then.
+struct Damage {
+  const char* name;
+  AnnotationFormat format;
+  const char *file, *from, *to, *told;
+};
+
+class DamagedFormats : public testing::TestWithParam<Damage> {};
+
+TEST_P(DamagedFormats, AreNamedWithTheirLine) {
+  const TestFolder folder;
+  fs::create_directories(folder / "images");
+  std::map<std::string, std::string> files{
+      {"xml/a.xml",
+       "<annotation>\n<filename>a.jpg</filename>\n<size><width>8</width><height>8</height></size>\n"
+       "<object>\n<name>owl</name>\n<bndbox><xmin>1</xmin><ymin>1</ymin>\n<xmax>5</xmax>"
+       "<ymax>6</ymax></bndbox>\n</object>\n</annotation>\n"},
+      {"boxes.csv", "a.jpg,1,1,5,6,owl\nb.jpg,,,,,\n"},
+      {"classes.csv", "owl,3\nelk,4\n"},
+      {"data.yaml", "train: images\nnames: [owl, elk]\n"},
+      {"images/a.jpg", ""},
+      {"labels/a.txt", "0 .5 .5 .25 .25\n1 .5 .5 .25 .25\n"}};
+  std::string& text = files.at(GetParam().file);
+  const std::size_t at = text.find(GetParam().from);
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, std::string(GetParam().from).size(), GetParam().to);
+  for (const auto& [name, content] : files) write(folder / name, content);
+  AnnotationSource source{.format = GetParam().format, .images = folder / "images"};
+  const std::map<AnnotationFormat, std::string> paths{{AnnotationFormat::kVoc, "xml"},
+                                                      {AnnotationFormat::kCsv, "boxes.csv"},
+                                                      {AnnotationFormat::kYolo, "data.yaml"}};
+  source.path = folder / paths.at(source.format);
+  if (source.format == AnnotationFormat::kCsv) source.classes = folder / "classes.csv";
+  try {
+    read_annotations(source);
+    FAIL() << "accepted " << GetParam().to;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(std::string(error.what()), cat(folder / GetParam().file, ": ", GetParam().told));
+  }
+}
+
+constexpr auto kVoc = AnnotationFormat::kVoc;
+constexpr auto kCsv = AnnotationFormat::kCsv;
+constexpr auto kYolo = AnnotationFormat::kYolo;
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, DamagedFormats,
+    testing::Values(
+        Damage{"VocIsNoXml", kVoc, "xml/a.xml", "</object>", "", "line 9: Start-end tags mismatch"},
+        Damage{"VocHasNoName", kVoc, "xml/a.xml", "<name>owl</name>", "",
+               "line 4: <object> has no <name>"},
+        Damage{"VocHasAnEmptyName", kVoc, "xml/a.xml", "owl", "", "line 5: <name> is empty"},
+        Damage{"VocHasNoNumber", kVoc, "xml/a.xml", "<xmax>5", "<xmax>5px",
+               "line 7: xmax: got \"5px\", want a number"},
+        Damage{"VocHasCornersTheOtherWayRound", kVoc, "xml/a.xml", "<ymax>6", "<ymax>0",
+               "line 6: ymax is less than ymin"},
+        Damage{"VocHasNoPicture", kVoc, "xml/a.xml", "<filename>a.jpg</filename>", "",
+               "line 1: <annotation> has no <filename>"},
+        Damage{"VocHasABadSize", kVoc, "xml/a.xml", "<width>8", "<width>8.5",
+               "line 3: width: got 8.5, want a whole number of pixels"},
+        Damage{"CsvHasTooFewFields", kCsv, "boxes.csv", "b.jpg,,,,,", "b.jpg,,",
+               "line 2: has 3 fields, want PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image "
+               "without boxes"},
+        Damage{"CsvHasNoNumber", kCsv, "boxes.csv", ",5,", ",nan,",
+               "line 1: x2: got \"nan\", want a number"},
+        Damage{"CsvHasCornersTheOtherWayRound", kCsv, "boxes.csv", ",5,", ",0,",
+               "line 1: x2 (0) is less than x1 (1)"},
+        Damage{"CsvHasNoPath", kCsv, "boxes.csv", "b.jpg,", ",",
+               "line 2: has no path, want PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image "
+               "without boxes"},
+        Damage{"CsvHasAClassTwice", kCsv, "classes.csv", "elk", "owl",
+               "line 2: class \"owl\" is there twice"},
+        Damage{"CsvHasAnIdTwice", kCsv, "classes.csv", "4", "3",
+               "line 2: id 3 is that of line 1, too"},
+        Damage{"CsvHasABadId", kCsv, "classes.csv", "4", "4.5",
+               "line 2: id: got 4.5, want a whole number"},
+        Damage{"YoloHasNoNames", kYolo, "data.yaml", "names", "name",
+               "key \"names\" is missing, or no list of classes"},
+        Damage{"YoloIsNoYaml", kYolo, "data.yaml", "[owl", "[owl: [",
+               "line 3: end of sequence flow not found"},
+        Damage{"YoloHasAnUnknownClass", kYolo, "labels/a.txt", "1 .5", "2 .5",
+               "line 2: class: got 2, which data.yaml does not name"},
+        Damage{"YoloHasTooFewNumbers", kYolo, "labels/a.txt", "1 .5 .5 .25 .25", "1 .5 .5",
+               "line 2: has 3 numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the points of "
+               "an outline"},
+        Damage{"YoloHasPixels", kYolo, "labels/a.txt", "0 .5", "0 320",
+               "line 1: coordinate: got 320, want 0 to 1, a share of the picture's side"},
+        Damage{"YoloHasANegativeSize", kYolo, "labels/a.txt", ".25 .25", ".25 -.005",
+               "line 1: height: got -0.005, want 0 to 1"},
+        Damage{"YoloHasAnIndexThatIsNone", kYolo, "data.yaml", "[owl, elk]", "{0: owl, one: elk}",
+               "line 2: bad conversion"},
+        Damage{"YoloHasAName", kYolo, "labels/a.txt", "0 .5", "owl .5",
+               "line 1: class: got \"owl\", want a number"}),
+    [](const auto& suite) { return suite.param.name; });
+
+TEST(Formats, AClassThatIsNotInTheListIsNamed) {
+  const SameSet set;
+  AnnotationSource source = set.csv();
+  write(source.classes, "owl,17\n");
+  try {
+    read_annotations(source);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr(cat("class \"cup, \"large\"\" is not in ", source.classes)));
+  }
+}
+
+TEST(Formats, AnAbsolutePathMustLeadIntoTheImageFolder) {
+  const SameSet set;
+  const AnnotationSource source = set.csv();
+  write(source.path, "/elsewhere/b.jpg,,,,,\n");
+  try {
+    read_annotations(source);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              cat(source.path, ": line 1: /elsewhere/b.jpg is not below ", source.images,
+                  ", the folder of --images"));
+  }
+}
+
+TEST(Formats, TwoXmlFilesAboutOnePictureAreNamed) {
+  const SameSet set;
+  const AnnotationSource source = set.voc();
+  const std::string first = cat(set.coco.images.front().id, ".xml");
+  write(source.path + "/twice.xml", read_file(source.path + "/" + first));
+  try {
+    read_annotations(source);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              cat(source.path, "/twice.xml: line 2: is about ", set.coco.images.front().file_name,
+                  ", as ", first, " is"));
+  }
+}
+
+TEST(Formats, AnXmlFileOfSomethingElseIsNamed) {
+  const SameSet set;
+  const AnnotationSource source = set.voc();
+  write(source.path + "/other.xml", "<?xml version=\"1.0\"?>\n<svg></svg>\n");
+  try {
+    read_annotations(source);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              cat(source.path, "/other.xml: line 1: has no <annotation>"));
+  }
+}
+
+TEST(Formats, YoloNeedsItsFolders) {
+  const SameSet set;
+  AnnotationSource source = set.yolo();
+  fs::rename(set.folder / "labels", set.folder / "texts");
+  EXPECT_THROW(read_annotations(source), Error);
+  fs::rename(set.folder / "images", set.folder / "pictures");
+  source.images = set.folder / "pictures";
+  try {
+    read_annotations(source);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
+    EXPECT_THAT(error.what(), HasSubstr("has no folder \"images\" in its path"));
+  }
+}
+
+TEST(Formats, ASetOfAnyIsPackedOnceAndItsImagesAreCheckedAsOfCoco) {
+  const SameSet set;
+  const AnnotationSource source = set.csv();
+  std::string text = read_file(source.path);
+  write(source.path, "gone.jpg,1,1,2,2,owl\n" + text);
+  PackOptions options = SmallCoco{.folder = set.folder.path()}.options("set");
+  options.format = source.format;
+  options.annotations = source.path;
+  options.classes = source.classes;
+  const PackResult first = pack(options);
+  EXPECT_EQ(first.manifest.counts.images, static_cast<std::int64_t>(set.coco.images.size()));
+  EXPECT_EQ(first.manifest.counts.boxes, static_cast<std::int64_t>(set.coco.annotations.size()));
+  EXPECT_EQ(first.manifest.counts.quarantined, 1);
+  EXPECT_TRUE(pack(options).was_finished);
+  write(source.path, text);
+  try {
+    pack(options);
+    FAIL() << "packed other annotations into the same set";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
+    EXPECT_THAT(error.what(), HasSubstr("annotations"));
+  }
+}
+
+}  // namespace
+}  // namespace retina
