@@ -242,7 +242,8 @@ while true; do sleep 0.02; done
         for stop in range(1, 21):
             process = self.start("--", program)
             self.wait_for("ready", stop)
-            os.killpg(process.pid, signal.SIGINT)  # dumb-init repeats it
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                os.killpg(process.pid, number)
             self.wait_for("told", stop)
             process.terminate()
             self.assertEqual(self.ended(process), 75, self.output.read_text())

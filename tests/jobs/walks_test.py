@@ -114,9 +114,11 @@ OPTIONS = {
 }
 EVERYWHERE = {"az": "--output --query", "kubectl": "-n", "azcopy": ""}
 
-# Writes down its words, and the files among them that are not there; what it reads is kept.
+# Writes down its words, in one piece because both ends of a pipe write, and the files among them
+# that are not there; what it reads is kept.
 STAND_IN = r"""#!/usr/bin/env bash
-{ printf '%s\037' "$(basename "$0")" "$@"; printf '\036'; } >>"$WALK/commands"
+printf -v words '%s\037' "${0##*/}" "$@"
+printf '%s\036' "$words" >>"$WALK/commands"
 for word in "$@"; do
   case $word in
     jobs/* | job-files/* | *.key.yml) [ -f "$word" ] || echo "$word" >>"$WALK/missing" ;;
