@@ -131,12 +131,30 @@ class Readme(unittest.TestCase):
         shutil.copytree(scenes / "annotations", place / "coco/annotations")
         for split in ("train2017", "val2017"):
             shutil.copytree(scenes / f"images/{split}", place / "coco" / split)
+        self.make_yolo_set(place)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
         for name in PROGRAMS:
             (programs / name).write_text(quick_program(name))
             (programs / name).chmod(0o755)
         return place
+
+    @staticmethod
+    def make_yolo_set(place):
+        """The training set in YOLO's layout: a label file beside each picture's folder."""
+        coco = json.loads((place / "coco/annotations/instances_train2017.json").read_text())
+        labels = {category["id"]: label for label, category in enumerate(coco["categories"])}
+        shutil.copytree(place / "coco/train2017", place / "yolo/images/train")
+        (place / "yolo/labels/train").mkdir(parents=True)
+        names = "".join(f"  - {json.dumps(category['name'])}\n" for category in coco["categories"])
+        (place / "yolo/data.yaml").write_text(f"train: images/train\nnames:\n{names}")
+        for image in coco["images"]:
+            width, height = image["width"], image["height"]
+            with open(place / f"yolo/labels/train/{pathlib.Path(image['file_name']).stem}.txt", "w") as file:
+                for box in (box for box in coco["annotations"] if box["image_id"] == image["id"]):
+                    x, y, w, h = box["bbox"]
+                    file.write(f"{labels[box['category_id']]} {(x + w / 2) / width} "
+                               f"{(y + h / 2) / height} {w / width} {h / height}\n")
 
     def test_every_command_parses_and_is_of_a_known_program(self):
         for name, page in PAGES.items():
