@@ -51,7 +51,8 @@ IndexEntry index_entry(const Record& record, const RecordPlace& at) {
           .box_count = static_cast<std::uint32_t>(record.annotations.size()),
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = at.shard,
-          .place = at.place};
+          .place = at.place,
+          .labels = trainable_labels(record)};
 }
 
 }  // namespace retina

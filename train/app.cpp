@@ -177,6 +177,9 @@ void open_data(const TrainOptions& options, Data& data) {
   data.train_shards.emplace(options.train, options.scratch);
   const Manifest& manifest = data.train_shards->manifest();
   const auto class_count = static_cast<int>(manifest.categories.size());
+  if (options.sampler == Sampler::kClassBalanced) {
+    check_tells_classes(data.train_shards->index(), options.train);
+  }
   data.source = std::make_unique<ShardSource>(*data.train_shards,
                                               options.model_config(class_count).normalisation());
   data.train.emplace(TrainingSet{.source = *data.source,
@@ -214,7 +217,10 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
         "scratch usually diverges; give --init, or use --norm batch");
   }
   const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
-  log_info("training on ", train.source.index().size(), " images",
+  const std::size_t images = train.source.index().size();
+  const std::size_t drawn = draws_per_pass(train.source.index(), options.plan_options());
+  log_info("training on ", images, " images",
+           drawn == images ? "" : cat(", ", drawn, " per pass with the repeated ones"),
            train.left_out_boxes == 0
                ? ""
                : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),

@@ -61,6 +61,11 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("flip", o.flip, "P", "probability of mirroring an image left-right");
   cli.choice("shuffle", o.shuffle, {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
+  cli.choice("sampler", o.sampler,
+             {{"uniform", Sampler::kUniform}, {"class-balanced", Sampler::kClassBalanced}},
+             "uniform: each image once a pass; class-balanced: those with rare classes more often");
+  cli.option("repeat-threshold", o.repeat_threshold, "T",
+             "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often");
   cli.group("Model (stored in every checkpoint)");
   cli.choice("backbone", o.backbone, plain_choices(backbone_names()), "feature extractor");
   cli.choice("norm", o.norm, kNorms, "batch norm of the backbone [batch; frozen with --init]");
@@ -204,6 +209,13 @@ void TrainOptions::validate() const {
     }
   }
   if (flip < 0 || flip > 1) refuse("flip", shortest(flip), "0 to 1");
+  if (!(repeat_threshold > 0 && repeat_threshold <= 1)) {
+    refuse("repeat-threshold", shortest(repeat_threshold), "above 0 to 1");
+  }
+  if (sampler == Sampler::kClassBalanced && synthetic > 0) {
+    throw Error(ErrorKind::kUsage, "--sampler class-balanced: made-up images have no rare classes",
+                "give --train SHARDS, or leave one of the two out");
+  }
   if (sync_bn && norm_kind() == Norm::kFrozen) {
     throw Error(ErrorKind::kConfig, "--sync-bn on: a frozen norm has no statistics to share",
                 norm ? "give --sync-bn off or --norm batch"
@@ -324,6 +336,8 @@ EpochPlanOptions TrainOptions::plan_options() const {
   return {.seed = seed,
           .images_per_step = images_per_step,
           .shuffle = shuffle,
+          .sampler = sampler,
+          .repeat_threshold = repeat_threshold,
           .min_side_px = min_side_px,
           .max_side_px = max_side_px,
           .min_sides_px = {min_sides_px.begin(), min_sides_px.end()},

@@ -43,6 +43,8 @@ struct TrainOptions {
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   double flip = 0.5;                       // probability of a left-right mirror
   Shuffle shuffle = Shuffle::kSharded;
+  Sampler sampler = Sampler::kUniform;
+  double repeat_threshold = 0.001;  // share of images below which a class is rare
   // Model
   std::string backbone = "resnet50";
   std::optional<Norm> norm;  // unset: batch from scratch, frozen with --init

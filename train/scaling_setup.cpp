@@ -58,7 +58,8 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
                     {"compute threads", cat(at::get_num_threads())},
                     {"decode threads", cat(options.threads)}},
           .images_per_rank = static_cast<double>(images_per_rank),
-          .images_per_epoch = static_cast<double>(train.source.index().size()),
+          .images_per_epoch =
+              static_cast<double>(draws_per_pass(train.source.index(), options.plan_options())),
           .sums_by_nccl = travels_by_nccl(options.bucket_options().wire, device)};
 }
 

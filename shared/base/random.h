@@ -19,6 +19,7 @@ enum class RandomUse : std::uint32_t {
   kSynthetic = 4,
   kTest = 5,
   kResample = 6,
+  kSampler = 7,
 };
 
 // A sequence of random numbers, addressed by index.

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <system_error>
 
 #include "shared/base/file.h"
@@ -26,7 +27,48 @@ int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   return static_cast<int>(value);
 }
 
+// The part after the entries: a row of labels for each image.
+void put_labels(std::string& content, const std::vector<IndexEntry>& entries) {
+  for (const IndexEntry& entry : entries) {
+    put(content, static_cast<std::uint32_t>(entry.labels.size()));
+    for (const int label : entry.labels) put(content, static_cast<std::uint32_t>(label));
+  }
+}
+
+void read_labels(std::string_view rows, const std::string& name, std::vector<IndexEntry>& entries) {
+  std::size_t at = 0;
+  const auto take = [&] {
+    if (rows.size() - at < sizeof(std::uint32_t)) fail_damaged(name, "ends inside its labels");
+    const auto value = get<std::uint32_t>(rows, at);
+    at += sizeof(std::uint32_t);
+    return value;
+  };
+  for (IndexEntry& entry : entries) {
+    const std::uint32_t count = take();
+    if (count > entry.trainable_count) {
+      fail_damaged(name, cat("has more classes than boxes (got ", count, " classes, ",
+                             entry.trainable_count, " boxes)"));
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto label = static_cast<int>(take());
+      if (label < 0 || (i > 0 && label <= entry.labels.back())) {
+        fail_damaged(name, cat("has labels that do not ascend (got ", label, ")"));
+      }
+      entry.labels.push_back(label);
+    }
+  }
+  if (at != rows.size()) fail_damaged(name, cat("has ", rows.size() - at, " bytes too many"));
+}
+
 }  // namespace
+
+std::vector<int> trainable_labels(const Record& record) {
+  std::set<int> labels;
+  for (const RecordAnnotation& annotation : record.annotations) {
+    if (is_trainable(annotation, record.width, record.height)) labels.insert(annotation.label);
+  }
+  return {labels.begin(), labels.end()};
+}
 
 std::string encode_index(const std::vector<IndexEntry>& entries) {
   std::string content;
@@ -40,6 +82,7 @@ std::string encode_index(const std::vector<IndexEntry>& entries) {
     put(content, entry.shard);
     put(content, entry.place);
   }
+  put_labels(content, entries);
   std::string bytes(kIndexMagic);
   put(bytes, kIndexVersion);
   put(bytes, kEntryBytes);
@@ -69,8 +112,10 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
   }
   const std::string_view content = bytes.substr(kHeaderBytes);
   const auto count = get<std::uint64_t>(bytes, kCountAt);
+  const bool has_labels = version > 1;
   if (get<std::uint16_t>(bytes, kEntryBytesAt) != kEntryBytes ||
-      content.size() % kEntryBytes != 0 || count != content.size() / kEntryBytes) {
+      count > content.size() / kEntryBytes ||
+      (!has_labels && content.size() != count * kEntryBytes)) {
     fail_damaged(name, cat("has a wrong length (got ", content.size(), " bytes of entries, want ",
                            count, " entries of ", kEntryBytes, ")"));
   }
@@ -91,6 +136,7 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
                   .shard = get<std::uint32_t>(entry, 24),
                   .place = get<std::uint32_t>(entry, 28)};
   }
+  if (has_labels) read_labels(content.substr(count * kEntryBytes), name, entries);
   return entries;
 }
 

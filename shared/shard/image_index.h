@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/shard/record.h"
+
 namespace retina {
 
 // The version in the index header. Part of the format; never renumber.
-inline constexpr std::uint16_t kIndexVersion = 1;
+inline constexpr std::uint16_t kIndexVersion = 2;
 
 // One image, in the order of (shard, place).
 struct IndexEntry {
@@ -21,9 +23,14 @@ struct IndexEntry {
   std::uint32_t trainable_count = 0;  // those of is_trainable(annotation, width, height)
   std::uint32_t shard = 0;            // place of the shard in manifest.shards
   std::uint32_t place = 0;            // the record's key inside the shard
+  // Classes of the trainable boxes, each once, ascending. Version 1 has none.
+  std::vector<int> labels = {};
 
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
+
+// Those of the trainable boxes of a record.
+std::vector<int> trainable_labels(const Record& record);
 
 std::string encode_index(const std::vector<IndexEntry>& entries);
 

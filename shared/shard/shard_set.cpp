@@ -54,6 +54,14 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
                     index.size(), " images, want ", manifest.counts.images, ")"),
                 kDamagedHint);
   }
+  for (const IndexEntry& entry : index) {
+    if (!entry.labels.empty() && entry.labels.back() >= manifest.class_count()) {
+      throw Error(ErrorKind::kData,
+                  cat(name, ": class label of image ", entry.image_id, " is out of range (got ",
+                      entry.labels.back(), ", want less than ", manifest.class_count(), ")"),
+                  kDamagedHint);
+    }
+  }
 }
 
 Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,

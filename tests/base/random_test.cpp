@@ -26,6 +26,21 @@ TEST(Philox, GivesTheKnownAnswerForPi) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+// The table on the format page.
+TEST(RandomStream, GivesTheTestVectors) {
+  const RandomStream stream{.seed = 0x0123456789abcdef, .use = RandomUse::kShuffle, .stream = 5};
+  EXPECT_EQ(stream.bits(0), 0x34673fc7f7cd5f8aU);
+  EXPECT_EQ(stream.bits(1), 0x56eb980a0dd85e9eU);
+  EXPECT_EQ(stream.bits(std::uint64_t{1} << 32), 0x6fec50e58a6686c4U);
+  EXPECT_EQ(stream.unit(0), 0.20470045692473116);
+  EXPECT_EQ(stream.unit(1), 0.33953237767659183);
+  EXPECT_EQ(stream.unit(std::uint64_t{1} << 32), 0.43719964603442385);
+  EXPECT_EQ(stream.below(0, 10), 2U);
+  EXPECT_EQ(stream.below(1, 10), 3U);
+  EXPECT_EQ(stream.below(std::uint64_t{1} << 32, 10), 4U);
+  EXPECT_EQ(permutation(8, stream), (std::vector<std::uint32_t>{7, 3, 6, 1, 0, 2, 5, 4}));
+}
+
 TEST(RandomStream, SeparatesSeedsUsesAndStreams) {
   const RandomStream base{.seed = 1, .use = RandomUse::kShuffle, .stream = 2};
   std::set<std::uint64_t> values = {base.bits(0), base.bits(1)};

@@ -63,18 +63,25 @@ TEST(Format, TheLibraryWritesTheSameBytesAsTheHand) {
 TEST(Format, AnIndexBuiltByHandDecodes) {
   const std::string entry = le(static_cast<std::uint64_t>(-9), 8) + le(640, 4) + le(480, 4) +
                             le(7, 4) + le(5, 4) + le(1, 4) + le(3, 4);
-  const std::string head = "RIDX" + le(1, 2) + le(32, 2) + le(1, 8);
-  const std::string bytes = head + le(xxh3(head + entry), 8) + entry;
-  const IndexEntry want{.image_id = -9,
-                        .width = 640,
-                        .height = 480,
-                        .box_count = 7,
-                        .trainable_count = 5,
-                        .shard = 1,
-                        .place = 3};
+  const std::string head = "RIDX" + le(2, 2) + le(32, 2) + le(1, 8);
+  const std::string content = entry + le(2, 4) + le(0, 4) + le(6, 4);
+  const std::string bytes = head + le(xxh3(head + content), 8) + content;
+  IndexEntry want{.image_id = -9,
+                  .width = 640,
+                  .height = 480,
+                  .box_count = 7,
+                  .trainable_count = 5,
+                  .shard = 1,
+                  .place = 3,
+                  .labels = {0, 6}};
   ASSERT_EQ(decode_index(bytes, "i").size(), 1U);
   EXPECT_EQ(decode_index(bytes, "i")[0], want);
   EXPECT_EQ(encode_index({want}), bytes);
+  // Version 1 ends with the entries.
+  const std::string old_head = "RIDX" + le(1, 2) + le(32, 2) + le(1, 8);
+  want.labels.clear();
+  EXPECT_EQ(decode_index(old_head + le(xxh3(old_head + entry), 8) + entry, "i"),
+            std::vector<IndexEntry>{want});
 }
 
 TEST(Format, AShardIsAPlainLmdbFileWithBigEndianKeys) {

@@ -8,9 +8,14 @@ namespace retina {
 namespace {
 
 std::vector<IndexEntry> some_entries() {
-  return {
-      {.image_id = 5, .width = 3, .height = 4, .box_count = 2},
-      {.image_id = -5, .width = 30, .height = 40, .trainable_count = 1, .shard = 2, .place = 9}};
+  return {{.image_id = 5, .width = 3, .height = 4, .box_count = 2},
+          {.image_id = -5,
+           .width = 30,
+           .height = 40,
+           .trainable_count = 2,
+           .shard = 2,
+           .place = 9,
+           .labels = {0, 70000}}};
 }
 
 TEST(ImageIndex, ReadsBackAsItWasWritten) {

@@ -52,7 +52,8 @@ IndexEntry entry_of(const Record& record, std::size_t shard, std::uint32_t place
           .box_count = static_cast<std::uint32_t>(record.annotations.size()),
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = static_cast<std::uint32_t>(shard),
-          .place = place};
+          .place = place,
+          .labels = trainable_labels(record)};
 }
 
 }  // namespace

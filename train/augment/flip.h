@@ -7,7 +7,8 @@
 
 namespace retina {
 
-// True with `probability` for place `record` of the image index in `epoch`.
-bool flip_image(std::uint64_t seed, std::int64_t epoch, std::size_t record, double probability);
+// True with `probability` for `draw` in `epoch`: the image's place in the index, and which of its
+// copies it is in the upper 32 bits.
+bool flip_image(std::uint64_t seed, std::int64_t epoch, std::size_t draw, double probability);
 
 }  // namespace retina

@@ -34,7 +34,7 @@ std::size_t largest_share(std::size_t slot_count, std::size_t rank_count) {
 
 EpochPlan::EpochPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
                      std::int64_t epoch)
-    : index_(index), options_(options), epoch_(epoch) {
+    : index_(index), options_(options), epoch_(epoch), draws_(draw_images(index, options, epoch)) {
   RETINA_CHECK(options.images_per_step > 0 && !index.empty());
   places_.resize(static_cast<std::size_t>(step_count()) * slot_count());
   if (options.shuffle == Shuffle::kGlobal) {
@@ -45,30 +45,29 @@ EpochPlan::EpochPlan(const std::vector<IndexEntry>& index, const EpochPlanOption
 }
 
 void EpochPlan::order_globally() {
-  const auto order = permutation(index_.size(), {.seed = options_.seed,
+  const auto order = permutation(draws_.size(), {.seed = options_.seed,
                                                  .use = RandomUse::kShuffle,
                                                  .stream = static_cast<std::uint32_t>(epoch_)});
-  for (std::size_t i = 0; i < order.size(); ++i) places_[i] = {.record = order[i]};
+  for (std::size_t i = 0; i < order.size(); ++i) places_[i] = {.draw = draws_[order[i]]};
   group_by_aspect();
   for (std::size_t i = order.size(); i < places_.size(); ++i) {
-    places_[i] = {.record = places_[i % order.size()].record, .counts = false};
+    places_[i] = {.draw = places_[i % order.size()].draw, .counts = false};
   }
 }
 
 void EpochPlan::order_by_lanes() {
   const std::size_t lanes = slot_count(), steps = places_.size() / lanes;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    const auto [begin, end] = lane_records(index_.size(), lane, lanes);
+    const auto [begin, end] = lane_records(draws_.size(), lane, lanes);
     const std::size_t count = end - begin;
     const auto order = permutation(count, {.seed = options_.seed ^ (kLaneSeedOffset * (lane + 1)),
                                            .use = RandomUse::kShuffle,
                                            .stream = static_cast<std::uint32_t>(epoch_)});
     for (std::size_t step = 0; step < steps; ++step) {
-      // A lane without records borrows the first image that another lane must have at this place.
-      const std::size_t record =
-          count > 0 ? begin + order[step % count] : lane * index_.size() / lanes;
-      places_[step * lanes + lane] = {.record = static_cast<std::uint32_t>(record),
-                                      .counts = step < count};
+      // A lane without images borrows the first image that another lane must have at this place.
+      const std::size_t place =
+          count > 0 ? begin + order[step % count] : lane * draws_.size() / lanes;
+      places_[step * lanes + lane] = {.draw = draws_[place], .counts = step < count};
     }
   }
   group_by_aspect();
@@ -78,7 +77,8 @@ void EpochPlan::sort_by_aspect(std::size_t first, std::size_t count, std::size_t
   std::vector<Place> sorted;
   for (std::size_t i = 0; i < count; ++i) sorted.push_back(places_[first + i * stride]);
   const auto aspect = [this](const Place& place) {
-    return static_cast<double>(index_[place.record].width) / index_[place.record].height;
+    const IndexEntry& image = index_[place.draw.record];
+    return static_cast<double>(image.width) / image.height;
   };
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const Place& a, const Place& b) { return aspect(a) < aspect(b); });
@@ -87,7 +87,7 @@ void EpochPlan::sort_by_aspect(std::size_t first, std::size_t count, std::size_t
 
 void EpochPlan::group_by_aspect() {
   const std::size_t slots = slot_count();
-  const std::size_t full_steps = index_.size() / slots;  // the tail stays the tail
+  const std::size_t full_steps = draws_.size() / slots;  // the tail stays the tail
   for (std::size_t first = 0; first < full_steps; first += kAspectWindowSteps) {
     const std::size_t steps = std::min(kAspectWindowSteps, full_steps - first);
     if (options_.shuffle == Shuffle::kGlobal) {
@@ -113,7 +113,7 @@ void EpochPlan::group_by_aspect() {
 }
 
 std::int64_t EpochPlan::step_count() const {
-  return steps_per_pass(index_.size(), options_.images_per_step);
+  return steps_per_pass(draws_.size(), options_.images_per_step);
 }
 
 GlobalStep EpochPlan::step(std::int64_t step) const {
@@ -128,10 +128,12 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
   }
   const std::size_t first = static_cast<std::size_t>(step) * slot_count();
   for (std::size_t i = first; i < first + slot_count(); ++i) {
-    const std::size_t record = places_[i].record;
+    const auto [record, copy] = places_[i].draw;
+    const std::size_t draw =
+        record + (std::size_t{copy} << 32);  // copies are mirrored by themselves
     result.slots.push_back(
         {.record = record,
-         .flip = flip_image(options_.seed, epoch_, record, options_.flip_probability),
+         .flip = flip_image(options_.seed, epoch_, draw, options_.flip_probability),
          .counts = places_[i].counts});
     result.real_image_count += places_[i].counts ? 1 : 0;
     const ResizedSize size = resized_size(index_[record].width, index_[record].height,

@@ -10,6 +10,7 @@
 #include "shared/data/batch.h"
 #include "shared/shard/shard_set.h"
 #include "train/plan/plan_options.h"
+#include "train/plan/sampler.h"
 
 namespace retina {
 
@@ -23,13 +24,15 @@ struct GlobalStep {
 };
 
 // The plan of one epoch, a pass over the data. Properties:
-//  1. every image is in exactly one counting slot;
+//  1. every image is in as many counting slots as the sampler drew it: uniform, in exactly one;
 //  2. step contents do not depend on the number of ranks;
-//  3. all ranks take ceil(images / images_per_step) steps; the tail is filled with pad slots that
+//  3. all ranks take ceil(drawn images / images_per_step) steps; the tail is filled with pad slots
+//  that
 //     repeat the epoch's first images and count nothing;
 //  4. images of like aspect ratio share a step where that is possible within a window of steps
 //     (less padding), without breaking 1-3;
-//  5. kSharded: a counting slot s reads lane s, in the tail too. Only a pad slot of a lane that is
+//  5. kSharded: a counting slot s reads lane s of what was drawn, in the tail too. Only a pad slot
+//  of a lane that is
 //     empty (fewer images than slots) reads another lane's image.
 class EpochPlan {
  public:
@@ -44,7 +47,7 @@ class EpochPlan {
 
  private:
   struct Place {
-    std::uint32_t record = 0;
+    Draw draw = {};
     bool counts = true;
   };
   void order_globally();
@@ -56,10 +59,11 @@ class EpochPlan {
   const std::vector<IndexEntry>& index_;
   EpochPlanOptions options_;
   std::int64_t epoch_;
+  std::vector<Draw> draws_;
   std::vector<Place> places_;  // [steps][slots]
 };
 
-// Lane `lane` of `lane_count`: the records [begin, end) of the index, in shard order.
+// Lane `lane` of `lane_count`: the places [begin, end) of what is drawn, in shard order.
 struct RecordRange {
   std::size_t begin = 0, end = 0;
 };

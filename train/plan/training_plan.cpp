@@ -6,7 +6,8 @@ TrainingPlan::TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlan
                            std::int64_t epoch_steps)
     : index_(index),
       options_(options),
-      steps_per_pass_(retina::steps_per_pass(index.size(), options.images_per_step)),
+      steps_per_pass_(
+          retina::steps_per_pass(draws_per_pass(index, options), options.images_per_step)),
       steps_per_epoch_(epoch_steps > 0 ? epoch_steps : steps_per_pass_) {}
 
 GlobalStep TrainingPlan::at(std::int64_t step) {

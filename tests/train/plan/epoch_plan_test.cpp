@@ -21,6 +21,9 @@ std::vector<IndexEntry> random_index(std::size_t count, std::uint64_t seed) {
     index[i].image_id = static_cast<std::int64_t>(1000 + i);
     index[i].width = static_cast<int>(40 + random.below(2 * i, 600));
     index[i].height = static_cast<int>(40 + random.below(2 * i + 1, 600));
+    if (i % 3 == 0) index[i].labels.push_back(0);
+    if (i % 20 == 1) index[i].labels.push_back(1);
+    if (i == 7) index[i].labels.push_back(2);
   }
   return index;
 }
@@ -33,20 +36,27 @@ std::vector<std::size_t> records_of(const std::vector<BatchRequest>& passes) {
   return records;
 }
 
-// Images 1..200 x ranks 1..7 x both shuffles: sizes that divide and that do not.
-class EpochPlanProperty : public testing::TestWithParam<std::tuple<int, Shuffle>> {
+// Images 1..200 x ranks 1..7 x both shuffles x both samplers: sizes that divide and that do not.
+class EpochPlanProperty : public testing::TestWithParam<std::tuple<int, Shuffle, Sampler>> {
  protected:
   int ranks() const { return std::get<0>(GetParam()); }
   EpochPlanOptions options(int images_per_step) const {
-    return {.seed = 5, .images_per_step = images_per_step, .shuffle = std::get<1>(GetParam())};
+    return {.seed = 5,
+            .images_per_step = images_per_step,
+            .shuffle = std::get<1>(GetParam()),
+            .sampler = std::get<2>(GetParam()),
+            .repeat_threshold = 0.3};
   }
 };
 
-TEST_P(EpochPlanProperty, VisitsEveryImageExactlyOnceOverAllRanks) {
+TEST_P(EpochPlanProperty, VisitsEveryImageAsOftenAsItWasDrawnOverAllRanks) {
   for (std::size_t images = 1; images <= 200; ++images) {
     const auto index = random_index(images, images);
     const EpochPlan plan(index, options(2 * ranks()), 3);
-    ASSERT_EQ(plan.step_count(), steps_per_pass(images, 2 * ranks()));
+    const auto draws = draw_images(index, options(2 * ranks()), 3);
+    ASSERT_EQ(plan.step_count(), steps_per_pass(draws.size(), 2 * ranks()));
+    std::map<std::size_t, int> drawn;
+    for (const Draw& draw : draws) ++drawn[draw.record];
     std::map<std::size_t, int> visits;
     for (std::int64_t step = 0; step < plan.step_count(); ++step) {
       const GlobalStep global = plan.step(step);
@@ -63,10 +73,8 @@ TEST_P(EpochPlanProperty, VisitsEveryImageExactlyOnceOverAllRanks) {
       }
       ASSERT_EQ(real_image_count, global.real_image_count);
     }
+    ASSERT_EQ(visits, drawn) << images << " images";
     ASSERT_EQ(visits.size(), images);
-    for (const auto& [record, count] : visits) {
-      ASSERT_EQ(count, 1) << images << " images, record " << record;
-    }
   }
 }
 
@@ -115,9 +123,10 @@ TEST_P(EpochPlanProperty, SharesAnyStepAmongAnyRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, EpochPlanProperty,
-                         testing::Combine(testing::Range(1, 8),
-                                          testing::Values(Shuffle::kGlobal, Shuffle::kSharded)));
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, EpochPlanProperty,
+    testing::Combine(testing::Range(1, 8), testing::Values(Shuffle::kGlobal, Shuffle::kSharded),
+                     testing::Values(Sampler::kUniform, Sampler::kClassBalanced)));
 
 // Sharded: slot s reads lane s in every step of every epoch, so a rank never leaves its own range.
 TEST(ShardedPlan, ReadsEachSlotFromItsOwnLane) {
@@ -152,6 +161,39 @@ TEST(ShardedPlan, CutsTheRecordsIntoLanesWithoutGapOrOverlap) {
       }
       ASSERT_EQ(next, images);
     }
+  }
+}
+
+// What is drawn of a lane moves by one image at most: a rank reads its own shards in every epoch.
+TEST(ShardedPlan, LanesOfABalancedPlanStayInPlace) {
+  const auto index = random_index(400, 4);
+  const EpochPlanOptions options{.seed = 1,
+                                 .images_per_step = 8,
+                                 .shuffle = Shuffle::kSharded,
+                                 .sampler = Sampler::kClassBalanced,
+                                 .repeat_threshold = 0.3};
+  std::vector<std::size_t> lowest(8, index.size()), highest(8, 0);
+  std::vector<std::size_t> first_lowest(8, 0), last_highest(8, index.size());
+  for (std::int64_t epoch = 0; epoch < 50; ++epoch) {
+    const EpochPlan plan(index, options, epoch);
+    std::vector<std::size_t> low(8, index.size()), high(8, 0);
+    for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+      const GlobalStep global = plan.step(step);
+      for (std::size_t lane = 0; lane < 8; ++lane) {
+        low[lane] = std::min(low[lane], global.slots[lane].record);
+        high[lane] = std::max(high[lane], global.slots[lane].record);
+      }
+    }
+    for (std::size_t lane = 0; lane < 8; ++lane) {
+      lowest[lane] = std::min(lowest[lane], low[lane]);
+      first_lowest[lane] = std::max(first_lowest[lane], low[lane]);
+      highest[lane] = std::max(highest[lane], high[lane]);
+      last_highest[lane] = std::min(last_highest[lane], high[lane]);
+    }
+  }
+  for (std::size_t lane = 0; lane < 8; ++lane) {
+    EXPECT_LE(first_lowest[lane] - lowest[lane], 2U) << lane;
+    EXPECT_LE(highest[lane] - last_highest[lane], 2U) << lane;
   }
 }
 
@@ -271,6 +313,20 @@ TEST(TrainingPlan, ContinuesTheSameSequenceFromAnyStep) {
           << "started at " << start << ", step " << step;
     }
   }
+}
+
+TEST(TrainingPlan, CopiesOfAnImageAreMirroredByThemselves) {
+  std::vector<IndexEntry> index = random_index(100, 6);
+  const EpochPlanOptions options{
+      .seed = 2, .images_per_step = 10, .sampler = Sampler::kClassBalanced, .repeat_threshold = 1};
+  std::set<bool> mirrored;
+  const EpochPlan plan(index, options, 0);
+  for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+    for (const Slot& slot : plan.step(step).slots) {
+      if (slot.record == 7) mirrored.insert(slot.flip);
+    }
+  }
+  EXPECT_EQ(mirrored.size(), 2U) << "ten copies, all mirrored alike";
 }
 
 TEST(TrainingPlan, CountsShortEpochsApartFromPassesOverTheData) {
