@@ -1,6 +1,7 @@
 #include "train/plan/epoch_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/random.h"
@@ -10,10 +11,10 @@
 namespace retina {
 namespace {
 
-// Steps whose images may be exchanged to bring like shapes together.
-constexpr std::size_t kAspectWindowSteps = 16;
+// A bucket fills this many steps: enough that its images meet in other combinations each epoch.
+constexpr std::size_t kBucketSteps = 8;
 // Keep the draws for different purposes of one epoch apart.
-constexpr std::uint64_t kWindowSeedOffset = 0x9E3779B97F4A7C15;
+constexpr std::uint64_t kStepSeedOffset = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kLaneSeedOffset = 0xD1B54A32D192ED03;
 constexpr std::uint64_t kScaleSeedOffset = 0x8CB92BA72F3D8DD7;
 
@@ -73,42 +74,47 @@ void EpochPlan::order_by_lanes() {
   group_by_aspect();
 }
 
-void EpochPlan::sort_by_aspect(std::size_t first, std::size_t count, std::size_t stride) {
-  std::vector<Place> sorted;
-  for (std::size_t i = 0; i < count; ++i) sorted.push_back(places_[first + i * stride]);
-  const auto aspect = [this](const Place& place) {
-    const IndexEntry& image = index_[place.draw.record];
-    return static_cast<double>(image.width) / image.height;
-  };
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const Place& a, const Place& b) { return aspect(a) < aspect(b); });
-  for (std::size_t i = 0; i < count; ++i) places_[first + i * stride] = sorted[i];
+void EpochPlan::bucket_by_aspect(std::size_t first, std::size_t count, std::size_t stride,
+                                 std::size_t bucket_count) {
+  std::vector<Place> places;
+  std::vector<std::pair<double, std::size_t>> by_aspect;
+  for (std::size_t i = 0; i < count; ++i) {
+    places.push_back(places_[first + i * stride]);
+    const IndexEntry& image = index_[places.back().draw.record];
+    by_aspect.emplace_back(static_cast<double>(image.width) / image.height, i);
+  }
+  std::sort(by_aspect.begin(), by_aspect.end());
+  for (std::size_t bucket = 0; bucket < bucket_count; ++bucket) {
+    const auto [begin, end] = lane_records(count, bucket, bucket_count);
+    const auto of_rank = by_aspect.begin() + static_cast<std::ptrdiff_t>(begin);
+    // Back to the random order, inside the bucket.
+    std::sort(of_rank, of_rank + static_cast<std::ptrdiff_t>(end - begin),
+              [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (std::size_t i = begin; i < end; ++i) {
+      places_[first + i * stride] = places[by_aspect[i].second];
+    }
+  }
 }
 
 void EpochPlan::group_by_aspect() {
   const std::size_t slots = slot_count();
   const std::size_t full_steps = draws_.size() / slots;  // the tail stays the tail
-  for (std::size_t first = 0; first < full_steps; first += kAspectWindowSteps) {
-    const std::size_t steps = std::min(kAspectWindowSteps, full_steps - first);
-    if (options_.shuffle == Shuffle::kGlobal) {
-      sort_by_aspect(first * slots, steps * slots, 1);
-    } else {
-      for (std::size_t lane = 0; lane < slots; ++lane) {
-        sort_by_aspect(first * slots + lane, steps, slots);
-      }
+  const std::size_t buckets = std::max<std::size_t>(1, full_steps / kBucketSteps);
+  if (options_.shuffle == Shuffle::kGlobal) {
+    bucket_by_aspect(0, full_steps * slots, 1, buckets);
+  } else {
+    for (std::size_t lane = 0; lane < slots; ++lane) {
+      bucket_by_aspect(lane, full_steps, slots, buckets);
     }
-    // The sorted steps go back in random order, or every window would run from tall to wide.
-    const auto order = permutation(
-        steps, {.seed = options_.seed ^ kWindowSeedOffset,
-                .use = RandomUse::kShuffle,
-                .stream = static_cast<std::uint32_t>(
-                    epoch_ * 65536 + static_cast<std::int64_t>(first / kAspectWindowSteps))});
-    const auto begin = places_.begin() + static_cast<std::ptrdiff_t>(first * slots);
-    const std::vector<Place> sorted(begin, begin + static_cast<std::ptrdiff_t>(steps * slots));
-    for (std::size_t i = 0; i < steps; ++i) {
-      std::copy_n(sorted.begin() + static_cast<std::ptrdiff_t>(order[i] * slots), slots,
-                  begin + static_cast<std::ptrdiff_t>(i * slots));
-    }
+  }
+  // The steps go back in random order, or every epoch would run from tall to wide.
+  const auto order = permutation(full_steps, {.seed = options_.seed ^ kStepSeedOffset,
+                                              .use = RandomUse::kShuffle,
+                                              .stream = static_cast<std::uint32_t>(epoch_)});
+  const std::vector<Place> grouped = places_;
+  for (std::size_t i = 0; i < full_steps; ++i) {
+    std::copy_n(grouped.begin() + static_cast<std::ptrdiff_t>(order[i] * slots), slots,
+                places_.begin() + static_cast<std::ptrdiff_t>(i * slots));
   }
 }
 

@@ -29,8 +29,9 @@ struct GlobalStep {
 //  3. all ranks take ceil(drawn images / images_per_step) steps; the tail is filled with pad slots
 //  that
 //     repeat the epoch's first images and count nothing;
-//  4. images of like aspect ratio share a step where that is possible within a window of steps
-//     (less padding), without breaking 1-3;
+//  4. images of like aspect ratio share a step as far as that goes (less padding) without breaking
+//     1-3: each lane, or the whole epoch with kGlobal, is cut into buckets by the rank of its
+//     images' aspect ratio, and a step takes all its images from one bucket;
 //  5. kSharded: a counting slot s reads lane s of what was drawn, in the tail too. Only a pad slot
 //  of a lane that is
 //     empty (fewer images than slots) reads another lane's image.
@@ -53,8 +54,10 @@ class EpochPlan {
   void order_globally();
   void order_by_lanes();
   void group_by_aspect();
-  // Sorts `count` places, `stride` apart from `first` on, by aspect ratio.
-  void sort_by_aspect(std::size_t first, std::size_t count, std::size_t stride);
+  // Brings `count` places, `stride` apart from `first` on, into buckets of equal size, from tall to
+  // wide; inside a bucket their order stays.
+  void bucket_by_aspect(std::size_t first, std::size_t count, std::size_t stride,
+                        std::size_t bucket_count);
   std::size_t slot_count() const { return static_cast<std::size_t>(options_.images_per_step); }
   const std::vector<IndexEntry>& index_;
   EpochPlanOptions options_;

@@ -276,6 +276,48 @@ TEST(EpochPlan, PutsLikeAspectRatiosTogether) {
   EXPECT_LE(mixed, 1) << "at most the step on the border of the two shapes";
 }
 
+// Portraits and landscapes, as COCO has them, in lanes that hold different shares of each.
+TEST(EpochPlan, PadsLittleInBothShuffles) {
+  const RandomStream random{.seed = 12};
+  std::vector<IndexEntry> index(4000);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const int side = static_cast<int>(400 + random.below(2 * i, 100));
+    const bool portrait = random.unit(2 * i + 1) < 0.3;
+    index[i].width = portrait ? side : 640;
+    index[i].height = portrait ? 640 : side;
+  }
+  for (const Shuffle shuffle : {Shuffle::kSharded, Shuffle::kGlobal}) {
+    const EpochPlan plan(index, {.seed = 3, .images_per_step = 16, .shuffle = shuffle}, 0);
+    double used = 0, padded = 0;
+    for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+      const GlobalStep global = plan.step(step);
+      for (const Slot& slot : global.slots) {
+        const IndexEntry& image = index[slot.record];
+        const ResizedSize size = resized_size(image.width, image.height, 800, 1333);
+        used += static_cast<double>(size.width) * size.height;
+        padded += static_cast<double>(global.padded_width_px) * global.padded_height_px;
+      }
+    }
+    EXPECT_LT(1 - used / padded, 0.08) << "share of padding";
+  }
+}
+
+// However rare its shape: an image's neighbours in a step are others in the next epoch.
+TEST(EpochPlan, MixesTheImagesOfAStepAnewEachEpoch) {
+  const auto index = random_index(64, 8);
+  for (const Shuffle shuffle : {Shuffle::kSharded, Shuffle::kGlobal}) {
+    std::set<std::set<std::size_t>> steps;
+    for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
+      const EpochPlan plan(index, {.seed = 1, .images_per_step = 4, .shuffle = shuffle}, epoch);
+      for (std::int64_t step = 0; step < plan.step_count(); ++step) {
+        const auto records = records_of(rank_passes(plan.step(step), 0, 1, 0));
+        steps.insert({records.begin(), records.end()});
+      }
+    }
+    EXPECT_GT(steps.size(), 140U) << "of 160";
+  }
+}
+
 TEST(EpochPlan, DrawsAnotherOrderEachEpochAndSeed) {
   const auto index = random_index(50, 4);
   const auto first = [&](std::uint64_t seed, std::int64_t epoch) {
