@@ -385,7 +385,7 @@ while true; do sleep 0.02; done
     def test_what_is_not_installed_is_named(self):
         tools = self.room / "tools"
         tools.mkdir()
-        for tool in ("bash", "dirname", "id", "nproc"):
+        for tool in ("bash", "dirname", "id", "nproc", "setsid"):
             (tools / tool).symlink_to(shutil.which(tool))
         self.expect(self.launch("--", "bash", PATH=str(tools)), 69, "dumb-init: not installed")
         (tools / "dumb-init").symlink_to(shutil.which("dumb-init"))
