@@ -50,7 +50,7 @@ help:
 	make test-oracle   build + comparison with torchvision, PyTorch, pycocotools (large download)
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
 	    ~              evaluate, convert, evaluate the converted model
-	make demo DATA=DIR          the same on a COCO folder of your own
+	make demo DATA=DIR          the same on your own folder of COCO, Pascal VOC or YOLO
 	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:
 	    ~              OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'; RANKS=N instead of a
 	    ~              rank for each GPU (2 without one)

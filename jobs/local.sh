@@ -9,7 +9,8 @@
 # Without --ranks: a rank for each GPU that retina-train sees, up to --most-ranks; 2 on the CPU.
 # FOLDER holds a COCO data set, annotations/instances_{train,val}2017.json (or instances_{train,val}.json)
 # with images in images/{train,val}2017, {train,val}2017 or images/{train,val}; or a YOLO one, data.yaml
-# with images in images/{train,val} or {train,val,valid}/images and labels beside them.
+# with images in images/{train,val} or {train,val,valid}/images and labels beside them; or a Pascal VOC
+# one, JPEGImages with Annotations: a tenth of it, not what its ImageSets say, becomes the validation set.
 set -euo pipefail
 
 fail() { echo "local.sh: error: $2" >&2; exit "$1"; }
@@ -71,16 +72,24 @@ renew() {  # SOURCE RESULT
   if [ -e "$2" ] && [ "$1" -nt "$2" ]; then overwrite=(--overwrite); fi
 }
 
-pack train
-pack val
+if [ -d "$data/Annotations" ] && [ -d "$data/JPEGImages" ]; then
+  validation=$output/shards/validation
+  step "pack: nine tenths to train on, one to validate"
+  "$bin/coco-pack" --format voc --annotations "$data/Annotations" --images "$data/JPEGImages" \
+    --output "$output/shards" --split 0.9
+else
+  validation=$output/shards/val
+  pack train
+  pack val
+fi
 
 step "train: $ranks ranks"
-launch "$bin/retina-train" --train "$output/shards/train" --validation "$output/shards/val" \
+launch "$bin/retina-train" --train "$output/shards/train" --validation "$validation" \
   --output "$output/run" "$@"
 
 step "evaluate the best checkpoint"
 renew "$output/run/checkpoints.json" "$output/evaluation/metrics.json"
-launch "$bin/retina-eval" --model "$output/run" --data "$output/shards/val" \
+launch "$bin/retina-eval" --model "$output/run" --data "$validation" \
   --output "$output/evaluation" --draw 8 "${overwrite[@]}"
 
 step "convert it"
@@ -89,7 +98,7 @@ renew "$output/run/checkpoints.json" "$output/model.pt"
 
 step "evaluate the converted model"
 renew "$output/model.pt" "$output/evaluation-converted/metrics.json"
-"$bin/retina-eval" --model "$output/model.pt" --data "$output/shards/val" \
+"$bin/retina-eval" --model "$output/model.pt" --data "$validation" \
   --output "$output/evaluation-converted" "${overwrite[@]}"
 
 step "results"

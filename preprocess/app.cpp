@@ -61,6 +61,8 @@ Cli make_cli(CommandLine& line) {
       cat("folder that the annotations' file names are relative to; a finished set compares ",
           kSampledImages, " of its images, and all that it left out, with the files there"));
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
+  cli.option("split", pack.split, "SHARE",
+             "write two sets, SHARDS/train with this share of the images and SHARDS/validation");
   cli.option("scratch", pack.scratch, "DIR",
              "local disk: shards are built here, then copied to --output and checked; also for "
              "--verify where SHARDS lie on a mount that cannot map files [beside the output]");
@@ -68,7 +70,14 @@ Cli make_cli(CommandLine& line) {
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
              "re-encode larger images so that the longer side is this; scales their boxes too");
+  cli.flag("convert", pack.convert, "take PNG and WebP pictures, too: they become JPEGs");
+  cli.choice("exif", pack.exif, kExifPolicies,
+             "JPEGs whose EXIF data say that they are stored turned: taken as stored, as COCO's "
+             "annotations do; turned upright, for annotations of the upright picture; or bad");
   cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
+  cli.choice("check", pack.check, kPictureChecks,
+             "decode every picture, or read the headers alone: faster, but damage shows only when "
+             "training decodes it");
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},
              "leave out images that are missing, damaged or of the wrong size, or stop");
@@ -102,17 +111,29 @@ void warn_of_small_boxes(const PackResult& result) {
               "consider a larger --min-side or smaller --anchor-sizes");
 }
 
-int run_pack(const PackOptions& options) {
-  install_stop_signals();
+void pack_set(const PackOptions& options) {
   const PackResult result = pack(options);
   if (result.was_finished) {
     std::cout << options.output << ": already finished, " << result.manifest.counts.images
               << " images in " << result.manifest.shards.size() << " shards\n";
-    return 0;
+    return;
   }
   warn_of_bad_images(result.manifest, options.output);
   warn_of_small_boxes(result);
   std::cout << describe_result(options.output, result);
+}
+
+// A set, and a folder that holds two, are not the same.
+void check_holds_no_set(const std::string& output) {
+  if (!is_manifest(output + "/" + kManifestFile)) return;
+  throw Error(ErrorKind::kConfig, cat(output, ": is a data set, --split writes two into it"),
+              "choose another --output");
+}
+
+int run_pack(const PackOptions& options) {
+  install_stop_signals();
+  if (options.split) check_holds_no_set(options.output);
+  for (const PackOptions& set : options.sets()) pack_set(set);
   return 0;
 }
 

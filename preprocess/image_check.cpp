@@ -39,7 +39,7 @@ bool is_another_picture(const std::string& path, const ShardSet& set, std::size_
   std::error_code code;
   if (!std::filesystem::is_regular_file(path, code)) return false;
   const Record record = set.read(index_place);
-  if (record.rescaled) return false;
+  if (record.rescaled || record.converted) return false;
   return true_if_readable([&] {
     return file_size_bytes(path) != record.jpeg.size() || read_file(path) != record.jpeg;
   });

@@ -78,10 +78,11 @@ std::size_t find_image(const ShardSet& set, std::int64_t image_id) {
 std::string describe_record(const ShardSet& set, std::size_t index_place) {
   const IndexEntry& entry = set.index()[index_place];
   const Record record = set.read(index_place);
-  std::string text = cat(
-      "image ", record.image_id, ": ", record.width, "x", record.height, ", ",
-      human_bytes(static_cast<double>(record.jpeg.size())), record.rescaled ? ", rescaled" : "",
-      ", ", escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
+  std::string text =
+      cat("image ", record.image_id, ": ", record.width, "x", record.height, ", ",
+          human_bytes(static_cast<double>(record.jpeg.size())), record.rescaled ? ", rescaled" : "",
+          record.converted ? ", converted" : "", ", ",
+          escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
   Table table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];

@@ -41,9 +41,14 @@ void PackOptions::validate() const {
   }
   if (max_side_px) check_range("max-side", *max_side_px, 1, 65500);
   if (quality) check_range("quality", *quality, 1, 100);
-  if (quality && !max_side_px) {
-    throw Error(ErrorKind::kUsage, "--quality: has no effect without --max-side",
-                "without --max-side the original JPEG bytes are kept");
+  if (quality && !encodes()) {
+    throw Error(ErrorKind::kUsage,
+                "--quality: has no effect without --max-side, --convert or --exif apply",
+                "without them the original JPEG bytes are kept");
+  }
+  if (split && !(*split > 0 && *split < 1)) {
+    throw Error(ErrorKind::kUsage, cat("--split: out of range (got ", shortest(*split),
+                                       ", want a number between 0 and 1, e.g. 0.9)"));
   }
 }
 
@@ -52,18 +57,34 @@ int PackOptions::thread_count() const {
   return usable_cores();
 }
 
+std::vector<PackOptions> PackOptions::sets() const {
+  if (!split) return {*this};
+  std::vector<PackOptions> both(2, *this);
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    PackOptions& set = both[i];
+    set.part = SplitPart{.train_share = *split, .is_train = i == 0};
+    set.output = output + "/" + set.part->folder();
+  }
+  return both;
+}
+
 AnnotationSource PackOptions::annotation_source() const {
   return {.format = format,
           .path = annotations,
           .classes = classes,
           .images = images,
+          .upright = exif == ExifPolicy::kApply,
           .thread_count = thread_count()};
 }
 
 ManifestOptions PackOptions::manifest_options() const {
   return {.shard_size_bytes = shard_size_bytes,
           .max_side_px = max_side_px.value_or(0),
-          .quality = max_side_px ? quality.value_or(kDefaultQuality) : 0};
+          .quality = encodes() ? quality.value_or(kDefaultQuality) : 0,
+          .convert = convert,
+          .exif = exif,
+          .check = check,
+          .part = part ? part->text() : ""};
 }
 
 void InspectOptions::validate() const {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "preprocess/formats/annotation_source.h"
+#include "preprocess/split.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {
@@ -24,7 +26,12 @@ struct PackOptions {
                                    << 20;  // one file; staging and lanes cut here
   int threads = 0;                         // decoding; 0: one per core
   std::optional<int> max_side_px{};        // re-encode larger images down to this; unset: never
-  std::optional<int> quality{};            // of the re-encoded JPEGs, 1..100; 90 when unset
+  std::optional<int> quality{};            // of JPEGs that are made here, 1..100; 90 when unset
+  bool convert = false;                    // PNG and WebP become JPEGs
+  ExifPolicy exif = ExifPolicy::kIgnore;
+  PictureCheck check = PictureCheck::kFull;
+  std::optional<double> split{};    // share of the images for OUTPUT/train; sets() has both
+  std::optional<SplitPart> part{};  // which of them this is
   BadImage on_bad_image = BadImage::kQuarantine;
   bool overwrite = false;  // replace what the output folder holds
 
@@ -32,6 +39,9 @@ struct PackOptions {
   void validate() const;
 
   int thread_count() const;
+  // What to pack: this set, or with `split` one in OUTPUT/train and one in OUTPUT/validation.
+  std::vector<PackOptions> sets() const;
+  bool encodes() const { return max_side_px || convert || exif == ExifPolicy::kApply; }
   AnnotationSource annotation_source() const;
   // Those that decide the bytes.
   ManifestOptions manifest_options() const;

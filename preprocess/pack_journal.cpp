@@ -59,11 +59,9 @@ std::string encode_identity(const PackIdentity& identity) {
   JsonWriter json;
   json.begin_object()
       .field("annotations_bytes", identity.annotations_size_bytes)
-      .field("annotations_xxh3", hex64(identity.annotations_xxh3))
-      .field("shard_size_bytes", identity.options.shard_size_bytes)
-      .field("max_side_px", identity.options.max_side_px)
-      .field("quality", identity.options.quality)
-      .end_object();
+      .field("annotations_xxh3", hex64(identity.annotations_xxh3));
+  write_manifest_options(json, identity.options);
+  json.end_object();
   return seal(json.text());
 }
 
@@ -73,9 +71,7 @@ PackIdentity decode_identity(const std::string& text, const std::string& path) {
   return {
       .annotations_size_bytes = root.at("annotations_bytes").as_uint(),
       .annotations_xxh3 = parse_hex64(root.at("annotations_xxh3").as_string(), path),
-      .options = {.shard_size_bytes = root.at("shard_size_bytes").as_uint(),
-                  .max_side_px = static_cast<int>(root.at("max_side_px").as_int()),
-                  .quality = static_cast<int>(root.at("quality").as_int())},
+      .options = read_manifest_options(root),
   };
 }
 
@@ -132,7 +128,11 @@ SettingValues settings_of(const PackIdentity& identity) {
            cat(identity.annotations_size_bytes, " bytes, xxh3 ", hex64(identity.annotations_xxh3))},
           {"shard-size", cat(identity.options.shard_size_bytes)},
           {"max-side", cat(identity.options.max_side_px)},
-          {"quality", cat(identity.options.quality)}};
+          {"quality", cat(identity.options.quality)},
+          {"convert", identity.options.convert ? "on" : "off"},
+          {"exif", word_of(kExifPolicies, identity.options.exif)},
+          {"check", word_of(kPictureChecks, identity.options.check)},
+          {"split", identity.options.part.empty() ? "none" : identity.options.part}};
 }
 
 std::string differences(const PackIdentity& there, const PackIdentity& wanted) {

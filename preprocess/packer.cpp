@@ -344,8 +344,9 @@ PackResult pack(const PackOptions& options) {
     });
   }
   // Bad annotations are found before the output folder is touched.
-  const PackPlan plan =
-      make_pack_plan(read ? std::move(read->instances) : read_instances(options.annotations));
+  Instances instances = read ? std::move(read->instances) : read_instances(options.annotations);
+  if (options.part) keep_part(instances, *options.part, options.annotations);
+  const PackPlan plan = make_pack_plan(std::move(instances));
   if (!options.overwrite) {
     if (const auto manifest = finished_set(options, identity, plan)) {
       remove_leftovers(options.output);

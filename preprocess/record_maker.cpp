@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "shared/image/format.h"
+#include "shared/image/orientation.h"
+#include "shared/image/picture.h"
 #include "shared/image/resize.h"
 
 namespace retina {
@@ -48,6 +50,54 @@ std::string RecordMaker::shrink_image(Record& record) {
   return encode_jpeg(shrink(pixels_, to), options_.pack.quality);
 }
 
+std::optional<FileProblem> RecordMaker::check_picture(std::string& jpeg, Record& record) {
+  const std::string format = image_format(jpeg);
+  has_pixels_ = false;
+  if (options_.pack.convert && (format == "PNG" || format == "WebP")) return convert(jpeg, record);
+  return check_jpeg(jpeg, record);
+}
+
+std::optional<FileProblem> RecordMaker::check_jpeg(std::string& jpeg, Record& record) {
+  const int orientation = options_.pack.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(jpeg);
+  if (orientation != 1 && options_.pack.exif == ExifPolicy::kError) {
+    return FileProblem{.kind = "exif",
+                       .reason = cat("is stored turned (EXIF orientation ", orientation, ")")};
+  }
+  // A picture whose end marker is not where it belongs may have been cut: only decoding tells.
+  has_pixels_ = options_.pack.check == PictureCheck::kFull || orientation != 1 ||
+                options_.pack.max_side_px > 0 || !jpeg.ends_with("\xFF\xD9");
+  const DecodeStatus status =
+      has_pixels_ ? decoder_.decode(jpeg.data(), jpeg.size(), pixels_)
+                  : decoder_.read_size(jpeg.data(), jpeg.size(), record.width, record.height);
+  const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
+  if (!problem.empty()) {
+    const std::string format = image_format(jpeg);
+    const bool other_format = !format.empty() && format != "JPEG";
+    return FileProblem{.kind = other_format ? "format" : "damaged", .reason = problem};
+  }
+  if (!has_pixels_) return std::nullopt;
+  if (orientation != 1) {
+    pixels_ = upright(pixels_, orientation);
+    jpeg = encode_jpeg(pixels_, options_.pack.quality);
+    record.converted = true;
+  }
+  record.width = pixels_.width;
+  record.height = pixels_.height;
+  return std::nullopt;
+}
+
+std::optional<FileProblem> RecordMaker::convert(std::string& file, Record& record) {
+  const DecodeStatus status = decode_any_picture(file, decoder_, pixels_);
+  const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
+  if (!problem.empty()) return FileProblem{.kind = "damaged", .reason = problem};
+  has_pixels_ = true;
+  file = encode_jpeg(pixels_, options_.pack.quality);
+  record.converted = true;
+  record.width = pixels_.width;
+  record.height = pixels_.height;
+  return std::nullopt;
+}
+
 MadeRecord RecordMaker::make(const PlannedImage& planned) {
   const std::optional<std::string> path = folder_.path_of(planned.info.file_name);
   if (!path) {
@@ -59,26 +109,20 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   if (const auto problem = folder_.read(*path, jpeg)) {
     return {.bad = bad_image(planned, problem->kind, problem->reason)};
   }
-  const DecodeStatus status = decoder_.decode(jpeg.data(), jpeg.size(), pixels_);
-  const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
-  if (!problem.empty()) {
-    const std::string format = image_format(jpeg);
-    const bool other_format = !format.empty() && format != "JPEG";
-    return {.bad = bad_image(planned, other_format ? "format" : "damaged", problem)};
+  MadeRecord made{.record = {.image_id = planned.info.id, .annotations = planned.annotations}};
+  made.source = source_file(jpeg, time_ns);
+  if (const auto problem = check_picture(jpeg, made.record)) {
+    return {.bad = bad_image(planned, problem->kind, problem->reason)};
   }
-  if (pixels_.width != planned.info.width || pixels_.height != planned.info.height) {
+  const Record& record = made.record;
+  if (record.width != planned.info.width || record.height != planned.info.height) {
     return {.bad = bad_image(
                 planned, "size",
-                cat("the picture is ", pixels_.width, "x", pixels_.height, ", the annotations say ",
+                cat("the picture is ", record.width, "x", record.height, ", the annotations say ",
                     planned.info.width, "x", planned.info.height))};
   }
-  MadeRecord made{.record = {.image_id = planned.info.id,
-                             .width = pixels_.width,
-                             .height = pixels_.height,
-                             .annotations = planned.annotations}};
-  made.source = source_file(jpeg, time_ns);
   const int max_side_px = options_.pack.max_side_px;
-  if (max_side_px > 0 && std::max(pixels_.width, pixels_.height) > max_side_px) {
+  if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {
     jpeg = shrink_image(made.record);
   }
   made.record.jpeg = jpeg;

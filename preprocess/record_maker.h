@@ -34,18 +34,24 @@ class RecordMaker {
  public:
   explicit RecordMaker(RecordMakerOptions options);
 
-  // Reads, decodes and checks the image; smaller copy when the options ask for one. A bad image is
-  // a value. Throws kIo when the image folder or its mount is gone or fails, kNoInput when the
-  // image may not be read.
+  // Reads and checks the image; converts it, turns it upright or makes it smaller when the options
+  // ask for that. A bad image is a value. Throws kIo when the image folder or its mount is gone or
+  // fails, kNoInput when the image may not be read.
   MadeRecord make(const PlannedImage& planned);
 
  private:
+  // What is wrong with the file; else `jpeg` is what to store, with its size in `record`, and
+  // pixels_ hold the picture where has_pixels_.
+  std::optional<FileProblem> check_picture(std::string& jpeg, Record& record);
+  std::optional<FileProblem> check_jpeg(std::string& jpeg, Record& record);
+  std::optional<FileProblem> convert(std::string& file, Record& record);
   std::string shrink_image(Record& record);
 
   RecordMakerOptions options_;
   ImageFolder folder_;
   JpegDecoder decoder_{};
   Image pixels_{};
+  bool has_pixels_ = false;
 };
 
 }  // namespace retina

@@ -16,7 +16,7 @@ constexpr double kSurelyNeededPart = 0.8;
 
 void check_free_space(const PackOptions& options, const PackPlan& plan,
                       const std::string& scratch) {
-  if (options.max_side_px) return;
+  if (options.max_side_px || options.convert) return;
   // The plan is shuffled: its first images are a fair sample.
   const std::size_t sampled = std::min(kSampledImages, plan.images.size());
   double sampled_bytes = 0;

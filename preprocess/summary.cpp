@@ -76,6 +76,10 @@ std::string describe_counts(const Manifest& manifest) {
     text += cat("  rescaled      ", counts.rescaled, " images to at most ",
                 manifest.options.max_side_px, " px, quality ", manifest.options.quality, "\n");
   }
+  if (counts.converted > 0) {
+    text += cat("  converted     ", counts.converted, " images, JPEG quality ",
+                manifest.options.quality, "\n");
+  }
   return text;
 }
 

@@ -24,6 +24,7 @@ void Tally::add(const Record& record) {
   counts.images += 1;
   counts.images_without_boxes += record.annotations.empty() ? 1 : 0;
   counts.rescaled += record.rescaled ? 1 : 0;
+  counts.converted += record.converted ? 1 : 0;
   for (const RecordAnnotation& annotation : record.annotations) {
     const bool trainable = is_trainable(annotation, record.width, record.height);
     counts.boxes += 1;

@@ -26,6 +26,7 @@ struct AnnotationSource {
   std::string path{};     // the file, or VOC's folder
   std::string classes{};  // of kCsv, and of kVoc where given: file of "class,id", one a line
   std::string images{};   // folder that file names are relative to
+  bool upright = false;   // sizes are those of pictures turned upright by their EXIF data
   int thread_count = 1;   // where picture sizes are read from the pictures
 };
 

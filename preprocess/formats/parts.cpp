@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -9,6 +10,7 @@
 #include "shared/base/printable.h"
 #include "shared/data/picture_folder.h"
 #include "shared/image/jpeg.h"
+#include "shared/image/orientation.h"
 
 namespace retina {
 
@@ -134,6 +136,9 @@ void read_picture_sizes(const AnnotationSource& source, Instances& instances) {
       if (seen.problem) continue;
       image.width = seen.picture.width;
       image.height = seen.picture.height;
+      if (source.upright && is_turned_sideways(seen.picture.orientation)) {
+        std::swap(image.width, image.height);
+      }
     }
   });
 }

@@ -13,6 +13,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/image/format.h"
+#include "shared/image/orientation.h"
 #include "shared/image/picture.h"
 
 namespace retina {
@@ -130,6 +131,7 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
       status = read_any_size(bytes, decoder, picture.width, picture.height);
     }
     if (!status.ok) return picture_problem(bytes, status.problem);
+    if (image_format(bytes) == "JPEG") picture.orientation = exif_orientation(bytes);
     std::string problem;
     if (has_too_many_pixels(picture.width, picture.height, decoder.max_pixels(), problem)) {
       return FileProblem{.kind = "too-large", .reason = problem};

@@ -34,7 +34,8 @@ FolderListing list_files(const std::string& folder, const std::string& without,
 // What a picture's first bytes say.
 struct LoosePicture {
   std::string name{};
-  int width = 0, height = 0;
+  int width = 0, height = 0;                     // as stored
+  int orientation = 1;                           // of a JPEG, see orientation.h
   std::uint64_t size_bytes = 0, start_xxh3 = 0;  // of the file; of its first 64 KiB
 };
 struct LookedAt {

@@ -32,10 +32,8 @@ void write_head(JsonWriter& json, const Manifest& manifest) {
       .field("annotations_xxh3", hex64(manifest.annotations_xxh3))
       .end_object();
   json.key("options").begin_object();
-  json.field("shard_size_bytes", manifest.options.shard_size_bytes)
-      .field("max_side_px", manifest.options.max_side_px)
-      .field("quality", manifest.options.quality)
-      .end_object();
+  write_manifest_options(json, manifest.options);
+  json.end_object();
 }
 
 void write_counts(JsonWriter& json, const ManifestCounts& counts) {
@@ -47,6 +45,7 @@ void write_counts(JsonWriter& json, const ManifestCounts& counts) {
       .field("trainable", counts.trainable)
       .field("images_without_boxes", counts.images_without_boxes)
       .field("rescaled", counts.rescaled)
+      .field("converted", counts.converted)
       .field("quarantined", counts.quarantined)
       .end_object();
 }
@@ -98,7 +97,17 @@ ManifestCounts read_counts(const JsonView& view) {
           .trainable = read_count(view, "trainable"),
           .images_without_boxes = read_count(view, "images_without_boxes"),
           .rescaled = read_count(view, "rescaled"),
+          .converted = view.has("converted") ? read_count(view, "converted") : 0,
           .quarantined = read_count(view, "quarantined")};
+}
+
+// The value of the word at `key`; the first choice where an earlier version wrote none.
+template <class T>
+T read_word(const JsonView& view, const char* key, const Choices<T>& choices) {
+  if (!view.has(key)) return choices.front().second;
+  const std::string word = view.at(key).as_string();
+  if (const auto value = value_of(choices, word)) return *value;
+  view.at(key).fail(cat("got \"", word, "\", want ", words_of(choices)));
 }
 
 void read_categories(const JsonView& view, Manifest& manifest) {
@@ -164,6 +173,16 @@ void check_hash(std::string_view text, const std::string& name) {
 
 }  // namespace
 
+void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
+  json.field("shard_size_bytes", options.shard_size_bytes)
+      .field("max_side_px", options.max_side_px)
+      .field("quality", options.quality)
+      .field("convert", options.convert)
+      .field("exif", word_of(kExifPolicies, options.exif))
+      .field("check", word_of(kPictureChecks, options.check))
+      .field("part", options.part);
+}
+
 std::string encode_manifest(const Manifest& manifest) {
   JsonWriter json;
   json.begin_object();
@@ -190,6 +209,16 @@ std::string encode_manifest(const Manifest& manifest) {
   return text;
 }
 
+ManifestOptions read_manifest_options(const JsonView& view) {
+  return {.shard_size_bytes = view.at("shard_size_bytes").as_uint(),
+          .max_side_px = read_px(view, "max_side_px"),
+          .quality = read_px(view, "quality"),
+          .convert = view.has("convert") && view.at("convert").as_bool(),
+          .exif = read_word(view, "exif", kExifPolicies),
+          .check = read_word(view, "check", kPictureChecks),
+          .part = view.has("part") ? view.at("part").as_string() : ""};
+}
+
 Manifest decode_manifest(std::string_view text, const std::string& name) {
   const JsonFile file = JsonFile::parse(text, name);
   const JsonView root = file.root();
@@ -201,9 +230,7 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
                     .annotations_size_bytes = source.at("annotations_bytes").as_uint(),
                     .annotations_xxh3 = parse_hex64(source.at("annotations_xxh3").as_string(),
                                                     name + ": annotations_xxh3"),
-                    .options = {.shard_size_bytes = options.at("shard_size_bytes").as_uint(),
-                                .max_side_px = read_px(options, "max_side_px"),
-                                .quality = read_px(options, "quality")},
+                    .options = read_manifest_options(options),
                     .counts = read_counts(root.at("counts")),
                     .shards = read_shards(root.at("shards")),
                     .index = read_file_fields(root.at("index")),

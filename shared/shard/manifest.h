@@ -7,9 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/choices.h"
 #include "shared/coco/category.h"
 
 namespace retina {
+
+class JsonView;
+class JsonWriter;
 
 // "version" in manifest.json. Part of the format; never renumber.
 inline constexpr std::int64_t kManifestVersion = 1;
@@ -30,11 +34,25 @@ struct ManifestShard {
   std::uint64_t tree_xxh3 = 0;  // of LMDB's own pages, see shard_tree.h
 };
 
+// What becomes of a JPEG whose EXIF data say that it is stored turned.
+enum class ExifPolicy { kIgnore, kApply, kError };
+inline const Choices<ExifPolicy> kExifPolicies = {
+    {"ignore", ExifPolicy::kIgnore}, {"apply", ExifPolicy::kApply}, {"error", ExifPolicy::kError}};
+
+// How much of a JPEG was looked at before it was packed.
+enum class PictureCheck { kFull, kHeader };
+inline const Choices<PictureCheck> kPictureChecks = {{"full", PictureCheck::kFull},
+                                                     {"header", PictureCheck::kHeader}};
+
 // The packing options that decide the bytes; threads and paths do not.
 struct ManifestOptions {
   std::uint64_t shard_size_bytes = 0;
-  int max_side_px = 0;  // 0: the original JPEG bytes
-  int quality = 0;      // 0 with max_side_px 0
+  int max_side_px = 0;   // 0: no image is made smaller
+  int quality = 0;       // of JPEGs that are made here; 0 where none is
+  bool convert = false;  // PNG and WebP become JPEGs
+  ExifPolicy exif = ExifPolicy::kIgnore;
+  PictureCheck check = PictureCheck::kFull;
+  std::string part{};  // of --split: "train 0.9", "validation 0.9"; empty: all images
 
   friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;
 };
@@ -46,7 +64,8 @@ struct ManifestCounts {
   std::int64_t degenerate = 0;  // of them: not a crowd, and no width or height to train on
   std::int64_t trainable = 0;   // boxes - crowds - degenerate
   std::int64_t images_without_boxes = 0;
-  std::int64_t rescaled = 0;  // images made smaller by max_side_px
+  std::int64_t rescaled = 0;   // images made smaller by max_side_px
+  std::int64_t converted = 0;  // images whose JPEG was made by convert or exif
   std::int64_t quarantined = 0;
 
   friend bool operator==(const ManifestCounts&, const ManifestCounts&) = default;
@@ -65,6 +84,11 @@ struct Manifest {
 
   int class_count() const { return static_cast<int>(categories.size()); }
 };
+
+// The options as fields of a JSON object, and back; those that an earlier version did not write
+// have their defaults. Throws kData.
+void write_manifest_options(JsonWriter& json, const ManifestOptions& options);
+ManifestOptions read_manifest_options(const JsonView& view);
 
 // The text of manifest.json; its last field is the hash of the rest.
 std::string encode_manifest(const Manifest& manifest);

@@ -16,7 +16,7 @@ constexpr std::string_view kRecordMagic = "RREC";
 constexpr std::size_t kVersionAt = 4, kFlagsAt = 6, kImageIdAt = 8, kWidthAt = 16, kHeightAt = 20,
                       kAnnotationBytesAt = 24, kJpegBytesAt = 28, kPayloadHashAt = 32,
                       kHeaderHashAt = 40;
-constexpr std::uint16_t kRescaledFlag = 1;
+constexpr std::uint16_t kRescaledFlag = 1, kConvertedFlag = 2;
 
 // Blocks of the annotation part: u32 type, u32 content bytes, content.
 constexpr std::size_t kBlockHeaderBytes = 8;
@@ -136,7 +136,8 @@ std::string encode_record(const Record& record) {
   bytes.reserve(kRecordHeaderBytes + payload.size());
   bytes.append(kRecordMagic);
   put(bytes, kRecordVersion);
-  put(bytes, record.rescaled ? kRescaledFlag : std::uint16_t{0});
+  put(bytes, static_cast<std::uint16_t>((record.rescaled ? kRescaledFlag : 0) |
+                                        (record.converted ? kConvertedFlag : 0)));
   put(bytes, record.image_id);
   put(bytes, static_cast<std::uint32_t>(record.width));
   put(bytes, static_cast<std::uint32_t>(record.height));
@@ -171,6 +172,7 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   record.width = static_cast<int>(width);
   record.height = static_cast<int>(height);
   record.rescaled = (get<std::uint16_t>(bytes, kFlagsAt) & kRescaledFlag) != 0;
+  record.converted = (get<std::uint16_t>(bytes, kFlagsAt) & kConvertedFlag) != 0;
   record.annotations = decode_annotations(payload.substr(0, annotation_bytes), place);
   record.jpeg = payload.substr(annotation_bytes);
   return record;

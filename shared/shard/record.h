@@ -31,6 +31,8 @@ struct Record {
   int width = 0;  // of the stored image, pixels
   int height = 0;
   bool rescaled = false;  // coco-pack --max-side made image and boxes smaller than the source
+  bool converted =
+      false;  // the JPEG is coco-pack's, of a PNG or WebP, or of a picture turned upright
   std::vector<RecordAnnotation> annotations{};
   std::string_view jpeg{};
 };

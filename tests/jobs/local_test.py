@@ -66,6 +66,16 @@ class Local(unittest.TestCase):
              f"{data}/images/{split}", "--output", f"{out}/shards/{split}"]
             for split in ("train", "val")])
 
+    def test_a_folder_of_pascal_voc_is_split(self):
+        data, out = self.room / "data", self.room / "out"
+        (data / "Annotations").mkdir()
+        (data / "JPEGImages").mkdir()
+        self.assertEqual(self.packs(), [
+            ["--format", "voc", "--annotations", f"{data}/Annotations", "--images",
+             f"{data}/JPEGImages", "--output", f"{out}/shards", "--split", "0.9"]])
+        used = {word for call in self.calls(0) for word in call if word.startswith(f"{out}/shards/")}
+        self.assertEqual(used, {f"{out}/shards/train", f"{out}/shards/validation"})
+
     def test_a_folder_of_yolo_is_packed_as_one(self):
         data, out = self.room / "data", self.room / "out"
         (data / "data.yaml").touch()

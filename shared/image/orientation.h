@@ -1,0 +1,23 @@
+// How a camera held the picture: EXIF's orientation (CIPA DC-008, tag 0x0112). COCO's annotations
+// and our decoder ignore it; tools that turn pictures upright before they are annotated do not.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "shared/image/image.h"
+
+namespace retina {
+
+// 1..8 from a JPEG's first EXIF segment; 1, upright, where there is none or it makes no sense.
+int exif_orientation(std::string_view jpeg);
+
+// Whether width and height change places in the upright picture.
+constexpr bool is_turned_sideways(int orientation) {
+  return orientation >= 5;
+}
+
+// The upright picture, as Pillow's ImageOps.exif_transpose.
+Image upright(const Image& stored, int orientation);
+
+}  // namespace retina
