@@ -47,12 +47,12 @@ std::string describe_set(const ShardSet& set) {
   const Manifest& manifest = set.manifest();
   std::string text = cat(set.folder(), ":\n", describe_counts(manifest));
   text += describe_images(set.index());
-  Table shards({"shard", "records", "size"});
+  TextTable shards({"shard", "records", "size"});
   for (const ManifestShard& shard : manifest.shards) {
     shards.add({shard.file.name, cat(shard.record_count),
                 human_bytes(static_cast<double>(shard.file.size_bytes))});
   }
-  Table categories({"label", "id", "name", "boxes"});
+  TextTable categories({"label", "id", "name", "boxes"});
   for (std::size_t label = 0; label < manifest.categories.size(); ++label) {
     const Category& category = manifest.categories[label];
     categories.add({cat(label), cat(category.id), category.name, cat(manifest.box_counts[label])});
@@ -83,7 +83,7 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
           human_bytes(static_cast<double>(record.jpeg.size())), record.rescaled ? ", rescaled" : "",
           record.converted ? ", converted" : "", ", ",
           escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
-  Table table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
+  TextTable table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];
     const bool trainable = is_trainable(annotation, record.width, record.height);

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "preprocess/pack_journal.h"
+#include "preprocess/page/data_page.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/log.h"
 #include "shared/shard/image_index.h"
 #include "shared/shard/shard_file.h"
 
@@ -74,6 +76,20 @@ bool is_there(const SetFile& file) {
          xxh3_file(path) == file.file.xxh3;
 }
 
+// The page of the old set goes, that of the new one comes; anybody else's stays.
+void publish_page(const std::string& output) {
+  const std::string from = journal_folder(output) + "/" + kDataPageFile;
+  const std::string to = output + "/" + kDataPageFile;
+  if (path_exists(to)) {
+    if (is_folder(to) || !is_data_page(to)) {
+      log_warning(to, ": is not coco-pack's and stays; the set has no page");
+      return;
+    }
+    remove_file(to);
+  }
+  if (path_exists(from)) publish_file(from, to);
+}
+
 }  // namespace
 
 void check_is_ours(const std::string& output) {
@@ -131,6 +147,7 @@ void publish_set(const std::string& output, const Manifest& manifest) {
     throw Error(ErrorKind::kIo, cat(output, "/", kManifestFile, ": cannot be removed"),
                 "fix the mount or its permissions, then run the same command again");
   }
+  publish_page(output);
   sync_path(output);
   std::set<std::string> kept;
   for (const ManifestShard& shard : manifest.shards) kept.insert(shard.file.name);

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
 #include "preprocess/pack_plan.h"
+#include "preprocess/page/data_page.h"
 #include "preprocess/record_maker.h"
 #include "preprocess/space_check.h"
 #include "preprocess/tally.h"
@@ -84,6 +87,61 @@ std::optional<Manifest> finished_set(const PackOptions& options, const PackIdent
   return manifest;
 }
 
+struct PageSource {
+  const DataFacts& facts;
+  const Manifest& manifest;
+  const std::vector<QuarantinedImage>& quarantined;
+  const PackPlan& plan;
+  int thread_count = 1;
+};
+
+std::string data_page(const PageSource& source) {
+  std::unordered_map<std::int64_t, const std::string*> names;
+  for (const PlannedImage& image : source.plan.images) {
+    names.emplace(image.info.id, &image.info.file_name);
+  }
+  return render_data_page({.facts = source.facts,
+                           .manifest = source.manifest,
+                           .quarantined = source.quarantined,
+                           .file_name = [&](std::int64_t id) { return *names.at(id); },
+                           .thread_count = source.thread_count});
+}
+
+// The set is the product: without room for its page it is published all the same, and the next call
+// of the same command tries again.
+void warn_of_missing_page(const Error& error) {
+  log_warning("the page of the data is not written: ", error.what());
+}
+
+void write_data_page(const std::string& folder, const PageSource& source) {
+  try {
+    write_file_atomically(folder + "/" + kDataPageFile, data_page(source));
+  } catch (const Error& error) {
+    warn_of_missing_page(error);
+  }
+}
+
+// For a finished set that has none: an earlier coco-pack made it, or the disk was full.
+void restore_data_page(const PackOptions& options, const PackPlan& plan) {
+  const std::string path = options.output + "/" + kDataPageFile;
+  if (path_exists(path)) return;
+  try {
+    AtomicFile file(path);  // before all records are read: the folder may be read-only
+    const ShardSet set(options.output, options.scratch);
+    DataFacts facts(set.manifest().categories.size());
+    for (std::size_t place = 0; place < set.index().size(); ++place) facts.add(set.read(place));
+    const std::vector<QuarantinedImage> quarantined = set.read_quarantine();
+    file.write(data_page({.facts = facts,
+                          .manifest = set.manifest(),
+                          .quarantined = quarantined,
+                          .plan = plan,
+                          .thread_count = options.thread_count()}));
+    file.commit();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCannotCreate) warn_of_missing_page(error);
+  }
+}
+
 class Packer {
  public:
   Packer(const PackOptions& options, const PackIdentity& identity, const PackPlan& plan)
@@ -93,7 +151,8 @@ class Packer {
         journal_(options.output, identity, options.overwrite),
         scratch_folder_(scratch_folder(options)),
         scratch_(scratch_folder_, options.output),
-        tally_(plan.categories.all().size()) {}
+        tally_(plan.categories.all().size()),
+        facts_(plan.categories.all().size()) {}
 
   PackResult run() {
     try {
@@ -132,7 +191,7 @@ class Packer {
                   "check --images");
     }
     PackResult result{.manifest = publish(), .reused_shards = reused};
-    result.far_from_anchors = tally_.far_from_anchors;
+    result.far_from_anchors = count_uncovered(facts_.box_sizes(), default_anchor_sizes()).all();
     result.first_degenerate = tally_.first_degenerate;
     return result;
   }
@@ -230,7 +289,11 @@ class Packer {
       writer_ =
           std::make_unique<ShardWriter>(path, options_.shard_size_bytes, scratch_.build_path(path));
     }
-    count(made.record, writer_->append(made.bytes));
+    const std::uint32_t place = writer_->append(made.bytes);
+    Record record = made.record;
+    record.jpeg =
+        std::string_view(made.bytes).substr(record_size_bytes(record.annotations.size(), 0));
+    count(record, place);
     sources_.push_back(made.source);
   }
 
@@ -249,6 +312,7 @@ class Packer {
 
   void count(const Record& record, std::uint32_t place) {
     tally_.add(record);
+    facts_.add(record);
     index_.push_back(
         index_entry(record, {.shard = static_cast<std::uint32_t>(shards_.size()), .place = place}));
   }
@@ -291,6 +355,11 @@ class Packer {
     write_file_of(manifest.index, encode_index(index_));
     manifest.quarantine.name = kQuarantineFile;
     write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
+    write_data_page(journal_folder(options_.output), {.facts = facts_,
+                                                      .manifest = manifest,
+                                                      .quarantined = quarantined_,
+                                                      .plan = plan_,
+                                                      .thread_count = options_.thread_count()});
     write_file_atomically(journal_folder(options_.output) + "/" + kManifestFile,
                           encode_manifest(manifest));
     publish_set(options_.output, manifest);
@@ -304,6 +373,7 @@ class Packer {
   std::string scratch_folder_;  // empty: shards are built in the journal
   Scratch scratch_;
   Tally tally_;
+  DataFacts facts_;
   std::size_t next_image_ = 0;
   std::vector<ManifestShard> shards_{};
   std::vector<IndexEntry> index_{};
@@ -350,6 +420,7 @@ PackResult pack(const PackOptions& options) {
   if (!options.overwrite) {
     if (const auto manifest = finished_set(options, identity, plan)) {
       remove_leftovers(options.output);
+      restore_data_page(options, plan);
       return {.manifest = *manifest, .was_finished = true};
     }
   }
@@ -359,6 +430,7 @@ PackResult pack(const PackOptions& options) {
   if (!options.overwrite || was_whole) {
     try {
       if (const auto manifest = finished_set(options, identity, plan)) {
+        restore_data_page(options, plan);
         return {.manifest = *manifest, .was_finished = true};
       }
     } catch (const Error& error) {

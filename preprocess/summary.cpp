@@ -42,12 +42,12 @@ std::string degenerate_boxes(const PackResult& result) {
 
 }  // namespace
 
-void Table::add(std::vector<std::string> row) {
+void TextTable::add(std::vector<std::string> row) {
   for (std::string& cell : row) cell = escaped(cell);
   rows_.push_back(std::move(row));
 }
 
-std::string Table::text() const {
+std::string TextTable::text() const {
   std::vector<std::size_t> widths;
   for (const auto& row : rows_) {
     widths.resize(std::max(widths.size(), row.size()));

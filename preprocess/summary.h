@@ -10,9 +10,9 @@
 namespace retina {
 
 // Columns of text, each as wide as its widest cell.
-class Table {
+class TextTable {
  public:
-  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
+  explicit TextTable(std::vector<std::string> head) { add(std::move(head)); }
   // Control characters are escaped: the names are those of a foreign file.
   void add(std::vector<std::string> row);
   // Indented by two spaces, a line a row.

@@ -2,25 +2,8 @@
 
 #include <algorithm>
 
-#include "shared/anchor/anchor.h"
-#include "shared/image/resize.h"
-
 namespace retina {
-namespace {
-
-// retina-train's defaults: below this IoU an anchor counts as background (Lin et al. 2017).
-constexpr double kBackgroundIou = 0.4;
-constexpr int kMinSidePx = 800, kMaxSidePx = 1333;
-
-bool is_far_from_anchors(const RecordAnnotation& annotation, double scale) {
-  static const AnchorCoverage coverage({32, 64, 128, 256, 512});
-  return coverage.best_iou(annotation.bbox[2] * scale, annotation.bbox[3] * scale) < kBackgroundIou;
-}
-
-}  // namespace
-
 void Tally::add(const Record& record) {
-  const double scale = resized_size(record.width, record.height, kMinSidePx, kMaxSidePx).scale;
   counts.images += 1;
   counts.images_without_boxes += record.annotations.empty() ? 1 : 0;
   counts.rescaled += record.rescaled ? 1 : 0;
@@ -34,7 +17,6 @@ void Tally::add(const Record& record) {
       counts.degenerate += 1;
       if (first_degenerate.size() < kNamedBoxes) first_degenerate.push_back(annotation.id);
     }
-    far_from_anchors += trainable && is_far_from_anchors(annotation, scale) ? 1 : 0;
     const auto label = static_cast<std::size_t>(annotation.label);
     if (label < boxes_of_class.size()) boxes_of_class[label] += 1;
   }

@@ -18,7 +18,6 @@ struct Tally {
 
   ManifestCounts counts{};
   std::vector<std::int64_t> boxes_of_class;
-  std::int64_t far_from_anchors = 0;  // trainable boxes that no default anchor overlaps well
   std::vector<std::int64_t> first_degenerate{};  // annotation ids, kNamedBoxes at most
 
   void add(const Record& record);

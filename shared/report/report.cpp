@@ -10,6 +10,7 @@
 #include "shared/image/resize.h"
 #include "shared/report/axis.h"
 #include "shared/report/curve_svg.h"
+#include "shared/report/histogram_svg.h"
 #include "shared/report/interval_svg.h"
 #include "shared/report/style.h"
 #include "shared/report/text.h"
@@ -52,14 +53,37 @@ std::string render_legend(const std::vector<Series>& series) {
   return out + "</div>\n";
 }
 
+std::string render_findings(const std::vector<Finding>& findings) {
+  std::string out = "<h2>What to look at</h2>\n<ol class=\"card findings\">\n";
+  for (const Finding& finding : findings) {
+    out += cat("<li>", escape_html(finding.text));
+    if (!finding.options.empty()) out += cat("<code>", escape_html(finding.options), "</code>");
+    out += "</li>\n";
+  }
+  return out + "</ol>\n";
+}
+
+// The beginning of a chart's card.
+std::string chart_head(const std::string& title, const std::string& y_label) {
+  std::string out = cat("<div class=\"card curve\"><h3>", escape_html(title));
+  if (!y_label.empty()) out += cat(" <span class=\"unit\">", escape_html(y_label), "</span>");
+  return out + "</h3>\n";
+}
+
+std::string render_histograms(const std::vector<Histogram>& histograms) {
+  std::string out = "<h2>Distributions</h2>\n<section class=\"curves\">\n";
+  for (const Histogram& histogram : histograms) {
+    out +=
+        cat(chart_head(histogram.title, histogram.y_label), histogram_svg(histogram), "</div>\n");
+  }
+  return out + "</section>\n";
+}
+
 std::string render_curves(const std::vector<Curve>& curves) {
   std::string out = "<h2>Curves</h2>\n<section class=\"curves\">\n";
   for (const Curve& curve : curves) {
-    out += cat("<div class=\"card curve\"><h3>", escape_html(curve.title));
-    if (!curve.y_label.empty()) {
-      out += cat(" <span class=\"unit\">", escape_html(curve.y_label), "</span>");
-    }
-    out += cat("</h3>\n", render_legend(curve.series), curve_svg(curve), "</div>\n");
+    out += cat(chart_head(curve.title, curve.y_label), render_legend(curve.series),
+               curve_svg(curve), "</div>\n");
   }
   return out + "</section>\n";
 }
@@ -69,13 +93,17 @@ std::string render_intervals(const IntervalPlot& plot) {
              interval_svg(plot), "</div>", paragraph("note", plot.note), "</div>\n");
 }
 
+std::string bar_style(double length) {
+  return cat(" class=\"bar\" style=\"--w:", fixed(length * 100, 1), "%\"");
+}
+
 // A cell that is a number in [0, 1], as a bar's length.
 std::string bar_style(const std::string& cell) {
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error != std::errc() || end != cell.data() + cell.size()) return "";
   if (!(value >= 0 && value <= 1)) return "";
-  return cat(" class=\"bar\" style=\"--w:", fixed(value * 100, 1), "%\"");
+  return bar_style(value);
 }
 
 std::string render_table(const Table& table) {
@@ -84,11 +112,15 @@ std::string render_table(const Table& table) {
   out += "<div class=\"scroll\"><table><thead><tr>";
   for (const std::string& column : table.columns) out += cat("<th>", escape_html(column), "</th>");
   out += "</tr></thead><tbody>\n";
-  for (const std::vector<std::string>& row : table.rows) {
+  for (std::size_t at = 0; at < table.rows.size(); ++at) {
+    const std::vector<std::string>& row = table.rows[at];
     out += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool bar = static_cast<int>(i) == table.bar_column;
-      out += cat("<td", bar ? bar_style(row[i]) : "", ">", escape_html(row[i]), "</td>");
+      std::string bar;
+      if (static_cast<int>(i) == table.bar_column) {
+        bar = at < table.bars.size() ? bar_style(table.bars[at]) : bar_style(row[i]);
+      }
+      out += cat("<td", bar, ">", escape_html(row[i]), "</td>");
     }
     out += "</tr>\n";
   }
@@ -130,9 +162,11 @@ std::string render_report(const Report& report) {
           "</style></head>\n<body><main>\n<header><h1>", escape_html(report.title), "</h1>\n",
           paragraph("subtitle", report.subtitle), "</header>\n");
   if (!report.figures.empty()) out += render_figures(report.figures);
+  if (!report.findings.empty()) out += render_findings(report.findings);
   if (!report.curves.empty()) out += render_curves(report.curves);
+  if (!report.histograms.empty()) out += render_histograms(report.histograms);
   if (!report.tables.empty()) {
-    out += "<h2>Results</h2>\n<section class=\"tables\">\n";
+    out += heading(report.tables_title) + "<section class=\"tables\">\n";
     for (const Table& table : report.tables) out += render_table(table);
     out += "</section>\n";
   }

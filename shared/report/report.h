@@ -1,6 +1,6 @@
-// The report page: one self-contained HTML file with figures, curves (inline SVG), tables and
-// pictures. No script, no external file; follows the reader's light or dark setting. All text is
-// escaped here: callers pass it raw.
+// The report page: one self-contained HTML file with figures, findings, curves and histograms
+// (inline SVG), tables and pictures. No script, no external file; follows the reader's light or
+// dark setting. All text is escaped here: callers pass it raw.
 #pragma once
 
 #include <string>
@@ -44,13 +44,37 @@ struct IntervalPlot {
   std::vector<IntervalRow> rows{};
 };
 
+struct HistogramBar {
+  std::string label{}, detail{};  // the detail shows when pointed at; no label: none is written
+  double count = 0;               // finite, >= 0
+};
+
+struct HistogramMark {
+  double place = 0;  // in bars from the left
+  std::string text{};
+};
+
+// Counts side by side.
+struct Histogram {
+  std::string title{}, x_label{}, y_label{};
+  std::vector<HistogramBar> bars{};
+  std::vector<HistogramMark> marks{};
+  bool labels_edges = false;  // a label stands at its bar's left edge, not under its middle
+};
+
+// What the reader should act on, with the options to copy (or nothing).
+struct Finding {
+  std::string text{}, options{};
+};
+
 struct Table {
   std::string title{};
   std::vector<std::string> columns{};            // the first is text, numbers align right
   std::vector<std::vector<std::string>> rows{};  // cells; a short row ends early
   std::string note{};
-  int bar_column = -1;  // a column of values in [0, 1] that gets bars
-  bool wide = false;    // over the page's whole width: many columns
+  int bar_column = -1;         // a column of values in [0, 1] that gets bars
+  std::vector<double> bars{};  // of each row, in [0, 1]: for a column that shows something else
+  bool wide = false;           // over the page's whole width: many columns
 };
 
 struct Picture {
@@ -67,8 +91,11 @@ struct Gallery {
 struct Report {
   std::string title{}, subtitle{};
   std::vector<Figure> figures{};
+  std::vector<Finding> findings{};
   std::vector<Curve> curves{};
+  std::vector<Histogram> histograms{};
   std::vector<IntervalPlot> intervals{};
+  std::string tables_title = "Results";
   std::vector<Table> tables{};
   std::vector<Gallery> galleries{};
   std::vector<std::pair<std::string, std::string>> settings{};  // key, value; a closed section

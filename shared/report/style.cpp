@@ -55,6 +55,8 @@ h3 { font-size: 14px; margin: 0; font-weight: 650; }
 .plot .line.faint { stroke-width: 1; opacity: .3; }
 .plot .span { stroke: currentColor; stroke-width: 2; stroke-linecap: round; }
 .plot .dot { fill: currentColor; }
+.plot .column { fill: currentColor; opacity: .8; }
+.plot .rule { stroke: var(--c1); stroke-dasharray: 4 3; }
 .plot.intervals { min-width: 620px; }
 .curve .scroll { overflow-x: auto; }
 .curve .note { color: var(--soft); font-size: 12.5px; margin: 6px 2px; }
@@ -83,6 +85,11 @@ td.bar { background: linear-gradient(var(--bar), var(--bar)) no-repeat left cent
   background: var(--stripe); }
 .gallery figcaption { padding: 8px 12px 9px; font-size: 12.5px; color: var(--soft);
   overflow-wrap: anywhere; }
+.findings { padding: 12px 18px 12px 38px; margin: 0; }
+.findings li { padding: 3px 0; }
+.findings code { display: block; margin: 5px 0 4px; padding: 6px 11px; border-radius: 6px;
+  background: var(--stripe); border: 1px solid var(--rule); font-size: 13px; user-select: all;
+  overflow-wrap: anywhere; }
 .notes { padding: 12px 16px 12px 34px; margin: 0; }
 details { margin-top: 34px; }
 summary { cursor: pointer; padding: 12px 16px; font-weight: 600; }
@@ -95,9 +102,18 @@ footer { color: var(--soft); font-size: 12.5px; margin-top: 34px; }
   .curves, .tables, .gallery { grid-template-columns: minmax(0, 1fr); }
 }
 @media print {
+  body { background: none; }
+  main { padding: 0; }
+  h2 { break-after: avoid; }
+  .curves { grid-template-columns: 1fr 1fr; }
+  .gallery { grid-template-columns: 1fr 1fr 1fr; }
+  .gallery img { height: 170px; }
   .table .scroll { max-height: none; }
   .card { break-inside: avoid; }
-  .plot.intervals { max-height: 230mm; }
+  .table.wide { break-inside: auto; }
+  .plot .column { fill: currentColor; opacity: .8; }
+.plot .rule { stroke: var(--c1); stroke-dasharray: 4 3; }
+.plot.intervals { max-height: 230mm; }
 }
 )css";
 

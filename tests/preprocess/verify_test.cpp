@@ -32,6 +32,7 @@ class Verify : public testing::Test {
     pack(coco.options("set"));
     content_ = folder_content(set_);
     content_.erase(".lock");
+    content_.erase("report.html");  // not a part of the set
   }
 
   VerifyResult verify() {
@@ -55,6 +56,13 @@ TEST_F(Verify, AWholeSetHasNoProblem) {
   const VerifyResult result = verify();
   EXPECT_EQ(result.problem_count, 0) << problems_;
   EXPECT_EQ(result.counts.images, 24);
+}
+
+TEST_F(Verify, ThePageOfTheDataIsNotAPartOfTheSet) {
+  write("report.html", "somebody's own");
+  EXPECT_EQ(verify().problem_count, 0) << problems_;
+  std::filesystem::remove(set_ + "/report.html");
+  EXPECT_EQ(verify().problem_count, 0) << problems_;
 }
 
 TEST_F(Verify, FindsEachOfAHundredFlippedBits) {

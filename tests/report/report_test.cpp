@@ -23,6 +23,13 @@ Report full_report() {
                     .x_label = bad,
                     .y_label = bad,
                     .series = {{.name = bad, .xs = {1, 2}, .ys = {3, 4}, .points = true}}}};
+  report.findings = {{.text = bad, .options = bad}};
+  report.histograms = {{.title = bad,
+                        .x_label = bad,
+                        .y_label = bad,
+                        .bars = {{.label = bad, .detail = bad, .count = 1}},
+                        .marks = {{.place = 0.5, .text = bad}}}};
+  report.tables_title = bad;
   report.tables = {{.title = bad,
                     .columns = {bad, "AP"},
                     .rows = {{bad, "0.25"}},
@@ -32,6 +39,24 @@ Report full_report() {
   report.settings = {{bad, bad}};
   report.notes = {bad};
   return report;
+}
+
+TEST(Report, HasBarsAsLongAsTheirCounts) {
+  Report report;
+  report.histograms = {{.title = "few", .bars = {{.count = 0}, {.count = 100}, {.count = 50}}},
+                       {.title = "none", .bars = {{.count = 0}}}};
+  const std::string page = render_report(report);
+  EXPECT_THAT(page, HasSubstr("height=\"0.0\""));
+  EXPECT_THAT(page, HasSubstr("height=\"180.0\""));
+  EXPECT_THAT(page, HasSubstr("height=\"90.0\""));
+  EXPECT_THAT(page, HasSubstr("no values"));
+}
+
+TEST(Report, TakesTheLengthOfATablesBarsFromTheirOwnNumbers) {
+  Report report;
+  report.tables = {
+      {.columns = {"class", "boxes"}, .rows = {{"cat", "1,234"}}, .bar_column = 1, .bars = {0.25}}};
+  EXPECT_THAT(render_report(report), HasSubstr("--w:25.0%\">1,234"));
 }
 
 TEST(Report, EscapesEveryText) {

@@ -1,0 +1,95 @@
+#include "preprocess/page/anchor_fit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "shared/base/parallel.h"
+
+namespace retina {
+namespace {
+
+constexpr std::array kFirstSizes = {16.0, 24.0, 32.0, 48.0, 64.0};
+constexpr std::array kGrowths = {1.5, 2.0, 2.5};
+constexpr double kNoDifference = 0.002;
+constexpr std::size_t kJudgedBoxes = 100000;
+
+// All ladders, the nearest to the default first.
+std::vector<std::vector<double>> ladders() {
+  struct Candidate {
+    double distance = 0;  // octaves
+    std::vector<double> sizes{};
+  };
+  std::vector<Candidate> candidates;
+  for (const double first : kFirstSizes) {
+    for (const double growth : kGrowths) {
+      Candidate one{.distance = std::abs(std::log2(first / 32)) + std::abs(std::log2(growth / 2))};
+      for (int level = 0; level < kLevelCount; ++level) {
+        one.sizes.push_back(std::round(first * std::pow(growth, level)));
+      }
+      candidates.push_back(std::move(one));
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
+  std::vector<std::vector<double>> sizes;
+  for (Candidate& one : candidates) sizes.push_back(std::move(one.sizes));
+  return sizes;
+}
+
+// Of every size: only the shape counts.
+const AnchorCoverage& every_size() {
+  static const AnchorCoverage coverage({32, 64, 128, 256, 512});
+  return coverage;
+}
+
+}  // namespace
+
+const std::vector<double>& default_anchor_sizes() {
+  static const std::vector<double> sizes = {32, 64, 128, 256, 512};
+  return sizes;
+}
+
+Fit fit_of(const BoxSize& box, const AnchorCoverage& coverage) {
+  const double width = box.width_px, height = box.height_px;
+  if (coverage.best_iou(width, height) >= kBackgroundIou) return Fit::kCovered;
+  constexpr double kMiddlePx = 128;
+  const double side = std::sqrt(width * height);
+  const double scale = kMiddlePx / side;
+  if (!(every_size().best_iou(width * scale, height * scale) >= kBackgroundIou)) return Fit::kThin;
+  // Of its shape and a little larger: better covered when it is too small.
+  constexpr double kLarger = 1.1;
+  const bool is_small =
+      coverage.best_iou(width * kLarger, height * kLarger) > coverage.best_iou(width, height);
+  return is_small ? Fit::kSmall : Fit::kLarge;
+}
+
+Uncovered count_uncovered(const std::vector<BoxSize>& boxes,
+                          const std::vector<double>& anchor_sizes) {
+  const AnchorCoverage coverage(anchor_sizes);
+  Uncovered uncovered;
+  for (const BoxSize& box : boxes) {
+    const Fit fit = fit_of(box, coverage);
+    uncovered.small += fit == Fit::kSmall ? 1 : 0;
+    uncovered.large += fit == Fit::kLarge ? 1 : 0;
+    uncovered.thin += fit == Fit::kThin ? 1 : 0;
+  }
+  return uncovered;
+}
+
+AnchorProposal propose_anchors(const std::vector<BoxSize>& boxes, int thread_count) {
+  const std::size_t stride = (boxes.size() + kJudgedBoxes - 1) / kJudgedBoxes;
+  std::vector<BoxSize> judged;
+  for (std::size_t i = 0; i < boxes.size(); i += stride) judged.push_back(boxes[i]);
+  const auto all = ladders();
+  std::vector<std::int64_t> uncovered(all.size());
+  for_each_parallel(all.size(), thread_count,
+                    [&](std::size_t i) { uncovered[i] = count_uncovered(judged, all[i]).all(); });
+  const auto fewest = static_cast<double>(*std::min_element(uncovered.begin(), uncovered.end()));
+  const double enough = fewest + kNoDifference * static_cast<double>(judged.size());
+  std::size_t chosen = 0;
+  while (static_cast<double>(uncovered[chosen]) > enough) ++chosen;
+  return {.sizes = all[chosen], .uncovered = count_uncovered(boxes, all[chosen])};
+}
+
+}  // namespace retina

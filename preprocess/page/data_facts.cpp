@@ -1,0 +1,100 @@
+#include "preprocess/page/data_facts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <set>
+
+#include "shared/base/hash.h"
+#include "shared/image/resize.h"
+
+namespace retina {
+namespace {
+
+// Samples wait in memory; a larger file is not shown.
+constexpr std::size_t kMaxSampleBytes = std::size_t{8} << 20;
+
+// Of classes and boxes: what training sees of a picture beside its pixels.
+std::uint64_t hash_of_boxes(const std::vector<RecordAnnotation>& annotations) {
+  Hasher hasher;
+  for (const RecordAnnotation& annotation : annotations) {
+    hasher.update(annotation.bbox.data(), sizeof(annotation.bbox));
+    hasher.update(&annotation.label, sizeof(annotation.label));
+    hasher.update(&annotation.iscrowd, sizeof(annotation.iscrowd));
+  }
+  return hasher.digest();
+}
+
+}  // namespace
+
+void DataFacts::add(const Record& record) {
+  const double scale =
+      resized_size(record.width, record.height, kDefaultMinSidePx, kDefaultMaxSidePx).scale;
+  PictureFacts picture{.image_id = record.image_id,
+                       .jpeg_xxh3 = xxh3(record.jpeg),
+                       .boxes_xxh3 = hash_of_boxes(record.annotations),
+                       .width = record.width,
+                       .height = record.height};
+  std::set<int> labels;
+  for (const RecordAnnotation& annotation : record.annotations) {
+    if (!is_trainable(annotation, record.width, record.height)) continue;
+    const double width = annotation.bbox[2], height = annotation.bbox[3];
+    const double area = annotation.area > 0 ? annotation.area : width * height;
+    boxes_.push_back({.side_px = static_cast<float>(std::sqrt(area)), .label = annotation.label});
+    box_sizes_.push_back({.width_px = static_cast<float>(width * scale),
+                          .height_px = static_cast<float>(height * scale)});
+    labels.insert(annotation.label);
+    ++picture.box_count;
+  }
+  for (const int label : labels) {
+    const auto place = static_cast<std::size_t>(label);
+    if (place < images_of_class_.size()) ++images_of_class_[place];
+  }
+  pictures_.push_back(picture);
+  if (picture.box_count > 0) offer_sample(record);
+}
+
+void DataFacts::offer_sample(const Record& record) {
+  if (record.jpeg.size() > kMaxSampleBytes) return;
+  const std::pair key(xxh3(&record.image_id, sizeof(record.image_id)), record.image_id);
+  if (samples_.size() == kSampleCount) {
+    const auto last = std::prev(samples_.end());
+    if (!(key < last->first)) return;
+    samples_.erase(last);
+  }
+  samples_.emplace(key, SamplePicture{.image_id = record.image_id,
+                                      .width = record.width,
+                                      .height = record.height,
+                                      .jpeg = std::string(record.jpeg),
+                                      .annotations = record.annotations});
+}
+
+std::vector<const SamplePicture*> DataFacts::samples() const {
+  std::vector<const SamplePicture*> pictures;
+  for (const auto& [key, picture] : samples_) pictures.push_back(&picture);
+  return pictures;
+}
+
+std::vector<std::vector<std::size_t>> DataFacts::identical_pictures() const {
+  std::vector<std::size_t> order(pictures_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key = [&](std::size_t place) { return std::pair(pictures_[place].jpeg_xxh3, place); };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() &&
+           pictures_[order[end]].jpeg_xxh3 == pictures_[order[begin]].jpeg_xxh3) {
+      ++end;
+    }
+    if (end - begin > 1) {
+      groups.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(begin),
+                          order.begin() + static_cast<std::ptrdiff_t>(end));
+    }
+  }
+  std::sort(groups.begin(), groups.end());
+  return groups;
+}
+
+}  // namespace retina

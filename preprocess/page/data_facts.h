@@ -1,0 +1,68 @@
+// What the page of a data set says, collected record by record while packing, so that no shard is
+// read a second time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "preprocess/page/anchor_fit.h"
+#include "shared/shard/record.h"
+
+namespace retina {
+
+inline constexpr std::size_t kSampleCount = 24;
+
+struct PictureFacts {
+  std::int64_t image_id = 0;
+  std::uint64_t jpeg_xxh3 = 0, boxes_xxh3 = 0;
+  int width = 0, height = 0;
+  std::uint32_t box_count = 0;  // to train on
+};
+
+// A box to train on.
+struct BoxFacts {
+  float side_px = 0;  // square root of COCO's area
+  std::int32_t label = 0;
+};
+
+// A picture to show, with its boxes.
+struct SamplePicture {
+  std::int64_t image_id = 0;
+  int width = 0, height = 0;
+  std::string jpeg{};
+  std::vector<RecordAnnotation> annotations{};
+};
+
+class DataFacts {
+ public:
+  explicit DataFacts(std::size_t class_count) : images_of_class_(class_count) {}
+
+  // The records in the set's order; `record.jpeg` is the stored one.
+  void add(const Record& record);
+
+  const std::vector<PictureFacts>& pictures() const { return pictures_; }
+  // Equally long: a box's facts and its size at the trainer's default.
+  const std::vector<BoxFacts>& boxes() const { return boxes_; }
+  const std::vector<BoxSize>& box_sizes() const { return box_sizes_; }
+  // Images with a box of the class to train on.
+  const std::vector<std::int64_t>& images_of_class() const { return images_of_class_; }
+  // By a hash of their ids: a fair choice, the same each time.
+  std::vector<const SamplePicture*> samples() const;
+  // Places in pictures() of those with the same JPEG: groups of two or more, in the set's order.
+  std::vector<std::vector<std::size_t>> identical_pictures() const;
+
+ private:
+  void offer_sample(const Record& record);
+
+  std::vector<PictureFacts> pictures_{};
+  std::vector<BoxFacts> boxes_{};
+  std::vector<BoxSize> box_sizes_{};
+  std::vector<std::int64_t> images_of_class_;
+  std::map<std::pair<std::uint64_t, std::int64_t>, SamplePicture> samples_{};  // by hash and id
+};
+
+}  // namespace retina

@@ -1,0 +1,171 @@
+#include "preprocess/page/data_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "preprocess/packer.h"
+#include "shared/base/file.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/shard_set.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A set of grey pictures, 800 x 800: boxes keep their size at the trainer's default.
+class DataPage : public testing::Test {
+ protected:
+  DataPage() { manifest_.categories = {{.id = 1, .name = "cat"}, {.id = 9, .name = "<dog>"}}; }
+
+  // A picture of the given grey with `count` square boxes of class 0.
+  void add(std::uint8_t grey, int count, double side_px) {
+    Image image(800, 800);
+    image.rgb.assign(image.rgb.size(), grey);
+    const std::string jpeg = encode_jpeg(image, 50);
+    Record record{.image_id = ++id_, .width = 800, .height = 800, .jpeg = jpeg};
+    for (int i = 0; i < count; ++i) {
+      record.annotations.push_back(
+          {.id = i + 1, .bbox = {1, 1, side_px, side_px}, .area = side_px * side_px});
+    }
+    facts_.add(record);
+    manifest_.counts.images += 1;
+    manifest_.counts.boxes += count;
+    manifest_.counts.trainable += count;
+  }
+
+  std::string page(int thread_count = 1) {
+    return render_data_page({.facts = facts_,
+                             .manifest = manifest_,
+                             .quarantined = quarantined_,
+                             .file_name = [](std::int64_t id) { return cat("file", id, ".jpg"); },
+                             .thread_count = thread_count});
+  }
+
+  std::int64_t id_ = 0;
+  Manifest manifest_{};
+  DataFacts facts_{2};
+  std::vector<QuarantinedImage> quarantined_{};
+};
+
+TEST_F(DataPage, NamesClassesWithFewBoxesAndEscapesTheirNames) {
+  add(10, 60, 100);
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("1 class has fewer than 50 boxes to train on: &lt;dog&gt; (0)"));
+  EXPECT_THAT(html, HasSubstr("&lt;dog&gt; ▲"));
+  EXPECT_THAT(html, Not(HasSubstr("<dog>")));
+  EXPECT_THAT(html, Not(HasSubstr("cat ▲")));
+}
+
+TEST_F(DataPage, NamesIdenticalPicturesAndThoseWithOtherBoxes) {
+  add(10, 1, 100);
+  add(10, 1, 100);
+  add(20, 1, 100);
+  EXPECT_THAT(page(), HasSubstr("<td>file1.jpg (1), file2.jpg (2)</td><td>the same</td>"));
+  EXPECT_THAT(page(), Not(HasSubstr("with different boxes")));
+  EXPECT_THAT(page(), HasSubstr("1 image repeats another one byte for byte"));
+  add(20, 2, 50);
+  EXPECT_THAT(page(), HasSubstr("<td>file3.jpg (3), file4.jpg (4)</td><td>differ</td>"));
+  EXPECT_THAT(page(), HasSubstr("1 picture is in the set several times with different boxes"));
+}
+
+TEST_F(DataPage, ProposesAnchorsForSmallBoxes) {
+  add(10, 30, 100);
+  EXPECT_THAT(page(), Not(HasSubstr("<code>")));
+  add(20, 70, 12);
+  EXPECT_THAT(page(), HasSubstr("No default anchor covers 70.0 % of the boxes"));
+  EXPECT_THAT(page(), HasSubstr("<code>--anchor-sizes 16,32,64,128,256</code>"));
+}
+
+TEST_F(DataPage, SaysThatNoSizesCoverThinBoxes) {
+  const AnchorCoverage coverage(default_anchor_sizes());
+  EXPECT_EQ(fit_of({.width_px = 100, .height_px = 100}, coverage), Fit::kCovered);
+  EXPECT_EQ(fit_of({.width_px = 10, .height_px = 12}, coverage), Fit::kSmall);
+  EXPECT_EQ(fit_of({.width_px = 1300, .height_px = 1300}, coverage), Fit::kLarge);
+  EXPECT_EQ(fit_of({.width_px = 10, .height_px = 200}, coverage), Fit::kThin);
+  EXPECT_EQ(fit_of({.width_px = 400, .height_px = 20}, coverage), Fit::kThin);
+  const std::vector<BoxSize> boxes(10, {.width_px = 10, .height_px = 200});
+  EXPECT_EQ(propose_anchors(boxes, 2).sizes, default_anchor_sizes());
+  EXPECT_EQ(propose_anchors(boxes, 2).uncovered.thin, 10);
+}
+
+TEST_F(DataPage, ListsTheFirstImagesLeftOut) {
+  add(10, 1, 100);
+  for (int i = 0; i < 25; ++i) {
+    quarantined_.push_back({i, cat("bad", i, ".jpg"), i == 0 ? "size" : "damaged", "is <bad>"});
+  }
+  manifest_.counts.quarantined = 25;
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("25 images are left out (damaged 24, size 1)"));
+  EXPECT_THAT(html, HasSubstr("<td>bad19.jpg</td><td>19</td><td>is &lt;bad&gt;</td>"));
+  EXPECT_THAT(html, Not(HasSubstr("bad20.jpg")));
+}
+
+TEST_F(DataPage, IsTheSameWhateverTheThreadsAndBoundedInSamples) {
+  for (int i = 0; i < 40; ++i) add(static_cast<std::uint8_t>(i), 3, 20 + i);
+  const std::string html = page(1);
+  EXPECT_EQ(page(4), html);
+  std::size_t pictures = 0;
+  for (std::size_t at = 0; (at = html.find("<img", at)) != std::string::npos; ++at) ++pictures;
+  EXPECT_EQ(pictures, kSampleCount);
+}
+
+TEST_F(DataPage, SurvivesASetWithoutBoxes) {
+  add(10, 0, 0);
+  EXPECT_THAT(page(), HasSubstr("1 image, 0 boxes, 2 classes"));
+}
+
+// With packing.
+class PackedPage : public testing::Test {
+ protected:
+  PackedPage() { coco_.write(); }
+  std::string page() const { return read_file(folder_ / "set/report.html"); }
+
+  const TestFolder folder_;
+  SmallCoco coco_{.folder = folder_.path(), .with_bad_images = true};
+};
+
+TEST_F(PackedPage, IsMadeAgainFromTheFinishedSetWithTheSameBytes) {
+  pack(coco_.options("set"));
+  const std::string first = page();
+  EXPECT_TRUE(is_data_page(folder_ / "set/report.html"));
+  EXPECT_THAT(first, HasSubstr("images are left out"));
+  remove_file(folder_ / "set/report.html");
+  EXPECT_TRUE(pack(coco_.options("set")).was_finished);
+  EXPECT_EQ(page(), first);
+}
+
+TEST_F(PackedPage, LeavesSomebodyElsesFileAlone) {
+  std::filesystem::create_directory(folder_ / "set");
+  write_file_atomically(folder_ / "set/report.html", "my notes");
+  pack(coco_.options("set"));
+  EXPECT_EQ(page(), "my notes");
+  EXPECT_EQ(ShardSet(folder_ / "set").index().size(), 24U);
+}
+
+TEST_F(PackedPage, IsReplacedWithItsSet) {
+  pack(coco_.options("set"));
+  const std::string first = page();
+  SmallCoco{.folder = folder_.path(), .good_count = 12, .seed = 5}.write();
+  PackOptions options = coco_.options("set");
+  options.overwrite = true;
+  pack(options);
+  EXPECT_NE(page(), first);
+  EXPECT_THAT(page(), HasSubstr("12 images, "));
+}
+
+TEST_F(PackedPage, ThatCannotBeWrittenDoesNotStopPacking) {
+  std::filesystem::create_directories(folder_ / "set/report.html");
+  pack(coco_.options("set"));
+  EXPECT_TRUE(is_folder(folder_ / "set/report.html"));
+  EXPECT_EQ(ShardSet(folder_ / "set").index().size(), 24U);
+}
+
+}  // namespace
+}  // namespace retina
