@@ -9,8 +9,9 @@
 # Without --ranks: a rank for each GPU that retina-train sees, up to --most-ranks; 2 on the CPU.
 # FOLDER holds a COCO data set, annotations/instances_{train,val}2017.json (or instances_{train,val}.json)
 # with images in images/{train,val}2017, {train,val}2017 or images/{train,val}; or a YOLO one, data.yaml
-# with images in images/{train,val} or {train,val,valid}/images and labels beside them; or a Pascal VOC
-# one, JPEGImages with Annotations: a tenth of it, not what its ImageSets say, becomes the validation set.
+# with images in images/{train,val} or {train,val,valid}/images and labels beside them; or a Pascal
+# VOC one, Annotations and JPEGImages. Where only the training images of COCO or YOLO are there, and of
+# VOC always, a tenth of the images is set aside for validation (coco-pack --split 0.9).
 set -euo pipefail
 
 fail() { echo "local.sh: error: $2" >&2; exit "$1"; }
@@ -35,27 +36,56 @@ if [ -z "$ranks" ]; then
   [ "$ranks" -le "${most_ranks:-$ranks}" ] || ranks=$most_ranks
 fi
 
-# The first of the given paths that exists.
-first_of() {
+# The first of the given paths that exists; nothing where none does.
+find_first() {
   local path
-  for path in "$@"; do [ -e "$path" ] && echo "$path" && return; done
-  fail 66 "none of these exist: $*"
+  for path in "$@"; do if [ -e "$path" ]; then echo "$path"; return; fi; done
 }
 
 step() { printf '\n== %s\n' "$*"; }
 
-pack() {  # SPLIT
-  step "pack: $1"
-  local annotations images
-  if [ -e "$data/data.yaml" ]; then
-    images=$(first_of "$data/images/$1" "$data/$1/images" "$data/${1/%val/valid}/images")
-    "$bin/coco-pack" --format yolo --annotations "$data/data.yaml" --images "$images" \
-      --output "$output/shards/$1"
+# Where a split's annotations and images lie, into `annotations` and `images`; empty where there are none.
+find_coco() {  # SPLIT
+  annotations=$(find_first "$data/annotations/instances_${1}2017.json" "$data/annotations/instances_$1.json")
+  images=$(find_first "$data/images/${1}2017" "$data/${1}2017" "$data/images/$1")
+}
+find_yolo() {  # SPLIT
+  annotations=$data/data.yaml
+  images=$(find_first "$data/images/$1" "$data/$1/images" "$data/${1/%val/valid}/images")
+}
+
+pack() {  # FORMAT OUTPUT [OPTIONS]
+  step "pack: ${2##*/}"
+  "$bin/coco-pack" --format "$1" --annotations "$annotations" --images "$images" --output "$2" "${@:3}"
+}
+
+pack_in_two() {  # FORMAT
+  validation=$output/shards/validation
+  pack "$1" "$output/shards" --split 0.9
+}
+
+pack_all() {
+  local format=coco
+  train=$output/shards/train validation=$output/shards/val
+  if [ -d "$data/Annotations" ] && [ -d "$data/JPEGImages" ]; then
+    annotations=$data/Annotations images=$data/JPEGImages
+    pack_in_two voc
     return
   fi
-  annotations=$(first_of "$data/annotations/instances_${1}2017.json" "$data/annotations/instances_$1.json")
-  images=$(first_of "$data/images/${1}2017" "$data/${1}2017" "$data/images/$1")
-  "$bin/coco-pack" --annotations "$annotations" --images "$images" --output "$output/shards/$1"
+  [ ! -e "$data/data.yaml" ] || format=yolo
+  "find_$format" train
+  if [ -z "$annotations" ] || [ -z "$images" ]; then
+    fail 66 "$data: no data set of COCO, YOLO or Pascal VOC; hint: see the first lines of $0"
+  fi
+  "find_$format" val
+  if [ -n "$annotations" ] && [ -n "$images" ]; then
+    pack $format "$validation"
+    "find_$format" train
+    pack $format "$train"
+  else
+    "find_$format" train
+    pack_in_two $format
+  fi
 }
 
 # mpirun with what containers, root and fewer cores than ranks need.
@@ -72,19 +102,10 @@ renew() {  # SOURCE RESULT
   if [ -e "$2" ] && [ "$1" -nt "$2" ]; then overwrite=(--overwrite); fi
 }
 
-if [ -d "$data/Annotations" ] && [ -d "$data/JPEGImages" ]; then
-  validation=$output/shards/validation
-  step "pack: nine tenths to train on, one to validate"
-  "$bin/coco-pack" --format voc --annotations "$data/Annotations" --images "$data/JPEGImages" \
-    --output "$output/shards" --split 0.9
-else
-  validation=$output/shards/val
-  pack train
-  pack val
-fi
+pack_all
 
 step "train: $ranks ranks"
-launch "$bin/retina-train" --train "$output/shards/train" --validation "$validation" \
+launch "$bin/retina-train" --train "$train" --validation "$validation" \
   --output "$output/run" "$@"
 
 step "evaluate the best checkpoint"

@@ -13,6 +13,7 @@ namespace {
 
 // Pixel buffers beyond this are given back after the image.
 constexpr std::size_t kKeptPixelBytes = std::size_t{64} << 20;
+constexpr int kMaxJpegSidePx = 65500;  // libjpeg's limit
 
 QuarantinedImage bad_image(const PlannedImage& planned, const std::string& kind,
                            const std::string& reason) {
@@ -66,9 +67,13 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& jpeg, Record& re
   // A picture whose end marker is not where it belongs may have been cut: only decoding tells.
   has_pixels_ = options_.pack.check == PictureCheck::kFull || orientation != 1 ||
                 options_.pack.max_side_px > 0 || !jpeg.ends_with("\xFF\xD9");
-  const DecodeStatus status =
+  DecodeStatus status =
       has_pixels_ ? decoder_.decode(jpeg.data(), jpeg.size(), pixels_)
                   : decoder_.read_size(jpeg.data(), jpeg.size(), record.width, record.height);
+  if (!has_pixels_ && status.ok) {
+    status.ok = !has_too_many_pixels(record.width, record.height, decoder_.max_pixels(),
+                                     status.problem);
+  }
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     const std::string format = image_format(jpeg);
@@ -90,8 +95,13 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, Record& recor
   const DecodeStatus status = decode_any_picture(file, decoder_, pixels_);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) return FileProblem{.kind = "damaged", .reason = problem};
+  if (std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {
+    return FileProblem{.kind = "too-large",
+                       .reason = cat("a JPEG has at most ", kMaxJpegSidePx, " pixels a side")};
+  }
   has_pixels_ = true;
-  file = encode_jpeg(pixels_, options_.pack.quality);
+  // The colours of other formats have the full resolution, and edges of graphics keep theirs.
+  file = encode_jpeg(pixels_, options_.pack.quality, ChromaSize::kFull);
   record.converted = true;
   record.width = pixels_.width;
   record.height = pixels_.height;

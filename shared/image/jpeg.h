@@ -36,7 +36,10 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
-// Baseline JPEG, 4:2:0, `quality` 1..100.
-std::string encode_jpeg(const Image& image, int quality);
+// Resolution of the colours beside that of the brightness: 4:2:0 as cameras have it, or 4:4:4.
+enum class ChromaSize { kHalf, kFull };
+
+// Baseline JPEG, `quality` 1..100.
+std::string encode_jpeg(const Image& image, int quality, ChromaSize chroma = ChromaSize::kHalf);
 
 }  // namespace retina

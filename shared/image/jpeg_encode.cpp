@@ -38,7 +38,7 @@ struct Encoder {
   }
   static void no_message(j_common_ptr, int) {}
 
-  bool run(const Image& image, int quality) {
+  bool run(const Image& image, int quality, ChromaSize chroma) {
     info.err = jpeg_std_error(&errors);
     errors.error_exit = on_error;
     errors.emit_message = no_message;
@@ -52,6 +52,8 @@ struct Encoder {
     info.input_components = 3;
     info.in_color_space = JCS_RGB;
     jpeg_set_defaults(&info);  // 4:2:0
+    if (chroma == ChromaSize::kFull) info.comp_info[0].h_samp_factor = 1;
+    if (chroma == ChromaSize::kFull) info.comp_info[0].v_samp_factor = 1;
     jpeg_set_quality(&info, quality, TRUE);
     info.optimize_coding = TRUE;
     jpeg_start_compress(&info, TRUE);
@@ -67,11 +69,11 @@ struct Encoder {
 
 }  // namespace
 
-std::string encode_jpeg(const Image& image, int quality) {
+std::string encode_jpeg(const Image& image, int quality, ChromaSize chroma) {
   RETINA_CHECK(image.width > 0 && image.height > 0, "image of ", image.width, "x", image.height);
   RETINA_CHECK(quality >= 1 && quality <= 100, "quality ", quality);
   const auto encoder = std::make_unique<Encoder>();
-  if (!encoder->run(image, quality)) {
+  if (!encoder->run(image, quality, chroma)) {
     const int code = encoder->errors.msg_code;
     if (code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE) throw std::bad_alloc();
     throw Error(ErrorKind::kInternal, cat("libjpeg: ", encoder->error_text.data()));

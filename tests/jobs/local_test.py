@@ -59,35 +59,54 @@ class Local(unittest.TestCase):
     def packs(self):
         return [call[1:] for call in self.calls(0) if call[0] == "coco-pack"]
 
-    def test_a_folder_of_coco_is_packed(self):
+    def packed(self, form, annotations, images, output, *options):
         data, out = self.room / "data", self.room / "out"
-        self.assertEqual(self.packs(), [
-            ["--annotations", f"{data}/annotations/instances_{split}.json", "--images",
-             f"{data}/images/{split}", "--output", f"{out}/shards/{split}"]
-            for split in ("train", "val")])
+        return ["--format", form, "--annotations", f"{data}/{annotations}", "--images",
+                f"{data}/{images}", "--output", f"{out}/{output}", *options]
 
-    def test_a_folder_of_pascal_voc_is_split(self):
-        data, out = self.room / "data", self.room / "out"
-        (data / "Annotations").mkdir()
-        (data / "JPEGImages").mkdir()
+    def test_a_folder_of_coco_is_packed(self):
         self.assertEqual(self.packs(), [
-            ["--format", "voc", "--annotations", f"{data}/Annotations", "--images",
-             f"{data}/JPEGImages", "--output", f"{out}/shards", "--split", "0.9"]])
-        used = {word for call in self.calls(0) for word in call if word.startswith(f"{out}/shards/")}
-        self.assertEqual(used, {f"{out}/shards/train", f"{out}/shards/validation"})
+            self.packed("coco", f"annotations/instances_{split}.json", f"images/{split}",
+                        f"shards/{split}") for split in ("val", "train")])
 
     def test_a_folder_of_yolo_is_packed_as_one(self):
-        data, out = self.room / "data", self.room / "out"
+        data = self.room / "data"
         (data / "data.yaml").touch()
         self.assertEqual(self.packs(), [
-            ["--format", "yolo", "--annotations", f"{data}/data.yaml", "--images",
-             f"{data}/images/{split}", "--output", f"{out}/shards/{split}"]
-            for split in ("train", "val")])
+            self.packed("yolo", "data.yaml", f"images/{split}", f"shards/{split}")
+            for split in ("val", "train")])
         (data / "images").rename(data / "elsewhere")
         (data / "train/images").mkdir(parents=True)
         (data / "valid/images").mkdir(parents=True)
         self.assertEqual([pack[pack.index("--images") + 1] for pack in self.packs()],
-                         [f"{data}/train/images", f"{data}/valid/images"])
+                         [f"{data}/valid/images", f"{data}/train/images"])
+
+    def test_one_split_alone_is_packed_in_two(self):
+        data, out = self.room / "data", self.room / "out"
+        (data / "annotations/instances_val.json").unlink()
+        self.assertEqual(self.packs(), [self.packed(
+            "coco", "annotations/instances_train.json", "images/train", "shards", "--split", "0.9")])
+        training, = [call for call in self.calls(0) if "--train" in call]
+        self.assertEqual(training[training.index("--train") + 1], f"{out}/shards/train")
+        self.assertEqual(training[training.index("--validation") + 1], f"{out}/shards/validation")
+        (data / "data.yaml").touch()
+        (data / "images/val").rmdir()
+        self.assertEqual(self.packs(), [self.packed(
+            "yolo", "data.yaml", "images/train", "shards", "--split", "0.9")])
+
+    def test_a_folder_of_voc_is_packed_in_two(self):
+        for name in ("Annotations", "JPEGImages"):
+            (self.room / "data" / name).mkdir()
+        self.assertEqual(self.packs(), [self.packed(
+            "voc", "Annotations", "JPEGImages", "shards", "--split", "0.9")])
+
+    def test_a_folder_without_a_data_set_is_66(self):
+        (self.room / "empty").mkdir()
+        done = subprocess.run(
+            [SCRIPT, "--bin", self.room, "--data", self.room / "empty", "--output",
+             self.room / "out", "--ranks", "1"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 66)
+        self.assertIn("empty: no data set of COCO, YOLO or Pascal VOC", done.stderr)
 
 
 if __name__ == "__main__":
