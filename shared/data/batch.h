@@ -58,7 +58,7 @@ struct Batch {
   StepPart part = {};  // the request's
 };
 
-// Returns memory for `count` f32 (pinned memory for a GPU, or plain).
+// Returns memory for `count` f32 (pinned memory for a GPU, or plain), with anything in it.
 using FloatAllocator = std::function<std::shared_ptr<float[]>(std::size_t count)>;
 std::shared_ptr<float[]> allocate_plain(std::size_t count);
 

@@ -103,8 +103,9 @@ std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictu
     const auto image_count = static_cast<std::int64_t>(batch->samples.size());
     const PixelSize padded{.height = batch->padded_height_px, .width = batch->padded_width_px};
     const at::Tensor images =
-        at::from_blob(batch->images.get(), {image_count, 3, padded.height, padded.width},
-                      at::TensorOptions().dtype(at::kFloat))
+        at::from_blob(
+            batch->images.get(), {image_count, 3, padded.height, padded.width},
+            [memory = batch->images](void*) {}, at::TensorOptions().dtype(at::kFloat))
             .to(device, type);  // [N, 3, H, W]
     std::vector<PixelSize> sizes;
     for (const Sample& sample : batch->samples) {
