@@ -43,6 +43,7 @@ struct TrainOptions {
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   double flip = 0.5;                       // probability of a left-right mirror
   Shuffle shuffle = Shuffle::kSharded;
+  double max_bad_fraction = 0.001;  // of the training records may turn out to be damaged
   // Model
   std::string backbone = "resnet50";
   std::optional<Norm> norm;  // unset: batch from scratch, frozen with --init
@@ -104,7 +105,7 @@ struct TrainOptions {
   bool overwrite = false;
   int validate_every_epochs = 1;
   std::int64_t validation_images = 0;  // 0: all
-  int threads = 2;                     // decode threads per rank
+  int threads = 0;                     // decode threads per rank; 0: as many as it takes
   int compute_threads = 0;             // 0: the node's cores shared among its ranks
 
   // Insight

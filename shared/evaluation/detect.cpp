@@ -88,12 +88,14 @@ std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictu
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
   std::size_t next = 0;
   const PictureSamples source(pictures, model.config().normalisation());
-  BatchLoader loader(
-      source, {.threads = options.decode_threads, .prefetch_batches = options.prefetch_batches},
-      [&]() -> std::optional<BatchRequest> {
-        if (next == plan.size()) return std::nullopt;
-        return plan[next++];
-      });
+  BatchLoader loader(source,
+                     {.threads = options.decode_threads,
+                      .most_threads = options.most_decode_threads,
+                      .prefetch_batches = options.prefetch_batches},
+                     [&]() -> std::optional<BatchRequest> {
+                       if (next == plan.size()) return std::nullopt;
+                       return plan[next++];
+                     });
   const at::Device device = model.device();
   const at::ScalarType type = model.scalar_type();
   std::vector<Detection> detections;
