@@ -81,7 +81,7 @@ void EvalOptions::validate() const {
   check_range("expect-ranks", expect_ranks, 0, 1'000'000);
   check_range("stall-timeout", watch.outside_timeout_s, 60.0, 1e6);
   check_range("images-per-batch", images_per_batch, 1, 1024);
-  check_range("threads", threads, 1, 1024);
+  check_range("threads", threads, 0, 1024);
   check_range("compute-threads", compute_threads, 0, 1024);
 }
 
@@ -148,7 +148,10 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "progress; at least 60");
   cli.option("images-per-batch", options.images_per_batch, "N",
              "images in a batch, at most; they have one padded shape");
-  cli.option("threads", options.threads, "N", "decode threads per rank");
+  cli.option("threads", options.threads, "N",
+             "decode threads per rank; 0: one, and another each time the network waits for "
+             "pictures, up to "
+             "the node's cores shared among its ranks");
   cli.option("compute-threads", options.compute_threads, "N",
              "threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.validate([&options] { options.validate(); });

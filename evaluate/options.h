@@ -40,7 +40,7 @@ struct EvalOptions {
   int expect_ranks = 0;      // 0: any number
   WatchOptions watch;        // how long the ranks wait for one another
   int images_per_batch = 1;  // larger helps GPUs; only images of one padded shape share a batch
-  int threads = 2;           // decode threads per rank
+  int threads = 0;           // decode threads per rank; 0: as many as it takes
   int compute_threads = 0;   // 0: the node's cores shared among its ranks
   bool overwrite = false;
 

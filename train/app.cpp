@@ -15,6 +15,7 @@
 #include "shared/base/log.h"
 #include "shared/base/stop_signal.h"
 #include "shared/checkpoint/sealed_file.h"
+#include "shared/data/replacing_source.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
@@ -180,8 +181,8 @@ void open_data(const TrainOptions& options, Data& data) {
   if (options.sampler == Sampler::kClassBalanced) {
     check_tells_classes(data.train_shards->index(), options.train);
   }
-  data.source = std::make_unique<ShardSource>(*data.train_shards,
-                                              options.model_config(class_count).normalisation());
+  data.source = std::make_unique<ReplacingSource>(std::make_unique<ShardSource>(
+      *data.train_shards, options.model_config(class_count).normalisation()));
   data.train.emplace(TrainingSet{.source = *data.source,
                                  .categories = manifest.categories,
                                  .left_out_boxes = manifest.counts.degenerate,

@@ -66,6 +66,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "uniform: each image once a pass; class-balanced: those with rare classes more often");
   cli.option("repeat-threshold", o.repeat_threshold, "T",
              "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often");
+  cli.option(
+      "max-bad-fraction", o.max_bad_fraction, "F",
+      "largest part of the records that may turn out to be damaged; others take their place");
   cli.group("Model (stored in every checkpoint)");
   cli.choice("backbone", o.backbone, plain_choices(backbone_names()), "feature extractor");
   cli.choice("norm", o.norm, kNorms, "batch norm of the backbone [batch; frozen with --init]");
@@ -170,7 +173,10 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.flag("overwrite", o.overwrite, "throw away the run in --output and start again");
   cli.option("validate-every", o.validate_every_epochs, "EPOCHS", "0: only at the end");
   cli.option("validation-images", o.validation_images, "N", "validate on the first N; 0: all");
-  cli.option("threads", o.threads, "N", "decode threads per rank");
+  cli.option("threads", o.threads, "N",
+             "decode threads per rank; 0: one, and another each time the network waits for "
+             "pictures, up to "
+             "the node's cores shared among its ranks");
   cli.option("compute-threads", o.compute_threads, "N",
              "CPU threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.group("Insight");
@@ -215,6 +221,9 @@ void TrainOptions::validate() const {
   if (sampler == Sampler::kClassBalanced && synthetic > 0) {
     throw Error(ErrorKind::kUsage, "--sampler class-balanced: made-up images have no rare classes",
                 "give --train SHARDS, or leave one of the two out");
+  }
+  if (!(max_bad_fraction >= 0 && max_bad_fraction <= 1)) {
+    refuse("max-bad-fraction", shortest(max_bad_fraction), "0 to 1");
   }
   if (sync_bn && norm_kind() == Norm::kFrozen) {
     throw Error(ErrorKind::kConfig, "--sync-bn on: a frozen norm has no statistics to share",
@@ -264,7 +273,7 @@ void TrainOptions::validate() const {
   check_range("keep", keep, 1, 1'000'000);
   at_least("validate-every", validate_every_epochs, 0);
   at_least("validation-images", static_cast<double>(validation_images), 0);
-  check_range("threads", threads, 1, kMostThreads);
+  check_range("threads", threads, 0, kMostThreads);
   check_range("compute-threads", compute_threads, 0, kMostThreads);
   at_least("check-replicas-every", static_cast<double>(check_replicas_every), 0);
   parse_step_window("timeline-steps", timeline_steps);

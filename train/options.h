@@ -45,6 +45,7 @@ struct TrainOptions {
   Shuffle shuffle = Shuffle::kSharded;
   Sampler sampler = Sampler::kUniform;
   double repeat_threshold = 0.001;  // share of images below which a class is rare
+  double max_bad_fraction = 0.001;  // of the training records may turn out to be damaged
   // Model
   std::string backbone = "resnet50";
   std::optional<Norm> norm;  // unset: batch from scratch, frozen with --init
@@ -106,7 +107,7 @@ struct TrainOptions {
   bool overwrite = false;
   int validate_every_epochs = 1;
   std::int64_t validation_images = 0;  // 0: all
-  int threads = 2;                     // decode threads per rank
+  int threads = 0;                     // decode threads per rank; 0: as many as it takes
   int compute_threads = 0;             // 0: the node's cores shared among its ranks
 
   // Insight

@@ -56,7 +56,7 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
                     {"bucket-mb", options.bucket_mb},
                     {"device", device.is_cuda() ? "cuda" : "cpu"},
                     {"compute threads", cat(at::get_num_threads())},
-                    {"decode threads", cat(options.threads)}},
+                    {"decode threads", options.threads == 0 ? "as needed" : cat(options.threads)}},
           .images_per_rank = static_cast<double>(images_per_rank),
           .images_per_epoch =
               static_cast<double>(draws_per_pass(train.source.index(), options.plan_options())),

@@ -9,7 +9,9 @@
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
 #include "shared/base/stop_signal.h"
+#include "shared/job/rank_program.h"
 #include "shared/model/device.h"
+#include "shared/shard/damaged.h"
 #include "shared/watch/activity.h"
 #include "train/plan/step_loader.h"
 #include "train/run/initial_weights.h"
@@ -59,10 +61,17 @@ RunFacts run_facts(const TrainerInput& input, std::int64_t steps_per_epoch,
           .lr_schedule = word_of(kSchedules, options.lr_schedule)};
 }
 
-DetectOptions detect_options(const TrainOptions& options) {
+DecodeThreads decode_threads(const TrainerInput& input) {
+  return choose_decode_threads(input.options.threads, threads_of_rank(0, input.communicator),
+                               input.device.is_cuda());
+}
+
+DetectOptions detect_options(const TrainerInput& input) {
+  const DecodeThreads threads = decode_threads(input);
   DetectOptions result;
-  result.decode_threads = options.threads;
-  result.max_images = options.validation_images;
+  result.decode_threads = threads.first;
+  result.most_decode_threads = threads.most;
+  result.max_images = input.options.validation_images;
   return result;
 }
 
@@ -90,8 +99,9 @@ Trainer::Trainer(const TrainerInput& input)
                .replica = replica_,
                .run_dir = input.run_dir}),
       pacing_(input.options.pacing(plan_.steps_per_epoch())),
-      replica_checks_(input.options.check_replicas_every) {
-  if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(options_));
+      replica_checks_(input.options.check_replicas_every),
+      damaged_records_(input.train.source.index(), input.options.max_bad_fraction) {
+  if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(input));
   if (is_root()) ReductionLog::begin(replica_.gradients(), input.run_dir);
 }
 
@@ -159,7 +169,7 @@ std::unique_ptr<BatchLoader> Trainer::load_from_here() const {
   return load_steps({.train = input_.train,
                      .plan = options_.plan_options(),
                      .images_per_pass = options_.images_per_pass,
-                     .threads = options_.threads,
+                     .threads = decode_threads(input_),
                      .rank = communicator_.rank(),
                      .rank_count = communicator_.size(),
                      .begin = step_,
@@ -187,6 +197,10 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
     record.data_wait_ms += part.lap_ms();
     log_debug("step ", step_ + 1, ": images ", image_names(*batch));
     left_out_warning_.look_at(*batch);
+    damaged_records_.look_at(*batch);
+    for (const Sample& sample : batch->samples) {
+      if (sample.replaced && sample.slot.counts) ++record.replaced_images;
+    }
     const PassLoss sums = replica_.accumulate(*batch);
     loss.classification += sums.classification;
     loss.box += sums.box;
@@ -204,14 +218,18 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
                   .box_loss = loss.box,
                   .stop = stop_signal() != 0,
                   .save = is_root() && saving_.is_due_by_clock(),
-                  .told_left_out = left_out_warning_.is_told()},
+                  .told_left_out = left_out_warning_.is_told(),
+                  .replaced_images = record.replaced_images,
+                  .found_damage = damaged_records_.has_news()},
                  communicator_);
   }();
   record.exposed_comm_ms = part.lap_ms() + replica_.take_sync_wait_ms();
   record.reduce = replica_.reduce_cost();
   record.classification_loss = agreement.classification_loss;
   record.box_loss = agreement.box_loss;
+  record.replaced_images = agreement.replaced_images;
   left_out_warning_.agree(agreement.told_left_out);
+  if (agreement.found_damage) stop_for_damage();
   if (const std::string problem = agreement.problem(0); !problem.empty()) return leave_out(problem);
   if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
 
@@ -256,6 +274,16 @@ Trainer::StepOutcome Trainer::leave_out(const std::string& problem) {
   }
   throw Error(ErrorKind::kAnswerNo, text,
               "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output");
+}
+
+// Unless what is damaged is few enough to go on.
+void Trainer::stop_for_damage() {
+  const std::string problem = damaged_records_.agree(communicator_);
+  if (problem.empty()) return;
+  // Rank 0 reports it and ends the job; the others wait for that.
+  if (!is_root()) communicator_.barrier();
+  saving_.finish();
+  throw Error(ErrorKind::kData, problem, kDamagedHint);
 }
 
 void Trainer::go_back() {

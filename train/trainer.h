@@ -25,6 +25,7 @@
 #include "train/run/rollback.h"
 #include "train/run/run_dir.h"
 #include "train/run/saving.h"
+#include "train/step/damaged_records.h"
 #include "train/step/replica.h"
 #include "train/step/replica_check.h"
 
@@ -82,6 +83,7 @@ class Trainer {
   std::unique_ptr<BatchLoader> load_from_here() const;
   StepOutcome train_step(BatchLoader& batches);
   StepOutcome leave_out(const std::string& problem);
+  void stop_for_damage();
   void go_back();
   // False when a stop signal came before the epoch was closed.
   bool close_epoch();
@@ -119,6 +121,7 @@ class Trainer {
 
   ReplicaChecks replica_checks_;
   LeftOutWarning left_out_warning_;
+  DamagedRecords damaged_records_;
 };
 
 }  // namespace retina

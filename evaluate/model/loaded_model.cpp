@@ -10,7 +10,9 @@
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
+#include "shared/data/loader.h"
 #include "shared/evaluation/trained_network.h"
+#include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 
 namespace retina {
@@ -110,10 +112,14 @@ std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Co
   return detect(std::get<ScriptModel>(model_), pictures, ranks, options);
 }
 
-DetectOptions detect_options(const EvalOptions& options) {
+DetectOptions detect_options(const EvalOptions& options, const c10::Device& device,
+                             const Communicator& ranks) {
+  const DecodeThreads threads =
+      choose_decode_threads(options.threads, threads_of_rank(0, ranks), device.is_cuda());
   return {.postprocess = options.postprocess(),
           .images_per_batch = options.images_per_batch,
-          .decode_threads = options.threads,
+          .decode_threads = threads.first,
+          .most_decode_threads = threads.most,
           .max_images = options.max_images,
           .precision = options.precision};
 }

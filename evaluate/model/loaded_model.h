@@ -36,8 +36,9 @@ class LoadedModel {
   std::variant<RetinaNet, ScriptModel> model_;
 };
 
-// What the command line says of detecting.
-DetectOptions detect_options(const EvalOptions& options);
+// What the command line says of detecting on `device`.
+DetectOptions detect_options(const EvalOptions& options, const c10::Device& device,
+                             const Communicator& ranks);
 
 // What decides the detections. Inputs count by content, so that moved files are the same
 // evaluation: `input_hash` is that of the pictures, which `input_key` names ("data" or "images").

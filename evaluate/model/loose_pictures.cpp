@@ -328,7 +328,7 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
   const PictureFolder source(options.images, found.pictures, model.categories());
   std::unique_ptr<Progress> progress;
   std::vector<LeftOutPlace> undecodable;
-  DetectOptions detecting = detect_options(options);
+  DetectOptions detecting = detect_options(options, device, ranks);
   detecting.on_progress = [&](std::int64_t done, std::int64_t total) {
     if (!ranks.is_root()) return;
     if (!progress) progress = std::make_unique<Progress>("detecting", total, "pictures");

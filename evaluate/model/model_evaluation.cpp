@@ -101,7 +101,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
                     "--max-side; small, medium, large and detections.json are in stored pixels");
       }
     }
-    DetectOptions detecting = detect_options(options);
+    DetectOptions detecting = detect_options(options, device, ranks);
     detecting.on_progress = [&](std::int64_t done, std::int64_t total) {
       if (!ranks.is_root()) return;
       if (!progress) progress = std::make_unique<Progress>("evaluating", total, "images");

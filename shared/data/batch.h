@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "shared/base/image_folder.h"
@@ -36,6 +37,12 @@ struct BatchRequest {
   StepPart part = {};
 };
 
+// What a sample stands in for.
+struct Replaced {
+  std::size_t record = 0;    // place in ShardSet::index()
+  std::string problem = {};  // of that record, one line
+};
+
 // One image of a batch, without its pixels.
 struct Sample {
   Slot slot;
@@ -48,6 +55,7 @@ struct Sample {
   std::vector<std::int64_t> labels = {};
   std::vector<std::int64_t> left_out = {};  // ids of annotations neither trainable nor crowds
   std::optional<FileProblem> problem = {};  // why there are no pixels; loose pictures only
+  std::optional<Replaced> replaced = {};    // training only, see replacing_source.h
 };
 
 struct Batch {
@@ -58,7 +66,7 @@ struct Batch {
   StepPart part = {};  // the request's
 };
 
-// Returns memory for `count` f32 (pinned memory for a GPU, or plain).
+// Returns memory for `count` f32 (pinned memory for a GPU, or plain), with anything in it.
 using FloatAllocator = std::function<std::shared_ptr<float[]>(std::size_t count)>;
 std::shared_ptr<float[]> allocate_plain(std::size_t count);
 

@@ -12,18 +12,55 @@
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/base/measure.h"
+#include "shared/data/batch_memory.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
 
-std::shared_ptr<float[]> allocate_plain(std::size_t count) {
-  return std::make_shared<float[]>(count);  // zeroed
+namespace {
+
+// The consumer waits when the next batch comes later than this part of the time since it took the
+// last one.
+constexpr double kWaitShare = 0.02;
+
+std::size_t plane_floats(const BatchRequest& request) {
+  return static_cast<std::size_t>(request.padded_width_px) *
+         static_cast<std::size_t>(request.padded_height_px);
+}
+
+std::size_t image_floats(const BatchRequest& request) {
+  return 3 * plane_floats(request);
+}
+
+// Zeroes what the picture of `sample` leaves of its place in the batch: the strips on its right and
+// below it, or all of it where there are no pixels.
+void clear_padding(const BatchRequest& request, const Sample& sample, float* pixels) {
+  const auto padded_width = static_cast<std::size_t>(request.padded_width_px);
+  const auto width = static_cast<std::size_t>(sample.problem ? 0 : sample.width_px);
+  const auto height = static_cast<std::size_t>(sample.problem ? 0 : sample.height_px);
+  for (int c = 0; c < 3; ++c, pixels += plane_floats(request)) {
+    for (std::size_t y = 0; width < padded_width && y < height; ++y) {
+      std::fill_n(pixels + y * padded_width + width, padded_width - width, 0.0F);
+    }
+    std::fill(pixels + height * padded_width, pixels + plane_floats(request), 0.0F);
+  }
+}
+
+}  // namespace
+
+DecodeThreads choose_decode_threads(int wanted, int cores, bool on_gpu) {
+  if (wanted > 0) return {.first = wanted, .most = wanted};
+  return {.first = 1, .most = std::max(1, on_gpu ? cores - 1 : cores)};
 }
 
 class BatchLoader::Pool {
  public:
   Pool(const SampleSource& source, LoaderOptions options, RequestSource next_request)
-      : source_(source), options_(std::move(options)), next_request_(std::move(next_request)) {
+      : source_(source),
+        options_(std::move(options)),
+        next_request_(std::move(next_request)),
+        memory_(std::make_shared<BatchMemory>(options_.allocate)) {
     const int count = std::max(1, options_.threads);
     try {
       for (int i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
@@ -42,7 +79,10 @@ class BatchLoader::Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
+  int threads() const { return static_cast<int>(threads_.size()); }
+
   std::optional<Batch> next() {
+    const double since_last_ms = clock_.lap_ms();
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] {
       return pending_.empty() ? ended_
@@ -54,16 +94,31 @@ class BatchLoader::Pool {
     }
     const std::shared_ptr<Pending> front = std::move(pending_.front());
     pending_.pop_front();
+    pending_bytes_ -= front->bytes;
+    const bool more_to_come = !ended_;
+    lock.unlock();
     work_.notify_all();
+    if (more_to_come && clock_.lap_ms() > kWaitShare * since_last_ms) add_thread();
     if (front->error) std::rethrow_exception(front->error);
     return std::move(front->batch);
   }
 
  private:
+  // One more, while there may be: what a machine cannot start is not missed.
+  void add_thread() {
+    if (static_cast<int>(threads_.size()) >= options_.most_threads) return;
+    try {
+      threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      options_.most_threads = 0;
+    }
+  }
+
   // A batch under way; its slots are claimed one by one by the decode threads.
   struct Pending {
     BatchRequest request;
     Batch batch;
+    std::size_t bytes = 0;  // of its pixels
     std::size_t claimed = 0, finished = 0;
     std::exception_ptr error;
   };
@@ -79,9 +134,11 @@ class BatchLoader::Pool {
 
   static std::size_t slot_count(const Pending& pending) { return pending.request.slots.size(); }
 
-  std::size_t plane_count(const BatchRequest& request) const {
-    return 3 * static_cast<std::size_t>(request.padded_width_px) *
-           static_cast<std::size_t>(request.padded_height_px);
+  // Called with the lock held.
+  bool has_room() const {
+    return pending_.empty() ||
+           (pending_.size() < static_cast<std::size_t>(std::max(1, options_.prefetch_batches)) &&
+            pending_bytes_ < options_.prefetch_bytes);
   }
 
   // A batch with an unclaimed slot; asks for the next request when the window has room. Called with
@@ -90,10 +147,7 @@ class BatchLoader::Pool {
     for (const auto& pending : pending_) {
       if (pending->claimed < slot_count(*pending)) return pending;
     }
-    if (ended_ || opening_ ||
-        pending_.size() >= static_cast<std::size_t>(std::max(1, options_.prefetch_batches))) {
-      return nullptr;
-    }
+    if (ended_ || opening_ || !has_room()) return nullptr;
     opening_ = true;  // one thread at a time keeps the requests in order
     lock.unlock();
     std::shared_ptr<Pending> opened;
@@ -107,6 +161,7 @@ class BatchLoader::Pool {
     opening_ = false;
     if (opened) {
       pending_.push_back(opened);
+      pending_bytes_ += opened->bytes;
       if (slot_count(*opened) == 0) done_.notify_all();  // nobody will finish its last slot
     } else {
       ended_ = true;
@@ -125,9 +180,9 @@ class BatchLoader::Pool {
     pending->batch.padded_width_px = request->padded_width_px;
     pending->batch.padded_height_px = request->padded_height_px;
     pending->batch.part = request->part;
-    const std::size_t count = plane_count(*request) * request->slots.size();
-    pending->batch.images = options_.allocate(count);
-    std::fill_n(pending->batch.images.get(), count, 0.0F);
+    const std::size_t count = image_floats(*request) * request->slots.size();
+    pending->bytes = count * sizeof(float);
+    pending->batch.images = memory_->take(count);
     pending->request = std::move(*request);
     return pending;
   }
@@ -138,7 +193,7 @@ class BatchLoader::Pool {
     while (!stopping_) {
       const std::shared_ptr<Pending> pending = claim(lock);
       if (!pending) {
-        work_.wait(lock);
+        if (!stopping_) work_.wait(lock);  // the end may have come while a request was asked for
         continue;
       }
       if (pending->claimed >= slot_count(*pending)) continue;  // others were faster
@@ -147,8 +202,11 @@ class BatchLoader::Pool {
       std::exception_ptr error;
       try {
         if (!decoder) decoder.emplace();
-        float* pixels = pending->batch.images.get() + slot * plane_count(pending->request);
-        pending->batch.samples[slot] = source_.load(pending->request, slot, *decoder, pixels);
+        const BatchRequest& request = pending->request;
+        float* const pixels = pending->batch.images.get() + slot * image_floats(request);
+        Sample& sample = pending->batch.samples[slot];
+        sample = source_.load(request, slot, *decoder, pixels);
+        clear_padding(request, sample, pixels);
       } catch (...) {
         error = std::current_exception();
       }
@@ -161,9 +219,12 @@ class BatchLoader::Pool {
   const SampleSource& source_;
   LoaderOptions options_;
   RequestSource next_request_;
+  const std::shared_ptr<BatchMemory> memory_;
+  Stopwatch clock_;  // the consumer's
   std::mutex mutex_;
   std::condition_variable work_, done_;
   std::deque<std::shared_ptr<Pending>> pending_;  // in order, the front is next
+  std::size_t pending_bytes_ = 0;
   bool opening_ = false, ended_ = false, stopping_ = false;
   std::exception_ptr source_error_;
   std::vector<std::thread> threads_;
@@ -177,6 +238,10 @@ BatchLoader::~BatchLoader() = default;
 
 std::optional<Batch> BatchLoader::next() {
   return pool_->next();
+}
+
+int BatchLoader::threads() const {
+  return pool_->threads();
 }
 
 }  // namespace retina

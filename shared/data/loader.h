@@ -1,7 +1,9 @@
 // Loads batches in the order of their requests: a pool of decode threads works a few batches ahead,
-// one image a task. The result does not depend on the number of threads.
+// one image a task, in memory that is used again and again. The result does not depend on the
+// number of threads.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,13 +14,31 @@
 namespace retina {
 
 struct LoaderOptions {
-  int threads = 2;           // decode threads
+  int threads = 2;  // decode threads, see choose_decode_threads()
+  // Where it is more: each time the consumer has to wait, a thread is added up to this many.
+  int most_threads = 0;
   int prefetch_batches = 4;  // batches in memory at most, the one being consumed excluded
+  // No further batch is begun while those ahead have this many bytes of pixels; one may always be.
+  std::size_t prefetch_bytes = std::size_t{1} << 30;
+  // Called once for each batch in memory, and again only where a larger one comes.
   FloatAllocator allocate = allocate_plain;
 };
 
+// Decode threads of a process: `first` at the start, `most` when its consumer waits for them.
+struct DecodeThreads {
+  int first = 1, most = 1;
+};
+
+// `wanted` threads, or with 0 as many as turn out to be needed: 1 at the start, and up to `cores`,
+// the process's share of its machine, less one where a GPU computes, whose driver thread needs it.
+// CPUs that compute are idle while they wait for pictures, so that there all of them may decode.
+DecodeThreads choose_decode_threads(int wanted, int cores, bool on_gpu);
+
 // `next_request` is called from the pool, one call at a time, until it returns nullopt. A request
 // without slots gives a batch without images.
+//
+// A batch's memory goes back to the loader when its last owner drops `images`, and then holds
+// another batch's pixels; it may outlive the loader.
 class BatchLoader {
  public:
   using RequestSource = std::function<std::optional<BatchRequest>()>;
@@ -32,6 +52,9 @@ class BatchLoader {
   // The next batch in order, or nullopt after the last. Rethrows what a thread threw while loading
   // it.
   std::optional<Batch> next();
+
+  // Decode threads now.
+  int threads() const;
 
  private:
   class Pool;

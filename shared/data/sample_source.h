@@ -20,8 +20,9 @@ class SampleSource {
   virtual const std::vector<IndexEntry>& index() const = 0;
 
   // Loads the image of request.slots[place] into `pixels` (3 planes of padded_height_px x
-  // padded_width_px f32, zeroed by the caller) and returns its sample. `decoder` is the calling
-  // thread's. Thread-safe.
+  // padded_width_px f32 with anything in them) and returns its sample. Writes all of the sample's
+  // width_px x height_px at the upper left of each plane; the caller zeroes the rest, and all of
+  // it where there is a problem. `decoder` is the calling thread's. Thread-safe.
   virtual Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
                       float* pixels) const = 0;
 };

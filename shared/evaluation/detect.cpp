@@ -88,12 +88,14 @@ std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictu
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
   std::size_t next = 0;
   const PictureSamples source(pictures, model.config().normalisation());
-  BatchLoader loader(
-      source, {.threads = options.decode_threads, .prefetch_batches = options.prefetch_batches},
-      [&]() -> std::optional<BatchRequest> {
-        if (next == plan.size()) return std::nullopt;
-        return plan[next++];
-      });
+  BatchLoader loader(source,
+                     {.threads = options.decode_threads,
+                      .most_threads = options.most_decode_threads,
+                      .prefetch_batches = options.prefetch_batches},
+                     [&]() -> std::optional<BatchRequest> {
+                       if (next == plan.size()) return std::nullopt;
+                       return plan[next++];
+                     });
   const at::Device device = model.device();
   const at::ScalarType type = model.scalar_type();
   std::vector<Detection> detections;
@@ -103,8 +105,9 @@ std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictu
     const auto image_count = static_cast<std::int64_t>(batch->samples.size());
     const PixelSize padded{.height = batch->padded_height_px, .width = batch->padded_width_px};
     const at::Tensor images =
-        at::from_blob(batch->images.get(), {image_count, 3, padded.height, padded.width},
-                      at::TensorOptions().dtype(at::kFloat))
+        at::from_blob(
+            batch->images.get(), {image_count, 3, padded.height, padded.width},
+            [memory = batch->images](void*) {}, at::TensorOptions().dtype(at::kFloat))
             .to(device, type);  // [N, 3, H, W]
     std::vector<PixelSize> sizes;
     for (const Sample& sample : batch->samples) {

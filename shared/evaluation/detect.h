@@ -22,7 +22,8 @@ class RetinaNet;  // shared/model/retinanet.h
 struct DetectOptions {
   PostprocessOptions postprocess = {};     // a converted model brings its own instead
   int images_per_batch = 1;                // at most; only images of one padded shape share a batch
-  int decode_threads = 2;                  // per rank
+  int decode_threads = 2;                  // per rank, at the start
+  int most_decode_threads = 0;             // where it is more: added while the network waits
   int prefetch_batches = 4;                // decoded and waiting, per rank: bounds the memory
   std::int64_t max_images = 0;             // only the first N by id; 0: all
   Precision precision = Precision::kFp32;  // of convolutions; a converted model has its own

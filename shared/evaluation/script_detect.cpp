@@ -190,10 +190,11 @@ std::vector<Detection> detect(ScriptModel& model, const PictureSource& pictures,
   const c10::InferenceMode no_gradients;
   std::vector<Detection> detections;
   std::deque<std::future<DecodedBatch>> ahead;  // in order; each batch decodes on its own thread
+  const auto most_ahead =
+      static_cast<std::size_t>(std::max({1, options.decode_threads, options.most_decode_threads}));
   std::size_t next = 0;
   while (next < plan.size() || !ahead.empty()) {
-    while (next < plan.size() &&
-           ahead.size() < static_cast<std::size_t>(std::max(1, options.decode_threads))) {
+    while (next < plan.size() && ahead.size() < most_ahead) {
       ahead.push_back(std::async(std::launch::async, decode_batch, std::cref(pictures),
                                  std::cref(plan[next++])));
     }

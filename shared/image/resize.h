@@ -36,8 +36,8 @@ struct ResizeTarget {
 
 // out[c, y, x] = bilinear((pixel / 255 - mean[c]) / std[c]), align_corners=False, no antialias,
 // source coordinate (x + 0.5) * (in / out) - 0.5 (F.interpolate with an explicit size). Writes
-// exactly width x height of each plane: the caller zero-fills the padding. Deterministic, within
-// 1e-6 of the reference's f32 (Resize.EqualsTheReference).
+// exactly width x height of each plane: the caller zero-fills the padding. Deterministic, the same
+// bits on every machine, within 1e-6 of the reference's f32 (Resize.EqualsTheReference).
 void resize_normalise(const Image& image, const ResizeTarget& target,
                       const Normalisation& normalisation, float* out);
 

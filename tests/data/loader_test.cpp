@@ -5,10 +5,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
+#include <numeric>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "shared/base/error.h"
@@ -86,23 +92,167 @@ TEST(BatchLoader, StopsInTheMiddleWithoutWaitingForTheRest) {
   EXPECT_TRUE(loader.next().has_value());
 }
 
+// Memory full of NaN, counted.
+struct Memory {
+  std::atomic<int> alive = 0, most_alive = 0, made = 0;
+
+  FloatAllocator allocator() {
+    return [this](std::size_t count) {
+      ++made;
+      const int now = ++alive;
+      most_alive = std::max(most_alive.load(), now);
+      std::shared_ptr<float[]> floats(new float[count], [this](const float* memory) {
+        --alive;
+        delete[] memory;
+      });
+      std::fill_n(floats.get(), count, std::numeric_limits<float>::quiet_NaN());
+      return floats;
+    };
+  }
+};
+
 TEST(BatchLoader, KeepsNoMoreBatchesInMemoryThanAsked) {
   const SyntheticSource source(60, 5, 7);
-  std::atomic<int> alive = 0, most = 0;
-  LoaderOptions options{.threads = 4, .prefetch_batches = 2};
-  options.allocate = [&](std::size_t count) {
-    const int now = ++alive;
-    most = std::max(most.load(), now);
-    return std::shared_ptr<float[]>(new float[count], [&](const float* memory) {
-      --alive;
-      delete[] memory;
-    });
-  };
-  BatchLoader loader(source, options, three_at_a_time(20));
-  while (loader.next()) {
+  Memory memory;
+  {
+    LoaderOptions options{.threads = 4, .prefetch_batches = 2, .allocate = memory.allocator()};
+    BatchLoader loader(source, options, three_at_a_time(20));
+    while (loader.next()) {
+    }
+    EXPECT_LE(memory.most_alive, 3) << "two waiting and the one being consumed";
+    EXPECT_EQ(memory.made, memory.alive) << "memory was not used again";
   }
-  EXPECT_LE(most, 3) << "two waiting and the one being consumed";
-  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(memory.alive, 0);
+}
+
+TEST(BatchLoader, KeepsOneBatchAheadWhereItsBytesAreTheLimit) {
+  const SyntheticSource source(60, 5, 7);
+  Memory memory;
+  LoaderOptions options{.threads = 4, .prefetch_batches = 4, .allocate = memory.allocator()};
+  options.prefetch_bytes = 1;
+  BatchLoader loader(source, options, three_at_a_time(20));
+  int count = 0;
+  for (; loader.next(); ++count) {
+  }
+  EXPECT_EQ(count, 20);
+  EXPECT_LE(memory.most_alive, 2) << "one waiting and the one being consumed";
+}
+
+// Batches of one to four images, each padded to another size.
+std::vector<BatchRequest> requests_of_many_shapes() {
+  std::vector<BatchRequest> requests;
+  for (std::size_t first = 0; first < 40; first += requests.size() % 4 + 1) {
+    std::vector<std::size_t> records(requests.size() % 4 + 1);
+    std::iota(records.begin(), records.end(), first);
+    BatchRequest request = request_of(records);
+    request.padded_width_px = 64 + 32 * static_cast<int>(requests.size() * 5 % 3);
+    request.padded_height_px = 64 + 32 * static_cast<int>(requests.size() * 7 % 4);
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+TEST(BatchLoader, GivesThePixelsOfFreshMemoryInMemoryThatItUsesAgain) {
+  const SyntheticSource source(60, 5, 7);
+  const std::vector<BatchRequest> requests = requests_of_many_shapes();
+  Memory memory;
+  LoaderOptions options{.threads = 3, .prefetch_batches = 2, .allocate = memory.allocator()};
+  BatchLoader loader(source, options,
+                     [&, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
+                       if (next == requests.size()) return std::nullopt;
+                       return requests[next++];
+                     });
+  JpegDecoder decoder;
+  for (const BatchRequest& request : requests) {
+    const auto batch = loader.next();
+    ASSERT_TRUE(batch.has_value());
+    const auto image_floats = static_cast<std::size_t>(3) *
+                              static_cast<std::size_t>(request.padded_width_px) *
+                              static_cast<std::size_t>(request.padded_height_px);
+    for (std::size_t place = 0; place < request.slots.size(); ++place) {
+      std::vector<float> fresh(image_floats);
+      source.load(request, place, decoder, fresh.data());
+      const float* const pixels = batch->images.get() + place * image_floats;
+      ASSERT_TRUE(std::equal(fresh.begin(), fresh.end(), pixels)) << place;
+    }
+  }
+  EXPECT_LT(memory.made, static_cast<int>(requests.size()));
+}
+
+TEST(BatchLoader, ABatchOutlivesItsLoaderAndKeepsItsPixels) {
+  const SyntheticSource source(60, 5, 7);
+  Memory memory;
+  {
+    std::optional<Batch> first;
+    std::vector<float> pixels;
+    {
+      LoaderOptions options{.threads = 2, .prefetch_batches = 1, .allocate = memory.allocator()};
+      BatchLoader loader(source, options, three_at_a_time(20));
+      first = loader.next();
+      pixels.assign(first->images.get(), first->images.get() + 3 * 3 * 64 * 64);
+      for (int i = 0; i < 5; ++i) loader.next();
+    }
+    EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), first->images.get()));
+    EXPECT_EQ(memory.alive, 1);
+  }
+  EXPECT_EQ(memory.alive, 0);
+}
+
+// A picture that could not be read: no pixels, though it has a size.
+class UnreadableSource : public SyntheticSource {
+ public:
+  UnreadableSource() : SyntheticSource(60, 5, 7) {}
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&, float*) const override {
+    return {.slot = request.slots[place],
+            .width_px = 64,
+            .height_px = 48,
+            .problem = FileProblem{.reason = "damaged"}};
+  }
+};
+
+TEST(BatchLoader, GivesZerosForAPictureWithAProblem) {
+  const UnreadableSource source;
+  Memory memory;
+  BatchLoader loader(source, {.allocate = memory.allocator()}, three_at_a_time(1));
+  const auto batch = loader.next();
+  const float* const pixels = batch->images.get();
+  EXPECT_TRUE(std::all_of(pixels, pixels + 3 * 3 * 64 * 64, [](float v) { return v == 0; }));
+}
+
+// Pictures that take a while.
+class SlowSource : public SyntheticSource {
+ public:
+  SlowSource() : SyntheticSource(60, 5, 7) {}
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              float* pixels) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return SyntheticSource::load(request, place, decoder, pixels);
+  }
+};
+
+TEST(BatchLoader, AddsAThreadEachTimeItsConsumerWaitsUpToTheMost) {
+  const SlowSource source;
+  BatchLoader adding(source, {.threads = 1, .most_threads = 3}, three_at_a_time(20));
+  BatchLoader fixed(source, {.threads = 2}, three_at_a_time(20));
+  EXPECT_EQ(adding.threads(), 1);
+  for (int i = 0; i < 10; ++i) {
+    adding.next();
+    fixed.next();
+  }
+  EXPECT_GT(adding.threads(), 1);
+  EXPECT_LE(adding.threads(), 3);
+  EXPECT_EQ(fixed.threads(), 2);
+}
+
+TEST(ChooseDecodeThreads, TakesWhatIsAskedForAndElseItsShareOfTheCores) {
+  const auto chosen = [](int wanted, int cores, bool on_gpu) {
+    const DecodeThreads threads = choose_decode_threads(wanted, cores, on_gpu);
+    return std::pair(threads.first, threads.most);
+  };
+  EXPECT_EQ(chosen(3, 16, true), std::pair(3, 3));
+  EXPECT_EQ(chosen(0, 16, true), std::pair(1, 15));
+  EXPECT_EQ(chosen(0, 16, false), std::pair(1, 16));
+  EXPECT_EQ(chosen(0, 1, true), std::pair(1, 1));
 }
 
 // A source whose image 7 is broken.

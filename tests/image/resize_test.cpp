@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -9,6 +11,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "shared/base/random.h"
 
 namespace retina {
 namespace {
@@ -76,6 +80,69 @@ TEST(Resize, EqualsTheReference) {
   }
   EXPECT_EQ(compared, 12 * 64);
   RecordProperty("worst", std::to_string(worst));
+}
+
+// resize.h's formula for one value, in the order of f32 operations that the weights were trained
+// with: normalise, along x, along y; nothing fused but the coordinate.
+float plain_value(const Image& image, const ResizeTarget& target, int c, int y, int x) {
+  const Normalisation normalisation;
+  struct Tap {
+    int first, second;
+    float first_weight, second_weight;
+  };
+  const auto tap = [](int from, int to, int i) {
+    float source = static_cast<float>(i);
+    if (from != to) {
+      const float scale = static_cast<float>(from) / static_cast<float>(to);
+      source = std::max(0.0F, std::fma(scale, static_cast<float>(i) + 0.5F, -0.5F));
+    }
+    const int first = std::min(static_cast<int>(source), from - 1);
+    const float fraction = std::clamp(source - static_cast<float>(first), 0.0F, 1.0F);
+    return Tap{first, std::min(first + 1, from - 1), 1.0F - fraction, fraction};
+  };
+  const Tap column = tap(image.width, target.width, target.flip ? target.width - 1 - x : x);
+  const Tap row = tap(image.height, target.height, y);
+  const auto channel = static_cast<std::size_t>(c);
+  const auto along_x = [&](int source_y) {
+    const auto level = [&](int source_x) {
+      const auto byte = static_cast<float>(image.pixel(source_x, source_y)[c]);
+      return (byte / 255.0F - normalisation.mean[channel]) / normalisation.std[channel];
+    };
+    const float left = column.first_weight * level(column.first);
+    const float right = column.second_weight * level(column.second);
+    return left + right;
+  };
+  const float upper = row.first_weight * along_x(row.first);
+  const float lower = row.second_weight * along_x(row.second);
+  return upper + lower;
+}
+
+TEST(Resize, HasTheBitsOfThePlainFormulaForEverySize) {
+  constexpr std::uint64_t kSeed = 14;
+  SCOPED_TRACE(kSeed);
+  const RandomStream random{.seed = kSeed, .use = RandomUse::kSynthetic};
+  std::uint64_t draw = 0;
+  const auto side = [&](std::uint64_t most) {
+    return 1 + static_cast<int>(random.below(draw++, most));
+  };
+  for (int round = 0; round < 400; ++round) {
+    const bool keeps_width = round % 7 == 0, keeps_height = round % 5 == 0;
+    const Image image = pattern(side(90), side(40));
+    const int width = keeps_width ? image.width : side(160);
+    const int height = keeps_height ? image.height : side(60);
+    const Planes planes = resize(image, width, height, side(9) - 1, round % 2 == 1);
+    for (int c = 0; c < 3; ++c) {
+      for (int y = 0; y < height; ++y) {
+        for (int x = 0; x < width; ++x) {
+          const float want = plain_value(image, planes.target, c, y, x);
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(planes.at(c, y, x)),
+                    std::bit_cast<std::uint32_t>(want))
+              << image.width << 'x' << image.height << " to " << width << 'x' << height
+              << (planes.target.flip ? ", flipped" : "") << ": " << c << ' ' << y << ' ' << x;
+        }
+      }
+    }
+  }
 }
 
 TEST(Resize, WritesItsRectangleAndNothingElse) {

@@ -204,7 +204,7 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--plateau-patience", "0"},
                                                         {"--steps-per-epoch", "-1"},
                                                         {"--expect-ranks", "-2"},
-                                                        {"--threads", "0"},
+                                                        {"--threads", "-1"},
                                                         {"--threads", "1025"},
                                                         {"--background-iou", "0.7"},
                                                         {"--focal-alpha", "2"},
@@ -235,7 +235,7 @@ TEST(TrainOptions, NameTheRangeOfNumbersThatAreTooLarge) {
                          {"--lr-drop-at", "2epochs,1e30epochs", "up to 1000000000"},
                          {"--mtbf", "1e308days", "up to 36500days"},
                          {"--compute-threads", "1000000", "0..1024"},
-                         {"--threads", "1000000", "1..1024"},
+                         {"--threads", "1000000", "0..1024"},
                          {"--images-per-step", "2147483647", "1..65536"},
                          {"--images-per-pass", "2147483647", "0..65536"},
                          {"--keep", "2147483647", "1..1000000"}}) {

@@ -34,6 +34,7 @@ std::string to_json(const StepMetrics& m) {
       .field("grad_norm", m.gradient_norm)
       .field("images_per_second", m.images_per_second)
       .field("images", m.images)
+      .field("replaced_images", m.replaced_images)
       .field("ranks", m.ranks)
       .field("step_ms", m.step_ms)
       .field("compute_ms", m.compute_ms())
@@ -88,6 +89,7 @@ StepMetrics step_from(const JsonView& line) {
           .gradient_norm = number("grad_norm"),
           .images_per_second = number("images_per_second"),
           .images = line.has("images") ? line.at("images").as_int() : std::llround(images),
+          .replaced_images = std::llround(later("replaced_images")),
           .ranks = line.has("ranks") ? static_cast<int>(line.at("ranks").as_int()) : 1,
           .step_ms = number("step_ms"),
           .data_wait_ms = number("data_wait_ms"),

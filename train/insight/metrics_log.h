@@ -1,16 +1,16 @@
 // metrics.jsonl: one JSON object a line, for people's plots and for the report page.
 //
 // A step's line:  step, epoch, loss, classification_loss, box_loss, lr, grad_norm,
-//                 images_per_second, images, ranks, step_ms, compute_ms, data_wait_ms,
-//                 exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
+//                 images_per_second, images, replaced_images, ranks, step_ms, compute_ms,
+//                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes)
 // A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
 //                 writes one without epoch_seconds and images_per_epoch.
-// Files of earlier versions do not have images, ranks, compute_ms, comm_*, *_bytes_per_second,
-// overlap_ms and the epochs' lines, or the images of rank_times.
+// Files of earlier versions do not have images, replaced_images, ranks, compute_ms, comm_*,
+// *_bytes_per_second, overlap_ms and the epochs' lines, or the images of rank_times.
 #pragma once
 
 #include <array>
@@ -34,8 +34,9 @@ struct StepMetrics {
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping
   double images_per_second = 0;
-  std::int64_t images = 0;  // real ones
-  int images_own = 0;       // of them, this rank's; pad slots count; not in the file
+  std::int64_t images = 0;           // real ones
+  std::int64_t replaced_images = 0;  // of them, those in the place of a damaged one
+  int images_own = 0;                // of them, this rank's; pad slots count; not in the file
   int ranks = 1;
   // All of rank 0.
   double step_ms = 0;

@@ -40,7 +40,8 @@ class StepRequests {
 
 std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input) {
   LoaderOptions loader;
-  loader.threads = input.threads;
+  loader.threads = input.threads.first;
+  loader.most_threads = input.threads.most;
   auto requests = std::make_shared<StepRequests>(input);
   return std::make_unique<BatchLoader>(input.train.source, loader,
                                        [requests] { return requests->next(); });

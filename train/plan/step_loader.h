@@ -15,7 +15,7 @@ struct StepLoaderInput {
   const TrainingSet& train;  // outlives the loader
   EpochPlanOptions plan = {};
   int images_per_pass = 0;  // 0: all of the rank's images of a step in one pass
-  int threads = 2;          // for decoding
+  DecodeThreads threads = {};
   int rank = 0, rank_count = 1;
   std::int64_t begin = 0, end = 0;       // steps, counted from 0
   std::set<std::int64_t> left_out = {};  // steps not to load

@@ -34,6 +34,7 @@ bool may_change(const std::string& name) {
                                                "keep",
                                                "resume",
                                                "scratch",
+                                               "max-bad-fraction",
                                                "overwrite",
                                                "validate-every",
                                                "threads",

@@ -35,10 +35,12 @@ class Tf32Scope {
   Tf32Scope& operator=(const Tf32Scope&) = delete;
 };
 
+// On a CPU it shares the batch's memory, which is not used again while it lives.
 at::Tensor image_tensor(const Batch& batch, c10::Device device) {
   const auto count = static_cast<std::int64_t>(batch.samples.size());
-  return at::from_blob(batch.images.get(),
-                       {count, 3, batch.padded_height_px, batch.padded_width_px}, at::kFloat)
+  return at::from_blob(
+             batch.images.get(), {count, 3, batch.padded_height_px, batch.padded_width_px},
+             [memory = batch.images](void*) {}, at::kFloat)
       .to(device);
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -59,7 +61,9 @@ TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
       tensor.register_hook([&](const at::Tensor&) { in_backward = is_on(); });
     }
     Batch batch{.samples = {{.slot = {}}}, .padded_width_px = 64, .padded_height_px = 64};
-    batch.images = allocate_plain(std::size_t{3} * 64 * 64);
+    const std::size_t float_count = std::size_t{3} * 64 * 64;
+    batch.images = allocate_plain(float_count);
+    std::fill_n(batch.images.get(), float_count, 0.0F);
     batch.part.real_image_count = 1;
     replica.accumulate(batch);
     replica.all_reduce();

@@ -1,0 +1,40 @@
+#include "shared/data/replacing_source.h"
+
+#include <algorithm>
+
+#include "shared/base/error.h"
+
+namespace retina {
+
+bool ReplacingSource::fits(const IndexEntry& entry, const BatchRequest& request) const {
+  const ResizedSize size =
+      resized_size(entry.width, entry.height, request.min_side_px, request.max_side_px);
+  return size.width <= request.padded_width_px && size.height <= request.padded_height_px;
+}
+
+Sample ReplacingSource::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+                             float* pixels) const {
+  try {
+    return source_->load(request, place, decoder, pixels);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    const std::vector<IndexEntry>& images = index();
+    const std::size_t damaged = request.slots[place].record;
+    BatchRequest next = request;
+    for (std::size_t i = 1; i < std::min(images.size(), kMostTries + 1); ++i) {
+      const std::size_t record = (damaged + i) % images.size();
+      if (!fits(images[record], request)) continue;
+      next.slots[place].record = record;
+      try {
+        Sample sample = source_->load(next, place, decoder, pixels);
+        sample.replaced = Replaced{.record = damaged, .problem = error.what()};
+        return sample;
+      } catch (const Error& another) {
+        if (another.kind() != ErrorKind::kData) throw;
+      }
+    }
+    throw;
+  }
+}
+
+}  // namespace retina

@@ -1,0 +1,222 @@
+// build/bin/bench_data --data SHARDS: what a photograph costs on its way into a batch. Decode
+// alone, decode + resize + normalise, the loader with one thread and with two, and what of a
+// batch's making holds up all threads at once. Prints one line of JSON a case: medians of rounds in
+// which all cases take turns. data.py runs it beside its peers.
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "shared/base/measure.h"
+#include "shared/base/program.h"
+#include "shared/base/version.h"
+#include "shared/data/loader.h"
+#include "shared/data/record_picture.h"
+#include "shared/data/sample_source.h"
+
+namespace {
+
+using namespace retina;
+
+struct BenchOptions {
+  std::string data;
+  int rounds = 5;
+  int images_per_batch = 16;
+
+  void validate() const {
+    if (data.empty()) throw Error(ErrorKind::kUsage, "--data is missing");
+    if (rounds < 1) throw Error(ErrorKind::kUsage, "--rounds: too few (want at least 1)");
+    if (images_per_batch < 1) {
+      throw Error(ErrorKind::kUsage, "--images-per-batch: too few (want at least 1)");
+    }
+  }
+};
+
+// A resize rule. 4:3 photographs have as many pixels at 443/591 as a square of 512.
+struct Sides {
+  int min_px, max_px;
+};
+constexpr Sides kSmall{443, 591}, kLarge{800, 1333};
+constexpr int kSerialBatchImages = 32, kSerialBatches = 6;
+
+// Batches of the whole set in order, each padded to its largest image.
+std::vector<BatchRequest> requests_of(const std::vector<IndexEntry>& index, Sides sides,
+                                      int images_per_batch) {
+  std::vector<BatchRequest> requests;
+  for (std::size_t record = 0; record < index.size(); ++record) {
+    if (record % static_cast<std::size_t>(images_per_batch) == 0) {
+      requests.push_back({.min_side_px = sides.min_px, .max_side_px = sides.max_px});
+    }
+    BatchRequest& request = requests.back();
+    const IndexEntry& entry = index[record];
+    const ResizedSize size = resized_size(entry.width, entry.height, sides.min_px, sides.max_px);
+    request.padded_width_px = std::max(request.padded_width_px, padded_side_px(size.width));
+    request.padded_height_px = std::max(request.padded_height_px, padded_side_px(size.height));
+    request.slots.push_back({.record = record, .flip = record % 2 == 1});
+  }
+  return requests;
+}
+
+BatchLoader::RequestSource in_order(std::vector<BatchRequest> requests) {
+  return [requests = std::move(requests), next = std::size_t{0}]() mutable {
+    return next < requests.size() ? std::optional(requests[next++]) : std::nullopt;
+  };
+}
+
+// Images without content that fill their place: what is left is the loader's own work.
+class NoWork : public SampleSource {
+ public:
+  explicit NoWork(const std::vector<IndexEntry>& index) : index_(index) {}
+  const std::vector<IndexEntry>& index() const override { return index_; }
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&, float*) const override {
+    return {.slot = request.slots[place],
+            .width_px = request.padded_width_px,
+            .height_px = request.padded_height_px};
+  }
+
+ private:
+  const std::vector<IndexEntry>& index_;
+};
+
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options)
+      : options_(options), shards_(options.data), source_(shards_), no_work_(shards_.index()) {
+    add("decode", image_count(), [this] { decode({}); });
+    add("decode+resize 512", image_count(), [this] { decode(kSmall); });
+    add("decode+resize 800/1333", image_count(), [this] { decode(kLarge); });
+    for (const int threads : {1, 2}) {
+      add(cat("loader 512, ", threads, threads == 1 ? " thread" : " threads"), image_count(),
+          [this, threads] { load(source_, kSmall, threads, options_.images_per_batch); });
+      add(cat("loader 800/1333, ", threads, threads == 1 ? " thread" : " threads"), image_count(),
+          [this, threads] { load(source_, kLarge, threads, options_.images_per_batch); });
+    }
+  }
+
+  // One pass over all cases.
+  void run_round() {
+    for (Case& one : cases_) {
+      Stopwatch watch;
+      one.run();
+      one.rates.push_back(one.images / (watch.lap_ms() * 1e-3));
+    }
+    serial_ms_.push_back(serial_ms());
+  }
+
+  void print(const std::string& command) const {
+    for (const Case& one : cases_) {
+      JsonWriter json;
+      json.begin_object().field("bench", "data").field("case", one.name);
+      json.field("images_per_second", median(one.rates));
+      json.field("images_per_second_min", *std::min_element(one.rates.begin(), one.rates.end()));
+      json.field("images_per_second_max", *std::max_element(one.rates.begin(), one.rates.end()));
+      print(json, command);
+    }
+    JsonWriter json;
+    json.begin_object().field("bench", "data").field("case", "serial work per batch of 32 at 800");
+    json.field("milliseconds", median(serial_ms_));
+    print(json, command);
+  }
+
+ private:
+  struct Case {
+    std::string name;
+    double images;
+    std::function<void()> run;
+    std::vector<double> rates = {};
+  };
+
+  double image_count() const { return static_cast<double>(shards_.index().size()); }
+
+  void add(std::string name, double images, std::function<void()> run) {
+    cases_.push_back({std::move(name), images, std::move(run)});
+  }
+
+  void print(JsonWriter& json, const std::string& command) const {
+    json.field("images", static_cast<std::int64_t>(image_count())).field("rounds", options_.rounds);
+    json.field("command", command).field("version", kProjectVersion);
+    json.field("revision", kGitRevision).end_object();
+    std::cout << json.text() << std::endl;
+  }
+
+  // On this thread, into memory that is used again.
+  void decode(std::optional<Sides> sides) {
+    for (std::size_t place = 0; place < shards_.index().size(); ++place) {
+      decode_picture(shards_.read(place), shards_.folder(), decoder_, image_);
+      if (!sides) continue;
+      const ResizedSize size =
+          resized_size(image_.width, image_.height, sides->min_px, sides->max_px);
+      const std::int64_t plane = std::int64_t{size.width} * size.height;
+      planes_.resize(std::max(planes_.size(), static_cast<std::size_t>(3 * plane)));
+      resize_normalise(image_,
+                       {.width = size.width,
+                        .height = size.height,
+                        .row_stride = size.width,
+                        .plane_stride = plane,
+                        .flip = place % 2 == 1},
+                       Normalisation{}, planes_.data());
+    }
+  }
+
+  void load(const SampleSource& source, Sides sides, int threads, int images_per_batch) {
+    BatchLoader loader(source, {.threads = threads},
+                       in_order(requests_of(shards_.index(), sides, images_per_batch)));
+    while (loader.next()) {
+    }
+  }
+
+  // Of a batch, on the only thread, when loading an image is no work: the median after the loader
+  // has all its memory.
+  double serial_ms() {
+    BatchRequest request{.min_side_px = kLarge.min_px, .max_side_px = kLarge.max_px};
+    request.slots.resize(kSerialBatchImages);
+    request.padded_width_px = padded_side_px(800 * 4 / 3);
+    request.padded_height_px = 800;
+    BatchLoader loader(no_work_, {.threads = 1, .prefetch_batches = 1},
+                       [request] { return std::optional(request); });
+    for (int i = 0; i < 2; ++i) loader.next();
+    std::vector<double> times;
+    for (int i = 0; i < kSerialBatches; ++i) {
+      Stopwatch watch;
+      loader.next();
+      times.push_back(watch.lap_ms());
+    }
+    return median(times);
+  }
+
+  const BenchOptions options_;
+  ShardSet shards_;
+  ShardSource source_;
+  NoWork no_work_;
+  JpegDecoder decoder_;
+  Image image_;
+  std::vector<float> planes_;
+  std::vector<Case> cases_;
+  std::vector<double> serial_ms_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_program("bench_data", [&] {
+    BenchOptions options;
+    Cli cli("bench_data", "bench_data --data SHARDS [OPTIONS]",
+            "Measures the way of photographs into batches; prints one line of JSON a case.");
+    cli.option("data", options.data, "SHARDS", "a folder that coco-pack wrote");
+    cli.option("rounds", options.rounds, "N", "in each every case has its turn");
+    cli.option("images-per-batch", options.images_per_batch, "N", "of the loader's batches");
+    cli.validate([&] { options.validate(); });
+    if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
+    std::string command = argv[0];
+    for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+    Bench bench(options);
+    for (int round = 0; round < options.rounds; ++round) bench.run_round();
+    bench.print(command);
+    return 0;
+  });
+}

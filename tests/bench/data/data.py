@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""How fast photographs come into batches, beside torch's DataLoader, DALI (CPU) and OpenCV.
+
+    python3 tests/bench/data/data.py --photographs DIR [--images 256] [--rounds 5] [--peers NAMES]
+
+Packs the JPEGs of DIR, each under many ids, then runs build/bin/bench_data and the peers that are
+installed for this Python (torch and torchvision, nvidia-dali-cuda120, opencv-python-headless) in turn,
+and prints one line of JSON a case: the median of the rounds, in images per second.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BIN = HERE.parents[2] / "build/bin"
+# Name of the case: the arguments of peers.py. 512 x 512 has the pixels of our "512" cases.
+PEERS = {
+    "torch DataLoader 512, 0 workers": ("torch", 0, 512),
+    "torch DataLoader 512, 1 worker": ("torch", 1, 512),
+    "torch DataLoader 512, 2 workers": ("torch", 2, 512),
+    "DALI 512, 1 thread": ("dali", 1, 512),
+    "DALI 512, 2 threads": ("dali", 2, 512),
+    "OpenCV decode+resize 512, 1 thread": ("opencv", 1, 512),
+}
+
+
+def jpeg_size(data):
+    """Width and height, from the frame header."""
+    at = 2
+    while True:
+        marker, length = data[at + 1], int.from_bytes(data[at + 2:at + 4], "big")
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(data[at + 7:at + 9], "big"), int.from_bytes(data[at + 5:at + 7], "big")
+        at += 2 + length
+
+
+def make_set(photographs, count, folder):
+    """count photographs in folder/images and packed in folder/shards."""
+    sources = sorted(Path(photographs).rglob("*.jpg"))
+    if not sources:
+        sys.exit(f"{photographs}: no JPEG here")
+    images = []
+    (folder / "images").mkdir()
+    for number in range(1, count + 1):
+        data = sources[number % len(sources)].read_bytes()
+        name = f"{number:06}.jpg"
+        (folder / "images" / name).write_bytes(data)
+        width, height = jpeg_size(data)
+        images.append({"id": number, "file_name": name, "width": width, "height": height})
+    boxes = [{"id": image["id"], "image_id": image["id"], "category_id": 1, "bbox": [8, 8, 64, 64],
+              "area": 4096, "iscrowd": 0} for image in images]
+    (folder / "boxes.json").write_text(json.dumps(
+        {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "thing"}]}))
+    subprocess.run([BIN / "coco-pack", "--annotations", folder / "boxes.json", "--images",
+                    folder / "images", "--output", folder / "shards", "--log-level", "warning"],
+                   check=True, stdout=subprocess.DEVNULL)
+
+
+def measure_peer(arguments, folder):
+    """Images per second; None where it does not run, which is said once."""
+    name, threads, side = arguments
+    done = subprocess.run([sys.executable, HERE / "peers.py", name, folder / "images", str(threads),
+                           str(side)], capture_output=True, text=True)
+    if done.returncode == 0:
+        return float(done.stdout.split()[-1])
+    print(f"{name}: left out: {(done.stderr.strip().splitlines() or ['failed'])[-1]}", file=sys.stderr)
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--photographs", required=True, help="folder of JPEGs")
+    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", default="torch,dali,opencv", help="names, or none")
+    options = parser.parse_args()
+    wanted = {case: arguments for case, arguments in PEERS.items()
+              if arguments[0] in options.peers.split(",")}
+    ours, rates = {}, {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        make_set(options.photographs, options.images, folder)
+        for _ in range(options.rounds):
+            lines = subprocess.run([BIN / "bench_data", "--data", folder / "shards", "--rounds", "1"],
+                                   check=True, capture_output=True, text=True).stdout.splitlines()
+            for line in map(json.loads, lines):
+                ours.setdefault(line["case"], []).append(line)
+            for case, arguments in list(wanted.items()):
+                rate = measure_peer(arguments, folder)
+                if rate is None:
+                    del wanted[case]
+                else:
+                    rates.setdefault(case, []).append(rate)
+    for case, lines in ours.items():
+        unit = "milliseconds" if "milliseconds" in lines[0] else "images_per_second"
+        tell(case, unit, [line[unit] for line in lines], options)
+    for case, values in rates.items():
+        tell(case, "images_per_second", values, options)
+
+
+def tell(case, unit, values, options):
+    print(json.dumps({"bench": "data", "case": case, unit: round(statistics.median(values), 2),
+                      "min": round(min(values), 2), "max": round(max(values), 2),
+                      "rounds": options.rounds, "images": options.images,
+                      "cores": len(os.sched_getaffinity(0))}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+#include "shared/data/replacing_source.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+constexpr int kPaddedPx = 64;
+constexpr std::size_t kFloats = std::size_t{3} * kPaddedPx * kPaddedPx;
+
+// Some of its images are damaged.
+class DamagedSource : public SyntheticSource {
+ public:
+  explicit DamagedSource(std::set<std::size_t> damaged, ErrorKind kind = ErrorKind::kData)
+      : SyntheticSource(60, 5, 7), damaged_(std::move(damaged)), kind_(kind) {}
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              float* pixels) const override {
+    const std::size_t record = request.slots[place].record;
+    if (damaged_.contains(record)) throw Error(kind_, cat("record ", record, ": is damaged"));
+    return SyntheticSource::load(request, place, decoder, pixels);
+  }
+
+ private:
+  std::set<std::size_t> damaged_;
+  ErrorKind kind_;
+};
+
+BatchRequest request_of(std::vector<Slot> slots) {
+  return {.slots = std::move(slots),
+          .min_side_px = 32,
+          .max_side_px = 64,
+          .padded_width_px = kPaddedPx,
+          .padded_height_px = kPaddedPx};
+}
+
+struct Loaded {
+  Sample sample;
+  std::vector<float> pixels = std::vector<float>(kFloats);
+};
+
+Loaded load(const SampleSource& source, const BatchRequest& request, std::size_t place) {
+  Loaded loaded;
+  JpegDecoder decoder;
+  loaded.sample = source.load(request, place, decoder, loaded.pixels.data());
+  return loaded;
+}
+
+ReplacingSource replacing(std::set<std::size_t> damaged, ErrorKind kind = ErrorKind::kData) {
+  return ReplacingSource(std::make_unique<DamagedSource>(std::move(damaged), kind));
+}
+
+TEST(ReplacingSource, TakesTheNextWholeImageForADamagedOneInItsSlot) {
+  const ReplacingSource source = replacing({7, 8});
+  const Loaded stands_in =
+      load(source, request_of({{.record = 3}, {.record = 7, .flip = true, .counts = false}}), 1);
+  const Loaded next = load(source, request_of({{.record = 9}}), 0);
+  EXPECT_EQ(stands_in.pixels, next.pixels);
+  EXPECT_EQ(stands_in.sample.boxes, next.sample.boxes);
+  EXPECT_EQ(stands_in.sample.image_id, 10);
+  EXPECT_TRUE(stands_in.sample.slot.flip);
+  EXPECT_FALSE(stands_in.sample.slot.counts) << "a pad slot stays one";
+  ASSERT_TRUE(stands_in.sample.replaced.has_value());
+  EXPECT_EQ(stands_in.sample.replaced->record, 7U);
+  EXPECT_EQ(stands_in.sample.replaced->problem, "record 7: is damaged");
+  EXPECT_FALSE(next.sample.replaced.has_value());
+}
+
+TEST(ReplacingSource, GoesOnAtTheBeginningAfterTheLast) {
+  const Loaded stands_in = load(replacing({59}), request_of({{.record = 59}}), 0);
+  EXPECT_EQ(stands_in.sample.image_id, 1);
+}
+
+TEST(ReplacingSource, TakesOnlyWhatFitsTheStepsShape) {
+  BatchRequest request = request_of({{.record = 0}});
+  request.padded_height_px = 32;  // no room for a portrait
+  const std::vector<IndexEntry> index = replacing({}).index();
+  for (std::size_t record = 0; record + 1 < index.size(); ++record) {
+    if (index[record].width < index[record].height) continue;
+    request.slots[0].record = record;
+    const Loaded stands_in = load(replacing({record}), request, 0);
+    EXPECT_LE(stands_in.sample.height_px, 32);
+    EXPECT_NE(stands_in.sample.image_id, index[record].image_id);
+  }
+}
+
+TEST(ReplacingSource, LeavesEverythingElseToTheCaller) {
+  std::set<std::size_t> all;
+  for (std::size_t record = 0; record < 60; ++record) all.insert(record);
+  const auto message = [](const ReplacingSource& source) {
+    try {
+      load(source, request_of({{.record = 7}}), 0);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message(replacing(all)), "record 7: is damaged") << "the first, not the last tried";
+  EXPECT_EQ(message(replacing({7}, ErrorKind::kIo)), "record 7: is damaged") << "a lost mount";
+}
+
+}  // namespace
+}  // namespace retina
