@@ -58,7 +58,11 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("max-side", o.max_side_px, "PX", "but never the longer side past this");
   cli.option("min-sides", o.min_sides_px, "PX,PX,...",
              "multi-scale: each step draws its shorter side from these");
-  cli.option("flip", o.flip, "P", "probability of mirroring an image left-right");
+  cli.choice("augment", o.augment, kAugments,
+             "random changes of images; light: mirror, colours, small rotations, shifts and "
+             "shears; strong: mirror, colours, scales 0.1 to 2 with crops");
+  cli.option("flip", o.flip, "P",
+             "probability of mirroring an image left-right, except with --augment none");
   cli.choice("shuffle", o.shuffle, {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
   cli.choice("sampler", o.sampler,
@@ -341,7 +345,7 @@ EpochPlanOptions TrainOptions::plan_options() const {
           .min_side_px = min_side_px,
           .max_side_px = max_side_px,
           .min_sides_px = {min_sides_px.begin(), min_sides_px.end()},
-          .flip_probability = flip};
+          .augment = {.set = augment, .flip_probability = flip}};
 }
 
 SavingOptions TrainOptions::saving_options() const {
