@@ -25,6 +25,7 @@ std::int64_t to_steps(const Span& span, std::int64_t steps_per_epoch) {
 
 constexpr int kMostImages = 65536;  // of a step
 constexpr int kMostThreads = 1024;
+constexpr int kMostPreview = 1000;  // samples on one page
 
 [[noreturn]] void refuse(const std::string& option, const std::string& got,
                          const std::string& want) {
@@ -184,6 +185,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "which steps, counted from 1 at this start of the program");
   cli.option("scaling-report", o.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks");
+  cli.option("preview", o.preview, "N",
+             "write the run's first N samples, as the model will see them, to preview.html in "
+             "--output, and end");
   cli.validate([&o] { o.validate(); });
 }
 
@@ -272,6 +276,11 @@ void TrainOptions::validate() const {
   check_range("compute-threads", compute_threads, 0, kMostThreads);
   at_least("check-replicas-every", static_cast<double>(check_replicas_every), 0);
   parse_step_window("timeline-steps", timeline_steps);
+  check_range("preview", preview, 0, kMostPreview);
+  if (preview > 0 && synthetic > 0) {
+    throw Error(ErrorKind::kUsage, "--preview: made-up images show nothing",
+                "give --train SHARDS, or leave one of the two out");
+  }
   if (!checkpoint_auto()) parse_span("checkpoint-every", checkpoint_every);
   parse_duration_s("mtbf", mtbf);
   bucket_options();

@@ -114,6 +114,7 @@ struct TrainOptions {
   std::string timeline;                 // file for a Chrome trace, or empty
   std::string timeline_steps = "1:20";  // counted from this start of the program
   std::string scaling_report;           // folder that runs on several numbers of ranks share
+  std::int64_t preview = 0;             // samples to write to a page instead of training
 
   // Throws Error{kUsage} or Error{kConfig} for options that are wrong or contradict each other;
   // touches no file.
