@@ -19,6 +19,7 @@
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
+#include "train/insight/preview.h"
 #include "train/options.h"
 #include "train/recipes.h"
 #include "train/run/continuation.h"
@@ -271,6 +272,33 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
               "check nvidia-smi on that node, or give --device cpu");
 }
 
+// What would be trained on, as a page; rank 0 writes it. A run in the folder stays as it is.
+int preview(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
+  root_first(communicator, [&] {
+    if (!communicator.is_root()) return;
+    Data data;
+    open_data(options, data);
+    const TrainingPlan plan(data.train->source.index(), options.plan_options(),
+                            options.steps_per_epoch);
+    const std::string page = render_preview(
+        {.train = *data.train,
+         .folder = options.train,
+         .image_count = options.preview,
+         .total_steps = options.total_steps(plan.steps_per_epoch()),
+         .plan = options.plan_options(),
+         .normalisation = options.model_config(data.train->class_count()).normalisation(),
+         .anchor_sizes = options.anchor_sizes,
+         .foreground_iou = options.foreground_iou,
+         .threads = options.threads,
+         .all_options = cli.effective()});
+    make_folder(options.output);
+    const std::string path = cat(options.output, "/", kPreviewFile);
+    write_file_atomically(path, page);
+    std::cout << "preview: " << path << '\n';
+  });
+  return 0;
+}
+
 int train(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
   Data data;
   std::unique_ptr<RunDir> dir;
@@ -393,7 +421,8 @@ int retina_train(int argc, const char* const* argv) {
       "retina-train", cli, argc, argv,
       [&](Communicator& communicator) {
         install_stop_signals();
-        return train(options, cli, communicator);
+        return options.preview > 0 ? preview(options, cli, communicator)
+                                   : train(options, cli, communicator);
       },
       options.watch);
 }

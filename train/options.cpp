@@ -25,6 +25,7 @@ std::int64_t to_steps(const Span& span, std::int64_t steps_per_epoch) {
 
 constexpr int kMostImages = 65536;  // of a step
 constexpr int kMostThreads = 1024;
+constexpr int kMostPreview = 1000;  // samples on one page
 
 [[noreturn]] void refuse(const std::string& option, const std::string& got,
                          const std::string& want) {
@@ -58,7 +59,11 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("max-side", o.max_side_px, "PX", "but never the longer side past this");
   cli.option("min-sides", o.min_sides_px, "PX,PX,...",
              "multi-scale: each step draws its shorter side from these");
-  cli.option("flip", o.flip, "P", "probability of mirroring an image left-right");
+  cli.choice("augment", o.augment, kAugments,
+             "random changes of images; light: mirror, colours, small rotations, shifts and "
+             "shears; strong: mirror, colours, scales 0.1 to 2 with crops");
+  cli.option("flip", o.flip, "P",
+             "probability of mirroring an image left-right, except with --augment none");
   cli.choice("shuffle", o.shuffle, {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
   cli.choice("sampler", o.sampler,
@@ -186,6 +191,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "which steps, counted from 1 at this start of the program");
   cli.option("scaling-report", o.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks");
+  cli.option("preview", o.preview, "N",
+             "write the run's first N samples, as the model will see them, to preview.html in "
+             "--output, and end");
   cli.validate([&o] { o.validate(); });
 }
 
@@ -277,6 +285,11 @@ void TrainOptions::validate() const {
   check_range("compute-threads", compute_threads, 0, kMostThreads);
   at_least("check-replicas-every", static_cast<double>(check_replicas_every), 0);
   parse_step_window("timeline-steps", timeline_steps);
+  check_range("preview", preview, 0, kMostPreview);
+  if (preview > 0 && synthetic > 0) {
+    throw Error(ErrorKind::kUsage, "--preview: made-up images show nothing",
+                "give --train SHARDS, or leave one of the two out");
+  }
   if (!checkpoint_auto()) parse_span("checkpoint-every", checkpoint_every);
   parse_duration_s("mtbf", mtbf);
   bucket_options();
@@ -350,7 +363,7 @@ EpochPlanOptions TrainOptions::plan_options() const {
           .min_side_px = min_side_px,
           .max_side_px = max_side_px,
           .min_sides_px = {min_sides_px.begin(), min_sides_px.end()},
-          .flip_probability = flip};
+          .augment = {.set = augment, .flip_probability = flip}};
 }
 
 SavingOptions TrainOptions::saving_options() const {

@@ -41,7 +41,8 @@ struct TrainOptions {
   std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
   int min_side_px = 800, max_side_px = 1333;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
-  double flip = 0.5;                       // probability of a left-right mirror
+  Augment augment = Augment::kFlip;
+  double flip = 0.5;  // probability of a left-right mirror, unless `augment` is kNone
   Shuffle shuffle = Shuffle::kSharded;
   Sampler sampler = Sampler::kUniform;
   double repeat_threshold = 0.001;  // share of images below which a class is rare
@@ -114,6 +115,7 @@ struct TrainOptions {
   std::string timeline;                 // file for a Chrome trace, or empty
   std::string timeline_steps = "1:20";  // counted from this start of the program
   std::string scaling_report;           // folder that runs on several numbers of ranks share
+  std::int64_t preview = 0;             // samples to write to a page instead of training
 
   // Throws Error{kUsage} or Error{kConfig} for options that are wrong or contradict each other;
   // touches no file.

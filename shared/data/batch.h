@@ -12,14 +12,16 @@
 #include <vector>
 
 #include "shared/base/image_folder.h"
+#include "shared/image/warp.h"
 
 namespace retina {
 
 // One place of a batch.
 struct Slot {
-  std::size_t record = 0;  // place in ShardSet::index()
-  bool flip = false;       // mirror left-right
-  bool counts = true;      // false: a pad slot, repeats a real image and is counted nowhere
+  std::size_t record = 0;         // place in ShardSet::index()
+  bool flip = false;              // mirror left-right
+  bool counts = true;             // false: a pad slot, repeats a real image and is counted nowhere
+  std::optional<Warp> warp = {};  // geometry and colour, of the mirrored picture
 };
 
 // What a batch means to the trainer: a pass of a step.
@@ -50,7 +52,8 @@ struct Sample {
   int original_width_px = 0, original_height_px = 0;  // as stored in the shard
   int width_px = 0, height_px = 0;                    // after the resize, before padding
   // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels
-  // of the resized (and, with slot.flip, mirrored) image. labels: dense, same length.
+  // of the resized (and, as the slot says, mirrored and warped) image. Of a warped box the hull,
+  // clipped; left out where too little of it is visible. labels: dense, same length.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
   std::vector<std::int64_t> left_out = {};  // ids of annotations neither trainable nor crowds

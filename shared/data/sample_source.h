@@ -30,11 +30,11 @@ class SampleSource {
 // The way of every picture into a batch: a sample of the request's slot `place` for a picture of
 // `size`, with the size that the resize gives it ...
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size);
-// ... and its pixels: resize -> normalise -> mirror.
+// ... and its pixels: mirror -> resize or the slot's warp -> normalise.
 void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
                 const Normalisation& normalisation, float* pixels);
 
-// Records: decode -> resize -> normalise -> mirror; boxes follow the pixels.
+// Records: decode -> mirror -> resize or warp -> normalise; boxes follow the pixels.
 class ShardSource : public SampleSource {
  public:
   // `shards` must outlive this.

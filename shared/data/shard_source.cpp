@@ -1,5 +1,6 @@
-// One record becomes one sample: decode, flip, resize, normalise; boxes follow the pixels.
+// One record becomes one sample: decode, flip, resize or warp, normalise; boxes follow the pixels.
 #include <array>
+#include <optional>
 
 #include "shared/base/error.h"
 #include "shared/data/record_picture.h"
@@ -23,6 +24,28 @@ std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) 
   return {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
 }
 
+// Less of a warped box than this share of its hull's area inside the picture, and the box is left
+// out: what it shows can no longer be recognised.
+constexpr double kLeastVisibleShare = 0.25;
+
+// The same through the slot's warp: the hull of the corners, clipped to the picture. Nothing where
+// too little is visible, or what is left has no area for training (record.h).
+std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box,
+                                              const Sample& sample) {
+  const auto hull = warped_hull(box, *sample.slot.warp,
+                                {.from = {sample.original_width_px, sample.original_height_px},
+                                 .to = {sample.width_px, sample.height_px},
+                                 .flip = sample.slot.flip});
+  const double width = hull[2] - hull[0], height = hull[3] - hull[1];
+  const auto visible =
+      training_box({.bbox = {hull[0], hull[1], width, height}}, sample.width_px, sample.height_px);
+  if (!visible) return std::nullopt;
+  const auto& [left, top, right, bottom] = *visible;
+  const double visible_area = static_cast<double>(right - left) * (bottom - top);
+  if (visible_area < kLeastVisibleShare * width * height) return std::nullopt;
+  return visible;
+}
+
 }  // namespace
 
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size) {
@@ -39,14 +62,17 @@ Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageS
 
 void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
                 const Normalisation& normalisation, float* pixels) {
-  resize_normalise(image,
-                   {.width = sample.width_px,
-                    .height = sample.height_px,
-                    .row_stride = request.padded_width_px,
-                    .plane_stride = static_cast<std::int64_t>(request.padded_width_px) *
-                                    request.padded_height_px,
-                    .flip = sample.slot.flip},
-                   normalisation, pixels);
+  const ResizeTarget target{
+      .width = sample.width_px,
+      .height = sample.height_px,
+      .row_stride = request.padded_width_px,
+      .plane_stride = static_cast<std::int64_t>(request.padded_width_px) * request.padded_height_px,
+      .flip = sample.slot.flip};
+  if (sample.slot.warp) {
+    warp_normalise(image, target, *sample.slot.warp, normalisation, pixels);
+  } else {
+    resize_normalise(image, target, normalisation, pixels);
+  }
 }
 
 Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
@@ -61,7 +87,9 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   for (const RecordAnnotation& annotation : record.annotations) {
     if (annotation.iscrowd) continue;
     if (const auto box = training_box(annotation, record.width, record.height)) {
-      sample.boxes.push_back(to_resized(*box, sample));
+      const auto seen = slot.warp ? to_warped(*box, sample) : to_resized(*box, sample);
+      if (!seen) continue;
+      sample.boxes.push_back(*seen);
       sample.labels.push_back(annotation.label);
     } else {
       sample.left_out.push_back(annotation.id);

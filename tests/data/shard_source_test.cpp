@@ -102,5 +102,55 @@ TEST(ShardSource, MirrorsAndScalesBoxesWithThePixels) {
   EXPECT_THAT(load(source, true, 240).boxes.front(), ElementsAre(240.F, 25.F, 270.F, 65.F));
 }
 
+Sample load_warped(const ShardSource& source, bool flip, const Affine& to_output) {
+  const BatchRequest request{
+      .slots = {{.flip = flip, .warp = Warp{.source_of = inverse(to_output)}}},
+      .min_side_px = 240,
+      .max_side_px = 1333,
+      .padded_width_px = 320,
+      .padded_height_px = 256};
+  std::vector<float> pixels(std::size_t{3} * 320 * 256);
+  JpegDecoder decoder;
+  return source.load(request, 0, decoder, pixels.data());
+}
+
+TEST(ShardSource, WarpsBoxesWithThePixels) {
+  const TestFolder folder;
+  write_set(folder / "set", {{.id = 1, .bbox = {100, 50, 60, 80}, .area = 1}});
+  const ShardSet shards(folder / "set");
+  const ShardSource source(shards);
+  const auto expect_box = [](const Sample& sample, const std::array<float, 4>& want) {
+    ASSERT_EQ(sample.boxes.size(), 1U);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(sample.boxes[0][i], want[i], 1e-3) << i;
+  };
+  // Of the 320 x 240 px output: without the warp 50, 25, 80, 65, and 240, 25, 270, 65 mirrored.
+  expect_box(load_warped(source, false, {{0.5, 0, 0.25, 0, 0.5, 0}}), {105, 12.5F, 120, 32.5F});
+  expect_box(load_warped(source, true, {{0.5, 0, 0.25, 0, 0.5, 0}}), {200, 12.5F, 215, 32.5F});
+  // Sheared by 0.3 of the height: the hull of the four corners.
+  expect_box(load_warped(source, false, {{1, 0.3, 0, 0, 1, 0}}), {60, 25, 106, 65});
+  // Clipped at the left.
+  expect_box(load_warped(source, false, {{1, 0, -60.0 / 320, 0, 1, 0}}), {0, 25, 20, 65});
+}
+
+// A quarter of the hull's area decides, and what leaves the picture by a warp is no fault of the
+// data.
+TEST(ShardSource, LeavesOutBoxesThatTheWarpMovesOutOfThePicture) {
+  const TestFolder folder;
+  write_set(folder / "set", {{.id = 1, .bbox = {100, 50, 60, 80}, .area = 1}});
+  const ShardSet shards(folder / "set");
+  const ShardSource source(shards);
+  const auto boxes_after_shift = [&](double shift_px) {
+    const Sample sample = load_warped(source, false, {{1, 0, -shift_px / 320, 0, 1, 0}});
+    EXPECT_EQ(sample.labels.size(), sample.boxes.size());
+    EXPECT_TRUE(sample.left_out.empty());
+    return sample.boxes.size();
+  };
+  // The box is 50 to 80 px.
+  EXPECT_EQ(boxes_after_shift(72.4), 1U);
+  EXPECT_EQ(boxes_after_shift(72.6), 0U);
+  EXPECT_EQ(boxes_after_shift(80), 0U);
+  EXPECT_EQ(boxes_after_shift(1000), 0U);
+}
+
 }  // namespace
 }  // namespace retina

@@ -6,7 +6,6 @@
 #include "shared/base/error.h"
 #include "shared/base/random.h"
 #include "shared/image/resize.h"
-#include "train/augment/flip.h"
 
 namespace retina {
 namespace {
@@ -135,15 +134,19 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
   const std::size_t first = static_cast<std::size_t>(step) * slot_count();
   for (std::size_t i = first; i < first + slot_count(); ++i) {
     const auto [record, copy] = places_[i].draw;
-    const std::size_t draw =
-        record + (std::size_t{copy} << 32);  // copies are mirrored by themselves
-    result.slots.push_back(
-        {.record = record,
-         .flip = flip_image(options_.seed, epoch_, draw, options_.flip_probability),
-         .counts = places_[i].counts});
+    const IndexEntry& image = index_[record];
+    // Copies of an image are augmented each by itself.
+    const Augmentation augmentation = draw_augmentation(
+        options_.augment,
+        {.seed = options_.seed, .epoch = epoch_, .draw = record + (std::uint64_t{copy} << 32)},
+        {.width = image.width, .height = image.height});
+    result.slots.push_back({.record = record,
+                            .flip = augmentation.flip,
+                            .counts = places_[i].counts,
+                            .warp = augmentation.warp});
     result.real_image_count += places_[i].counts ? 1 : 0;
-    const ResizedSize size = resized_size(index_[record].width, index_[record].height,
-                                          result.min_side_px, result.max_side_px);
+    const ResizedSize size =
+        resized_size(image.width, image.height, result.min_side_px, result.max_side_px);
     result.padded_width_px = std::max(result.padded_width_px, padded_side_px(size.width));
     result.padded_height_px = std::max(result.padded_height_px, padded_side_px(size.height));
   }

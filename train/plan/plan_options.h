@@ -1,8 +1,10 @@
-// What decides which images make up which step.
+// What decides which images make up which step, and how they are changed.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "train/augment/augmentation.h"
 
 namespace retina {
 
@@ -22,7 +24,7 @@ struct EpochPlanOptions {
   int min_side_px = 800, max_side_px = 1333;
   // Not empty: a step's min_side_px is drawn from these (multi-scale training).
   std::vector<int> min_sides_px = {};
-  double flip_probability = 0.5;
+  AugmentOptions augment = {};
 };
 
 }  // namespace retina

@@ -43,6 +43,7 @@ bool may_change(const std::string& name) {
                                                "timeline",
                                                "timeline-steps",
                                                "scaling-report",
+                                               "preview",
                                                "init"};
   return kNames.count(name) != 0;
 }

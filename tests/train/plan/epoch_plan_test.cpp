@@ -332,7 +332,8 @@ TEST(EpochPlan, DrawsAnotherOrderEachEpochAndSeed) {
 TEST(EpochPlan, FlipsAboutTheAskedShareOfImages) {
   const auto index = random_index(1000, 4);
   for (const double share : {0.0, 0.5, 1.0}) {
-    const EpochPlan plan(index, {.seed = 1, .images_per_step = 1000, .flip_probability = share}, 0);
+    const EpochPlan plan(
+        index, {.seed = 1, .images_per_step = 1000, .augment = {.flip_probability = share}}, 0);
     double flips = 0;
     for (const auto& slot : plan.step(0).slots) flips += slot.flip ? 1 : 0;
     EXPECT_NEAR(flips / 1000, share, 0.06);

@@ -1,0 +1,261 @@
+#include "train/augment/augmentation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <set>
+#include <vector>
+
+#include "shared/base/random.h"
+#include "shared/data/loader.h"
+#include "train/plan/step_loader.h"
+
+namespace retina {
+namespace {
+
+constexpr ImageSize kSize = {640, 427};
+constexpr std::uint64_t kDraws = 10'000;
+
+Augmentation draw(Augment set, std::uint64_t number) {
+  return draw_augmentation({.set = set}, {.seed = 3, .epoch = 2, .draw = number}, kSize);
+}
+
+// Collects what was drawn of one figure: all inside its range, filling it evenly.
+class Drawn {
+ public:
+  void add(double value) {
+    low_ = std::min(low_, value);
+    high_ = std::max(high_, value);
+    sum_ += value;
+    ++count_;
+  }
+  void expect_fills(const Range& range, const char* name) const {
+    const double width = range.high - range.low, slack = 1e-5;
+    EXPECT_GE(low_, range.low - slack) << name;
+    EXPECT_LE(high_, range.high + slack) << name;
+    EXPECT_LT(low_, range.low + 0.002 * width) << name;
+    EXPECT_GT(high_, range.high - 0.002 * width) << name;
+    // 5 standard errors of the mean of 10,000.
+    EXPECT_NEAR(sum_ / count_, (range.low + range.high) / 2, 5 * width / std::sqrt(12.0) / 100)
+        << name;
+  }
+
+ private:
+  double low_ = 1e9, high_ = -1e9, sum_ = 0;
+  int count_ = 0;
+};
+
+// Contrast, brightness, saturation and hue back from the matrix.
+ColourChange change_of(const ColourMatrix& colour) {
+  const auto apply = [&](const std::array<double, 3>& rgb) {
+    std::array<double, 3> out{};
+    for (std::size_t c = 0; c < 3; ++c) {
+      out[c] = static_cast<double>(colour.m[4 * c + 3]);
+      for (std::size_t k = 0; k < 3; ++k) {
+        out[c] += static_cast<double>(colour.m[4 * c + k]) * rgb[k];
+      }
+    }
+    return out;
+  };
+  const auto chroma = [](const std::array<double, 3>& rgb) {
+    return std::array<double, 2>{0.596 * rgb[0] - 0.274 * rgb[1] - 0.322 * rgb[2],
+                                 0.211 * rgb[0] - 0.523 * rgb[1] + 0.312 * rgb[2]};
+  };
+  const auto length = [](const std::array<double, 2>& v) { return std::hypot(v[0], v[1]); };
+  const auto angle = [](const std::array<double, 2>& v) { return std::atan2(v[1], v[0]); };
+  const std::array<double, 3> orange{0.6, 0.5, 0.4};
+  const auto before = chroma(orange), after = chroma(apply(orange));
+  const double contrast = apply({1, 1, 1})[0] - apply({0, 0, 0})[0];
+  return {.contrast = contrast,
+          .brightness = apply({0.5, 0.5, 0.5})[1] - 0.5,
+          .saturation = length(after) / length(before) / contrast,
+          .hue = (angle(after) - angle(before)) / (2 * std::numbers::pi)};
+}
+
+void expect_colours(Augment set) {
+  Drawn contrast, brightness, saturation, hue;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const ColourChange change = change_of(draw(set, i).warp->colour);
+    contrast.add(change.contrast);
+    brightness.add(change.brightness);
+    saturation.add(change.saturation);
+    hue.add(change.hue);
+  }
+  contrast.expect_fills({0.9, 1.1}, "contrast");
+  brightness.expect_fills({-0.1, 0.1}, "brightness");
+  saturation.expect_fills({0.95, 1.05}, "saturation");
+  hue.expect_fills({-0.05, 0.05}, "hue");
+}
+
+// The rule that runs were made with before there were sets.
+bool plain_flip(std::uint64_t seed, std::int64_t epoch, std::uint64_t number, double probability) {
+  const RandomStream stream{
+      .seed = seed, .use = RandomUse::kAugment, .stream = static_cast<std::uint32_t>(epoch)};
+  return stream.unit(number) < probability;
+}
+
+TEST(Augmentation, AllSetsMirrorTheSameImages) {
+  for (const double probability : {0.0, 0.3, 1.0}) {
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+      const std::uint64_t number = i % 50 + ((i / 50) << 32);
+      const bool want = plain_flip(9, 4, number, probability);
+      for (const Augment set : {Augment::kFlip, Augment::kLight, Augment::kStrong}) {
+        const Augmentation drawn =
+            draw_augmentation({.set = set, .flip_probability = probability},
+                              {.seed = 9, .epoch = 4, .draw = number}, kSize);
+        ASSERT_EQ(drawn.flip, want);
+        ASSERT_EQ(drawn.warp.has_value(), set != Augment::kFlip);
+      }
+    }
+  }
+}
+
+TEST(Augmentation, NoneChangesNothing) {
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const Augmentation drawn = draw_augmentation({.set = Augment::kNone, .flip_probability = 1},
+                                                 {.seed = 1, .epoch = 0, .draw = i}, kSize);
+    EXPECT_FALSE(drawn.flip);
+    EXPECT_FALSE(drawn.warp.has_value());
+  }
+}
+
+TEST(Augmentation, ColoursFillKerasRetinanetsRanges) {
+  expect_colours(Augment::kLight);
+  expect_colours(Augment::kStrong);
+}
+
+// In pixels about the middle: rotation by a, shear by s and the scales x, y make the columns
+// x (cos a, sin a) and y (-sin(a + s), cos(a + s)).
+TEST(Augmentation, LightGeometryFillsKerasRetinanetsRanges) {
+  Drawn rotation, shear, scale_x, scale_y, shift_x, shift_y;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const Warp warp = *draw(Augment::kLight, i).warp;
+    EXPECT_EQ(warp.fill, Fill::kNearest);
+    const Affine forward = inverse(warp.source_of);
+    const double aspect = static_cast<double>(kSize.width) / kSize.height;
+    const auto& m = forward.m;
+    const double a = std::atan2(m[3] / aspect, m[0]);
+    rotation.add(a);
+    shear.add(std::atan2(-m[1] * aspect, m[4]) - a);
+    scale_x.add(std::hypot(m[0], m[3] / aspect));
+    scale_y.add(std::hypot(m[1] * aspect, m[4]));
+    const auto [x, y] = forward(0.5, 0.5);
+    shift_x.add(std::cos(a) * (x - 0.5) + std::sin(a) * (y - 0.5));
+    shift_y.add(-std::sin(a) * (x - 0.5) + std::cos(a) * (y - 0.5));
+  }
+  rotation.expect_fills({-0.1, 0.1}, "rotation");
+  shear.expect_fills({-0.1, 0.1}, "shear");
+  scale_x.expect_fills({0.9, 1.1}, "scale x");
+  scale_y.expect_fills({0.9, 1.1}, "scale y");
+  shift_x.expect_fills({-0.1, 0.1}, "translation x");
+  shift_y.expect_fills({-0.1, 0.1}, "translation y");
+}
+
+TEST(Augmentation, StrongScalesWithThePictureInsideTheCanvasOrAroundIt) {
+  Drawn scale, place;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const Warp warp = *draw(Augment::kStrong, i).warp;
+    EXPECT_EQ(warp.fill, Fill::kConstant);
+    const auto m = inverse(warp.source_of).m;
+    ASSERT_NEAR(m[0], m[4], 1e-9);
+    ASSERT_NEAR(std::abs(m[1]) + std::abs(m[3]), 0, 1e-9);
+    scale.add(m[0]);
+    for (const double from : {m[2], m[5]}) {
+      ASSERT_GE(from, std::min(0.0, 1 - m[0]) - 1e-9);
+      ASSERT_LE(from, std::max(0.0, 1 - m[0]) + 1e-9);
+    }
+    if (std::abs(1 - m[0]) > 0.01) place.add(m[2] / (1 - m[0]));
+  }
+  scale.expect_fills({0.1, 2}, "scale");
+  place.expect_fills({0, 1}, "place");
+}
+
+TEST(Augmentation, DependsOnSeedEpochImageAndCopy) {
+  std::set<std::vector<double>> drawn;
+  const auto add = [&](const DrawKey& key) {
+    const auto m = draw_augmentation({.set = Augment::kStrong}, key, kSize).warp->source_of.m;
+    drawn.insert({m.begin(), m.end()});
+  };
+  const DrawKey key{.seed = 1, .epoch = 1, .draw = 1};
+  add(key);
+  add(key);
+  EXPECT_EQ(drawn.size(), 1U);
+  add({.seed = 2, .epoch = 1, .draw = 1});
+  add({.seed = 1, .epoch = 2, .draw = 1});
+  add({.seed = 1, .epoch = 1, .draw = 2});
+  add({.seed = 1, .epoch = 1, .draw = 1 + (std::uint64_t{1} << 32)});
+  EXPECT_EQ(drawn.size(), 5U);
+}
+
+// Noise pictures of all shapes, through the loader's own way of putting pixels.
+class NoisePictures : public SampleSource {
+ public:
+  explicit NoisePictures(int count) {
+    for (int i = 0; i < count; ++i) {
+      index_.push_back({.image_id = i + 1, .width = 40 + 7 * i, .height = 90 - 3 * i});
+    }
+  }
+  const std::vector<IndexEntry>& index() const override { return index_; }
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
+              float* pixels) const override {
+    const IndexEntry& entry = index_[request.slots[place].record];
+    Image image(entry.width, entry.height);
+    const RandomStream random{.seed = static_cast<std::uint64_t>(entry.image_id)};
+    for (std::size_t i = 0; i < image.rgb.size(); ++i) {
+      image.rgb[i] = static_cast<std::uint8_t>(random.below(i, 256));
+    }
+    Sample sample = sized_sample(request, place, {entry.width, entry.height});
+    sample.image_id = entry.image_id;
+    put_pixels(image, request, sample, Normalisation{}, pixels);
+    return sample;
+  }
+
+ private:
+  std::vector<IndexEntry> index_;
+};
+
+// The pixels of every image of a step, image after image; the images of `rank_count` ranks.
+std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source, int rank_count,
+                                               std::int64_t begin, std::int64_t end) {
+  std::vector<std::vector<float>> steps(static_cast<std::size_t>(end - begin));
+  const TrainingSet train{.source = source};
+  for (int rank = 0; rank < rank_count; ++rank) {
+    const auto loader = load_steps({.train = train,
+                                    .plan = {.seed = 5,
+                                             .images_per_step = 4,
+                                             .min_side_px = 48,
+                                             .max_side_px = 96,
+                                             .augment = {.set = Augment::kStrong}},
+                                    .images_per_pass = 1,
+                                    .threads = 2,
+                                    .rank = rank,
+                                    .rank_count = rank_count,
+                                    .begin = begin,
+                                    .end = end});
+    while (const std::optional<Batch> batch = loader->next()) {
+      const std::size_t count = batch->samples.size() * 3 *
+                                static_cast<std::size_t>(batch->padded_width_px) *
+                                static_cast<std::size_t>(batch->padded_height_px);
+      auto& pixels = steps[static_cast<std::size_t>(batch->part.step - begin)];
+      pixels.insert(pixels.end(), batch->images.get(), batch->images.get() + count);
+    }
+  }
+  return steps;
+}
+
+TEST(Augmentation, PixelsDependNeitherOnRanksNorOnWhereTrainingResumed) {
+  const NoisePictures source(11);
+  const auto whole = pixels_by_step(source, 1, 0, 7);
+  ASSERT_GT(whole.front().size(), 4U * 3 * 32 * 32);
+  EXPECT_NE(whole[0], whole[3]) << "the same step of the next epoch";
+  for (const int ranks : {2, 4}) EXPECT_EQ(pixels_by_step(source, ranks, 0, 7), whole) << ranks;
+  for (std::int64_t begin = 1; begin < 7; ++begin) {
+    const std::vector<std::vector<float>> rest(whole.begin() + begin, whole.end());
+    EXPECT_EQ(pixels_by_step(source, 2, begin, 7), rest) << begin;
+  }
+}
+
+}  // namespace
+}  // namespace retina

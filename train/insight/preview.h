@@ -1,0 +1,44 @@
+// `retina-train --preview N`: a page with the first samples of a run as the model will see them,
+// augmented and resized. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/image/resize.h"
+#include "train/plan/plan_options.h"
+#include "train/plan/training_set.h"
+
+namespace retina {
+
+inline constexpr const char* kPreviewFile = "preview.html";  // in the RUN folder
+
+struct PreviewInput {
+  const TrainingSet& train;
+  std::string folder = {};       // of the training set, as the user named it
+  std::int64_t image_count = 0;  // samples to show; fewer when the run has no more
+  std::int64_t total_steps = 0;
+  EpochPlanOptions plan = {};
+  Normalisation normalisation = {};  // that the samples have
+  std::vector<double> anchor_sizes = {};
+  double foreground_iou = 0.5;
+  int threads = 2;                                // for decoding
+  std::vector<EffectiveOption> all_options = {};  // shown at the end
+};
+
+// The page: samples in the order of the plan, boxes green; red where no anchor, wherever it is
+// centred, reaches `foreground_iou` with a box of that size (AnchorCoverage).
+std::string render_preview(const PreviewInput& input);
+
+// The pixels of a sample back as a picture: values times std plus mean, clipped. `planes` are the
+// sample's in its batch.
+struct SamplePlanes {
+  const float* values = nullptr;  // red
+  std::int64_t row_stride = 0, plane_stride = 0;
+  ImageSize size{};  // without padding
+};
+Image picture_of(const SamplePlanes& planes, const Normalisation& normalisation);
+
+}  // namespace retina
