@@ -31,11 +31,10 @@ void write_set(const std::string& folder, const std::vector<RecordAnnotation>& a
   const std::string jpeg = encode_jpeg(Image(kWidth, kHeight), 90);
   const Record record{
       .image_id = 7, .width = kWidth, .height = kHeight, .annotations = annotations, .jpeg = jpeg};
-  Manifest manifest{.annotations_size_bytes = 1,
-                    .annotations_xxh3 = 1,
-                    .options = {.shard_size_bytes = 1 << 20},
-                    .categories = {{.id = 1, .name = "cat"}},
-                    .box_counts = {0}};
+  Manifest manifest;
+  manifest.options.shard_size_bytes = 1 << 20;
+  manifest.categories = {{.id = 1, .name = "cat"}};
+  manifest.box_counts = {0};
   ShardWriter writer(folder + "/part", manifest.options.shard_size_bytes);
   const std::uint32_t place = writer.append(encode_record(record));
   manifest.shards.push_back(writer.finish());
