@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
+#include <vector>
 
 #include "shared/base/error.h"
 
@@ -50,43 +51,97 @@ Affine fraction_of(const ImageSize& size) {
 
 constexpr Affine kMirror = {{-1, 0, 1, 0, 1, 0}};
 
-// One axis of a bilinear sample: the two places, clamped to the picture, and the second's weight.
-struct Tap {
-  int first = 0, second = 0;
-  float weight = 0;
-};
-
-Tap tap(double at, int side) {
-  const double inside = std::clamp(at, 0.0, static_cast<double>(side - 1));
-  const int first = static_cast<int>(inside);
-  return {.first = first,
-          .second = std::min(first + 1, side - 1),
-          .weight = static_cast<float>(inside - first)};
-}
-
-bool is_outside(double at, int side) {
-  return at < -0.5 || at > side - 0.5;
-}
-
-// Bilinear, in units of [0, 1].
-std::array<float, 3> sample(const Image& image, const Tap& x, const Tap& y) {
-  const std::uint8_t* const upper_left = image.pixel(x.first, y.first);
-  const std::uint8_t* const upper_right = image.pixel(x.second, y.first);
-  const std::uint8_t* const lower_left = image.pixel(x.first, y.second);
-  const std::uint8_t* const lower_right = image.pixel(x.second, y.second);
-  std::array<float, 3> rgb{};
-  for (std::size_t c = 0; c < 3; ++c) {
-    const float upper = (1 - x.weight) * upper_left[c] + x.weight * upper_right[c];
-    const float lower = (1 - x.weight) * lower_left[c] + x.weight * lower_right[c];
-    rgb[c] = ((1 - y.weight) * upper + y.weight * lower) / 255.0F;
+// One row of the output, a stage at a time so that the arithmetic vectorises: where each pixel
+// samples the source, the samples in units of [0, 1], and what becomes of them.
+class RowWarp {
+ public:
+  RowWarp(const Image& image, const Affine& source_of, Fill fill, std::size_t width)
+      : image_(image),
+        source_of_(source_of),
+        fill_(fill),
+        width_(width),
+        places_(width),
+        rgb_(3 * width),
+        shown_(width, 1.0F) {
+    for (std::size_t v = 0; v < 256; ++v) levels_[v] = static_cast<float>(v) / 255.0F;
   }
-  return rgb;
-}
 
-float recoloured(const ColourMatrix& colour, const std::array<float, 3>& rgb, std::size_t c) {
-  const float* const row = colour.m.data() + 4 * c;
-  return std::clamp(row[0] * rgb[0] + row[1] * rgb[1] + row[2] * rgb[2] + row[3], 0.0F, 1.0F);
-}
+  void sample(int y) {
+    place(y);
+    const std::size_t row_bytes = static_cast<std::size_t>(image_.width) * 3;
+    float* const red = rgb_.data();
+    float* const green = red + width_;
+    float* const blue = green + width_;
+    for (std::size_t x = 0; x < width_; ++x) {
+      const Place& at = places_[x];
+      const std::uint8_t* const upper = image_.rgb.data() +
+                                        static_cast<std::size_t>(at.y) * row_bytes +
+                                        static_cast<std::size_t>(at.x) * 3;
+      const std::uint8_t* const lower = upper + (at.y + 1 < image_.height ? row_bytes : 0);
+      const std::size_t right = at.x + 1 < image_.width ? 3 : 0;
+      const float upper_right = (1 - at.weight_y) * at.weight_x;
+      const float upper_left = (1 - at.weight_y) - upper_right;
+      const float lower_right = at.weight_y * at.weight_x;
+      const float lower_left = at.weight_y - lower_right;
+      const auto blend = [&](std::size_t c) {
+        return (upper_left * levels_[upper[c]] + upper_right * levels_[upper[right + c]]) +
+               (lower_left * levels_[lower[c]] + lower_right * levels_[lower[right + c]]);
+      };
+      red[x] = blend(0);
+      green[x] = blend(1);
+      blue[x] = blend(2);
+    }
+  }
+
+  // The samples' channel c, recoloured and normalised.
+  void put(const ColourMatrix& colour, const Normalisation& normalisation, std::size_t c,
+           float* out) const {
+    const float* const row = colour.m.data() + 4 * c;
+    const float of_red = row[0], of_green = row[1], of_blue = row[2], added = row[3];
+    const float mean = normalisation.mean[c], scale = 1 / normalisation.std[c];
+    const float* const red = rgb_.data();
+    const float* const green = red + width_;
+    const float* const blue = green + width_;
+    for (std::size_t x = 0; x < width_; ++x) {
+      const float value = of_red * red[x] + of_green * green[x] + of_blue * blue[x] + added;
+      out[x] = (std::clamp(value, 0.0F, 1.0F) - mean) * scale * shown_[x];
+    }
+  }
+
+ private:
+  // The upper left of the four source pixels, and the weights of the right and lower ones.
+  struct Place {
+    std::int32_t x = 0, y = 0;
+    float weight_x = 0, weight_y = 0;
+  };
+
+  void place(int y) {
+    const double right = image_.width - 1, bottom = image_.height - 1;
+    for (std::size_t x = 0; x < width_; ++x) {
+      const auto [at_x, at_y] = source_of_(static_cast<double>(x), y);
+      const double inside_x = std::clamp(at_x, 0.0, right);
+      const double inside_y = std::clamp(at_y, 0.0, bottom);
+      Place& to = places_[x];
+      to.x = static_cast<std::int32_t>(inside_x);
+      to.y = static_cast<std::int32_t>(inside_y);
+      to.weight_x = static_cast<float>(inside_x - to.x);
+      to.weight_y = static_cast<float>(inside_y - to.y);
+      if (fill_ == Fill::kConstant) {
+        const bool is_outside = std::abs(at_x - inside_x) > 0.5 || std::abs(at_y - inside_y) > 0.5;
+        shown_[x] = is_outside ? 0.0F : 1.0F;
+      }
+    }
+  }
+
+  const Image& image_;
+  Affine source_of_;
+  Fill fill_;
+  std::size_t width_;
+  std::vector<Place> places_;
+  std::array<float, 256> levels_{};  // of every byte
+  std::vector<float> rgb_;           // [3, width]
+  std::vector<float> shown_;         // 0 where the pixel is filled, else 1
+};
 
 }  // namespace
 
@@ -134,22 +189,13 @@ void warp_normalise(const Image& image, const ResizeTarget& target, const Warp& 
   const Affine source_of = pixel_matrix(warp, {.from = {image.width, image.height},
                                                .to = {target.width, target.height},
                                                .flip = target.flip});
+  RowWarp row(image, source_of, warp.fill, static_cast<std::size_t>(target.width));
   for (int y = 0; y < target.height; ++y) {
-    float* const row = out + y * target.row_stride;
-    for (int x = 0; x < target.width; ++x) {
-      const auto [at_x, at_y] = source_of(x, y);
-      const bool is_filled = warp.fill == Fill::kConstant &&
-                             (is_outside(at_x, image.width) || is_outside(at_y, image.height));
-      if (is_filled) {
-        for (int c = 0; c < 3; ++c) row[c * target.plane_stride + x] = 0;
-        continue;
-      }
-      const std::array<float, 3> rgb =
-          sample(image, tap(at_x, image.width), tap(at_y, image.height));
-      for (std::size_t c = 0; c < 3; ++c) {
-        row[static_cast<std::int64_t>(c) * target.plane_stride + x] =
-            (recoloured(warp.colour, rgb, c) - normalisation.mean[c]) / normalisation.std[c];
-      }
+    row.sample(y);
+    for (std::size_t c = 0; c < 3; ++c) {
+      float* const to =
+          out + static_cast<std::int64_t>(c) * target.plane_stride + y * target.row_stride;
+      row.put(warp.colour, normalisation, c, to);
     }
   }
 }

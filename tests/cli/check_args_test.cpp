@@ -129,6 +129,8 @@ std::vector<Contradiction> contradictions() {
       {{"retina-train", "--lr-drop-at", "5min"}, 64},
       {{"retina-train", "--device", "tpu"}, 64},
       {{"retina-train", "--synthetic", "5"}, 64},
+      {{"retina-train", "--augment", "wild"}, 64},
+      {{"retina-train", "--preview", "5000"}, 64},
       {{"retina-train", "--early-stop", "3"}, 64},
       {{"retina-train", "--ema", "1"}, 64},
       {{"retina-train", "--min-sides", "640,2000"}, 64},

@@ -182,6 +182,23 @@ TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
   EXPECT_EQ(result.err.find(line), result.err.rfind(line)) << "in two epochs, told once";
 }
 
+TEST(GuardRails, APreviewTrainsNothingAndARunKeepsItsAugmentation) {
+  const Job job;
+  const ProcessResult preview =
+      run_process(job.train_command(job / "run", 2, {"--augment", "strong", "--preview", "5"}));
+  ASSERT_EQ(preview.exit_code, 0) << preview.err;
+  EXPECT_THAT(preview.out, HasSubstr("preview.html"));
+  EXPECT_THAT(read_file(job / "run/preview.html"), HasSubstr("--augment strong"));
+  EXPECT_FALSE(path_exists(job / "run/config.json")) << "a run was begun";
+  const ProcessResult begun =
+      run_process(job.train_command(job / "run", 2, {"--augment", "strong"}));
+  ASSERT_EQ(begun.exit_code, 0) << begun.err;
+  const ProcessResult other =
+      run_process(job.train_command(job / "run", 4, {"--augment", "light"}));
+  EXPECT_EQ(other.exit_code, 78) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("augment"));
+}
+
 TEST(GuardRails, ATimelineThatIsAFolderEndsTheJobAtItsStart) {
   const Job job;
   const ProcessResult result =

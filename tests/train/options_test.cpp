@@ -51,6 +51,18 @@ TEST(Recipes, FillWhatIsNotGiven) {
   EXPECT_EQ(options.base_lr(), 0.5) << "the command line wins";
 }
 
+TEST(Options, AugmentNamesASetAndFlipItsMirror) {
+  EXPECT_EQ(parse({}).plan_options().augment.set, Augment::kFlip);
+  EXPECT_EQ(parse({}).plan_options().augment.flip_probability, 0.5);
+  const auto strong = parse({"--augment", "strong", "--flip", "0.2"}).plan_options().augment;
+  EXPECT_EQ(strong.set, Augment::kStrong);
+  EXPECT_EQ(strong.flip_probability, 0.2);
+  EXPECT_FALSE(may_change("augment")) << "a run continues with the set that it began with";
+  EXPECT_THAT(refusal({"--augment", "wild"}).what(), testing::HasSubstr("none|flip|light|strong"));
+  EXPECT_THAT(refusal({"--synthetic", "8", "--preview", "4"}).what(),
+              testing::HasSubstr("made-up images"));
+}
+
 TEST(Recipes, YieldToTheConfigFile) {
   const TestFolder folder;
   const std::string path = folder / "config.json";

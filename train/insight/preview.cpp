@@ -110,7 +110,7 @@ std::string render_preview(const PreviewInput& input) {
       .subtitle = cat("What the model will see first, in this order; --augment ",
                       word_of(kAugments, input.plan.augment.set), ", seed ", input.plan.seed)};
   report.figures = {{"samples", cat(counts.images), "of the run's first steps"},
-                    {"boxes", cat(counts.boxes), ""},
+                    {"boxes", cat(counts.boxes), "that are trained on"},
                     {"not covered by an anchor", cat(counts.uncovered),
                      share_text(counts.uncovered, counts.boxes)},
                     {"without a box", cat(counts.without_boxes), "samples"}};
