@@ -206,4 +206,4 @@ shell:
 	docker/image.sh shell --mount "$(abspath $(DATA)):/data"
 
 clean:
-	@rm -rf build build-cpu build-cuda build-asan build-tsan build-debug
+	@rm -rf build build-cpu build-cuda build-asan build-tsan build-debug build-fuzz

@@ -76,18 +76,17 @@ bool is_there(const SetFile& file) {
          xxh3_file(path) == file.file.xxh3;
 }
 
-// The page of the old set goes, that of the new one comes; anybody else's stays.
+// The new set's page replaces the old one's; anybody else's stays.
 void publish_page(const std::string& output) {
   const std::string from = journal_folder(output) + "/" + kDataPageFile;
   const std::string to = output + "/" + kDataPageFile;
-  if (path_exists(to)) {
-    if (is_folder(to) || !is_data_page(to)) {
-      log_warning(to, ": is not coco-pack's and stays; the set has no page");
-      return;
-    }
-    remove_file(to);
+  if (!path_exists(from)) return;  // moved by the run that this one completes, or not written
+  if (path_exists(to) && !is_data_page(to)) {
+    log_warning(to, ": is not coco-pack's and stays; the set has no page");
+    return;
   }
-  if (path_exists(from)) publish_file(from, to);
+  remove_file(to);  // where a rename does not replace
+  publish_file(from, to);
 }
 
 }  // namespace

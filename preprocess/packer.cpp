@@ -113,11 +113,14 @@ void warn_of_missing_page(const Error& error) {
   log_warning("the page of the data is not written: ", error.what());
 }
 
-void write_data_page(const std::string& folder, const PageSource& source) {
+// Into the journal of `output`.
+void write_data_page(const std::string& output, const PageSource& source) {
   try {
-    write_file_atomically(folder + "/" + kDataPageFile, data_page(source));
+    write_file_atomically(journal_folder(output) + "/" + kDataPageFile, data_page(source));
   } catch (const Error& error) {
     warn_of_missing_page(error);
+    const std::string old = output + "/" + kDataPageFile;  // soon of another set
+    if (path_exists(old) && is_data_page(old)) remove_file(old);
   }
 }
 
@@ -355,11 +358,11 @@ class Packer {
     write_file_of(manifest.index, encode_index(index_));
     manifest.quarantine.name = kQuarantineFile;
     write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
-    write_data_page(journal_folder(options_.output), {.facts = facts_,
-                                                      .manifest = manifest,
-                                                      .quarantined = quarantined_,
-                                                      .plan = plan_,
-                                                      .thread_count = options_.thread_count()});
+    write_data_page(options_.output, {.facts = facts_,
+                                      .manifest = manifest,
+                                      .quarantined = quarantined_,
+                                      .plan = plan_,
+                                      .thread_count = options_.thread_count()});
     write_file_atomically(journal_folder(options_.output) + "/" + kManifestFile,
                           encode_manifest(manifest));
     publish_set(options_.output, manifest);

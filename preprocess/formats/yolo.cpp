@@ -36,7 +36,7 @@ Categories read_names(const std::string& path, const std::string& text) {
     }
     return categories;
   } catch (const YAML::Exception& error) {
-    fail_line(path, static_cast<std::size_t>(std::max(error.mark.line, 0)) + 1, error.msg);
+    fail_line(path, static_cast<std::size_t>(std::max(error.mark.line, 0)) + 1, escaped(error.msg));
   }
 }
 
@@ -98,15 +98,15 @@ Label parse_label(const std::string& text, const Categories& categories, const s
               cat("coordinate: got ", shortest(numbers[i]),
                   ", want 0 to 1, a share of the picture's side"));
   }
-  Label label{.category_id = static_cast<std::int64_t>(numbers[0])};
-  const bool is_known = static_cast<double>(label.category_id) == numbers[0] &&
-                        std::any_of(categories.begin(), categories.end(), [&](const Category& one) {
-                          return one.id == label.category_id;
-                        });
-  if (!is_known) {
+  // Compared as f64: the number may be larger than any integer.
+  const auto known = std::find_if(categories.begin(), categories.end(), [&](const Category& one) {
+    return static_cast<double>(one.id) == numbers[0];
+  });
+  if (known == categories.end()) {
     fail_line(path, line,
               cat("class: got ", shortest(numbers[0]), ", which data.yaml does not name"));
   }
+  Label label{.category_id = known->id};
   if (!is_outline) {
     if (numbers[3] < 0 || numbers[4] < 0) {
       fail_line(path, line,

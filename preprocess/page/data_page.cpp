@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -523,6 +522,7 @@ std::string render_data_page(const DataPageInput& input) {
 
 bool is_data_page(const std::string& path) {
   constexpr std::size_t kHeadBytes = 1024;
+  if (is_folder(path)) return false;
   return read_start(path, kHeadBytes).find(cat("<title>", kTitle, "</title>")) != std::string::npos;
 }
 

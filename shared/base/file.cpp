@@ -7,9 +7,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -133,12 +135,14 @@ Error read_error(const std::string& path, int code) {
 
 namespace {
 
-void check_is_open_file(const Descriptor& file, const std::string& path) {
+// Returns its size in bytes; 0 where that is not known.
+std::size_t check_is_open_file(const Descriptor& file, const std::string& path) {
   struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) throw read_error(path, errno);
   if (S_ISDIR(status.st_mode)) {
     throw Error(ErrorKind::kNoInput, cat(path, ": is a folder (want a file)"));
   }
+  return static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
 }
 
 // Reads into `buffer`; how many bytes came, 0 at the end.
@@ -155,10 +159,12 @@ std::size_t read_some(const Descriptor& file, const std::string& path, char* buf
 
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
   const Descriptor file(path, O_RDONLY);
-  check_is_open_file(file, path);
-  std::string piece(1 << 20, '\0');
-  while (const std::size_t got = read_some(file, path, piece.data(), piece.size())) {
-    take(std::string_view(piece).substr(0, got));
+  // Of a small file, in one small piece: a photograph is not worth zeroing a megabyte.
+  constexpr std::size_t kSmallest = 64 << 10, kLargest = 1 << 20;
+  const std::size_t size = std::clamp(check_is_open_file(file, path), kSmallest, kLargest);
+  const auto piece = std::make_unique_for_overwrite<char[]>(size);
+  while (const std::size_t got = read_some(file, path, piece.get(), size)) {
+    take({piece.get(), got});
   }
 }
 

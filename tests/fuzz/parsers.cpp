@@ -1,0 +1,218 @@
+#include "tests/fuzz/parsers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "preprocess/formats/annotation_source.h"
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/coco/instances.h"
+#include "shared/coco/plain_instances.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/record.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+void require(bool promise, const char* what) {
+  if (!promise) throw std::logic_error(what);
+}
+
+// What refuses the bytes must do it in one line.
+void accept_or_refuse(const std::function<void()>& parse) {
+  try {
+    parse();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    require(!message.empty() && message.find('\n') == std::string::npos, "the message is no line");
+  }
+}
+
+template <class Number>
+void put(std::string& bytes, std::size_t at, Number number) {
+  std::memcpy(bytes.data() + at, &number, sizeof(number));  // little-endian machines
+}
+
+template <class Number>
+Number get_number(const std::string& bytes, std::size_t at) {
+  Number number = 0;
+  std::memcpy(&number, bytes.data() + at, sizeof(number));
+  return number;
+}
+
+// FORMAT.md: lengths at 24 and 28, hashes at 32 and 40. Random bytes would never get past them.
+std::string with_right_hashes(std::string record) {
+  if (record.size() < kRecordHeaderBytes) return record;
+  const auto payload = static_cast<std::uint32_t>(record.size() - kRecordHeaderBytes);
+  const auto annotations = std::min(get_number<std::uint32_t>(record, 24), payload);
+  put(record, 24, annotations);
+  put(record, 28, payload - annotations);
+  put(record, 32, xxh3(std::string_view(record).substr(kRecordHeaderBytes)));
+  put(record, 40, xxh3(std::string_view(record).substr(0, 40)));
+  return record;
+}
+
+void check_record(std::string_view bytes) {
+  const Record record = decode_record(bytes, "record");
+  for (const RecordAnnotation& one : record.annotations) {
+    const auto box = training_box(one, record.width, record.height);
+    require(!box || ((*box)[2] > (*box)[0] && (*box)[3] > (*box)[1]), "a box to train on is empty");
+  }
+  const std::string again = encode_record(record);
+  require(encode_record(decode_record(again, "again")) == again, "a record changes when rewritten");
+}
+
+void run_record(std::string_view bytes) {
+  accept_or_refuse([&] { check_record(bytes); });
+  const std::string repaired = with_right_hashes(std::string(bytes));
+  accept_or_refuse([&] { check_record(repaired); });
+}
+
+void check_manifest(std::string_view text) {
+  const std::string again = encode_manifest(decode_manifest(text, "manifest"));
+  require(encode_manifest(decode_manifest(again, "again")) == again,
+          "a manifest changes when rewritten");
+}
+
+// The hash in its place at the end of the text.
+std::string with_right_hash(std::string text) {
+  constexpr std::string_view kTail = "0123456789abcdef\"\n}\n";
+  if (text.size() < kTail.size()) return text;
+  const std::size_t at = text.size() - kTail.size();
+  text.replace(at, 16, 16, '0');
+  return text.replace(at, 16, hex64(xxh3(text)));
+}
+
+void run_manifest(std::string_view bytes) {
+  accept_or_refuse([&] { check_manifest(bytes); });
+  const std::string repaired = with_right_hash(std::string(bytes));
+  accept_or_refuse([&] { check_manifest(repaired); });
+}
+
+// One folder for the whole process: readers of files need one.
+const TestFolder& folder() {
+  static const TestFolder one;
+  return one;
+}
+
+void write_plainly(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// What a reader of instances says: their JSON, or the message.
+std::string outcome(const std::function<Instances()>& read) {
+  try {
+    return instances_to_json(read());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// The quick and the careful reader agree.
+void run_instances(std::string_view bytes) {
+  const std::string text(bytes), path = folder() / "instances.json";
+  const auto quick = parse_plain_instances(text);
+  std::optional<Instances> careful;
+  accept_or_refuse([&] { careful = parse_instances(text, path); });
+  if (!quick) return;
+  if (careful) {
+    require(instances_to_json(*quick) == instances_to_json(*careful), "the two readers disagree");
+    return;
+  }
+  // The quick one leaves references to the same checks as the careful one's.
+  write_plainly(path, text);
+  require(outcome([&] { return read_instances(path); }) ==
+              outcome([&] { return parse_instances(text, path); }),
+          "the two readers refuse for other reasons");
+}
+
+void check_annotations(const AnnotationSource& source) {
+  accept_or_refuse([&] {
+    const Instances instances = read_annotations(source).instances;
+    for (const Annotation& one : instances.annotations) {
+      require(one.bbox[2] >= 0 && one.bbox[3] >= 0, "a box has a negative side");
+    }
+  });
+}
+
+void run_voc(std::string_view bytes) {
+  static const std::string annotations = [] {
+    std::filesystem::create_directories(folder() / "voc/Annotations");
+    return folder() / "voc/Annotations";
+  }();
+  write_plainly(annotations + "/1.xml", bytes);
+  check_annotations(
+      {.format = AnnotationFormat::kVoc, .path = annotations, .images = folder().path()});
+}
+
+// Two files in one input, divided by a line "===".
+struct TwoFiles {
+  std::string_view first{}, second{};
+};
+TwoFiles divided(std::string_view bytes) {
+  constexpr std::string_view kBetween = "===\n";
+  const std::size_t at = bytes.find(kBetween);
+  if (at == std::string_view::npos) return {bytes, {}};
+  return {bytes.substr(0, at), bytes.substr(at + kBetween.size())};
+}
+
+void run_csv(std::string_view bytes) {
+  const auto [classes, boxes] = divided(bytes);
+  write_plainly(folder() / "classes.csv", classes);
+  write_plainly(folder() / "boxes.csv", boxes);
+  check_annotations({.format = AnnotationFormat::kCsv,
+                     .path = folder() / "boxes.csv",
+                     .classes = folder() / "classes.csv",
+                     .images = folder().path()});
+}
+
+void run_yolo(std::string_view bytes) {
+  static const std::string images = [] {
+    const std::string path = folder() / "yolo/images/train";
+    std::filesystem::create_directories(path);
+    std::filesystem::create_directories(folder() / "yolo/labels/train");
+    write_plainly(path + "/1.jpg", encode_jpeg(Image(40, 30), 50));
+    return path;
+  }();
+  const auto [yaml, labels] = divided(bytes);
+  write_plainly(folder() / "yolo/data.yaml", yaml);
+  write_plainly(folder() / "yolo/labels/train/1.txt", labels);
+  check_annotations(
+      {.format = AnnotationFormat::kYolo, .path = folder() / "yolo/data.yaml", .images = images});
+}
+
+void run_jpeg(std::string_view bytes) {
+  constexpr std::uint64_t kMaxPixels = 1 << 18;
+  static JpegDecoder decoder(kMaxPixels);
+  static Image image;
+  int width = 0, height = 0;
+  const DecodeStatus size = decoder.read_size(bytes.data(), bytes.size(), width, height);
+  const DecodeStatus status = decoder.decode(bytes.data(), bytes.size(), image);
+  if (!status.ok) return;
+  require(size.ok && width == image.width && height == image.height, "the header's size differs");
+  require(image.width > 0 && image.height > 0, "an image without pixels");
+  require(
+      image.rgb.size() == static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3,
+      "pixels are missing");
+}
+
+}  // namespace
+
+const std::vector<FuzzedParser>& fuzzed_parsers() {
+  static const std::vector<FuzzedParser> parsers = {
+      {"record", run_record}, {"manifest", run_manifest}, {"instances", run_instances},
+      {"voc", run_voc},       {"csv", run_csv},           {"yolo", run_yolo},
+      {"jpeg", run_jpeg}};
+  return parsers;
+}
+
+}  // namespace retina
