@@ -71,8 +71,8 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& jpeg, Record& re
       has_pixels_ ? decoder_.decode(jpeg.data(), jpeg.size(), pixels_)
                   : decoder_.read_size(jpeg.data(), jpeg.size(), record.width, record.height);
   if (!has_pixels_ && status.ok) {
-    status.ok = !has_too_many_pixels(record.width, record.height, decoder_.max_pixels(),
-                                     status.problem);
+    status.ok =
+        !has_too_many_pixels(record.width, record.height, decoder_.max_pixels(), status.problem);
   }
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
