@@ -76,17 +76,21 @@ bool is_there(const SetFile& file) {
          xxh3_file(path) == file.file.xxh3;
 }
 
-// The new set's page replaces the old one's; anybody else's stays.
+// The new set's page replaces the old one's; anybody else's stays. The set is whole without it.
 void publish_page(const std::string& output) {
   const std::string from = journal_folder(output) + "/" + kDataPageFile;
   const std::string to = output + "/" + kDataPageFile;
-  if (!path_exists(from)) return;  // moved by the run that this one completes, or not written
-  if (path_exists(to) && !is_data_page(to)) {
-    log_warning(to, ": is not coco-pack's and stays; the set has no page");
-    return;
+  try {
+    if (!path_exists(from)) return;  // moved by the run that this one completes, or not written
+    if (path_exists(to) && !is_data_page(to)) {
+      log_warning(to, ": is not coco-pack's and stays; the set has no page");
+      return;
+    }
+    remove_file(to);  // where a rename does not replace
+    publish_file(from, to);
+  } catch (const Error& error) {
+    log_warning(to, ": the set has no page: ", error.what());
   }
-  remove_file(to);  // where a rename does not replace
-  publish_file(from, to);
 }
 
 }  // namespace

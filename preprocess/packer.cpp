@@ -130,6 +130,7 @@ void restore_data_page(const PackOptions& options, const PackPlan& plan) {
   if (path_exists(path)) return;
   try {
     AtomicFile file(path);  // before all records are read: the folder may be read-only
+    log_info(path, ": is missing; reading the set to write it");
     const ShardSet set(options.output, options.scratch);
     DataFacts facts(set.manifest().categories.size());
     for (std::size_t place = 0; place < set.index().size(); ++place) facts.add(set.read(place));

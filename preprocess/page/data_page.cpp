@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -522,7 +523,8 @@ std::string render_data_page(const DataPageInput& input) {
 
 bool is_data_page(const std::string& path) {
   constexpr std::size_t kHeadBytes = 1024;
-  if (is_folder(path)) return false;
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) return false;
   return read_start(path, kHeadBytes).find(cat("<title>", kTitle, "</title>")) != std::string::npos;
 }
 

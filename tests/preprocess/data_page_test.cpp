@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -158,6 +159,13 @@ TEST_F(PackedPage, IsReplacedWithItsSet) {
   pack(options);
   EXPECT_NE(page(), first);
   EXPECT_THAT(page(), HasSubstr("12 images, "));
+}
+
+TEST_F(PackedPage, IsNotAskedOfAPipe) {
+  std::filesystem::create_directory(folder_ / "set");
+  ASSERT_EQ(::mkfifo((folder_ / "set/report.html").c_str(), 0600), 0);
+  pack(coco_.options("set"));
+  EXPECT_EQ(ShardSet(folder_ / "set").index().size(), 24U);
 }
 
 TEST_F(PackedPage, ThatCannotBeWrittenDoesNotStopPacking) {
