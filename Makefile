@@ -15,6 +15,8 @@ FLAVOUR ?= $(FOUND_FLAVOUR)
 # One compiler job per core, as far as memory allows: a LibTorch source takes up to 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ {n = int($$2 / 2e6); \
           print n < 1 ? 1 : n < cores ? n : cores}' /proc/meminfo)
+# Tests of ranks, signals and lost nodes wait more than they compute.
+TEST_JOBS ?= $(shell n=$(JOBS); echo $$((n < 8 ? 2 * n : n)))
 
 # Clones of the same sources share compiled objects.
 export CCACHE_BASEDIR := $(CURDIR)
@@ -135,7 +137,7 @@ test: build
 	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,58 MB)
 	cmake --build $(BUILD) -j $(JOBS)
 	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
-	ctest --test-dir $(BUILD) -j $(JOBS) -LE gpu --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD) -j $(TEST_JOBS) -LE gpu --output-on-failure --no-tests=error
 	echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	cmake --preset asan --log-level=NOTICE
 	cmake --build --preset asan -j $(JOBS)
