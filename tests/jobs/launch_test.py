@@ -117,6 +117,18 @@ while true; do sleep 0.02; done
             self.assertLess(time.monotonic(), end, f"no {text!r} in {self.output.read_text()}")
             time.sleep(0.01)
 
+    def wait_for_trap(self, process):
+        """Until the script hears signals: before that one ends it as it would end any program."""
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        end = time.monotonic() + 60
+        caught = 0
+        while not caught & 1 << signal.SIGUSR1 - 1:
+            self.assertLess(time.monotonic(), end, "the script does not start")
+            time.sleep(0.001)
+            for child in children.read_text().split():
+                status = pathlib.Path(f"/proc/{child}/status").read_text()
+                caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
+
     def ended(self, process):
         try:
             return process.wait(60)
@@ -264,6 +276,7 @@ while true; do sleep 0.02; done
             delay = moments.uniform(0.02, 0.6)
             with self.subTest(seed=seed, delay=delay):
                 process = self.start("--ranks", 2, "--", program)
+                self.wait_for_trap(process)
                 time.sleep(delay)
                 process.terminate()
                 self.assertIn(self.ended(process), (75, 76), self.output.read_text())
