@@ -1,9 +1,11 @@
 #include "train/step/optimizer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "shared/base/error.h"
@@ -169,6 +171,31 @@ TEST(GradientBuckets, AreFilledInPlaceByBackward) {
   EXPECT_NEAR(buckets.norm(), 1, 1e-5);
   buckets.zero();
   EXPECT_EQ(buckets.norm(), 0);
+}
+
+// Summed in f64 where the values are f32: large ones next to small ones, and the same bits whatever
+// the threads.
+TEST(GradientBuckets, HaveTheNormOfF64WhateverTheThreads) {
+  at::manual_seed(3);
+  const auto comm = make_self_communicator();
+  const at::Tensor a = at::zeros({200001}).requires_grad_(), b = at::zeros({3}).requires_grad_();
+  GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
+  a.mutable_grad().copy_(at::randn({200001}) * at::pow(10.0, at::randint(-15, 15, {200001})));
+  b.mutable_grad().fill_(1e18);
+  const double expected = at::cat({a.grad(), b.grad()}).to(at::kDouble).norm().item<double>();
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const double one = buckets.norm();
+  EXPECT_NEAR(one / expected, 1, 1e-14);
+  for (const int threads : {2, 5}) {
+    at::set_num_threads(threads);
+    EXPECT_EQ(buckets.norm(), one) << threads;
+  }
+  at::set_num_threads(before);
+  a.mutable_grad()[100000] = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(std::isinf(buckets.norm()));
+  a.mutable_grad()[100001] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(buckets.norm()));
 }
 
 }  // namespace
