@@ -10,8 +10,8 @@
 # FOLDER holds a COCO data set, annotations/instances_{train,val}2017.json (or instances_{train,val}.json)
 # with images in images/{train,val}2017, {train,val}2017 or images/{train,val}; or a YOLO one, data.yaml
 # with images in images/{train,val} or {train,val,valid}/images and labels beside them; or a Pascal
-# VOC one, Annotations and JPEGImages. Where only the training images of COCO or YOLO are there, and of
-# VOC always, a tenth of the images is set aside for validation (coco-pack --split 0.9).
+# VOC one, Annotations and JPEGImages, with lists in ImageSets/Main/{train,val}.txt where there are any.
+# Where no validation images are set aside, a tenth of the images is (coco-pack --split 0.9).
 set -euo pipefail
 
 fail() { echo "local.sh: error: $2" >&2; exit "$1"; }
@@ -53,6 +53,15 @@ find_yolo() {  # SPLIT
   annotations=$data/data.yaml
   images=$(find_first "$data/images/$1" "$data/$1/images" "$data/${1/%val/valid}/images")
 }
+find_voc() {  # SPLIT
+  local lists=$data/ImageSets/Main
+  annotations="" images=$data/JPEGImages
+  if [ -e "$lists/train.txt" ] && [ -e "$lists/val.txt" ]; then
+    annotations=$lists/$1.txt
+  elif [ "$1" = train ]; then
+    annotations=$(find_first "$lists/trainval.txt" "$lists/train.txt" "$data/Annotations")
+  fi
+}
 
 pack() {  # FORMAT OUTPUT [OPTIONS]
   step "pack: ${2##*/}"
@@ -68,11 +77,10 @@ pack_all() {
   local format=coco
   train=$output/shards/train validation=$output/shards/val
   if [ -d "$data/Annotations" ] && [ -d "$data/JPEGImages" ]; then
-    annotations=$data/Annotations images=$data/JPEGImages
-    pack_in_two voc
-    return
+    format=voc
+  elif [ -e "$data/data.yaml" ]; then
+    format=yolo
   fi
-  [ ! -e "$data/data.yaml" ] || format=yolo
   "find_$format" train
   if [ -z "$annotations" ] || [ -z "$images" ]; then
     fail 66 "$data: no data set of COCO, YOLO or Pascal VOC; hint: see the first lines of $0"

@@ -49,9 +49,9 @@ Cli make_cli(CommandLine& line) {
   cli.group("Packing");
   cli.choice(
       "format", pack.format, kAnnotationFormats,
-      "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files, a CSV "
-      "of PATH,X1,Y1,X2,Y2,CLASS (keras-retinanet's), or YOLO's data.yaml, with the labels "
-      "of --images .../images/SPLIT in .../labels/SPLIT");
+      "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files or a list "
+      "ImageSets/Main/NAME.txt beside it, a CSV of PATH,X1,Y1,X2,Y2,CLASS (keras-retinanet's), or "
+      "YOLO's data.yaml, with the labels of --images .../images/SPLIT in .../labels/SPLIT");
   cli.option("annotations", pack.annotations, "PATH", "file or folder of --format");
   cli.option("classes", pack.classes, "FILE.csv",
              "lines of CLASS,ID: needed with csv; with voc it fixes the ids, which are otherwise "
@@ -70,10 +70,13 @@ Cli make_cli(CommandLine& line) {
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
              "re-encode larger images so that the longer side is this; scales their boxes too");
-  cli.flag("convert", pack.convert, "take PNG and WebP pictures, too: they become JPEGs");
+  cli.flag("convert", pack.convert, "take PNG and WebP pictures, too: they are encoded anew");
   cli.choice("exif", pack.exif, kExifPolicies,
              "JPEGs whose EXIF data say that they are stored turned: taken as stored, as COCO's "
              "annotations do; turned upright, for annotations of the upright picture; or bad");
+  cli.choice("encoding", pack.encoding, kPictureEncodings,
+             "pictures that are encoded anew: as JPEG, or as raw RGB pixels, larger and without "
+             "loss");
   cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
   cli.choice("check", pack.check, kPictureChecks,
              "decode every picture, or read the headers alone: faster, but damage shows only when "

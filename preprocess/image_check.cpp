@@ -41,7 +41,7 @@ bool is_another_picture(const std::string& path, const ShardSet& set, std::size_
   const Record record = set.read(index_place);
   if (record.rescaled || record.converted) return false;
   return true_if_readable([&] {
-    return file_size_bytes(path) != record.jpeg.size() || read_file(path) != record.jpeg;
+    return file_size_bytes(path) != record.picture.size() || read_file(path) != record.picture;
   });
 }
 

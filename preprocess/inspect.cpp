@@ -80,8 +80,9 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
   const Record record = set.read(index_place);
   std::string text =
       cat("image ", record.image_id, ": ", record.width, "x", record.height, ", ",
-          human_bytes(static_cast<double>(record.jpeg.size())), record.rescaled ? ", rescaled" : "",
-          record.converted ? ", converted" : "", ", ",
+          human_bytes(static_cast<double>(record.picture.size())),
+          record.rescaled ? ", rescaled" : "", record.converted ? ", converted" : "",
+          record.encoding == PictureEncoding::kRaw ? ", raw" : "", ", ",
           escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
   TextTable table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
   for (const RecordAnnotation& annotation : record.annotations) {

@@ -46,6 +46,16 @@ void PackOptions::validate() const {
                 "--quality: has no effect without --max-side, --convert or --exif apply",
                 "without them the original JPEG bytes are kept");
   }
+  const bool raw = encoding == PictureEncoding::kRaw;
+  if (raw && !encodes()) {
+    throw Error(ErrorKind::kUsage,
+                "--encoding raw: has no effect without --max-side, --convert or --exif apply",
+                "without them the original JPEG bytes are kept");
+  }
+  if (raw && quality) {
+    throw Error(ErrorKind::kUsage, "--quality: has no effect with --encoding raw",
+                "raw pictures lose nothing");
+  }
   if (split && !(*split > 0 && *split < 1)) {
     throw Error(ErrorKind::kUsage, cat("--split: out of range (got ", shortest(*split),
                                        ", want a number between 0 and 1, e.g. 0.9)"));
@@ -80,7 +90,10 @@ AnnotationSource PackOptions::annotation_source() const {
 ManifestOptions PackOptions::manifest_options() const {
   return {.shard_size_bytes = shard_size_bytes,
           .max_side_px = max_side_px.value_or(0),
-          .quality = encodes() ? quality.value_or(kDefaultQuality) : 0,
+          .quality = encodes() && encoding == PictureEncoding::kJpeg
+                         ? quality.value_or(kDefaultQuality)
+                         : 0,
+          .encoding = encoding,
           .convert = convert,
           .exif = exif,
           .check = check,

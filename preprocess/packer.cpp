@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -133,7 +134,10 @@ void restore_data_page(const PackOptions& options, const PackPlan& plan) {
     log_info(path, ": is missing; reading the set to write it");
     const ShardSet set(options.output, options.scratch);
     DataFacts facts(set.manifest().categories.size());
-    for (std::size_t place = 0; place < set.index().size(); ++place) facts.add(set.read(place));
+    for (std::size_t place = 0; place < set.index().size(); ++place) {
+      const Record record = set.read(place);
+      facts.add(record, xxh3(record.picture));
+    }
     const std::vector<QuarantinedImage> quarantined = set.read_quarantine();
     file.write(data_page({.facts = facts,
                           .manifest = set.manifest(),
@@ -166,6 +170,7 @@ class Packer {
       if (error.kind() == ErrorKind::kNoInput) check_journal_present(options_.output);
       // Without a finished shard there is nothing to continue.
       writer_.reset();
+      await_finished_shard_or_none();
       if (shards_.empty() && !may_hold_shards_) remove_journal(options_.output);
       throw;
     }
@@ -228,8 +233,8 @@ class Packer {
     shard.file.name = file.filename().string();
     const ShardFile reader(file.parent_path().string(), shard, scratch_folder_);
     for (std::size_t place = 0; place < reader.size(); ++place) {
-      count(decode_record(reader.bytes(place), cat(path, ": record ", place)),
-            static_cast<std::uint32_t>(place));
+      const Record record = decode_record(reader.bytes(place), cat(path, ": record ", place));
+      count(record, xxh3(record.picture), static_cast<std::uint32_t>(place));
     }
     for (const QuarantinedImage& bad : note.quarantined) quarantine(bad);
     unsaved_quarantined_ = 0;
@@ -273,7 +278,7 @@ class Packer {
     for (; next_image_ < plan_.images.size(); ++next_image_) {
       stop_when_asked();
       progress.update(static_cast<std::int64_t>(next_image_),
-                      cat(shards_.size(), " shards, ", quarantined_.size(), " quarantined"));
+                      cat(open_shard(), " shards, ", quarantined_.size(), " quarantined"));
       const MadeRecord made = work.take();
       if (made.bad) {
         quarantine(*made.bad);
@@ -283,42 +288,62 @@ class Packer {
     }
     progress.update(static_cast<std::int64_t>(next_image_));
     finish_shard();
+    await_finished_shard();
     progress.finish();
   }
 
   void append(const MadeRecord& made) {
     if (writer_ && !writer_->has_room(made.bytes.size())) finish_shard();
     if (!writer_) {
-      const std::string path = journal_shard_path(options_.output, shards_.size());
+      const std::string path = journal_shard_path(options_.output, open_shard());
       writer_ =
           std::make_unique<ShardWriter>(path, options_.shard_size_bytes, scratch_.build_path(path));
     }
-    const std::uint32_t place = writer_->append(made.bytes);
+    const std::uint32_t place = writer_->append(made.bytes, made.bytes_xxh3);
     Record record = made.record;
-    record.jpeg =
+    record.picture =
         std::string_view(made.bytes).substr(record_size_bytes(record.annotations.size(), 0));
-    count(record, place);
+    count(record, made.picture_xxh3, place);
     sources_.push_back(made.source);
   }
 
+  // Disk and checks take their time: meanwhile the next shard is filled. One at a time, in order.
   void finish_shard() {
     if (!writer_) return;
-    const ManifestShard shard = writer_->finish();
-    writer_.reset();
-    journal_.add(shards_.size(),
-                 {.shard = shard,
-                  .next_image = next_image_,
-                  .quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()},
-                  .sources = std::exchange(sources_, {})});
+    await_finished_shard();
+    FinishedShard note;
+    note.next_image = next_image_;
+    note.quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()};
+    note.sources = std::exchange(sources_, {});
+    finishing_ = std::async([this, writer = std::move(writer_), note = std::move(note),
+                             number = shards_.size()]() mutable {
+      note.shard = writer->finish();
+      writer.reset();
+      journal_.add(number, note);
+      return note.shard;
+    });
     unsaved_quarantined_ = 0;
-    shards_.push_back(shard);
   }
 
-  void count(const Record& record, std::uint32_t place) {
+  void await_finished_shard() {
+    if (finishing_.valid()) shards_.push_back(finishing_.get());
+  }
+  // Where another error is to be told.
+  void await_finished_shard_or_none() {
+    try {
+      await_finished_shard();
+    } catch (const Error&) {
+    }
+  }
+
+  // Number of the shard that is being filled.
+  std::size_t open_shard() const { return shards_.size() + (finishing_.valid() ? 1 : 0); }
+
+  void count(const Record& record, std::uint64_t picture_xxh3, std::uint32_t place) {
     tally_.add(record);
-    facts_.add(record);
+    facts_.add(record, picture_xxh3);
     index_.push_back(
-        index_entry(record, {.shard = static_cast<std::uint32_t>(shards_.size()), .place = place}));
+        index_entry(record, {.shard = static_cast<std::uint32_t>(open_shard()), .place = place}));
   }
 
   void quarantine(const QuarantinedImage& bad) {
@@ -328,8 +353,9 @@ class Packer {
     ++unsaved_quarantined_;
   }
 
-  void stop_when_asked() const {
+  void stop_when_asked() {
     if (stop_signal() == 0) return;
+    await_finished_shard();
     throw Error(ErrorKind::kInterrupted,
                 cat(options_.output, ": stopped by signal ", stop_signal(), " with ",
                     shards_.size(), " shards finished"),
@@ -385,7 +411,8 @@ class Packer {
   std::vector<QuarantinedImage> quarantined_{};
   std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of quarantined_, in no note yet
   std::unique_ptr<ShardWriter> writer_{};
-  bool may_hold_shards_ = true;  // of a run before this one
+  bool may_hold_shards_ = true;             // of a run before this one
+  std::future<ManifestShard> finishing_{};  // last: it uses the others
 };
 
 // Two ids are two classes and train well (Roboflow's exports name a class like its supercategory),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shared/base/hash.h"
 #include "shared/image/format.h"
 #include "shared/image/orientation.h"
 #include "shared/image/picture.h"
@@ -28,6 +29,12 @@ QuarantinedImage bad_image(const PlannedImage& planned, const std::string& kind,
 RecordMaker::RecordMaker(RecordMakerOptions options)
     : options_(std::move(options)), folder_(options_.images_folder) {}
 
+std::string RecordMaker::encode(const Image& image, ChromaSize chroma, Record& record) const {
+  record.encoding = options_.pack.encoding;
+  if (record.encoding == PictureEncoding::kRaw) return {image.rgb.begin(), image.rgb.end()};
+  return encode_jpeg(image, options_.pack.quality, chroma);
+}
+
 // Boxes and areas follow the image, so that training and scoring on the stored pixels agree.
 std::string RecordMaker::shrink_image(Record& record) {
   const double scale =
@@ -48,42 +55,42 @@ std::string RecordMaker::shrink_image(Record& record) {
   record.width = to.width;
   record.height = to.height;
   record.rescaled = true;
-  return encode_jpeg(shrink(pixels_, to), options_.pack.quality);
+  return encode(shrink(pixels_, to), ChromaSize::kHalf, record);
 }
 
-std::optional<FileProblem> RecordMaker::check_picture(std::string& jpeg, Record& record) {
-  const std::string format = image_format(jpeg);
+std::optional<FileProblem> RecordMaker::check_picture(std::string& file, Record& record) {
+  const std::string format = image_format(file);
   has_pixels_ = false;
-  if (options_.pack.convert && (format == "PNG" || format == "WebP")) return convert(jpeg, record);
-  return check_jpeg(jpeg, record);
+  if (options_.pack.convert && (format == "PNG" || format == "WebP")) return convert(file, record);
+  return check_jpeg(file, record);
 }
 
-std::optional<FileProblem> RecordMaker::check_jpeg(std::string& jpeg, Record& record) {
-  const int orientation = options_.pack.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(jpeg);
+std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, Record& record) {
+  const int orientation = options_.pack.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(file);
   if (orientation != 1 && options_.pack.exif == ExifPolicy::kError) {
     return FileProblem{.kind = "exif",
                        .reason = cat("is stored turned (EXIF orientation ", orientation, ")")};
   }
   // A picture whose end marker is not where it belongs may have been cut: only decoding tells.
   has_pixels_ = options_.pack.check == PictureCheck::kFull || orientation != 1 ||
-                options_.pack.max_side_px > 0 || !jpeg.ends_with("\xFF\xD9");
+                options_.pack.max_side_px > 0 || !file.ends_with("\xFF\xD9");
   DecodeStatus status =
-      has_pixels_ ? decoder_.decode(jpeg.data(), jpeg.size(), pixels_)
-                  : decoder_.read_size(jpeg.data(), jpeg.size(), record.width, record.height);
+      has_pixels_ ? decoder_.decode(file.data(), file.size(), pixels_)
+                  : decoder_.read_size(file.data(), file.size(), record.width, record.height);
   if (!has_pixels_ && status.ok) {
     status.ok =
         !has_too_many_pixels(record.width, record.height, decoder_.max_pixels(), status.problem);
   }
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
-    const std::string format = image_format(jpeg);
+    const std::string format = image_format(file);
     const bool other_format = !format.empty() && format != "JPEG";
     return FileProblem{.kind = other_format ? "format" : "damaged", .reason = problem};
   }
   if (!has_pixels_) return std::nullopt;
   if (orientation != 1) {
     pixels_ = upright(pixels_, orientation);
-    jpeg = encode_jpeg(pixels_, options_.pack.quality);
+    file = encode(pixels_, ChromaSize::kHalf, record);
     record.converted = true;
   }
   record.width = pixels_.width;
@@ -95,13 +102,14 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, Record& recor
   const DecodeStatus status = decode_any_picture(file, decoder_, pixels_);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) return FileProblem{.kind = "damaged", .reason = problem};
-  if (std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {
+  if (options_.pack.encoding == PictureEncoding::kJpeg &&
+      std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {
     return FileProblem{.kind = "too-large",
                        .reason = cat("a JPEG has at most ", kMaxJpegSidePx, " pixels a side")};
   }
   has_pixels_ = true;
   // The colours of other formats have the full resolution, and edges of graphics keep theirs.
-  file = encode_jpeg(pixels_, options_.pack.quality, ChromaSize::kFull);
+  file = encode(pixels_, ChromaSize::kFull, record);
   record.converted = true;
   record.width = pixels_.width;
   record.height = pixels_.height;
@@ -115,13 +123,13 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   }
   // Asked before the file is read: a change meanwhile shows.
   const std::int64_t time_ns = modified_ns(*path);
-  std::string jpeg;
-  if (const auto problem = folder_.read(*path, jpeg)) {
+  std::string file;
+  if (const auto problem = folder_.read(*path, file)) {
     return {.bad = bad_image(planned, problem->kind, problem->reason)};
   }
   MadeRecord made{.record = {.image_id = planned.info.id, .annotations = planned.annotations}};
-  made.source = source_file(jpeg, time_ns);
-  if (const auto problem = check_picture(jpeg, made.record)) {
+  made.source = source_file(file, time_ns);
+  if (const auto problem = check_picture(file, made.record)) {
     return {.bad = bad_image(planned, problem->kind, problem->reason)};
   }
   const Record& record = made.record;
@@ -133,11 +141,14 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   }
   const int max_side_px = options_.pack.max_side_px;
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {
-    jpeg = shrink_image(made.record);
+    file = shrink_image(made.record);
   }
-  made.record.jpeg = jpeg;
+  made.record.picture = file;
+  const bool as_it_was = !record.converted && !record.rescaled;
+  made.picture_xxh3 = as_it_was ? made.source.xxh3 : xxh3(file);
   made.bytes = encode_record(made.record);
-  made.record.jpeg = {};
+  made.bytes_xxh3 = xxh3(made.bytes);
+  made.record.picture = {};
   if (pixels_.rgb.capacity() > kKeptPixelBytes) pixels_ = Image();
   return made;
 }

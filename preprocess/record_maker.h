@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -23,8 +24,9 @@ struct RecordMakerOptions {
 
 // What became of an image.
 struct MadeRecord {
-  Record record{};  // without jpeg: `bytes` has it
+  Record record{};  // without picture: `bytes` has it
   std::string bytes{};
+  std::uint64_t bytes_xxh3 = 0, picture_xxh3 = 0;
   SourceFile source{};
   std::optional<QuarantinedImage> bad{};  // then the others are empty
 };
@@ -40,12 +42,14 @@ class RecordMaker {
   MadeRecord make(const PlannedImage& planned);
 
  private:
-  // What is wrong with the file; else `jpeg` is what to store, with its size in `record`, and
-  // pixels_ hold the picture where has_pixels_.
-  std::optional<FileProblem> check_picture(std::string& jpeg, Record& record);
-  std::optional<FileProblem> check_jpeg(std::string& jpeg, Record& record);
+  // What is wrong with the file; else `file` is what to store, with its size and encoding in
+  // `record`, and pixels_ hold the picture where has_pixels_.
+  std::optional<FileProblem> check_picture(std::string& file, Record& record);
+  std::optional<FileProblem> check_jpeg(std::string& file, Record& record);
   std::optional<FileProblem> convert(std::string& file, Record& record);
   std::string shrink_image(Record& record);
+  // What to store of a picture that was made here.
+  std::string encode(const Image& image, ChromaSize chroma, Record& record) const;
 
   RecordMakerOptions options_;
   ImageFolder folder_;

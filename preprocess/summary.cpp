@@ -64,6 +64,11 @@ std::string TextTable::text() const {
   return text;
 }
 
+std::string describe_encoding(const ManifestOptions& options) {
+  return options.encoding == PictureEncoding::kRaw ? "raw pixels"
+                                                   : cat("JPEG quality ", options.quality);
+}
+
 std::string describe_counts(const Manifest& manifest) {
   const ManifestCounts& counts = manifest.counts;
   std::string text = cat(
@@ -74,11 +79,11 @@ std::string describe_counts(const Manifest& manifest) {
       manifest.shards.size(), ", ", human_bytes(static_cast<double>(total_bytes(manifest))), "\n");
   if (manifest.options.max_side_px > 0) {
     text += cat("  rescaled      ", counts.rescaled, " images to at most ",
-                manifest.options.max_side_px, " px, quality ", manifest.options.quality, "\n");
+                manifest.options.max_side_px, " px, ", describe_encoding(manifest.options), "\n");
   }
   if (counts.converted > 0) {
-    text += cat("  converted     ", counts.converted, " images, JPEG quality ",
-                manifest.options.quality, "\n");
+    text += cat("  converted     ", counts.converted, " images, ",
+                describe_encoding(manifest.options), "\n");
   }
   return text;
 }

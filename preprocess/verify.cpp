@@ -20,7 +20,7 @@ namespace {
 
 // What a decode thread found out about one record.
 struct CheckedRecord {
-  Record record{};  // without jpeg
+  Record record{};  // without picture
   std::string problem{};
 };
 
@@ -150,7 +150,7 @@ class Verifier {
                                                  : decode_record(bytes, name)};
       Image picture;
       decode_picture(checked.record, name, decoder, picture);
-      checked.record.jpeg = {};
+      checked.record.picture = {};
       return checked;
     } catch (const Error& error) {
       return {.problem = error.what()};

@@ -286,6 +286,7 @@ int preview(const TrainOptions& options, const Cli& cli, Communicator& communica
          .image_count = options.preview,
          .total_steps = options.total_steps(plan.steps_per_epoch()),
          .plan = options.plan_options(),
+         .augment = word_of(kAugments, options.augment.set),
          .normalisation = options.model_config(data.train->class_count()).normalisation(),
          .anchor_sizes = options.anchor_sizes,
          .foreground_iou = options.foreground_iou,
@@ -389,6 +390,12 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     tell_start(options, *data.train, communicator.size());
     tell_quarantined("train", data.train_shards);
     tell_quarantined("validation", data.validation);
+  }
+  if (data.train_shards) {
+    data.train_shards->stage_ahead([&] { return trainer.shards_ahead(); },
+                                   {.always = options.stage_always,
+                                    .limit_bytes = options.stage_limit_bytes,
+                                    .announces = communicator.is_root()});
   }
   // The work, and what is printed about it.
   const int code = trainer.run();

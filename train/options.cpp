@@ -59,11 +59,6 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("max-side", o.max_side_px, "PX", "but never the longer side past this");
   cli.option("min-sides", o.min_sides_px, "PX,PX,...",
              "multi-scale: each step draws its shorter side from these");
-  cli.choice("augment", o.augment, kAugments,
-             "random changes of images; light: mirror, colours, small rotations, shifts and "
-             "shears; strong: mirror, colours, scales 0.1 to 2 with crops");
-  cli.option("flip", o.flip, "P",
-             "probability of mirroring an image left-right, except with --augment none");
   cli.choice("shuffle", o.shuffle, {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
   cli.choice("sampler", o.sampler,
@@ -74,6 +69,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option(
       "max-bad-fraction", o.max_bad_fraction, "F",
       "largest part of the records that may turn out to be damaged; others take their place");
+  declare_options(cli, o.augment);
   cli.group("Model (stored in every checkpoint)");
   cli.choice("backbone", o.backbone, plain_choices(backbone_names()), "feature extractor");
   cli.choice("norm", o.norm, kNorms, "batch norm of the backbone [batch; frozen with --init]");
@@ -159,8 +155,15 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "gradients travel in buckets of N MiB; auto: as suits the measured link");
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
   cli.option("scratch", o.scratch, "DIR",
-             "local disk: checkpoints are built here before they go to --output, and shards are "
-             "copied here when their mount cannot map files [beside the output; $TMPDIR]");
+             "local disk: checkpoints are built here before they go to --output, and the shards "
+             "that a rank reads are copied here [beside the output; shards that cannot be mapped: "
+             "$TMPDIR]");
+  cli.choice("stage", o.stage_always, {{"auto", false}, {"always", true}},
+             "copy training shards to --scratch while they are in use: auto: from network mounts "
+             "and mounts without mmap; always: from any disk");
+  cli.bytes("stage-limit", o.stage_limit_bytes,
+            "largest size of all these copies on a node, never more than 80 % of what is free in "
+            "--scratch; 0: none ahead of use [80 %]");
   cli.option("checkpoint-every", o.checkpoint_every, "SPAN",
              "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, at most 1 % of the "
              "time, and at each epoch's end");
@@ -214,6 +217,10 @@ void TrainOptions::validate() const {
                 cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),
                 backbone_hint(recipe));
   }
+  if (stage_always && scratch.empty() && synthetic == 0) {
+    throw Error(ErrorKind::kUsage, "--stage always: --scratch is missing",
+                "give --scratch DIR, a folder on a local disk");
+  }
   // Images and model.
   at_least("min-side", min_side_px, 32);
   at_least("max-side", max_side_px, min_side_px);
@@ -222,7 +229,7 @@ void TrainOptions::validate() const {
       refuse("min-sides", cat(side), cat("32 to --max-side, ", max_side_px));
     }
   }
-  if (flip < 0 || flip > 1) refuse("flip", shortest(flip), "0 to 1");
+  augment.options();
   if (!(repeat_threshold > 0 && repeat_threshold <= 1)) {
     refuse("repeat-threshold", shortest(repeat_threshold), "above 0 to 1");
   }
@@ -363,7 +370,7 @@ EpochPlanOptions TrainOptions::plan_options() const {
           .min_side_px = min_side_px,
           .max_side_px = max_side_px,
           .min_sides_px = {min_sides_px.begin(), min_sides_px.end()},
-          .augment = {.set = augment, .flip_probability = flip}};
+          .augment = augment.options()};
 }
 
 SavingOptions TrainOptions::saving_options() const {

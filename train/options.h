@@ -12,6 +12,7 @@
 #include "shared/model/precision.h"
 #include "shared/ops/box_loss_kind.h"
 #include "shared/watch/watch_options.h"
+#include "train/augment/augment_choice.h"
 #include "train/pace/pacing.h"
 #include "train/plan/plan_options.h"
 #include "train/step/optimizer_options.h"
@@ -34,15 +35,16 @@ inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
 struct TrainOptions {
   std::string recipe = "none";  // settings for what is left unset, see recipes.h
   // Data
-  std::string train;           // SHARDS folder
-  std::string validation;      // SHARDS folder or empty
-  std::string output;          // RUN folder; may be empty with `synthetic`
-  std::string scratch;         // local disk to build checkpoints on; empty: in `output`
+  std::string train;          // SHARDS folder
+  std::string validation;     // SHARDS folder or empty
+  std::string output;         // RUN folder; may be empty with `synthetic`
+  std::string scratch;        // local disk for checkpoints and shards; empty: `output`, $TMPDIR
+  bool stage_always = false;  // copy shards to `scratch` whatever their mount
+  std::optional<std::uint64_t> stage_limit_bytes;  // see StageOptions
   std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
   int min_side_px = 800, max_side_px = 1333;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
-  Augment augment = Augment::kFlip;
-  double flip = 0.5;  // probability of a left-right mirror, unless `augment` is kNone
+  AugmentChoice augment;
   Shuffle shuffle = Shuffle::kSharded;
   Sampler sampler = Sampler::kUniform;
   double repeat_threshold = 0.001;  // share of images below which a class is rare

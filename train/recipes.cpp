@@ -23,7 +23,6 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"lr-drop-factor", "0.1"},
         {"warmup-steps", "1000"},
         {"warmup-factor", "0.001"},
-        {"flip", "0.5"},
         {"images-per-step", "16"}}},
       // train.py --model retinanet_resnet50_fpn_v2 --opt adamw --lr 1e-4 --weight-decay 0.05
       // --norm-weight-decay 0 --data-augmentation multiscale --sync-bn --weights-backbone
@@ -45,7 +44,6 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"lr-drop-factor", "0.1"},
         {"warmup-steps", "1000"},
         {"warmup-factor", "0.001"},
-        {"flip", "0.5"},
         {"min-sides", "480,512,544,576,608,640,672,704,736,768,800"},
         {"images-per-step", "16"}}},
       // train.py's defaults, ImageNet weights among them: Adam(lr=1e-5, clipnorm=0.001),
@@ -72,7 +70,6 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"plateau-figure", "loss"},
         {"plateau-patience", "2"},
         {"warmup-steps", "0"},
-        {"flip", "0.5"},
         {"images-per-step", "1"},
         {"steps-per-epoch", "10000"}}},
   };

@@ -13,7 +13,6 @@
 #include "shared/model/device.h"
 #include "shared/shard/damaged.h"
 #include "shared/watch/activity.h"
-#include "train/plan/step_loader.h"
 #include "train/run/initial_weights.h"
 #include "train/run/start_point.h"
 #include "train/step/step_agreement.h"
@@ -127,7 +126,7 @@ void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& s
 
 int Trainer::run() {
   begin();
-  std::unique_ptr<BatchLoader> batches = load_from_here();
+  std::unique_ptr<BatchLoader> batches = load_steps(loading());
   bool stop = !close_open_epoch();
   while (!stop && !at_end()) {
     StepOutcome outcome;
@@ -139,7 +138,7 @@ int Trainer::run() {
     if (!outcome.is_finite) {
       batches.reset();
       go_back();
-      batches = load_from_here();
+      batches = load_steps(loading());
       stop = !close_open_epoch();
       continue;
     }
@@ -165,16 +164,16 @@ void Trainer::begin() {
   }
 }
 
-std::unique_ptr<BatchLoader> Trainer::load_from_here() const {
-  return load_steps({.train = input_.train,
-                     .plan = options_.plan_options(),
-                     .images_per_pass = options_.images_per_pass,
-                     .threads = decode_threads(input_),
-                     .rank = communicator_.rank(),
-                     .rank_count = communicator_.size(),
-                     .begin = step_,
-                     .end = total_steps_,
-                     .left_out = rollback_.left_out()});
+StepLoaderInput Trainer::loading() const {
+  return {.train = input_.train,
+          .plan = options_.plan_options(),
+          .images_per_pass = options_.images_per_pass,
+          .threads = decode_threads(input_),
+          .rank = communicator_.rank(),
+          .rank_count = communicator_.size(),
+          .begin = step_,
+          .end = total_steps_,
+          .left_out = rollback_.left_out()};
 }
 
 Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {

@@ -20,6 +20,7 @@
 #include "train/options.h"
 #include "train/pace/pacing.h"
 #include "train/plan/image_names.h"
+#include "train/plan/step_loader.h"
 #include "train/plan/training_plan.h"
 #include "train/plan/training_set.h"
 #include "train/run/rollback.h"
@@ -53,6 +54,9 @@ class Trainer {
   void resume(const Checkpoint& checkpoint, const std::string& source);
   void initialise_from(const Checkpoint& checkpoint, const std::string& source);
 
+  // The training shards that this rank will read, in the order of their first use from here on.
+  std::vector<std::size_t> shards_ahead() const { return retina::shards_ahead(loading()); }
+
   // Trains to the end or until a stop signal. Returns the exit code: 0 or 75. Collective. Throws
   // Error{kAnswerNo} when the loss is not finite (with --on-nan rollback: too often), Error{kIo}
   // when a checkpoint cannot be written, Error{kRankFailure} when the ranks' weights have drifted.
@@ -80,7 +84,7 @@ class Trainer {
 
   // The parts of `run`, in the order of their use.
   void begin();
-  std::unique_ptr<BatchLoader> load_from_here() const;
+  StepLoaderInput loading() const;  // from here to the end
   StepOutcome train_step(BatchLoader& batches);
   StepOutcome leave_out(const std::string& problem);
   void stop_for_damage();

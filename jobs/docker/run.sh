@@ -106,6 +106,7 @@ train=(
   --train /mnt/coco/shards/train2017
   --validation /mnt/coco/shards/val2017
   --output /mnt/afs_batchai/runs/coco_retinanet
+  --stage-limit 30GiB
   --recipe torchvision-v2
   --init /mnt/coco/weights/resnet50-11ad3fa6.pt
   --epochs 26

@@ -11,7 +11,8 @@ namespace retina {
 
 enum class AnnotationFormat {
   kCoco,  // instances JSON
-  kVoc,   // folder of Pascal VOC's XML files, one an image (Everingham et al. 2010)
+  kVoc,   // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
+          // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
   kCsv,   // keras-retinanet's "path,x1,y1,x2,y2,class", one a box, "path,,,,," without any
   kYolo,  // Ultralytics' data.yaml; a text file an image beside the pictures
 };
@@ -23,7 +24,7 @@ inline const Choices<AnnotationFormat> kAnnotationFormats = {{"coco", Annotation
 
 struct AnnotationSource {
   AnnotationFormat format = AnnotationFormat::kCoco;
-  std::string path{};     // the file, or VOC's folder
+  std::string path{};     // the file, or VOC's folder or list
   std::string classes{};  // of kCsv, and of kVoc where given: file of "class,id", one a line
   std::string images{};   // folder that file names are relative to
   bool upright = false;   // sizes are those of pictures turned upright by their EXIF data
@@ -38,8 +39,8 @@ struct ReadAnnotations {
 
 // What a source says that is not COCO's JSON, which read_instances() reads. Boxes become [x1, y1,
 // x2 - x1, y2 - y1] in pixels, areas are theirs, nothing is a crowd. Ids are 1, 2, ... of images by
-// name and of boxes by image and line; of VOC's classes without `classes` 1, 2, ... by name, of
-// YOLO's their index.
+// name and of boxes by image and line; of VOC's classes without `classes` 1, 2, ... by name among
+// those of all its XML files, whatever the list; of YOLO's their index.
 //
 // CSV and YOLO do not say how large a picture is: that is read from it. A picture that has no
 // readable size gets 0 x 0, which no picture has: it is left out with its own reason later.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <pugixml.hpp>
@@ -6,6 +7,7 @@
 
 #include "preprocess/formats/parts.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 
@@ -86,17 +88,76 @@ struct NamedBox {
   std::int64_t image_id = 0;
 };
 
+// The images to take, of those whose XML files are in a folder.
+class VocSelection {
+ public:
+  // `path` is the folder Annotations, or a list ImageSets/Main/NAME.txt beside it.
+  VocSelection(const std::string& path, AnnotationFiles& files) : path_(path), folder_(path) {
+    if (is_folder(path) || !path_exists(path)) return;
+    const std::filesystem::path list = std::filesystem::absolute(path).lexically_normal();
+    folder_ = (list.parent_path().parent_path().parent_path() / "Annotations").string();
+    if (!is_folder(folder_)) {
+      throw Error(ErrorKind::kNoInput, cat(folder_, ": is not a folder"),
+                  "a list belongs into DIR/ImageSets/Main, its XML files into DIR/Annotations");
+    }
+    lines_ = files.read_lines(path, "list");
+    for (std::size_t line = 1; line <= lines_->size(); ++line) {
+      std::string& name = (*lines_)[line - 1];
+      name.erase(name.find_last_not_of(" \t") + 1);
+      if (name.empty()) continue;
+      const auto [first, is_new] = line_of_.emplace(name + ".xml", line);
+      if (!is_new) {
+        fail_line(path, line, cat(escaped(name), " is in line ", first->second, ", too"));
+      }
+    }
+    if (line_of_.empty()) throw Error(ErrorKind::kData, cat(path, ": lists no images"));
+  }
+
+  const std::string& folder() const { return folder_; }
+  bool has(const std::string& xml) const { return !lines_ || line_of_.contains(xml); }
+
+  // Throws when the list has a line without its file among `names`, which are in order.
+  void check_against(const std::vector<std::string>& names) const {
+    if (!lines_) return;
+    for (std::size_t line = 1; line <= lines_->size(); ++line) {
+      const std::string& name = (*lines_)[line - 1];
+      if (name.empty() || std::binary_search(names.begin(), names.end(), name + ".xml")) continue;
+      const std::string last = name.substr(name.find_last_of(" \t") + 1);
+      if (last != name && (last == "-1" || last == "0" || last == "1")) {
+        throw Error(ErrorKind::kData,
+                    cat(path_, ": line ", line, ": got \"", escaped(name), "\", want a name alone"),
+                    "this is the list of one class; give --annotations ImageSets/Main/train.txt");
+      }
+      fail_line(path_, line, cat(escaped(name), ".xml is not in ", folder_));
+    }
+  }
+
+ private:
+  std::string path_, folder_;
+  std::optional<std::vector<std::string>> lines_{};  // of the list, where there is one
+  std::map<std::string, std::size_t> line_of_{};     // XML file -> line
+};
+
 }  // namespace
 
 Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
   Instances out;
+  const VocSelection selection(source.path, files);
+  std::vector<std::string> xml_names = files_below(selection.folder());
+  std::erase_if(xml_names, [](const std::string& name) { return !name.ends_with(".xml"); });
+  selection.check_against(xml_names);
+  std::set<std::string> class_names;
   std::vector<NamedBox> boxes;
   std::map<std::string, std::string> file_of;  // picture -> XML file
   std::int64_t difficult_count = 0;
-  for (const std::string& name : files_below(source.path)) {
-    if (!name.ends_with(".xml")) continue;
-    const std::string path = cat(source.path, "/", name);
+  for (const std::string& name : xml_names) {
+    const std::string path = cat(selection.folder(), "/", name);
     const VocFile file(path, files.read(path, name));
+    // Of all files, so that training and validation lists get the same ids.
+    for (const pugi::xml_node object : file.root().children("object")) {
+      class_names.insert(file.text(object, "name"));
+    }
+    if (!selection.has(name)) continue;
     const auto image_id = static_cast<std::int64_t>(out.images.size()) + 1;
     out.images.push_back({.id = image_id,
                           .file_name = file.text(file.root(), "filename"),
@@ -119,7 +180,8 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
   }
   if (out.images.empty()) {
     throw Error(ErrorKind::kData, cat(source.path, ": has no XML files"),
-                "give --annotations the folder of the data set that is called Annotations");
+                "give --annotations the folder Annotations of the data set, or a list of its "
+                "ImageSets/Main");
   }
 
   std::optional<ClassIds> given;
@@ -128,9 +190,7 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
     given.emplace(source.classes, files);
     out.categories = given->categories();
   } else {
-    std::set<std::string> names;
-    for (const NamedBox& box : boxes) names.insert(box.name);
-    for (const std::string& name : names) {
+    for (const std::string& name : class_names) {
       found[name] = static_cast<std::int64_t>(out.categories.size()) + 1;
       out.categories.push_back({.id = found[name], .name = name});
     }

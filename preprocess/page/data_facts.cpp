@@ -28,11 +28,11 @@ std::uint64_t hash_of_boxes(const std::vector<RecordAnnotation>& annotations) {
 
 }  // namespace
 
-void DataFacts::add(const Record& record) {
+void DataFacts::add(const Record& record, std::uint64_t picture_xxh3) {
   const double scale =
       resized_size(record.width, record.height, kDefaultMinSidePx, kDefaultMaxSidePx).scale;
   PictureFacts picture{.image_id = record.image_id,
-                       .jpeg_xxh3 = xxh3(record.jpeg),
+                       .picture_xxh3 = picture_xxh3,
                        .boxes_xxh3 = hash_of_boxes(record.annotations),
                        .width = record.width,
                        .height = record.height};
@@ -56,7 +56,7 @@ void DataFacts::add(const Record& record) {
 }
 
 void DataFacts::offer_sample(const Record& record) {
-  if (record.jpeg.size() > kMaxSampleBytes) return;
+  if (record.picture.size() > kMaxSampleBytes) return;
   const std::pair key(xxh3(&record.image_id, sizeof(record.image_id)), record.image_id);
   if (samples_.size() == kSampleCount) {
     const auto last = std::prev(samples_.end());
@@ -66,7 +66,8 @@ void DataFacts::offer_sample(const Record& record) {
   samples_.emplace(key, SamplePicture{.image_id = record.image_id,
                                       .width = record.width,
                                       .height = record.height,
-                                      .jpeg = std::string(record.jpeg),
+                                      .encoding = record.encoding,
+                                      .picture = std::string(record.picture),
                                       .annotations = record.annotations});
 }
 
@@ -79,13 +80,15 @@ std::vector<const SamplePicture*> DataFacts::samples() const {
 std::vector<std::vector<std::size_t>> DataFacts::identical_pictures() const {
   std::vector<std::size_t> order(pictures_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto key = [&](std::size_t place) { return std::pair(pictures_[place].jpeg_xxh3, place); };
+  const auto key = [&](std::size_t place) {
+    return std::pair(pictures_[place].picture_xxh3, place);
+  };
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
   std::vector<std::vector<std::size_t>> groups;
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     while (end < order.size() &&
-           pictures_[order[end]].jpeg_xxh3 == pictures_[order[begin]].jpeg_xxh3) {
+           pictures_[order[end]].picture_xxh3 == pictures_[order[begin]].picture_xxh3) {
       ++end;
     }
     if (end - begin > 1) {

@@ -18,7 +18,7 @@ inline constexpr std::size_t kSampleCount = 24;
 
 struct PictureFacts {
   std::int64_t image_id = 0;
-  std::uint64_t jpeg_xxh3 = 0, boxes_xxh3 = 0;
+  std::uint64_t picture_xxh3 = 0, boxes_xxh3 = 0;
   int width = 0, height = 0;
   std::uint32_t box_count = 0;  // to train on
 };
@@ -33,7 +33,8 @@ struct BoxFacts {
 struct SamplePicture {
   std::int64_t image_id = 0;
   int width = 0, height = 0;
-  std::string jpeg{};
+  PictureEncoding encoding = PictureEncoding::kJpeg;
+  std::string picture{};
   std::vector<RecordAnnotation> annotations{};
 };
 
@@ -41,8 +42,8 @@ class DataFacts {
  public:
   explicit DataFacts(std::size_t class_count) : images_of_class_(class_count) {}
 
-  // The records in the set's order; `record.jpeg` is the stored one.
-  void add(const Record& record);
+  // The records in the set's order; `record.picture` is the stored one, with its hash.
+  void add(const Record& record, std::uint64_t picture_xxh3);
 
   const std::vector<PictureFacts>& pictures() const { return pictures_; }
   // Equally long: a box's facts and its size at the trainer's default.
@@ -52,7 +53,7 @@ class DataFacts {
   const std::vector<std::int64_t>& images_of_class() const { return images_of_class_; }
   // By a hash of their ids: a fair choice, the same each time.
   std::vector<const SamplePicture*> samples() const;
-  // Places in pictures() of those with the same JPEG: groups of two or more, in the set's order.
+  // Places in pictures() of those with the same bytes: groups of two or more, in the set's order.
   std::vector<std::vector<std::size_t>> identical_pictures() const;
 
  private:

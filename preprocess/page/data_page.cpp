@@ -23,6 +23,7 @@ namespace {
 constexpr const char* kTitle = "Data set";
 constexpr std::int64_t kFewBoxes = 50;  // a class with fewer is named
 constexpr double kWorthAWord = 0.02;    // share of the boxes
+constexpr std::size_t kDrawnClasses = 80, kClassesSideBySide = 8;
 constexpr std::size_t kNamedClasses = 12, kListedGroups = 50, kNamesOfGroup = 6;
 constexpr std::size_t kListedQuarantined = 20, kListedSizes = 10;
 constexpr int kSampleSidePx = 480;
@@ -367,6 +368,31 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
   return list;
 }
 
+Histogram class_histogram(const DataPageInput& input, const Findings& found) {
+  const std::size_t class_count = found.by_count.size();
+  const std::size_t drawn = std::min(class_count, kDrawnClasses);
+  Histogram histogram{.title = "Boxes of each class",
+                      .y_label = "boxes to train on",
+                      .wide = drawn > kClassesSideBySide};
+  std::int64_t boxes = 0;
+  for (std::size_t i = 0; i < drawn; ++i) {
+    const std::size_t label = found.by_count[i];
+    const std::string name = escaped(input.manifest.categories[label].name);
+    const std::int64_t count = found.classes[label].boxes;
+    boxes += count;
+    histogram.bars.push_back({.label = name,
+                              .detail = cat(name, ": ", counted(count, "box", "boxes")),
+                              .count = static_cast<double>(count)});
+  }
+  histogram.x_label =
+      drawn == class_count
+          ? std::string("classes, most boxes first")
+          : cat("the ", drawn, " largest of ", grouped(static_cast<std::int64_t>(class_count)),
+                " classes, with ", percent(share(boxes, input.manifest.counts.trainable)),
+                " of the boxes");
+  return histogram;
+}
+
 Table class_table(const DataPageInput& input, const Findings& found) {
   Table table{.title = "Classes, most boxes first",
               .columns = {"class", "id", "images", "boxes", "of all", "median size, px",
@@ -468,7 +494,8 @@ Picture draw_sample(const DataPageInput& input, const SamplePicture& sample) {
   const Record record{.image_id = sample.image_id,
                       .width = sample.width,
                       .height = sample.height,
-                      .jpeg = sample.jpeg};
+                      .encoding = sample.encoding,
+                      .picture = sample.picture};
   JpegDecoder decoder;
   Image image;
   decode_picture(record, cat("image ", sample.image_id), decoder, image);
@@ -505,8 +532,9 @@ std::string render_data_page(const DataPageInput& input) {
           ", ", counted(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
   report.figures = figures(input, found);
   report.findings = findings(input, found);
-  report.histograms = {box_size_histogram(input.facts), boxes_per_image_histogram(input.facts),
-                       image_size_histogram(input.facts), aspect_histogram(input.facts)};
+  report.histograms = {class_histogram(input, found), box_size_histogram(input.facts),
+                       boxes_per_image_histogram(input.facts), image_size_histogram(input.facts),
+                       aspect_histogram(input.facts)};
   report.tables_title = "Details";
   report.tables = {class_table(input, found), anchor_table(input, found), size_table(input.facts)};
   if (!found.identical.empty()) report.tables.push_back(identical_table(input, found));

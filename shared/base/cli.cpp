@@ -36,6 +36,10 @@ std::uint64_t parse_bytes(const std::string& name, const std::string& text) {
   fail_value(name, text, "a size such as 256MiB");
 }
 
+std::string bytes_text(std::uint64_t value) {
+  return value % 1048576 == 0 ? cat(value / 1048576, "MiB") : cat(value);
+}
+
 }  // namespace
 
 Cli::Cli(std::string program, std::string usage, std::string summary)
@@ -80,6 +84,8 @@ template void Cli::option(const std::string&, std::optional<std::string>&, const
                           const std::string&);
 template void Cli::option(const std::string&, std::vector<double>&, const std::string&,
                           const std::string&);
+template void Cli::option(const std::string&, std::optional<std::vector<double>>&,
+                          const std::string&, const std::string&);
 template void Cli::option(const std::string&, std::vector<std::int64_t>&, const std::string&,
                           const std::string&);
 template void Cli::option(const std::string&, std::vector<std::string>&, const std::string&,
@@ -143,8 +149,17 @@ void Cli::bytes(const std::string& name, std::uint64_t& target, const std::strin
        .value_name = "BYTES",
        .help = help,
        .assign = [name, &target](const std::string& text) { target = parse_bytes(name, text); },
-       .show =
-           [&target] { return target % 1048576 == 0 ? cat(target / 1048576, "MiB") : cat(target); },
+       .show = [&target] { return bytes_text(target); },
+       .json = [&target] { return json_value(target); }});
+}
+
+void Cli::bytes(const std::string& name, std::optional<std::uint64_t>& target,
+                const std::string& help) {
+  add({.name = name,
+       .value_name = "BYTES",
+       .help = help,
+       .assign = [name, &target](const std::string& text) { target = parse_bytes(name, text); },
+       .show = [&target] { return target ? bytes_text(*target) : ""; },
        .json = [&target] { return json_value(target); }});
 }
 

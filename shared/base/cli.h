@@ -91,6 +91,9 @@ class Cli {
 
   // Declares a size in bytes: "256MiB", "1GiB", "4096".
   void bytes(const std::string& name, std::uint64_t& target, const std::string& help);
+  // An unset one shows no default.
+  void bytes(const std::string& name, std::optional<std::uint64_t>& target,
+             const std::string& help);
 
   // Runs after parsing and before --check-args ends the program; throws to refuse.
   void validate(std::function<void()> check);

@@ -133,52 +133,50 @@ Error read_error(const std::string& path, int code) {
   }
 }
 
-namespace {
-
-// Returns its size in bytes; 0 where that is not known.
-std::size_t check_is_open_file(const Descriptor& file, const std::string& path) {
+FileReader::FileReader(const std::string& path)
+    : path_(path),
+      descriptor_(retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); })) {
   struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) throw read_error(path, errno);
-  if (S_ISDIR(status.st_mode)) {
-    throw Error(ErrorKind::kNoInput, cat(path, ": is a folder (want a file)"));
+  const int code = descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 ? errno : 0;
+  if (code == 0 && !S_ISDIR(status.st_mode)) {
+    size_bytes_ = static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
+    return;
   }
-  return static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (code != 0) throw read_error(path, code);
+  throw Error(ErrorKind::kNoInput, cat(path, ": is a folder (want a file)"));
 }
 
-// Reads into `buffer`; how many bytes came, 0 at the end.
-std::size_t read_some(const Descriptor& file, const std::string& path, char* buffer,
-                      std::size_t size_bytes) {
-  const ssize_t got = retried([&] { return ::read(file.get(), buffer, size_bytes); });
-  if (got < 0) {
-    throw Error(ErrorKind::kIo, cat(path, ": reading failed (", reason(), ")"), kMountHint);
-  }
-  return static_cast<std::size_t>(got);
+FileReader::~FileReader() {
+  ::close(descriptor_);
 }
 
-}  // namespace
+std::size_t FileReader::read(char* buffer, std::size_t size_bytes) {
+  std::size_t count = 0;
+  while (count < size_bytes) {
+    const ssize_t got =
+        retried([&] { return ::read(descriptor_, buffer + count, size_bytes - count); });
+    if (got < 0) {
+      throw Error(ErrorKind::kIo, cat(path_, ": reading failed (", reason(), ")"), kMountHint);
+    }
+    if (got == 0) break;
+    count += static_cast<std::size_t>(got);
+  }
+  return count;
+}
 
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
-  const Descriptor file(path, O_RDONLY);
+  FileReader file(path);
   // Of a small file, in one small piece: a photograph is not worth zeroing a megabyte.
   constexpr std::size_t kSmallest = 64 << 10, kLargest = 1 << 20;
-  const std::size_t size = std::clamp(check_is_open_file(file, path), kSmallest, kLargest);
+  const std::size_t size = std::clamp(file.size_bytes(), kSmallest, kLargest);
   const auto piece = std::make_unique_for_overwrite<char[]>(size);
-  while (const std::size_t got = read_some(file, path, piece.get(), size)) {
-    take({piece.get(), got});
-  }
+  while (const std::size_t got = file.read(piece.get(), size)) take({piece.get(), got});
 }
 
 std::string read_start(const std::string& path, std::size_t max_bytes) {
-  const Descriptor file(path, O_RDONLY);
-  check_is_open_file(file, path);
   std::string bytes(max_bytes, '\0');
-  std::size_t count = 0;
-  while (count < max_bytes) {
-    const std::size_t got = read_some(file, path, bytes.data() + count, max_bytes - count);
-    if (got == 0) break;
-    count += got;
-  }
-  bytes.resize(count);
+  bytes.resize(FileReader(path).read(bytes.data(), max_bytes));
   return bytes;
 }
 
@@ -251,6 +249,13 @@ void require_space(const std::string& folder, double needed_bytes, const std::st
 void remove_file(const std::string& path) {
   std::error_code code;
   fs::remove(path, code);
+}
+
+bool is_name_of(const std::string& path, int descriptor) {
+  struct stat there {
+  }, open_file{};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &open_file) == 0 &&
+         there.st_dev == open_file.st_dev && there.st_ino == open_file.st_ino;
 }
 
 void sync_path(const std::string& path) {
@@ -379,19 +384,12 @@ int lock_output(const std::string& lock_path, const std::string& output) {
   return descriptor;
 }
 
-// False when the previous holder has just removed the file that is now locked.
-bool is_still(const std::string& path, int descriptor) {
-  struct stat there {
-  }, locked{};
-  return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &locked) == 0 &&
-         there.st_dev == locked.st_dev && there.st_ino == locked.st_ino;
-}
-
 int lock_present_file(const std::string& lock_path, const std::string& output) {
   constexpr int kAttempts = 100;  // after that, a mount whose inode numbers change is trusted
   for (int attempt = 0;; ++attempt) {
     const int descriptor = lock_output(lock_path, output);
-    if (attempt == kAttempts || is_still(lock_path, descriptor)) return descriptor;
+    // Not where the previous holder has just removed the file that is now locked.
+    if (attempt == kAttempts || is_name_of(lock_path, descriptor)) return descriptor;
     ::close(descriptor);
   }
 }

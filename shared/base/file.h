@@ -18,6 +18,25 @@ std::string read_file(const std::string& path);
 // Its first bytes, `max_bytes` at most. Throws as read_file.
 std::string read_start(const std::string& path, std::size_t max_bytes);
 
+// A file's bytes, as they are asked for. Throws as read_file.
+class FileReader {
+ public:
+  explicit FileReader(const std::string& path);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+
+  // Fills `buffer`, less only where the file ends; returns how many bytes came.
+  std::size_t read(char* buffer, std::size_t size_bytes);
+  // As the file system tells it: 0 where it does not.
+  std::size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  std::string path_;
+  int descriptor_;
+  std::size_t size_bytes_ = 0;
+};
+
 // Gives the file's bytes to `take`, a piece at a time. Throws as read_file.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take);
 
@@ -49,6 +68,10 @@ void remove_file(const std::string& path);
 // fsync of a file or folder by path. A file system without fsync (EINVAL, ENOTSUP, ENOSYS) costs
 // one warning; a failure throws kIo.
 void sync_path(const std::string& path);
+
+// Whether `path` is still a name of the open file: another process may have renamed or removed it
+// before this one had its lock.
+bool is_name_of(const std::string& path, int descriptor);
 
 // Runs `body`, which writes into a folder that this job could write to before: what cannot be
 // created now is an I/O error midway (the folder or its mount is gone), not a bad choice.

@@ -99,17 +99,47 @@ JsonFile JsonFile::parse(std::string_view text, std::string name) {
   return file;
 }
 
+namespace {
+
+// How far a text has been read, from 0; lines and columns are told from 1.
+struct TextPlace {
+  std::size_t byte = 0, line = 0, column = 0;
+
+  void pass(std::string_view text) {
+    const auto newline = text.rfind('\n');
+    line += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    column = newline == std::string_view::npos ? column + text.size() : text.size() - newline - 1;
+    byte += text.size();
+  }
+};
+
+[[noreturn]] void fail_at(const std::string& name, const TextPlace& place, bool is_end,
+                          const std::string& problem) {
+  throw Error(ErrorKind::kData,
+              cat(name, ": not valid JSON at line ", place.line + 1, ", column ", place.column + 1,
+                  ", byte ", place.byte, " (", problem, ")"),
+              is_end ? "the file ends too early; copy it again" : "");
+}
+
+}  // namespace
+
 void fail_json_syntax(const std::string& name, std::string_view text, std::size_t offset,
                       const std::string& problem) {
-  const std::string_view before = text.substr(0, std::min(offset, text.size()));
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const auto newline = before.rfind('\n');
-  const std::size_t column =
-      newline == std::string_view::npos ? before.size() + 1 : before.size() - newline;
-  throw Error(ErrorKind::kData,
-              cat(name, ": not valid JSON at line ", line, ", column ", column, ", byte ",
-                  before.size(), " (", problem, ")"),
-              offset >= text.size() ? "the file ends too early; copy it again" : "");
+  TextPlace place;
+  place.pass(text.substr(0, std::min(offset, text.size())));
+  fail_at(name, place, offset >= text.size(), problem);
+}
+
+void fail_json_syntax_of_file(const std::string& name, std::size_t offset,
+                              const std::string& problem) {
+  TextPlace place;
+  bool is_end = true;
+  read_pieces(name, [&](std::string_view piece) {
+    const std::string_view before = piece.substr(0, std::min(offset - place.byte, piece.size()));
+    place.pass(before);
+    if (before.size() < piece.size()) is_end = false;
+  });
+  fail_at(name, place, is_end, problem);
 }
 
 JsonWriter& JsonWriter::begin_object() {

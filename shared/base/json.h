@@ -55,9 +55,12 @@ class JsonFile {
   std::string name_;
 };
 
-// Throws Error{kData}: "NAME: not valid JSON at line L, column C (REASON)" for byte `offset`.
+// Throws Error{kData}: "NAME: not valid JSON at line L, column C, byte B (REASON)" for byte
+// `offset` of a text, or of the file `name`, which is read again for it.
 [[noreturn]] void fail_json_syntax(const std::string& name, std::string_view text,
                                    std::size_t offset, const std::string& problem);
+[[noreturn]] void fail_json_syntax_of_file(const std::string& name, std::size_t offset,
+                                           const std::string& problem);
 
 // Builds JSON text. f64 print as the shortest text that reads back equal; non-finite ones as null.
 class JsonWriter {

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "shared/base/error.h"
@@ -59,6 +61,30 @@ void warn_unsupported(MountAbility ability, const std::string& path, int code) {
   const Consequence what = consequence(ability);
   log_warning(path, ": this file system ", what.lack, " (", std::strerror(code), "); ",
               what.meaning);
+}
+
+std::string network_file_system(const std::string& path) {
+  struct Kind {
+    std::uint32_t type;
+    const char* name;
+  };
+  // As statfs(2) lists them, the last three as their projects do.
+  static constexpr std::array<Kind, 10> kKinds = {{{0x6969, "NFS"},
+                                                   {0x517B, "SMB"},
+                                                   {0xFE534D42, "SMB"},
+                                                   {0xFF534D42, "CIFS"},
+                                                   {0x65735546, "FUSE"},
+                                                   {0x01021997, "9P"},
+                                                   {0x00C36400, "Ceph"},
+                                                   {0x0BD00BD0, "Lustre"},
+                                                   {0x47504653, "GPFS"},
+                                                   {0x19830326, "BeeGFS"}}};
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return "";
+  for (const Kind& kind : kKinds) {
+    if (kind.type == static_cast<std::uint32_t>(status.f_type)) return kind.name;
+  }
+  return "";
 }
 
 bool can_map_files(const std::string& folder) {

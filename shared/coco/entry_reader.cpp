@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 
@@ -21,6 +24,8 @@ namespace {
 constexpr unsigned kParseFlags = rapidjson::kParseFullPrecisionFlag |
                                  rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
                                  rapidjson::kParseValidateEncodingFlag;
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of Windows editors
 
 constexpr std::array<const char*, kCocoFieldCount> kFieldNames = {
     "id",   "image_id", "category_id", "file_name", "width",         "height",
@@ -357,18 +362,84 @@ std::string EntryReader::place(const std::string& name, const CocoList& list, st
              entry.has(CocoField::kId) ? cat(" (id ", entry.id, ")") : "");
 }
 
-void EntryReader::read(std::string_view text, const std::string& name,
-                       std::vector<CocoList> lists) {
-  const std::size_t mark_bytes = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;  // Windows editors
+namespace {
+
+// RapidJSON's input stream over a file. Of a byte of the file's own that is NUL it ends, too.
+class FileStream {
+ public:
+  using Ch = char;
+
+  FileStream(const std::string& path, std::size_t piece_bytes)
+      : file_(path),
+        piece_bytes_(piece_bytes),
+        piece_(std::make_unique_for_overwrite<char[]>(piece_bytes + 1)) {
+    fill();
+    if (std::string_view(at_, end_).starts_with(kByteOrderMark)) at_ += kByteOrderMark.size();
+    if (at_ == end_) fill();
+  }
+
+  Ch Peek() const { return *at_; }
+  Ch Take() {
+    const char taken = *at_;
+    if (at_ != end_ && ++at_ == end_) fill();
+    return taken;
+  }
+  std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - piece_.get()); }
+
+  // For parsing in place, which this does not.
+  Ch* PutBegin() { return nullptr; }
+  void Put(Ch) {}
+  void Flush() {}
+  std::size_t PutEnd(Ch*) { return 0; }
+
+ private:
+  // The next piece, and NUL behind it.
+  void fill() {
+    before_ += static_cast<std::size_t>(end_ - piece_.get());
+    at_ = piece_.get();
+    end_ = at_ + file_.read(piece_.get(), piece_bytes_);
+    piece_[static_cast<std::size_t>(end_ - at_)] = '\0';
+  }
+
+  FileReader file_;
+  std::size_t piece_bytes_;
+  std::unique_ptr<char[]> piece_;
+  const char* at_ = piece_.get();
+  const char* end_ = piece_.get();
+  std::size_t before_ = 0;  // bytes of the file before this piece
+};
+
+}  // namespace
+
+template <class Stream>
+std::optional<EntryReader::SyntaxError> EntryReader::parse(Stream& stream, const std::string& name,
+                                                           const std::vector<CocoList>& lists) {
   EntryEvents events(*this, name, lists);
-  rapidjson::MemoryStream stream(text.data() + mark_bytes, text.size() - mark_bytes);
   rapidjson::Reader reader;
   const rapidjson::ParseResult result = reader.Parse<kParseFlags>(stream, events);
   if (result.IsError()) {
-    fail_json_syntax(name, text, result.Offset() + mark_bytes,
-                     rapidjson::GetParseError_En(result.Code()));
+    return SyntaxError{.offset = result.Offset(),
+                       .problem = rapidjson::GetParseError_En(result.Code())};
   }
   events.check_all_seen();
+  return std::nullopt;
+}
+
+void EntryReader::read(std::string_view text, const std::string& name,
+                       const std::vector<CocoList>& lists) {
+  const std::size_t mark_bytes = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  rapidjson::MemoryStream stream(text.data() + mark_bytes, text.size() - mark_bytes);
+  if (const auto error = parse(stream, name, lists)) {
+    fail_json_syntax(name, text, error->offset + mark_bytes, error->problem);
+  }
+}
+
+void EntryReader::stream(const std::string& path, std::size_t piece_bytes,
+                         const std::vector<CocoList>& lists) {
+  FileStream file(path, piece_bytes);
+  if (const auto error = parse(file, path, lists)) {
+    fail_json_syntax_of_file(path, error->offset, error->problem);
+  }
 }
 
 }  // namespace retina

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +57,9 @@ class EntryReader {
   virtual ~EntryReader() = default;
 
   // Parses `text`; calls `entry` for each. Throws Error{kData} whose message begins with `name`.
-  void read(std::string_view text, const std::string& name, std::vector<CocoList> lists);
+  void read(std::string_view text, const std::string& name, const std::vector<CocoList>& lists);
+  // The same of a file, of which no more than `piece_bytes`, at least 3, is held at a time.
+  void stream(const std::string& path, std::size_t piece_bytes, const std::vector<CocoList>& lists);
 
  protected:
   // Entry number `index` of lists[list]; all needed fields are there, numbers are finite.
@@ -68,6 +71,13 @@ class EntryReader {
 
  private:
   friend class EntryEvents;
+  struct SyntaxError {
+    std::size_t offset = 0;  // in the stream
+    std::string problem{};
+  };
+  template <class Stream>
+  std::optional<SyntaxError> parse(Stream& stream, const std::string& name,
+                                   const std::vector<CocoList>& lists);
 };
 
 }  // namespace retina

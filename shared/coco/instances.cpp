@@ -16,6 +16,9 @@ namespace {
 
 using Field = CocoField;
 
+// COCO's validation sets have 20 MB, its training sets 450.
+constexpr std::uint64_t kLargestWhole = std::uint64_t{64} << 20;
+
 enum ListNumber : std::size_t { kImages, kAnnotations, kCategories };
 
 std::vector<CocoList> lists_of_instances() {
@@ -36,6 +39,11 @@ class InstancesReader : public EntryReader {
 
   Instances take(std::string_view text) {
     read(text, name_, lists_);
+    return checked(std::move(out_));
+  }
+
+  Instances take_file(std::size_t piece_bytes) {
+    stream(name_, piece_bytes, lists_);
     return checked(std::move(out_));
   }
 
@@ -132,11 +140,16 @@ class InstancesReader : public EntryReader {
 }  // namespace
 
 Instances read_instances(const std::string& path) {
+  if (file_size_bytes(path) > kLargestWhole) return stream_instances(path);
   const std::string text = read_file(path);
   if (auto plain = parse_plain_instances(text)) {
     return InstancesReader(path).checked(std::move(*plain));
   }
   return parse_instances(text, path);
+}
+
+Instances stream_instances(const std::string& path, std::size_t piece_bytes) {
+  return InstancesReader(path).take_file(piece_bytes);
 }
 
 Instances parse_instances(std::string_view text, const std::string& name) {

@@ -1,8 +1,9 @@
 // COCO's instances JSON ("images", "annotations", "categories"): the first thing that coco-pack
-// and retina-eval read. Streaming: memory stays near the file's size however long the polygons are.
+// and retina-eval read. Memory stays near the boxes' however long the polygons are.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,6 +39,10 @@ struct Instances {
 // column), a missing key, a wrong type, duplicate ids, an annotation whose image or category is
 // missing, a box that is not four finite numbers, an image without size, no image or category.
 Instances read_instances(const std::string& path);
+
+// The same whatever the file's size, in memory for no more than the result and a piece of the file:
+// slower than reading a small file whole.
+Instances stream_instances(const std::string& path, std::size_t piece_bytes = 1 << 20);
 
 // The same over text in memory; `name` begins every error message.
 Instances parse_instances(std::string_view text, const std::string& name);

@@ -1,5 +1,5 @@
-// A batch: decoded, resized, normalised images of one padded shape, with their boxes. Plain memory,
-// no LibTorch; the caller's allocator decides where the pixels live.
+// A batch: images with their boxes, ready for the network or as they were decoded. Plain memory, no
+// LibTorch; the caller's allocator decides where the pixels live.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "shared/base/image_folder.h"
@@ -22,6 +23,8 @@ struct Slot {
   bool flip = false;              // mirror left-right
   bool counts = true;             // false: a pad slot, repeats a real image and is counted nowhere
   std::optional<Warp> warp = {};  // geometry and colour, of the mirrored picture
+  // Of a warped box's hull; with less of its area inside the picture, the box is left out.
+  double box_visibility = 0;
 };
 
 // What a batch means to the trainer: a pass of a step.
@@ -61,17 +64,31 @@ struct Sample {
   std::optional<Replaced> replaced = {};    // training only, see replacing_source.h
 };
 
+// The two forms of a batch's pixels.
+enum class PixelForm {
+  kNormalised,  // f32, as the network takes them
+  kStored,      // u8, as decoded: mirror, resize, warp and normalise are left to who takes them
+};
+
 struct Batch {
   std::vector<Sample> samples = {};
-  // [N, 3, H, W] f32, normalised RGB, zero-padded on the right and at the bottom.
+  // kNormalised: [N, 3, H, W] f32, RGB, zero-padded on the right and at the bottom.
   std::shared_ptr<float[]> images = {};
+  // kStored: [height, width, 3] u8 RGB of sample i from stored[offsets[i]] on, in its original
+  // size; black where it has a problem. One block.
+  std::shared_ptr<std::uint8_t[]> stored = {};
+  std::vector<std::size_t> offsets = {};
   int padded_width_px = 0, padded_height_px = 0;
   StepPart part = {};  // the request's
 };
 
-// Returns memory for `count` f32 (pinned memory for a GPU, or plain), with anything in it.
-using FloatAllocator = std::function<std::shared_ptr<float[]>(std::size_t count)>;
-std::shared_ptr<float[]> allocate_plain(std::size_t count);
+// Where one picture of a batch goes, by the form: 3 planes of padded_height_px x padded_width_px,
+// or original_height_px x original_width_px x 3 bytes.
+using PixelTarget = std::variant<float*, std::uint8_t*>;
+
+// Returns `bytes` of memory (pinned for a GPU, or plain) aligned for f32, with anything in it.
+using BatchAllocator = std::function<std::shared_ptr<void>(std::size_t bytes)>;
+std::shared_ptr<void> allocate_plain(std::size_t bytes);
 
 // The smallest multiple of 32 that is at least `side_px` (torchvision's size_divisible).
 constexpr int padded_side_px(int side_px) {

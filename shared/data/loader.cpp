@@ -29,8 +29,16 @@ std::size_t plane_floats(const BatchRequest& request) {
          static_cast<std::size_t>(request.padded_height_px);
 }
 
-std::size_t image_floats(const BatchRequest& request) {
-  return 3 * plane_floats(request);
+// Where the pictures of a batch lie in its memory, and where the last one ends.
+std::vector<std::size_t> byte_offsets(const BatchRequest& request, PixelForm form,
+                                      const std::vector<IndexEntry>& index) {
+  std::vector<std::size_t> offsets = {0};
+  for (const Slot& slot : request.slots) {
+    offsets.push_back(offsets.back() + (form == PixelForm::kStored
+                                            ? stored_bytes(index[slot.record])
+                                            : 3 * plane_floats(request) * sizeof(float)));
+  }
+  return offsets;
 }
 
 // Zeroes what the picture of `sample` leaves of its place in the batch: the strips on its right and
@@ -94,13 +102,13 @@ class BatchLoader::Pool {
     }
     const std::shared_ptr<Pending> front = std::move(pending_.front());
     pending_.pop_front();
-    pending_bytes_ -= front->bytes;
+    pending_bytes_ -= front->bytes();
     const bool more_to_come = !ended_;
     lock.unlock();
     work_.notify_all();
     if (more_to_come && clock_.lap_ms() > kWaitShare * since_last_ms) add_thread();
     if (front->error) std::rethrow_exception(front->error);
-    return std::move(front->batch);
+    return handed_over(*front);
   }
 
  private:
@@ -118,7 +126,9 @@ class BatchLoader::Pool {
   struct Pending {
     BatchRequest request;
     Batch batch;
-    std::size_t bytes = 0;  // of its pixels
+    std::shared_ptr<void> memory;
+    std::vector<std::size_t> offsets;  // of the pictures, and the end
+    std::size_t bytes() const { return offsets.back(); }
     std::size_t claimed = 0, finished = 0;
     std::exception_ptr error;
   };
@@ -161,7 +171,7 @@ class BatchLoader::Pool {
     opening_ = false;
     if (opened) {
       pending_.push_back(opened);
-      pending_bytes_ += opened->bytes;
+      pending_bytes_ += opened->bytes();
       if (slot_count(*opened) == 0) done_.notify_all();  // nobody will finish its last slot
     } else {
       ended_ = true;
@@ -180,11 +190,41 @@ class BatchLoader::Pool {
     pending->batch.padded_width_px = request->padded_width_px;
     pending->batch.padded_height_px = request->padded_height_px;
     pending->batch.part = request->part;
-    const std::size_t count = image_floats(*request) * request->slots.size();
-    pending->bytes = count * sizeof(float);
-    pending->batch.images = memory_->take(count);
+    pending->offsets = byte_offsets(*request, options_.form, source_.index());
+    pending->memory = memory_->take(pending->bytes());
     pending->request = std::move(*request);
     return pending;
+  }
+
+  // One picture to its place in the batch.
+  void load(Pending& pending, std::size_t slot, JpegDecoder& decoder) const {
+    Sample& sample = pending.batch.samples[slot];
+    std::byte* const start = static_cast<std::byte*>(pending.memory.get()) + pending.offsets[slot];
+    if (options_.form == PixelForm::kStored) {
+      auto* const pixels = reinterpret_cast<std::uint8_t*>(start);
+      sample = source_.load(pending.request, slot, decoder, pixels);
+      if (sample.problem) {
+        std::fill(start, start + pending.offsets[slot + 1] - pending.offsets[slot], std::byte{0});
+      }
+      return;
+    }
+    auto* const pixels = reinterpret_cast<float*>(start);
+    sample = source_.load(pending.request, slot, decoder, pixels);
+    clear_padding(pending.request, sample, pixels);
+  }
+
+  // Gives the pixels to who asked for the batch.
+  Batch handed_over(Pending& pending) const {
+    Batch& batch = pending.batch;
+    void* const start = pending.memory.get();
+    if (options_.form == PixelForm::kStored) {
+      batch.stored = {std::move(pending.memory), static_cast<std::uint8_t*>(start)};
+      pending.offsets.pop_back();
+      batch.offsets = std::move(pending.offsets);
+    } else {
+      batch.images = {std::move(pending.memory), static_cast<float*>(start)};
+    }
+    return std::move(batch);
   }
 
   void work() {
@@ -202,11 +242,7 @@ class BatchLoader::Pool {
       std::exception_ptr error;
       try {
         if (!decoder) decoder.emplace();
-        const BatchRequest& request = pending->request;
-        float* const pixels = pending->batch.images.get() + slot * image_floats(request);
-        Sample& sample = pending->batch.samples[slot];
-        sample = source_.load(request, slot, *decoder, pixels);
-        clear_padding(request, sample, pixels);
+        load(*pending, slot, *decoder);
       } catch (...) {
         error = std::current_exception();
       }

@@ -20,8 +20,9 @@ struct LoaderOptions {
   int prefetch_batches = 4;  // batches in memory at most, the one being consumed excluded
   // No further batch is begun while those ahead have this many bytes of pixels; one may always be.
   std::size_t prefetch_bytes = std::size_t{1} << 30;
+  PixelForm form = PixelForm::kNormalised;
   // Called once for each batch in memory, and again only where a larger one comes.
-  FloatAllocator allocate = allocate_plain;
+  BatchAllocator allocate = allocate_plain;
 };
 
 // Decode threads of a process: `first` at the start, `most` when its consumer waits for them.
@@ -37,8 +38,8 @@ DecodeThreads choose_decode_threads(int wanted, int cores, bool on_gpu);
 // `next_request` is called from the pool, one call at a time, until it returns nullopt. A request
 // without slots gives a batch without images.
 //
-// A batch's memory goes back to the loader when its last owner drops `images`, and then holds
-// another batch's pixels; it may outlive the loader.
+// A batch's memory goes back to the loader when the last owner of its pixels drops them, and then
+// holds another batch's pixels; it may outlive the loader.
 class BatchLoader {
  public:
   using RequestSource = std::function<std::optional<BatchRequest>()>;

@@ -11,7 +11,7 @@ std::optional<FileProblem> ShardPictures::decode(std::size_t place, JpegDecoder&
 }
 
 Sample PictureSamples::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-                            float* pixels) const {
+                            PixelTarget pixels) const {
   const Slot& slot = request.slots[place];
   const IndexEntry& entry = pictures_.index()[slot.record];
   Sample sample = sized_sample(request, place, {.width = entry.width, .height = entry.height});

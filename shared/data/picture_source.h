@@ -53,7 +53,7 @@ class PictureSamples : public SampleSource {
 
   const std::vector<IndexEntry>& index() const override { return pictures_.index(); }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              float* pixels) const override;
+              PixelTarget pixels) const override;
 
  private:
   const PictureSource& pictures_;

@@ -6,7 +6,13 @@ namespace retina {
 
 void decode_picture(const Record& record, const std::string& subject, JpegDecoder& decoder,
                     Image& out) {
-  const DecodeStatus status = decoder.decode(record.jpeg.data(), record.jpeg.size(), out);
+  if (record.encoding == PictureEncoding::kRaw) {
+    out.width = record.width;
+    out.height = record.height;
+    out.rgb.assign(record.picture.begin(), record.picture.end());
+    return;
+  }
+  const DecodeStatus status = decoder.decode(record.picture.data(), record.picture.size(), out);
   std::string problem = unusable_reason(status);
   if (problem.empty() && (out.width != record.width || out.height != record.height)) {
     problem = cat("wrong size (got ", out.width, "x", out.height, ", want ", record.width, "x",

@@ -1,29 +1,38 @@
 #include "shared/data/replacing_source.h"
 
 #include <algorithm>
+#include <limits>
+#include <variant>
 
 #include "shared/base/error.h"
 
 namespace retina {
 
-bool ReplacingSource::fits(const IndexEntry& entry, const BatchRequest& request) const {
+namespace {
+
+bool fits(const IndexEntry& entry, const BatchRequest& request) {
   const ResizedSize size =
       resized_size(entry.width, entry.height, request.min_side_px, request.max_side_px);
   return size.width <= request.padded_width_px && size.height <= request.padded_height_px;
 }
 
+}  // namespace
+
 Sample ReplacingSource::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-                             float* pixels) const {
+                             PixelTarget pixels) const {
   try {
     return source_->load(request, place, decoder, pixels);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
     const std::vector<IndexEntry>& images = index();
     const std::size_t damaged = request.slots[place].record;
+    const std::size_t room = std::holds_alternative<float*>(pixels)
+                                 ? std::numeric_limits<std::size_t>::max()
+                                 : stored_bytes(images[damaged]);
     BatchRequest next = request;
     for (std::size_t i = 1; i < std::min(images.size(), kMostTries + 1); ++i) {
       const std::size_t record = (damaged + i) % images.size();
-      if (!fits(images[record], request)) continue;
+      if (!fits(images[record], request) || stored_bytes(images[record]) > room) continue;
       next.slots[place].record = record;
       try {
         Sample sample = source_->load(next, place, decoder, pixels);

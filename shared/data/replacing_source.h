@@ -19,16 +19,15 @@ class ReplacingSource : public SampleSource {
   const std::vector<IndexEntry>& index() const override { return source_->index(); }
 
   // Where the source throws kData: the next record by index, over its end to its beginning, whose
-  // picture fits the request's padded shape and is whole, with the slot's augmentation, and
-  // Sample::replaced says so. That depends on the record and on the step's shape alone, not on
-  // ranks, threads or the other slots. Throws what the source first threw where no such record is
-  // among the next kMostTries.
+  // picture fits the request's padded shape (of a kStored target: has no more pixels than the
+  // damaged one, too) and is whole, with the slot's augmentation, and Sample::replaced says so.
+  // That depends on the record, the step's shape and the form alone, not on ranks, threads or the
+  // other slots. Throws what the source first threw where no such record is among the next
+  // kMostTries.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              float* pixels) const override;
+              PixelTarget pixels) const override;
 
  private:
-  bool fits(const IndexEntry& entry, const BatchRequest& request) const;
-
   std::unique_ptr<SampleSource> source_;
 };
 

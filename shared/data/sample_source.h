@@ -19,20 +19,23 @@ class SampleSource {
   // Ids, sizes and box counts of all images: plans are made from these alone.
   virtual const std::vector<IndexEntry>& index() const = 0;
 
-  // Loads the image of request.slots[place] into `pixels` (3 planes of padded_height_px x
-  // padded_width_px f32 with anything in them) and returns its sample. Writes all of the sample's
-  // width_px x height_px at the upper left of each plane; the caller zeroes the rest, and all of
-  // it where there is a problem. `decoder` is the calling thread's. Thread-safe.
+  // Loads the image of request.slots[place] to `pixels`, which hold anything before, and returns
+  // its sample. Of a kNormalised target it writes all of the sample's width_px x height_px at the
+  // upper left of each plane, of a kStored one all; the caller zeroes the rest, and all of it where
+  // there is a problem. `decoder` is the calling thread's. Thread-safe.
   virtual Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-                      float* pixels) const = 0;
+                      PixelTarget pixels) const = 0;
 };
+
+// Bytes of a picture in a batch of kStored.
+std::size_t stored_bytes(const IndexEntry& entry);
 
 // The way of every picture into a batch: a sample of the request's slot `place` for a picture of
 // `size`, with the size that the resize gives it ...
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size);
-// ... and its pixels: mirror -> resize or the slot's warp -> normalise.
+// ... and its pixels: mirror -> resize or the slot's warp -> normalise, or as they are.
 void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
-                const Normalisation& normalisation, float* pixels);
+                const Normalisation& normalisation, PixelTarget pixels);
 
 // Records: decode -> mirror -> resize or warp -> normalise; boxes follow the pixels.
 class ShardSource : public SampleSource {
@@ -44,7 +47,7 @@ class ShardSource : public SampleSource {
   const std::vector<IndexEntry>& index() const override { return shards_.index(); }
   // Throws kData naming shard and record for a damaged one.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              float* pixels) const override;
+              PixelTarget pixels) const override;
 
  private:
   const ShardSet& shards_;
@@ -59,13 +62,14 @@ class SyntheticSource : public SampleSource {
 
   const std::vector<IndexEntry>& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              float* pixels) const override;
+              PixelTarget pixels) const override;
 
  private:
   int class_count_;
   std::uint64_t seed_;
   std::vector<IndexEntry> index_;
-  std::vector<float> noise_;  // standard normal; images are windows of it
+  std::vector<float> noise_;         // standard normal; images are windows of it
+  std::vector<std::uint8_t> bytes_;  // the same as colours
 };
 
 }  // namespace retina

@@ -1,6 +1,9 @@
 // One record becomes one sample: decode, flip, resize or warp, normalise; boxes follow the pixels.
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
+#include <variant>
 
 #include "shared/base/error.h"
 #include "shared/data/record_picture.h"
@@ -24,10 +27,6 @@ std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) 
   return {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
 }
 
-// Less of a warped box than this share of its hull's area inside the picture, and the box is left
-// out: what it shows can no longer be recognised.
-constexpr double kLeastVisibleShare = 0.25;
-
 // The same through the slot's warp: the hull of the corners, clipped to the picture. Nothing where
 // too little is visible, or what is left has no area for training (record.h).
 std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box,
@@ -42,11 +41,16 @@ std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box,
   if (!visible) return std::nullopt;
   const auto& [left, top, right, bottom] = *visible;
   const double visible_area = static_cast<double>(right - left) * (bottom - top);
-  if (visible_area < kLeastVisibleShare * width * height) return std::nullopt;
+  if (visible_area < sample.slot.box_visibility * width * height) return std::nullopt;
   return visible;
 }
 
 }  // namespace
+
+std::size_t stored_bytes(const IndexEntry& entry) {
+  return std::size_t{3} * static_cast<std::size_t>(entry.width) *
+         static_cast<std::size_t>(entry.height);
+}
 
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size) {
   const ResizedSize resized =
@@ -61,7 +65,12 @@ Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageS
 }
 
 void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
-                const Normalisation& normalisation, float* pixels) {
+                const Normalisation& normalisation, PixelTarget pixels) {
+  if (std::uint8_t* const* stored = std::get_if<std::uint8_t*>(&pixels)) {
+    std::copy(image.rgb.begin(), image.rgb.end(), *stored);
+    return;
+  }
+  float* const planes = std::get<float*>(pixels);
   const ResizeTarget target{
       .width = sample.width_px,
       .height = sample.height_px,
@@ -69,14 +78,14 @@ void put_pixels(const Image& image, const BatchRequest& request, const Sample& s
       .plane_stride = static_cast<std::int64_t>(request.padded_width_px) * request.padded_height_px,
       .flip = sample.slot.flip};
   if (sample.slot.warp) {
-    warp_normalise(image, target, *sample.slot.warp, normalisation, pixels);
+    warp_normalise(image, target, *sample.slot.warp, normalisation, planes);
   } else {
-    resize_normalise(image, target, normalisation, pixels);
+    resize_normalise(image, target, normalisation, planes);
   }
 }
 
 Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-                         float* pixels) const {
+                         PixelTarget pixels) const {
   const Slot& slot = request.slots[place];
   const Record record = shards_.read(slot.record);
   Image image;

@@ -1,5 +1,6 @@
 // Images for measuring speed: right in shape and in the number of boxes, meaningless in content.
 #include <algorithm>
+#include <variant>
 
 #include "shared/base/error.h"
 #include "shared/base/random.h"
@@ -9,6 +10,7 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kNoiseCount = 1 << 16;
+constexpr float kGrey = 114, kContrast = 58;  // about the mean and deviation of photographs, u8
 // COCO's usual photograph and its mean number of objects (Lin et al. 2014: 7.7 an image).
 constexpr int kLongSide = 640, kShortSide = 480;
 constexpr std::uint64_t kMostBoxes = 14;
@@ -16,11 +18,12 @@ constexpr std::uint64_t kMostBoxes = 14;
 }  // namespace
 
 SyntheticSource::SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed)
-    : class_count_(class_count), seed_(seed), noise_(kNoiseCount) {
+    : class_count_(class_count), seed_(seed), noise_(kNoiseCount), bytes_(kNoiseCount) {
   RETINA_CHECK(image_count > 0 && class_count > 0);
   const RandomStream random{.seed = seed, .use = RandomUse::kSynthetic};
   for (std::size_t i = 0; i < noise_.size(); ++i) {
     noise_[i] = static_cast<float>(random.normal(i));
+    bytes_[i] = static_cast<std::uint8_t>(std::clamp(kGrey + kContrast * noise_[i], 0.0F, 255.0F));
   }
   for (std::int64_t i = 0; i < image_count; ++i) {
     const bool portrait = random.below(kNoiseCount + static_cast<std::uint64_t>(i), 4) == 0;
@@ -31,7 +34,7 @@ SyntheticSource::SyntheticSource(std::int64_t image_count, int class_count, std:
 }
 
 Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, JpegDecoder&,
-                             float* pixels) const {
+                             PixelTarget pixels) const {
   const Slot& slot = request.slots[place];
   const IndexEntry& entry = index_[slot.record];
   const ResizedSize size =
@@ -45,15 +48,27 @@ Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, Jpe
   const RandomStream random{.seed = seed_,
                             .use = RandomUse::kSynthetic,
                             .stream = static_cast<std::uint32_t>(slot.record + 1)};
-  std::uint64_t draw = 0;
-  const auto row_floats = static_cast<std::size_t>(size.width);
-  for (int row = 0; row < 3 * size.height; ++row) {
-    const int plane = row / size.height, y = row % size.height;
-    float* target = pixels + (static_cast<std::ptrdiff_t>(plane) * request.padded_height_px + y) *
-                                 request.padded_width_px;
-    const std::size_t from = random.below(draw++, kNoiseCount - row_floats);
-    std::copy_n(noise_.data() + from, row_floats, target);
+  if (std::uint8_t* const* stored = std::get_if<std::uint8_t*>(&pixels)) {
+    const auto row_bytes = static_cast<std::size_t>(3 * entry.width);
+    for (int y = 0; y < entry.height; ++y) {
+      const std::size_t from = random.below(static_cast<std::uint64_t>(y), kNoiseCount - row_bytes);
+      std::copy_n(bytes_.data() + from, row_bytes,
+                  *stored + static_cast<std::size_t>(y) * row_bytes);
+    }
+  } else {
+    const auto row_floats = static_cast<std::size_t>(size.width);
+    for (int row = 0; row < 3 * size.height; ++row) {
+      const int plane = row / size.height, y = row % size.height;
+      float* target = std::get<float*>(pixels) +
+                      (static_cast<std::ptrdiff_t>(plane) * request.padded_height_px + y) *
+                          request.padded_width_px;
+      const std::size_t from =
+          random.below(static_cast<std::uint64_t>(row), kNoiseCount - row_floats);
+      std::copy_n(noise_.data() + from, row_floats, target);
+    }
   }
+  // The boxes are the same in both forms.
+  auto draw = static_cast<std::uint64_t>(3 * size.height);
   const std::uint64_t box_count = 1 + random.below(draw++, kMostBoxes);
   for (std::uint64_t i = 0; i < box_count; ++i) {
     const double width = size.width * (0.05 + 0.4 * random.unit(draw++));

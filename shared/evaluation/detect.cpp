@@ -86,17 +86,9 @@ std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictu
   const std::vector<BatchRequest> plan = plan_share(pictures, model.config(), ranks, options);
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
-  std::size_t next = 0;
   const PictureSamples source(pictures, model.config().normalisation());
-  BatchLoader loader(source,
-                     {.threads = options.decode_threads,
-                      .most_threads = options.most_decode_threads,
-                      .prefetch_batches = options.prefetch_batches},
-                     [&]() -> std::optional<BatchRequest> {
-                       if (next == plan.size()) return std::nullopt;
-                       return plan[next++];
-                     });
   const at::Device device = model.device();
+  BatchLoader loader(source, loader_options(options, device), one_after_another(plan));
   const at::ScalarType type = model.scalar_type();
   std::vector<Detection> detections;
   while (!(options.should_stop && options.should_stop())) {

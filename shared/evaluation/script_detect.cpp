@@ -2,17 +2,16 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/stack.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include <deque>
-#include <future>
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/data/loader.h"
 #include "shared/data/picture_source.h"
 #include "shared/evaluation/detect.h"
 #include "shared/evaluation/script_operators.h"
@@ -73,51 +72,37 @@ void ScriptModel::set_thresholds(const ScriptThresholds& thresholds) {
 
 namespace {
 
-using ScriptBatch = std::vector<std::size_t>;  // places in the index; images of one size
-
-// Over all visited images, before ranks share them.
-std::vector<ScriptBatch> plan_batches(const PictureSource& pictures, const DetectOptions& options) {
-  std::vector<ScriptBatch> plan;
+// Batches of pictures of one size, which they keep: over all visited images, before ranks share
+// them.
+std::vector<BatchRequest> plan_batches(const PictureSource& pictures,
+                                       const DetectOptions& options) {
+  std::vector<BatchRequest> plan;
   std::map<std::pair<int, int>, std::size_t> open;  // (height, width) -> place in `plan`
   for (const std::size_t place : visited_places(pictures.index(), options)) {
     const IndexEntry& entry = pictures.index()[place];
     const auto [found, is_new] = open.try_emplace({entry.height, entry.width}, plan.size());
-    if (is_new) plan.emplace_back();
-    ScriptBatch& batch = plan[found->second];
-    batch.push_back(place);
-    if (batch.size() >= static_cast<std::size_t>(options.images_per_batch)) open.erase(found);
+    if (is_new) {
+      plan.push_back({.min_side_px = std::min(entry.width, entry.height),
+                      .max_side_px = std::max(entry.width, entry.height),
+                      .padded_width_px = padded_side_px(entry.width),
+                      .padded_height_px = padded_side_px(entry.height)});
+    }
+    std::vector<Slot>& slots = plan[found->second].slots;
+    slots.push_back({.record = place});
+    if (slots.size() >= static_cast<std::size_t>(options.images_per_batch)) open.erase(found);
   }
   return plan;
 }
 
-struct DecodedPicture {
-  std::size_t place = 0;
-  std::int64_t image_id = 0;
-  std::optional<FileProblem> problem{};  // left out: its pixels are black
-};
-
-struct DecodedBatch {
-  std::vector<DecodedPicture> pictures;
-  at::Tensor images;  // [N, 3, H, W] u8
-};
-
-DecodedBatch decode_batch(const PictureSource& pictures, const ScriptBatch& places) {
-  DecodedBatch batch;
-  std::vector<at::Tensor> planes;
-  JpegDecoder decoder;
-  Image image;
-  for (const std::size_t place : places) {
-    const IndexEntry& entry = pictures.index()[place];
-    auto problem = pictures.decode(place, decoder, image);
-    if (problem) image = Image(entry.width, entry.height);
-    planes.push_back(at::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
-                         .permute({2, 0, 1})
-                         .clone(at::MemoryFormat::Contiguous));  // the next one reuses the memory
-    batch.pictures.push_back(
-        {.place = place, .image_id = entry.image_id, .problem = std::move(problem)});
-  }
-  batch.images = at::stack(planes);
-  return batch;
+// [N, 3, H, W] u8 on `device`.
+at::Tensor image_tensor(const Batch& batch, const at::Device& device) {
+  const auto count = static_cast<std::int64_t>(batch.samples.size());
+  const Sample& any = batch.samples.front();  // all have its size
+  return at::from_blob(batch.stored.get(),
+                       {count, any.original_height_px, any.original_width_px, 3}, at::kByte)
+      .to(device)
+      .permute({0, 3, 1, 2})
+      .contiguous();
 }
 
 // The model's answer for a batch, checked: from here on shapes and types are as promised.
@@ -153,15 +138,15 @@ Answer checked_answer(const c10::IValue& value, std::int64_t image_count) {
   return answer;
 }
 
-void append_batch(const DecodedBatch& batch, const Answer& answer, const Categories& categories,
+void append_batch(const Batch& batch, const Answer& answer, const Categories& categories,
                   std::vector<Detection>& detections) {
   const auto class_count = static_cast<std::int64_t>(categories.size());
   const auto boxes = answer.boxes.accessor<float, 3>();
   const auto scores = answer.scores.accessor<float, 2>();
   const auto labels = answer.labels.accessor<std::int64_t, 2>();
   for (std::int64_t n = 0; n < answer.counts.size(0); ++n) {
-    const DecodedPicture& picture = batch.pictures[static_cast<std::size_t>(n)];
-    if (picture.problem) continue;
+    const Sample& sample = batch.samples[static_cast<std::size_t>(n)];
+    if (sample.problem) continue;
     const auto count = answer.counts[n].item<std::int64_t>();
     for (std::int64_t d = 0; d < count; ++d) {
       const std::int64_t label = labels[n][d];
@@ -170,7 +155,7 @@ void append_batch(const DecodedBatch& batch, const Answer& answer, const Categor
                                           ", want 0..", class_count - 1, ")"));
       }
       const auto box = boxes[n][d];
-      detections.push_back(coco_detection(picture.image_id,
+      detections.push_back(coco_detection(sample.image_id,
                                           categories[static_cast<std::size_t>(label)].id,
                                           {box[0], box[1], box[2], box[3]}, scores[n][d]));
     }
@@ -182,30 +167,25 @@ void append_batch(const DecodedBatch& batch, const Answer& answer, const Categor
 std::vector<Detection> detect(ScriptModel& model, const PictureSource& pictures,
                               Communicator& ranks, const DetectOptions& options) {
   RETINA_CHECK(options.precision == Precision::kFp32);
-  const std::vector<ScriptBatch> plan = share_of_rank(plan_batches(pictures, options), ranks);
+  const std::vector<BatchRequest> plan = share_of_rank(plan_batches(pictures, options), ranks);
   std::int64_t total = 0, done = 0;
-  for (const ScriptBatch& batch : plan) total += static_cast<std::int64_t>(batch.size());
+  for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
 
   const PhaseScope phase(ranks.activity(), Phase::kValidate);
   const c10::InferenceMode no_gradients;
   std::vector<Detection> detections;
-  std::deque<std::future<DecodedBatch>> ahead;  // in order; each batch decodes on its own thread
-  const auto most_ahead =
-      static_cast<std::size_t>(std::max({1, options.decode_threads, options.most_decode_threads}));
-  std::size_t next = 0;
-  while (next < plan.size() || !ahead.empty()) {
-    while (next < plan.size() && ahead.size() < most_ahead) {
-      ahead.push_back(std::async(std::launch::async, decode_batch, std::cref(pictures),
-                                 std::cref(plan[next++])));
-    }
-    const DecodedBatch batch = ahead.front().get();
-    ahead.pop_front();
-    const auto image_count = static_cast<std::int64_t>(batch.pictures.size());
-    const c10::IValue value = model.state().module.forward({batch.images.to(model.state().device)});
-    append_batch(batch, checked_answer(value, image_count), pictures.categories(), detections);
-    for (const DecodedPicture& picture : batch.pictures) {
-      if (picture.problem && options.on_left_out) {
-        options.on_left_out(picture.place, *picture.problem);
+  const PictureSamples source(pictures, {});
+  LoaderOptions loading = loader_options(options, model.state().device);
+  loading.form = PixelForm::kStored;  // the model resizes and normalises
+  BatchLoader loader(source, loading, one_after_another(plan));
+  while (const auto batch = loader.next()) {
+    const auto image_count = static_cast<std::int64_t>(batch->samples.size());
+    const c10::IValue value =
+        model.state().module.forward({image_tensor(*batch, model.state().device)});
+    append_batch(*batch, checked_answer(value, image_count), pictures.categories(), detections);
+    for (const Sample& sample : batch->samples) {
+      if (sample.problem && options.on_left_out) {
+        options.on_left_out(sample.slot.record, *sample.problem);
       }
     }
     tell_progress(ranks);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <type_traits>
 
 #include "shared/base/error.h"
+#include "shared/model/device.h"
 
 namespace retina {
 
@@ -29,6 +31,21 @@ std::vector<IndexEntry> detected_images(const ShardSet& shards, const DetectOpti
     images.push_back(shards.index()[place]);
   }
   return images;
+}
+
+LoaderOptions loader_options(const DetectOptions& options, const c10::Device& device) {
+  LoaderOptions loading{.threads = options.decode_threads,
+                        .most_threads = options.most_decode_threads,
+                        .prefetch_batches = options.prefetch_batches};
+  if (device.is_cuda()) loading.allocate = allocate_pinned;
+  return loading;
+}
+
+BatchLoader::RequestSource one_after_another(const std::vector<BatchRequest>& plan) {
+  return [&plan, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
+    if (next == plan.size()) return std::nullopt;
+    return plan[next++];
+  };
 }
 
 Detection coco_detection(std::int64_t image_id, std::int64_t category_id,

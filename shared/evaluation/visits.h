@@ -1,10 +1,13 @@
 // Who detects on what: the part of `detect` that both kinds of model share.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstddef>
 #include <vector>
 
 #include "shared/comm/communicator.h"
+#include "shared/data/loader.h"
 #include "shared/evaluation/detect.h"
 #include "shared/shard/shard_set.h"
 
@@ -25,6 +28,12 @@ std::vector<T> share_of_rank(const std::vector<T>& all, const Communicator& rank
   }
   return share;
 }
+
+// How `detect` loads, where the model is on `device`.
+LoaderOptions loader_options(const DetectOptions& options, const c10::Device& device);
+
+// The requests of `plan`, which must outlive it.
+BatchLoader::RequestSource one_after_another(const std::vector<BatchRequest>& plan);
 
 // A detection in COCO's form: f32 corners in pixels of the original image -> xywh, as torchvision's
 // reference evaluation converts them.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/image/lanes.h"
 
 namespace retina {
 namespace {
@@ -60,27 +60,17 @@ std::array<std::array<float, 256>, 3> make_levels(const Normalisation& normalisa
   return levels;
 }
 
-// Four f32 in one register of any x86-64 or AArch64 (GCC's and clang's vector extension). Each lane
-// computes what plain f32 would: the build forbids contraction to fused multiply-adds.
-using Lanes = float __attribute__((vector_size(16)));
-constexpr std::size_t kLanes = 4;
-struct Pixel {
-  Lanes rgb;  // the fourth lane is not used
-};
+constexpr std::size_t kCacheLine = 16;  // floats
 
-std::size_t whole_lanes(int count) {
-  return (static_cast<std::size_t>(count) + kLanes - 1) / kLanes * kLanes;
-}
-
-void store(const Lanes& lanes, float* out) {
-  std::memcpy(out, &lanes, sizeof lanes);
-}
+// Rows of the target's red plane.
+using NextRows = std::array<const float*, 2>;
 
 // Source rows, normalised and resized along x; remembers the last two.
 class RowSource {
  public:
   RowSource(const Image& image, const ResizeTarget& target, const Normalisation& normalisation)
       : image_(image),
+        plane_stride_(target.plane_stride),
         stride_(whole_lanes(target.width)),
         taps_(make_taps(image.width, target.width, target.flip, stride_)),
         levels_(make_levels(normalisation)),
@@ -91,7 +81,9 @@ class RowSource {
   std::size_t stride() const { return stride_; }
 
   // [3, stride] of source row y. The pointer is valid until the row after the next is asked for.
-  const float* row(int y) {
+  // Writing waits for memory, computing does not: while a row is computed, the two rows of the
+  // target that are written next are fetched.
+  const float* row(int y, const NextRows& next) {
     for (std::size_t i = 0; i < 2; ++i) {
       if (held_[i] == y) {
         oldest_ = 1 - i;
@@ -101,12 +93,12 @@ class RowSource {
     const std::size_t slot = oldest_;
     oldest_ = 1 - slot;
     held_[slot] = y;
-    fill(y, rows_[slot].data());
+    fill(y, next, rows_[slot].data());
     return rows_[slot].data();
   }
 
  private:
-  void fill(int y, float* out) {
+  void fill(int y, const NextRows& next, float* out) {
     // Normalised pixels, the last one twice: beyond the edge the edge goes on.
     const auto from_width = static_cast<std::size_t>(image_.width);
     const std::uint8_t* bytes = image_.pixel(0, y);
@@ -125,19 +117,19 @@ class RowSource {
       return first_weight[x] * pixel[0].rgb + second_weight[x] * pixel[1].rgb;
     };
     for (std::size_t x = 0; x < stride_; x += kLanes) {
-      const Lanes a = at(x), b = at(x + 1), c = at(x + 2), d = at(x + 3);
-      const Lanes red_green_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-      const Lanes red_green_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-      const Lanes blue_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-      const Lanes blue_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-      store(__builtin_shufflevector(red_green_ab, red_green_cd, 0, 1, 4, 5), out + x);
-      store(__builtin_shufflevector(red_green_ab, red_green_cd, 2, 3, 6, 7), out + stride_ + x);
-      store(__builtin_shufflevector(blue_ab, blue_cd, 0, 1, 4, 5), out + 2 * stride_ + x);
+      if (x % kCacheLine == 0) {
+        for (std::int64_t plane = 0; plane < 3; ++plane) {
+          __builtin_prefetch(next[0] + plane * plane_stride_ + x, 1, 2);
+          __builtin_prefetch(next[1] + plane * plane_stride_ + x, 1, 2);
+        }
+      }
+      store_planes({at(x), at(x + 1), at(x + 2), at(x + 3)}, out + x, stride_);
     }
   }
 
   const Image& image_;
-  std::size_t stride_;  // the target's width in whole lanes
+  std::int64_t plane_stride_;  // of the target
+  std::size_t stride_;         // the target's width in whole lanes
   Taps taps_;
   std::array<std::array<float, 256>, 3> levels_;
   std::vector<Pixel> pixels_;               // one source row
@@ -170,13 +162,16 @@ void resize_normalise(const Image& image, const ResizeTarget& target,
   for (int y = 0; y < target.height; ++y) {
     const auto place = static_cast<std::size_t>(y);
     const int first = taps.first[place];
-    const float* const upper = rows.row(first);
-    const float* const lower = rows.row(std::min(first + 1, image.height - 1));
+    const NextRows next = {out + y * target.row_stride,
+                           out + std::min(y + 1, target.height - 1) * target.row_stride};
+    const float* const upper = rows.row(first, next);
+    const float* const lower = rows.row(std::min(first + 1, image.height - 1), next);
     const float upper_weight = taps.first_weight[place];
     const float lower_weight = taps.second_weight[place];
     for (int c = 0; c < 3; ++c) {
       const std::size_t channel = static_cast<std::size_t>(c) * rows.stride();
       float* __restrict const row = out + c * target.plane_stride + y * target.row_stride;
+#pragma GCC unroll 4
       for (std::size_t x = 0; x < width; ++x) {
         row[x] = upper_weight * upper[channel + x] + lower_weight * lower[channel + x];
       }

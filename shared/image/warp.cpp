@@ -4,10 +4,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/image/lanes.h"
 
 namespace retina {
 namespace {
@@ -51,45 +54,122 @@ Affine fraction_of(const ImageSize& size) {
 
 constexpr Affine kMirror = {{-1, 0, 1, 0, 1, 0}};
 
+using Levels = std::array<float, 256>;  // of every byte, in [0, 1]
+
+Levels make_levels() {
+  Levels levels{};
+  for (std::size_t v = 0; v < levels.size(); ++v) levels[v] = static_cast<float>(v) / 255.0F;
+  return levels;
+}
+
+Pixel pixel_of(const std::uint8_t* bytes, const Levels& levels) {
+  return {Lanes{levels[bytes[0]], levels[bytes[1]], levels[bytes[2]], 0.0F}};
+}
+
+// Source rows whose bytes have become levels, the last column twice: beyond the edge the edge goes
+// on. As many at a time as a row of the output meets.
+class LevelRows {
+ public:
+  LevelRows(const Image& image, int count)
+      : image_(image),
+        levels_(make_levels()),
+        stride_(static_cast<std::size_t>(image.width) + 1),
+        pixels_(static_cast<std::size_t>(count) * stride_),
+        held_(static_cast<std::size_t>(count), -1),
+        rows_(static_cast<std::size_t>(image.height) + 1) {}
+
+  // Row y at [y], for first <= y <= last + 1: below the last row of the picture it goes on.
+  const Pixel* const* hold(int first, int last) {
+    for (int y = first; y <= std::min(last + 1, image_.height - 1); ++y) {
+      const std::size_t place = static_cast<std::size_t>(y) % held_.size();
+      if (held_[place] != y) fill(y, place);
+    }
+    return rows_.data();
+  }
+
+ private:
+  void fill(int y, std::size_t place) {
+    Pixel* const row = pixels_.data() + place * stride_;
+    const std::uint8_t* bytes = image_.pixel(0, y);
+    for (std::size_t x = 0; x + 1 < stride_; ++x, bytes += 3) row[x] = pixel_of(bytes, levels_);
+    row[stride_ - 1] = row[stride_ - 2];
+    held_[place] = y;
+    const auto at = static_cast<std::size_t>(y);
+    rows_[at] = row;
+    if (y == image_.height - 1) rows_[at + 1] = row;
+  }
+
+  const Image& image_;
+  Levels levels_;
+  std::size_t stride_;
+  std::vector<Pixel> pixels_;
+  std::vector<int> held_;           // the row in each place
+  std::vector<const Pixel*> rows_;  // where each row was put last
+};
+
+// How many source rows a row of the output meets at most: those that it crosses, the one below, and
+// one for rounding.
+int rows_met(const Image& image, const Affine& source_of, std::size_t width) {
+  const double crossed = std::abs(source_of.m[3]) * static_cast<double>(width - 1);
+  return static_cast<int>(std::min<double>(image.height, std::ceil(crossed) + 3));
+}
+
+using Doubles = double __attribute__((vector_size(16)));
+using Floats = float __attribute__((vector_size(8)));
+using Ints = std::int32_t __attribute__((vector_size(8)));
+
+// Where the pixels of a row sample the source along one axis: the first of two source pixels, and
+// the weight of the second.
+struct Places {
+  explicit Places(std::size_t room) : first(room), weight(room) {}
+  std::vector<std::int32_t> first;
+  std::vector<float> weight;
+};
+
 // One row of the output, a stage at a time so that the arithmetic vectorises: where each pixel
 // samples the source, the samples in units of [0, 1], and what becomes of them.
 class RowWarp {
  public:
-  RowWarp(const Image& image, const Affine& source_of, Fill fill, std::size_t width)
+  RowWarp(const Image& image, const Affine& source_of, Fill fill, const ImageSize& size)
       : image_(image),
         source_of_(source_of),
         fill_(fill),
-        width_(width),
-        places_(width),
-        rgb_(3 * width),
-        shown_(width, 1.0F) {
-    for (std::size_t v = 0; v < 256; ++v) levels_[v] = static_cast<float>(v) / 255.0F;
+        width_(static_cast<std::size_t>(size.width)),
+        room_(whole_lanes(size.width)),
+        levels_(make_levels()),
+        steps_x_(room_),
+        steps_y_(room_),
+        places_x_(room_),
+        places_y_(room_),
+        rgb_(3 * room_),
+        shown_(room_, 1.0F) {
+    for (std::size_t x = 0; x < room_; ++x) {
+      const auto column = static_cast<double>(std::min(x, width_ - 1));
+      steps_x_[x] = source_of.m[0] * column;
+      steps_y_[x] = source_of.m[3] * column;
+    }
+    // Worth it unless most source pixels are skipped.
+    if (std::int64_t{image.width} * image.height <= std::int64_t{2} * size.width * size.height) {
+      rows_.emplace(image, rows_met(image, source_of, width_));
+    }
   }
 
   void sample(int y) {
-    place(y);
-    const std::size_t row_bytes = static_cast<std::size_t>(image_.width) * 3;
-    float* const red = rgb_.data();
-    float* const green = red + width_;
-    float* const blue = green + width_;
-    for (std::size_t x = 0; x < width_; ++x) {
-      const Place& at = places_[x];
-      const std::uint8_t* const upper = image_.rgb.data() +
-                                        static_cast<std::size_t>(at.y) * row_bytes +
-                                        static_cast<std::size_t>(at.x) * 3;
-      const std::uint8_t* const lower = upper + (at.y + 1 < image_.height ? row_bytes : 0);
-      const std::size_t right = at.x + 1 < image_.width ? 3 : 0;
-      const float upper_right = (1 - at.weight_y) * at.weight_x;
-      const float upper_left = (1 - at.weight_y) - upper_right;
-      const float lower_right = at.weight_y * at.weight_x;
-      const float lower_left = at.weight_y - lower_right;
-      const auto blend = [&](std::size_t c) {
-        return (upper_left * levels_[upper[c]] + upper_right * levels_[upper[right + c]]) +
-               (lower_left * levels_[lower[c]] + lower_right * levels_[lower[right + c]]);
-      };
-      red[x] = blend(0);
-      green[x] = blend(1);
-      blue[x] = blend(2);
+    const auto& m = source_of_.m;
+    std::fill(shown_.begin(), shown_.end(), 1.0F);
+    place(steps_x_, m[1] * y, m[2], image_.width, places_x_);
+    place(steps_y_, m[4] * y, m[5], image_.height, places_y_);
+    if (rows_) {
+      const auto [low, high] = std::minmax(places_y_.first.front(), places_y_.first.back());
+      const Pixel* const* const rows = rows_->hold(low, high);
+      blend([rows](std::int32_t row, std::int32_t column) { return rows[row][column].rgb; });
+    } else {
+      blend([this](std::int32_t row, std::int32_t column) {
+        return pixel_of(image_.pixel(std::min(column, image_.width - 1),
+                                     std::min(row, image_.height - 1)),
+                        levels_)
+            .rgb;
+      });
     }
   }
 
@@ -100,8 +180,8 @@ class RowWarp {
     const float of_red = row[0], of_green = row[1], of_blue = row[2], added = row[3];
     const float mean = normalisation.mean[c], scale = 1 / normalisation.std[c];
     const float* const red = rgb_.data();
-    const float* const green = red + width_;
-    const float* const blue = green + width_;
+    const float* const green = red + room_;
+    const float* const blue = green + room_;
     for (std::size_t x = 0; x < width_; ++x) {
       const float value = of_red * red[x] + of_green * green[x] + of_blue * blue[x] + added;
       out[x] = (std::clamp(value, 0.0F, 1.0F) - mean) * scale * shown_[x];
@@ -109,38 +189,62 @@ class RowWarp {
   }
 
  private:
-  // The upper left of the four source pixels, and the weights of the right and lower ones.
-  struct Place {
-    std::int32_t x = 0, y = 0;
-    float weight_x = 0, weight_y = 0;
-  };
-
-  void place(int y) {
-    const double right = image_.width - 1, bottom = image_.height - 1;
-    for (std::size_t x = 0; x < width_; ++x) {
-      const auto [at_x, at_y] = source_of_(static_cast<double>(x), y);
-      const double inside_x = std::clamp(at_x, 0.0, right);
-      const double inside_y = std::clamp(at_y, 0.0, bottom);
-      Place& to = places_[x];
-      to.x = static_cast<std::int32_t>(inside_x);
-      to.y = static_cast<std::int32_t>(inside_y);
-      to.weight_x = static_cast<float>(inside_x - to.x);
-      to.weight_y = static_cast<float>(inside_y - to.y);
-      if (fill_ == Fill::kConstant) {
-        const bool is_outside = std::abs(at_x - inside_x) > 0.5 || std::abs(at_y - inside_y) > 0.5;
-        shown_[x] = is_outside ? 0.0F : 1.0F;
+  // At (steps[x] + across) + offset, inside the `side` of the source.
+  void place(const std::vector<double>& steps, double across, double offset, int side,
+             Places& places) {
+    const bool fills = fill_ == Fill::kConstant;
+    const Doubles zero{}, last = zero + (side - 1.0);
+    const double* const step = steps.data();
+    std::int32_t* __restrict const first = places.first.data();
+    float* __restrict const weight = places.weight.data();
+    float* __restrict const shown = shown_.data();
+    for (std::size_t x = 0; x < room_; x += 2) {
+      Doubles at;
+      std::memcpy(&at, step + x, sizeof at);
+      at = (at + across) + offset;
+      if (fills) {
+        Ints bits;
+        std::memcpy(&bits, shown + x, sizeof bits);
+        bits &= __builtin_convertvector((at >= zero - 0.5) & (at <= last + 0.5), Ints);
+        std::memcpy(shown + x, &bits, sizeof bits);
       }
+      at = at > zero ? at : zero;
+      at = at < last ? at : last;
+      const Ints whole = __builtin_convertvector(at, Ints);
+      const Floats rest =
+          __builtin_convertvector(at - __builtin_convertvector(whole, Doubles), Floats);
+      std::memcpy(first + x, &whole, sizeof whole);
+      std::memcpy(weight + x, &rest, sizeof rest);
+    }
+  }
+
+  // The four source pixels of each place, weighted.
+  template <class PixelAt>
+  void blend(const PixelAt& pixel_at) {
+    for (std::size_t from = 0; from < room_; from += kLanes) {
+      const Lanes right = load(places_x_.weight.data() + from);
+      const Lanes lower = load(places_y_.weight.data() + from);
+      const Lanes upper_right = (1 - lower) * right, upper_left = (1 - lower) - upper_right;
+      const Lanes lower_right = lower * right, lower_left = lower - lower_right;
+      const auto at = [&](std::size_t i) {
+        const std::int32_t x = places_x_.first[from + i], y = places_y_.first[from + i];
+        return (upper_left[i] * pixel_at(y, x) + upper_right[i] * pixel_at(y, x + 1)) +
+               (lower_left[i] * pixel_at(y + 1, x) + lower_right[i] * pixel_at(y + 1, x + 1));
+      };
+      store_planes({at(0), at(1), at(2), at(3)}, rgb_.data() + from, room_);
     }
   }
 
   const Image& image_;
   Affine source_of_;
   Fill fill_;
-  std::size_t width_;
-  std::vector<Place> places_;
-  std::array<float, 256> levels_{};  // of every byte
-  std::vector<float> rgb_;           // [3, width]
-  std::vector<float> shown_;         // 0 where the pixel is filled, else 1
+  std::size_t width_, room_;  // room: in whole lanes
+  Levels levels_;
+  std::optional<LevelRows> rows_{};
+  std::vector<double> steps_x_, steps_y_;  // along a row, to the source
+  Places places_x_, places_y_;
+  std::vector<float> rgb_;    // [3, room]
+  std::vector<float> shown_;  // 0 where the pixel is filled, else 1
 };
 
 }  // namespace
@@ -189,7 +293,7 @@ void warp_normalise(const Image& image, const ResizeTarget& target, const Warp& 
   const Affine source_of = pixel_matrix(warp, {.from = {image.width, image.height},
                                                .to = {target.width, target.height},
                                                .flip = target.flip});
-  RowWarp row(image, source_of, warp.fill, static_cast<std::size_t>(target.width));
+  RowWarp row(image, source_of, warp.fill, {target.width, target.height});
   for (int y = 0; y < target.height; ++y) {
     row.sample(y);
     for (std::size_t c = 0; c < 3; ++c) {

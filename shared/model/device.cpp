@@ -1,6 +1,8 @@
 #include "shared/model/device.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 #include <torch/cuda.h>
 #include <torch/version.h>
 
@@ -34,6 +36,18 @@ std::string device_text(const c10::Device& device) {
 void set_tf32(bool on) {
   at::globalContext().setAllowTF32CuDNN(on);
   at::globalContext().setAllowTF32CuBLAS(on);
+}
+
+std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
+  try {
+    const at::Tensor memory = at::empty({static_cast<std::int64_t>(bytes)},
+                                        at::TensorOptions().dtype(at::kByte).pinned_memory(true));
+    return {memory.data_ptr(), [memory](void*) {}};
+  } catch (const c10::Error&) {
+    throw Error(ErrorKind::kUnavailable,
+                cat("cannot get ", bytes, " bytes of page-locked memory for a batch"),
+                "free memory on this machine, or choose a smaller --images-per-step");
+  }
 }
 
 void register_torch_versions() {

@@ -3,6 +3,8 @@
 
 #include <c10/core/Device.h>
 
+#include <cstddef>
+#include <memory>
 #include <string>
 
 #include "shared/model/device_choice.h"
@@ -32,6 +34,10 @@ std::string device_text(const c10::Device& device);
 // Ampere and later). LibTorch begins with convolutions that do, so whoever needs IEEE f32 must say
 // so. Process-wide; no effect on CPUs.
 void set_tf32(bool on);
+
+// Memory that GPUs copy from without a detour through a buffer of the driver's (page-locked), of
+// LibTorch's pinned pool. Throws Error{kUnavailable} where there is none to have.
+std::shared_ptr<void> allocate_pinned(std::size_t bytes);
 
 // Registers for --version: LibTorch's version, whether it has CUDA, how many GPUs it sees.
 void register_torch_versions();

@@ -9,30 +9,35 @@
 namespace retina {
 namespace {
 
-constexpr double kBarsWidth = 560, kBarsHeight = 240;
-constexpr double kBarsLeft = 52, kBarsRight = 14, kBarsTop = 20, kBarsBottom = 40;
+constexpr double kBarsLeft = 52, kBarsRight = 14, kBarsTop = 20;
 constexpr double kBarGap = 1.5;
+constexpr std::size_t kSlantedCharacters = 14;
 
 class Bars {
  public:
-  Bars(const Histogram& histogram, Axis axis) : histogram_(histogram), axis_(std::move(axis)) {}
+  Bars(const Histogram& histogram, Axis axis)
+      : histogram_(histogram),
+        axis_(std::move(axis)),
+        width_(histogram.wide ? 1140 : 560),
+        height_(histogram.wide ? 320 : 240),
+        bottom_(histogram.wide ? 108 : 40) {}
 
   std::string svg() {
-    out_ = cat("<svg class=\"plot\" viewBox=\"0 0 ", kBarsWidth, ' ', kBarsHeight,
-               "\" role=\"img\" aria-label=\"", escape_html(histogram_.title), "\">\n");
+    out_ =
+        cat("<svg class=\"plot", histogram_.wide ? " wide" : "", "\" viewBox=\"0 0 ", width_, ' ',
+            height_, "\" role=\"img\" aria-label=\"", escape_html(histogram_.title), "\">\n");
     for (const Tick& tick : axis_.ticks) {
-      line("grid", {kBarsLeft, py(tick.value), kBarsWidth - kBarsRight, py(tick.value)});
+      line("grid", {kBarsLeft, py(tick.value), width_ - kBarsRight, py(tick.value)});
       text("tick end", kBarsLeft - 8, py(tick.value) + 4, tick.label);
     }
     for (std::size_t i = 0; i < histogram_.bars.size(); ++i) draw(histogram_.bars[i], i);
-    line("axis", {kBarsLeft, floor(), kBarsWidth - kBarsRight, floor()});
+    line("axis", {kBarsLeft, floor(), width_ - kBarsRight, floor()});
     for (const HistogramMark& mark : histogram_.marks) {
       const double x = px(mark.place);
       line("rule", {x, kBarsTop, x, floor()});
       text("tick mid", x, kBarsTop - 7, mark.text);
     }
-    text("label mid", (kBarsLeft + kBarsWidth - kBarsRight) / 2, kBarsHeight - 5,
-         histogram_.x_label);
+    text("label mid", (kBarsLeft + width_ - kBarsRight) / 2, height_ - 5, histogram_.x_label);
     return out_ + "</svg>\n";
   }
 
@@ -40,11 +45,11 @@ class Bars {
   struct Ends {
     double x1 = 0, y1 = 0, x2 = 0, y2 = 0;
   };
-  static double floor() { return kBarsHeight - kBarsBottom; }
+  double floor() const { return height_ - bottom_; }
   double py(double value) const { return floor() - axis_.place(value) * (floor() - kBarsTop); }
   // The left end of a bar, and any place between.
   double px(double place) const {
-    const double width = kBarsWidth - kBarsLeft - kBarsRight;
+    const double width = width_ - kBarsLeft - kBarsRight;
     return kBarsLeft + place / static_cast<double>(histogram_.bars.size()) * width;
   }
 
@@ -57,6 +62,12 @@ class Bars {
     out_ += cat("<text class=\"", style, "\" x=\"", fixed(x, 1), "\" y=\"", fixed(y, 1), "\">",
                 escape_html(what), "</text>\n");
   }
+  void name(double x, const std::string& what) {
+    if (!histogram_.wide) return text("tick mid", x, floor() + 17, what);
+    const std::string at = cat(fixed(x + 4, 1), ' ', fixed(floor() + 12, 1));
+    out_ += cat("<text class=\"tick end\" transform=\"translate(", at, ") rotate(-60)\">",
+                escape_html(shortened(what, kSlantedCharacters)), "</text>\n");
+  }
   void draw(const HistogramBar& bar, std::size_t place) {
     const double x = px(static_cast<double>(place)), end = px(static_cast<double>(place) + 1);
     // What is not none stays visible.
@@ -66,12 +77,12 @@ class Bars {
             "\" width=\"", fixed(std::max(0.5, end - x - kBarGap), 1), "\" height=\"",
             fixed(floor() - top, 1), "\"><title>", escape_html(bar.detail), "</title></rect>\n");
     if (bar.label.empty()) return;
-    const double at = histogram_.labels_edges ? x : (x + end) / 2;
-    text("tick mid", at, floor() + 17, bar.label);
+    name(histogram_.labels_edges ? x : (x + end) / 2, bar.label);
   }
 
   const Histogram& histogram_;
   Axis axis_;
+  double width_, height_, bottom_;
   std::string out_;
 };
 

@@ -14,16 +14,6 @@ constexpr double kPlotWidth = 900, kNamesWidth = 200, kPlotRight = 20;
 constexpr double kRowHeight = 20, kAxisHeight = 44;
 constexpr std::size_t kNameCharacters = 28;
 
-// The first characters of UTF-8 text.
-std::string shortened(const std::string& text) {
-  std::size_t characters = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) >> 6) == 2) continue;
-    if (++characters > kNameCharacters) return text.substr(0, i) + "…";
-  }
-  return text;
-}
-
 class Rows {
  public:
   Rows(const IntervalPlot& plot, Axis axis) : plot_(plot), axis_(std::move(axis)) {}
@@ -65,7 +55,7 @@ class Rows {
     const std::string y = fixed(kRowHeight * (static_cast<double>(place) + .5), 1);
     out_ += cat("<g class=\"", style(row), "\"><title>", escape_html(row.detail),
                 "</title><text class=\"end\" x=\"", fixed(kNamesWidth - 12, 1), "\" y=\"", y,
-                "\" dy=\".35em\">", escape_html(shortened(row.label)), "</text>");
+                "\" dy=\".35em\">", escape_html(shortened(row.label, kNameCharacters)), "</text>");
     if (std::isfinite(row.low) && std::isfinite(row.high)) {
       out_ += cat("<line class=\"span\" x1=\"", px(row.low), "\" x2=\"", px(row.high), "\" y1=\"",
                   y, "\" y2=\"", y, "\"/>");

@@ -64,8 +64,9 @@ std::string render_findings(const std::vector<Finding>& findings) {
 }
 
 // The beginning of a chart's card.
-std::string chart_head(const std::string& title, const std::string& y_label) {
-  std::string out = cat("<div class=\"card curve\"><h3>", escape_html(title));
+std::string chart_head(const std::string& title, const std::string& y_label, bool wide = false) {
+  std::string out =
+      cat("<div class=\"card curve", wide ? " wide" : "", "\"><h3>", escape_html(title));
   if (!y_label.empty()) out += cat(" <span class=\"unit\">", escape_html(y_label), "</span>");
   return out + "</h3>\n";
 }
@@ -73,8 +74,8 @@ std::string chart_head(const std::string& title, const std::string& y_label) {
 std::string render_histograms(const std::vector<Histogram>& histograms) {
   std::string out = "<h2>Distributions</h2>\n<section class=\"curves\">\n";
   for (const Histogram& histogram : histograms) {
-    out +=
-        cat(chart_head(histogram.title, histogram.y_label), histogram_svg(histogram), "</div>\n");
+    out += cat(chart_head(histogram.title, histogram.y_label, histogram.wide),
+               "<div class=\"scroll\">", histogram_svg(histogram), "</div></div>\n");
   }
   return out + "</section>\n";
 }

@@ -60,6 +60,7 @@ struct Histogram {
   std::vector<HistogramBar> bars{};
   std::vector<HistogramMark> marks{};
   bool labels_edges = false;  // a label stands at its bar's left edge, not under its middle
+  bool wide = false;          // over the page's whole width, names slanted: many bars
 };
 
 // What the reader should act on, with the options to copy (or nothing).

@@ -38,6 +38,7 @@ h3 { font-size: 14px; margin: 0; font-weight: 650; }
 .figure .detail { color: var(--soft); font-size: 12.5px; }
 .curves { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); }
 .curve { padding: 14px 14px 8px; }
+.curve.wide { grid-column: 1 / -1; min-width: 0; }
 .curve .unit { color: var(--soft); font-weight: 400; }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 4px 0 6px; font-size: 12.5px;
   color: var(--soft); min-height: 19px; }
@@ -58,6 +59,7 @@ h3 { font-size: 14px; margin: 0; font-weight: 650; }
 .plot .column { fill: currentColor; opacity: .8; }
 .plot .rule { stroke: var(--c1); stroke-dasharray: 4 3; }
 .plot.intervals { min-width: 620px; }
+.plot.wide { min-width: 860px; }
 .curve .scroll { overflow-x: auto; }
 .curve .note { color: var(--soft); font-size: 12.5px; margin: 6px 2px; }
 .s0 { color: var(--c0); } .s1 { color: var(--c1); } .s2 { color: var(--c2); }
@@ -114,6 +116,7 @@ footer { color: var(--soft); font-size: 12.5px; margin-top: 34px; }
   .plot .column { fill: currentColor; opacity: .8; }
 .plot .rule { stroke: var(--c1); stroke-dasharray: 4 3; }
 .plot.intervals { max-height: 230mm; }
+.plot.wide { min-width: 0; }
 }
 )css";
 

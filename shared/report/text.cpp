@@ -31,6 +31,15 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
+std::string shortened(const std::string& text, std::size_t characters) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) >> 6) == 2) continue;
+    if (++count > characters) return text.substr(0, i) + "…";
+  }
+  return text;
+}
+
 std::string base64(std::string_view bytes) {
   static constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -181,6 +181,10 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
       .field("exif", word_of(kExifPolicies, options.exif))
       .field("check", word_of(kPictureChecks, options.check))
       .field("part", options.part);
+  // Sets of JPEGs stay what they were, byte for byte.
+  if (options.encoding != PictureEncoding::kJpeg) {
+    json.field("encoding", word_of(kPictureEncodings, options.encoding));
+  }
 }
 
 std::string encode_manifest(const Manifest& manifest) {
@@ -213,6 +217,7 @@ ManifestOptions read_manifest_options(const JsonView& view) {
   return {.shard_size_bytes = view.at("shard_size_bytes").as_uint(),
           .max_side_px = read_px(view, "max_side_px"),
           .quality = read_px(view, "quality"),
+          .encoding = read_word(view, "encoding", kPictureEncodings),
           .convert = view.has("convert") && view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kPictureChecks),

@@ -9,6 +9,7 @@
 
 #include "shared/base/choices.h"
 #include "shared/coco/category.h"
+#include "shared/shard/record.h"
 
 namespace retina {
 
@@ -47,9 +48,10 @@ inline const Choices<PictureCheck> kPictureChecks = {{"full", PictureCheck::kFul
 // The packing options that decide the bytes; threads and paths do not.
 struct ManifestOptions {
   std::uint64_t shard_size_bytes = 0;
-  int max_side_px = 0;   // 0: no image is made smaller
-  int quality = 0;       // of JPEGs that are made here; 0 where none is
-  bool convert = false;  // PNG and WebP become JPEGs
+  int max_side_px = 0;  // 0: no image is made smaller
+  int quality = 0;      // of JPEGs that are made here; 0 where none is
+  PictureEncoding encoding = PictureEncoding::kJpeg;  // of the pictures that are made here
+  bool convert = false;                               // PNG and WebP are taken
   ExifPolicy exif = ExifPolicy::kIgnore;
   PictureCheck check = PictureCheck::kFull;
   std::string part{};  // of --split: "train 0.9", "validation 0.9"; empty: all images
@@ -65,7 +67,7 @@ struct ManifestCounts {
   std::int64_t trainable = 0;   // boxes - crowds - degenerate
   std::int64_t images_without_boxes = 0;
   std::int64_t rescaled = 0;   // images made smaller by max_side_px
-  std::int64_t converted = 0;  // images whose JPEG was made by convert or exif
+  std::int64_t converted = 0;  // images that were made by convert or exif
   std::int64_t quarantined = 0;
 
   friend bool operator==(const ManifestCounts&, const ManifestCounts&) = default;

@@ -14,9 +14,11 @@ namespace {
 // Part of the format; never renumber. Offsets in the header:
 constexpr std::string_view kRecordMagic = "RREC";
 constexpr std::size_t kVersionAt = 4, kFlagsAt = 6, kImageIdAt = 8, kWidthAt = 16, kHeightAt = 20,
-                      kAnnotationBytesAt = 24, kJpegBytesAt = 28, kPayloadHashAt = 32,
+                      kAnnotationBytesAt = 24, kPictureBytesAt = 28, kPayloadHashAt = 32,
                       kHeaderHashAt = 40;
-constexpr std::uint16_t kRescaledFlag = 1, kConvertedFlag = 2;
+constexpr std::uint16_t kRescaledFlag = 1, kConvertedFlag = 2, kRawFlag = 4;
+// Records with a JPEG keep the first version: every reader of it opens them.
+constexpr std::uint16_t kJpegVersion = 1, kRawVersion = 2;
 
 // Blocks of the annotation part: u32 type, u32 content bytes, content.
 constexpr std::size_t kBlockHeaderBytes = 8;
@@ -109,17 +111,17 @@ bool is_trainable(const RecordAnnotation& annotation, int width, int height) {
   return training_box(annotation, width, height).has_value();
 }
 
-std::size_t record_size_bytes(std::size_t annotation_count, std::size_t jpeg_bytes) {
-  return kRecordHeaderBytes + kBlockHeaderBytes + annotation_count * kBoxBytes + jpeg_bytes;
+std::size_t record_size_bytes(std::size_t annotation_count, std::size_t picture_bytes) {
+  return kRecordHeaderBytes + kBlockHeaderBytes + annotation_count * kBoxBytes + picture_bytes;
 }
 
 std::string encode_record(const Record& record) {
   const std::size_t box_bytes = record.annotations.size() * kBoxBytes;
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
-  RETINA_CHECK(box_bytes + kBlockHeaderBytes <= kLimit && record.jpeg.size() <= kLimit,
+  RETINA_CHECK(box_bytes + kBlockHeaderBytes <= kLimit && record.picture.size() <= kLimit,
                "record of image ", record.image_id, " is too large");
   std::string payload;
-  payload.reserve(kBlockHeaderBytes + box_bytes + record.jpeg.size());
+  payload.reserve(kBlockHeaderBytes + box_bytes + record.picture.size());
   put(payload, kBoxesBlock);
   put(payload, static_cast<std::uint32_t>(box_bytes));
   for (const RecordAnnotation& annotation : record.annotations) {
@@ -130,19 +132,21 @@ std::string encode_record(const Record& record) {
     put(payload, annotation.iscrowd ? kCrowdFlag : std::uint32_t{0});
   }
   const auto annotation_bytes = static_cast<std::uint32_t>(payload.size());
-  payload.append(record.jpeg);
+  payload.append(record.picture);
 
   std::string bytes;
   bytes.reserve(kRecordHeaderBytes + payload.size());
   bytes.append(kRecordMagic);
-  put(bytes, kRecordVersion);
-  put(bytes, static_cast<std::uint16_t>((record.rescaled ? kRescaledFlag : 0) |
-                                        (record.converted ? kConvertedFlag : 0)));
+  const bool raw = record.encoding == PictureEncoding::kRaw;
+  put(bytes, raw ? kRawVersion : kJpegVersion);
+  put(bytes,
+      static_cast<std::uint16_t>((record.rescaled ? kRescaledFlag : 0) |
+                                 (record.converted ? kConvertedFlag : 0) | (raw ? kRawFlag : 0)));
   put(bytes, record.image_id);
   put(bytes, static_cast<std::uint32_t>(record.width));
   put(bytes, static_cast<std::uint32_t>(record.height));
   put(bytes, annotation_bytes);
-  put(bytes, static_cast<std::uint32_t>(record.jpeg.size()));
+  put(bytes, static_cast<std::uint32_t>(record.picture.size()));
   put(bytes, xxh3(payload));
   put(bytes, xxh3(bytes));  // of the 40 bytes so far
   bytes.append(payload);
@@ -152,11 +156,11 @@ std::string encode_record(const Record& record) {
 Record decode_record(std::string_view bytes, const std::string& place) {
   check_header(bytes, place);
   const std::size_t annotation_bytes = get<std::uint32_t>(bytes, kAnnotationBytesAt);
-  const std::size_t jpeg_bytes = get<std::uint32_t>(bytes, kJpegBytesAt);
+  const std::size_t picture_bytes = get<std::uint32_t>(bytes, kPictureBytesAt);
   const std::string_view payload = bytes.substr(kRecordHeaderBytes);
-  if (payload.size() != annotation_bytes + jpeg_bytes) {
+  if (payload.size() != annotation_bytes + picture_bytes) {
     fail_damaged(place, cat("has a wrong length (got ", payload.size(), " payload bytes, want ",
-                            annotation_bytes + jpeg_bytes, ")"));
+                            annotation_bytes + picture_bytes, ")"));
   }
   if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
     fail_damaged(place, "content is damaged (its checksum does not match)");
@@ -171,10 +175,17 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   record.image_id = get<std::int64_t>(bytes, kImageIdAt);
   record.width = static_cast<int>(width);
   record.height = static_cast<int>(height);
-  record.rescaled = (get<std::uint16_t>(bytes, kFlagsAt) & kRescaledFlag) != 0;
-  record.converted = (get<std::uint16_t>(bytes, kFlagsAt) & kConvertedFlag) != 0;
+  const auto flags = get<std::uint16_t>(bytes, kFlagsAt);
+  record.rescaled = (flags & kRescaledFlag) != 0;
+  record.converted = (flags & kConvertedFlag) != 0;
+  if ((flags & kRawFlag) != 0) record.encoding = PictureEncoding::kRaw;
   record.annotations = decode_annotations(payload.substr(0, annotation_bytes), place);
-  record.jpeg = payload.substr(annotation_bytes);
+  record.picture = payload.substr(annotation_bytes);
+  const std::uint64_t raw_bytes = std::uint64_t{width} * height * 3;
+  if (record.encoding == PictureEncoding::kRaw && picture_bytes != raw_bytes) {
+    fail_damaged(place, cat("raw picture has a wrong length (got ", picture_bytes, " bytes, want ",
+                            raw_bytes, ")"));
+  }
   return record;
 }
 

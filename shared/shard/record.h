@@ -1,4 +1,4 @@
-// One record of a shard: an image's annotations and its JPEG bytes. The byte layout is in
+// One record of a shard: an image's annotations and its picture. The byte layout is in
 // FORMAT.md; this file and record.cpp are the only code that knows it.
 #pragma once
 
@@ -10,10 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/choices.h"
+
 namespace retina {
 
-// The version in every record header. Part of the format; never renumber.
-inline constexpr std::uint16_t kRecordVersion = 1;
+// The newest version of a record. Part of the format; never renumber.
+inline constexpr std::uint16_t kRecordVersion = 2;
 inline constexpr std::size_t kRecordHeaderBytes = 48;
 
 // A box as the COCO file has it, with the class as dense label.
@@ -25,16 +27,21 @@ struct RecordAnnotation {
   bool iscrowd = false;
 };
 
-// A decoded record. `jpeg` points into the bytes it was decoded from.
+// How a record's picture is stored. Raw: [height, width, 3] u8 RGB, rows top to bottom.
+enum class PictureEncoding { kJpeg, kRaw };
+inline const Choices<PictureEncoding> kPictureEncodings = {{"jpeg", PictureEncoding::kJpeg},
+                                                           {"raw", PictureEncoding::kRaw}};
+
+// A decoded record. `picture` points into the bytes it was decoded from.
 struct Record {
   std::int64_t image_id = 0;
   int width = 0;  // of the stored image, pixels
   int height = 0;
-  bool rescaled = false;  // coco-pack --max-side made image and boxes smaller than the source
-  bool converted =
-      false;  // the JPEG is coco-pack's, of a PNG or WebP, or of a picture turned upright
+  bool rescaled = false;   // coco-pack --max-side made image and boxes smaller than the source
+  bool converted = false;  // made by coco-pack of a PNG or WebP, or of a picture turned upright
+  PictureEncoding encoding = PictureEncoding::kJpeg;
   std::vector<RecordAnnotation> annotations{};
-  std::string_view jpeg{};
+  std::string_view picture{};
 };
 
 // The part of the box inside a width x height image as training sees it before it mirrors and
@@ -50,14 +57,14 @@ std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotat
 // True when there is a training_box(). The index counts these.
 bool is_trainable(const RecordAnnotation& annotation, int width, int height);
 
-// The bytes of a record; `jpeg` may point anywhere.
+// The bytes of a record; `picture` may point anywhere.
 std::string encode_record(const Record& record);
 
 // Size in bytes of the record that `encode_record` would make.
-std::size_t record_size_bytes(std::size_t annotation_count, std::size_t jpeg_bytes);
+std::size_t record_size_bytes(std::size_t annotation_count, std::size_t picture_bytes);
 
 // Reads a record and checks all of it: lengths, header hash, payload hash, ranges. The result's
-// `jpeg` points into `bytes`. Errors begin with `place` ("shard-00000-of-00002.lmdb: record 7").
+// `picture` points into `bytes`. Errors begin with `place` ("shard-00000-of-00002.lmdb: record 7").
 // Throws kData: damaged, or written by a newer version.
 Record decode_record(std::string_view bytes, const std::string& place);
 

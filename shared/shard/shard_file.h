@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shared/shard/manifest.h"
+#include "shared/shard/mapped_file.h"
+#include "shared/shard/shard_copies.h"
 
 namespace retina {
 
@@ -14,12 +16,13 @@ class ShardFile {
  public:
   // Maps FOLDER/shard.file.name. Checks the size, the hash of LMDB's own pages, and then every
   // offset in them (list_records): hashes reveal damage, not who made the file. Where the mount
-  // cannot map files, a copy in `scratch` (empty: $TMPDIR) is mapped. Throws kNoInput, kData, kIo,
-  // kUnavailable (memory).
+  // cannot map files, the copy among `copies` is mapped; with damaged records, if need be. Throws
+  // kNoInput, kData, kIo, kUnavailable (memory).
+  ShardFile(const std::string& folder, const ManifestShard& shard, ShardCopies& copies);
+  // The same, with a copy of its own in `scratch` (empty: $TMPDIR).
   ShardFile(const std::string& folder, const ManifestShard& shard, const std::string& scratch = "");
-  ~ShardFile();
-  ShardFile(const ShardFile&) = delete;
-  ShardFile& operator=(const ShardFile&) = delete;
+  // The shard as a whole copy of it has it; `path` is its name in messages.
+  ShardFile(const std::string& path, const ManifestShard& shard, MappedFile copy);
 
   std::size_t size() const;
 
@@ -27,9 +30,15 @@ class ShardFile {
   // this object lives. Thread-safe.
   std::string_view bytes(std::size_t place) const;
 
+  // For who reads a whole shard once: the pages read so far no longer count as this process's
+  // memory; they come back when they are read again. Thread-safe.
+  void forget_pages() const;
+
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void list_all(const std::string& path, const ManifestShard& shard);
+
+  MappedFile file_;
+  std::vector<std::string_view> records_;
 };
 
 // Throws kNoInput when `folder`/`file.name` is missing, kData when its size differs.

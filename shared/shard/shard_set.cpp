@@ -5,10 +5,13 @@
 
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/base/log.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/shard_file.h"
 
@@ -91,21 +94,33 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
 struct ShardSet::State {
   struct Slot {
     std::mutex mutex{};
-    std::unique_ptr<const ShardFile> file{};
+    // Each is opened at most once and then stays: records point into it.
+    std::optional<const ShardFile> from_mount{}, copy{};
   };
 
   std::string folder{}, scratch{};
   Manifest manifest{};
   std::vector<IndexEntry> index{};
   std::deque<Slot> slots{};  // a deque: its elements need not move
+  std::optional<ShardCopies> copies{};
+  std::optional<Stager> stager{};  // last: it uses the others
 
   const ShardFile& shard(std::size_t number) {
     Slot& slot = slots[number];
     const std::lock_guard lock(slot.mutex);
-    if (!slot.file) {
-      slot.file = std::make_unique<ShardFile>(folder, manifest.shards[number], scratch);
+    if (slot.copy) return *slot.copy;
+    if (!slot.from_mount) open(number, slot);
+    return *slot.from_mount;
+  }
+
+  void open(std::size_t number, Slot& slot) {
+    try {
+      slot.from_mount.emplace(folder, manifest.shards[number], *copies);
+    } catch (const Error& error) {
+      // It was there when the set was opened: its mount has gone.
+      if (error.kind() != ErrorKind::kNoInput) throw;
+      throw Error(ErrorKind::kIo, error.what(), "fix the mount, then run the same command again");
     }
-    return *slot.file;
   }
 };
 
@@ -120,6 +135,34 @@ ShardSet::ShardSet(const std::string& folder, const std::string& scratch)
   check_file_size(folder, manifest.quarantine);
   for (const ManifestShard& shard : manifest.shards) check_file_size(folder, shard.file);
   state_->slots.resize(manifest.shards.size());
+  state_->copies.emplace(folder, manifest.shards, scratch);
+}
+
+void ShardSet::stage_ahead(const std::function<std::vector<std::size_t>()>& shards,
+                           const StageOptions& options) {
+  const std::string& folder = state_->folder;
+  if (options.limit_bytes == 0) return;
+  const std::string reason = options.always ? "is slow, as --stage always says"
+                                            : reason_to_stage(folder, state_->manifest);
+  if (reason.empty()) return;
+  if (state_->scratch.empty()) {
+    if (options.announces) {
+      log_info(folder, " ", reason, ": with --scratch, its shards are copied to a local disk ",
+               "ahead of use");
+    }
+    return;
+  }
+  state_->stager.emplace(
+      StagerInput{.folder = folder,
+                  .manifest = state_->manifest,
+                  .copies = *state_->copies,
+                  .shards = shards(),
+                  .reason = reason,
+                  .options = options,
+                  .on_ready = [&slots = state_->slots](std::size_t number, ShardFile copy) {
+                    const std::lock_guard lock(slots[number].mutex);
+                    slots[number].copy.emplace(std::move(copy));
+                  }});
 }
 
 ShardSet::~ShardSet() = default;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "shared/shard/manifest.h"
 #include "shared/shard/quarantine.h"
 #include "shared/shard/record.h"
+#include "shared/shard/stager.h"
 
 namespace retina {
 
@@ -35,9 +37,9 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
 class ShardSet {
  public:
   // Reads manifest and index and checks every file's size: a truncated LMDB file would end the
-  // process with SIGBUS later. `scratch`: where shards are copied to when their mount cannot map
-  // files; empty: $TMPDIR. Throws kNoInput (folder, manifest or a shard is missing), kData
-  // (damaged, cut, or written by a newer version).
+  // process with SIGBUS later. `scratch`: where shards are copied to (ShardCopies) when their mount
+  // cannot map files; empty: $TMPDIR. Throws kNoInput (folder, manifest or a shard is missing),
+  // kData (damaged, cut, or written by a newer version).
   explicit ShardSet(const std::string& folder, const std::string& scratch = "");
   ~ShardSet();
   ShardSet(ShardSet&&) noexcept;
@@ -49,9 +51,15 @@ class ShardSet {
 
   // The record of index()[index_place]. Opens its shard at the first use. Thread-safe; the
   // record's `jpeg` is valid while the ShardSet lives. Throws kData naming shard and record when a
-  // hash does not match or the index disagrees, kIo when it could not be copied to the scratch
-  // folder.
+  // hash does not match or the index disagrees, kIo when the shard is gone, cannot be read, or
+  // could not be copied to the scratch folder.
   Record read(std::size_t index_place) const;
+
+  // From now on copies the shards that `shards` names, in its order, to `scratch` on a thread of
+  // its own, and reads a record from the copy as soon as its shard has one. Where the options and
+  // the mount give no reason, or no `scratch` was given, `shards` is not asked. Call once.
+  void stage_ahead(const std::function<std::vector<std::size_t>()>& shards,
+                   const StageOptions& options);
 
   // The images that were left out. Throws kData when the file is not the manifest's.
   std::vector<QuarantinedImage> read_quarantine() const;

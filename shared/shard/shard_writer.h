@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "shared/base/hash.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {
@@ -24,8 +25,12 @@ class ShardWriter {
   // True when a record of this size still fits; an empty shard takes a record of any size.
   bool has_room(std::size_t record_bytes) const;
 
-  // Appends a record and returns its key, 0, 1, ... Throws kIo (disk full).
-  std::uint32_t append(std::string_view record_bytes);
+  // Appends a record and returns its key, 0, 1, ...; finish() compares what it reads with `hash`,
+  // the record's XXH3. Throws kIo (disk full).
+  std::uint32_t append(std::string_view record_bytes, std::uint64_t hash);
+  std::uint32_t append(std::string_view record_bytes) {
+    return append(record_bytes, xxh3(record_bytes));
+  }
 
   // Publishes: sync, re-open, compare every record's hash, rename; a shard that was built elsewhere
   // is delivered (file.h). The returned file name is empty: the caller names it. Throws kIo.

@@ -26,6 +26,7 @@ struct Options {
   std::optional<Kind> second{};
   bool sync = false;
   std::uint64_t shard_size_bytes = 256U << 20;
+  std::optional<std::uint64_t> limit_bytes{};
   std::vector<double> sizes = {32, 64};
   std::optional<std::int64_t> steps{};
   std::uint64_t seed = 0;
@@ -45,6 +46,7 @@ void declare(Cli& cli, Options& options) {
   cli.choice("second", options.second, kinds, "which other");
   cli.on_off("sync", options.sync, "together");
   cli.bytes("shard-size", options.shard_size_bytes, "bytes a shard");
+  cli.bytes("limit", options.limit_bytes, "bytes in all");
   cli.option("anchor-sizes", options.sizes, "LIST", "pixels");
   cli.option("steps", options.steps, "N", "instead of --epochs");
   cli.option("seed", options.seed, "N", "of chance");
@@ -82,7 +84,8 @@ class CliTest : public testing::Test {
 
 TEST_F(CliTest, FillsEveryType) {
   EXPECT_EQ(parse({"--epochs", "3", "--lr=1e-4", "--output", "x y", "--overwrite", "--optimizer",
-                   "adam", "--shard-size", "1.5MiB", "--anchor-sizes", "16,32.5", "--steps", "9"}),
+                   "adam", "--shard-size", "1.5MiB", "--limit", "5KiB", "--anchor-sizes", "16,32.5",
+                   "--steps", "9"}),
             CliOutcome::kRun);
   EXPECT_EQ(options_.epochs, 3);
   EXPECT_EQ(options_.lr, 1e-4);
@@ -90,6 +93,7 @@ TEST_F(CliTest, FillsEveryType) {
   EXPECT_TRUE(options_.overwrite);
   EXPECT_EQ(options_.optimizer, Kind::kAdam);
   EXPECT_EQ(options_.shard_size_bytes, 3U << 19);
+  EXPECT_EQ(options_.limit_bytes, 5U << 10);
   EXPECT_THAT(options_.sizes, ElementsAre(16.0, 32.5));
   EXPECT_EQ(options_.steps, 9);
 }
@@ -98,6 +102,7 @@ TEST_F(CliTest, KeepsTheDefaultsOfWhatIsNotGiven) {
   parse({"--epochs", "3"});
   EXPECT_EQ(options_.lr, 0.01);
   EXPECT_EQ(options_.steps, std::nullopt);
+  EXPECT_EQ(options_.limit_bytes, std::nullopt);
   EXPECT_TRUE(cli_.given("epochs"));
   EXPECT_FALSE(cli_.given("lr"));
 }
@@ -255,6 +260,7 @@ TEST_F(CliTest, EffectiveOptionsReadBackAsAConfigFile) {
   EXPECT_EQ(again.output, "a \"b\"");
   EXPECT_THAT(again.sizes, ElementsAre(16.0, 32.5));
   EXPECT_EQ(again.shard_size_bytes, options_.shard_size_bytes);
+  EXPECT_EQ(again.limit_bytes, std::nullopt);
   EXPECT_EQ(again.versus, options_.versus);
 }
 

@@ -132,6 +132,7 @@ class Readme(unittest.TestCase):
         for split in ("train2017", "val2017"):
             shutil.copytree(scenes / f"images/{split}", place / "coco" / split)
         self.make_yolo_set(place)
+        self.make_voc_set(place)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
         for name in PROGRAMS:
@@ -155,6 +156,28 @@ class Readme(unittest.TestCase):
                     x, y, w, h = box["bbox"]
                     file.write(f"{labels[box['category_id']]} {(x + w / 2) / width} "
                                f"{(y + h / 2) / height} {w / width} {h / height}\n")
+
+    @staticmethod
+    def make_voc_set(place):
+        """The training set in Pascal VOC's layout, every second picture in the list."""
+        coco = json.loads((place / "coco/annotations/instances_train2017.json").read_text())
+        names = {category["id"]: category["name"] for category in coco["categories"]}
+        voc = place / "VOC2012"
+        shutil.copytree(place / "coco/train2017", voc / "JPEGImages")
+        (voc / "Annotations").mkdir()
+        (voc / "ImageSets/Main").mkdir(parents=True)
+        stems = []
+        for image in coco["images"]:
+            objects = ""
+            for box in (box for box in coco["annotations"] if box["image_id"] == image["id"]):
+                x, y, w, h = box["bbox"]
+                objects += (f"<object><name>{names[box['category_id']]}</name><bndbox><xmin>{x}</xmin>"
+                            f"<ymin>{y}</ymin><xmax>{x + w}</xmax><ymax>{y + h}</ymax></bndbox></object>")
+            stems.append(pathlib.Path(image["file_name"]).stem)
+            (voc / f"Annotations/{stems[-1]}.xml").write_text(
+                f"<annotation><filename>{image['file_name']}</filename><size><width>{image['width']}</width>"
+                f"<height>{image['height']}</height><depth>3</depth></size>{objects}</annotation>")
+        (voc / "ImageSets/Main/train.txt").write_text("".join(f"{stem}\n" for stem in stems[::2]))
 
     def test_every_command_parses_and_is_of_a_known_program(self):
         for name, page in PAGES.items():

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/random.h"
+#include "shared/coco/instances.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -89,6 +91,58 @@ TEST(PlainInstances, AreThoseOfTheCarefulReader) {
     EXPECT_EQ(instances_to_json(*quick), instances_to_json(parse_instances(text, "i.json")))
         << text;
   }
+}
+
+// What a reader of instances says: their JSON, or the message.
+std::string outcome(const std::function<Instances()>& read) {
+  try {
+    return instances_to_json(read());
+  } catch (const Error& error) {
+    return cat(error.what(), " hint: ", error.hint());
+  }
+}
+
+TEST(StreamedInstances, AreThoseOfTheWholeTextWhereverItsPiecesEnd) {
+  const TestFolder folder;
+  const std::string path = folder / "i.json";
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const std::string text = (seed % 2 == 0 ? "" : "\xEF\xBB\xBF") + Author(seed).file();
+    write_file_atomically(path, text);
+    const std::string whole = outcome([&] { return parse_instances(text, path); });
+    for (std::size_t piece_bytes = 3; piece_bytes < text.size() + 3;
+         piece_bytes += 1 + text.size() / 400) {
+      ASSERT_EQ(outcome([&] { return stream_instances(path, piece_bytes); }), whole)
+          << "seed " << seed << ", pieces of " << piece_bytes;
+    }
+  }
+}
+
+TEST(StreamedInstances, OfDamagedFilesSayWhatTheWholeTextSays) {
+  const TestFolder folder;
+  const std::string path = folder / "i.json";
+  const std::string bytes("\"\\{}[],:.-+eE01 9ntN\n\x80\x01\0", 24);
+  int refused = 0;
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    Author author(seed);
+    std::string text = author.file();
+    const std::size_t at = author.below(text.size());
+    switch (author.below(3)) {
+      case 0:
+        text[at] = bytes[author.below(bytes.size())];
+        break;
+      case 1:
+        text.resize(at);
+        break;
+      default:
+        text.insert(at, 1, bytes[author.below(bytes.size())]);
+    }
+    write_file_atomically(path, text);
+    const std::string whole = outcome([&] { return parse_instances(text, path); });
+    refused += whole.starts_with("{") ? 0 : 1;
+    EXPECT_EQ(outcome([&] { return stream_instances(path, 3 + author.below(40)); }), whole)
+        << "seed " << seed;
+  }
+  EXPECT_GT(refused, 1500);
 }
 
 TEST(PlainInstances, DamageIsReadAsTheCarefulReaderDoesOrLeftToIt) {

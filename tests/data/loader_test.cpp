@@ -92,15 +92,18 @@ TEST(BatchLoader, StopsInTheMiddleWithoutWaitingForTheRest) {
   EXPECT_TRUE(loader.next().has_value());
 }
 
+constexpr std::size_t kStoredBytes = std::size_t{3} * 640 * 480;  // of a synthetic picture
+
 // Memory full of NaN, counted.
 struct Memory {
   std::atomic<int> alive = 0, most_alive = 0, made = 0;
 
-  FloatAllocator allocator() {
-    return [this](std::size_t count) {
+  BatchAllocator allocator() {
+    return [this](std::size_t bytes) -> std::shared_ptr<void> {
       ++made;
       const int now = ++alive;
       most_alive = std::max(most_alive.load(), now);
+      const std::size_t count = bytes / sizeof(float) + 1;
       std::shared_ptr<float[]> floats(new float[count], [this](const float* memory) {
         --alive;
         delete[] memory;
@@ -202,7 +205,8 @@ TEST(BatchLoader, ABatchOutlivesItsLoaderAndKeepsItsPixels) {
 class UnreadableSource : public SyntheticSource {
  public:
   UnreadableSource() : SyntheticSource(60, 5, 7) {}
-  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&, float*) const override {
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
+              PixelTarget) const override {
     return {.slot = request.slots[place],
             .width_px = 64,
             .height_px = 48,
@@ -217,6 +221,44 @@ TEST(BatchLoader, GivesZerosForAPictureWithAProblem) {
   const auto batch = loader.next();
   const float* const pixels = batch->images.get();
   EXPECT_TRUE(std::all_of(pixels, pixels + 3 * 3 * 64 * 64, [](float v) { return v == 0; }));
+
+  BatchLoader stored(source, {.form = PixelForm::kStored, .allocate = memory.allocator()},
+                     three_at_a_time(1));
+  const auto bytes = stored.next();
+  EXPECT_TRUE(std::all_of(bytes->stored.get(), bytes->stored.get() + 3 * kStoredBytes,
+                          [](std::uint8_t v) { return v == 0; }));
+}
+
+TEST(BatchLoader, GivesThePicturesAsTheyAreWithTheSameSamples) {
+  const SyntheticSource source(60, 5, 7);
+  Memory memory;
+  for (const int threads : {1, 3}) {
+    BatchLoader normalised(source, {.threads = threads}, three_at_a_time(20));
+    BatchLoader stored(source,
+                       {.threads = threads,
+                        .prefetch_batches = 2,
+                        .form = PixelForm::kStored,
+                        .allocate = memory.allocator()},
+                       three_at_a_time(20));
+    JpegDecoder decoder;
+    for (std::size_t first = 0; first < 60; first += 3) {
+      const auto expected = normalised.next(), batch = stored.next();
+      ASSERT_TRUE(expected && batch);
+      EXPECT_EQ(batch->images, nullptr);
+      EXPECT_EQ(batch->offsets, (std::vector<std::size_t>{0, kStoredBytes, 2 * kStoredBytes}));
+      EXPECT_EQ(batch->part.step, expected->part.step);
+      for (std::size_t place = 0; place < 3; ++place) {
+        EXPECT_EQ(batch->samples[place].image_id, expected->samples[place].image_id);
+        EXPECT_EQ(batch->samples[place].boxes, expected->samples[place].boxes);
+        std::vector<std::uint8_t> fresh(kStoredBytes);
+        source.load(request_of({first, first + 1, first + 2}), place, decoder, fresh.data());
+        EXPECT_TRUE(
+            std::equal(fresh.begin(), fresh.end(), batch->stored.get() + batch->offsets[place]));
+      }
+    }
+    EXPECT_FALSE(stored.next().has_value());
+  }
+  EXPECT_LT(memory.made, 10);
 }
 
 // Pictures that take a while.
@@ -224,7 +266,7 @@ class SlowSource : public SyntheticSource {
  public:
   SlowSource() : SyntheticSource(60, 5, 7) {}
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              float* pixels) const override {
+              PixelTarget pixels) const override {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return SyntheticSource::load(request, place, decoder, pixels);
   }
@@ -260,7 +302,7 @@ class BrokenSource : public SyntheticSource {
  public:
   BrokenSource() : SyntheticSource(60, 5, 7) {}
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              float* pixels) const override {
+              PixelTarget pixels) const override {
     if (request.slots[place].record == 7) throw Error(ErrorKind::kData, "image 7: broken");
     return SyntheticSource::load(request, place, decoder, pixels);
   }

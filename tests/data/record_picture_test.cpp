@@ -26,21 +26,31 @@ TEST(RecordPicture, IsThePictureOfTheRecord) {
   const std::string jpeg = encode_jpeg(Image(20, 10), 90);
   JpegDecoder decoder;
   Image image;
-  decode_picture({.image_id = 7, .width = 20, .height = 10, .jpeg = jpeg}, "shards", decoder,
+  decode_picture({.image_id = 7, .width = 20, .height = 10, .picture = jpeg}, "shards", decoder,
                  image);
   EXPECT_EQ(image.width, 20);
   EXPECT_EQ(image.height, 10);
 }
 
+TEST(RecordPicture, OfRawPixelsIsThosePixels) {
+  JpegDecoder decoder;
+  Image image(9, 9);
+  decode_picture({.width = 2, .height = 1, .encoding = PictureEncoding::kRaw, .picture = "abcdef"},
+                 "shards", decoder, image);
+  EXPECT_EQ(image.width, 2);
+  EXPECT_EQ(image.height, 1);
+  EXPECT_EQ(image.rgb, std::vector<std::uint8_t>({'a', 'b', 'c', 'd', 'e', 'f'}));
+}
+
 TEST(RecordPicture, OfAnotherSizeIsRefused) {
   const std::string jpeg = encode_jpeg(Image(20, 10), 90);
-  const Error error = refusal({.image_id = 7, .width = 10, .height = 20, .jpeg = jpeg});
+  const Error error = refusal({.image_id = 7, .width = 10, .height = 20, .picture = jpeg});
   EXPECT_EQ(error.kind(), ErrorKind::kData);
   EXPECT_STREQ(error.what(), "shards: the picture of image 7: wrong size (got 20x10, want 10x20)");
 }
 
 TEST(RecordPicture, ThatDoesNotDecodeIsRefused) {
-  const Error error = refusal({.image_id = 7, .width = 10, .height = 20, .jpeg = "no picture"});
+  const Error error = refusal({.image_id = 7, .width = 10, .height = 20, .picture = "no picture"});
   EXPECT_EQ(error.kind(), ErrorKind::kData);
   EXPECT_THAT(error.what(), HasSubstr("shards: the picture of image 7: "));
 }

@@ -18,7 +18,7 @@ class DamagedSource : public SyntheticSource {
   explicit DamagedSource(std::set<std::size_t> damaged, ErrorKind kind = ErrorKind::kData)
       : SyntheticSource(60, 5, 7), damaged_(std::move(damaged)), kind_(kind) {}
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              float* pixels) const override {
+              PixelTarget pixels) const override {
     const std::size_t record = request.slots[place].record;
     if (damaged_.contains(record)) throw Error(kind_, cat("record ", record, ": is damaged"));
     return SyntheticSource::load(request, place, decoder, pixels);
@@ -85,6 +85,37 @@ TEST(ReplacingSource, TakesOnlyWhatFitsTheStepsShape) {
     EXPECT_LE(stands_in.sample.height_px, 32);
     EXPECT_NE(stands_in.sample.image_id, index[record].image_id);
   }
+}
+
+TEST(ReplacingSource, TakesOnlyWhatFitsTheRoomOfADamagedPictureThatIsStored) {
+  // All synthetic pictures have as many pixels: this one's index says that it is a row smaller.
+  class SmallerSource : public DamagedSource {
+   public:
+    SmallerSource() : DamagedSource({7}), index_(DamagedSource::index()) {
+      --index_[7].height;
+      for (std::size_t record = 0; record < index_.size(); ++record) {
+        if (record != 7 && record != 12) ++index_[record].height;
+      }
+      index_[12] = index_[7];
+    }
+    const std::vector<IndexEntry>& index() const override { return index_; }
+    Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+                PixelTarget pixels) const override {
+      if (request.slots[place].record != 12) {
+        return DamagedSource::load(request, place, decoder, pixels);
+      }
+      return {.slot = request.slots[place], .image_id = 13};
+    }
+
+   private:
+    std::vector<IndexEntry> index_;
+  };
+  const ReplacingSource source(std::make_unique<SmallerSource>());
+  std::vector<std::uint8_t> pixels(stored_bytes(source.index()[7]));
+  JpegDecoder decoder;
+  const BatchRequest request = request_of({{.record = 7}});
+  EXPECT_EQ(source.load(request, 0, decoder, pixels.data()).image_id, 13);
+  EXPECT_EQ(load(source, request, 0).sample.image_id, 9) << "the network's form has room for any";
 }
 
 TEST(ReplacingSource, LeavesEverythingElseToTheCaller) {

@@ -29,8 +29,11 @@ void publish(const std::string& folder, const std::string& bytes, ManifestFile& 
 void write_set(const std::string& folder, const std::vector<RecordAnnotation>& annotations) {
   make_folder(folder);
   const std::string jpeg = encode_jpeg(Image(kWidth, kHeight), 90);
-  const Record record{
-      .image_id = 7, .width = kWidth, .height = kHeight, .annotations = annotations, .jpeg = jpeg};
+  const Record record{.image_id = 7,
+                      .width = kWidth,
+                      .height = kHeight,
+                      .annotations = annotations,
+                      .picture = jpeg};
   Manifest manifest;
   manifest.options.shard_size_bytes = 1 << 20;
   manifest.categories = {{.id = 1, .name = "cat"}};
@@ -102,12 +105,13 @@ TEST(ShardSource, MirrorsAndScalesBoxesWithThePixels) {
 }
 
 Sample load_warped(const ShardSource& source, bool flip, const Affine& to_output) {
-  const BatchRequest request{
-      .slots = {{.flip = flip, .warp = Warp{.source_of = inverse(to_output)}}},
-      .min_side_px = 240,
-      .max_side_px = 1333,
-      .padded_width_px = 320,
-      .padded_height_px = 256};
+  const BatchRequest request{.slots = {{.flip = flip,
+                                        .warp = Warp{.source_of = inverse(to_output)},
+                                        .box_visibility = 0.25}},
+                             .min_side_px = 240,
+                             .max_side_px = 1333,
+                             .padded_width_px = 320,
+                             .padded_height_px = 256};
   std::vector<float> pixels(std::size_t{3} * 320 * 256);
   JpegDecoder decoder;
   return source.load(request, 0, decoder, pixels.data());

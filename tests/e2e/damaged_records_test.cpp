@@ -24,7 +24,7 @@ class DamagedRecord : public testing::Test {
     const ShardSet shards(job_.train_shards());
     const IndexEntry& entry = shards.index()[kRecord];
     image_id_ = entry.image_id;
-    const std::string jpeg(shards.read(kRecord).jpeg);
+    const std::string jpeg(shards.read(kRecord).picture);
     const std::string path =
         job_.train_shards() + "/" + shards.manifest().shards[entry.shard].file.name;
     const std::string bytes = read_file(path);

@@ -186,7 +186,7 @@ TEST_F(LoosePictures, AreDetectedOnAsPackedOnesAre) {
   make_folder(images_);
   for (std::size_t place = 0; place < shards.index().size(); ++place) {
     const Record record = shards.read(place);
-    write_file_atomically(cat(images_, "/", record.image_id), record.jpeg);
+    write_file_atomically(cat(images_, "/", record.image_id), record.picture);
   }
   ASSERT_EQ(run_process(command("out")).exit_code, 0);
   auto packed = command("packed");

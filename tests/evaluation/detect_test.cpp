@@ -99,7 +99,7 @@ TEST_F(Detect, EqualsTheNetworkRunByHand) {
   const Record record = shards_->read(0);
   Image image;
   JpegDecoder decoder;
-  ASSERT_TRUE(decoder.decode(record.jpeg.data(), record.jpeg.size(), image).ok);
+  ASSERT_TRUE(decoder.decode(record.picture.data(), record.picture.size(), image).ok);
   const ModelConfig& config = network_->config();
   const ResizedSize size =
       resized_size(image.width, image.height, config.min_side_px, config.max_side_px);

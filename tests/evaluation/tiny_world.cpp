@@ -102,7 +102,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
                         .width = width,
                         .height = height,
                         .annotations = boxes,
-                        .jpeg = jpeg};
+                        .picture = jpeg};
     const auto trainable = std::count_if(boxes.begin(), boxes.end(), [&](const auto& box) {
       return is_trainable(box, width, height);
     });

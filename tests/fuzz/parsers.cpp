@@ -15,6 +15,8 @@
 #include "shared/base/hash.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/plain_instances.h"
+#include "shared/coco/plain_results.h"
+#include "shared/coco/results.h"
 #include "shared/image/jpeg.h"
 #include "shared/shard/manifest.h"
 #include "shared/shard/record.h"
@@ -135,6 +137,29 @@ void run_instances(std::string_view bytes) {
           "the two readers refuse for other reasons");
 }
 
+bool are_the_same(const std::vector<Detection>& ones, const std::vector<Detection>& others) {
+  return std::equal(ones.begin(), ones.end(), others.begin(), others.end(),
+                    [](const Detection& one, const Detection& other) {
+                      return one.image_id == other.image_id &&
+                             one.category_id == other.category_id && one.bbox == other.bbox &&
+                             one.score == other.score;
+                    });
+}
+
+// What the quick reader of detections takes, the careful one takes as well, and it reads the same;
+// so does the quick one from pieces shorter than a record.
+void run_results(std::string_view bytes) {
+  static const std::string path = folder() / "results.json";
+  write_plainly(path, bytes);
+  std::optional<std::vector<Detection>> careful;
+  accept_or_refuse([&] { careful = parse_results(bytes, path); });
+  for (const std::size_t piece_bytes : {std::size_t{1} << 18, std::size_t{16}}) {
+    const auto quick = read_plain_results(path, {.thread_count = 1, .piece_bytes = piece_bytes});
+    require(!quick || careful, "the quick reader takes what the careful one refuses");
+    require(!quick || are_the_same(*quick, *careful), "the two readers of results disagree");
+  }
+}
+
 void check_annotations(const AnnotationSource& source) {
   accept_or_refuse([&] {
     const Instances instances = read_annotations(source).instances;
@@ -209,9 +234,9 @@ void run_jpeg(std::string_view bytes) {
 
 const std::vector<FuzzedParser>& fuzzed_parsers() {
   static const std::vector<FuzzedParser> parsers = {
-      {"record", run_record}, {"manifest", run_manifest}, {"instances", run_instances},
-      {"voc", run_voc},       {"csv", run_csv},           {"yolo", run_yolo},
-      {"jpeg", run_jpeg}};
+      {"record", run_record},   {"manifest", run_manifest}, {"instances", run_instances},
+      {"results", run_results}, {"voc", run_voc},           {"csv", run_csv},
+      {"yolo", run_yolo},       {"jpeg", run_jpeg}};
   return parsers;
 }
 

@@ -100,6 +100,23 @@ class Local(unittest.TestCase):
         self.assertEqual(self.packs(), [self.packed(
             "voc", "Annotations", "JPEGImages", "shards", "--split", "0.9")])
 
+    def test_the_lists_of_a_voc_folder_are_its_splits(self):
+        data = self.room / "data"
+        for name in ("Annotations", "JPEGImages", "ImageSets/Main"):
+            (data / name).mkdir(parents=True)
+        lists = data / "ImageSets/Main"
+        (lists / "val.txt").touch()
+        self.assertEqual(self.packs(), [self.packed(
+            "voc", "Annotations", "JPEGImages", "shards", "--split", "0.9")])
+        (lists / "train.txt").touch()
+        (lists / "trainval.txt").touch()
+        self.assertEqual(self.packs(), [
+            self.packed("voc", f"ImageSets/Main/{split}.txt", "JPEGImages", f"shards/{split}")
+            for split in ("val", "train")])
+        (lists / "val.txt").unlink()
+        self.assertEqual(self.packs(), [self.packed(
+            "voc", "ImageSets/Main/trainval.txt", "JPEGImages", "shards", "--split", "0.9")])
+
     def test_a_folder_without_a_data_set_is_66(self):
         (self.room / "empty").mkdir()
         done = subprocess.run(

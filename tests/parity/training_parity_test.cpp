@@ -20,7 +20,7 @@ constexpr std::int64_t kSteps = 10;
 Batch golden_batch() {
   Batch batch;
   const at::Tensor images = golden_images().contiguous();
-  batch.images = allocate_plain(static_cast<std::size_t>(images.numel()));
+  batch.images = std::make_shared<float[]>(static_cast<std::size_t>(images.numel()));
   std::copy_n(images.const_data_ptr<float>(), images.numel(), batch.images.get());
   batch.padded_height_px = kGoldenPadded.height;
   batch.padded_width_px = kGoldenPadded.width;

@@ -9,6 +9,7 @@
 
 #include "preprocess/packer.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/image/jpeg.h"
 #include "shared/shard/shard_set.h"
 #include "tests/preprocess/small_coco.h"
@@ -30,12 +31,12 @@ class DataPage : public testing::Test {
     Image image(800, 800);
     image.rgb.assign(image.rgb.size(), grey);
     const std::string jpeg = encode_jpeg(image, 50);
-    Record record{.image_id = ++id_, .width = 800, .height = 800, .jpeg = jpeg};
+    Record record{.image_id = ++id_, .width = 800, .height = 800, .picture = jpeg};
     for (int i = 0; i < count; ++i) {
       record.annotations.push_back(
           {.id = i + 1, .bbox = {1, 1, side_px, side_px}, .area = side_px * side_px});
     }
-    facts_.add(record);
+    facts_.add(record, xxh3(record.picture));
     manifest_.counts.images += 1;
     manifest_.counts.boxes += count;
     manifest_.counts.trainable += count;
@@ -62,6 +63,26 @@ TEST_F(DataPage, NamesClassesWithFewBoxesAndEscapesTheirNames) {
   EXPECT_THAT(html, HasSubstr("&lt;dog&gt; ▲"));
   EXPECT_THAT(html, Not(HasSubstr("<dog>")));
   EXPECT_THAT(html, Not(HasSubstr("cat ▲")));
+}
+
+TEST_F(DataPage, DrawsTheBoxesOfEachClass) {
+  add(10, 60, 100);
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("<title>cat: 60 boxes</title>"));
+  EXPECT_THAT(html, HasSubstr("<title>&lt;dog&gt;: 0 boxes</title>"));
+  EXPECT_LT(html.find("<title>cat: 60"), html.find("<title>&lt;dog&gt;: 0"));
+  EXPECT_THAT(html, HasSubstr("classes, most boxes first"));
+}
+
+TEST_F(DataPage, DrawsTheLargestOfManyClasses) {
+  manifest_.categories.clear();
+  for (int k = 0; k < 1000; ++k) manifest_.categories.push_back({.id = k, .name = cat("c", k)});
+  facts_ = DataFacts(1000);
+  add(10, 60, 100);
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("the 80 largest of 1,000 classes, with 100.0 % of the boxes"));
+  EXPECT_THAT(html, HasSubstr("<title>c79: 0 boxes</title>"));
+  EXPECT_THAT(html, Not(HasSubstr("<title>c80: 0 boxes</title>")));
 }
 
 TEST_F(DataPage, NamesIdenticalPicturesAndThoseWithOtherBoxes) {

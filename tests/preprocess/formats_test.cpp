@@ -163,6 +163,85 @@ TEST(Formats, VocWithoutSizesTakesThemFromThePictures) {
   expect_the_same(read_annotations(source).instances, set);
 }
 
+// The message and the hint of what read_annotations() refuses; nothing when it accepts.
+std::string refusal(const AnnotationSource& source) {
+  try {
+    read_annotations(source);
+  } catch (const Error& error) {
+    return cat(error.what(), "; hint: ", error.hint());
+  }
+  return "";
+}
+
+// A folder as VOC lays it out, and a list of some of its images.
+struct VocList {
+  SameSet set;
+  AnnotationSource source = set.voc();
+
+  VocList() { source.path = set.folder / "ImageSets/Main/train.txt"; }
+  AnnotationSource with(const std::string& text) const {
+    write(source.path, text);
+    return source;
+  }
+  std::int64_t id(std::size_t place) const { return set.coco.images.at(place).id; }
+  std::string line(std::size_t place) const { return cat(id(place), "\n"); }
+};
+
+TEST(Formats, AListOfVocTakesItsImagesAndTheClassesOfAll) {
+  VocList list;
+  const Instances all = read_annotations(list.set.voc()).instances;
+  const Instances read =
+      read_annotations(list.with(cat(list.id(1), "  \r\n\n", list.id(0)))).instances;
+  ASSERT_EQ(read.images.size(), 2U);
+  ASSERT_EQ(read.categories.size(), all.categories.size());
+  for (std::size_t i = 0; i < all.categories.size(); ++i) {
+    EXPECT_EQ(read.categories[i].id, all.categories[i].id);
+    EXPECT_EQ(read.categories[i].name, all.categories[i].name);
+  }
+  // Every image is in one of two lists that share them out; the boxes go with their images.
+  std::string rest;
+  for (std::size_t i = 2; i < list.set.coco.images.size(); ++i) rest += list.line(i);
+  const Instances others = read_annotations(list.with(rest)).instances;
+  EXPECT_EQ(read.images.size() + others.images.size(), all.images.size());
+  EXPECT_EQ(read.annotations.size() + others.annotations.size(), all.annotations.size());
+  list.set.coco.images.resize(2);
+  expect_the_same(read, list.set);
+}
+
+TEST(Formats, AListOfVocNamesItsBadLines) {
+  const VocList list;
+  const std::string &path = list.source.path, folder = list.set.folder / "Annotations";
+  EXPECT_EQ(refusal(list.with(list.line(0) + "gone\n")),
+            cat(path, ": line 2: gone.xml is not in ", folder, "; hint: "));
+  EXPECT_EQ(refusal(list.with(list.line(0) + "\n" + list.line(0))),
+            cat(path, ": line 3: ", list.id(0), " is in line 1, too; hint: "));
+  EXPECT_EQ(
+      refusal(list.with(cat(list.id(0), "  1\n", list.id(1), " -1\n"))),
+      cat(path, ": line 1: got \"", list.id(0), "  1\", want a name alone; hint: this is the ",
+          "list of one class; give --annotations ImageSets/Main/train.txt"));
+  EXPECT_EQ(refusal(list.with("\n \n")), cat(path, ": lists no images; hint: "));
+}
+
+TEST(Formats, AListOfVocNeedsItsFolders) {
+  VocList list;
+  list.source.path = list.set.folder / "train.txt";
+  EXPECT_THAT(refusal(list.with(list.line(0))), HasSubstr("Annotations: is not a folder; hint: a "
+                                                          "list belongs into DIR/ImageSets/Main"));
+  list.source.path = list.set.folder / "ImageSets/Main/none.txt";
+  EXPECT_THAT(refusal(list.source), HasSubstr(list.source.path));
+}
+
+TEST(Formats, AListOfVocIsPackedAndAnotherListIsAnotherSet) {
+  const VocList list;
+  PackOptions options = SmallCoco{.folder = list.set.folder.path()}.options("set");
+  options.format = AnnotationFormat::kVoc;
+  options.annotations = list.with(list.line(0) + list.line(1)).path;
+  EXPECT_EQ(pack(options).manifest.counts.images, 2);
+  EXPECT_TRUE(pack(options).was_finished);
+  list.with(list.line(0));
+  EXPECT_THROW(pack(options), Error);
+}
+
 TEST(Formats, CsvSaysWhatCocoSays) {
   const SameSet set;
   const Instances read = read_annotations(set.csv()).instances;

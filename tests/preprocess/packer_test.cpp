@@ -44,7 +44,7 @@ TEST(Packer, KeepsImagesAndAnnotationsToTheLastBit) {
   }
   for (const ImageInfo& image : source.images) {
     const Record& record = records.at(image.id);
-    EXPECT_EQ(record.jpeg, read_file(folder / "images/" + image.file_name));
+    EXPECT_EQ(record.picture, read_file(folder / "images/" + image.file_name));
     EXPECT_EQ(record.width, image.width);
     EXPECT_EQ(record.height, image.height);
     EXPECT_FALSE(record.rescaled);
@@ -188,7 +188,7 @@ TEST(Packer, MaxSideShrinksImagesWithTheirBoxes) {
     EXPECT_EQ(record.rescaled, std::max(image.width, image.height) > 64);
     rescaled += record.rescaled ? 1 : 0;
     Image pixels;
-    ASSERT_TRUE(JpegDecoder().decode(record.jpeg.data(), record.jpeg.size(), pixels).ok);
+    ASSERT_TRUE(JpegDecoder().decode(record.picture.data(), record.picture.size(), pixels).ok);
     EXPECT_EQ(pixels.width, record.width);
     EXPECT_EQ(pixels.height, record.height);
     const double scale_x = static_cast<double>(record.width) / image.width;

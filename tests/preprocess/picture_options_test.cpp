@@ -8,6 +8,7 @@
 #include "preprocess/verify.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/data/record_picture.h"
 #include "shared/image/jpeg.h"
 #include "shared/image/orientation.h"
 #include "shared/shard/shard_set.h"
@@ -57,7 +58,8 @@ Record only_record(const ShardSet& set) {
 
 Image decoded(const Record& record) {
   Image image;
-  EXPECT_TRUE(JpegDecoder().decode(record.jpeg.data(), record.jpeg.size(), image).ok);
+  JpegDecoder decoder;
+  decode_picture(record, "set", decoder, image);
   return image;
 }
 
@@ -102,6 +104,69 @@ TEST(Convert, PngAndWebpBecomeJpegs) {
   }
 }
 
+TEST(Encoding, RawLosesNothing) {
+  const Image picture = colourful(40, 30);
+  const TestFolder folder;
+  PackOptions options =
+      OnePicture{.name = "a.png", .bytes = encode_png(picture), .width = 40, .height = 30}.write(
+          folder);
+  options.convert = true;
+  options.encoding = PictureEncoding::kRaw;
+  const Manifest manifest = pack(options).manifest;
+  EXPECT_EQ(manifest.options.encoding, PictureEncoding::kRaw);
+  EXPECT_EQ(manifest.options.quality, 0);
+  EXPECT_TRUE(pack(options).was_finished);
+  const ShardSet set(options.output);
+  const Record record = only_record(set);
+  EXPECT_EQ(record.encoding, PictureEncoding::kRaw);
+  EXPECT_TRUE(record.converted);
+  EXPECT_EQ(decoded(record).rgb, picture.rgb);
+  EXPECT_EQ(verify_shards({.folder = options.output}).problem_count, 0);
+  EXPECT_THAT(read_file(options.output + "/report.html"), HasSubstr("data:image/jpeg;base64,"));
+  options.encoding = PictureEncoding::kJpeg;
+  EXPECT_THROW(pack(options), Error) << "another set";
+}
+
+TEST(Encoding, RawIsWhatTurnsAndShrinksGive) {
+  const Image stored = slope(40, 30);
+  const TestFolder folder;
+  PackOptions options =
+      OnePicture{.bytes = with_orientation(encode_jpeg(stored, 95), 6), .width = 30, .height = 40}
+          .write(folder);
+  options.exif = ExifPolicy::kApply;
+  options.max_side_px = 20;
+  options.encoding = PictureEncoding::kRaw;
+  pack(options);
+  const ShardSet set(options.output);
+  const Record record = only_record(set);
+  EXPECT_TRUE(record.rescaled && record.converted);
+  EXPECT_EQ(record.picture.size(), 15U * 20U * 3U);
+  EXPECT_EQ(record.annotations.at(0).bbox, (std::array<double, 4>{0.5, 1, 4, 3}));
+  EXPECT_EQ(verify_shards({.folder = options.output}).problem_count, 0);
+}
+
+TEST(Encoding, JpegsOfASetOfRawPicturesKeepTheirBytes) {
+  const TestFolder folder;
+  const std::string jpeg = encode_jpeg(slope(40, 30), 90);
+  PackOptions options = OnePicture{.bytes = jpeg, .width = 40, .height = 30}.write(folder);
+  options.convert = true;
+  options.encoding = PictureEncoding::kRaw;
+  pack(options);
+  const ShardSet set(options.output);
+  EXPECT_EQ(only_record(set).picture, jpeg);
+}
+
+TEST(Encoding, RawWithoutEffectIsAUsageError) {
+  const std::vector<std::string> command = {
+      "coco-pack", "--annotations", "a", "--images", "b", "--output", "c", "--encoding", "raw"};
+  EXPECT_EQ(run_process(command).exit_code, 64);
+  auto with_quality = command;
+  with_quality.insert(with_quality.end(), {"--convert", "--quality", "80"});
+  const ProcessResult result = run_process(with_quality);
+  EXPECT_EQ(result.exit_code, 64);
+  EXPECT_THAT(result.err, HasSubstr("--quality: has no effect with --encoding raw"));
+}
+
 TEST(Convert, WithoutItTheyAreLeftOut) {
   const TestFolder folder;
   const PackOptions options =
@@ -131,7 +196,7 @@ TEST(Convert, JpegsKeepTheirBytes) {
   PackOptions options = OnePicture{.bytes = jpeg, .width = 40, .height = 30}.write(folder);
   options.convert = true;
   EXPECT_EQ(pack(options).manifest.counts.converted, 0);
-  EXPECT_EQ(only_record(ShardSet(options.output)).jpeg, jpeg);
+  EXPECT_EQ(only_record(ShardSet(options.output)).picture, jpeg);
 }
 
 TEST(Exif, IgnoreKeepsThePictureAsItIsStored) {
@@ -139,7 +204,7 @@ TEST(Exif, IgnoreKeepsThePictureAsItIsStored) {
   const std::string jpeg = with_orientation(encode_jpeg(slope(40, 30), 90), 6);
   const PackOptions options = OnePicture{.bytes = jpeg, .width = 40, .height = 30}.write(folder);
   pack(options);
-  EXPECT_EQ(only_record(ShardSet(options.output)).jpeg, jpeg);
+  EXPECT_EQ(only_record(ShardSet(options.output)).picture, jpeg);
 }
 
 TEST(Exif, ApplyTurnsThePictureUpright) {
@@ -157,7 +222,7 @@ TEST(Exif, ApplyTurnsThePictureUpright) {
     EXPECT_EQ(pack(options).manifest.counts.converted, 1);
     const ShardSet set(options.output);
     const Record record = only_record(set);
-    EXPECT_EQ(exif_orientation(record.jpeg), 1) << "or a viewer would turn it once more";
+    EXPECT_EQ(exif_orientation(record.picture), 1) << "or a viewer would turn it once more";
     EXPECT_LT(mean_difference(decoded(record), upright(stored, orientation)), 3) << orientation;
     EXPECT_EQ(record.annotations.at(0).bbox, (std::array<double, 4>{1, 2, 8, 6}));
   }

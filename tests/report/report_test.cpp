@@ -52,6 +52,17 @@ TEST(Report, HasBarsAsLongAsTheirCounts) {
   EXPECT_THAT(page, HasSubstr("no values"));
 }
 
+TEST(Report, GivesManyBarsTheWholeWidthAndCutsTheirNames) {
+  Report report;
+  report.histograms = {
+      {.title = "few", .bars = {{.label = "a name that is long", .count = 1}}},
+      {.title = "many", .bars = {{.label = "ä & fifteen more", .count = 1}}, .wide = true}};
+  const std::string page = render_report(report);
+  EXPECT_THAT(page, HasSubstr(">a name that is long</text>"));
+  EXPECT_THAT(page, HasSubstr("rotate(-60)\">ä &amp; fifteen mo…</text>"));
+  EXPECT_THAT(page, HasSubstr("<div class=\"card curve wide\"><h3>many"));
+}
+
 TEST(Report, TakesTheLengthOfATablesBarsFromTheirOwnNumbers) {
   Report report;
   report.tables = {

@@ -45,7 +45,7 @@ TEST(Format, ARecordBuiltByHandDecodes) {
   EXPECT_EQ(record.width, 640);
   EXPECT_EQ(record.height, 480);
   EXPECT_TRUE(record.rescaled);
-  EXPECT_EQ(record.jpeg, "\xff\xd8 a photograph \xff\xd9");
+  EXPECT_EQ(record.picture, "\xff\xd8 a photograph \xff\xd9");
   ASSERT_EQ(record.annotations.size(), 1U);
   const RecordAnnotation& box = record.annotations[0];
   EXPECT_EQ(box.id, -3);
@@ -58,6 +58,19 @@ TEST(Format, ARecordBuiltByHandDecodes) {
 TEST(Format, TheLibraryWritesTheSameBytesAsTheHand) {
   const std::string bytes = hand_made_record();
   EXPECT_EQ(encode_record(decode_record(bytes, "r")), bytes);
+}
+
+TEST(Format, ARecordOfRawPixelsBuiltByHandDecodes) {
+  const std::string annotations = le(1, 4) + le(0, 4), pixels = "abcdef";
+  std::string bytes = "RREC" + le(2, 2) + le(4 + 2, 2) + le(7, 8) + le(2, 4) + le(1, 4) +
+                      le(annotations.size(), 4) + le(pixels.size(), 4);
+  bytes += le(xxh3(annotations + pixels), 8);
+  bytes += le(xxh3(bytes), 8) + annotations + pixels;
+  const Record record = decode_record(bytes, "r");
+  EXPECT_EQ(record.encoding, PictureEncoding::kRaw);
+  EXPECT_TRUE(record.converted);
+  EXPECT_EQ(record.picture, pixels);
+  EXPECT_EQ(encode_record(record), bytes);
 }
 
 TEST(Format, AnIndexBuiltByHandDecodes) {

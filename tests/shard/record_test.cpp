@@ -19,7 +19,9 @@ void expect_equal(const Record& got, const Record& want) {
   EXPECT_EQ(got.width, want.width);
   EXPECT_EQ(got.height, want.height);
   EXPECT_EQ(got.rescaled, want.rescaled);
-  EXPECT_EQ(got.jpeg, want.jpeg);
+  EXPECT_EQ(got.converted, want.converted);
+  EXPECT_EQ(got.encoding, want.encoding);
+  EXPECT_EQ(got.picture, want.picture);
   ASSERT_EQ(got.annotations.size(), want.annotations.size());
   for (std::size_t i = 0; i < got.annotations.size(); ++i) {
     EXPECT_EQ(got.annotations[i].id, want.annotations[i].id);
@@ -36,18 +38,46 @@ TEST(Record, ReadsBackAsItWasWritten) {
     Record record = small_record(number, 37 * number, storage);
     record.rescaled = number % 2 == 1;
     const std::string bytes = encode_record(record);
-    EXPECT_EQ(bytes.size(), record_size_bytes(record.annotations.size(), record.jpeg.size()));
+    EXPECT_EQ(bytes.size(), record_size_bytes(record.annotations.size(), record.picture.size()));
     expect_equal(decode_record(bytes, "r"), record);
   }
 }
 
-TEST(Record, RejectsEveryFlippedBit) {
+Record raw_record(std::string& storage) {
+  Record record = small_record(4, 5 * 4 * 3, storage);
+  record.width = 5;
+  record.height = 4;
+  record.converted = true;
+  record.encoding = PictureEncoding::kRaw;
+  return record;
+}
+
+TEST(Record, OfRawPixelsReadsBackAsItWasWritten) {
   std::string storage;
-  const std::string bytes = encode_record(small_record(4, 60, storage));
-  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
-    std::string damaged = bytes;
-    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_EQ(error_kind([&] { decode_record(damaged, "r"); }), ErrorKind::kData) << "bit " << bit;
+  const Record record = raw_record(storage);
+  expect_equal(decode_record(encode_record(record), "r"), record);
+}
+
+TEST(Record, OfRawPixelsHoldsAllOfThemAndNoMore) {
+  std::string storage;
+  Record record = raw_record(storage);
+  record.height = 3;
+  std::string message;
+  EXPECT_EQ(error_kind([&] { decode_record(encode_record(record), "r"); }, &message),
+            ErrorKind::kData);
+  EXPECT_EQ(message, "r: raw picture has a wrong length (got 60 bytes, want 45)");
+}
+
+TEST(Record, RejectsEveryFlippedBit) {
+  std::string storage, raw_storage;
+  for (const std::string& bytes :
+       {encode_record(small_record(4, 60, storage)), encode_record(raw_record(raw_storage))}) {
+    for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+      std::string damaged = bytes;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      EXPECT_EQ(error_kind([&] { decode_record(damaged, "r"); }), ErrorKind::kData)
+          << "bit " << bit;
+    }
   }
 }
 
@@ -79,7 +109,7 @@ TEST(Record, SkipsBlocksOfUnknownType) {
 TEST(Record, NamesANewerVersion) {
   std::string storage;
   std::string bytes = encode_record(small_record(1, 20, storage));
-  bytes[4] = 2;
+  bytes[4] = 3;
   const std::uint64_t hash = xxh3(std::string_view(bytes).substr(0, 40));
   for (std::size_t i = 0; i < 8; ++i) bytes[40 + i] = static_cast<char>(hash >> (8 * i));
   std::string message;

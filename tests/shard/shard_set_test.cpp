@@ -22,9 +22,9 @@ TEST(ShardSet, GivesEveryRecordOfEveryShard) {
   for (std::size_t i = 0; i < kRecordCount; ++i) {
     const Record record = set.read(i);
     std::string storage;
-    const Record want = small_record(i, record.jpeg.size(), storage);
+    const Record want = small_record(i, record.picture.size(), storage);
     EXPECT_EQ(record.image_id, want.image_id);
-    EXPECT_EQ(record.jpeg, want.jpeg);
+    EXPECT_EQ(record.picture, want.picture);
     EXPECT_EQ(record.annotations.size(), set.index()[i].box_count);
   }
 }
@@ -47,14 +47,14 @@ TEST(ShardSet, ManyThreadsReadAtOnceAndViewsOutliveAMove) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(good, 4 * 3 * static_cast<int>(kRecordCount));
-  EXPECT_EQ(first.jpeg, set.read(0).jpeg);
+  EXPECT_EQ(first.picture, set.read(0).picture);
 }
 
 TEST(ShardSet, TwoSetsOfOneFolderCanBeOpen) {
   const TestFolder folder;
   write_small_set(folder / "set", 5, 100'000);
   const ShardSet first(folder / "set"), second(folder / "set");
-  EXPECT_EQ(first.read(3).jpeg, second.read(3).jpeg);
+  EXPECT_EQ(first.read(3).picture, second.read(3).picture);
 }
 
 }  // namespace

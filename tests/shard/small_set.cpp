@@ -69,7 +69,7 @@ Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& s
   Record record{.image_id = 1000 - 7 * static_cast<std::int64_t>(number),
                 .width = 100 + static_cast<int>(number),
                 .height = 50,
-                .jpeg = storage};
+                .picture = storage};
   for (std::uint64_t i = 0; i < number % 5; ++i) {
     record.annotations.push_back(
         {.id = static_cast<std::int64_t>(i) - 2,

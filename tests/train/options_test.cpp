@@ -51,14 +51,17 @@ TEST(Recipes, FillWhatIsNotGiven) {
   EXPECT_EQ(options.base_lr(), 0.5) << "the command line wins";
 }
 
-TEST(Options, AugmentNamesASetAndFlipItsMirror) {
-  EXPECT_EQ(parse({}).plan_options().augment.set, Augment::kFlip);
-  EXPECT_EQ(parse({}).plan_options().augment.flip_probability, 0.5);
-  const auto strong = parse({"--augment", "strong", "--flip", "0.2"}).plan_options().augment;
-  EXPECT_EQ(strong.set, Augment::kStrong);
-  EXPECT_EQ(strong.flip_probability, 0.2);
-  EXPECT_FALSE(may_change("augment")) << "a run continues with the set that it began with";
-  EXPECT_THAT(refusal({"--augment", "wild"}).what(), testing::HasSubstr("none|flip|light|strong"));
+TEST(Options, AugmentNamesASetAndDetailsChangeIt) {
+  EXPECT_EQ(parse({}).plan_options().augment.flip, 0.5);
+  const auto strong =
+      parse({"--augment", "strong", "--flip", "0.2", "--rotation", "0.3"}).plan_options().augment;
+  EXPECT_EQ(strong.scale_jitter.high, 2);
+  EXPECT_EQ(strong.flip, 0.2);
+  EXPECT_EQ(strong.rotation_rad, 0.3);
+  for (const char* name : {"augment", "flip", "rotation", "fill", "box-visibility"}) {
+    EXPECT_FALSE(may_change(name)) << "a run continues with the changes that it began with";
+  }
+  EXPECT_EQ(refusal({"--rotation", "4"}).kind(), ErrorKind::kUsage);
   EXPECT_THAT(refusal({"--synthetic", "8", "--preview", "4"}).what(),
               testing::HasSubstr("made-up images"));
 }

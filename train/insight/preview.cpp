@@ -105,10 +105,9 @@ std::string render_preview(const PreviewInput& input) {
     if (!batch) break;
     show(*batch, input, gallery, counts);
   }
-  Report report{
-      .title = cat("retina-train: preview of ", input.folder),
-      .subtitle = cat("What the model will see first, in this order; --augment ",
-                      word_of(kAugments, input.plan.augment.set), ", seed ", input.plan.seed)};
+  Report report{.title = cat("retina-train: preview of ", input.folder),
+                .subtitle = cat("What the model will see first, in this order; --augment ",
+                                input.augment, ", seed ", input.plan.seed)};
   report.figures = {{"samples", cat(counts.images), "of the run's first steps"},
                     {"boxes", cat(counts.boxes), "that are trained on"},
                     {"not covered by an anchor", cat(counts.uncovered),

@@ -21,6 +21,7 @@ struct PreviewInput {
   std::int64_t image_count = 0;  // samples to show; fewer when the run has no more
   std::int64_t total_steps = 0;
   EpochPlanOptions plan = {};
+  std::string augment = {};          // the name of its set of random changes
   Normalisation normalisation = {};  // that the samples have
   std::vector<double> anchor_sizes = {};
   double foreground_iou = 0.5;

@@ -143,7 +143,8 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
     result.slots.push_back({.record = record,
                             .flip = augmentation.flip,
                             .counts = places_[i].counts,
-                            .warp = augmentation.warp});
+                            .warp = augmentation.warp,
+                            .box_visibility = options_.augment.box_visibility});
     result.real_image_count += places_[i].counts ? 1 : 0;
     const ResizedSize size =
         resized_size(image.width, image.height, result.min_side_px, result.max_side_px);

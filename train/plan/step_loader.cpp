@@ -1,5 +1,6 @@
 #include "train/plan/step_loader.h"
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -42,9 +43,27 @@ std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input) {
   LoaderOptions loader;
   loader.threads = input.threads.first;
   loader.most_threads = input.threads.most;
+  loader.allocate = input.allocate;
   auto requests = std::make_shared<StepRequests>(input);
   return std::make_unique<BatchLoader>(input.train.source, loader,
                                        [requests] { return requests->next(); });
+}
+
+std::vector<std::size_t> shards_ahead(const StepLoaderInput& input) {
+  const std::vector<IndexEntry>& index = input.train.source.index();
+  const std::int64_t pass_steps = TrainingPlan(index, input.plan).steps_per_pass();
+  StepLoaderInput two_passes = input;
+  two_passes.end = std::min(input.end, (input.begin / pass_steps + 2) * pass_steps);
+  StepRequests requests(two_passes);
+  std::vector<std::size_t> shards;
+  std::set<std::size_t> seen;
+  while (const std::optional<BatchRequest> request = requests.next()) {
+    for (const Slot& slot : request->slots) {
+      const std::size_t shard = index[slot.record].shard;
+      if (slot.counts && seen.insert(shard).second) shards.push_back(shard);
+    }
+  }
+  return shards;
 }
 
 }  // namespace retina

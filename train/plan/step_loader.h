@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "shared/data/loader.h"
 #include "train/plan/plan_options.h"
@@ -16,11 +17,16 @@ struct StepLoaderInput {
   EpochPlanOptions plan = {};
   int images_per_pass = 0;  // 0: all of the rank's images of a step in one pass
   DecodeThreads threads = {};
+  BatchAllocator allocate = allocate_plain;
   int rank = 0, rank_count = 1;
   std::int64_t begin = 0, end = 0;       // steps, counted from 0
   std::set<std::int64_t> left_out = {};  // steps not to load
 };
 
 std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input);
+
+// The shards that the rank reads in the rest of this pass over the data and in the whole next one,
+// in the order of their first use; those that only pad slots read are left out.
+std::vector<std::size_t> shards_ahead(const StepLoaderInput& input);
 
 }  // namespace retina

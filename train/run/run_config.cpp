@@ -34,6 +34,8 @@ bool may_change(const std::string& name) {
                                                "keep",
                                                "resume",
                                                "scratch",
+                                               "stage",
+                                               "stage-limit",
                                                "max-bad-fraction",
                                                "overwrite",
                                                "validate-every",

@@ -1,9 +1,13 @@
 // build/bin/bench_data --data SHARDS: what a photograph costs on its way into a batch. Decode
-// alone, decode + resize + normalise, the loader with one thread and with two, and what of a
-// batch's making holds up all threads at once. Prints one line of JSON a case: medians of rounds in
-// which all cases take turns. data.py runs it beside its peers.
+// alone, decode + resize + normalise, the loader in both forms with one thread and with two, and
+// what of a batch's making holds up all threads at once. Prints one line of JSON a case: medians of
+// rounds in which all cases take turns. data.py runs it beside its peers. With --minutes it loads
+// for so long instead, and tells whether its memory grows.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -27,10 +31,12 @@ struct BenchOptions {
   std::string data;
   int rounds = 5;
   int images_per_batch = 16;
+  int minutes = 0;
 
   void validate() const {
     if (data.empty()) throw Error(ErrorKind::kUsage, "--data is missing");
     if (rounds < 1) throw Error(ErrorKind::kUsage, "--rounds: too few (want at least 1)");
+    if (minutes < 0) throw Error(ErrorKind::kUsage, "--minutes: too few (want at least 0)");
     if (images_per_batch < 1) {
       throw Error(ErrorKind::kUsage, "--images-per-batch: too few (want at least 1)");
     }
@@ -73,7 +79,8 @@ class NoWork : public SampleSource {
  public:
   explicit NoWork(const std::vector<IndexEntry>& index) : index_(index) {}
   const std::vector<IndexEntry>& index() const override { return index_; }
-  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&, float*) const override {
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
+              PixelTarget) const override {
     return {.slot = request.slots[place],
             .width_px = request.padded_width_px,
             .height_px = request.padded_height_px};
@@ -82,6 +89,13 @@ class NoWork : public SampleSource {
  private:
   const std::vector<IndexEntry>& index_;
 };
+
+double resident_mib() {
+  std::ifstream file("/proc/self/statm");
+  double pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
 
 class Bench {
  public:
@@ -95,6 +109,27 @@ class Bench {
           [this, threads] { load(source_, kSmall, threads, options_.images_per_batch); });
       add(cat("loader 800/1333, ", threads, threads == 1 ? " thread" : " threads"), image_count(),
           [this, threads] { load(source_, kLarge, threads, options_.images_per_batch); });
+      add(cat("loader stored, ", threads, threads == 1 ? " thread" : " threads"), image_count(),
+          [this, threads] {
+            load(source_, kLarge, threads, options_.images_per_batch, PixelForm::kStored);
+          });
+    }
+  }
+
+  // Loads the whole set again and again, a loader an epoch and both forms in turn; a line a minute.
+  void run_minutes(const std::string& command) {
+    Stopwatch watch;
+    double elapsed_ms = 0;
+    int minute = 0;
+    for (std::int64_t epoch = 1; minute <= options_.minutes; ++epoch) {
+      load(source_, kLarge, 2, options_.images_per_batch,
+           epoch % 2 == 0 ? PixelForm::kStored : PixelForm::kNormalised);
+      elapsed_ms += watch.lap_ms();
+      if (epoch < 4 || elapsed_ms < minute * 60e3) continue;  // the first ones fill the memory
+      JsonWriter json;
+      json.begin_object().field("bench", "data").field("case", "memory").field("minute", minute++);
+      json.field("epochs", epoch).field("resident_mib", resident_mib());
+      print(json, command);
     }
   }
 
@@ -163,8 +198,9 @@ class Bench {
     }
   }
 
-  void load(const SampleSource& source, Sides sides, int threads, int images_per_batch) {
-    BatchLoader loader(source, {.threads = threads},
+  void load(const SampleSource& source, Sides sides, int threads, int images_per_batch,
+            PixelForm form = PixelForm::kNormalised) {
+    BatchLoader loader(source, {.threads = threads, .form = form},
                        in_order(requests_of(shards_.index(), sides, images_per_batch)));
     while (loader.next()) {
     }
@@ -210,11 +246,17 @@ int main(int argc, char** argv) {
     cli.option("data", options.data, "SHARDS", "a folder that coco-pack wrote");
     cli.option("rounds", options.rounds, "N", "in each every case has its turn");
     cli.option("images-per-batch", options.images_per_batch, "N", "of the loader's batches");
+    cli.option("minutes", options.minutes, "N",
+               "load for so long and tell the resident memory; 0: measure the speed");
     cli.validate([&] { options.validate(); });
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
     std::string command = argv[0];
     for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
     Bench bench(options);
+    if (options.minutes > 0) {
+      bench.run_minutes(command);
+      return 0;
+    }
     for (int round = 0; round < options.rounds; ++round) bench.run_round();
     bench.print(command);
     return 0;

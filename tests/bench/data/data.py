@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""How fast photographs come into batches, beside torch's DataLoader, DALI (CPU) and OpenCV.
+"""How fast photographs come into shards, beside cp, and from there into batches, beside torch's DataLoader,
+DALI (CPU) and OpenCV.
 
     python3 tests/bench/data/data.py --photographs DIR [--images 256] [--rounds 5] [--peers NAMES]
 
-Packs the JPEGs of DIR, each under many ids, then runs build/bin/bench_data and the peers that are
-installed for this Python (torch and torchvision, nvidia-dali-cuda120, opencv-python-headless) in turn,
-and prints one line of JSON a case: the median of the rounds, in images per second.
+Packs the JPEGs of DIR, each under many ids, and copies them (cp -r, then sync), then runs build/bin/bench_data
+and the peers that are installed for this Python (torch and torchvision, nvidia-dali-cuda120,
+opencv-python-headless) in turn, and prints one line of JSON a case: the median of the rounds, in images per
+second.
 """
 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -40,8 +44,8 @@ def jpeg_size(data):
         at += 2 + length
 
 
-def make_set(photographs, count, folder):
-    """count photographs in folder/images and packed in folder/shards."""
+def make_images(photographs, count, folder):
+    """count photographs in folder/images, annotated in folder/boxes.json."""
     sources = sorted(Path(photographs).rglob("*.jpg"))
     if not sources:
         sys.exit(f"{photographs}: no JPEG here")
@@ -57,9 +61,27 @@ def make_set(photographs, count, folder):
               "area": 4096, "iscrowd": 0} for image in images]
     (folder / "boxes.json").write_text(json.dumps(
         {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "thing"}]}))
+
+
+def pack(folder, check):
+    """Seconds that coco-pack takes for a fresh set in folder/shards."""
+    shutil.rmtree(folder / "shards", ignore_errors=True)
+    os.sync()
+    start = time.perf_counter()
     subprocess.run([BIN / "coco-pack", "--annotations", folder / "boxes.json", "--images",
-                    folder / "images", "--output", folder / "shards", "--log-level", "warning"],
-                   check=True, stdout=subprocess.DEVNULL)
+                    folder / "images", "--output", folder / "shards", "--check", check,
+                    "--log-level", "warning"], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def copy_and_sync(folder):
+    """Seconds for the same photographs."""
+    shutil.rmtree(folder / "copy", ignore_errors=True)
+    os.sync()
+    start = time.perf_counter()
+    subprocess.run(["cp", "-r", folder / "images", folder / "copy"], check=True)
+    os.sync()
+    return time.perf_counter() - start
 
 
 def measure_peer(arguments, folder):
@@ -85,8 +107,12 @@ def main():
     ours, rates = {}, {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        make_set(options.photographs, options.images, folder)
+        make_images(options.photographs, options.images, folder)
         for _ in range(options.rounds):
+            for case, seconds in (("cp -r and sync", copy_and_sync(folder)),
+                                  ("coco-pack --check header", pack(folder, "header")),
+                                  ("coco-pack --check full", pack(folder, "full"))):
+                rates.setdefault(case, []).append(options.images / seconds)
             lines = subprocess.run([BIN / "bench_data", "--data", folder / "shards", "--rounds", "1"],
                                    check=True, capture_output=True, text=True).stdout.splitlines()
             for line in map(json.loads, lines):

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -133,6 +134,12 @@ int any_statvfs(const char* name, const char* path, struct statvfs* status) {
     status->f_frsize = 1;
     status->f_bavail = static_cast<fsblkcnt_t>(rule->bytes);
   }
+  return code;
+}
+
+int any_statfs(const char* name, const char* path, struct statfs* status) {
+  const int code = real<int(const char*, struct statfs*)>(name)(path, status);
+  if (firing("type", path) != nullptr) status->f_type = 0x6969;  // NFS
   return code;
 }
 
@@ -285,6 +292,14 @@ void* mmap64(void* at, size_t size, int protection, int flags, int descriptor, o
 
 int statvfs(const char* path, struct statvfs* status) {
   return any_statvfs("statvfs", path, status);
+}
+
+int statfs(const char* path, struct statfs* status) {
+  return any_statfs("statfs", path, status);
+}
+
+int statfs64(const char* path, struct statfs64* status) {
+  return any_statfs("statfs64", path, reinterpret_cast<struct statfs*>(status));
 }
 
 }  // extern "C"

@@ -54,8 +54,8 @@ Rule* parsed(const std::string& text) {
       *number = std::atol(value.c_str());
     }
   }
-  static const std::array<const char*, 8> kOthers = {"short",   "kill", "tear", "vanish",
-                                                     "unmount", "flip", "free", "count"};
+  static const std::array<const char*, 9> kOthers = {"short", "kill", "tear", "vanish", "unmount",
+                                                     "flip",  "free", "nfs",  "count"};
   bool known = rule->code != 0;
   for (const char* other : kOthers) known = known || rule->effect == other;
   if (!known) refuse(text);

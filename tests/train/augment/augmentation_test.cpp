@@ -19,7 +19,11 @@ constexpr ImageSize kSize = {640, 427};
 constexpr std::uint64_t kDraws = 10'000;
 
 Augmentation draw(Augment set, std::uint64_t number) {
-  return draw_augmentation({.set = set}, {.seed = 3, .epoch = 2, .draw = number}, kSize);
+  return draw_augmentation(options_of(set), {.seed = 3, .epoch = 2, .draw = number}, kSize);
+}
+
+Augmentation draw(const AugmentOptions& options, std::uint64_t number) {
+  return draw_augmentation(options, {.seed = 3, .epoch = 2, .draw = number}, kSize);
 }
 
 // Collects what was drawn of one figure: all inside its range, filling it evenly.
@@ -102,9 +106,10 @@ TEST(Augmentation, AllSetsMirrorTheSameImages) {
       const std::uint64_t number = i % 50 + ((i / 50) << 32);
       const bool want = plain_flip(9, 4, number, probability);
       for (const Augment set : {Augment::kFlip, Augment::kLight, Augment::kStrong}) {
+        AugmentOptions options = options_of(set);
+        options.flip = probability;
         const Augmentation drawn =
-            draw_augmentation({.set = set, .flip_probability = probability},
-                              {.seed = 9, .epoch = 4, .draw = number}, kSize);
+            draw_augmentation(options, {.seed = 9, .epoch = 4, .draw = number}, kSize);
         ASSERT_EQ(drawn.flip, want);
         ASSERT_EQ(drawn.warp.has_value(), set != Augment::kFlip);
       }
@@ -114,8 +119,7 @@ TEST(Augmentation, AllSetsMirrorTheSameImages) {
 
 TEST(Augmentation, NoneChangesNothing) {
   for (std::uint64_t i = 0; i < 100; ++i) {
-    const Augmentation drawn = draw_augmentation({.set = Augment::kNone, .flip_probability = 1},
-                                                 {.seed = 1, .epoch = 0, .draw = i}, kSize);
+    const Augmentation drawn = draw(Augment::kNone, i);
     EXPECT_FALSE(drawn.flip);
     EXPECT_FALSE(drawn.warp.has_value());
   }
@@ -172,10 +176,81 @@ TEST(Augmentation, StrongScalesWithThePictureInsideTheCanvasOrAroundIt) {
   place.expect_fills({0, 1}, "place");
 }
 
+TEST(Augmentation, VerticalFlipMirrorsTheAskedShareTopBottom) {
+  const AugmentOptions options{.vertical_flip = 0.3};
+  int mirrored = 0;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const auto warp = draw(options, i).warp;
+    if (!warp) continue;
+    ++mirrored;
+    EXPECT_EQ(warp->source_of.m, (std::array<double, 6>{1, 0, 0, 0, -1, 1}));
+    EXPECT_EQ(warp->colour.m, ColourMatrix{}.m);
+  }
+  EXPECT_NEAR(mirrored, 0.3 * kDraws, 5 * std::sqrt(0.21 * kDraws));
+}
+
+// All that is seen lies inside the picture; the area fills its range, the sides keep theirs.
+TEST(Augmentation, CropsAPartOfTheAskedArea) {
+  const AugmentOptions options{.crop = {0.2, 1}};
+  Drawn area, ratio, place;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const auto m = draw(options, i).warp->source_of.m;
+    const double width = m[0], height = m[4];
+    ASSERT_NEAR(std::abs(m[1]) + std::abs(m[3]), 0, 1e-12);
+    ASSERT_GE(std::min(m[2], m[5]), -1e-9);
+    ASSERT_LE(std::max(m[2] + width, m[5] + height), 1 + 1e-9);
+    area.add(width * height);
+    const double widest = std::log(std::min(4.0 / 3, 1 / (width * height)));
+    if (widest > 0.01) ratio.add(std::log(width / height) / widest);
+    if (width < 0.99) place.add(m[2] / (1 - width));
+  }
+  area.expect_fills({0.2, 1}, "area");
+  ratio.expect_fills({-1, 1}, "ratio");
+  place.expect_fills({0, 1}, "place");
+}
+
+TEST(Augmentation, DetailsReplaceThoseOfTheSetAndLeaveTheOthersDraws) {
+  AugmentOptions options = options_of(Augment::kLight);
+  options.rotation_rad = 0;
+  options.fill = Fill::kConstant;
+  Drawn shift;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const Warp whole = *draw(Augment::kLight, i).warp, changed = *draw(options, i).warp;
+    EXPECT_EQ(changed.colour.m, whole.colour.m);
+    EXPECT_EQ(changed.fill, Fill::kConstant);
+    EXPECT_NEAR(inverse(changed.source_of).m[3], 0, 1e-12) << "only rotation tilts the rows";
+    EXPECT_NEAR(inverse(changed.source_of).m[0],
+                std::hypot(inverse(whole.source_of).m[0],
+                           inverse(whole.source_of).m[3] * kSize.height / kSize.width),
+                1e-9)
+        << "the same scale";
+  }
+}
+
+// Recorded from the first version with sets: a run is continued with the draws it began with.
+TEST(Augmentation, SetsDrawWhatTheyAlwaysDrew) {
+  const DrawKey key{.seed = 5, .epoch = 1, .draw = 7};
+  const ImageSize size{640, 434};
+  const std::array<double, 6> light{0.98931912315861459,   -0.088655753711834401,
+                                    -0.040362353554107708, 0.051276714613142524,
+                                    0.94950665014227953,   -0.086530979457639295};
+  const std::array<double, 6> strong{
+      0.89869649000032381, 0, 0.092206968889492896, 0, 0.89869649000032381, 0.026281458058323746};
+  const std::array<float, 12> colour{1.10267222F,    0.115142636F,  -0.15193367F,  -0.114084996F,
+                                     -0.0950321108F, 1.06749773F,   0.0934156179F, -0.114084996F,
+                                     0.392836213F,   -0.310320437F, 0.983365417F,  -0.114084996F};
+  for (const auto& [set, want] : {std::pair{Augment::kLight, light}, {Augment::kStrong, strong}}) {
+    const Augmentation drawn = draw_augmentation(options_of(set), key, size);
+    EXPECT_TRUE(drawn.flip);
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(drawn.warp->source_of.m[i], want[i], 1e-14);
+    for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(drawn.warp->colour.m[i], colour[i], 1e-6);
+  }
+}
+
 TEST(Augmentation, DependsOnSeedEpochImageAndCopy) {
   std::set<std::vector<double>> drawn;
   const auto add = [&](const DrawKey& key) {
-    const auto m = draw_augmentation({.set = Augment::kStrong}, key, kSize).warp->source_of.m;
+    const auto m = draw_augmentation(options_of(Augment::kStrong), key, kSize).warp->source_of.m;
     drawn.insert({m.begin(), m.end()});
   };
   const DrawKey key{.seed = 1, .epoch = 1, .draw = 1};
@@ -199,7 +274,7 @@ class NoisePictures : public SampleSource {
   }
   const std::vector<IndexEntry>& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
-              float* pixels) const override {
+              PixelTarget pixels) const override {
     const IndexEntry& entry = index_[request.slots[place].record];
     Image image(entry.width, entry.height);
     const RandomStream random{.seed = static_cast<std::uint64_t>(entry.image_id)};
@@ -217,7 +292,8 @@ class NoisePictures : public SampleSource {
 };
 
 // The pixels of every image of a step, image after image; the images of `rank_count` ranks.
-std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source, int rank_count,
+std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source,
+                                               const AugmentOptions& augment, int rank_count,
                                                std::int64_t begin, std::int64_t end) {
   std::vector<std::vector<float>> steps(static_cast<std::size_t>(end - begin));
   const TrainingSet train{.source = source};
@@ -227,7 +303,8 @@ std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source, int 
                                              .images_per_step = 4,
                                              .min_side_px = 48,
                                              .max_side_px = 96,
-                                             .augment = {.set = Augment::kStrong}},
+                                             .min_sides_px = {48, 64},
+                                             .augment = augment},
                                     .images_per_pass = 1,
                                     .threads = 2,
                                     .rank = rank,
@@ -247,13 +324,22 @@ std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source, int 
 
 TEST(Augmentation, PixelsDependNeitherOnRanksNorOnWhereTrainingResumed) {
   const NoisePictures source(11);
-  const auto whole = pixels_by_step(source, 1, 0, 7);
-  ASSERT_GT(whole.front().size(), 4U * 3 * 32 * 32);
-  EXPECT_NE(whole[0], whole[3]) << "the same step of the next epoch";
-  for (const int ranks : {2, 4}) EXPECT_EQ(pixels_by_step(source, ranks, 0, 7), whole) << ranks;
-  for (std::int64_t begin = 1; begin < 7; ++begin) {
-    const std::vector<std::vector<float>> rest(whole.begin() + begin, whole.end());
-    EXPECT_EQ(pixels_by_step(source, 2, begin, 7), rest) << begin;
+  AugmentOptions every = options_of(Augment::kLight);
+  every.vertical_flip = 0.5;
+  AugmentOptions crops = options_of(Augment::kFlip);
+  crops.crop = {0.2, 1};
+  for (const AugmentOptions& augment :
+       {options_of(Augment::kFlip), every, options_of(Augment::kStrong), crops}) {
+    const auto whole = pixels_by_step(source, augment, 1, 0, 7);
+    ASSERT_GT(whole.front().size(), 4U * 3 * 32 * 32);
+    EXPECT_NE(whole[0], whole[3]) << "the same step of the next epoch";
+    for (const int ranks : {1, 2, 4}) {
+      for (std::int64_t begin = ranks == 1 ? 1 : 0; begin < 7; ++begin) {
+        const std::vector<std::vector<float>> rest(whole.begin() + begin, whole.end());
+        EXPECT_EQ(pixels_by_step(source, augment, ranks, begin, 7), rest)
+            << ranks << " ranks from step " << begin;
+      }
+    }
   }
 }
 

@@ -20,7 +20,7 @@ class TwoBoxes : public SampleSource {
   }
   const std::vector<IndexEntry>& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
-              float* pixels) const override {
+              PixelTarget pixels) const override {
     const Image image(160, 120);
     Sample sample = sized_sample(request, place, {image.width, image.height});
     sample.image_id = index_[request.slots[place].record].image_id;
@@ -52,6 +52,7 @@ std::string page_of(std::int64_t image_count, std::int64_t total_steps) {
                          .image_count = image_count,
                          .total_steps = total_steps,
                          .plan = plan,
+                         .augment = "light",
                          .anchor_sizes = {32, 64, 128, 256, 512},
                          .all_options = {{"augment", "\"flip\""}}});
 }
@@ -62,7 +63,7 @@ TEST(Preview, ShowsTheFirstSamplesAndCountsTheirBoxes) {
   EXPECT_EQ(count_of(page, "160 x 120 px"), 8U) << "in the caption and in the text of the picture";
   EXPECT_THAT(page, HasSubstr("2 boxes, 1 red"));
   EXPECT_THAT(page, HasSubstr("50.0 % of the boxes"));
-  EXPECT_THAT(page, HasSubstr("augment"));
+  EXPECT_THAT(page, HasSubstr("--augment light"));
 }
 
 // Five images in steps of two: the sixth place is padding, which is not a sample.

@@ -332,8 +332,8 @@ TEST(EpochPlan, DrawsAnotherOrderEachEpochAndSeed) {
 TEST(EpochPlan, FlipsAboutTheAskedShareOfImages) {
   const auto index = random_index(1000, 4);
   for (const double share : {0.0, 0.5, 1.0}) {
-    const EpochPlan plan(
-        index, {.seed = 1, .images_per_step = 1000, .augment = {.flip_probability = share}}, 0);
+    const EpochPlan plan(index, {.seed = 1, .images_per_step = 1000, .augment = {.flip = share}},
+                         0);
     double flips = 0;
     for (const auto& slot : plan.step(0).slots) flips += slot.flip ? 1 : 0;
     EXPECT_NEAR(flips / 1000, share, 0.06);
@@ -360,8 +360,11 @@ TEST(TrainingPlan, ContinuesTheSameSequenceFromAnyStep) {
 
 TEST(TrainingPlan, CopiesOfAnImageAreMirroredByThemselves) {
   std::vector<IndexEntry> index = random_index(100, 6);
-  const EpochPlanOptions options{
-      .seed = 2, .images_per_step = 10, .sampler = Sampler::kClassBalanced, .repeat_threshold = 1};
+  const EpochPlanOptions options{.seed = 2,
+                                 .images_per_step = 10,
+                                 .sampler = Sampler::kClassBalanced,
+                                 .repeat_threshold = 1,
+                                 .augment = {.flip = 0.5}};
   std::set<bool> mirrored;
   const EpochPlan plan(index, options, 0);
   for (std::int64_t step = 0; step < plan.step_count(); ++step) {

@@ -11,7 +11,7 @@ class NoImages : public SampleSource {
  public:
   const std::vector<IndexEntry>& index() const override { return index_; }
   Sample load(const BatchRequest& /*request*/, std::size_t /*place*/, JpegDecoder& /*decoder*/,
-              float* /*pixels*/) const override {
+              PixelTarget /*pixels*/) const override {
     return {};
   }
 

@@ -104,7 +104,7 @@ Batch step_batch(const std::vector<std::int64_t>& slots) {
   constexpr std::int64_t kPixels = 3 * kSidePx * kSidePx;
   Batch batch;
   batch.padded_height_px = batch.padded_width_px = kSidePx;
-  batch.images = allocate_plain(slots.size() * static_cast<std::size_t>(kPixels));
+  batch.images = std::make_shared<float[]>(slots.size() * static_cast<std::size_t>(kPixels));
   std::size_t written = 0;
   for (const std::int64_t slot : slots) {
     for (std::int64_t i = slot * kPixels; i < (slot + 1) * kPixels; ++i) {

@@ -62,8 +62,7 @@ TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
     }
     Batch batch{.samples = {{.slot = {}}}, .padded_width_px = 64, .padded_height_px = 64};
     const std::size_t float_count = std::size_t{3} * 64 * 64;
-    batch.images = allocate_plain(float_count);
-    std::fill_n(batch.images.get(), float_count, 0.0F);
+    batch.images = std::make_shared<float[]>(float_count);
     batch.part.real_image_count = 1;
     replica.accumulate(batch);
     replica.all_reduce();

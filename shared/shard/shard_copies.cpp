@@ -1,0 +1,368 @@
+#include "shared/shard/shard_copies.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/base/log.h"
+#include "shared/base/scratch.h"
+#include "shared/shard/damaged.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kTries = 4;
+constexpr std::chrono::milliseconds kFirstPause{500};  // each is twice as long as the one before
+constexpr std::chrono::milliseconds kLook{50};         // at what another process is copying
+constexpr int kLooksBeforeWarning = 1200;
+constexpr int kMostLooks = 100;  // after that, a disk whose inode numbers change is trusted
+constexpr const char* kFolderStart = "retina-shards-";
+constexpr const char* kScratchHint = "free some space, or choose another --scratch";
+
+struct Stopped {};
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags) {
+    do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    while (fd_ < 0 && errno == EINTR);
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+// 0 or an errno.
+int locked(int descriptor, int operation) {
+  while (::flock(descriptor, operation) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+// Runs `body`, whose errors are the scratch disk's.
+template <class Body>
+void on_scratch(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    throw ScratchError(error.kind(), error.what(), error.hint());
+  }
+}
+
+[[noreturn]] void fail_to_copy(const std::string& folder) {
+  throw ScratchError(ErrorKind::kIo,
+                     cat(folder, ": copying a shard here failed (", std::strerror(errno), ")"),
+                     kScratchHint);
+}
+
+void write_all(int descriptor, std::string_view bytes, const std::string& folder) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(descriptor, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) fail_to_copy(folder);
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+}
+
+MappedFile mapped(int descriptor, std::uint64_t size_bytes, const std::string& path) {
+  MappedFile file(descriptor, size_bytes);
+  on_scratch([&] {
+    if (file.problem() != 0) fail_to_map(path, file.problem());
+  });
+  return file;
+}
+
+// A folder of that name may be anybody's, in /tmp at least.
+bool is_own_folder(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == ::geteuid();
+}
+
+std::vector<fs::path> entries_of(const std::string& folder) {
+  std::vector<fs::path> paths;
+  std::error_code code;
+  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+    paths.push_back(at->path());
+  }
+  return paths;
+}
+
+std::vector<std::string> copy_folders(const std::string& scratch) {
+  std::vector<std::string> folders;
+  for (const fs::path& path : entries_of(scratch)) {
+    if (path.filename().string().starts_with(kFolderStart)) folders.push_back(path.string());
+  }
+  return folders;
+}
+
+bool is_copy(const fs::path& path) {
+  return name_matches(path.filename().string(), "shard-[0-9]+(-of-[0-9]+)?\\.lmdb(\\.tmp)?");
+}
+
+// All that ShardCopies made in it; the folder too, unless somebody else put something there.
+void remove_copies(const std::string& folder) {
+  for (const fs::path& path : entries_of(folder)) {
+    if (is_copy(path)) remove_file(path.string());
+  }
+  remove_file(folder + "/.lock");
+  ::rmdir(folder.c_str());
+}
+
+// What killed jobs left of other sets.
+void remove_leftovers(const std::string& scratch, const std::string& own) {
+  for (const std::string& folder : copy_folders(scratch)) {
+    if (folder == own || !is_own_folder(folder)) continue;
+    const Descriptor lock(folder + "/.lock", O_RDWR);
+    if (lock.get() < 0) {
+      ::rmdir(folder.c_str());  // killed before it had a lock
+    } else if (locked(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+      remove_copies(folder);
+    }
+  }
+}
+
+void pause(std::chrono::milliseconds duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(lock, stop, duration, [] { return false; });
+}
+
+std::string id_of(const std::vector<ManifestShard>& shards) {
+  std::string hashes;
+  for (const ManifestShard& shard : shards) {
+    hashes += cat(shard.file.name, " ", hex64(shard.file.xxh3), "\n");
+  }
+  return hex64(xxh3(hashes));
+}
+
+}  // namespace
+
+// One thread of a process copies a shard; between processes, its lock on the file says so.
+class ShardCopies::Claim {
+ public:
+  Claim(ShardCopies& copies, std::string name) : copies_(copies), name_(std::move(name)) {
+    const std::lock_guard lock(copies_.mutex_);
+    holds_ = copies_.claimed_.insert(name_).second;
+  }
+  ~Claim() {
+    const std::lock_guard lock(copies_.mutex_);
+    if (holds_) copies_.claimed_.erase(name_);
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  bool holds() const { return holds_; }
+
+ private:
+  ShardCopies& copies_;
+  std::string name_;
+  bool holds_ = false;
+};
+
+ShardCopies::ShardCopies(std::string source_folder, const std::vector<ManifestShard>& shards,
+                         std::string scratch)
+    : source_folder_(std::move(source_folder)),
+      scratch_(scratch.empty() ? default_scratch() : std::move(scratch)),
+      id_(id_of(shards)) {}
+
+ShardCopies::~ShardCopies() {
+  if (folder_.empty()) return;
+  // Without locks the folder is this process's own.
+  const int code = locked(lock_, LOCK_EX | LOCK_NB);
+  if (code != EWOULDBLOCK) remove_copies(folder_);
+  ::close(lock_);
+}
+
+ShardCopy ShardCopies::copy(const ManifestShard& shard) {
+  return copy_with_retries(shard, nullptr);
+}
+
+ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead& ahead) {
+  return copy_with_retries(shard, &ahead);
+}
+
+ShardCopy ShardCopies::copy_with_retries(const ManifestShard& shard, const CopyAhead* ahead) {
+  open_folder();
+  const std::stop_token stop = ahead != nullptr ? ahead->stop : std::stop_token{};
+  std::optional<std::uint64_t> wrong;
+  std::chrono::milliseconds wait = kFirstPause;
+  for (int tries = 1;; ++tries, wait *= 2) {
+    try {
+      ShardCopy result = try_copy(shard, ahead);
+      // The same wrong bytes twice are those of the file, not of their transport.
+      const bool is_sure = tries == kTries || wrong == result.xxh3;
+      if (result.state != CopyState::kDamaged || is_sure) return result;
+      wrong = result.xxh3;
+    } catch (const ScratchError&) {
+      throw;
+    } catch (const Error& error) {
+      if (tries == kTries || error.kind() == ErrorKind::kData) throw;
+      log_debug(error.what(), "; trying again");
+    }
+    pause(wait, stop);
+    if (stop.stop_requested()) return {.state = CopyState::kStopped};
+  }
+}
+
+ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahead) {
+  const std::string temporary = path_of(shard) + ".tmp";
+  int renamed = 0;
+  for (int looks = 1;; ++looks, std::this_thread::sleep_for(kLook)) {
+    if (std::optional<MappedFile> file = find(shard)) return {.file = std::move(*file)};
+    const Claim claim(*this, shard.file.name);
+    if (claim.holds()) {
+      const Descriptor file(temporary, O_RDWR | O_CREAT);
+      if (file.get() < 0) fail_to_copy(folder_);
+      if (locked(file.get(), LOCK_EX | LOCK_NB) != EWOULDBLOCK) {
+        // Its writer may have renamed it a moment ago, and somebody written the copy meanwhile.
+        if (!is_name_of(temporary, file.get()) && ++renamed < kMostLooks) continue;
+        try {
+          if (std::optional<MappedFile> found = find(shard)) {
+            remove_file(temporary);
+            return {.file = std::move(*found)};
+          }
+          return write_copy(shard, file.get(), ahead);
+        } catch (const Stopped&) {
+          remove_file(temporary);
+          return {.state = CopyState::kStopped};
+        } catch (...) {
+          remove_file(temporary);
+          throw;
+        }
+      }
+    }
+    if (ahead != nullptr) return {.state = CopyState::kBusy};
+    if (looks == kLooksBeforeWarning) {
+      log_warning(temporary, ": has been copied by another process for a minute, waiting for it");
+    }
+  }
+}
+
+ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
+                                  const CopyAhead* ahead) const {
+  const std::string path = path_of(shard), source = source_folder_ + "/" + shard.file.name;
+  // The file has its full size at once: others count it under the limit.
+  const std::uint64_t size_bytes = shard.file.size_bytes;
+  if (::ftruncate(temporary, 0) != 0 || ::ftruncate(temporary, static_cast<off_t>(size_bytes))) {
+    fail_to_copy(folder_);
+  }
+  if (ahead != nullptr && copied_bytes(scratch_) > ahead->limit_bytes) {
+    remove_file(path + ".tmp");
+    return {.state = CopyState::kBeyondLimit};
+  }
+  on_scratch([&] { require_space(folder_, static_cast<double>(size_bytes), "--scratch"); });
+  std::uint64_t got_bytes = 0;
+  read_pieces(source, [&](std::string_view bytes) {
+    if (ahead != nullptr && ahead->stop.stop_requested()) throw Stopped{};
+    got_bytes += bytes.size();
+    if (got_bytes <= size_bytes) write_all(temporary, bytes, folder_);
+  });
+  if (got_bytes != size_bytes) fail_damaged(source, "changed its size");
+  ShardCopy result{.file = mapped(temporary, size_bytes, path)};
+  result.xxh3 = xxh3_file(path + ".tmp");  // read back: what was written, not what was read
+  if (result.xxh3 != shard.file.xxh3) {
+    result.state = CopyState::kDamaged;
+    remove_file(path + ".tmp");
+    return result;
+  }
+  remove_file(path);  // a damaged one
+  std::error_code code;
+  fs::rename(path + ".tmp", path, code);
+  if (code) {
+    errno = code.value();
+    fail_to_copy(folder_);
+  }
+  return result;
+}
+
+// The copy that is there, if it is whole.
+std::optional<MappedFile> ShardCopies::find(const ManifestShard& shard) const {
+  const Descriptor file(path_of(shard), O_RDONLY);
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 ||
+      static_cast<std::uint64_t>(status.st_size) != shard.file.size_bytes) {
+    return std::nullopt;
+  }
+  try {
+    if (xxh3_file(cat("/proc/self/fd/", file.get())) != shard.file.xxh3) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // the disk cannot read it back
+  }
+  return mapped(file.get(), shard.file.size_bytes, path_of(shard));
+}
+
+void ShardCopies::open_folder() {
+  const std::lock_guard lock(mutex_);
+  if (!folder_.empty()) return;
+  on_scratch([&] { make_folder(scratch_, "--scratch"); });
+  const std::string shared = cat(scratch_, "/", kFolderStart, id_);
+  if (!join(shared)) {
+    std::string own = shared + "-XXXXXX";
+    if (::mkdtemp(own.data()) == nullptr) {
+      throw ScratchError(ErrorKind::kCannotCreate,
+                         cat(scratch_, ": cannot be written (", std::strerror(errno), ")"),
+                         "choose another --scratch or fix its permissions");
+    }
+    lock_ = Descriptor(own + "/.lock", O_RDWR | O_CREAT).release();
+    locked(lock_, LOCK_SH);
+    folder_ = own;
+  }
+  remove_leftovers(scratch_, folder_);
+}
+
+// False when it cannot be shared.
+bool ShardCopies::join(const std::string& folder) {
+  for (int looks = 0; looks < kMostLooks; ++looks) {
+    ::mkdir(folder.c_str(), 0777);
+    if (!is_own_folder(folder)) return false;
+    Descriptor lock(folder + "/.lock", O_RDWR | O_CREAT);
+    if (lock.get() < 0 && errno == ENOENT) continue;  // its last user has just removed it
+    if (lock.get() < 0) return false;
+    if (locked(lock.get(), LOCK_SH) != 0) {
+      remove_file(folder + "/.lock");
+      ::rmdir(folder.c_str());
+      return false;
+    }
+    if (!is_name_of(folder + "/.lock", lock.get())) continue;
+    lock_ = lock.release();
+    folder_ = folder;
+    return true;
+  }
+  return false;
+}
+
+std::uint64_t ShardCopies::copied_bytes(const std::string& scratch) {
+  std::uint64_t sum = 0;
+  for (const std::string& folder : copy_folders(scratch)) {
+    for (const fs::path& path : entries_of(folder)) {
+      std::error_code code;
+      const std::uintmax_t size = is_copy(path) ? fs::file_size(path, code) : 0;
+      if (!code) sum += size;
+    }
+  }
+  return sum;
+}
+
+}  // namespace retina

@@ -1,0 +1,95 @@
+// Copies of a set's shards on a local disk, in SCRATCH/retina-shards-HASH; HASH is that of the
+// shards' own hashes. All processes of a node that read the set share them, and the next start
+// finds what a killed job left. Every process compares the hash of a copy before it reads from it,
+// so that nothing but time depends on who made it. The last process to end normally removes the
+// folder; what killed jobs left of other sets is removed when a folder is opened beside it.
+//
+// A shard is written under NAME.tmp, which its writer keeps locked (flock: a killed writer's lock
+// is gone, and the next one starts over), and then renamed. The folder's `.lock` is locked shared
+// by all who use it. Where the scratch disk has no locks, or the folder is another user's, a
+// process has a folder of its own.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "shared/base/error.h"
+#include "shared/shard/manifest.h"
+#include "shared/shard/mapped_file.h"
+
+namespace retina {
+
+// The scratch disk failed (full, gone, not writable), not the data set's mount: trying again does
+// not help.
+class ScratchError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A copy that is wanted before its first use.
+struct CopyAhead {
+  std::uint64_t limit_bytes = 0;  // of all copies of shards in the scratch folder
+  std::stop_token stop = {};
+};
+
+enum class CopyState {
+  kReady,
+  kDamaged,      // the source does not match its checksum, and a copy of it neither
+  kBusy,         // ahead: another process or thread is copying it
+  kBeyondLimit,  // ahead: the limit has no room for it
+  kStopped,      // ahead
+};
+
+struct ShardCopy {
+  CopyState state = CopyState::kReady;
+  // kReady, kDamaged: its content, whatever becomes of the copy's name.
+  MappedFile file = {};
+  std::uint64_t xxh3 = 0;
+};
+
+class ShardCopies {
+ public:
+  // Touches nothing before the first copy. `scratch` empty: $TMPDIR.
+  ShardCopies(std::string source_folder, const std::vector<ManifestShard>& shards,
+              std::string scratch);
+  ~ShardCopies();
+  ShardCopies(const ShardCopies&) = delete;
+  ShardCopies& operator=(const ShardCopies&) = delete;
+
+  // The copy of a shard to read from now, made if there is none; waits while another process makes
+  // it. What goes wrong at the source, a wrong hash too, is tried again a few times, after pauses
+  // that grow to 2 s. Throws kIo and kNoInput (the source cannot be read), kData at once (its size
+  // has changed), ScratchError. Thread-safe.
+  ShardCopy copy(const ManifestShard& shard);
+  // The same ahead of its use.
+  ShardCopy copy(const ManifestShard& shard, const CopyAhead& ahead);
+
+  // Where the copies are made, its folders for them aside.
+  const std::string& scratch() const { return scratch_; }
+
+  // Bytes of all copies of shards in a scratch folder, those being made included.
+  static std::uint64_t copied_bytes(const std::string& scratch);
+
+ private:
+  class Claim;
+  ShardCopy copy_with_retries(const ManifestShard& shard, const CopyAhead* ahead);
+  ShardCopy try_copy(const ManifestShard& shard, const CopyAhead* ahead);
+  ShardCopy write_copy(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const;
+  std::optional<MappedFile> find(const ManifestShard& shard) const;
+  std::string path_of(const ManifestShard& shard) const { return folder_ + "/" + shard.file.name; }
+  void open_folder();
+  bool join(const std::string& folder);
+
+  std::string source_folder_, scratch_, id_;
+  std::mutex mutex_;
+  std::set<std::string> claimed_;  // shards that a thread of this process is copying
+  std::string folder_{};           // empty: not opened yet
+  int lock_ = -1;                  // on the folder
+};
+
+}  // namespace retina

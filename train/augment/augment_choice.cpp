@@ -1,0 +1,111 @@
+#include "train/augment/augment_choice.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "shared/base/cli.h"
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+[[noreturn]] void refuse(const char* option, const std::string& got, const std::string& want) {
+  throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got ", got, ", want ", want, ")"));
+}
+
+struct Bounds {
+  double least, most;
+  bool hold(double value) const { return value >= least && value <= most; }
+  std::string text() const { return cat(shortest(least), " to ", shortest(most)); }
+};
+
+// Puts what is given in place of the set's value.
+void take(const char* option, const std::optional<double>& given, const Bounds& bounds,
+          double& value) {
+  if (!given) return;
+  if (!bounds.hold(*given)) refuse(option, shortest(*given), bounds.text());
+  value = *given;
+}
+
+void take(const char* option, const std::optional<std::vector<double>>& given, const Bounds& bounds,
+          Range& range) {
+  if (!given) return;
+  const auto& values = *given;
+  if (values.size() != 2 || !bounds.hold(values[0]) || !bounds.hold(values[1]) ||
+      values[0] > values[1]) {
+    std::string got;
+    for (const double value : values) got += cat(got.empty() ? "" : ",", shortest(value));
+    refuse(option, got, cat("LOW,HIGH from ", bounds.text()));
+  }
+  range = {values[0], values[1]};
+}
+
+// A picture has one scale: as it is on the canvas, or in a crop.
+void check_one_scale(const AugmentOptions& options) {
+  const std::array<std::pair<const char*, Range>, 3> ranges = {
+      {{"scale", options.scale}, {"scale-jitter", options.scale_jitter}, {"crop", options.crop}}};
+  const char* first = nullptr;
+  for (const auto& [name, range] : ranges) {
+    if (range.is_always(1)) continue;
+    if (first != nullptr) {
+      throw Error(ErrorKind::kUsage,
+                  cat("--", first, " and --", name, " cannot be combined: each sets the scale"),
+                  cat("give --", first, " 1,1 or --", name, " 1,1 to leave it out"));
+    }
+    first = name;
+  }
+}
+
+}  // namespace
+
+AugmentOptions AugmentChoice::options() const {
+  constexpr Bounds kShare = {0, 1};
+  AugmentOptions result = options_of(set);
+  take("flip", flip, kShare, result.flip);
+  take("vertical-flip", vertical_flip, kShare, result.vertical_flip);
+  take("rotation", rotation, {0, 3.15}, result.rotation_rad);
+  take("shear", shear, {0, 1}, result.shear_rad);
+  take("translation", translation, kShare, result.translation);
+  take("scale", scale, {0.1, 10}, result.scale);
+  take("scale-jitter", scale_jitter, {0.01, 100}, result.scale_jitter);
+  take("crop", crop, {0.01, 1}, result.crop);
+  take("contrast", contrast, {0, 10}, result.contrast);
+  take("saturation", saturation, {0, 10}, result.saturation);
+  take("brightness", brightness, kShare, result.brightness);
+  take("hue", hue, {0, 0.5}, result.hue);
+  take("box-visibility", box_visibility, kShare, result.box_visibility);
+  if (fill) result.fill = *fill;
+  check_one_scale(result);
+  return result;
+}
+
+void declare_options(Cli& cli, AugmentChoice& c) {
+  cli.group("Augmentation (by default as the set has it)");
+  cli.choice("augment", c.set, kAugments,
+             "random changes of images; light: mirror, colours, small rotations, shifts and "
+             "shears; strong: mirror, colours, scales 0.1 to 2 with crops");
+  cli.option("flip", c.flip, "P", "probability of a left-right mirror [0.5; none 0]");
+  cli.option("vertical-flip", c.vertical_flip, "P", "probability of a top-bottom mirror [0]");
+  cli.option("rotation", c.rotation, "RAD", "up to this, either way [light 0.1]");
+  cli.option("shear", c.shear, "RAD", "up to this, either way [light 0.1]");
+  cli.option("translation", c.translation, "SHARE",
+             "of the picture's sides, up to this, either way [light 0.1]");
+  cli.option("scale", c.scale, "LOW,HIGH", "about the middle, for each axis [light 0.9,1.1]");
+  cli.option("scale-jitter", c.scale_jitter, "LOW,HIGH",
+             "a smaller picture at a random place, a random crop of a larger one [strong 0.1,2]");
+  cli.option("crop", c.crop, "LOW,HIGH",
+             "a part of this share of the picture's area, at a random place, enlarged");
+  cli.option("contrast", c.contrast, "LOW,HIGH", "factor [light and strong 0.9,1.1]");
+  cli.option("saturation", c.saturation, "LOW,HIGH", "factor [light and strong 0.95,1.05]");
+  cli.option("brightness", c.brightness, "SHARE",
+             "of the range from black to white, up to this, either way [light and strong 0.1]");
+  cli.option("hue", c.hue, "TURNS", "up to this, either way [light and strong 0.05]");
+  cli.choice("fill", c.fill, kFills,
+             "what is outside the picture: its nearest pixel, or the mean colour [nearest; strong "
+             "constant]");
+  cli.option("box-visibility", c.box_visibility, "SHARE",
+             "a box of which less than this stays inside the picture is left out [0.25]");
+}
+
+}  // namespace retina
