@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
+
 #include "shared/ops/matcher.h"
 #include "tests/ops/test_tensors.h"
 
@@ -90,6 +92,36 @@ TEST(FocalLoss, HasTheSameBitsOnAnyNumberOfThreads) {
   const at::Tensor three = loss();
   at::set_num_threads(threads);
   EXPECT_TRUE(one.equal(three));
+}
+
+// Foreground, background and ignored anchors take different ways through the kernel; f32 has an
+// exponential and a logarithm of its own.
+TEST(FocalLoss, InF32IsTheRoundedOneOfF64) {
+  const at::Tensor exact =
+      random_tensor({.seed = 7, .shape = {2, 900, 5}, .low = -20, .high = 20}).to(at::kFloat);
+  const at::Tensor matches =
+      (random_tensor({.seed = 8, .shape = {2, 900}, .low = -3, .high = 4}).floor())
+          .clamp_min(kIgnored)
+          .to(at::kLong);
+  const at::Tensor wide = exact.to(at::kDouble).requires_grad_(),
+                   narrow = exact.clone().requires_grad_();
+  const at::Tensor expected = focal_loss(wide, matches, some_labels(), FocalOptions());
+  const at::Tensor sums = focal_loss(narrow, matches, some_labels(), FocalOptions());
+  expected.sum().backward();
+  sums.sum().backward();
+  EXPECT_LE(((sums - expected) / expected).abs().max().item<double>(), 1e-7);
+  const at::Tensor off = (narrow.grad() - wide.grad()).abs() / (wide.grad().abs() + 1e-30);
+  EXPECT_LE(off.max().item<double>(), 1e-6);
+}
+
+TEST(FocalLoss, PassesOnWhatIsNotANumber) {
+  const at::Tensor logits = torch::zeros({1, 40, 3}).requires_grad_();
+  logits.mutable_data_ptr<float>()[50] = std::nanf("");
+  const at::Tensor sums = focal_loss(logits, torch::full({1, 40}, kBackground, at::kLong),
+                                     torch::zeros({0}, at::kLong), FocalOptions());
+  sums.sum().backward();
+  EXPECT_TRUE(std::isnan(sums.item<float>()));
+  EXPECT_EQ(logits.grad().isnan().sum().item<std::int64_t>(), 1);
 }
 
 TEST(FocalLoss, AcceptsAnImageSetWithoutBoxes) {
