@@ -1,20 +1,22 @@
 #include "train/reduce/gradient_buckets.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/measure.h"
 #include "train/reduce/layout_check.h"
 
 namespace retina {
@@ -30,10 +32,6 @@ std::vector<BucketParameter> bucket_parameters(const NamedTensors& parameters) {
                                   at::toString(value.scalar_type()))});
   }
   return list;
-}
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // The probe of bucket_choice.h measures host memory: between GPUs the size is DDP's.
@@ -103,24 +101,35 @@ GradientBuckets::GradientBuckets(const NamedTensors& parameters, const BucketOpt
       list, {.most = choice_.bytes.most / wire_bytes, .edge = choice_.bytes.edge / wire_bytes});
   check_same_layout(list, plan_, communicator);
 
-  for (const std::size_t count : plan_.bucket_counts) {
-    buckets_.push_back(
-        at::zeros({static_cast<std::int64_t>(count)}, parameters.front().tensor.options()));
-  }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const BucketSlot& slot = plan_.slots[i];
-    const at::Tensor& value = parameters[i].tensor;
-    value.mutable_grad() = buckets_[slot.bucket].as_strided(value.sizes(), value.strides(),
-                                                            static_cast<std::int64_t>(slot.offset));
-  }
   has_arrived_.resize(parameters.size());
   if (communicator.size() > 1) {
+    make_buckets();
     transport_ = make_transport(
         communicator,
         {.wire = options.wire, .device = device, .bucket_count = plan_.bucket_counts.size()});
     queue_ = std::make_unique<CollectiveQueue>(communicator);
   }
   add_hooks();
+}
+
+void GradientBuckets::make_buckets() {
+  for (const std::size_t count : plan_.bucket_counts) {
+    buckets_.push_back(
+        at::zeros({static_cast<std::int64_t>(count)}, parameters_.front().tensor.options()));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const BucketSlot& slot = plan_.slots[i];
+    const at::Tensor& value = parameters_[i].tensor;
+    value.mutable_grad() = buckets_[slot.bucket].as_strided(value.sizes(), value.strides(),
+                                                            static_cast<std::int64_t>(slot.offset));
+  }
+}
+
+std::vector<at::Tensor> GradientBuckets::gradients() const {
+  std::vector<at::Tensor> list;
+  list.reserve(parameters_.size());
+  for (const NamedTensor& parameter : parameters_) list.push_back(parameter.tensor.grad());
+  return list;
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -138,6 +147,8 @@ void GradientBuckets::add_hooks() {
 
 void GradientBuckets::zero() {
   for (auto& bucket : buckets_) bucket.zero_();
+  if (!buckets_.empty()) return;
+  for (const NamedTensor& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }
 
 void GradientBuckets::expect_last_pass() {
@@ -146,7 +157,7 @@ void GradientBuckets::expect_last_pass() {
   next_bucket_ = 0;
   cost_ = {};
   std::fill(has_arrived_.begin(), has_arrived_.end(), false);
-  missing_count_.assign(buckets_.size(), 0);
+  missing_count_.assign(plan_.bucket_counts.size(), 0);
   for (const BucketSlot& slot : plan_.slots) ++missing_count_[slot.bucket];
 }
 
@@ -159,20 +170,20 @@ void GradientBuckets::arrived(std::size_t parameter) {
 }
 
 void GradientBuckets::launch_full_ones() {
-  while (next_bucket_ < buckets_.size() && missing_count_[next_bucket_] == 0) {
+  while (next_bucket_ < missing_count_.size() && missing_count_[next_bucket_] == 0) {
     launch(next_bucket_++);
   }
 }
 
 void GradientBuckets::launch(std::size_t bucket) {
   if (!queue_) {
-    if (bucket == 0) first_sum_seconds_ = steady_seconds();
+    if (bucket == 0) first_sum_seconds_ = now_seconds();
     return;
   }
   transport_->filled(bucket);
   queue_->push([this, bucket](Communicator&) {
     transport_->wait_until_filled(bucket);
-    if (bucket == 0) first_sum_seconds_ = steady_seconds();
+    if (bucket == 0) first_sum_seconds_ = now_seconds();
     const OperationStats before = transport_->traffic();
     transport_->sum(buckets_[bucket], bucket);
     const OperationStats after = transport_->traffic();
@@ -183,14 +194,14 @@ void GradientBuckets::launch(std::size_t bucket) {
 }
 
 void GradientBuckets::all_reduce() {
-  const double backward_end = steady_seconds();
+  const double backward_end = now_seconds();
   {
     const std::lock_guard lock(mutex_);
     if (!armed_) {
       next_bucket_ = 0;
       cost_ = {};
     }
-    while (next_bucket_ < buckets_.size()) launch(next_bucket_++);
+    while (next_bucket_ < plan_.bucket_counts.size()) launch(next_bucket_++);
     if (armed_) {
       unreached_.clear();
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -199,7 +210,14 @@ void GradientBuckets::all_reduce() {
     }
     armed_ = false;
   }
-  if (queue_) queue_->wait();
+  if (queue_) {
+    queue_->wait();
+  } else {
+    for (const NamedTensor& parameter : parameters_) {
+      at::Tensor& gradient = parameter.tensor.mutable_grad();
+      if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor.detach());
+    }
+  }
   cost_.overlap_seconds = std::max(0.0, backward_end - first_sum_seconds_);
 }
 
@@ -215,20 +233,16 @@ std::vector<double> GradientBuckets::bucket_bytes() const {
 double GradientBuckets::norm() const {
   // By parameter, so that no bit depends on the buckets.
   double sum = 0;
-  if (buckets_.front().is_cpu() && buckets_.front().scalar_type() == at::kFloat) {
-    for (const BucketSlot& slot : plan_.slots) {
-      sum += sum_of_squares(buckets_[slot.bucket].const_data_ptr<float>() + slot.offset,
-                            static_cast<std::int64_t>(slot.count));
-    }
-    return std::sqrt(sum);
-  }
-  // Fetched together, so that a GPU waits only once.
   std::vector<at::Tensor> parts;
-  for (const BucketSlot& slot : plan_.slots) {
-    const at::Tensor values = buckets_[slot.bucket].narrow(
-        0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
-    parts.push_back(at::linalg_vector_norm(values, 2, std::nullopt, false, at::kDouble));
+  for (const at::Tensor& gradient : gradients()) {
+    if (gradient.is_cpu() && gradient.scalar_type() == at::kFloat) {
+      sum += sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel());
+    } else {
+      parts.push_back(at::linalg_vector_norm(gradient, 2, std::nullopt, false, at::kDouble));
+    }
   }
+  if (parts.empty()) return std::sqrt(sum);
+  // Fetched together, so that a GPU waits only once.
   const at::Tensor norms = at::stack(parts).to(at::kCPU);
   for (std::int64_t i = 0; i < norms.size(0); ++i) {
     const double part = norms.const_data_ptr<double>()[i];
@@ -238,7 +252,7 @@ double GradientBuckets::norm() const {
 }
 
 void GradientBuckets::scale(double factor) {
-  for (auto& bucket : buckets_) bucket.mul_(factor);
+  at::_foreach_mul_(gradients(), factor);
 }
 
 void clip_to_norm(GradientBuckets& buckets, double norm, double max_norm) {

@@ -1,5 +1,6 @@
 // Gradients as views of flat buckets, summed over ranks with one all-reduce a bucket, which starts
-// as soon as backward has filled it (Li et al. 2020, "PyTorch Distributed", section 3.2).
+// as soon as backward has filled it (Li et al. 2020, "PyTorch Distributed", section 3.2). A single
+// rank has no buckets: it takes over the tensors that backward made.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,17 +24,18 @@ namespace retina {
 
 class GradientBuckets {
  public:
-  // `parameters` in the order of forward: the first bucket holds the last of them. Gives each a
-  // zero gradient that is a view of a bucket and has the parameter's own strides; autograd then
-  // accumulates in place. Collective: throws Error{kConfig} when ranks' layouts differ
-  // (layout_check.h). `communicator` must outlive this.
+  // `parameters` in the order of forward: the first bucket holds the last of them. Among several
+  // ranks, gives each a zero gradient that is a view of a bucket and has the parameter's own
+  // strides; autograd then accumulates in place. Collective: throws Error{kConfig} when ranks'
+  // layouts differ (layout_check.h). `communicator` must outlive this.
   GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
                   Communicator& communicator);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // Before the first backward of a step.
+  // Before the first backward of a step. On one rank no parameter has a gradient from here to that
+  // backward.
   void zero();
 
   // Before the last backward of a step: from now on a bucket leaves when its last gradient is
@@ -43,7 +45,7 @@ class GradientBuckets {
 
   // After the last backward of a step: every gradient becomes its sum over ranks, including those
   // that this backward did not reach. Collective. With `wire.ordered` the bits do not depend on the
-  // plan, nor do those of `norm`.
+  // plan, nor do those of `norm`. On one rank, what no backward reached becomes zero.
   void all_reduce();
 
   // Parameters that the last pass before `all_reduce` gave no gradient, by name. Only known where
@@ -71,6 +73,8 @@ class GradientBuckets {
 
  private:
   class Hook;
+  void make_buckets();
+  std::vector<at::Tensor> gradients() const;  // as the parameters
   void add_hooks();
   void arrived(std::size_t parameter);
   void launch_full_ones();
@@ -79,7 +83,7 @@ class GradientBuckets {
   BucketChoice choice_;
   BucketPlan plan_;
   NamedTensors parameters_;
-  std::vector<at::Tensor> buckets_;  // flat, one dtype
+  std::vector<at::Tensor> buckets_;  // flat, one dtype; empty on one rank
   bool overlap_ = false;
 
   // Of the step in progress. Hooks may run on autograd's device threads.

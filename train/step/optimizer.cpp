@@ -28,6 +28,14 @@ std::set<std::string> normalisation_modules(const NamedTensors& parameters) {
   return modules;
 }
 
+// Whether the same index is at the same place in memory: the stride of a side of 1 does not matter.
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  for (std::int64_t i = 0; i < a.dim(); ++i) {
+    if (a.size(i) != b.size(i) || (a.size(i) > 1 && a.stride(i) != b.stride(i))) return false;
+  }
+  return a.dim() == b.dim();
+}
+
 }  // namespace
 
 Optimizer::Optimizer(NamedTensors parameters, const OptimizerOptions& options) : options_(options) {
@@ -64,8 +72,8 @@ void Optimizer::check_layout() const {
     for (std::size_t i = 0; i < group.values.size(); ++i) {
       const at::Tensor& value = group.values[i];
       RETINA_CHECK(value.grad().defined(), group.names[i], " has no gradient");
-      RETINA_CHECK(value.strides() == value.grad().strides() &&
-                       (group.first.empty() || value.strides() == group.first[i].strides()),
+      RETINA_CHECK(same_layout(value, value.grad()) &&
+                       (group.first.empty() || same_layout(value, group.first[i])),
                    group.names[i], ": strides of parameter, gradient and state differ");
     }
   }

@@ -71,6 +71,22 @@ bool same_bits(const Step& a, const Step& b) {
 constexpr ElementType kWires[] = {ElementType::kFloat32, ElementType::kBFloat16,
                                   ElementType::kFloat16};
 
+TEST(GradientBuckets, OfSeveralRanksAreFilledInPlaceByBackward) {
+  ThreadWorld world({.ring = {.ranks = 2}});
+  world.run([](ThreadRank& rank) {
+    const at::Tensor value =
+        torch::ones({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+    GradientBuckets buckets({{"a", value}}, {}, rank);
+    const void* place = value.grad().data_ptr();
+    for (int pass = 0; pass < 2; ++pass) (value.sum() * 2).backward();
+    EXPECT_EQ(value.grad().data_ptr(), place);
+    EXPECT_EQ(value.grad().strides(), value.strides());
+    EXPECT_TRUE(torch::equal(value.grad(), torch::full_like(value.detach(), 4)));
+    buckets.zero();
+    EXPECT_EQ(buckets.norm(), 0);
+  });
+}
+
 TEST(GradientBuckets, InRankOrderGiveTheSameBitsForAnyPlan) {
   for (const int ranks : {2, 3, 4}) {
     for (const ElementType type : kWires) {

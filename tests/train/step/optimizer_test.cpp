@@ -56,6 +56,9 @@ TEST_P(OptimizerKinds, FollowThePublishedUpdate) {
   Optimizer optimizer(parameters, options);
   std::vector<Scalar> expected = {{.w = 0.5}, {.w = 0.5}, {.w = 1}, {.w = 1}};
   for (int step = 1; step <= 10; ++step) {
+    for (const at::Tensor& value : {conv, norm}) {
+      value.mutable_grad() = at::zeros_like(value.detach());
+    }
     for (int i = 0; i < 4; ++i) {
       const at::Tensor& target = i < 2 ? conv : norm;
       target.grad().view({-1})[i % 2] = gradient_at(step, i);
@@ -155,22 +158,25 @@ TEST(GradientBuckets, LeaveNoHookBehind) {
   EXPECT_TRUE(at::equal(a.grad(), at::ones({3})));
 }
 
-TEST(GradientBuckets, AreFilledInPlaceByBackward) {
+TEST(GradientBuckets, OfOneRankAreWhatBackwardMade) {
   const at::Tensor a =
       at::ones({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
-  const at::Tensor b = at::ones({5}).requires_grad_();
+  const at::Tensor b = at::ones({5}).requires_grad_(), c = at::ones({2}).requires_grad_();
   const auto comm = make_self_communicator();
-  GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
+  GradientBuckets buckets({{"a", a}, {"b", b}, {"c", c}}, {}, *comm);
+  (a.sum() * 2 + (b * b).sum()).backward();
   const void* place = a.grad().data_ptr();
-  for (int pass = 0; pass < 2; ++pass) (a.sum() * 2 + (b * b).sum()).backward();
+  (a.sum() * 2 + (b * b).sum()).backward();
   EXPECT_EQ(a.grad().data_ptr(), place);
   EXPECT_EQ(a.grad().strides(), a.strides());
+  buckets.all_reduce();
+  EXPECT_TRUE(at::equal(c.grad(), at::zeros({2})));
   EXPECT_TRUE(at::equal(a.grad(), at::full_like(a.detach(), 4)));
   EXPECT_NEAR(buckets.norm(), std::sqrt(48 * 16.0 + 5 * 16.0), 1e-9);
   clip_to_norm(buckets, buckets.norm(), 1);
   EXPECT_NEAR(buckets.norm(), 1, 1e-5);
   buckets.zero();
-  EXPECT_EQ(buckets.norm(), 0);
+  for (const at::Tensor& value : {a, b, c}) EXPECT_FALSE(value.grad().defined());
 }
 
 // Summed in f64 where the values are f32: large ones next to small ones, and the same bits whatever
@@ -180,8 +186,8 @@ TEST(GradientBuckets, HaveTheNormOfF64WhateverTheThreads) {
   const auto comm = make_self_communicator();
   const at::Tensor a = at::zeros({200001}).requires_grad_(), b = at::zeros({3}).requires_grad_();
   GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
-  a.mutable_grad().copy_(at::randn({200001}) * at::pow(10.0, at::randint(-15, 15, {200001})));
-  b.mutable_grad().fill_(1e18);
+  a.mutable_grad() = at::randn({200001}) * at::pow(10.0, at::randint(-15, 15, {200001}));
+  b.mutable_grad() = at::full({3}, 1e18);
   const double expected = at::cat({a.grad(), b.grad()}).to(at::kDouble).norm().item<double>();
   const int before = at::get_num_threads();
   at::set_num_threads(1);
