@@ -169,11 +169,12 @@ struct Data {
 
 void open_data(const TrainOptions& options, Data& data) {
   if (options.synthetic > 0) {
-    data.source =
-        std::make_unique<SyntheticSource>(options.synthetic, kSyntheticClasses, options.seed);
-    data.train.emplace(TrainingSet{.source = *data.source,
-                                   .categories = synthetic_categories(),
-                                   .fingerprint = cat("synthetic ", options.synthetic)});
+    data.source = std::make_unique<SyntheticSource>(options.synthetic, kSyntheticClasses,
+                                                    options.seed, options.synthetic_image_size());
+    data.train.emplace(TrainingSet{
+        .source = *data.source,
+        .categories = synthetic_categories(),
+        .fingerprint = cat("synthetic ", options.synthetic, " of ", options.synthetic_size)});
     return;
   }
   data.train_shards.emplace(options.train, options.scratch);

@@ -2,9 +2,11 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/data/sample_source.h"
 #include "shared/model/resnet_shape.h"
 #include "train/insight/timeline.h"
 #include "train/recipes.h"
@@ -46,6 +48,19 @@ bool TrainOptions::from_scratch() const {
   return !names_weights(init);
 }
 
+ImageSize TrainOptions::synthetic_image_size() const {
+  ImageSize size;
+  char rest = 0;
+  constexpr int kMost = SyntheticSource::kMostSidePx;
+  const bool is_whole =
+      std::sscanf(synthetic_size.c_str(), "%5dx%5d%c", &size.width, &size.height, &rest) == 2;
+  if (!is_whole || std::min(size.width, size.height) < 1 ||
+      std::max(size.width, size.height) > kMost) {
+    refuse("synthetic-size", synthetic_size, cat("WIDTHxHEIGHT, each 1..", kMost));
+  }
+  return size;
+}
+
 void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
@@ -55,6 +70,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
   cli.option("synthetic", o.synthetic, "COUNT",
              "speed test on COUNT made-up images instead of --train; needs no --output");
+  cli.option("synthetic-size", o.synthetic_size, "WxH",
+             "their size before resizing, a quarter of them upright");
   cli.option("min-side", o.min_side_px, "PX", "resize the shorter side to this");
   cli.option("max-side", o.max_side_px, "PX", "but never the longer side past this");
   cli.option("min-sides", o.min_sides_px, "PX,PX,...",
@@ -203,6 +220,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
 void TrainOptions::validate() const {
   // What to train on and from.
   check_range("synthetic", synthetic, 0, 10'000'000);
+  synthetic_image_size();
   for (const auto& [name, value] : {std::pair{"train", train}, std::pair{"output", output}}) {
     if (value.empty() && synthetic == 0) {
       throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run retina-train --help");

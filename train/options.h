@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/comm/element_type.h"
+#include "shared/image/resize.h"
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
 #include "shared/model/precision.h"
@@ -42,6 +43,7 @@ struct TrainOptions {
   bool stage_always = false;  // copy shards to `scratch` whatever their mount
   std::optional<std::uint64_t> stage_limit_bytes;  // see StageOptions
   std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
+  std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
   int min_side_px = 800, max_side_px = 1333;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   AugmentChoice augment;
@@ -124,6 +126,7 @@ struct TrainOptions {
   void validate() const;
 
   bool from_scratch() const;
+  ImageSize synthetic_image_size() const;
   bool writes() const { return !output.empty(); }
   bool watches_ap() const;  // the learning rate depends on the validation AP
   Norm norm_kind() const { return norm.value_or(from_scratch() ? Norm::kBatch : Norm::kFrozen); }

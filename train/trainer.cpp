@@ -169,6 +169,8 @@ StepLoaderInput Trainer::loading() const {
           .plan = options_.plan_options(),
           .images_per_pass = options_.images_per_pass,
           .threads = decode_threads(input_),
+          .form = input_.device.is_cuda() ? PixelForm::kStored : PixelForm::kNormalised,
+          .allocate = input_.device.is_cuda() ? allocate_pinned : allocate_plain,
           .rank = communicator_.rank(),
           .rank_count = communicator_.size(),
           .begin = step_,
@@ -247,7 +249,9 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
   record.step_ms = whole.lap_ms();
   record.images_per_second = static_cast<double>(record.images) / (record.step_ms * 1e-3);
   record.checkpoint_ms = saving_.take_stall_ms();
+  record.parts = replica_.take_part_times();
   record.memory_bytes = peak_resident_bytes();
+  record.device_memory_bytes = peak_device_bytes(input_.device);
   insight_.add(record);
   if (is_root() && !agreement.stop) saving_.add_step((record.step_ms + whole.lap_ms()) * 1e-3);
   return {.is_finite = true, .stop = agreement.stop, .save_due = agreement.save};

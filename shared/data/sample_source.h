@@ -58,7 +58,10 @@ class ShardSource : public SampleSource {
 // pure function of (seed, place).
 class SyntheticSource : public SampleSource {
  public:
-  SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed);
+  // A quarter of the images are upright: their sides are exchanged. Sides: 1..kMostSidePx.
+  static constexpr int kMostSidePx = 16384;
+  SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed,
+                  ImageSize size = {640, 480});
 
   const std::vector<IndexEntry>& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,

@@ -11,25 +11,26 @@ namespace {
 
 constexpr std::size_t kNoiseCount = 1 << 16;
 constexpr float kGrey = 114, kContrast = 58;  // about the mean and deviation of photographs, u8
-// COCO's usual photograph and its mean number of objects (Lin et al. 2014: 7.7 an image).
-constexpr int kLongSide = 640, kShortSide = 480;
-constexpr std::uint64_t kMostBoxes = 14;
+constexpr std::uint64_t kMostBoxes = 14;      // COCO's mean is 7.7 an image (Lin et al. 2014)
 
 }  // namespace
 
-SyntheticSource::SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed)
+SyntheticSource::SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed,
+                                 ImageSize size)
     : class_count_(class_count), seed_(seed), noise_(kNoiseCount), bytes_(kNoiseCount) {
   RETINA_CHECK(image_count > 0 && class_count > 0);
+  RETINA_CHECK(std::min(size.width, size.height) >= 1);
+  RETINA_CHECK(std::max(size.width, size.height) <= kMostSidePx);
   const RandomStream random{.seed = seed, .use = RandomUse::kSynthetic};
   for (std::size_t i = 0; i < noise_.size(); ++i) {
     noise_[i] = static_cast<float>(random.normal(i));
     bytes_[i] = static_cast<std::uint8_t>(std::clamp(kGrey + kContrast * noise_[i], 0.0F, 255.0F));
   }
   for (std::int64_t i = 0; i < image_count; ++i) {
-    const bool portrait = random.below(kNoiseCount + static_cast<std::uint64_t>(i), 4) == 0;
+    const bool upright = random.below(kNoiseCount + static_cast<std::uint64_t>(i), 4) == 0;
     index_.push_back({.image_id = i + 1,
-                      .width = portrait ? kShortSide : kLongSide,
-                      .height = portrait ? kLongSide : kShortSide});
+                      .width = upright ? size.height : size.width,
+                      .height = upright ? size.width : size.height});
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "shared/base/error.h"
 #include "shared/image/lanes.h"
+#include "shared/image/resample.h"
 
 namespace retina {
 namespace {
@@ -17,27 +18,18 @@ struct Taps {
   std::vector<float> first_weight{}, second_weight{};
 };
 
-// The rounding of ATen's CPU kernel (UpSampleKernel.cpp), which is compiled with fused
-// multiply-add: at 640 pixels one unit in the last place of the coordinate is 6e-5 of a pixel. The
-// last tap is repeated up to `room` of them.
+// The last tap is repeated up to `room` of them.
 Taps make_taps(int from, int to, bool flip, std::size_t room) {
   Taps taps;
   taps.first.resize(room);
   taps.first_weight.resize(room);
   taps.second_weight.resize(room);
-  const float scale = static_cast<float>(from) / static_cast<float>(to);
   for (int i = 0; i < to; ++i) {
-    int first = i;
-    float fraction = 0;
-    if (from != to) {
-      const float source = std::max(0.0F, std::fma(scale, static_cast<float>(i) + 0.5F, -0.5F));
-      first = std::min(static_cast<int>(source), from - 1);
-      fraction = std::clamp(source - static_cast<float>(first), 0.0F, 1.0F);
-    }
+    const Tap tap = resize_tap(i, from, to);
     const auto place = static_cast<std::size_t>(flip ? to - 1 - i : i);
-    taps.first[place] = first;
-    taps.first_weight[place] = 1.0F - fraction;
-    taps.second_weight[place] = fraction;
+    taps.first[place] = tap.first;
+    taps.first_weight[place] = 1.0F - tap.fraction;
+    taps.second_weight[place] = tap.fraction;
   }
   const auto last = static_cast<std::size_t>(to) - 1;
   for (std::size_t i = last + 1; i < room; ++i) {
@@ -48,13 +40,15 @@ Taps make_taps(int from, int to, bool flip, std::size_t room) {
   return taps;
 }
 
-// (v / 255 - mean) / std for every byte v, in the reference's order of f32 operations.
+// The normalised value of every byte.
 std::array<std::array<float, 256>, 3> make_levels(const Normalisation& normalisation) {
+  ChannelStatistics statistics;
+  std::copy_n(normalisation.mean.begin(), 3, statistics.mean);
+  std::copy_n(normalisation.std.begin(), 3, statistics.std);
   std::array<std::array<float, 256>, 3> levels{};
   for (std::size_t c = 0; c < 3; ++c) {
     for (std::size_t v = 0; v < 256; ++v) {
-      levels[c][v] =
-          (static_cast<float>(v) / 255.0F - normalisation.mean[c]) / normalisation.std[c];
+      levels[c][v] = normalised(static_cast<std::uint8_t>(v), statistics, static_cast<int>(c));
     }
   }
   return levels;

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
 #include <torch/version.h>
@@ -48,6 +49,15 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
                 cat("cannot get ", bytes, " bytes of page-locked memory for a batch"),
                 "free memory on this machine, or choose a smaller --images-per-step");
   }
+}
+
+std::int64_t peak_device_bytes(const c10::Device& device) {
+  if (device.is_cpu()) return 0;
+  const auto total = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return at::getDeviceAllocator(device.type())
+      ->getDeviceStats(device.index())
+      .allocated_bytes[total]
+      .peak;
 }
 
 void register_torch_versions() {

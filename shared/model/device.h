@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,9 @@ void set_tf32(bool on);
 // Memory that GPUs copy from without a detour through a buffer of the driver's (page-locked), of
 // LibTorch's pinned pool. Throws Error{kUnavailable} where there is none to have.
 std::shared_ptr<void> allocate_pinned(std::size_t bytes);
+
+// The most memory that tensors have held on a GPU so far, of LibTorch's allocator; 0 for a CPU.
+std::int64_t peak_device_bytes(const c10::Device& device);
 
 // Registers for --version: LibTorch's version, whether it has CUDA, how many GPUs it sees.
 void register_torch_versions();

@@ -28,6 +28,9 @@ template <class T>
 const char* box_loss_cuda(const BoxLoss<T>&, void*) {
   unavailable();
 }
+const char* prepare_pictures_cuda(const PreparePictures&, void*) {
+  unavailable();
+}
 
 template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);

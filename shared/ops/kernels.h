@@ -6,7 +6,9 @@
 
 #include <cstdint>
 
+#include "shared/image/resample.h"
 #include "shared/ops/box_loss_kind.h"
+#include "shared/ops/formulas.h"
 
 namespace retina::kernels {
 
@@ -59,6 +61,37 @@ struct BoxLoss {
   T* gradient;          // [N, A, 4] out or nullptr
 };
 
+struct PreparePictures {
+  const std::uint8_t* block;
+  const PictureRow* rows;  // [N]
+  std::int64_t image_count;
+  int height, width;  // padded
+  ChannelStatistics statistics;
+  bool rounds_to_bf16;
+  void* out;  // [N, H, W, 3] f32 or bf16
+};
+
+struct PixelPlace {
+  int x, y;
+};
+
+// Writes pixel number `pixel` of the batch, which is at `place` of the image of `row`.
+RETINA_HOST_DEVICE void put_pixel(const PreparePictures& p, const PictureRow& row,
+                                  const PixelPlace& place, std::int64_t pixel) {
+  float rgb[3];
+  batch_pixel(p.block, row, p.statistics, place.x, place.y, rgb);
+  for (int c = 0; c < 3; ++c) {
+    if (p.rounds_to_bf16) {
+      // To nearest even; no value is NaN.
+      const std::uint32_t bits = bits_of_float(rgb[c]);
+      static_cast<std::uint16_t*>(p.out)[3 * pixel + c] =
+          static_cast<std::uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+    } else {
+      static_cast<float*>(p.out)[3 * pixel + c] = rgb[c];
+    }
+  }
+}
+
 // Each image's sum is made of this many parts, each over a fixed share of the anchors, added in
 // order: the bits depend neither on the number of threads nor on their timing.
 constexpr int kPartials = 256;
@@ -71,6 +104,7 @@ template <class T>
 void focal_cpu(const Focal<T>& arguments);
 template <class T>
 void box_loss_cpu(const BoxLoss<T>& arguments);
+void prepare_pictures_cpu(const PreparePictures& arguments);
 
 template <class T>
 const char* match_cuda(const Match<T>& arguments, void* stream);
@@ -80,5 +114,6 @@ template <class T>
 const char* focal_cuda(const Focal<T>& arguments, void* stream);
 template <class T>
 const char* box_loss_cuda(const BoxLoss<T>& arguments, void* stream);
+const char* prepare_pictures_cuda(const PreparePictures& arguments, void* stream);
 
 }  // namespace retina::kernels

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "shared/data/sample_source.h"
@@ -56,6 +57,18 @@ TEST(SyntheticSource, KeepsBoxesInsideTheImageAndLabelsInsideTheClasses) {
       EXPECT_LT(loaded.sample.labels[i], 7);
     }
   }
+}
+
+TEST(SyntheticSource, HasImagesOfTheAskedSizeSomeUpright) {
+  const SyntheticSource source(100, 80, 3, {900, 30});
+  int upright = 0;
+  for (const IndexEntry& entry : source.index()) {
+    EXPECT_EQ(std::max(entry.width, entry.height), 900);
+    EXPECT_EQ(std::min(entry.width, entry.height), 30);
+    upright += entry.height == 900;
+  }
+  EXPECT_GT(upright, 5);
+  EXPECT_LT(upright, 60);
 }
 
 TEST(SyntheticSource, LeavesThePaddingZero) {

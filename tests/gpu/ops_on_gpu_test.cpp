@@ -10,7 +10,9 @@
 #include "shared/ops/focal_loss.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
+#include "shared/ops/prepare_pictures.h"
 #include "tests/gpu/gpu.h"
+#include "tests/ops/test_pictures.h"
 #include "tests/ops/test_tensors.h"
 
 namespace retina {
@@ -158,6 +160,20 @@ TEST_P(OpsOnGpu, LossesHaveTheSameBitsEveryTime) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, OpsOnGpu, testing::ValuesIn(all_cases()),
                          testing::PrintToStringParamName());
+
+TEST(PicturesOnGpu, HaveTheBitsOfTheCpu) {
+  RETINA_GPU_OR_SKIP();
+  for (const bool warped : {false, true}) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const TestPictures pictures = test_pictures(warped);
+      const PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128, .type = type};
+      const at::Tensor expected = prepare_pictures(pictures.block(), pictures.table(), wanted);
+      const at::Tensor images =
+          prepare_pictures(pictures.block().cuda(), pictures.table().cuda(), wanted);
+      EXPECT_TRUE(images.cpu().equal(expected)) << warped << at::toString(type);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace retina

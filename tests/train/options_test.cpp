@@ -142,6 +142,17 @@ TEST(LearningRateScaling, IsByTheRecipesReferenceImagesPerStep) {
                    8e-5);
 }
 
+TEST(TrainOptions, WantASizeForMadeUpImages) {
+  const ImageSize size =
+      parse({"--synthetic", "8", "--synthetic-size", "800x600"}).synthetic_image_size();
+  EXPECT_EQ(size.width, 800);
+  EXPECT_EQ(size.height, 600);
+  for (const char* bad : {"800", "800x", "x600", "800x600px", "0x600", "800x-6", "16385x1"}) {
+    const Error error = refusal({"--synthetic", "8", "--synthetic-size", bad});
+    EXPECT_THAT(error.what(), testing::HasSubstr("--synthetic-size: bad value")) << bad;
+  }
+}
+
 TEST(TrainOptions, WantAValidationSetForWhatJudgesByIt) {
   EXPECT_THROW(parse({"--early-stop", "3"}), Error);
   EXPECT_THROW(parse({"--lr-schedule", "plateau", "--plateau-figure", "ap"}), Error);

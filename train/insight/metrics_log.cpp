@@ -46,7 +46,13 @@ std::string to_json(const StepMetrics& m) {
       .field("bus_bytes_per_second", all_reduce_bus_bandwidth(m.reduce.traffic, m.ranks))
       .field("overlap_ms", m.reduce.overlap_seconds * 1e3)
       .field("checkpoint_ms", m.checkpoint_ms)
-      .field("memory", m.memory_bytes);
+      .field("memory", m.memory_bytes)
+      .field("upload_ms", m.parts.upload_ms)
+      .field("forward_ms", m.parts.forward_ms)
+      .field("loss_ms", m.parts.loss_ms)
+      .field("backward_ms", m.parts.backward_ms)
+      .field("update_ms", m.parts.update_ms)
+      .field("device_memory", m.device_memory_bytes);
   return json.end_object().text();
 }
 
@@ -98,7 +104,13 @@ StepMetrics step_from(const JsonView& line) {
                                  .seconds = later("comm_ms") * 1e-3},
                      .overlap_seconds = later("overlap_ms") * 1e-3},
           .checkpoint_ms = line.has("checkpoint_ms") ? number("checkpoint_ms") : 0,
-          .memory_bytes = line.at("memory").as_int()};
+          .memory_bytes = line.at("memory").as_int(),
+          .parts = {.upload_ms = later("upload_ms"),
+                    .forward_ms = later("forward_ms"),
+                    .loss_ms = later("loss_ms"),
+                    .backward_ms = later("backward_ms"),
+                    .update_ms = later("update_ms")},
+          .device_memory_bytes = std::llround(later("device_memory"))};
 }
 
 ValidationMetrics validation_from(const JsonView& line) {

@@ -58,6 +58,23 @@ Curve time_curve(const std::vector<StepMetrics>& steps) {
   return curve;
 }
 
+// What computing consists of.
+Curve parts_curve(const std::vector<StepMetrics>& steps) {
+  const auto part = [&](const char* name, double PartTimes::*ms) {
+    return step_series(name, steps, [ms](const auto& m) { return m.parts.*ms; });
+  };
+  Curve curve{
+      .title = "Computing, rank 0",
+      .x_label = "step",
+      .y_label = "ms (mean of about 20 steps)",
+      .series = {part("upload", &PartTimes::upload_ms), part("forward", &PartTimes::forward_ms),
+                 part("loss", &PartTimes::loss_ms), part("backward", &PartTimes::backward_ms),
+                 part("update", &PartTimes::update_ms)},
+      .from_zero = true};
+  for (Series& series : curve.series) series.ys = smoothed(series.ys, 20);
+  return curve;
+}
+
 // nccl-tests' bandwidths of the gradients' all-reduce, in MB/s.
 Curve bandwidth_curve(const std::vector<StepMetrics>& steps) {
   Series bus = step_series("bus", steps, [](const auto& m) {
@@ -162,6 +179,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
                            .series = {rate, smooth_rate},
                            .from_zero = true});
   report.curves.push_back(time_curve(steps));
+  report.curves.push_back(parts_curve(steps));
   if (has_traffic) report.curves.push_back(bandwidth_curve(steps));
   // Tables, pictures, settings.
   const auto ranks = std::find_if(log.epochs().rbegin(), log.epochs().rend(),

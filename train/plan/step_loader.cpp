@@ -43,6 +43,7 @@ std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input) {
   LoaderOptions loader;
   loader.threads = input.threads.first;
   loader.most_threads = input.threads.most;
+  loader.form = input.form;
   loader.allocate = input.allocate;
   auto requests = std::make_shared<StepRequests>(input);
   return std::make_unique<BatchLoader>(input.train.source, loader,

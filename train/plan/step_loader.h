@@ -17,6 +17,7 @@ struct StepLoaderInput {
   EpochPlanOptions plan = {};
   int images_per_pass = 0;  // 0: all of the rank's images of a step in one pass
   DecodeThreads threads = {};
+  PixelForm form = PixelForm::kNormalised;
   BatchAllocator allocate = allocate_plain;
   int rank = 0, rank_count = 1;
   std::int64_t begin = 0, end = 0;       // steps, counted from 0

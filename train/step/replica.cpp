@@ -1,9 +1,8 @@
 #include "train/step/replica.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -35,27 +34,26 @@ class Tf32Scope {
   Tf32Scope& operator=(const Tf32Scope&) = delete;
 };
 
-// On a CPU it shares the batch's memory, which is not used again while it lives.
-at::Tensor image_tensor(const Batch& batch, c10::Device device) {
-  const auto count = static_cast<std::int64_t>(batch.samples.size());
-  return at::from_blob(
-             batch.images.get(), {count, 3, batch.padded_height_px, batch.padded_width_px},
-             [memory = batch.images](void*) {}, at::kFloat)
-      .to(device);
-}
-
-std::vector<BoxTargets> box_targets(const Batch& batch) {
+// All boxes in one copy to the device, all labels in another.
+std::vector<BoxTargets> box_targets(const Batch& batch, c10::Device device) {
+  std::vector<float> coordinates;
+  std::vector<std::int64_t> labels;
+  for (const Sample& sample : batch.samples) {
+    for (const auto& box : sample.boxes) {
+      coordinates.insert(coordinates.end(), box.begin(), box.end());
+    }
+    labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
+  }
+  const at::Tensor all_boxes = at::tensor(coordinates, at::kFloat).view({-1, 4}).to(device);
+  const at::Tensor all_labels = at::tensor(labels, at::kLong).to(device);
   std::vector<BoxTargets> targets;
+  std::int64_t first = 0;
   for (const Sample& sample : batch.samples) {
     const auto count = static_cast<std::int64_t>(sample.boxes.size());
-    const at::Tensor boxes =
-        count == 0
-            ? at::zeros({0, 4}, at::kFloat)
-            : at::from_blob(const_cast<float*>(sample.boxes.front().data()), {count, 4}, at::kFloat)
-                  .clone();
-    targets.push_back({.boxes = boxes,
-                       .labels = at::tensor(sample.labels, at::kLong),
+    targets.push_back({.boxes = all_boxes.narrow(0, first, count),
+                       .labels = all_labels.narrow(0, first, count),
                        .counts = sample.slot.counts});
+    first += count;
   }
   return targets;
 }
@@ -76,7 +74,12 @@ ElementType element_type(const at::Tensor& tensor) {
 }  // namespace
 
 Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
-    : options_(options), communicator_(communicator), model_(options.model) {
+    : options_(options),
+      communicator_(communicator),
+      clock_(options.device),
+      upload_(options.device, options.model.normalisation(),
+              options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
+      model_(options.model) {
   initialise(model_, options.seed);
   model_.to(options.device);
   use_channels_last(model_);
@@ -112,33 +115,40 @@ void Replica::broadcast() {
 PassLoss Replica::accumulate(const Batch& batch) {
   const PhaseScope forward(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
-  const at::Tensor images = image_tensor(batch, options_.device);  // [N, 3, H, W]
+  clock_.begin(&PartTimes::upload_ms);
+  const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
+  clock_.begin(&PartTimes::forward_ms);
   HeadOutputs outputs;
   {
     const AutocastScope autocast(options_.precision, options_.device.type());
     outputs = model_.forward(images);
   }
+  clock_.begin(&PartTimes::loss_ms);
   outputs.logits = outputs.logits.to(at::kFloat);  // [N, A, K]
   outputs.deltas = outputs.deltas.to(at::kFloat);  // [N, A, 4]
   const at::Tensor anchors =
       anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
                   at::TensorOptions().device(options_.device));  // [A, 4]
-  const DetectionLoss loss = detection_loss(outputs, anchors, box_targets(batch), options_.loss,
-                                            batch.part.real_image_count);
+  const DetectionLoss loss = detection_loss(outputs, anchors, box_targets(batch, options_.device),
+                                            options_.loss, batch.part.real_image_count);
   if (batch.part.is_last_pass) buckets_->expect_last_pass();
   const PhaseScope backward(communicator_.activity(), Phase::kBackward);
+  clock_.begin(&PartTimes::backward_ms);
   (loss.classification + loss.box_regression).backward();
+  clock_.end();
   return {.classification = loss.classification.item<double>(),
           .box = loss.box_regression.item<double>()};
 }
 
 double Replica::update(double learning_rate, std::int64_t step) {
   const at::NoGradGuard no_grad;
+  clock_.begin(&PartTimes::update_ms);
   const double norm = buckets_->norm();
   if (options_.clip_norm > 0) clip_to_norm(*buckets_, norm, options_.clip_norm);
   optimizer_->step(learning_rate);
   buckets_->zero();
   if (average_) average_->update(step);
+  clock_.end();
   return norm;
 }
 

@@ -18,6 +18,8 @@
 #include "train/reduce/queued_rank_sum.h"
 #include "train/step/detection_loss.h"
 #include "train/step/optimizer.h"
+#include "train/step/picture_upload.h"
+#include "train/step/step_clock.h"
 #include "train/step/weight_average.h"
 
 namespace retina {
@@ -74,6 +76,9 @@ class Replica {
   // validated and saved.
   AverageScope use_average() { return AverageScope(average_.get()); }
 
+  // Where the time of the passes and the update since the last call went; on a GPU a step late.
+  PartTimes take_part_times() { return clock_.take(); }
+
   // Makes the running statistics of batch norm the mean over ranks: every rank saw different
   // images. Collective; nothing to do with a frozen norm, sync_bn or one rank.
   void average_statistics();
@@ -103,6 +108,8 @@ class Replica {
   void load(const Checkpoint& checkpoint, const std::string& source);
   ReplicaOptions options_;
   Communicator& communicator_;
+  StepClock clock_;
+  PictureUpload upload_;
   RetinaNet model_;
   std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank

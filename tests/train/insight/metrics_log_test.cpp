@@ -92,6 +92,9 @@ TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
   metrics.exposed_comm_ms = 20;
   metrics.reduce = {.traffic = {.calls = 2, .bytes = 4000000, .seconds = 0.5},
                     .overlap_seconds = 0.25};
+  metrics.parts = {
+      .upload_ms = 1, .forward_ms = 20, .loss_ms = 3, .backward_ms = 40, .update_ms = 5};
+  metrics.device_memory_bytes = 6;
   { MetricsLog(folder / "m", 0).append(metrics); }
   const JsonFile line = JsonFile::read(folder / "m");
   EXPECT_EQ(line.root().at("compute_ms").as_double(), 70);
@@ -105,6 +108,12 @@ TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
   EXPECT_EQ(read.reduce.traffic.bytes, 4000000);
   EXPECT_EQ(read.reduce.traffic.seconds, 0.5);
   EXPECT_EQ(read.reduce.overlap_seconds, 0.25);
+  EXPECT_EQ(read.parts.upload_ms, 1);
+  EXPECT_EQ(read.parts.forward_ms, 20);
+  EXPECT_EQ(read.parts.loss_ms, 3);
+  EXPECT_EQ(read.parts.backward_ms, 40);
+  EXPECT_EQ(read.parts.update_ms, 5);
+  EXPECT_EQ(read.device_memory_bytes, 6);
 }
 
 // As version 0.1.0's first runs wrote them.

@@ -1,0 +1,113 @@
+"""torchvision's RetinaNet on the images, boxes and first weights that train.py gives it, the same step as
+retina-train's: forward, loss, backward, SGD. Prints one line of JSON a step."""
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+
+import torch
+import torchvision
+from torchvision.models.detection import RetinaNet, retinanet_resnet50_fpn
+from torchvision.models.detection.backbone_utils import _resnet_fpn_extractor
+from torchvision.ops.feature_pyramid_network import LastLevelP6P7
+
+
+def make_model(options, classes):
+    sides = {"min_size": options.min_side, "max_size": options.max_side}
+    if options.backbone == "resnet50":
+        return retinanet_resnet50_fpn(weights=None, weights_backbone=None, num_classes=classes,
+                                      trainable_backbone_layers=5, **sides)
+    trunk = getattr(torchvision.models, options.backbone)(weights=None)
+    trunk = _resnet_fpn_extractor(trunk, 5, returned_layers=[2, 3, 4],
+                                  extra_blocks=LastLevelP6P7(256, 256))
+    return RetinaNet(trunk, classes, **sides)
+
+
+def synchronise(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="what train.py made")
+    parser.add_argument("--weights", type=Path, help="start from; or written by --write-weights")
+    parser.add_argument("--write-weights", action="store_true", help="draw the weights, and end")
+    parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--min-side", type=int, required=True)
+    parser.add_argument("--max-side", type=int, required=True)
+    parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--lr", type=float, default=0.001)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--amp", action="store_true", help="bf16 autocast, channels_last")
+    parser.add_argument("--compile", action="store_true", help="torch.compile of the backbone and head")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    data = json.loads((options.data / "boxes.json").read_text())
+    classes = len(data["categories"])
+    model = make_model(options, classes)
+    if options.write_weights:
+        torch.save(model.state_dict(), options.weights)
+        return
+    model.load_state_dict(torch.load(options.weights))
+    device = torch.device(options.device)
+    model.to(device).train()
+    if options.amp:
+        model.to(memory_format=torch.channels_last)
+    if options.compile:
+        model.backbone = torch.compile(model.backbone)
+        model.head = torch.compile(model.head)
+    optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9, weight_decay=1e-4)
+    images, targets = [], []
+    for image in data["images"]:
+        pixels = torch.frombuffer(bytearray((options.data / "raw" / image["file_name"]).read_bytes()),
+                                  dtype=torch.uint8)
+        pixels = pixels.view(image["height"], image["width"], 3).permute(2, 0, 1).contiguous()
+        images.append(pixels.float().div(255).to(device))
+        boxes = [box for box in data["annotations"] if box["image_id"] == image["id"]]
+        xywh = torch.tensor([box["bbox"] for box in boxes], dtype=torch.float64)
+        xyxy = torch.cat([xywh[:, :2], xywh[:, :2] + xywh[:, 2:]], 1).float()
+        targets.append({"boxes": xyxy.to(device),
+                        "labels": torch.tensor([box["category_id"] - 1 for box in boxes]).to(device)})
+    for step in range(options.steps):
+        clock = [time.perf_counter()]
+
+        def lap():
+            synchronise(device)
+            clock.append(time.perf_counter())
+            return (clock[-1] - clock[-2]) * 1e3
+
+        chosen = [(step * options.images + i) % len(images) for i in range(options.images)]
+        batch, truth = model.transform([images[i] for i in chosen], [dict(targets[i]) for i in chosen])
+        line = {"step": step + 1, "data_ms": lap()}
+        with torch.autocast(device.type, torch.bfloat16, enabled=options.amp):
+            pixels = batch.tensors
+            if options.amp:
+                pixels = pixels.contiguous(memory_format=torch.channels_last)
+            features = list(model.backbone(pixels).values())
+            outputs = model.head(features)
+        anchors = model.anchor_generator(batch, features)
+        line["forward_ms"] = lap()
+        losses = model.compute_loss(truth, {name: value.float() for name, value in outputs.items()},
+                                    anchors)
+        loss = losses["classification"] + losses["bbox_regression"]
+        line["loss_ms"] = lap()
+        loss.backward()
+        line["backward_ms"] = lap()
+        optimizer.step()
+        optimizer.zero_grad()
+        line["update_ms"] = lap()
+        line["step_ms"] = (clock[-1] - clock[0]) * 1e3
+        line["loss"] = loss.item()
+        line["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        line["device_memory"] = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+#include "shared/ops/prepare_pictures.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstring>
+
+#include "shared/base/random.h"
+#include "shared/image/image.h"
+#include "shared/image/warp.h"
+#include "tests/ops/test_pictures.h"
+
+namespace retina {
+namespace {
+
+// What the loader makes of the same pictures on a CPU.
+at::Tensor by_loader(const TestPictures& pictures, const PreparedImages& wanted) {
+  const auto count = static_cast<std::int64_t>(pictures.images.size());
+  const at::Tensor out = torch::zeros({count, 3, wanted.padded_height_px, wanted.padded_width_px});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const PictureRow& row = pictures.rows[place];
+    const ResizeTarget target = {
+        .width = row.out_width,
+        .height = row.out_height,
+        .row_stride = wanted.padded_width_px,
+        .plane_stride = std::int64_t{wanted.padded_width_px} * wanted.padded_height_px,
+        .flip = row.flip};
+    float* const planes = out[i].mutable_data_ptr<float>();
+    if (row.warps) {
+      warp_normalise(pictures.images[place], target, pictures.warps[place], wanted.normalisation,
+                     planes);
+    } else {
+      resize_normalise(pictures.images[place], target, wanted.normalisation, planes);
+    }
+  }
+  return out;
+}
+
+TEST(PreparePictures, HasTheBitsOfTheLoader) {
+  for (const bool warped : {false, true}) {
+    const TestPictures pictures = test_pictures(warped);
+    const PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128};
+    const at::Tensor images = prepare_pictures(pictures.block(), pictures.table(), wanted);
+    EXPECT_TRUE(images.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(images.equal(by_loader(pictures, wanted))) << warped;
+  }
+}
+
+TEST(PreparePictures, RoundsToBf16AsLibTorchDoes) {
+  const TestPictures pictures = test_pictures(true);
+  PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128};
+  const at::Tensor exact = prepare_pictures(pictures.block(), pictures.table(), wanted);
+  wanted.type = at::kBFloat16;
+  const at::Tensor rounded = prepare_pictures(pictures.block(), pictures.table(), wanted);
+  EXPECT_TRUE(rounded.equal(exact.to(at::kBFloat16)));
+}
+
+TEST(PreparePictures, TakesABatchWithoutPictures) {
+  const at::Tensor none = torch::empty({0}, at::kByte);
+  const at::Tensor images =
+      prepare_pictures(none, none, {.padded_width_px = 64, .padded_height_px = 32});
+  EXPECT_EQ(images.sizes(), (std::vector<std::int64_t>{0, 3, 32, 64}));
+}
+
+}  // namespace
+}  // namespace retina
