@@ -15,7 +15,6 @@
 #include "shared/watch/activity.h"
 #include "train/run/initial_weights.h"
 #include "train/run/start_point.h"
-#include "train/step/step_agreement.h"
 
 namespace retina {
 namespace {
@@ -131,6 +130,7 @@ int Trainer::run() {
   while (!stop && !at_end()) {
     StepOutcome outcome;
     if (rollback_.leaves_out(step_)) {
+      outcome.is_finite = land_steps();
       ++step_;
     } else {
       outcome = train_step(*batches);
@@ -178,16 +178,15 @@ StepLoaderInput Trainer::loading() const {
           .left_out = rollback_.left_out()};
 }
 
-Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
+void Trainer::launch_step(BatchLoader& batches) {
   Activity* const activity = communicator_.activity();
   if (activity != nullptr) activity->set_step(step_ + 1);
-  Stopwatch whole, part;
+  Stopwatch part;
   StepMetrics record{
       .step = step_ + 1, .epoch = plan_.epoch_of(step_) + 1, .ranks = communicator_.size()};
 
   // Forward, loss and backward of each pass; in the last one buckets of gradients leave for the
   // other ranks while backward goes on.
-  PassLoss loss;
   for (bool is_last_pass = false; !is_last_pass;) {
     part.lap_ms();
     const std::optional<Batch> batch = [&] {
@@ -202,72 +201,109 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
     for (const Sample& sample : batch->samples) {
       if (sample.replaced && sample.slot.counts) ++record.replaced_images;
     }
-    const PassLoss sums = replica_.accumulate(*batch);
-    loss.classification += sums.classification;
-    loss.box += sums.box;
+    replica_.accumulate(*batch);
     record.images = batch->part.real_image_count;
     record.images_own += static_cast<int>(batch->samples.size());
     is_last_pass = batch->part.is_last_pass;
   }
 
-  // All ranks' sums, of gradients and of what every rank must know to continue the same way.
   part.lap_ms();
-  const StepAgreement agreement = [&] {
+  {
     const PhaseScope phase(activity, Phase::kReduce);
     replica_.all_reduce();
-    return agree({.classification_loss = loss.classification,
-                  .box_loss = loss.box,
-                  .stop = stop_signal() != 0,
-                  .save = is_root() && saving_.is_due_by_clock(),
-                  .told_left_out = left_out_warning_.is_told(),
-                  .replaced_images = record.replaced_images,
-                  .found_damage = damaged_records_.has_news()},
-                 communicator_);
-  }();
+  }
   record.exposed_comm_ms = part.lap_ms() + replica_.take_sync_wait_ms();
   record.reduce = replica_.reduce_cost();
-  record.classification_loss = agreement.classification_loss;
-  record.box_loss = agreement.box_loss;
+  if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
+
+  const PhaseScope update(activity, Phase::kUpdate);
+  record.learning_rate = pacing_.learning_rate(step_);
+  replica_.update(record.learning_rate, step_ + 1);
+  ++step_;
+  samples_seen_ += record.images;
+  in_flight_.push_back(record);
+}
+
+StepAgreement Trainer::agree_on(StepAgreement own, bool with_figures) {
+  if (with_figures) {
+    StepMetrics& record = in_flight_.front();
+    const StepFigures figures = replica_.take_figures();
+    own.classification_loss = figures.classification_loss;
+    own.box_loss = figures.box_loss;
+    record.gradient_norm = figures.gradient_norm;
+    record.parts = figures.parts;
+  }
+  const PhaseScope phase(communicator_.activity(), Phase::kReduce);
+  return agree(own, communicator_);
+}
+
+Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
+  Stopwatch whole, part;
+  launch_step(batches);
+  StepMetrics& record = in_flight_.back();
+  const bool with_figures = in_flight_.size() > input_.steps_in_flight;
+
+  // What every rank must know to continue the same way.
+  part.lap_ms();
+  const StepAgreement agreement = agree_on({.stop = stop_signal() != 0,
+                                            .save = is_root() && saving_.is_due_by_clock(),
+                                            .told_left_out = left_out_warning_.is_told(),
+                                            .replaced_images = record.replaced_images,
+                                            .found_damage = damaged_records_.has_news()},
+                                           with_figures);
+  record.exposed_comm_ms += part.lap_ms();
   record.replaced_images = agreement.replaced_images;
   left_out_warning_.agree(agreement.told_left_out);
   if (agreement.found_damage) stop_for_damage();
-  if (const std::string problem = agreement.problem(0); !problem.empty()) return leave_out(problem);
-  if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
-
-  // Clip and update.
-  const PhaseScope update(activity, Phase::kUpdate);
-  record.learning_rate = pacing_.learning_rate(step_);
-  record.gradient_norm = replica_.update(record.learning_rate, step_ + 1);
-  if (const std::string problem = agreement.problem(record.gradient_norm); !problem.empty()) {
-    return leave_out(problem);
-  }
-  pacing_.add_loss(record.loss(), record.images);
-  rollback_.made_step();
-  ++step_;
-  samples_seen_ += record.images;
-
   record.step_ms = whole.lap_ms();
   record.images_per_second = static_cast<double>(record.images) / (record.step_ms * 1e-3);
   record.checkpoint_ms = saving_.take_stall_ms();
-  record.parts = replica_.take_part_times();
   record.memory_bytes = peak_resident_bytes();
   record.device_memory_bytes = peak_device_bytes(input_.device);
+  const double step_ms = record.step_ms;
+
+  StepOutcome outcome = {.stop = agreement.stop, .save_due = agreement.save};
+  if (with_figures) outcome.is_finite = finish_step(agreement);
+  const bool lands = outcome.stop || outcome.save_due || at_epoch_end() || at_end() ||
+                     saving_.is_due(step_, at_epoch_end());
+  if (lands && outcome.is_finite) outcome.is_finite = land_steps();
+  if (is_root() && !outcome.stop) saving_.add_step((step_ms + whole.lap_ms()) * 1e-3);
+  return outcome;
+}
+
+bool Trainer::land_steps() {
+  bool is_finite = true;
+  while (is_finite && !in_flight_.empty()) is_finite = finish_step(agree_on({}, true));
+  return is_finite;
+}
+
+bool Trainer::finish_step(const StepAgreement& agreement) {
+  StepMetrics record = in_flight_.front();
+  in_flight_.pop_front();
+  if (const std::string problem = agreement.problem(record.gradient_norm); !problem.empty()) {
+    leave_out(record, problem);
+    return false;
+  }
+  record.classification_loss = agreement.classification_loss;
+  record.box_loss = agreement.box_loss;
+  pacing_.add_loss(record.loss(), record.images);
+  rollback_.made_step();
   insight_.add(record);
-  if (is_root() && !agreement.stop) saving_.add_step((record.step_ms + whole.lap_ms()) * 1e-3);
-  return {.is_finite = true, .stop = agreement.stop, .save_due = agreement.save};
+  return true;
 }
 
 // All ranks have the same figures, so they judge the same.
-Trainer::StepOutcome Trainer::leave_out(const std::string& problem) {
+void Trainer::leave_out(const StepMetrics& step, const std::string& problem) {
   TrainingPlan plan(input_.train.source.index(), options_.plan_options());
-  std::string text = cat("step ", step_ + 1, ": ", problem, ", images ",
-                         image_names(plan.at(step_), input_.train.source.index()));
+  const std::int64_t place = step.step - 1;
+  std::string text = cat("step ", step.step, ": ", problem, ", images ",
+                         image_names(plan.at(place), input_.train.source.index()));
   if (options_.rolls_back() && rollback_.may_return()) {
     if (is_root()) {
       log_warning(text, ": this step is left out, training returns to the last checkpoint");
     }
-    rollback_.leave_out(step_);
-    return {.is_finite = false};
+    rollback_.leave_out(place);
+    return;
   }
   // Rank 0 reports it and ends the job; the others wait for that.
   if (!is_root()) communicator_.barrier();
@@ -291,6 +327,7 @@ void Trainer::stop_for_damage() {
 
 void Trainer::go_back() {
   replica_.drop_gradients();
+  in_flight_.clear();
   std::optional<Found> found;
   bool has_checkpoint = false;
   if (is_root()) {

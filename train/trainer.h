@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@
 #include "train/step/damaged_records.h"
 #include "train/step/replica.h"
 #include "train/step/replica_check.h"
+#include "train/step/step_agreement.h"
 
 namespace retina {
 
@@ -43,6 +45,8 @@ struct TrainerInput {
   RunDir* run_dir = nullptr;         // rank 0 only; null: nothing is written
   TimelineFile* timeline = nullptr;  // null: none
   c10::Device device = c10::kCPU;
+  // Steps launched before the first one's loss is read.
+  std::size_t steps_in_flight = device.is_cuda() ? 1 : 0;
 };
 
 class Trainer {
@@ -86,7 +90,15 @@ class Trainer {
   void begin();
   StepLoaderInput loading() const;  // from here to the end
   StepOutcome train_step(BatchLoader& batches);
-  StepOutcome leave_out(const std::string& problem);
+  // The passes, sums and update of the next step, which joins those in flight.
+  void launch_step(BatchLoader& batches);
+  // With the figures of the oldest step in flight, or none. Collective.
+  StepAgreement agree_on(StepAgreement own, bool with_figures);
+  // The oldest step in flight has come to this. False: it is left out.
+  bool finish_step(const StepAgreement& agreement);
+  // The same for all of them, or to the first that is left out. Collective.
+  bool land_steps();
+  void leave_out(const StepMetrics& step, const std::string& problem);
   void stop_for_damage();
   void go_back();
   // False when a stop signal came before the epoch was closed.
@@ -113,6 +125,11 @@ class Trainer {
   Insight insight_;
   ReductionLog reduction_log_;  // rank 0
   Saving saving_;
+
+  // Steps that were launched and whose loss nobody has read. A GPU has one after each step, so that
+  // it never waits for the program; none is left where a checkpoint, a validation, a stop or an
+  // epoch's end comes next.
+  std::deque<StepMetrics> in_flight_;
 
   // Where training stands; all of it is in each checkpoint.
   std::int64_t step_ = 0;  // steps done or left out

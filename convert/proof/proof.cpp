@@ -52,7 +52,7 @@ std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::
                    config.normalisation(), pixels.mutable_data_ptr<float>());
 
   const HeadOutputs outputs = model.forward(pixels.to(device));
-  const at::Tensor scores = at::sigmoid(outputs.logits).flatten();
+  const at::Tensor scores = at::sigmoid(all_levels(outputs.logits)).flatten();
   const auto wanted = std::min(kMinCandidates, scores.size(0));
   const at::Tensor best = std::get<0>(scores.topk(wanted));
   // A hair below the last one, so that rounding moves no candidate across.

@@ -1,24 +1,14 @@
 // The two 16-bit floats of the wire, as their bits: IEEE 754 binary16 ("half": 1 sign, 5 exponent,
-// 10 fraction bits) and bfloat16 (the upper half of a binary32). To f32 every value is exact; from
+// 10 fraction bits) and bfloat16 (base/bfloat16.h). To f32 every value is exact; from
 // f32 rounds to nearest, ties to even, overflows to infinity, and keeps subnormals. NaNs stay NaNs.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
+#include "shared/base/bfloat16.h"  // IWYU pragma: export
+
 namespace retina {
-
-inline float float_from_bfloat16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-inline std::uint16_t bfloat16_from_float(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  // A NaN whose fraction lives in the lower half only must not become infinity.
-  const std::uint32_t nan = (bits >> 16) | ((bits & 0x007f0000u) == 0 ? 0x0040u : 0u);
-  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-}
 
 inline float float_from_float16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;

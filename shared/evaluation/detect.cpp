@@ -110,8 +110,8 @@ std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictu
       const AutocastScope autocast(options.precision, device.type());
       outputs = model.forward(images);
     }
-    outputs.logits = outputs.logits.to(type);  // [N, A, K]
-    outputs.deltas = outputs.deltas.to(type);  // [N, A, 4]
+    for (at::Tensor& level : outputs.logits) level = level.to(type);  // [N, a, K]
+    for (at::Tensor& level : outputs.deltas) level = level.to(type);  // [N, a, 4]
     const std::vector<ImageDetections> found =
         postprocess(outputs, model.config(), padded, sizes, options.postprocess);
     for (std::size_t i = 0; i < found.size(); ++i) {

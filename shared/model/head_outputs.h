@@ -2,13 +2,22 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+
+#include <vector>
 
 namespace retina {
 
-// Anchors over all levels P3..P7, in the order of grid_anchors (anchor.h).
+// A tensor for each level P3..P7, a = the level's anchors in the order of grid_anchors (anchor.h):
+// where the heads' last convolutions wrote them, in the type they computed in.
 struct HeadOutputs {
-  at::Tensor logits;  // [N, A, K] raw class scores, before the sigmoid
-  at::Tensor deltas;  // [N, A, 4] encoded boxes relative to the anchors (box_coder.h)
+  std::vector<at::Tensor> logits;  // [N, a, K] raw class scores, before the sigmoid
+  std::vector<at::Tensor> deltas;  // [N, a, 4] encoded boxes relative to the anchors (box_coder.h)
 };
+
+// [N, A, V] of all anchors: a copy.
+inline at::Tensor all_levels(const std::vector<at::Tensor>& levels) {
+  return at::cat(levels, 1);
+}
 
 }  // namespace retina

@@ -1,6 +1,5 @@
 #include "shared/model/heads.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/group_norm.h>
 
 #include <cstddef>
@@ -40,7 +39,7 @@ Head::Head(const ModelScope& scope, int values_per_anchor, const std::string& ou
                             .bias = true});
 }
 
-at::Tensor Head::forward(const std::array<at::Tensor, kLevelCount>& pyramid) const {
+std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>& pyramid) const {
   std::vector<at::Tensor> levels(pyramid.begin(), pyramid.end());
   // Layer by layer, not level by level: backward, which goes the other way, then has the gradients
   // of each layer's weights as soon as it has passed the layer, and other ranks get them meanwhile.
@@ -59,9 +58,10 @@ at::Tensor Head::forward(const std::array<at::Tensor, kLevelCount>& pyramid) con
     const at::Tensor output = output_->forward(level);
     const std::int64_t anchors =
         output.size(1) / values_per_anchor_ * output.size(2) * output.size(3);
+    // A view where the output is channels-last.
     level = output.permute({0, 2, 3, 1}).reshape({output.size(0), anchors, values_per_anchor_});
   }
-  return at::cat(levels, 1);
+  return levels;
 }
 
 }  // namespace retina

@@ -29,8 +29,9 @@ class Head {
   // `values_per_anchor` is K for classes, 4 for boxes; `output_name` kClassLayer or kBoxLayer.
   Head(const ModelScope& scope, int values_per_anchor, const std::string& output_name,
        const ModelConfig& config);
-  // P3..P7, each [N, 256, h, w] -> [N, A, values_per_anchor], anchors in the order of grid_anchors.
-  at::Tensor forward(const std::array<at::Tensor, kLevelCount>& pyramid) const;
+  // P3..P7, each [N, 256, h, w] -> [N, h * w * 9, values_per_anchor], anchors in the order of
+  // grid_anchors: a view of the last convolution's output where that is channels-last.
+  std::vector<at::Tensor> forward(const std::array<at::Tensor, kLevelCount>& pyramid) const;
 
  private:
   struct GroupNorm {

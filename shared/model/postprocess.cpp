@@ -98,26 +98,25 @@ std::vector<ImageDetections> postprocess(const HeadOutputs& outputs, const Model
                                          const std::vector<PixelSize>& image_sizes,
                                          const PostprocessOptions& options) {
   const at::NoGradGuard no_grad;
-  RETINA_CHECK(outputs.logits.size(0) == static_cast<std::int64_t>(image_sizes.size()));
-  const at::Tensor anchors = anchors_for(config, padded, outputs.deltas.options());  // [A, 4]
-  RETINA_CHECK(anchors.size(0) == outputs.logits.size(1), "padded size does not fit the outputs");
-  const auto level_counts = anchors_per_level(padded);
+  RETINA_CHECK(outputs.logits.size() == outputs.deltas.size() && !outputs.logits.empty());
+  RETINA_CHECK(outputs.logits[0].size(0) == static_cast<std::int64_t>(image_sizes.size()));
+  const at::Tensor anchors = anchors_for(config, padded, outputs.deltas[0].options());  // [A, 4]
 
   std::vector<ImageDetections> detections;
   for (std::size_t image = 0; image < image_sizes.size(); ++image) {
-    const at::Tensor logits = outputs.logits[static_cast<std::int64_t>(image)];  // [A, K]
-    const at::Tensor deltas = outputs.deltas[static_cast<std::int64_t>(image)];  // [A, 4]
+    const auto row = static_cast<std::int64_t>(image);
     std::vector<at::Tensor> boxes, scores, labels;
     std::int64_t begin = 0;
-    for (const int count : level_counts) {
-      const Candidates level =
-          best_of_level(logits.narrow(0, begin, count), deltas.narrow(0, begin, count),
-                        anchors.narrow(0, begin, count), options);
+    for (std::size_t i = 0; i < outputs.logits.size(); ++i) {
+      const std::int64_t count = outputs.logits[i].size(1);
+      const Candidates level = best_of_level(outputs.logits[i][row], outputs.deltas[i][row],
+                                             anchors.narrow(0, begin, count), options);
       boxes.push_back(clip_boxes(level.boxes, image_sizes[image]));
       scores.push_back(level.scores);
       labels.push_back(level.labels);
       begin += count;
     }
+    RETINA_CHECK(begin == anchors.size(0), "padded size does not fit the outputs");
     const at::Tensor all_boxes = at::cat(boxes), all_scores = at::cat(scores),
                      all_labels = at::cat(labels);
     at::Tensor kept = batched_nms(all_boxes, all_scores, all_labels, options.nms_threshold);

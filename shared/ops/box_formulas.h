@@ -107,9 +107,30 @@ struct GiouLoss {
   }
 };
 
+// An anchor's box loss, an f64; its weighted gradient goes to `gradient`: zero unless foreground.
+struct AnchorPlace {
+  std::int64_t anchor, match, image;
+};
+template <class Stored, class Loss>
+RETINA_HOST_DEVICE double anchor_loss(const BoxLoss<Stored>& b, const Loss& loss,
+                                      const AnchorPlace& place, const Stored* delta,
+                                      Stored* gradient) {
+  using T = Loaded<Stored>;
+  T value = T(0), derivative[4] = {0, 0, 0, 0};
+  if (place.match >= 0) {
+    T read[4];
+    for (int i = 0; i < 4; ++i) read[i] = loaded(delta[i]);
+    value = loss(read, b.anchors + 4 * place.anchor, b.boxes + 4 * place.match, derivative);
+    for (int i = 0; i < 4; ++i) derivative[i] *= b.head.weights[place.image];
+  }
+  for (int i = 0; i < 4; ++i) store(derivative[i], gradient + i);
+  return static_cast<double>(value);
+}
+
 // Calls body(loss of one anchor) with the kind that the options name.
-template <class T, class Body>
-void with_kind(const BoxLoss<T>& b, const Body& body) {
+template <class Stored, class Body>
+void with_kind(const BoxLoss<Stored>& b, const Body& body) {
+  using T = Loaded<Stored>;
   const T target_std = static_cast<T>(b.options.target_std);
   switch (b.options.kind) {
     case BoxLossKind::kL1:

@@ -5,7 +5,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "shared/ops/box_loss_kind.h"
+#include "shared/ops/loss_sums.h"
 
 namespace retina {
 
@@ -14,14 +17,16 @@ namespace retina {
 //   smooth L1  sum of e^2 / (2 beta) where |e| < beta, else |e| - beta / 2
 //   GIoU       1 - I / (U + eps) + (C - U) / (C + eps) of decode(delta, anchor) and box: areas of
 //              intersection, union and smallest enclosing box, eps 1e-7
-//   deltas  [N, A, 4] f32 or f64
-//   anchors [A, 4] xyxy px
-//   boxes   [G, 4] xyxy px, of all images one after the other
+//   deltas  up to 8 levels, [N, a, 4] each, all f32, f64, or bf16 (computed in f32)
+//   anchors [A, 4] xyxy px, of all levels
+//   boxes   [G, 4] xyxy px, of all images one after the other; both f32 or f64 as is computed in
 //   matches [N, A] i64: index into `boxes`, kBackground or kIgnored (matcher.h)
-// returns [N] sums. Gradient: to deltas (where a maximum ties, half to each side, as autograd has
-// it). Deterministic. Equals torchvision's l1, smooth_l1 and giou losses (tests/parity) and central
-// differences in f64 (tests/ops).
-at::Tensor box_loss(const at::Tensor& deltas, const at::Tensor& anchors, const at::Tensor& boxes,
-                    const at::Tensor& matches, const BoxLossOptions& options);
+//   weights [N] of the images' gradients, type as the boxes
+// Where a maximum ties, half of the gradient goes to each side, as autograd has it. Deterministic.
+// Equals torchvision's l1, smooth_l1 and giou losses (tests/parity) and central differences in f64
+// (tests/ops).
+LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& anchors,
+                  const at::Tensor& boxes, const at::Tensor& matches, const at::Tensor& weights,
+                  const BoxLossOptions& options);
 
 }  // namespace retina

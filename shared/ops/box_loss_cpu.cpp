@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <cstdint>
 
 #include "shared/ops/box_formulas.h"
 #include "shared/ops/kernels.h"
@@ -6,29 +6,26 @@
 
 namespace retina::kernels {
 
-template <class T>
-void box_loss_cpu(const BoxLoss<T>& b) {
+template <class Stored>
+void box_loss_cpu(const BoxLoss<Stored>& b) {
   with_kind(b, [&b](const auto& loss) {
-    const auto share_sum = [&b, &loss](std::int64_t image, std::int64_t first, std::int64_t end) {
+    const auto level_sum = [&b, &loss](const Level<Stored>& level, std::int64_t image,
+                                       std::int64_t first, std::int64_t end) {
+      const std::int64_t* matches = b.head.matches + image * b.head.anchor_count;
       double sum = 0;
       for (std::int64_t a = first; a < end; ++a) {
-        const std::int64_t row = image * b.anchor_count + a, match = b.matches[row];
-        T gradient[4] = {0, 0, 0, 0};
-        if (match >= 0) {
-          sum += static_cast<double>(
-              loss(b.deltas + 4 * row, b.anchors + 4 * a, b.boxes + 4 * match, gradient));
-        }
-        if (b.gradient != nullptr) std::copy_n(gradient, 4, b.gradient + 4 * row);
+        const std::int64_t place = level.place(image, a, 4);
+        sum += anchor_loss(b, loss, {.anchor = a, .match = matches[a], .image = image},
+                           level.values + place, level.gradient + place);
       }
       return sum;
     };
-    sum_in_shares(
-        {.image_count = b.image_count, .anchor_count = b.anchor_count, .values_per_anchor = 4},
-        b.partials, b.sums, share_sum);
+    sum_in_shares(b.head, 4, level_sum);
   });
 }
 
 template void box_loss_cpu(const BoxLoss<float>&);
 template void box_loss_cpu(const BoxLoss<double>&);
+template void box_loss_cpu(const BoxLoss<Bfloat16>&);
 
 }  // namespace retina::kernels

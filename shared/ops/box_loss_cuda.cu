@@ -7,41 +7,40 @@ namespace retina::kernels {
 namespace {
 
 // Grid (kPartials, N), a thread an anchor. `loss` is one of box_formulas.h.
-template <class T, class Loss>
-__global__ void box_loss_share(BoxLoss<T> b, Loss loss) {
+template <class Stored, class Loss>
+__global__ void box_loss_share(BoxLoss<Stored> b, Loss loss) {
+  const HeadLoss<Stored>& head = b.head;
   const std::int64_t image = blockIdx.y;
-  const std::int64_t begin = b.anchor_count * blockIdx.x / gridDim.x;
-  const std::int64_t end = b.anchor_count * (blockIdx.x + 1) / gridDim.x;
+  const std::int64_t begin = head.anchor_count * blockIdx.x / gridDim.x;
+  const std::int64_t end = head.anchor_count * (blockIdx.x + 1) / gridDim.x;
   double sum = 0;
+  int level = 0;
   for (std::int64_t a = begin + threadIdx.x; a < end; a += kThreads) {
-    const std::int64_t row = image * b.anchor_count + a, match = b.matches[row];
-    T gradient[4] = {0, 0, 0, 0};
-    if (match >= 0) {
-      sum += static_cast<double>(
-          loss(b.deltas + 4 * row, b.anchors + 4 * a, b.boxes + 4 * match, gradient));
-    }
-    if (b.gradient == nullptr) continue;
-    for (int i = 0; i < 4; ++i) b.gradient[4 * row + i] = gradient[i];
+    while (a >= head.levels[level].end_anchor()) ++level;
+    const std::int64_t place = head.levels[level].place(image, a, 4);
+    sum += anchor_loss(b, loss, {a, head.matches[image * head.anchor_count + a], image},
+                       head.levels[level].values + place, head.levels[level].gradient + place);
   }
   sum = block_sum(sum);
-  if (threadIdx.x == 0) b.partials[image * gridDim.x + blockIdx.x] = sum;
+  if (threadIdx.x == 0) head.partials[image * gridDim.x + blockIdx.x] = sum;
 }
 
 }  // namespace
 
-template <class T>
-const char* box_loss_cuda(const BoxLoss<T>& b, void* stream) {
-  if (b.image_count == 0) return nullptr;
+template <class Stored>
+const char* box_loss_cuda(const BoxLoss<Stored>& b, void* stream) {
+  if (b.head.image_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  const auto images = static_cast<unsigned>(b.image_count);
+  const auto images = static_cast<unsigned>(b.head.image_count);
   with_kind(b, [&](const auto& loss) {
     box_loss_share<<<dim3(kPartials, images), kThreads, 0, cuda_stream>>>(b, loss);
   });
-  sum_partials<T><<<images, kThreads, 0, cuda_stream>>>(b.partials, kPartials, b.sums);
+  sum_partials<<<images, kThreads, 0, cuda_stream>>>(b.head.partials, kPartials, b.head.sums);
   return launch_problem();
 }
 
 template const char* box_loss_cuda(const BoxLoss<float>&, void*);
 template const char* box_loss_cuda(const BoxLoss<double>&, void*);
+template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
 
 }  // namespace retina::kernels

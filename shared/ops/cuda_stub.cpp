@@ -20,12 +20,12 @@ template <class T>
 const char* nms_cuda(const Nms<T>&, void*) {
   unavailable();
 }
-template <class T>
-const char* focal_cuda(const Focal<T>&, void*) {
+template <class Stored>
+const char* focal_cuda(const Focal<Stored>&, void*) {
   unavailable();
 }
-template <class T>
-const char* box_loss_cuda(const BoxLoss<T>&, void*) {
+template <class Stored>
+const char* box_loss_cuda(const BoxLoss<Stored>&, void*) {
   unavailable();
 }
 const char* prepare_pictures_cuda(const PreparePictures&, void*) {
@@ -38,7 +38,9 @@ template const char* nms_cuda(const Nms<float>&, void*);
 template const char* nms_cuda(const Nms<double>&, void*);
 template const char* focal_cuda(const Focal<float>&, void*);
 template const char* focal_cuda(const Focal<double>&, void*);
+template const char* focal_cuda(const Focal<Bfloat16>&, void*);
 template const char* box_loss_cuda(const BoxLoss<float>&, void*);
 template const char* box_loss_cuda(const BoxLoss<double>&, void*);
+template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
 
 }  // namespace retina::kernels

@@ -1,5 +1,4 @@
-// What the checking halves of the operations share: type and device dispatch, errors of CUDA, and
-// an autograd node for kernels that make value and gradient in one pass.
+// What the checking halves of the operations share: type and device dispatch, errors of CUDA.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,13 +37,5 @@ void run_twin(const char* operation, const at::Tensor& tensor, const Arguments& 
     cpu(arguments);
   }
 }
-
-// `sums` [N] as a function of `input` [N, ...] whose gradient is `gradient` [N, ...] (that of
-// sums[n] with respect to input[n]; undefined when input needs none).
-at::Tensor attach_gradient(const at::Tensor& input, const at::Tensor& sums,
-                           const at::Tensor& gradient);
-
-// Whether a gradient with respect to `input` will be asked for.
-bool needs_gradient(const at::Tensor& input);
 
 }  // namespace retina::kernels

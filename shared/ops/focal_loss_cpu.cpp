@@ -23,24 +23,43 @@ namespace {
 constexpr std::int64_t kLanes = 8;
 
 // The terms of `count` background logits and their gradients, for gamma 2.
+struct TermWeights {
+  float term, gradient;  // a gradient gets both
+};
 RETINA_WIDE void square_terms(const float* __restrict logits, std::int64_t count,
-                              float* __restrict gradient, float weight, float* __restrict terms) {
+                              TermWeights weights, float* __restrict gradient,
+                              float* __restrict terms) {
   for (std::int64_t i = 0; i < count; ++i) {
     const FocalTerm<float> term = focal_term(logits[i], 2.0F);
-    terms[i] = weight * term.value;
-    gradient[i] = weight * term.derivative;
+    terms[i] = weights.term * term.value;
+    gradient[i] = weights.term * term.derivative * weights.gradient;
   }
 }
+RETINA_WIDE void widen(const Bfloat16* __restrict values, std::int64_t count,
+                       float* __restrict wide) {
+  for (std::int64_t i = 0; i < count; ++i) wide[i] = loaded(values[i]);
+}
+RETINA_WIDE void narrow(const float* __restrict wide, std::int64_t count,
+                        Bfloat16* __restrict values) {
+  for (std::int64_t i = 0; i < count; ++i) store(wide[i], values + i);
+}
 
-// The sum over background logits and their gradients, written to `gradient` unless that is null.
-double background_sum(const float* logits, std::int64_t count, float* gradient, float weight) {
+// The sum over background logits, whose gradients go to `gradient`.
+template <class Stored>
+double background_sum(const Stored* logits, std::int64_t count, TermWeights weights,
+                      Stored* gradient) {
   constexpr std::int64_t kBlock = 1024;
-  std::array<float, kBlock> terms, unwanted;
+  std::array<float, kBlock> terms, wide, wide_gradient;
   std::array<double, kLanes> lanes{};
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t size = std::min(kBlock, count - begin);
-    square_terms(logits + begin, size, gradient == nullptr ? unwanted.data() : gradient + begin,
-                 weight, terms.data());
+    if constexpr (std::is_same_v<Stored, float>) {
+      square_terms(logits + begin, size, weights, gradient + begin, terms.data());
+    } else {
+      widen(logits + begin, size, wide.data());
+      square_terms(wide.data(), size, weights, wide_gradient.data(), terms.data());
+      narrow(wide_gradient.data(), size, gradient + begin);
+    }
     for (std::int64_t i = 0; i < size; ++i) {
       lanes[static_cast<std::size_t>(i % kLanes)] += static_cast<double>(terms[i]);
     }
@@ -48,54 +67,63 @@ double background_sum(const float* logits, std::int64_t count, float* gradient, 
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
 }
 
+// The sum over one anchor's logits with any label, -1 for none.
+template <class Stored, class T = Loaded<Stored>>
+double row_sum(const Focal<Stored>& f, const Stored* logits, std::int64_t label, T image_weight,
+               Stored* gradient) {
+  double sum = 0;
+  for (std::int64_t k = 0; k < f.class_count; ++k) {
+    const bool foreground = k == label;
+    const T logit = loaded(logits[k]), weight = foreground ? f.alpha : T(1) - f.alpha;
+    const auto term = focal_term(foreground ? -logit : logit, f.gamma);
+    sum += static_cast<double>(weight * term.value);
+    store((foreground ? -weight : weight) * term.derivative * image_weight, gradient + k);
+  }
+  return sum;
+}
+
+// The sum over anchors first .. end - 1 of an image, all on one level.
+template <class Stored>
+double level_sum(const Focal<Stored>& f, const Level<Stored>& level, std::int64_t image,
+                 std::int64_t first, std::int64_t end) {
+  const std::int64_t* matches = f.head.matches + image * f.head.anchor_count;
+  const auto image_weight = f.head.weights[image];
+  double sum = 0;
+  for (std::int64_t a = first; a < end;) {
+    const std::int64_t place = level.place(image, a, f.class_count);
+    const Stored* logits = level.values + place;
+    Stored* gradient = level.gradient + place;
+    if constexpr (!std::is_same_v<Stored, double>) {
+      std::int64_t run = 0;  // background anchors from here on
+      while (a + run < end && matches[a + run] == kBackground) ++run;
+      if (run > 0 && f.gamma == 2) {
+        sum += background_sum(logits, run * f.class_count, {1 - f.alpha, image_weight}, gradient);
+        a += run;
+        continue;
+      }
+    }
+    if (matches[a] == kIgnored) {
+      std::fill_n(gradient, f.class_count, Stored{});
+    } else {
+      const std::int64_t label = matches[a] >= 0 ? f.labels[matches[a]] : -1;
+      sum += row_sum(f, logits, label, image_weight, gradient);
+    }
+    ++a;
+  }
+  return sum;
+}
+
 }  // namespace
 
-template <class T>
-void focal_cpu(const Focal<T>& f) {
-  // Of one anchor with any label, -1 for none.
-  const auto row_sum = [&f](const T* logits, std::int64_t label, T* gradient) {
-    double sum = 0;
-    for (std::int64_t k = 0; k < f.class_count; ++k) {
-      const bool foreground = k == label;
-      const T weight = foreground ? f.alpha : T(1) - f.alpha;
-      const auto term = focal_term(foreground ? -logits[k] : logits[k], f.gamma);
-      sum += static_cast<double>(weight * term.value);
-      if (gradient != nullptr) gradient[k] = (foreground ? -weight : weight) * term.derivative;
-    }
-    return sum;
-  };
-  const auto share_sum = [&](std::int64_t image, std::int64_t first, std::int64_t end) {
-    double sum = 0;
-    for (std::int64_t a = first; a < end;) {
-      const std::int64_t row = image * f.anchor_count + a;
-      const std::int64_t match = f.matches[row];
-      const T* logits = f.logits + row * f.class_count;
-      T* gradient = f.gradient == nullptr ? nullptr : f.gradient + row * f.class_count;
-      if constexpr (std::is_same_v<T, float>) {
-        std::int64_t run = 0;  // background anchors from here on
-        while (a + run < end && f.matches[row + run] == kBackground) ++run;
-        if (run > 0 && f.gamma == 2) {
-          sum += background_sum(logits, run * f.class_count, gradient, 1 - f.alpha);
-          a += run;
-          continue;
-        }
-      }
-      if (match == kIgnored) {
-        if (gradient != nullptr) std::fill_n(gradient, f.class_count, T(0));
-      } else {
-        sum += row_sum(logits, match >= 0 ? f.labels[match] : -1, gradient);
-      }
-      ++a;
-    }
-    return sum;
-  };
-  sum_in_shares({.image_count = f.image_count,
-                 .anchor_count = f.anchor_count,
-                 .values_per_anchor = f.class_count},
-                f.partials, f.sums, share_sum);
+template <class Stored>
+void focal_cpu(const Focal<Stored>& f) {
+  sum_in_shares(f.head, f.class_count,
+                [&f](const Level<Stored>& level, std::int64_t image, std::int64_t first,
+                     std::int64_t end) { return level_sum(f, level, image, first, end); });
 }
 
 template void focal_cpu(const Focal<float>&);
 template void focal_cpu(const Focal<double>&);
+template void focal_cpu(const Focal<Bfloat16>&);
 
 }  // namespace retina::kernels

@@ -1,13 +1,12 @@
 // The arithmetic that the CPU and CUDA twins of a kernel share, term by term in the order of
 // torchvision's expressions, so that results agree to the last bit (built without fused multiply-
-// add). Read by nvcc too: C++17, no std:: beyond
-// <cmath> and memcpy.
+// add). Read by nvcc too: C++17, no std:: beyond <cmath>.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
+#include "shared/base/bfloat16.h"
 #include "shared/base/host_device.h"
 
 namespace retina::kernels {
@@ -47,17 +46,6 @@ RETINA_HOST_DEVICE void encode_box(const T* box, const T* anchor, T* delta) {
   delta[3] = std::log(height / anchor_height);
 }
 
-RETINA_HOST_DEVICE std::uint32_t bits_of_float(float value) {
-  std::uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-RETINA_HOST_DEVICE float float_of_bits(std::uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 // e^x for x <= 0. In f32 by arithmetic of our own, the same bits on CPUs and GPUs and in any number
 // of lanes: x = n ln 2 + r, e^r = 1 + r + r^2 q(r), q a minimax polynomial (relative error 3e-9
 // before rounding). Below -87, where f32 loses precision, as at -87.
@@ -88,6 +76,30 @@ RETINA_HOST_DEVICE float log1p_of_unit(float x) {
   const float t = s * s;
   const float h = ((0.140063328f * t + 0.140008392f) * t + 0.200107671f) * t + 0.333332081f;
   return 2.0f * (s + (s * t) * h);
+}
+
+// How head outputs and their gradients lie in memory: f64, f32, or bfloat16 for f32 arithmetic.
+struct Bfloat16 {
+  std::uint16_t bits;
+};
+RETINA_HOST_DEVICE double loaded(double value) {
+  return value;
+}
+RETINA_HOST_DEVICE float loaded(float value) {
+  return value;
+}
+RETINA_HOST_DEVICE float loaded(Bfloat16 value) {
+  return float_from_bfloat16(value.bits);
+}
+template <class Stored>
+using Loaded = decltype(loaded(Stored()));
+
+template <class T>
+RETINA_HOST_DEVICE void store(T value, T* place) {
+  *place = value;
+}
+RETINA_HOST_DEVICE void store(float value, Bfloat16* place) {
+  place->bits = bfloat16_from_float(value);
 }
 
 // One term of the focal loss: f(x) = sigmoid(x)^gamma * softplus(x), the loss of a background logit

@@ -21,13 +21,15 @@ struct MatchOptions {
   bool low_quality_matches = true;
 };
 
-// For each anchor the index of its box + `first_index`, or kBackground or kIgnored.
-//   anchors [A, 4], boxes [G, 4] xyxy px, both f32 or both f64, G may be 0 (all background)
-//   returns [A] i64
-// Ties go to the lower box index. Memory O(A + G): no [G, A] matrix. Equals torchvision's
-// box_iou + Matcher bit for bit (tests/ops), except for boxes that no anchor meets. No gradient;
-// deterministic.
+// For each image and anchor the index of the anchor's box in `boxes`, or kBackground or kIgnored.
+//   anchors [A, 4] xyxy px, the same for all images; boxes [G, 4], both f32 or both f64
+//   offsets [N + 1] i64 on the same device: image n has boxes offsets[n] to offsets[n + 1] - 1,
+//           perhaps none (all background)
+//   returns [N, A] i64
+// Ties go to the lower box index. Memory O(N A + G): no [G, A] matrix. Equals torchvision's box_iou
+// + Matcher bit for bit (tests/ops), except for boxes that no anchor meets. No gradient;
+// deterministic; on a GPU nothing waits for it.
 at::Tensor match_anchors(const at::Tensor& anchors, const at::Tensor& boxes,
-                         const MatchOptions& options, std::int64_t first_index = 0);
+                         const at::Tensor& offsets, const MatchOptions& options);
 
 }  // namespace retina

@@ -27,12 +27,12 @@ __device__ T warp_largest(T value) {
   return value;
 }
 
-// Loads boxes first .. first + kTile - 1 into shared memory; every thread of the block must call.
+// Loads boxes first .. first + kTile - 1, or to `end`, into shared memory; every thread of the
+// block must call.
 template <class T>
-__device__ int load_tile(const Match<T>& m, std::int64_t first, T (*tile)[4]) {
+__device__ int load_tile(const Match<T>& m, std::int64_t first, std::int64_t end, T (*tile)[4]) {
   __syncthreads();
-  const auto rest = m.box_count - first;
-  const int count = rest < kTile ? static_cast<int>(rest) : kTile;
+  const int count = end - first < kTile ? static_cast<int>(end - first) : kTile;
   for (int i = static_cast<int>(threadIdx.x); i < 4 * count; i += kThreads) {
     tile[i / 4][i % 4] = m.boxes[4 * first + i];
   }
@@ -40,22 +40,37 @@ __device__ int load_tile(const Match<T>& m, std::int64_t first, T (*tile)[4]) {
   return count;
 }
 
-// The best IoU of each box over all anchors, and the thresholded match of each anchor. A thread an
-// anchor; threads past the end help loading and offer IoU 0.
+// Grid (ceil(A / kThreads), N), a thread an anchor of an image; threads past the end help loading
+// and offer IoU 0.
+template <class T>
+struct Place {
+  std::int64_t a, first_box, end_box;
+  std::int64_t* match;
+  T anchor[4];
+};
+template <class T>
+__device__ Place<T> place_of_thread(const Match<T>& m) {
+  Place<T> place = {static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x,
+                    m.offsets[blockIdx.y], m.offsets[blockIdx.y + 1]};
+  if (place.a >= m.anchor_count) return place;
+  place.match = m.matches + blockIdx.y * m.anchor_count + place.a;
+  for (int i = 0; i < 4; ++i) place.anchor[i] = m.anchors[4 * place.a + i];
+  return place;
+}
+
+// The best IoU of each box over all anchors, and the thresholded match of each anchor.
 template <class T>
 __global__ void best_matches(Match<T> m) {
   __shared__ T tile[kTile][4];
-  const std::int64_t a = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const bool real = a < m.anchor_count;
-  T anchor[4] = {0, 0, 0, 0};
-  for (int i = 0; real && i < 4; ++i) anchor[i] = m.anchors[4 * a + i];
-  const T area = box_area(anchor);
+  const Place<T> p = place_of_thread(m);
+  const bool real = p.match != nullptr;
+  const T area = box_area(p.anchor);
   T best = -1;
   std::int64_t place = 0;
-  for (std::int64_t first = 0; first < m.box_count; first += kTile) {
-    const int count = load_tile(m, first, tile);
+  for (std::int64_t first = p.first_box; first < p.end_box; first += kTile) {
+    const int count = load_tile(m, first, p.end_box, tile);
     for (int g = 0; g < count; ++g) {
-      const T value = real ? box_iou(tile[g], box_area(tile[g]), anchor, area) : T(0);
+      const T value = real ? box_iou(tile[g], box_area(tile[g]), p.anchor, area) : T(0);
       if (value > best) {
         best = value;
         place = first + g;
@@ -66,27 +81,25 @@ __global__ void best_matches(Match<T> m) {
     }
   }
   if (!real) return;
-  m.matches[a] = best < m.background_iou   ? kBackgroundMatch
-                 : best < m.foreground_iou ? kIgnoredMatch
-                                           : m.first_index + place;
+  *p.match = best < m.background_iou   ? kBackgroundMatch
+             : best < m.foreground_iou ? kIgnoredMatch
+                                       : place;
 }
 
 // Anchors that tie for the best of some box take their own best box.
 template <class T>
 __global__ void low_quality_matches(Match<T> m) {
   __shared__ T tile[kTile][4];
-  const std::int64_t a = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const bool open = a < m.anchor_count && m.matches[a] < 0;
-  T anchor[4] = {0, 0, 0, 0};
-  for (int i = 0; open && i < 4; ++i) anchor[i] = m.anchors[4 * a + i];
-  const T area = box_area(anchor);
+  const Place<T> p = place_of_thread(m);
+  const bool open = p.match != nullptr && *p.match < 0;
+  const T area = box_area(p.anchor);
   T best = -1;
   std::int64_t place = 0;
   bool ties = false;
-  for (std::int64_t first = 0; first < m.box_count; first += kTile) {
-    const int count = load_tile(m, first, tile);
+  for (std::int64_t first = p.first_box; first < p.end_box; first += kTile) {
+    const int count = load_tile(m, first, p.end_box, tile);
     for (int g = 0; open && g < count; ++g) {
-      const T value = box_iou(tile[g], box_area(tile[g]), anchor, area);
+      const T value = box_iou(tile[g], box_area(tile[g]), p.anchor, area);
       if (value > best) {
         best = value;
         place = first + g;
@@ -94,18 +107,18 @@ __global__ void low_quality_matches(Match<T> m) {
       ties = ties || (value > T(0) && value == m.best_of_box[first + g]);
     }
   }
-  if (open && ties) m.matches[a] = m.first_index + place;
+  if (open && ties) *p.match = place;
 }
 
 }  // namespace
 
 template <class T>
 const char* match_cuda(const Match<T>& m, void* stream) {
-  if (m.anchor_count == 0) return nullptr;
+  if (m.anchor_count == 0 || m.image_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  const unsigned blocks = blocks_for(m.anchor_count, kThreads);
-  best_matches<T><<<blocks, kThreads, 0, cuda_stream>>>(m);
-  if (m.low_quality_matches) low_quality_matches<T><<<blocks, kThreads, 0, cuda_stream>>>(m);
+  const dim3 grid(blocks_for(m.anchor_count, kThreads), static_cast<unsigned>(m.image_count));
+  best_matches<T><<<grid, kThreads, 0, cuda_stream>>>(m);
+  if (m.low_quality_matches) low_quality_matches<T><<<grid, kThreads, 0, cuda_stream>>>(m);
   return launch_problem();
 }
 

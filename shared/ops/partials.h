@@ -4,38 +4,45 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "shared/ops/kernels.h"
 
 namespace retina::kernels {
 
-// The whole of what is shared out.
-struct ShareOut {
-  std::int64_t image_count = 0;
-  std::int64_t anchor_count = 0;
-  std::int64_t values_per_anchor = 1;
-};
-
 constexpr std::int64_t kValuesPerThread = 1 << 13;  // fewer do not pay for a thread
 
-// sums[n] = sum over shares of share_sum(n, first anchor, end anchor), an f64, shares in parallel.
-template <class T, class ShareSum>
-void sum_in_shares(const ShareOut& out, double* partials, T* sums, const ShareSum& share_sum) {
-  const auto [image_count, anchor_count, values_per_anchor] = out;
-  const std::int64_t share_values = 1 + anchor_count * values_per_anchor / kPartials;
+// sums[n] = sum over shares of those of level_sum(level, n, first anchor, end anchor), an f64, over
+// the share's part of each level. Shares in parallel.
+template <class Stored, class LevelSum>
+void sum_in_shares(const HeadLoss<Stored>& head, std::int64_t values_per_anchor,
+                   const LevelSum& level_sum) {
+  const std::int64_t share_values = 1 + head.anchor_count * values_per_anchor / kPartials;
   const std::int64_t grain = 1 + kValuesPerThread / share_values;
-  at::parallel_for(0, image_count * kPartials, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t image = i / kPartials, share = i % kPartials;
-      partials[i] = share_sum(image, anchor_count * share / kPartials,
-                              anchor_count * (share + 1) / kPartials);
-    }
-  });
-  for (std::int64_t image = 0; image < image_count; ++image) {
+  const auto share_sum = [&](std::int64_t image, std::int64_t share) {
+    const std::int64_t first = head.anchor_count * share / kPartials,
+                       end = head.anchor_count * (share + 1) / kPartials;
     double sum = 0;
-    for (int share = 0; share < kPartials; ++share) sum += partials[image * kPartials + share];
-    sums[image] = static_cast<T>(sum);
+    for (int i = 0; i < head.level_count; ++i) {
+      const Level<Stored>& level = head.levels[i];
+      const std::int64_t from = std::max(first, level.first_anchor),
+                         to = std::min(end, level.end_anchor());
+      if (from < to) sum += level_sum(level, image, from, to);
+    }
+    return sum;
+  };
+  at::parallel_for(0, head.image_count * kPartials, grain,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       head.partials[i] = share_sum(i / kPartials, i % kPartials);
+                     }
+                   });
+  for (std::int64_t image = 0; image < head.image_count; ++image) {
+    const double* partials = head.partials + image * kPartials;
+    double sum = 0;
+    for (int share = 0; share < kPartials; ++share) sum += partials[share];
+    head.sums[image] = static_cast<Loaded<Stored>>(sum);
   }
 }
 

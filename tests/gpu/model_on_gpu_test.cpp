@@ -62,8 +62,9 @@ class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
         anchors_for(model.config(), kSize, at::TensorOptions().device(device));
     LossOptions options;
     options.box.kind = GetParam();
-    const DetectionLoss loss = detection_loss(step.outputs, anchors, targets, options, 2);
-    (loss.classification + loss.box_regression).backward();
+    const DetectionLoss loss =
+        detection_loss(step.outputs, anchors, batch_of(targets, device), options, 2);
+    loss.backward();
     step.classification = loss.classification.item<double>();
     step.box_regression = loss.box_regression.item<double>();
     for (const auto& [name, tensor] : state_of(model)) {
@@ -75,8 +76,16 @@ class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
 
 TEST_P(ModelOnGpu, LossAndEveryGradientEqualTheCpus) {
   const Step cpu = step_on(c10::kCPU), gpu = step_on(c10::Device(c10::kCUDA, 0));
-  EXPECT_LE((gpu.outputs.logits.cpu() - cpu.outputs.logits).abs().max().item<double>(), 1e-4);
-  EXPECT_LE((gpu.outputs.deltas.cpu() - cpu.outputs.deltas).abs().max().item<double>(), 1e-4);
+  EXPECT_LE((all_levels(gpu.outputs.logits).cpu() - all_levels(cpu.outputs.logits))
+                .abs()
+                .max()
+                .item<double>(),
+            1e-4);
+  EXPECT_LE((all_levels(gpu.outputs.deltas).cpu() - all_levels(cpu.outputs.deltas))
+                .abs()
+                .max()
+                .item<double>(),
+            1e-4);
   EXPECT_NEAR(gpu.classification, cpu.classification, 1e-5 * cpu.classification);
   EXPECT_NEAR(gpu.box_regression, cpu.box_regression, 1e-5 * cpu.box_regression);
   ASSERT_EQ(gpu.gradients.size(), cpu.gradients.size());
@@ -98,13 +107,20 @@ TEST_P(ModelOnGpu, DetectionsOfTheSameOutputsAreTheSame) {
   const std::int64_t count = anchors.size(0);
   const std::int64_t score_count = 2 * count * 2;
   const at::Tensor places = random_tensor({.seed = 4, .shape = {score_count}}).argsort().argsort();
-  const HeadOutputs cpu = {
-      .logits = (places.to(at::kDouble) * (12.0 / static_cast<double>(score_count)) - 9)
-                    .reshape({2, count, 2})
-                    .to(at::kFloat),
-      .deltas =
-          random_tensor({.seed = 5, .shape = {2, count, 4}, .low = -1, .high = 1}).to(at::kFloat)};
-  const HeadOutputs gpu = {.logits = cpu.logits.cuda(), .deltas = cpu.deltas.cuda()};
+  const at::Tensor logits = (places.to(at::kDouble) * (12.0 / static_cast<double>(score_count)) - 9)
+                                .reshape({2, count, 2})
+                                .to(at::kFloat);
+  const at::Tensor deltas =
+      random_tensor({.seed = 5, .shape = {2, count, 4}, .low = -1, .high = 1}).to(at::kFloat);
+  HeadOutputs cpu, gpu;
+  std::int64_t begin = 0;
+  for (const int own : anchors_per_level(kSize)) {
+    cpu.logits.push_back(logits.narrow(1, begin, own));
+    cpu.deltas.push_back(deltas.narrow(1, begin, own));
+    gpu.logits.push_back(cpu.logits.back().cuda());
+    gpu.deltas.push_back(cpu.deltas.back().cuda());
+    begin += own;
+  }
   const std::vector<PixelSize> sizes = {kSize, {.height = 100, .width = 180}};
   const PostprocessOptions options;
   const auto expected = postprocess(cpu, config(), kSize, sizes, options);

@@ -60,16 +60,21 @@ class OpsOnGpu : public testing::TestWithParam<Case> {
     return integers(3, {2, GetParam().count}, -2, static_cast<double>(box_count));
   }
 
-  // Sums [N] and the gradient at `input` under uneven weights of the sums.
+  // Under uneven weights, of outputs on two levels; sums and gradient on the CPU, wide.
   struct Result {
     at::Tensor sums, gradient;
   };
-  template <class Loss>
-  static Result run(const at::Tensor& input, const Loss& loss) {
-    const at::Tensor leaf = input.clone().requires_grad_();
-    const at::Tensor sums = loss(leaf);
-    (sums * torch::tensor({0.7, -1.3}, sums.options().requires_grad(false))).sum().backward();
-    return {sums.detach().cpu(), leaf.grad().cpu()};
+  static std::vector<at::Tensor> levels(const at::Tensor& all) {
+    const std::int64_t first = 1 + all.size(1) / 3;
+    return {all.slice(1, 0, first), all.slice(1, first)};
+  }
+  static at::Tensor weights(const at::Tensor& values) {
+    return torch::tensor(
+        {0.7, -1.3},
+        values.options().dtype(values.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
+  }
+  static Result on_cpu(const LossSums& loss) {
+    return {loss.sums.cpu().to(at::kDouble), torch::cat(loss.gradients, 1).cpu().to(at::kDouble)};
   }
   static void expect_close(const Result& gpu, const Result& cpu) {
     const bool is_float = GetParam().type == at::kFloat;
@@ -94,9 +99,11 @@ TEST_P(OpsOnGpu, MatcherGivesTheSameMatches) {
     const at::Tensor targets = boxes(2, box_count);
     for (const bool low_quality : {true, false}) {
       const MatchOptions options = {.low_quality_matches = low_quality};
-      EXPECT_TRUE(match_anchors(anchors.cuda(), targets.cuda(), options, 5)
+      const at::Tensor offsets =
+          torch::tensor({std::int64_t{0}, box_count / 3, box_count / 3, box_count});
+      EXPECT_TRUE(match_anchors(anchors.cuda(), targets.cuda(), offsets.cuda(), options)
                       .cpu()
-                      .equal(match_anchors(anchors, targets, options, 5)))
+                      .equal(match_anchors(anchors, targets, offsets, options)))
           << box_count << " boxes, low quality " << low_quality;
     }
   }
@@ -120,13 +127,23 @@ TEST_P(OpsOnGpu, FocalLossGivesTheSameSumsAndGradients) {
   const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8);
   for (const FocalOptions options :
        {FocalOptions{.alpha = 0.25, .gamma = 2}, FocalOptions{.alpha = 0.6, .gamma = 1.5}}) {
+    const at::Tensor there = logits.cuda();
     expect_close(
-        run(logits.cuda(),
-            [&](const at::Tensor& x) {
-              return focal_loss(x, matches.cuda(), labels.cuda(), options);
-            }),
-        run(logits, [&](const at::Tensor& x) { return focal_loss(x, matches, labels, options); }));
+        on_cpu(focal_loss(levels(there), matches.cuda(), labels.cuda(), weights(there), options)),
+        on_cpu(focal_loss(levels(logits), matches, labels, weights(logits), options)));
   }
+}
+
+TEST_P(OpsOnGpu, FocalLossReadsAndWritesBf16) {
+  const at::Tensor matches = some_matches(4), labels = torch::tensor({2L, 0L, 1L, 1L});
+  const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).to(at::kBFloat16);
+  const at::Tensor there = logits.cuda();
+  const Result gpu = on_cpu(focal_loss(levels(there), matches.cuda(), labels.cuda(), weights(there),
+                                       FocalOptions())),
+               cpu = on_cpu(
+                   focal_loss(levels(logits), matches, labels, weights(logits), FocalOptions()));
+  EXPECT_TRUE(gpu.sums.allclose(cpu.sums, 2e-6, 1e-6));
+  EXPECT_TRUE(gpu.gradient.allclose(cpu.gradient, 1e-2, 1e-6));
 }
 
 TEST_P(OpsOnGpu, BoxLossesGiveTheSameSumsAndGradients) {
@@ -138,13 +155,11 @@ TEST_P(OpsOnGpu, BoxLossesGiveTheSameSumsAndGradients) {
        {BoxLossOptions{}, BoxLossOptions{.kind = BoxLossKind::kSmoothL1, .target_std = 0.2},
         BoxLossOptions{.kind = BoxLossKind::kGiou}}) {
     SCOPED_TRACE(static_cast<int>(options.kind));
+    const at::Tensor there = deltas.cuda();
     expect_close_by_norm(
-        run(deltas.cuda(),
-            [&](const at::Tensor& x) {
-              return box_loss(x, anchors.cuda(), targets.cuda(), matches.cuda(), options);
-            }),
-        run(deltas,
-            [&](const at::Tensor& x) { return box_loss(x, anchors, targets, matches, options); }));
+        on_cpu(box_loss(levels(there), anchors.cuda(), targets.cuda(), matches.cuda(),
+                        weights(there), options)),
+        on_cpu(box_loss(levels(deltas), anchors, targets, matches, weights(deltas), options)));
   }
 }
 
@@ -152,10 +167,11 @@ TEST_P(OpsOnGpu, LossesHaveTheSameBitsEveryTime) {
   const at::Tensor matches = some_matches(4).cuda(),
                    labels = torch::tensor({2L, 0L, 1L, 1L}).cuda();
   const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).cuda();
-  const at::Tensor first = focal_loss(logits, matches, labels, FocalOptions());
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(first.equal(focal_loss(logits, matches, labels, FocalOptions())));
-  }
+  const auto sums = [&] {
+    return focal_loss({logits}, matches, labels, weights(logits), FocalOptions()).sums;
+  };
+  const at::Tensor first = sums();
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(first.equal(sums()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, OpsOnGpu, testing::ValuesIn(all_cases()),

@@ -13,16 +13,25 @@ namespace {
 constexpr PixelSize kPadded = {.height = 64, .width = 96};
 
 // All logits at -9 (score 0.0001), all deltas 0: the anchors themselves.
-HeadOutputs quiet_outputs(std::int64_t image_count) {
+struct AllOutputs {
+  at::Tensor logits, deltas;  // [N, A, 2], [N, A, 4]
+};
+AllOutputs quiet_outputs(std::int64_t image_count) {
   const std::int64_t count = anchors_for(small_config(), kPadded).size(0);
   return {.logits = torch::full({image_count, count, 2}, -9.0F),
           .deltas = torch::zeros({image_count, count, 4})};
 }
 
-std::vector<ImageDetections> detect(const HeadOutputs& outputs,
-                                    const PostprocessOptions& options = {}) {
-  const auto count = static_cast<std::size_t>(outputs.logits.size(0));
-  return postprocess(outputs, small_config(), kPadded, std::vector(count, kPadded), options);
+std::vector<ImageDetections> detect(const AllOutputs& all, const PostprocessOptions& options = {}) {
+  HeadOutputs outputs;
+  std::int64_t begin = 0;
+  for (const int count : anchors_per_level(kPadded)) {
+    outputs.logits.push_back(all.logits.narrow(1, begin, count));
+    outputs.deltas.push_back(all.deltas.narrow(1, begin, count));
+    begin += count;
+  }
+  const auto image_count = static_cast<std::size_t>(all.logits.size(0));
+  return postprocess(outputs, small_config(), kPadded, std::vector(image_count, kPadded), options);
 }
 
 TEST(Postprocess, NothingAboveTheThresholdIsNothing) {
@@ -33,7 +42,7 @@ TEST(Postprocess, NothingAboveTheThresholdIsNothing) {
 }
 
 TEST(Postprocess, OneLoudAnchorIsOneClippedBoxOfItsImageAndClass) {
-  HeadOutputs outputs = quiet_outputs(2);
+  AllOutputs outputs = quiet_outputs(2);
   outputs.logits[1][3][1] = 2.0F;  // the 32 px square around the corner
   const auto found = detect(outputs);
   EXPECT_EQ(found[0].scores.numel(), 0);
@@ -44,7 +53,7 @@ TEST(Postprocess, OneLoudAnchorIsOneClippedBoxOfItsImageAndClass) {
 }
 
 TEST(Postprocess, TwinsOfOneClassAreSuppressedThoseOfAnotherStay) {
-  HeadOutputs outputs = quiet_outputs(1);
+  AllOutputs outputs = quiet_outputs(1);
   outputs.logits[0][498][0] = 2.0F;
   outputs.logits[0][498][1] = 1.0F;
   outputs.logits[0][499][0] = 1.5F;
@@ -54,7 +63,7 @@ TEST(Postprocess, TwinsOfOneClassAreSuppressedThoseOfAnotherStay) {
 }
 
 TEST(Postprocess, KeepsTheBestUpToTheLimits) {
-  HeadOutputs outputs = quiet_outputs(1);
+  AllOutputs outputs = quiet_outputs(1);
   const at::Tensor noise =
       random_tensor({.seed = 1, .shape = outputs.logits.sizes().vec(), .low = -2, .high = 2});
   outputs.logits.copy_(noise);

@@ -35,8 +35,10 @@ TEST(RetinaNet, HasOneRowAnAnchorForEveryBackboneFamily) {
     const PixelSize size = {.height = 64, .width = 96};
     const HeadOutputs outputs = model.forward(some_images(size).to(at::kFloat));
     const std::int64_t anchors = anchors_for(config, size).size(0);
-    EXPECT_EQ(outputs.logits.sizes(), (std::vector<std::int64_t>{2, anchors, 2})) << backbone;
-    EXPECT_EQ(outputs.deltas.sizes(), (std::vector<std::int64_t>{2, anchors, 4})) << backbone;
+    EXPECT_EQ(all_levels(outputs.logits).sizes(), (std::vector<std::int64_t>{2, anchors, 2}))
+        << backbone;
+    EXPECT_EQ(all_levels(outputs.deltas).sizes(), (std::vector<std::int64_t>{2, anchors, 4}))
+        << backbone;
   }
 }
 
@@ -53,10 +55,14 @@ TEST(RetinaNet, ChannelsLastChangesLayoutAndNotResults) {
   use_channels_last(last);
   for (RetinaNet* one : {&plain, &last}) one->to(at::kDouble);
   const at::Tensor images = some_images({.height = 64, .width = 32});
-  const HeadOutputs a = plain.forward(images), b = last.forward(images);
-  EXPECT_TRUE(a.logits.allclose(b.logits, 1e-9, 1e-10));
-  (a.logits.square().sum() + a.deltas.square().sum()).backward();
-  (b.logits.square().sum() + b.deltas.square().sum()).backward();
+  const auto outputs_of = [&](const RetinaNet& model) {
+    const HeadOutputs outputs = model.forward(images);
+    return torch::cat({all_levels(outputs.logits), all_levels(outputs.deltas)}, 2);
+  };
+  const at::Tensor a = outputs_of(plain), b = outputs_of(last);
+  EXPECT_TRUE(a.allclose(b, 1e-9, 1e-10));
+  a.square().sum().backward();
+  b.square().sum().backward();
   for (const auto& [name, parameter, is_parameter] : last.tensors()) {
     if (!is_parameter) continue;
     if (parameter.dim() == 4) {
@@ -118,12 +124,14 @@ TEST_P(WholeModelGradient, EqualsCentralDifferences) {
       {.boxes = torch::zeros({0, 4}, at::kDouble),
        .labels = torch::zeros({0}, at::kLong),
        .counts = true}};
-  const auto loss = [&] {
-    const DetectionLoss parts =
-        detection_loss(model.forward(images), anchors, targets, LossOptions(), 2);
-    return parts.classification + parts.box_regression;
+  const auto loss_now = [&] {
+    return detection_loss(model.forward(images), anchors, batch_of(targets), LossOptions(), 2);
   };
-  loss().backward();
+  loss_now().backward();
+  const auto loss = [&] {
+    const DetectionLoss parts = loss_now();
+    return (parts.classification + parts.box_regression).item<double>();
+  };
   const torch::NoGradGuard no_gradient;
   for (const char* name :
        {"backbone.body.conv1.weight", "backbone.body.layer2.0.downsample.0.weight",
@@ -136,9 +144,9 @@ TEST_P(WholeModelGradient, EqualsCentralDifferences) {
     at::Tensor element = parameter.view(-1)[place];
     const double middle = element.item<double>(), step = 1e-6;
     element.fill_(middle + step);
-    const double above = loss().item<double>();
+    const double above = loss();
     element.fill_(middle - step);
-    const double below = loss().item<double>();
+    const double below = loss();
     element.fill_(middle);
     const double numeric = (above - below) / (2 * step), analytic = gradient[place].item<double>();
     // The last term is the rounding of a loss near 1 divided by the step.

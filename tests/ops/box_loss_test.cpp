@@ -18,8 +18,8 @@ constexpr BoxLossOptions kGiou = {.kind = BoxLossKind::kGiou};
 
 class BoxLoss : public testing::Test {
  protected:
-  at::Tensor loss(const at::Tensor& deltas, const BoxLossOptions& options) const {
-    return box_loss(deltas, anchors_, boxes_, matches_, options);
+  LossSums loss(const at::Tensor& deltas, const BoxLossOptions& options) const {
+    return box_loss({deltas}, anchors_, boxes_, matches_, torch::ones({2}, at::kDouble), options);
   }
   // Boxes and anchors of the foreground anchors of image n, and their deltas.
   struct Rows {
@@ -33,11 +33,9 @@ class BoxLoss : public testing::Test {
   }
   void expect_gradient_of_differences(const at::Tensor& deltas, const BoxLossOptions& options,
                                       double bound) const {
-    const at::Tensor leaf = deltas.clone().requires_grad_();
-    loss(leaf, options).sum().backward();
     const at::Tensor numeric = central_differences(
-        [&](const at::Tensor& x) { return loss(x, options).sum().item<double>(); }, deltas);
-    EXPECT_LE((leaf.grad() - numeric).abs().max().item<double>(), bound);
+        [&](const at::Tensor& x) { return loss(x, options).sums.sum().item<double>(); }, deltas);
+    EXPECT_LE((loss(deltas, options).gradients[0] - numeric).abs().max().item<double>(), bound);
   }
 
   const at::Tensor anchors_ = random_boxes({.seed = 1, .count = 6});
@@ -49,7 +47,7 @@ class BoxLoss : public testing::Test {
 };
 
 TEST_F(BoxLoss, L1SumsDistancesOfForegroundAnchorsFromTheirEncodedBoxes) {
-  const at::Tensor sums = loss(deltas_, kL1);
+  const at::Tensor sums = loss(deltas_, kL1).sums;
   for (std::int64_t n = 0; n < 2; ++n) {
     const Rows rows = foreground(n);
     const at::Tensor target = encode_boxes(rows.boxes, rows.anchors);
@@ -58,7 +56,7 @@ TEST_F(BoxLoss, L1SumsDistancesOfForegroundAnchorsFromTheirEncodedBoxes) {
 }
 
 TEST_F(BoxLoss, SmoothL1IsQuadraticBelowBetaOfTheScaledError) {
-  const at::Tensor sums = loss(deltas_, kSmoothL1);
+  const at::Tensor sums = loss(deltas_, kSmoothL1).sums;
   for (std::int64_t n = 0; n < 2; ++n) {
     const Rows rows = foreground(n);
     const at::Tensor error = (rows.deltas - encode_boxes(rows.boxes, rows.anchors)).abs() / 0.8;
@@ -84,7 +82,7 @@ double one_minus_giou(const at::Tensor& found, const at::Tensor& truth) {
 }
 
 TEST_F(BoxLoss, GiouComparesTheDecodedBoxes) {
-  const at::Tensor sums = loss(deltas_, kGiou);
+  const at::Tensor sums = loss(deltas_, kGiou).sums;
   for (std::int64_t n = 0; n < 2; ++n) {
     const Rows rows = foreground(n);
     const at::Tensor found = decode_boxes(rows.deltas, rows.anchors);
@@ -99,9 +97,9 @@ TEST_F(BoxLoss, GiouComparesTheDecodedBoxes) {
 TEST_F(BoxLoss, GiouOfTheBoxItselfIsZeroAndOfADistantOneNearsTwo) {
   const at::Tensor matches = torch::tensor({0L}).view({1, 1});
   const auto giou = [&](const at::Tensor& anchor, const at::Tensor& box) {
-    return box_loss(torch::zeros({1, 1, 4}, at::kDouble), anchor.view({1, 4}), box.view({1, 4}),
-                    matches, kGiou)
-        .item<double>();
+    return box_loss({torch::zeros({1, 1, 4}, at::kDouble)}, anchor.view({1, 4}), box.view({1, 4}),
+                    matches, torch::ones({1}, at::kDouble), kGiou)
+        .sums.item<double>();
   };
   const at::Tensor box = torch::tensor({10., 20., 40., 50.}, at::kDouble);
   EXPECT_NEAR(giou(box, box), 0, 1e-9);
@@ -132,20 +130,43 @@ TEST_F(BoxLoss, GiouGradientHoldsForBoxesInsideAcrossAndApart) {
 TEST_F(BoxLoss, GiouGivesNoGradientToASizeBeyondWhatDecodingBelieves) {
   at::Tensor deltas = deltas_.clone();
   deltas.select(2, 2).fill_(kMaxLogSize + 1);
-  deltas.requires_grad_();
-  loss(deltas, kGiou).sum().backward();
-  EXPECT_EQ(deltas.grad().select(2, 2).abs().max().item<double>(), 0);
-  EXPECT_GT(deltas.grad().select(2, 3).abs().max().item<double>(), 0);
+  const at::Tensor gradient = loss(deltas, kGiou).gradients[0];
+  EXPECT_EQ(gradient.select(2, 2).abs().max().item<double>(), 0);
+  EXPECT_GT(gradient.select(2, 3).abs().max().item<double>(), 0);
 }
 
 TEST_F(BoxLoss, IsZeroWithoutBoxes) {
   for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
-    const at::Tensor leaf = deltas_.clone().requires_grad_();
-    const at::Tensor sums = box_loss(leaf, anchors_, torch::zeros({0, 4}, at::kDouble),
-                                     torch::full({2, 6}, kBackground, at::kLong), options);
-    sums.sum().backward();
-    EXPECT_EQ(sums.abs().sum().item<double>(), 0);
-    EXPECT_EQ(leaf.grad().abs().sum().item<double>(), 0);
+    const LossSums none = box_loss({deltas_}, anchors_, torch::zeros({0, 4}, at::kDouble),
+                                   torch::full({2, 6}, kBackground, at::kLong),
+                                   torch::ones({2}, at::kDouble), options);
+    EXPECT_EQ(none.sums.abs().sum().item<double>(), 0);
+    EXPECT_EQ(none.gradients[0].abs().sum().item<double>(), 0);
+  }
+}
+
+TEST_F(BoxLoss, OfLevelsIsThatOfAllTheirAnchorsAndGradientsAreWeighted) {
+  const at::Tensor weights = torch::tensor({0.7, -1.3}, at::kDouble);
+  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
+    const LossSums whole = loss(deltas_, options);
+    const LossSums parts = box_loss({deltas_.slice(1, 0, 4), deltas_.slice(1, 4)}, anchors_, boxes_,
+                                    matches_, weights, options);
+    EXPECT_TRUE(parts.sums.allclose(whole.sums, 1e-14));
+    EXPECT_TRUE(torch::cat(parts.gradients, 1)
+                    .allclose(whole.gradients[0] * weights.view({2, 1, 1}), 1e-14));
+  }
+}
+
+TEST_F(BoxLoss, InBf16IsThatOfTheSameValuesInF32) {
+  const at::Tensor narrow = deltas_.to(at::kBFloat16), weights = torch::tensor({0.7F, -1.3F});
+  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
+    const auto loss_in = [&](at::ScalarType type) {
+      return box_loss({narrow.to(type)}, anchors_.to(at::kFloat), boxes_.to(at::kFloat), matches_,
+                      weights, options);
+    };
+    const LossSums wide = loss_in(at::kFloat), ours = loss_in(at::kBFloat16);
+    EXPECT_TRUE(ours.sums.equal(wide.sums));
+    EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(at::kBFloat16)));
   }
 }
 
@@ -154,7 +175,10 @@ TEST_F(BoxLoss, HasTheSameBitsOnAnyNumberOfThreads) {
   const at::Tensor deltas =
       random_tensor({.seed = 6, .shape = {1, 30000, 4}, .low = -1, .high = 1}).to(at::kFloat);
   const at::Tensor matches = torch::arange(30000, at::kLong).remainder(3).view({1, -1});
-  const auto sum = [&] { return box_loss(deltas, anchors, boxes_.to(at::kFloat), matches, kGiou); };
+  const auto sum = [&] {
+    return box_loss({deltas}, anchors, boxes_.to(at::kFloat), matches, torch::ones({1}), kGiou)
+        .sums;
+  };
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const at::Tensor one = sum();

@@ -21,6 +21,13 @@ at::Tensor some_labels() {
   return torch::tensor({2L, 0L, 1L, 1L});
 }
 
+// Of logits on one level, all images alike.
+LossSums loss_of(const at::Tensor& logits, const FocalOptions& options = {},
+                 const at::Tensor& matches = some_matches()) {
+  const auto type = logits.scalar_type() == at::kBFloat16 ? at::kFloat : logits.scalar_type();
+  return focal_loss({logits}, matches, some_labels(), torch::ones({logits.size(0)}, type), options);
+}
+
 // Lin et al. 2017, eq. 5, term by term.
 at::Tensor by_definition(const at::Tensor& logits, const FocalOptions& options) {
   const at::Tensor matches = some_matches(), labels = some_labels();
@@ -43,40 +50,59 @@ TEST(FocalLoss, EqualsThePapersFormulaAndItsGradientLeavesIgnoredAnchorsOut) {
   for (const FocalOptions options :
        {FocalOptions{.alpha = 0.25, .gamma = 2}, FocalOptions{.alpha = 0.6, .gamma = 1.5},
         FocalOptions{.alpha = 0.5, .gamma = 0}}) {
-    const at::Tensor values = random_tensor({.seed = 3, .shape = {2, 5, 3}, .low = -4, .high = 4});
-    const at::Tensor ours = values.clone().requires_grad_(),
-                     theirs = values.clone().requires_grad_();
-    const at::Tensor sums = focal_loss(ours, some_matches(), some_labels(), options);
-    const at::Tensor expected = by_definition(theirs, options);
-    EXPECT_TRUE(sums.allclose(expected, 1e-12, 1e-14)) << options.gamma;
+    const at::Tensor logits =
+        random_tensor({.seed = 3, .shape = {2, 5, 3}, .low = -4, .high = 4}).requires_grad_();
     const at::Tensor weights = torch::tensor({0.7, -1.3}, at::kDouble);
-    (sums * weights).sum().backward();
+    const LossSums ours = focal_loss({logits}, some_matches(), some_labels(), weights, options);
+    const at::Tensor expected = by_definition(logits, options);
+    EXPECT_TRUE(ours.sums.allclose(expected, 1e-12, 1e-14)) << options.gamma;
     (expected * weights).sum().backward();
-    EXPECT_TRUE(ours.grad().allclose(theirs.grad(), 1e-11, 1e-13)) << options.gamma;
+    EXPECT_TRUE(ours.gradients[0].allclose(logits.grad(), 1e-11, 1e-13)) << options.gamma;
   }
 }
 
 TEST(FocalLoss, GradientEqualsCentralDifferences) {
   const at::Tensor logits = random_tensor({.seed = 4, .shape = {2, 5, 3}, .low = -5, .high = 5});
-  const at::Tensor leaf = logits.clone().requires_grad_();
-  focal_loss(leaf, some_matches(), some_labels(), FocalOptions()).sum().backward();
   const at::Tensor numeric = central_differences(
-      [](const at::Tensor& x) {
-        return focal_loss(x, some_matches(), some_labels(), FocalOptions()).sum().item<double>();
-      },
-      logits);
-  EXPECT_LE((leaf.grad() - numeric).abs().max().item<double>(), 1e-8);
+      [](const at::Tensor& x) { return loss_of(x).sums.sum().item<double>(); }, logits);
+  EXPECT_LE((loss_of(logits).gradients[0] - numeric).abs().max().item<double>(), 1e-8);
+}
+
+TEST(FocalLoss, OfLevelsIsThatOfAllTheirAnchors) {
+  const at::Tensor logits = random_tensor({.seed = 9, .shape = {2, 900, 3}, .low = -5, .high = 5});
+  const at::Tensor matches =
+      (random_tensor({.seed = 10, .shape = {2, 900}, .low = -2, .high = 4}).floor()).to(at::kLong);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    const at::Tensor all = logits.to(type);
+    const at::Tensor weights =
+        torch::tensor({0.7, -1.3}, type == at::kDouble ? at::kDouble : at::kFloat);
+    const LossSums whole = focal_loss({all}, matches, some_labels(), weights, FocalOptions());
+    const LossSums parts = focal_loss(
+        {all.slice(1, 0, 640), all.slice(1, 640, 641), all.slice(1, 641, 641), all.slice(1, 641)},
+        matches, some_labels(), weights, FocalOptions());
+    EXPECT_TRUE(parts.sums.allclose(whole.sums, type == at::kDouble ? 1e-13 : 1e-6)) << type;
+    EXPECT_TRUE(torch::cat(parts.gradients, 1).equal(whole.gradients[0])) << type;
+  }
+}
+
+TEST(FocalLoss, InBf16IsThatOfTheSameValuesInF32) {
+  const at::Tensor narrow =
+      random_tensor({.seed = 11, .shape = {2, 900, 5}, .low = -9, .high = 9}).to(at::kBFloat16);
+  const at::Tensor matches =
+      (random_tensor({.seed = 12, .shape = {2, 900}, .low = -2, .high = 4}).floor()).to(at::kLong);
+  const LossSums wide = loss_of(narrow.to(at::kFloat), {}, matches),
+                 ours = loss_of(narrow, {}, matches);
+  EXPECT_TRUE(ours.sums.equal(wide.sums));
+  EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(at::kBFloat16)));
 }
 
 TEST(FocalLoss, ExtremeLogitsStayFinite) {
-  const at::Tensor logits =
-      torch::tensor({-200.F, 200.F, -90.F, 90.F}).view({1, 2, 2}).requires_grad_();
-  const at::Tensor matches = torch::tensor({0L, kBackground}).view({1, 2});
-  const at::Tensor sums = focal_loss(logits, matches, torch::tensor({0L}), FocalOptions());
-  sums.sum().backward();
+  const at::Tensor logits = torch::tensor({-200.F, 200.F, -90.F, 90.F}).view({1, 2, 2});
+  const LossSums loss = focal_loss({logits}, torch::tensor({0L, kBackground}).view({1, 2}),
+                                   torch::tensor({0L}), torch::ones({1}), FocalOptions());
   // The lost foreground costs alpha * 200, the two false alarms (1 - alpha) * 200 and 90.
-  EXPECT_NEAR(sums.item<float>(), 0.25 * 200 + 0.75 * 290, 1e-3);
-  EXPECT_TRUE(logits.grad().isfinite().all().item<bool>());
+  EXPECT_NEAR(loss.sums.item<float>(), 0.25 * 200 + 0.75 * 290, 1e-3);
+  EXPECT_TRUE(loss.gradients[0].isfinite().all().item<bool>());
 }
 
 TEST(FocalLoss, HasTheSameBitsOnAnyNumberOfThreads) {
@@ -84,14 +110,14 @@ TEST(FocalLoss, HasTheSameBitsOnAnyNumberOfThreads) {
       random_tensor({.seed = 5, .shape = {2, 3000, 7}, .low = -6, .high = 6}).to(at::kFloat);
   const at::Tensor matches =
       (random_tensor({.seed = 6, .shape = {2, 3000}, .low = -2, .high = 4}).floor()).to(at::kLong);
-  const auto loss = [&] { return focal_loss(logits, matches, some_labels(), FocalOptions()); };
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const at::Tensor one = loss();
+  const LossSums one = loss_of(logits, {}, matches);
   at::set_num_threads(3);
-  const at::Tensor three = loss();
+  const LossSums three = loss_of(logits, {}, matches);
   at::set_num_threads(threads);
-  EXPECT_TRUE(one.equal(three));
+  EXPECT_TRUE(one.sums.equal(three.sums));
+  EXPECT_TRUE(one.gradients[0].equal(three.gradients[0]));
 }
 
 // Foreground, background and ignored anchors take different ways through the kernel; f32 has an
@@ -103,32 +129,29 @@ TEST(FocalLoss, InF32IsTheRoundedOneOfF64) {
       (random_tensor({.seed = 8, .shape = {2, 900}, .low = -3, .high = 4}).floor())
           .clamp_min(kIgnored)
           .to(at::kLong);
-  const at::Tensor wide = exact.to(at::kDouble).requires_grad_(),
-                   narrow = exact.clone().requires_grad_();
-  const at::Tensor expected = focal_loss(wide, matches, some_labels(), FocalOptions());
-  const at::Tensor sums = focal_loss(narrow, matches, some_labels(), FocalOptions());
-  expected.sum().backward();
-  sums.sum().backward();
-  EXPECT_LE(((sums - expected) / expected).abs().max().item<double>(), 1e-7);
-  const at::Tensor off = (narrow.grad() - wide.grad()).abs() / (wide.grad().abs() + 1e-30);
+  const LossSums wide = loss_of(exact.to(at::kDouble), {}, matches),
+                 narrow = loss_of(exact, {}, matches);
+  EXPECT_LE(((narrow.sums - wide.sums) / wide.sums).abs().max().item<double>(), 1e-7);
+  const at::Tensor expected = wide.gradients[0];
+  const at::Tensor off = (narrow.gradients[0] - expected).abs() / (expected.abs() + 1e-30);
   EXPECT_LE(off.max().item<double>(), 1e-6);
 }
 
 TEST(FocalLoss, PassesOnWhatIsNotANumber) {
-  const at::Tensor logits = torch::zeros({1, 40, 3}).requires_grad_();
-  logits.mutable_data_ptr<float>()[50] = std::nanf("");
-  const at::Tensor sums = focal_loss(logits, torch::full({1, 40}, kBackground, at::kLong),
-                                     torch::zeros({0}, at::kLong), FocalOptions());
-  sums.sum().backward();
-  EXPECT_TRUE(std::isnan(sums.item<float>()));
-  EXPECT_EQ(logits.grad().isnan().sum().item<std::int64_t>(), 1);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor logits = torch::zeros({1, 40, 3}, type);
+    logits[0][16][2] = std::nan("");
+    const LossSums loss = loss_of(logits, {}, torch::full({1, 40}, kBackground, at::kLong));
+    EXPECT_TRUE(std::isnan(loss.sums.item<float>()));
+    EXPECT_EQ(loss.gradients[0].isnan().sum().item<std::int64_t>(), 1) << type;
+  }
 }
 
 TEST(FocalLoss, AcceptsAnImageSetWithoutBoxes) {
-  const at::Tensor logits = torch::zeros({1, 2, 3}, at::kDouble);
-  const at::Tensor sums = focal_loss(logits, torch::full({1, 2}, kBackground, at::kLong),
-                                     torch::zeros({0}, at::kLong), FocalOptions());
-  EXPECT_NEAR(sums.item<double>(), 6 * 0.75 * 0.25 * std::log(2.0), 1e-12);
+  const LossSums loss = focal_loss(
+      {torch::zeros({1, 2, 3}, at::kDouble)}, torch::full({1, 2}, kBackground, at::kLong),
+      torch::zeros({0}, at::kLong), torch::ones({1}, at::kDouble), FocalOptions());
+  EXPECT_NEAR(loss.sums.item<double>(), 6 * 0.75 * 0.25 * std::log(2.0), 1e-12);
 }
 
 }  // namespace

@@ -46,16 +46,14 @@ TEST(Matcher, EqualsTheMatrixRuleOnRandomBoxes) {
             .round()
             .to(type);
     const MatchOptions options = {.low_quality_matches = seed % 3 != 0};
-    EXPECT_TRUE(
-        match_anchors(anchors, boxes, options).equal(match_by_matrix(anchors, boxes, options)))
+    EXPECT_TRUE(match_one(anchors, boxes, options).equal(match_by_matrix(anchors, boxes, options)))
         << "seed " << seed;
   }
 }
 
 TEST(Matcher, WithoutBoxesEverythingIsBackground) {
   const at::Tensor anchors = random_boxes({.seed = 1, .count = 9});
-  const at::Tensor matches =
-      match_anchors(anchors, torch::zeros({0, 4}, at::kDouble), MatchOptions());
+  const at::Tensor matches = match_one(anchors, torch::zeros({0, 4}, at::kDouble));
   EXPECT_TRUE(matches.equal(torch::full({9}, kBackground, at::kLong)));
 }
 
@@ -65,17 +63,16 @@ TEST(Matcher, ABoxThatNoAnchorMeetsHasNoBestAnchor) {
   const at::Tensor between = torch::tensor({12., 12., 18., 18.}).view({1, 4});
   const at::Tensor flat = torch::tensor({5., 0., 5., 10.}).view({1, 4});
   for (const at::Tensor& box : {between, flat}) {
-    EXPECT_TRUE(match_anchors(anchors, box, MatchOptions())
-                    .equal(torch::full({3}, kBackground, at::kLong)));
+    EXPECT_TRUE(match_one(anchors, box).equal(torch::full({3}, kBackground, at::kLong)));
   }
   const at::Tensor met = torch::tensor({8., 0., 9., 10.}).view({1, 4});
-  EXPECT_TRUE(match_anchors(anchors, torch::cat({between, met}), MatchOptions())
+  EXPECT_TRUE(match_one(anchors, torch::cat({between, met}))
                   .equal(torch::tensor({1L, kBackground, kBackground})));
 }
 
 TEST(Matcher, TwinBoxesGoToTheFirst) {
   const at::Tensor box = torch::tensor({10., 10., 50., 50.}).view({1, 4});
-  const at::Tensor matches = match_anchors(box, torch::cat({box, box}), MatchOptions());
+  const at::Tensor matches = match_one(box, torch::cat({box, box}));
   EXPECT_EQ(matches[0].item<std::int64_t>(), 0);
 }
 
@@ -84,15 +81,22 @@ TEST(Matcher, ThresholdsIncludeTheirOwnValue) {
   const at::Tensor anchors = torch::tensor({0., 0., 10., 5., 0., 0., 10., 4.,  // IoU 0.5, 0.4
                                             0., 0., 10., 3., 0., 0., 10., 10.})
                                  .view({4, 4});
-  const at::Tensor matches = match_anchors(anchors, box, {.background_iou = 0.4F});
+  const at::Tensor matches = match_one(anchors, box, {.background_iou = 0.4F});
   EXPECT_TRUE(matches.equal(torch::tensor({0L, kIgnored, kBackground, 0L})));
 }
 
-TEST(Matcher, FirstIndexShiftsForegroundOnly) {
-  const at::Tensor box = torch::tensor({0., 0., 10., 10.}).view({1, 4});
-  const at::Tensor anchors = torch::tensor({0., 0., 10., 10., 90., 90., 99., 99.}).view({2, 4});
-  EXPECT_TRUE(
-      match_anchors(anchors, box, MatchOptions(), 7).equal(torch::tensor({7L, kBackground})));
+TEST(Matcher, EachImageOfABatchHasItsOwnBoxes) {
+  const at::Tensor anchors = random_boxes({.seed = 7, .count = 300}).round();
+  const at::Tensor boxes = random_boxes({.seed = 8, .count = 9}).round();
+  const std::vector<std::int64_t> offsets = {0, 4, 4, 9};
+  const at::Tensor matches = match_anchors(anchors, boxes, torch::tensor(offsets), MatchOptions());
+  ASSERT_EQ(matches.sizes(), (std::vector<std::int64_t>{3, 300}));
+  for (std::size_t n = 0; n < 3; ++n) {
+    const at::Tensor own = match_one(anchors, boxes.slice(0, offsets[n], offsets[n + 1]));
+    const at::Tensor expected = torch::where(own >= 0, own + offsets[n], own);
+    EXPECT_TRUE(matches[static_cast<std::int64_t>(n)].equal(expected)) << n;
+  }
+  EXPECT_EQ((matches[1] != kBackground).sum().item<std::int64_t>(), 0);
 }
 
 TEST(Matcher, DoesNotDependOnTheNumberOfThreads) {
@@ -100,9 +104,9 @@ TEST(Matcher, DoesNotDependOnTheNumberOfThreads) {
   const at::Tensor boxes = random_boxes({.seed = 6, .count = 30});
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const at::Tensor one = match_anchors(anchors, boxes, MatchOptions());
+  const at::Tensor one = match_one(anchors, boxes);
   at::set_num_threads(3);
-  const at::Tensor three = match_anchors(anchors, boxes, MatchOptions());
+  const at::Tensor three = match_one(anchors, boxes);
   at::set_num_threads(threads);
   EXPECT_TRUE(one.equal(three));
 }

@@ -37,6 +37,26 @@ at::Tensor random_boxes(const RandomBoxes& wanted) {
   return at::cat({corner, corner + size}, 1);
 }
 
+at::Tensor match_one(const at::Tensor& anchors, const at::Tensor& boxes,
+                     const MatchOptions& options) {
+  return match_anchors(anchors, boxes, torch::tensor({std::int64_t{0}, boxes.size(0)}), options)[0];
+}
+
+BatchTargets batch_of(const std::vector<BoxTargets>& targets, c10::Device device) {
+  std::vector<at::Tensor> boxes = {torch::zeros({0, 4})}, labels = {torch::zeros({0}, at::kLong)};
+  std::vector<std::int64_t> offsets = {0}, counts;
+  for (const BoxTargets& target : targets) {
+    boxes.push_back(target.boxes);
+    labels.push_back(target.labels);
+    offsets.push_back(offsets.back() + target.boxes.size(0));
+    counts.push_back(target.counts ? 1 : 0);
+  }
+  return {.boxes = torch::cat(boxes).to(device),
+          .labels = torch::cat(labels).to(device),
+          .offsets = torch::tensor(offsets).to(device),
+          .counts = torch::tensor(counts).to(device)};
+}
+
 at::Tensor central_differences(const std::function<double(const at::Tensor&)>& value,
                                const at::Tensor& input, double step) {
   at::Tensor moved = input.detach().clone().contiguous();

@@ -5,6 +5,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
+
+#include "shared/ops/matcher.h"
+#include "train/step/batch_targets.h"
 
 namespace retina {
 
@@ -25,6 +29,18 @@ struct RandomBoxes {
   double side = 80;
 };
 at::Tensor random_boxes(const RandomBoxes& wanted);
+
+// The matches of one image with all these boxes, [A].
+at::Tensor match_one(const at::Tensor& anchors, const at::Tensor& boxes,
+                     const MatchOptions& options = {});
+
+// The boxes of one slot of a batch.
+struct BoxTargets {
+  at::Tensor boxes;    // [G, 4] xyxy px
+  at::Tensor labels;   // [G] i64
+  bool counts = true;  // false for a pad slot
+};
+BatchTargets batch_of(const std::vector<BoxTargets>& targets, c10::Device device = c10::kCPU);
 
 // d value / d input by central differences, f64. `value` must not keep its argument.
 at::Tensor central_differences(const std::function<double(const at::Tensor&)>& value,

@@ -9,6 +9,7 @@
 
 #include "shared/base/json.h"
 #include "shared/model/retinanet.h"
+#include "tests/ops/test_tensors.h"
 #include "train/step/detection_loss.h"
 
 namespace retina {

@@ -51,8 +51,8 @@ class ModelParity : public testing::TestWithParam<const char*> {
 };
 
 void ModelParity::check_outputs(const HeadOutputs& outputs, const char* layout) const {
-  const Deviation logits = deviation(golden_.root().at("logits"), outputs.logits);
-  const Deviation deltas = deviation(golden_.root().at("deltas"), outputs.deltas);
+  const Deviation logits = deviation(golden_.root().at("logits"), all_levels(outputs.logits));
+  const Deviation deltas = deviation(golden_.root().at("deltas"), all_levels(outputs.deltas));
   EXPECT_TRUE(row(cat("logits, absolute", layout).c_str(), logits.largest, 1e-4));
   EXPECT_TRUE(row(cat("deltas, absolute", layout).c_str(), deltas.largest, 1e-4));
   // Every element, by projection, not only those sampled.
@@ -179,15 +179,16 @@ TEST_P(ModelParity, OutputsLossesGradientsDetectionsAndApAreTorchvisions) {
   RetinaNet model = golden_model();
   const HeadOutputs outputs = model.forward(golden_images());
   check_outputs(outputs, "");
-  const at::Tensor anchors = anchors_for(model.config(), kGoldenPadded, outputs.deltas.options());
-  const DetectionLoss loss = detection_loss(outputs, anchors, golden_targets(),
+  const at::Tensor anchors =
+      anchors_for(model.config(), kGoldenPadded, outputs.deltas[0].options());
+  const DetectionLoss loss = detection_loss(outputs, anchors, batch_of(golden_targets()),
                                             golden_loss_options(name_), /*images_global=*/2);
   const JsonView root = golden_.root();
   EXPECT_TRUE(row("classification loss, relative",
                   relative_error(loss.classification, root.at("classification")), 1e-5));
   EXPECT_TRUE(row("box loss, relative",
                   relative_error(loss.box_regression, root.at("box_regression")), 1e-5));
-  (loss.classification + loss.box_regression).backward();
+  loss.backward();
   check_gradients(model);
   check_statistics(model);
   const auto found = postprocess(outputs, model.config(), kGoldenPadded, golden_image_sizes(),
@@ -211,9 +212,8 @@ TEST_P(ModelParity, GradientsEqualCentralDifferencesInF64) {
   const at::Tensor images = golden_images().to(at::kDouble);
   const at::Tensor anchors = anchors_for(model.config(), kGoldenPadded, images.options());
   const auto loss = [&] {
-    const DetectionLoss sums = detection_loss(model.forward(images), anchors, golden_targets(),
-                                              golden_loss_options(name_), 2);
-    return sums.classification + sums.box_regression;
+    return detection_loss(model.forward(images), anchors, batch_of(golden_targets()),
+                          golden_loss_options(name_), 2);
   };
   loss().backward();
   const torch::NoGradGuard no_gradient;
@@ -226,7 +226,8 @@ TEST_P(ModelParity, GradientsEqualCentralDifferencesInF64) {
   }
   const auto moved = [&](double step) {
     for (const auto& [name, tensor] : parameters_of(model)) tensor.add_(tensor.grad(), step);
-    return loss().item<double>();
+    const DetectionLoss sums = loss();
+    return (sums.classification + sums.box_regression).item<double>();
   };
   const double above = moved(kStep), below = moved(-2 * kStep);
   const double slope = (above - below) / (2 * kStep);

@@ -139,7 +139,7 @@ TEST_F(OpsParity, MatchesAreEqual) {
   for (const bool with_far_one : {false, true}) {
     for (const bool low_quality : {true, false}) {
       const at::Tensor matches =
-          match_anchors(anchors, matcher_boxes(with_far_one), {.low_quality_matches = low_quality});
+          match_one(anchors, matcher_boxes(with_far_one), {.low_quality_matches = low_quality});
       // A box that no anchor meets is as none here: torchvision forces all anchors to learn one.
       const std::size_t place = low_quality ? 0U : with_far_one ? 3U : 1U;
       count += differing(run_lengths(matches), integers(golden.at(place)));
@@ -191,19 +191,18 @@ TEST_F(OpsParity, SuppressionKeepsTheSameBoxesInTheSameOrder) {
 }
 
 TEST_F(OpsParity, FocalLossAndItsGradientAgree) {
-  const at::Tensor logits = draw_f32({.stream = 40, .shape = {60, 4}, .low = -6, .high = 6})
-                                .unsqueeze(0)
-                                .requires_grad_();
+  const at::Tensor logits =
+      draw_f32({.stream = 40, .shape = {60, 4}, .low = -6, .high = 6}).unsqueeze(0);
   at::Tensor matches = torch::full({1, 60}, kBackground, at::kLong);
   for (std::int64_t anchor = 0; anchor < 60; anchor += 7) matches[0][anchor] = anchor % 4;
-  const at::Tensor loss =
-      focal_loss(logits, matches, torch::arange(4, at::kLong), {.alpha = 0.25, .gamma = 2});
+  const LossSums loss = focal_loss({logits}, matches, torch::arange(4, at::kLong), torch::ones({1}),
+                                   {.alpha = 0.25, .gamma = 2});
   const JsonView golden = golden_.root().at("focal");
-  const double error = std::abs(loss.item<double>() / golden.at("sum").as_double() - 1);
+  const double error = std::abs(loss.sums.item<double>() / golden.at("sum").as_double() - 1);
   EXPECT_TRUE(row("focal loss, relative", error, 1e-6));
-  loss.sum().backward();
   const at::Tensor expected = table(golden.at("gradient"));
-  EXPECT_TRUE(row("focal loss: gradient, absolute", largest(logits.grad()[0] - expected), 1e-6));
+  EXPECT_TRUE(
+      row("focal loss: gradient, absolute", largest(loss.gradients[0][0] - expected), 1e-6));
 }
 
 // The boxes and deltas of make_golden.py's box_loss_case: near the boxes, then far and huge.
@@ -221,6 +220,11 @@ BoxLossInput box_loss_input(at::ScalarType type) {
           .matches = torch::arange(16, at::kLong).repeat({2}).unsqueeze(0)};
 }
 
+LossSums box_loss_of(const BoxLossInput& input, const BoxLossOptions& options) {
+  return box_loss({input.deltas}, input.anchors, input.boxes, input.matches,
+                  torch::ones({1}, input.boxes.scalar_type()), options);
+}
+
 constexpr std::pair<const char*, BoxLossOptions> kBoxLosses[] = {
     {"l1", {.kind = BoxLossKind::kL1}},
     {"smooth-l1", {.kind = BoxLossKind::kSmoothL1}},
@@ -229,16 +233,12 @@ constexpr std::pair<const char*, BoxLossOptions> kBoxLosses[] = {
 
 TEST_F(OpsParity, EveryBoxLossAndItsGradientAgree) {
   for (const auto& [name, options] : kBoxLosses) {
-    BoxLossInput input = box_loss_input(at::kFloat);
-    input.deltas.requires_grad_();
-    const at::Tensor loss =
-        box_loss(input.deltas, input.anchors, input.boxes, input.matches, options).sum();
-    loss.backward();
+    const LossSums loss = box_loss_of(box_loss_input(at::kFloat), options);
     const JsonView golden = golden_.root().at("box_loss").at(name);
-    const double error = std::abs(loss.item<double>() / golden.at("sum").as_double() - 1);
+    const double error = std::abs(loss.sums.item<double>() / golden.at("sum").as_double() - 1);
     EXPECT_TRUE(row(cat("box loss ", name, ", relative").c_str(), error, 1e-6));
     const at::Tensor expected = table(golden.at("gradient"));
-    const at::Tensor difference = input.deltas.grad()[0] - expected;
+    const at::Tensor difference = loss.gradients[0][0] - expected;
     EXPECT_TRUE(row(cat("box loss ", name, ": gradient, relative").c_str(),
                     largest(difference) / largest(expected), 1e-5));
   }
@@ -247,15 +247,15 @@ TEST_F(OpsParity, EveryBoxLossAndItsGradientAgree) {
 TEST_F(OpsParity, EveryLossGradientEqualsCentralDifferencesInF64) {
   for (const auto& [name, options] : kBoxLosses) {
     BoxLossInput input = box_loss_input(at::kDouble);
-    const auto loss = [&, chosen = options](const at::Tensor& deltas) {
-      return box_loss(deltas, input.anchors, input.boxes, input.matches, chosen).sum();
-    };
+    const at::Tensor gradient = box_loss_of(input, options).gradients[0];
     const at::Tensor numeric = central_differences(
-        [&](const at::Tensor& x) { return loss(x).item<double>(); }, input.deltas);
-    input.deltas.requires_grad_();
-    loss(input.deltas).backward();
+        [&, chosen = options](const at::Tensor& x) {
+          input.deltas = x;
+          return box_loss_of(input, chosen).sums.item<double>();
+        },
+        input.deltas.clone());
     EXPECT_TRUE(row(cat("box loss ", name, " against f64 differences").c_str(),
-                    largest(input.deltas.grad() - numeric) / largest(numeric), 1e-7));
+                    largest(gradient - numeric) / largest(numeric), 1e-7));
   }
 }
 

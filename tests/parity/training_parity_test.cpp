@@ -48,12 +48,13 @@ class TrainingParity : public testing::TestWithParam<const char*> {
     return Replica(options, *communicator_);
   }
   // Makes updates `first` + 1 to `end` and returns both losses before each.
-  std::vector<PassLoss> train(Replica& replica, std::int64_t first, std::int64_t end) {
-    std::vector<PassLoss> losses;
+  std::vector<StepFigures> train(Replica& replica, std::int64_t first, std::int64_t end) {
+    std::vector<StepFigures> losses;
     for (std::int64_t step = first; step < end; ++step) {
-      losses.push_back(replica.accumulate(batch_));
+      replica.accumulate(batch_);
       replica.all_reduce();
       replica.update(learning_rate_, step + 1);
+      losses.push_back(replica.take_figures());
     }
     return losses;
   }
@@ -68,7 +69,7 @@ class TrainingParity : public testing::TestWithParam<const char*> {
 TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit) {
   Replica whole = make_replica(1);
   set_golden_weights(whole.model());
-  std::vector<PassLoss> curve = train(whole, 0, kSteps / 2);
+  std::vector<StepFigures> curve = train(whole, 0, kSteps / 2);
   Checkpoint half_way;
   whole.snapshot(half_way);
   const auto second_half = train(whole, kSteps / 2, kSteps);
@@ -78,12 +79,13 @@ TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit
   for (std::size_t step = 0; step < curve.size(); ++step) {
     const JsonView golden = golden_.root().at("curve").at(step);
     worst = std::max(
-        {worst, std::abs(curve[step].classification / golden.at(std::size_t{0}).as_double() - 1),
-         std::abs(curve[step].box / golden.at(1).as_double() - 1)});
+        {worst,
+         std::abs(curve[step].classification_loss / golden.at(std::size_t{0}).as_double() - 1),
+         std::abs(curve[step].box_loss / golden.at(1).as_double() - 1)});
   }
   EXPECT_TRUE(holds({"10 SGD steps, both losses, relative", name_, worst, 1e-4}));
-  EXPECT_LT(curve.back().classification + curve.back().box,
-            curve.front().classification + curve.front().box);
+  EXPECT_LT(curve.back().classification_loss + curve.back().box_loss,
+            curve.front().classification_loss + curve.front().box_loss);
 
   const TestFolder folder;
   save_checkpoint(folder / "half.pt", half_way);
@@ -92,8 +94,8 @@ TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit
   const auto again = train(resumed, kSteps / 2, kSteps);
   int differing = 0;
   for (std::size_t i = 0; i < again.size(); ++i) {
-    differing += again[i].classification != second_half[i].classification ||
-                 again[i].box != second_half[i].box;
+    differing += again[i].classification_loss != second_half[i].classification_loss ||
+                 again[i].box_loss != second_half[i].box_loss;
   }
   const NamedTensors ours = state_of(resumed.model()), theirs = state_of(whole.model());
   for (std::size_t i = 0; i < ours.size(); ++i) {

@@ -4,8 +4,8 @@
 //                 images_per_second, images, replaced_images, ranks, step_ms, compute_ms,
 //                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes),
-//                 upload_ms, forward_ms, loss_ms, backward_ms, update_ms (of rank 0; on a GPU those
-//                 of the step before), device_memory (bytes; 0 on a CPU)
+//                 upload_ms, forward_ms, loss_ms, backward_ms, update_ms (of rank 0), device_memory
+//                 (bytes; 0 on a CPU)
 // A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
@@ -49,7 +49,7 @@ struct StepMetrics {
   ReduceCost reduce = {};         // the gradients' all-reduces
   double checkpoint_ms = 0;       // standing still to save since the step before
   std::int64_t memory_bytes = 0;  // most resident memory so far
-  PartTimes parts = {};           // of compute_ms; on a GPU those of the step before
+  PartTimes parts = {};           // of compute_ms
   std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
 
   double loss() const { return classification_loss + box_loss; }

@@ -1,8 +1,9 @@
 #include "train/reduce/gradient_buckets.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -230,34 +231,20 @@ std::vector<double> GradientBuckets::bucket_bytes() const {
   return list;
 }
 
-double GradientBuckets::norm() const {
+at::Tensor GradientBuckets::norm() const {
   // By parameter, so that no bit depends on the buckets.
-  double sum = 0;
-  std::vector<at::Tensor> parts;
+  double squares = 0;
+  std::vector<at::Tensor> others;
   for (const at::Tensor& gradient : gradients()) {
     if (gradient.is_cpu() && gradient.scalar_type() == at::kFloat) {
-      sum += sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel());
+      squares += sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel());
     } else {
-      parts.push_back(at::linalg_vector_norm(gradient, 2, std::nullopt, false, at::kDouble));
+      others.push_back(gradient);
     }
   }
-  if (parts.empty()) return std::sqrt(sum);
-  // Fetched together, so that a GPU waits only once.
-  const at::Tensor norms = at::stack(parts).to(at::kCPU);
-  for (std::int64_t i = 0; i < norms.size(0); ++i) {
-    const double part = norms.const_data_ptr<double>()[i];
-    sum += part * part;
-  }
-  return std::sqrt(sum);
-}
-
-void GradientBuckets::scale(double factor) {
-  at::_foreach_mul_(gradients(), factor);
-}
-
-void clip_to_norm(GradientBuckets& buckets, double norm, double max_norm) {
-  const double factor = max_norm / (norm + 1e-6);
-  if (factor < 1) buckets.scale(factor);
+  if (others.empty()) return at::scalar_tensor(std::sqrt(squares), at::kDouble);
+  RETINA_CHECK(squares == 0, "gradients of several types");
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(others, 2, at::kDouble)));
 }
 
 }  // namespace retina

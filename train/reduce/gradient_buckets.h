@@ -55,11 +55,9 @@ class GradientBuckets {
   // Of the last `all_reduce`.
   const ReduceCost& cost() const { return cost_; }
 
-  // L2 norm of all gradients together, summed in f64.
-  double norm() const;
-
-  // Multiplies all gradients.
-  void scale(double factor);
+  // L2 norm of all gradients together, summed in f64: a scalar on their device, where nothing waits
+  // for it.
+  at::Tensor norm() const;
 
   const BucketPlan& plan() const { return plan_; }
   const BucketChoice& choice() const { return choice_; }
@@ -101,9 +99,5 @@ class GradientBuckets {
   std::unique_ptr<GradientTransport> transport_;
   std::unique_ptr<CollectiveQueue> queue_;
 };
-
-// Scales the gradients so that their norm is at most `max_norm` (Pascanu et al. 2013; the factor is
-// max_norm / (norm + 1e-6) as in torch.nn.utils.clip_grad_norm_). `norm` is buckets.norm().
-void clip_to_norm(GradientBuckets& buckets, double norm, double max_norm);
 
 }  // namespace retina

@@ -1,10 +1,8 @@
 #include "train/step/detection_loss.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -31,45 +29,38 @@ void LossOptions::validate() const {
   check_range("background IoU", match.background_iou, 0, match.foreground_iou);
 }
 
+void DetectionLoss::backward() const {
+  torch::autograd::backward(outputs, gradients);
+}
+
 DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& anchors,
-                             const std::vector<BoxTargets>& targets, const LossOptions& options,
+                             const BatchTargets& targets, const LossOptions& options,
                              std::int64_t images_global) {
   RETINA_CHECK(images_global >= 1);
-  RETINA_CHECK(static_cast<std::int64_t>(targets.size()) == outputs.logits.size(0));
-  const auto type = anchors.options();
-  std::vector<at::Tensor> boxes, labels, matches;
-  std::vector<double> shares;  // of each slot in the step's mean
-  std::int64_t first_box = 0;
-  for (const BoxTargets& target : targets) {
-    if (target.counts) {
-      boxes.push_back(target.boxes.to(type).view({-1, 4}));
-      labels.push_back(target.labels.to(anchors.device()));
-      matches.push_back(match_anchors(anchors, boxes.back(), options.match, first_box));
-      first_box += boxes.back().size(0);
-    } else {
-      // Ignored everywhere: the kernels then write neither loss nor gradient for a pad slot.
-      matches.push_back(at::full({anchors.size(0)}, kIgnored, type.dtype(at::kLong)));
-    }
-    shares.push_back(target.counts ? 1.0 / static_cast<double>(images_global) : 0.0);
-  }
-  if (boxes.empty()) {
-    boxes.push_back(at::full({0, 4}, 0, type));
-    labels.push_back(at::full({0}, 0, type.dtype(at::kLong)));
-  }
-  const at::Tensor all_boxes = at::cat(boxes), all_labels = at::cat(labels);  // [G, 4], [G]
-  // A rank's pass may have no images.
-  const at::Tensor all_matches =
-      matches.empty() ? at::full({0, anchors.size(0)}, kIgnored, type.dtype(at::kLong))
-                      : at::stack(matches);                              // [N, A]
-  const at::Tensor foreground = (all_matches >= 0).sum(1).clamp_min(1);  // [N]
+  const at::NoGradGuard no_grad;
+  const at::Tensor boxes = targets.boxes.to(anchors.scalar_type());
+  const at::Tensor matches = match_anchors(anchors, boxes, targets.offsets, options.match);
+  // Ignored everywhere: the kernels then write neither loss nor gradient for a pad slot.
+  matches.masked_fill_(targets.counts.eq(0).unsqueeze(1), kIgnored);   // [N, A]
+  const at::Tensor foreground = matches.ge(0).sum(1).clamp_min(1);     // [N]
+  const at::Tensor shares = targets.counts.to(anchors.scalar_type());  // [N]
   const at::Tensor weights =
-      at::tensor(shares, at::kDouble).to(type) / foreground.to(type.dtype());  // [N]
-  const at::Tensor logits = outputs.logits.to(type.dtype());
-  const at::Tensor deltas = outputs.deltas.to(type.dtype());
+      shares * (1.0 / static_cast<double>(images_global)) / foreground;  // [N]
   const FocalOptions focal = {.alpha = options.focal_alpha, .gamma = options.focal_gamma};
-  return {.classification = (focal_loss(logits, all_matches, all_labels, focal) * weights).sum(),
-          .box_regression =
-              (box_loss(deltas, anchors, all_boxes, all_matches, options.box) * weights).sum()};
+  const LossSums classes = focal_loss(outputs.logits, matches, targets.labels, weights, focal);
+  const LossSums shifts = box_loss(outputs.deltas, anchors, boxes, matches, weights, options.box);
+  DetectionLoss loss = {.classification = (classes.sums * weights).sum(),
+                        .box_regression = (shifts.sums * weights).sum()};
+  const auto collect = [&loss](const std::vector<at::Tensor>& values, const LossSums& sums) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i].requires_grad()) continue;
+      loss.outputs.push_back(values[i]);
+      loss.gradients.push_back(sums.gradients[i]);
+    }
+  };
+  collect(outputs.logits, classes);
+  collect(outputs.deltas, shifts);
+  return loss;
 }
 
 }  // namespace retina

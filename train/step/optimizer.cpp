@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -79,8 +80,16 @@ void Optimizer::check_layout() const {
   }
 }
 
-void Optimizer::step(double learning_rate) {
+at::Tensor clip_divisor(const at::Tensor& norm, double max_norm) {
+  return norm.add(1e-6).div(max_norm).clamp_min(1).to(at::kFloat);
+}
+
+void Optimizer::step(double learning_rate, const UpdateGuard& guard) {
   const at::NoGradGuard no_grad;
+  const auto given = [](const at::Tensor& value) {
+    return value.defined() ? std::optional(value) : std::nullopt;
+  };
+  const std::optional<at::Tensor> divisor = given(guard.divisor), skip = given(guard.skip);
   if (!std::exchange(layout_checked_, true)) check_layout();
   for (auto& group : groups_) {
     std::vector<at::Tensor> gradients;
@@ -90,19 +99,20 @@ void Optimizer::step(double learning_rate) {
       // Buffers start at zero, so the first step needs no special case: v = momentum 0 + g.
       at::_fused_sgd_(group.values, gradients, group.first, group.weight_decay, options_.momentum,
                       learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
-                      /*is_first_step=*/false);
+                      /*is_first_step=*/false, divisor, skip);
       continue;
     }
     for (auto& count : group.update_counts) count.add_(1);  // the kernels want t, counted from 1
     if (options_.kind == OptimizerKind::kAdam) {
       at::_fused_adam_(group.values, gradients, group.first, group.second, /*max_exp_avg_sqs=*/{},
                        group.update_counts, learning_rate, options_.beta1, options_.beta2,
-                       group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+                       group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false,
+                       divisor, skip);
     } else {
       at::_fused_adamw_(group.values, gradients, group.first, group.second, /*max_exp_avg_sqs=*/{},
                         group.update_counts, learning_rate, options_.beta1, options_.beta2,
                         group.weight_decay, options_.epsilon, /*amsgrad=*/false,
-                        /*maximize=*/false);
+                        /*maximize=*/false, divisor, skip);
     }
   }
 }

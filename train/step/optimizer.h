@@ -12,6 +12,16 @@
 
 namespace retina {
 
+// What an update asks the device, one f32 each on the parameters' device; undefined: nothing.
+struct UpdateGuard {
+  at::Tensor divisor = {};  // of the gradients, which change
+  at::Tensor skip = {};     // 1: values and their state stay as they are; 0: update
+};
+
+// The divisor that brings gradients of L2 norm `norm`, a scalar, down to `max_norm` (Pascanu et al.
+// 2013; (norm + 1e-6) / max_norm as in torch.nn.utils.clip_grad_norm_), 1 where they are below.
+at::Tensor clip_divisor(const at::Tensor& norm, double max_norm);
+
 class Optimizer {
  public:
   // `parameters` require grad; any shape, f32 or f64.
@@ -22,7 +32,7 @@ class Optimizer {
 
   // One update with the parameters' current gradients. Same update as torch.optim's SGD, Adam and
   // AdamW with the same numbers (tests/train/step/optimizer_test.cpp). No gradient is recorded.
-  void step(double learning_rate);
+  void step(double learning_rate, const UpdateGuard& guard = {});
 
   // "momentum_buffer.NAME", or "exp_avg.NAME" and "exp_avg_sq.NAME"; nothing for SGD without
   // momentum. No copies.

@@ -2,7 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -34,28 +38,12 @@ class Tf32Scope {
   Tf32Scope& operator=(const Tf32Scope&) = delete;
 };
 
-// All boxes in one copy to the device, all labels in another.
-std::vector<BoxTargets> box_targets(const Batch& batch, c10::Device device) {
-  std::vector<float> coordinates;
-  std::vector<std::int64_t> labels;
-  for (const Sample& sample : batch.samples) {
-    for (const auto& box : sample.boxes) {
-      coordinates.insert(coordinates.end(), box.begin(), box.end());
-    }
-    labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
-  }
-  const at::Tensor all_boxes = at::tensor(coordinates, at::kFloat).view({-1, 4}).to(device);
-  const at::Tensor all_labels = at::tensor(labels, at::kLong).to(device);
-  std::vector<BoxTargets> targets;
-  std::int64_t first = 0;
-  for (const Sample& sample : batch.samples) {
-    const auto count = static_cast<std::int64_t>(sample.boxes.size());
-    targets.push_back({.boxes = all_boxes.narrow(0, first, count),
-                       .labels = all_labels.narrow(0, first, count),
-                       .counts = sample.slot.counts});
-    first += count;
-  }
-  return targets;
+// A copy that a GPU makes while the caller goes on.
+at::Tensor to_host(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return tensor;
+  const at::Tensor host =
+      at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(true));
+  return host.copy_(tensor, /*non_blocking=*/true);
 }
 
 ElementType element_type(const at::Tensor& tensor) {
@@ -112,11 +100,12 @@ void Replica::broadcast() {
   if (average_) average_->reset();
 }
 
-PassLoss Replica::accumulate(const Batch& batch) {
+void Replica::accumulate(const Batch& batch) {
   const PhaseScope forward(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::upload_ms);
   const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
+  const BatchTargets targets = batch_targets(batch, options_.device);
   clock_.begin(&PartTimes::forward_ms);
   HeadOutputs outputs;
   {
@@ -124,32 +113,53 @@ PassLoss Replica::accumulate(const Batch& batch) {
     outputs = model_.forward(images);
   }
   clock_.begin(&PartTimes::loss_ms);
-  outputs.logits = outputs.logits.to(at::kFloat);  // [N, A, K]
-  outputs.deltas = outputs.deltas.to(at::kFloat);  // [N, A, 4]
   const at::Tensor anchors =
       anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
                   at::TensorOptions().device(options_.device));  // [A, 4]
-  const DetectionLoss loss = detection_loss(outputs, anchors, box_targets(batch, options_.device),
-                                            options_.loss, batch.part.real_image_count);
+  const DetectionLoss loss =
+      detection_loss(outputs, anchors, targets, options_.loss, batch.part.real_image_count);
+  const at::Tensor losses =
+      at::stack({loss.classification, loss.box_regression}).to(at::kDouble);  // [2]
+  losses_ = losses_.defined() ? losses_ + losses : losses;
   if (batch.part.is_last_pass) buckets_->expect_last_pass();
   const PhaseScope backward(communicator_.activity(), Phase::kBackward);
   clock_.begin(&PartTimes::backward_ms);
-  (loss.classification + loss.box_regression).backward();
+  loss.backward();
   clock_.end();
-  return {.classification = loss.classification.item<double>(),
-          .box = loss.box_regression.item<double>()};
 }
 
-double Replica::update(double learning_rate, std::int64_t step) {
+void Replica::update(double learning_rate, std::int64_t step) {
   const at::NoGradGuard no_grad;
   clock_.begin(&PartTimes::update_ms);
-  const double norm = buckets_->norm();
-  if (options_.clip_norm > 0) clip_to_norm(*buckets_, norm, options_.clip_norm);
-  optimizer_->step(learning_rate);
+  const at::Tensor norm = buckets_->norm();
+  const at::Tensor figures = at::cat({std::exchange(losses_, {}), norm.view({1})});  // [3]
+  UpdateGuard guard = {.skip = figures.isfinite().all().logical_not().to(at::kFloat)};
+  if (options_.clip_norm > 0) guard.divisor = clip_divisor(norm, options_.clip_norm);
+  optimizer_->step(learning_rate, guard);
   buckets_->zero();
   if (average_) average_->update(step);
+  const at::Tensor on_host = to_host(figures);
   clock_.end();
-  return norm;
+  updates_.push_back({.figures = on_host, .marks = clock_.take()});
+}
+
+StepFigures Replica::take_figures() {
+  RETINA_CHECK(!updates_.empty());
+  const Update update = std::move(updates_.front());
+  updates_.pop_front();
+  // Waits: what was copied to the host lies before the last mark.
+  const PartTimes parts = clock_.times(update.marks);
+  const double* const figures = update.figures.const_data_ptr<double>();
+  return {.classification_loss = figures[0],
+          .box_loss = figures[1],
+          .gradient_norm = figures[2],
+          .parts = parts};
+}
+
+void Replica::drop_gradients() {
+  buckets_->zero();
+  losses_.reset();
+  updates_.clear();
 }
 
 void Replica::average_over_ranks(const NamedTensors& state) {

@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,9 +40,11 @@ struct ReplicaOptions {
   double ema = 0;                          // decay of the weights' moving average; 0: none
 };
 
-// Loss sums of the passes of one step on one rank, already divided by the step's real images.
-struct PassLoss {
-  double classification = 0, box = 0;
+// What a step's passes and update came to on one rank.
+struct StepFigures {
+  double classification_loss = 0, box_loss = 0;  // sums, already divided by the step's real images
+  double gradient_norm = 0;                      // of all ranks' gradient, before clipping
+  PartTimes parts = {};
 };
 
 class Replica {
@@ -57,8 +60,9 @@ class Replica {
   // Forward, loss and backward of one pass; gradients add up until `update`. In the last pass of a
   // step they leave for the other ranks while backward is still computing; the communicator is the
   // replica's from there to the end of `all_reduce`. With sync_bn every pass is collective: batch
-  // norm is over the images of all ranks in that pass, so all ranks need as many passes.
-  PassLoss accumulate(const Batch& batch);
+  // norm is over the images of all ranks in that pass, so all ranks need as many passes. A GPU
+  // computes while the caller goes on.
+  void accumulate(const Batch& batch);
 
   // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
   void all_reduce() { buckets_->all_reduce(); }
@@ -68,16 +72,16 @@ class Replica {
 
   const GradientBuckets& gradients() const { return *buckets_; }
 
-  // Clips, makes update number `step` (from 1), clears the gradients. Returns the gradient's norm
-  // before clipping.
-  double update(double learning_rate, std::int64_t step);
+  // Clips, makes update number `step` (from 1), clears the gradients. A step whose loss or gradient
+  // is not finite updates nothing. A GPU does it while the caller goes on.
+  void update(double learning_rate, std::int64_t step);
+
+  // Of the oldest update that was not asked for yet; waits until the device has made it.
+  StepFigures take_figures();
 
   // The model has its averaged weights while the returned scope lives, where --ema is on: what is
   // validated and saved.
   AverageScope use_average() { return AverageScope(average_.get()); }
-
-  // Where the time of the passes and the update since the last call went; on a GPU a step late.
-  PartTimes take_part_times() { return clock_.take(); }
 
   // Makes the running statistics of batch norm the mean over ranks: every rank saw different
   // images. Collective; nothing to do with a frozen norm, sync_bn or one rank.
@@ -92,8 +96,8 @@ class Replica {
   // the running statistics, which each rank gathers from its own images.
   std::uint64_t hash();
 
-  // Forgets the gradients of a step that makes no update.
-  void drop_gradients() { buckets_->zero(); }
+  // Forgets the gradients of a step that makes no update, and the figures of those that were made.
+  void drop_gradients();
 
   // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
   // holds the averages, and `checkpoint.optimizer` the weights in training as "weight.NAME".
@@ -103,6 +107,10 @@ class Replica {
   void restore(const Checkpoint& checkpoint, std::int64_t updates_done, const std::string& source);
 
  private:
+  struct Update {
+    at::Tensor figures;  // [3] f64, see StepFigures; on the host when the marks are passed
+    std::vector<StepClock::Mark> marks;
+  };
   void broadcast_tensor(const at::Tensor& tensor);
   void average_over_ranks(const NamedTensors& state);
   void load(const Checkpoint& checkpoint, const std::string& source);
@@ -115,6 +123,8 @@ class Replica {
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;  // null without --ema
+  at::Tensor losses_;                       // [2] f64, of the passes since the last update
+  std::deque<Update> updates_;              // whose figures nobody has taken
 };
 
 }  // namespace retina

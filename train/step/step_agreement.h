@@ -1,4 +1,4 @@
-// What all ranks agree on after the sums of a step, so that they continue the same way.
+// What all ranks agree on after a step, so that they continue the same way.
 #pragma once
 
 #include <cstdint>

@@ -24,14 +24,16 @@ double StepClock::ms_between(const Mark& from, const Mark& to) const {
   return from.event->elapsedTime(*to.event);
 }
 
-PartTimes StepClock::take() {
-  if (!device_.is_cpu()) std::swap(marks_, before_);
+std::vector<StepClock::Mark> StepClock::take() {
+  return std::exchange(marks_, {});
+}
+
+PartTimes StepClock::times(const std::vector<Mark>& marks) const {
   PartTimes times;
-  if (!marks_.empty() && marks_.back().event) marks_.back().event->synchronize();
-  for (std::size_t i = 0; i + 1 < marks_.size(); ++i) {
-    if (marks_[i].part != nullptr) times.*marks_[i].part += ms_between(marks_[i], marks_[i + 1]);
+  if (!marks.empty() && marks.back().event) marks.back().event->synchronize();
+  for (std::size_t i = 0; i + 1 < marks.size(); ++i) {
+    if (marks[i].part != nullptr) times.*marks[i].part += ms_between(marks[i], marks[i + 1]);
   }
-  marks_.clear();
   return times;
 }
 

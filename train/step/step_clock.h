@@ -23,21 +23,22 @@ class StepClock {
   // The part before ends; what follows belongs to none.
   void end() { mark(nullptr); }
 
-  // After a step's last part. On a CPU its times; on a GPU those of the step before, which the
-  // device has finished: zero after the first.
-  PartTimes take();
-
- private:
   struct Mark {
     Part part = nullptr;  // that begins here
     double seconds = 0;   // CPU
     std::optional<c10::Event> event = {};
   };
+  // After a step's last part: what `times` reads later. The clock begins again.
+  std::vector<Mark> take();
+  // Waits until the device has passed the last mark.
+  PartTimes times(const std::vector<Mark>& marks) const;
+
+ private:
   void mark(Part part);
   double ms_between(const Mark& from, const Mark& to) const;
 
   c10::Device device_;
-  std::vector<Mark> marks_, before_;  // of this step and, on a GPU, of the one before
+  std::vector<Mark> marks_;
 };
 
 }  // namespace retina

@@ -77,7 +77,7 @@ class RankBackend : public c10d::Backend {
 
 void reduce_by_c10d(
     RetinaNet& model, std::size_t bucket_bytes, Communicator& communicator,
-    const std::function<void(const std::function<void(const at::Tensor& loss)>&)>& passes) {
+    const std::function<void(const std::function<void(const std::vector<at::Tensor>&)>&)>& passes) {
   auto group = c10::make_intrusive<c10d::ProcessGroup>(communicator.rank(), communicator.size());
   group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM,
                     c10::make_intrusive<RankBackend>(communicator));
@@ -99,7 +99,7 @@ void reduce_by_c10d(
                         cap, /*skip_all_reduce_unused_params=*/false,
                         /*use_python_reducer=*/false, /*bucket_bytes_cap_list=*/{});
   reducer.prepare_for_forward();
-  passes([&](const at::Tensor& loss) { reducer.prepare_for_backward({loss}); });
+  passes([&](const std::vector<at::Tensor>& outputs) { reducer.prepare_for_backward(outputs); });
 }
 
 }  // namespace retina

@@ -94,8 +94,8 @@ std::map<std::int64_t, at::Tensor> gathered(Communicator& communicator,
 StepResult step_by_c10d(Communicator& communicator, const Passes& passes) {
   RetinaNet model = step_model_f64(Norm::kFrozen);
   reduce_by_c10d(model, std::size_t{1} << 20, communicator, [&](const auto& before_last) {
-    run_passes_f64(model, passes, [&](const at::Tensor& loss, bool last) {
-      if (last) before_last(loss);
+    run_passes_f64(model, passes, [&](const DetectionLoss& loss, bool last) {
+      if (last) before_last(loss.outputs);
     });
   });
   StepResult result = result_of(model);

@@ -38,20 +38,6 @@ Sample sample_of(std::int64_t slot) {
   return sample;
 }
 
-std::vector<BoxTargets> targets_of(const Batch& batch) {
-  std::vector<BoxTargets> targets;
-  for (const Sample& sample : batch.samples) {
-    at::Tensor boxes = torch::zeros({static_cast<std::int64_t>(sample.boxes.size()), 4});
-    for (std::size_t i = 0; i < sample.boxes.size(); ++i) {
-      std::copy_n(sample.boxes[i].data(), 4, boxes.mutable_data_ptr<float>() + 4 * i);
-    }
-    targets.push_back({.boxes = boxes,
-                       .labels = torch::tensor(sample.labels, at::kLong),
-                       .counts = sample.slot.counts});
-  }
-  return targets;
-}
-
 // Adds up differences of tensors.
 class Comparison {
  public:
@@ -170,7 +156,7 @@ NamedTensors trainable(const RetinaNet& model) {
 
 std::map<std::int64_t, at::Tensor> run_passes_f64(
     RetinaNet& model, const Passes& passes,
-    const std::function<void(const at::Tensor& loss, bool last)>& before_backward) {
+    const std::function<void(const DetectionLoss& loss, bool last)>& before_backward) {
   const at::Tensor anchors =
       anchors_for(model.config(), {.height = kSidePx, .width = kSidePx}, at::kDouble);
   std::map<std::int64_t, at::Tensor> outputs;
@@ -182,13 +168,13 @@ std::map<std::int64_t, at::Tensor> run_passes_f64(
     const HeadOutputs heads = model.forward(images);
     for (std::int64_t i = 0; i < count; ++i) {
       outputs[slots[static_cast<std::size_t>(i)]] =
-          at::cat({heads.logits[i].flatten(), heads.deltas[i].flatten()}).detach();
+          at::cat({all_levels(heads.logits)[i].flatten(), all_levels(heads.deltas)[i].flatten()})
+              .detach();
     }
-    const DetectionLoss loss =
-        detection_loss(heads, anchors, targets_of(batch), LossOptions(), kStepRealImages);
-    const at::Tensor sum = loss.classification + loss.box_regression;
-    before_backward(sum, &slots == &passes.back());
-    sum.backward();
+    const DetectionLoss loss = detection_loss(heads, anchors, batch_targets(batch, c10::kCPU),
+                                              LossOptions(), kStepRealImages);
+    before_backward(loss, &slots == &passes.back());
+    loss.backward();
   }
   return outputs;
 }
@@ -201,7 +187,7 @@ StepResult step_f64(Communicator& communicator, const Sharing& sharing) {
     sum = std::make_unique<QueuedRankSum>(*buckets.queue());
     model.share_statistics(sum.get());
   }
-  auto outputs = run_passes_f64(model, sharing.passes, [&](const at::Tensor&, bool last) {
+  auto outputs = run_passes_f64(model, sharing.passes, [&](const DetectionLoss&, bool last) {
     if (last) buckets.expect_last_pass();
   });
   buckets.all_reduce();

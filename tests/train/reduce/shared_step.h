@@ -14,6 +14,7 @@
 #include "shared/data/batch.h"
 #include "shared/model/retinanet.h"
 #include "train/reduce/gradient_buckets.h"
+#include "train/step/detection_loss.h"
 #include "train/step/optimizer.h"
 
 namespace retina {
@@ -53,7 +54,7 @@ NamedTensors trainable(const RetinaNet& model);
 // each pass, and whether it is the last.
 std::map<std::int64_t, at::Tensor> run_passes_f64(
     RetinaNet& model, const Passes& passes,
-    const std::function<void(const at::Tensor& loss, bool last)>& before_backward);
+    const std::function<void(const DetectionLoss& loss, bool last)>& before_backward);
 
 inline const BucketOptions kManyBuckets = {.bucket_bytes = std::size_t{1} << 20};
 

@@ -18,10 +18,6 @@ constexpr std::int64_t kClasses = 3;
 class DetectionLossTest : public testing::Test {
  protected:
   DetectionLossTest() {
-    outputs_ = {
-        .logits =
-            random_tensor({.seed = 1, .shape = {4, kAnchors, kClasses}, .low = -3, .high = 3}),
-        .deltas = random_tensor({.seed = 2, .shape = {4, kAnchors, 4}, .low = -1, .high = 1})};
     for (const std::int64_t count : {5, 0, 2, 1}) {
       const auto seed = static_cast<std::uint64_t>(10 + targets_.size());
       targets_.push_back(
@@ -31,17 +27,27 @@ class DetectionLossTest : public testing::Test {
     }
   }
 
-  DetectionLoss loss(const HeadOutputs& outputs, const std::vector<BoxTargets>& targets,
-                     std::int64_t images_global = 4) const {
-    return detection_loss(outputs, anchors_, targets, LossOptions(), images_global);
+  // Of outputs on two levels.
+  DetectionLoss loss(const at::Tensor& logits, const at::Tensor& deltas,
+                     const std::vector<BoxTargets>& targets, std::int64_t images_global = 4,
+                     const LossOptions& options = {}) const {
+    const auto levels = [](const at::Tensor& all) {
+      return std::vector{all.slice(1, 0, 30), all.slice(1, 30)};
+    };
+    return detection_loss({.logits = levels(logits), .deltas = levels(deltas)}, anchors_,
+                          batch_of(targets), options, images_global);
   }
-  HeadOutputs rows(std::int64_t first, std::int64_t count) const {
-    return {.logits = outputs_.logits.narrow(0, first, count),
-            .deltas = outputs_.deltas.narrow(0, first, count)};
+  DetectionLoss loss_of_rows(std::int64_t first, std::int64_t count) const {
+    const auto begin = targets_.begin() + first;
+    return loss(logits_.narrow(0, first, count), deltas_.narrow(0, first, count),
+                {begin, begin + count});
   }
 
   const at::Tensor anchors_ = random_boxes({.seed = 3, .count = kAnchors});
-  HeadOutputs outputs_;
+  const at::Tensor logits_ =
+      random_tensor({.seed = 1, .shape = {4, kAnchors, kClasses}, .low = -3, .high = 3});
+  const at::Tensor deltas_ =
+      random_tensor({.seed = 2, .shape = {4, kAnchors, 4}, .low = -1, .high = 1});
   std::vector<BoxTargets> targets_;
 };
 
@@ -49,24 +55,24 @@ TEST_F(DetectionLossTest, EachImageIsNormalisedByItsOwnForeground) {
   double classification = 0, box_regression = 0;
   for (std::int64_t image = 0; image < 4; ++image) {
     const BoxTargets& target = targets_[static_cast<std::size_t>(image)];
-    const at::Tensor matches = match_anchors(anchors_, target.boxes, MatchOptions()).unsqueeze(0);
-    const double foreground = std::max(1.0, (matches >= 0).sum().item<double>());
-    const HeadOutputs own = rows(image, 1);
-    classification +=
-        focal_loss(own.logits, matches, target.labels, FocalOptions()).item<double>() / foreground;
-    box_regression +=
-        box_loss(own.deltas, anchors_, target.boxes, matches, BoxLossOptions()).item<double>() /
-        foreground;
+    const at::Tensor matches = match_one(anchors_, target.boxes).unsqueeze(0);
+    const at::Tensor foreground = (matches >= 0).sum(1).clamp_min(1);
+    const at::Tensor weight = 1.0 / foreground.to(at::kDouble);
+    const LossSums classes = focal_loss({logits_.narrow(0, image, 1)}, matches, target.labels,
+                                        weight, FocalOptions()),
+                   shifts = box_loss({deltas_.narrow(0, image, 1)}, anchors_, target.boxes, matches,
+                                     weight, BoxLossOptions());
+    classification += (classes.sums * weight).item<double>();
+    box_regression += (shifts.sums * weight).item<double>();
   }
-  const DetectionLoss sum = loss(outputs_, targets_, 8);
+  const DetectionLoss sum = loss(logits_, deltas_, targets_, 8);
   EXPECT_NEAR(sum.classification.item<double>(), classification / 8, 1e-12);
   EXPECT_NEAR(sum.box_regression.item<double>(), box_regression / 8, 1e-12);
 }
 
 TEST_F(DetectionLossTest, PartsOfABatchAddUpToTheWhole) {
-  const DetectionLoss whole = loss(outputs_, targets_);
-  const DetectionLoss first = loss(rows(0, 1), {targets_[0]});
-  const DetectionLoss rest = loss(rows(1, 3), {targets_[1], targets_[2], targets_[3]});
+  const DetectionLoss whole = loss(logits_, deltas_, targets_);
+  const DetectionLoss first = loss_of_rows(0, 1), rest = loss_of_rows(1, 3);
   EXPECT_NEAR((first.classification + rest.classification).item<double>(),
               whole.classification.item<double>(), 1e-12);
   EXPECT_NEAR((first.box_regression + rest.box_regression).item<double>(),
@@ -74,16 +80,16 @@ TEST_F(DetectionLossTest, PartsOfABatchAddUpToTheWhole) {
 }
 
 TEST_F(DetectionLossTest, PadSlotsAddNeitherLossNorGradient) {
-  const at::Tensor logits = outputs_.logits.clone().requires_grad_();
-  const at::Tensor deltas = outputs_.deltas.clone().requires_grad_();
+  const at::Tensor logits = logits_.clone().requires_grad_();
+  const at::Tensor deltas = deltas_.clone().requires_grad_();
   std::vector<BoxTargets> padded = targets_;
   padded[0].counts = false;
   padded[3].counts = false;
-  const DetectionLoss sum = loss({.logits = logits, .deltas = deltas}, padded);
-  const DetectionLoss real = loss(rows(1, 2), {targets_[1], targets_[2]});
+  const DetectionLoss sum = loss(logits, deltas, padded);
+  const DetectionLoss real = loss_of_rows(1, 2);
   EXPECT_DOUBLE_EQ(sum.classification.item<double>(), real.classification.item<double>());
   EXPECT_DOUBLE_EQ(sum.box_regression.item<double>(), real.box_regression.item<double>());
-  (sum.classification + sum.box_regression).backward();
+  sum.backward();
   for (const std::int64_t slot : {0, 3}) {
     EXPECT_EQ(logits.grad()[slot].abs().sum().item<double>(), 0) << slot;
     EXPECT_EQ(deltas.grad()[slot].abs().sum().item<double>(), 0) << slot;
@@ -92,38 +98,38 @@ TEST_F(DetectionLossTest, PadSlotsAddNeitherLossNorGradient) {
 }
 
 TEST_F(DetectionLossTest, ABatchOfPadSlotsIsZeroAndStillDifferentiable) {
-  const at::Tensor logits = outputs_.logits.clone().requires_grad_();
+  const at::Tensor logits = logits_.clone().requires_grad_();
   std::vector<BoxTargets> padded = targets_;
   for (BoxTargets& target : padded) target.counts = false;
-  const DetectionLoss sum = loss({.logits = logits, .deltas = outputs_.deltas}, padded);
+  const DetectionLoss sum = loss(logits, deltas_, padded);
   EXPECT_EQ(sum.classification.item<double>(), 0);
   EXPECT_EQ(sum.box_regression.item<double>(), 0);
-  sum.classification.backward();
+  sum.backward();
   EXPECT_EQ(logits.grad().abs().sum().item<double>(), 0);
 }
 
 TEST_F(DetectionLossTest, AnImageWithoutBoxesTeachesBackground) {
-  const at::Tensor logits = outputs_.logits.clone().requires_grad_();
-  const DetectionLoss sum = loss({.logits = logits, .deltas = outputs_.deltas}, targets_);
-  sum.classification.backward();
+  const at::Tensor logits = logits_.clone().requires_grad_();
+  const DetectionLoss sum = loss(logits, deltas_, targets_);
+  sum.backward();
   EXPECT_GT(logits.grad()[1].min().item<double>(), 0);  // every score of image 1 is pushed down
 }
 
 TEST_F(DetectionLossTest, TheChosenBoxLossIsUsed) {
   const LossOptions giou = {.box = {.kind = BoxLossKind::kGiou}};
-  const DetectionLoss sum = detection_loss(outputs_, anchors_, targets_, giou, 4);
+  const DetectionLoss sum = loss(logits_, deltas_, targets_, 4, giou);
   double expected = 0;
   for (std::int64_t image = 0; image < 4; ++image) {
     const BoxTargets& target = targets_[static_cast<std::size_t>(image)];
-    const at::Tensor matches = match_anchors(anchors_, target.boxes, MatchOptions()).unsqueeze(0);
-    expected +=
-        box_loss(outputs_.deltas.narrow(0, image, 1), anchors_, target.boxes, matches, giou.box)
-            .item<double>() /
-        std::max(1.0, (matches >= 0).sum().item<double>());
+    const at::Tensor matches = match_one(anchors_, target.boxes).unsqueeze(0);
+    expected += box_loss({deltas_.narrow(0, image, 1)}, anchors_, target.boxes, matches,
+                         torch::ones({1}, at::kDouble), giou.box)
+                    .sums.item<double>() /
+                std::max(1.0, (matches >= 0).sum().item<double>());
   }
   EXPECT_NEAR(sum.box_regression.item<double>(), expected / 4, 1e-12);
   EXPECT_EQ(sum.classification.item<double>(),
-            loss(outputs_, targets_).classification.item<double>());
+            loss(logits_, deltas_, targets_).classification.item<double>());
 }
 
 TEST(LossOptions, NamesTheNumberThatIsOutOfRange) {
@@ -146,22 +152,20 @@ TEST(LossOptions, NamesTheNumberThatIsOutOfRange) {
 }
 
 TEST_F(DetectionLossTest, GradientEqualsCentralDifferences) {
-  const at::Tensor deltas = outputs_.deltas.clone().requires_grad_();
-  const at::Tensor logits = outputs_.logits.clone().requires_grad_();
-  const DetectionLoss sum = loss({.logits = logits, .deltas = deltas}, targets_);
-  (sum.classification + sum.box_regression).backward();
+  const at::Tensor deltas = deltas_.clone().requires_grad_();
+  const at::Tensor logits = logits_.clone().requires_grad_();
+  const DetectionLoss sum = loss(logits, deltas, targets_);
+  sum.backward();
   const at::Tensor by_delta = central_differences(
       [this](const at::Tensor& x) {
-        return loss({.logits = outputs_.logits, .deltas = x}, targets_)
-            .box_regression.item<double>();
+        return loss(logits_, x, targets_).box_regression.item<double>();
       },
-      outputs_.deltas);
+      deltas_);
   const at::Tensor by_logit = central_differences(
       [this](const at::Tensor& x) {
-        return loss({.logits = x, .deltas = outputs_.deltas}, targets_)
-            .classification.item<double>();
+        return loss(x, deltas_, targets_).classification.item<double>();
       },
-      outputs_.logits);
+      logits_);
   EXPECT_LE((deltas.grad() - by_delta).abs().max().item<double>(), 1e-8);
   EXPECT_LE((logits.grad() - by_logit).abs().max().item<double>(), 1e-8);
 }

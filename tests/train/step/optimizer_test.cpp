@@ -158,6 +158,28 @@ TEST(GradientBuckets, LeaveNoHookBehind) {
   EXPECT_TRUE(at::equal(a.grad(), at::ones({3})));
 }
 
+TEST_P(OptimizerKinds, ClipByADivisorAndSkipByAFlag) {
+  const auto updated = [](double gradient, const UpdateGuard& guard) {
+    const at::Tensor value = at::full({3}, 0.5, at::kFloat).requires_grad_();
+    Optimizer optimizer({{"c.weight", value}}, {.kind = GetParam()});
+    value.mutable_grad() = at::full({3}, gradient);
+    optimizer.step(0.1, guard);
+    std::vector<at::Tensor> all = {value.detach()};
+    for (const NamedTensor& state : optimizer.state()) all.push_back(state.tensor);
+    return at::cat(all);
+  };
+  const at::Tensor norm = at::scalar_tensor(8.0 * std::sqrt(3.0), at::kDouble);
+  const at::Tensor divisor = clip_divisor(norm, 4 * std::sqrt(3.0));
+  EXPECT_NEAR(divisor.item<double>(), 2, 1e-6);
+  EXPECT_EQ(clip_divisor(norm, 100).item<double>(), 1);
+  EXPECT_TRUE(updated(8, {.divisor = divisor}).allclose(updated(4, {}), 1e-6, 1e-7));
+  const at::Tensor untouched =
+      updated(std::numeric_limits<double>::quiet_NaN(), {.divisor = divisor, .skip = at::ones({})});
+  EXPECT_TRUE(untouched.slice(0, 0, 3).equal(at::full({3}, 0.5F)));
+  EXPECT_EQ(untouched.slice(0, 3).abs().sum().item<double>(), 0);
+  EXPECT_TRUE(updated(4, {.skip = at::zeros({})}).equal(updated(4, {})));
+}
+
 TEST(GradientBuckets, OfOneRankAreWhatBackwardMade) {
   const at::Tensor a =
       at::ones({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
@@ -172,9 +194,7 @@ TEST(GradientBuckets, OfOneRankAreWhatBackwardMade) {
   buckets.all_reduce();
   EXPECT_TRUE(at::equal(c.grad(), at::zeros({2})));
   EXPECT_TRUE(at::equal(a.grad(), at::full_like(a.detach(), 4)));
-  EXPECT_NEAR(buckets.norm(), std::sqrt(48 * 16.0 + 5 * 16.0), 1e-9);
-  clip_to_norm(buckets, buckets.norm(), 1);
-  EXPECT_NEAR(buckets.norm(), 1, 1e-5);
+  EXPECT_NEAR(buckets.norm().item<double>(), std::sqrt(48 * 16.0 + 5 * 16.0), 1e-9);
   buckets.zero();
   for (const at::Tensor& value : {a, b, c}) EXPECT_FALSE(value.grad().defined());
 }
@@ -191,17 +211,17 @@ TEST(GradientBuckets, HaveTheNormOfF64WhateverTheThreads) {
   const double expected = at::cat({a.grad(), b.grad()}).to(at::kDouble).norm().item<double>();
   const int before = at::get_num_threads();
   at::set_num_threads(1);
-  const double one = buckets.norm();
+  const double one = buckets.norm().item<double>();
   EXPECT_NEAR(one / expected, 1, 1e-14);
   for (const int threads : {2, 5}) {
     at::set_num_threads(threads);
-    EXPECT_EQ(buckets.norm(), one) << threads;
+    EXPECT_EQ(buckets.norm().item<double>(), one) << threads;
   }
   at::set_num_threads(before);
   a.mutable_grad()[100000] = std::numeric_limits<float>::infinity();
-  EXPECT_TRUE(std::isinf(buckets.norm()));
+  EXPECT_TRUE(std::isinf(buckets.norm().item<double>()));
   a.mutable_grad()[100001] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(buckets.norm()));
+  EXPECT_TRUE(std::isnan(buckets.norm().item<double>()));
 }
 
 }  // namespace
