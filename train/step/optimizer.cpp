@@ -37,6 +37,16 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return a.dim() == b.dim();
 }
 
+// The same memory as one row: kernels that go element by element copy what is not contiguous.
+std::vector<at::Tensor> as_rows(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> rows;
+  rows.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    rows.push_back(tensor.detach().as_strided({tensor.numel()}, {1}));
+  }
+  return rows;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(NamedTensors parameters, const OptimizerOptions& options) : options_(options) {
@@ -92,24 +102,26 @@ void Optimizer::step(double learning_rate, const UpdateGuard& guard) {
   const std::optional<at::Tensor> divisor = given(guard.divisor), skip = given(guard.skip);
   if (!std::exchange(layout_checked_, true)) check_layout();
   for (auto& group : groups_) {
-    std::vector<at::Tensor> gradients;
-    gradients.reserve(group.values.size());
-    for (const auto& value : group.values) gradients.push_back(value.grad());
+    std::vector<at::Tensor> own;
+    own.reserve(group.values.size());
+    for (const auto& value : group.values) own.push_back(value.grad());
+    const std::vector<at::Tensor> values = as_rows(group.values), gradients = as_rows(own),
+                                  first = as_rows(group.first), second = as_rows(group.second);
     if (options_.kind == OptimizerKind::kSgd) {
       // Buffers start at zero, so the first step needs no special case: v = momentum 0 + g.
-      at::_fused_sgd_(group.values, gradients, group.first, group.weight_decay, options_.momentum,
+      at::_fused_sgd_(values, gradients, first, group.weight_decay, options_.momentum,
                       learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
                       /*is_first_step=*/false, divisor, skip);
       continue;
     }
     for (auto& count : group.update_counts) count.add_(1);  // the kernels want t, counted from 1
     if (options_.kind == OptimizerKind::kAdam) {
-      at::_fused_adam_(group.values, gradients, group.first, group.second, /*max_exp_avg_sqs=*/{},
+      at::_fused_adam_(values, gradients, first, second, /*max_exp_avg_sqs=*/{},
                        group.update_counts, learning_rate, options_.beta1, options_.beta2,
                        group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false,
                        divisor, skip);
     } else {
-      at::_fused_adamw_(group.values, gradients, group.first, group.second, /*max_exp_avg_sqs=*/{},
+      at::_fused_adamw_(values, gradients, first, second, /*max_exp_avg_sqs=*/{},
                         group.update_counts, learning_rate, options_.beta1, options_.beta2,
                         group.weight_decay, options_.epsilon, /*amsgrad=*/false,
                         /*maximize=*/false, divisor, skip);

@@ -25,9 +25,9 @@ at::Tensor clip_divisor(const at::Tensor& norm, double max_norm);
 class Optimizer {
  public:
   // `parameters` require grad; any shape, f32 or f64.
-  // The fused kernels ignore strides, so a parameter, its gradient and its state must have the same
-  // layout in memory: state takes the parameter's strides here, the gradient's are checked at the
-  // first step.
+  // The update goes through memory in its order, so a parameter, its gradient and its state must
+  // have the same layout: state takes the parameter's strides here, the gradient's are checked at
+  // the first step.
   Optimizer(NamedTensors parameters, const OptimizerOptions& options);
 
   // One update with the parameters' current gradients. Same update as torch.optim's SGD, Adam and

@@ -9,25 +9,29 @@ from pathlib import Path
 
 import torch
 import torchvision
-from torchvision.models.detection import RetinaNet, retinanet_resnet50_fpn
+from torchvision.models.detection import RetinaNet
 from torchvision.models.detection.backbone_utils import _resnet_fpn_extractor
+from torchvision.ops import FrozenBatchNorm2d
 from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
 
 def make_model(options, classes):
-    sides = {"min_size": options.min_side, "max_size": options.max_side}
-    if options.backbone == "resnet50":
-        return retinanet_resnet50_fpn(weights=None, weights_backbone=None, num_classes=classes,
-                                      trainable_backbone_layers=5, **sides)
-    trunk = getattr(torchvision.models, options.backbone)(weights=None)
-    trunk = _resnet_fpn_extractor(trunk, 5, returned_layers=[2, 3, 4],
+    frozen = options.norm == "frozen"
+    trunk = getattr(torchvision.models, options.backbone)(
+        weights=None, norm_layer=FrozenBatchNorm2d if frozen else torch.nn.BatchNorm2d)
+    trunk = _resnet_fpn_extractor(trunk, 3 if frozen else 5, returned_layers=[2, 3, 4],
                                   extra_blocks=LastLevelP6P7(256, 256))
-    return RetinaNet(trunk, classes, **sides)
+    return RetinaNet(trunk, classes, min_size=options.min_side, max_size=options.max_side)
 
 
 def synchronise(device):
     if device.type == "cuda":
         torch.cuda.synchronize()
+
+
+def convolution_ms(profile):
+    return sum(event.cpu_time_total for event in profile.key_averages()
+               if event.key in ("aten::convolution", "aten::convolution_backward")) / 1e3
 
 
 def main():
@@ -36,6 +40,8 @@ def main():
     parser.add_argument("--weights", type=Path, help="start from; or written by --write-weights")
     parser.add_argument("--write-weights", action="store_true", help="draw the weights, and end")
     parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--norm", default="batch", choices=["batch", "frozen"],
+                        help="frozen: with the first two stages, as its pre-trained recipe has it")
     parser.add_argument("--min-side", type=int, required=True)
     parser.add_argument("--max-side", type=int, required=True)
     parser.add_argument("--images", type=int, default=2)
@@ -44,6 +50,8 @@ def main():
     parser.add_argument("--lr", type=float, default=0.001)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--amp", action="store_true", help="bf16 autocast, channels_last")
+    parser.add_argument("--profile", action="store_true",
+                        help="the last steps under PyTorch's profiler: what of them is convolution")
     parser.add_argument("--compile", action="store_true", help="torch.compile of the backbone and head")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -74,7 +82,11 @@ def main():
         xyxy = torch.cat([xywh[:, :2], xywh[:, :2] + xywh[:, 2:]], 1).float()
         targets.append({"boxes": xyxy.to(device),
                         "labels": torch.tensor([box["category_id"] - 1 for box in boxes]).to(device)})
+    profiled = range(options.steps - 3, options.steps) if options.profile else ()
     for step in range(options.steps):
+        profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        if step in profiled:
+            profile.start()
         clock = [time.perf_counter()]
 
         def lap():
@@ -103,6 +115,9 @@ def main():
         optimizer.zero_grad()
         line["update_ms"] = lap()
         line["step_ms"] = (clock[-1] - clock[0]) * 1e3
+        if step in profiled:
+            profile.stop()
+            line["convolution_ms"] = convolution_ms(profile)
         line["loss"] = loss.item()
         line["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         line["device_memory"] = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0

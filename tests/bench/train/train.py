@@ -2,11 +2,12 @@
 """A step of retina-train beside one of torchvision's RetinaNet: the same network, first weights, images and
 boxes, in turns.
 
-    python3 tests/bench/train/train.py [--backbone resnet50] [--size 512x512] [--images 2] [--rounds 5]
+    python3 tests/bench/train/train.py [--backbone resnet50] [--norm batch] [--size 512x512] [--images 2]
 
 This Python needs torch, torchvision and Pillow. Packs pictures without loss, imports torchvision's first
 weights, then prints a line of JSON a round and a table: the median step of all rounds and of each part,
-ours over theirs, the most memory, and how far the losses of the same steps differ. On a GPU, --device cuda,
+ours over theirs, what of it is not convolution (on a CPU, square images, measured apart), the most
+memory, and how far the losses of the same steps differ. On a GPU, --device cuda,
 with --precision bf16 beside torchvision's autocast in channels_last, and with --compile beside that
 under torch.compile."""
 
@@ -23,6 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BIN = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve() / "bin"
 CLASSES = 80
+LAYERS = {"batch": 5, "frozen": 3}  # of the backbone that are trained
 WARM_UP = 2  # steps of each round that are left out
 PARTS = ["forward_ms", "loss_ms", "backward_ms", "update_ms"]
 
@@ -63,8 +65,8 @@ def ours(folder, options, number):
     """Steps of retina-train, as its metrics have them."""
     output = folder / f"run{number}"
     run(BIN / "retina-train", "--train", folder / "shards", "--output", output, "--init",
-        folder / "first.pt", "--backbone", options.backbone, "--head-norm", "none", "--norm", "batch",
-        "--trainable-layers", 5, "--min-side", options.sides[0], "--max-side", options.sides[1],
+        folder / "first.pt", "--backbone", options.backbone, "--head-norm", "none", "--norm",
+        options.norm, "--trainable-layers", LAYERS[options.norm], "--min-side", options.sides[0], "--max-side", options.sides[1],
         "--images-per-step", options.images, "--epochs", options.steps, "--lr", options.lr,
         "--lr-schedule", "constant", "--warmup-steps", 0, "--augment", "none", "--compute-threads",
         options.threads, "--device", options.device, "--precision", options.precision,
@@ -77,14 +79,16 @@ def theirs(folder, options, *more):
     """Steps of peer.py."""
     return list(map(json.loads, run(
         sys.executable, HERE / "peer.py", "--data", folder, "--weights", folder / "first.pth",
-        "--backbone", options.backbone, "--min-side", options.sides[0], "--max-side", options.sides[1],
-        "--images", options.images, "--steps", options.steps, "--threads", options.threads, "--lr",
+        "--backbone", options.backbone, "--norm", options.norm, "--min-side", options.sides[0],
+        "--max-side", options.sides[1], "--images", options.images, "--steps", options.steps, "--threads", options.threads, "--lr",
         options.lr, "--device", options.device, *more).splitlines()))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--norm", default="batch", choices=list(LAYERS),
+                        help="of the backbone; frozen: with its first two stages")
     parser.add_argument("--size", default="512x512", metavar="WxH")
     parser.add_argument("--images", type=int, default=2, help="of a step")
     parser.add_argument("--steps", type=int, default=7, help="of a round")
@@ -111,12 +115,26 @@ def main():
                 runs[name].append(steps)
                 print(json.dumps({"bench": "train", "who": name, "round": number + 1} | medians([steps])),
                       flush=True)
+        outside = {"ours": [], "theirs": []}  # convolutions
+        for _ in range(options.rounds if options.device == "cpu" and width == height else 0):
+            one = json.loads(run(BIN / "bench_step", "--backbone", options.backbone, "--side", width,
+                                 "--images", options.images, "--steps", options.steps, "--threads",
+                                 options.threads, "--precision", options.precision, "--norm",
+                                 options.norm, "--trainable-layers", LAYERS[options.norm]))
+            outside["ours"].append(one["step_ms"] - one["convolution_ms"])
+            steps = theirs(folder, options, *more, "--profile")
+            plain = [step["step_ms"] for step in steps[WARM_UP:] if "convolution_ms" not in step]
+            outside["theirs"].append(statistics.median(plain) - statistics.median(
+                step["convolution_ms"] for step in steps if "convolution_ms" in step))
     mine, other = medians(runs["ours"]), medians(runs["theirs"])
-    print(f"{options.backbone}, {options.size} x {options.images}, {options.precision}, {options.device}, "
+    if outside["ours"]:
+        mine["no convolution"] = statistics.median(outside["ours"])
+        other["no convolution"] = statistics.median(outside["theirs"])
+    print(f"{options.backbone}, norm {options.norm}, {options.size} x {options.images}, {options.precision}, {options.device}, "
           f"{options.threads} threads: medians of {options.rounds} rounds")
     print(f"{'':<14}{'ours':>12}{'torchvision':>14}{'ratio':>8}")
-    for key in ("step_ms", *PARTS, "memory", "device_memory"):
-        if other[key]:
+    for key in ("step_ms", *PARTS, "no convolution", "memory", "device_memory"):
+        if other.get(key):
             print(f"{key:<14}{mine[key]:>12.1f}{other[key]:>14.1f}{mine[key] / other[key]:>8.3f}")
     pairs = [(a["loss"], b["loss"]) for a, b in zip(runs["ours"][0], runs["theirs"][0])]
     print(f"largest relative difference of the losses of {len(pairs)} steps: "

@@ -1,0 +1,170 @@
+// What a step asks of a device, counted on the CPU: the same calls in the same order as on a GPU.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "shared/base/random.h"
+#include "tests/support/operators/operator_log.h"
+#include "train/step/replica.h"
+
+namespace retina {
+namespace {
+
+constexpr int kSidePx = 128;
+constexpr std::int64_t kImages = 2;
+constexpr std::int64_t kAnchors = 9 * (16 * 16 + 8 * 8 + 4 * 4 + 2 * 2 + 1);
+
+// As the loader gives it to a GPU: stored pictures, boxes of one image of two.
+Batch stored_batch(int box_count) {
+  const RandomStream random{.seed = 5, .use = RandomUse::kTest};
+  Batch batch{.padded_width_px = kSidePx, .padded_height_px = kSidePx};
+  constexpr std::size_t kBytes = std::size_t{3} * kSidePx * kSidePx;
+  batch.stored = std::make_shared<std::uint8_t[]>(kImages * kBytes);
+  for (std::size_t i = 0; i < kImages * kBytes; ++i) {
+    batch.stored[static_cast<std::ptrdiff_t>(i)] = static_cast<std::uint8_t>(random.below(i, 256));
+  }
+  for (std::size_t image = 0; image < kImages; ++image) {
+    batch.offsets.push_back(image * kBytes);
+    batch.samples.push_back({.slot = {},
+                             .original_width_px = kSidePx,
+                             .original_height_px = kSidePx,
+                             .width_px = kSidePx,
+                             .height_px = kSidePx});
+  }
+  for (int i = 0; i < box_count; ++i) {
+    const auto draw = [&](int which) {
+      return static_cast<float>(random.unit(static_cast<std::uint64_t>(1000000 + 4 * i + which)));
+    };
+    const float x = 90 * draw(0), y = 90 * draw(1);
+    batch.samples[0].boxes.push_back({x, y, x + 4 + 30 * draw(2), y + 4 + 30 * draw(3)});
+    batch.samples[0].labels.push_back(i % 2);
+  }
+  batch.part.real_image_count = static_cast<int>(kImages);
+  return batch;
+}
+
+struct Variant {
+  Norm norm;
+  HeadNorm head_norm;
+  double clip_norm;
+};
+
+ReplicaOptions options_of(const Variant& variant) {
+  ReplicaOptions options;
+  options.model.backbone = "resnet18";
+  options.model.class_count = 2;
+  options.model.norm = variant.norm;
+  options.model.head_norm = variant.head_norm;
+  options.clip_norm = variant.clip_norm;
+  options.ema = 0.9;
+  return options;
+}
+
+void step(Replica& replica, const Batch& batch, std::int64_t number) {
+  replica.accumulate(batch);
+  replica.all_reduce();
+  replica.update(1e-3, number);
+}
+
+class StepOperators : public testing::TestWithParam<Variant> {};
+
+TEST_P(StepOperators, NothingWaitsForTheDeviceAndNoActivationIsCopied) {
+  const auto alone = make_self_communicator();
+  Replica replica(options_of(GetParam()), *alone);
+  const Batch batch = stored_batch(3);
+  step(replica, batch, 1);
+  replica.take_figures();
+  const OperatorLog log;
+  step(replica, batch, 2);
+  EXPECT_GT(log.of("aten::convolution_backward").count, 40) << "the log sees backward";
+  for (const char* waits : {"aten::_local_scalar_dense", "aten::item", "aten::nonzero",
+                            "aten::is_nonzero", "aten::equal", "aten::masked_select"}) {
+    EXPECT_EQ(log.of(waits).count, 0) << waits;
+  }
+  // As many values as the smaller head has: anchors of all levels times two classes.
+  constexpr std::int64_t kSmallest = kImages * kAnchors * 2;
+  for (const char* copies : {"aten::_to_copy", "aten::cat", "aten::clone", "aten::stack"}) {
+    EXPECT_LT(log.of(copies).largest, kSmallest) << copies;
+  }
+}
+
+TEST_P(StepOperators, OfAStepDoNotDependOnItsBoxes) {
+  const auto alone = make_self_communicator();
+  Replica replica(options_of(GetParam()), *alone);
+  step(replica, stored_batch(1), 1);
+  const auto counts_of = [&](const Batch& batch, std::int64_t number) {
+    const OperatorLog log;
+    step(replica, batch, number);
+    std::map<std::string, std::int64_t> counts;
+    for (const auto& [name, calls] : log.all()) counts[name] = calls.count;
+    counts.erase("aten::fill_");  // how zeros are written depends on their number, on CPUs
+    counts.erase("aten::zero_");
+    return counts;
+  };
+  const auto few = counts_of(stored_batch(1), 2);
+  EXPECT_EQ(counts_of(stored_batch(0), 3), few);
+  EXPECT_EQ(counts_of(stored_batch(400), 4), few);
+}
+
+// As a captured graph does it: the same launches again on the same memory.
+TEST_P(StepOperators, ReplayedOnTheSameBuffersGiveTheSameBits) {
+  const auto alone = make_self_communicator();
+  Replica replica(options_of(GetParam()), *alone);
+  const Batch batch = stored_batch(3);
+  Checkpoint start;
+  replica.snapshot(start);
+  const auto replayed = [&] {
+    replica.restore(start, 0, "the start");
+    step(replica, batch, 1);
+    const StepFigures figures = replica.take_figures();
+    return std::tuple(replica.hash(), figures.classification_loss, figures.box_loss,
+                      figures.gradient_norm);
+  };
+  const auto first = replayed();
+  EXPECT_EQ(replayed(), first);
+  EXPECT_GT(std::get<1>(first), 0);
+  EXPECT_GT(std::get<2>(first), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(, StepOperators,
+                         testing::Values(Variant{Norm::kFrozen, HeadNorm::kNone, 0},
+                                         Variant{Norm::kBatch, HeadNorm::kGroup, 0.1}),
+                         [](const auto& instance) {
+                           return instance.param.norm == Norm::kFrozen ? "Frozen" : "Trained";
+                         });
+
+// A loss that is not finite changes nothing, without anybody having looked.
+TEST(ReplicaUpdate, OfAStepThatIsNotFiniteLeavesTheWeights) {
+  const auto alone = make_self_communicator();
+  ReplicaOptions options = options_of({Norm::kFrozen, HeadNorm::kNone, 0.1});
+  options.ema = 0;
+  Replica replica(options, *alone);
+  const Batch batch = stored_batch(3);
+  step(replica, batch, 1);
+  EXPECT_TRUE(std::isfinite(replica.take_figures().gradient_norm));
+  const at::NoGradGuard no_grad;
+  at::Tensor bias;
+  for (const auto& [name, tensor] : state_of(replica.model())) {
+    if (name == "head.regression_head.bbox_reg.bias") bias = tensor;
+  }
+  const at::Tensor whole = bias.clone();
+  bias.fill_(std::numeric_limits<float>::quiet_NaN());
+  const std::uint64_t before = replica.hash();
+  step(replica, batch, 2);
+  const StepFigures figures = replica.take_figures();
+  EXPECT_TRUE(std::isfinite(figures.classification_loss));
+  EXPECT_TRUE(std::isnan(figures.box_loss));
+  EXPECT_EQ(replica.hash(), before);
+  bias.copy_(whole);
+  const std::uint64_t mended = replica.hash();
+  step(replica, batch, 3);
+  EXPECT_NE(replica.hash(), mended);
+}
+
+}  // namespace
+}  // namespace retina
