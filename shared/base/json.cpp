@@ -1,11 +1,13 @@
 #include "shared/base/json.h"
 
 #include <rapidjson/error/en.h>
+#include <rapidjson/memorystream.h>
 #include <rapidjson/prettywriter.h>
 #include <rapidjson/reader.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -26,6 +28,29 @@ std::string show(const rapidjson::Value& value) {
   std::string text(buffer.GetString(), buffer.GetSize());
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
+}
+
+// RapidJSON 1.1 reads doubles exactly by a table of powers of ten that ends at 1e-348, and looks
+// beyond it for numbers with so many digits after the point. This finds one.
+struct FarDigits : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, FarDigits> {
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
+    const std::string_view number(text, size);
+    const std::size_t exponent = std::min(number.find_first_of("eE"), size_t{size});
+    const std::size_t point = std::min(number.find('.'), exponent);
+    const double after_point = static_cast<double>(exponent - point);
+    const double scale = exponent < size ? std::strtod(text + exponent + 1, nullptr) : 0;
+    return scale - after_point > -330;
+  }
+};
+
+void check_digits(const std::string& name, std::string_view text) {
+  FarDigits handler;
+  rapidjson::Reader reader;
+  rapidjson::MemoryStream stream(text.data(), text.size());
+  reader.Parse<rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag>(stream,
+                                                                                       handler);
+  if (reader.GetParseErrorCode() != rapidjson::kParseErrorTermination) return;
+  fail_json_syntax(name, text, reader.GetErrorOffset(), "Number with too many digits.");
 }
 
 rapidjson::SizeType length(std::string_view text) {
@@ -91,6 +116,7 @@ JsonFile JsonFile::read(const std::string& path) {
 JsonFile JsonFile::parse(std::string_view text, std::string name) {
   JsonFile file;
   file.name_ = std::move(name);
+  check_digits(file.name_, text);
   file.document_.Parse<kParseFlags>(text.data(), text.size());
   if (file.document_.HasParseError()) {
     fail_json_syntax(file.name_, text, file.document_.GetErrorOffset(),

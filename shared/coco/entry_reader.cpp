@@ -5,10 +5,13 @@
 #include <rapidjson/reader.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -20,8 +23,9 @@ namespace retina {
 namespace {
 
 // Iterative: a file of a million "[" must not overflow the stack. NaN and Infinity (which Python's
-// json writes) are let through so that the message can name the entry.
-constexpr unsigned kParseFlags = rapidjson::kParseFullPrecisionFlag |
+// json writes) are let through so that the message can name the entry. Numbers come as text:
+// RapidJSON's own exact reader crashes on some (base/json.cpp).
+constexpr unsigned kParseFlags = rapidjson::kParseNumbersAsStringsFlag |
                                  rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
                                  rapidjson::kParseValidateEncodingFlag;
 
@@ -85,20 +89,20 @@ class EntryEvents {
         },
         flag ? "true" : "false");
   }
-  bool Int(int number) { return Int64(number); }
-  bool Uint(unsigned number) { return Int64(number); }
-  bool Int64(std::int64_t number) {
-    if (skip_ > 0 || state_ == State::kNumbers) return Double(static_cast<double>(number));
-    return scalar([&](CocoField field) { set_integer(field, number); }, "a number");
-  }
-  bool Uint64(std::uint64_t number) {
-    if (number <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      return Int64(static_cast<std::int64_t>(number));
-    }
-    return Double(static_cast<double>(number));
-  }
-  bool Double(double number) {
+  // The text is JSON's, or NaN, or an infinity; a NUL is behind it.
+  bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
     if (skip_ > 0) return true;
+    const char* const end = text + length;
+    if (state_ != State::kNumbers) {
+      std::int64_t integer = 0;
+      const auto [stop, error] = std::from_chars(text, end, integer);
+      if (stop == end && error == std::errc()) {
+        return scalar([&](CocoField field) { set_integer(field, integer); }, "a number");
+      }
+    }
+    double number = 0;
+    const auto [stop, error] = std::from_chars(text, end, number);
+    if (stop != end || error != std::errc()) number = std::strtod(text, nullptr);
     if (state_ == State::kNumbers) {
       if (bbox_count_ < 4) entry_.bbox[bbox_count_] = number;
       ++bbox_count_;
@@ -106,7 +110,12 @@ class EntryEvents {
     }
     return scalar([&](CocoField field) { set_real(field, number); }, "a number");
   }
-  bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
+  // Numbers come as text.
+  bool Int(int) { return false; }
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
   bool String(const char* text, rapidjson::SizeType length, bool) {
     const std::string_view view(text, length);
     return scalar([&](CocoField field) { set_text(field, view); }, "a string");

@@ -88,6 +88,22 @@ TEST(JsonWriter, WritesNumbersThatReadBackEqual) {
   }
 }
 
+// RapidJSON's exact reader of doubles would look beyond the end of a table.
+TEST(JsonFile, RefusesNumbersWithDigitsFarBehindThePoint) {
+  const std::string zeros(41, '0');
+  for (const std::string& number :
+       std::vector<std::string>{"0." + zeros + "9e-310", "0." + zeros + "e-310",
+                                "0." + std::string(400, '0') + "1", "-1e-400", "1e-99999999999"}) {
+    EXPECT_THAT(
+        message_of([&] { JsonFile::parse(cat("{\"a\": [2, ", number, "]}"), "text"); }),
+        HasSubstr("not valid JSON at line 1, column 11, byte 10 (Number with too many digits.)"));
+  }
+  const JsonFile file = JsonFile::parse("[2.2250738585072014e-308, 1e-300, 0e-9, 4.25]", "text");
+  EXPECT_EQ(file.root().at(std::size_t{0}).as_double(), 2.2250738585072014e-308);
+  EXPECT_EQ(file.root().at(1).as_double(), 1e-300);
+  EXPECT_EQ(file.root().at(3).as_double(), 4.25);
+}
+
 TEST(JsonWriter, WritesNotFiniteNumbersAsNull) {
   JsonWriter json;
   json.begin_array().value(std::nan("")).value(HUGE_VAL).end_array();
