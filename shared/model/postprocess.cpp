@@ -1,11 +1,13 @@
 #include "shared/model/postprocess.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
@@ -50,6 +52,35 @@ Candidates best_of_level(const at::Tensor& logits, const at::Tensor& deltas,
   return {.boxes = decode_boxes(deltas.index_select(0, rows), anchors.index_select(0, rows)),
           .scores = best_scores,
           .labels = places.remainder(class_count)};
+}
+
+// Those of all images, [N, k, 4] and [N, k]; the label is -1 where there are fewer.
+// logits [N, a, K], deltas [N, a, 4], anchors [a, 4] of one level.
+Candidates best_of_levels(const at::Tensor& logits, const at::Tensor& deltas,
+                          const at::Tensor& anchors, const PostprocessOptions& options) {
+  const std::int64_t image_count = logits.size(0), class_count = logits.size(2);
+  const at::Tensor all = at::sigmoid(logits).flatten(1);  // [N, a K]
+  const std::int64_t kept = std::min<std::int64_t>(options.candidates_per_level, all.size(1));
+  const auto [scores, places] = all.topk(kept, 1);
+  const at::Tensor rows = places.div(class_count, "floor");  // [N, k]
+  const at::Tensor own_deltas = deltas.gather(1, rows.unsqueeze(2).expand({image_count, kept, 4}));
+  const at::Tensor own_anchors = anchors.index_select(0, rows.flatten());
+  return {
+      .boxes = decode_boxes(own_deltas.reshape({-1, 4}), own_anchors).view({image_count, kept, 4}),
+      .scores = scores,
+      .labels = places.remainder(class_count).masked_fill(scores.le(options.score_threshold), -1)};
+}
+
+// [N, 1, 4]: width, height, width, height of each image.
+at::Tensor corner_limits(const std::vector<PixelSize>& sizes, const at::TensorOptions& options) {
+  at::Tensor limits = at::empty({static_cast<std::int64_t>(sizes.size()), 1, 4}, at::kFloat);
+  float* limit = limits.mutable_data_ptr<float>();
+  for (const PixelSize& size : sizes) {
+    for (const int side : {size.width, size.height, size.width, size.height}) {
+      *limit++ = static_cast<float>(side);
+    }
+  }
+  return limits.to(options);
 }
 
 void check_fraction(const char* name, double value) {
@@ -97,6 +128,9 @@ std::vector<ImageDetections> postprocess(const HeadOutputs& outputs, const Model
                                          PixelSize padded,
                                          const std::vector<PixelSize>& image_sizes,
                                          const PostprocessOptions& options) {
+  if (outputs.logits.at(0).is_cuda()) {
+    return postprocess_together(outputs, config, padded, image_sizes, options);
+  }
   const at::NoGradGuard no_grad;
   RETINA_CHECK(outputs.logits.size() == outputs.deltas.size() && !outputs.logits.empty());
   RETINA_CHECK(outputs.logits[0].size(0) == static_cast<std::int64_t>(image_sizes.size()));
@@ -124,6 +158,63 @@ std::vector<ImageDetections> postprocess(const HeadOutputs& outputs, const Model
     detections.push_back({.boxes = all_boxes.index_select(0, kept),
                           .scores = all_scores.index_select(0, kept),
                           .labels = all_labels.index_select(0, kept)});
+  }
+  return detections;
+}
+
+std::vector<ImageDetections> postprocess_together(const HeadOutputs& outputs,
+                                                  const ModelConfig& config, PixelSize padded,
+                                                  const std::vector<PixelSize>& image_sizes,
+                                                  const PostprocessOptions& options) {
+  const at::NoGradGuard no_grad;
+  RETINA_CHECK(outputs.logits.size() == outputs.deltas.size() && !outputs.logits.empty());
+  const std::int64_t image_count = outputs.logits[0].size(0);
+  RETINA_CHECK(image_count == static_cast<std::int64_t>(image_sizes.size()));
+  const at::TensorOptions type = outputs.deltas[0].options();
+  const at::Tensor anchors = anchors_for(config, padded, type);  // [A, 4]
+  std::vector<at::Tensor> boxes, scores, labels;
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < outputs.logits.size(); ++i) {
+    const std::int64_t count = outputs.logits[i].size(1);
+    Candidates level = best_of_levels(outputs.logits[i], outputs.deltas[i],
+                                      anchors.narrow(0, begin, count), options);
+    boxes.push_back(level.boxes);
+    scores.push_back(level.scores);
+    labels.push_back(level.labels);
+    begin += count;
+  }
+  RETINA_CHECK(begin == anchors.size(0), "padded size does not fit the outputs");
+
+  const at::Tensor limits = corner_limits(image_sizes, type);
+  const at::Tensor unordered_labels = at::cat(labels, 1);  // [N, M]
+  const auto [ordered_scores, order] =
+      at::sort(at::cat(scores, 1).masked_fill(unordered_labels.lt(0), -1), /*stable=*/true, 1,
+               /*descending=*/true);
+  const at::Tensor ordered_labels = unordered_labels.gather(1, order);
+  const at::Tensor clipped = at::cat(boxes, 1).clamp_min(0).minimum(limits);  // [N, M, 4]
+  const at::Tensor ordered_boxes = clipped.gather(1, order.unsqueeze(2).expand_as(clipped));
+  const at::Tensor keep = suppress_together(ordered_boxes, ordered_labels, options.nms_threshold);
+
+  // The first ones kept: the key falls with the place.
+  const std::int64_t count = order.size(1);
+  const at::Tensor keys =
+      at::arange(count, 0, -1, order.options()).unsqueeze(0).mul(keep);  // [N, M]
+  const auto [best, chosen] = keys.topk(std::min<std::int64_t>(options.max_detections, count), 1);
+  const at::Tensor found = at::cat(
+      {ordered_boxes, ordered_scores.unsqueeze(2), ordered_labels.unsqueeze(2).to(type.dtype())},
+      2);  // [N, M, 6]
+  const at::Tensor places = chosen.unsqueeze(2).expand({image_count, chosen.size(1), 6});
+  const at::Tensor rows =
+      at::cat({found.gather(1, places), best.gt(0).unsqueeze(2).to(type.dtype())}, 2).cpu();
+
+  std::vector<ImageDetections> detections;
+  for (std::int64_t image = 0; image < image_count; ++image) {
+    const at::Tensor own = rows[image];  // [D, 7]
+    const at::Tensor real =
+        own.narrow(0, 0, static_cast<std::int64_t>(own.select(1, 6).sum().item<double>()));
+    detections.push_back({.boxes = real.narrow(1, 0, 4).contiguous(),
+                          .scores = real.select(1, 4).contiguous(),
+                          .labels = real.select(1, 5).to(at::kLong)});
   }
   return detections;
 }

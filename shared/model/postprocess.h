@@ -25,10 +25,19 @@ at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOp
 
 // One entry per image. `padded` is the network's input size, `image_sizes` the resized images' own
 // sizes (boxes are clipped to them). Equals torchvision's postprocess_detections, order included
-// (tests/parity). No gradient.
+// (tests/parity). On a GPU as postprocess_together does it, with the results on the CPU. No
+// gradient.
 std::vector<ImageDetections> postprocess(const HeadOutputs& outputs, const ModelConfig& config,
                                          PixelSize padded,
                                          const std::vector<PixelSize>& image_sizes,
                                          const PostprocessOptions& options);
+
+// The same by operations on all images together whose sizes do not depend on what was found, so
+// that a GPU is waited for once, when the results come to the CPU in one copy. Differs where scores
+// tie, and by the offsets of nms.h's batched_nms.
+std::vector<ImageDetections> postprocess_together(const HeadOutputs& outputs,
+                                                  const ModelConfig& config, PixelSize padded,
+                                                  const std::vector<PixelSize>& image_sizes,
+                                                  const PostprocessOptions& options);
 
 }  // namespace retina

@@ -26,12 +26,12 @@ struct Match {
 
 template <class T>
 struct Nms {
-  const T* boxes;              // [M, 4], by falling score
-  const std::int64_t* labels;  // [M] or nullptr: all of one class
-  std::int64_t count;
+  const T* boxes;              // [N, M, 4], of each image by falling score
+  const std::int64_t* labels;  // [N, M], negative: no box; or nullptr: all of one class
+  std::int64_t image_count, count;
   double iou_threshold;
-  std::uint64_t* mask;  // CUDA only: [M + 1, ceil(M / 64)] scratch
-  bool* keep;           // [M] out
+  std::uint64_t* mask;  // CUDA only: [N, M + 1, ceil(M / 64)] scratch
+  bool* keep;           // [N, M] out
 };
 
 // The outputs of a head on one level, values of an anchor side by side: [N, anchor_count, V].

@@ -14,32 +14,40 @@ namespace {
 // torchvision's switch between its two ways on the CPU (numel > 4000 there).
 constexpr std::int64_t kMaxOffsetBoxes = 1000;
 
+// [N, M] bool. `boxes` [N, M, 4] of each image by falling score; `labels` [N, M], or undefined: all
+// of one class.
+at::Tensor kept(const at::Tensor& boxes, const at::Tensor& labels, double iou_threshold) {
+  const std::int64_t image_count = boxes.size(0), count = boxes.size(1);
+  const at::Tensor keep = at::empty({image_count, count}, boxes.options().dtype(at::kBool));
+  const std::int64_t words = boxes.is_cuda() ? (count + 63) / 64 : 0;
+  const at::Tensor mask =
+      at::empty({image_count, count + 1, words}, boxes.options().dtype(at::kLong));
+  if (keep.numel() == 0) return keep;
+  kernels::for_type_of(boxes, [&](auto type) {
+    using T = decltype(type);
+    const kernels::Nms<T> arguments = {
+        .boxes = boxes.const_data_ptr<T>(),
+        .labels = labels.defined() ? labels.const_data_ptr<std::int64_t>() : nullptr,
+        .image_count = image_count,
+        .count = count,
+        .iou_threshold = iou_threshold,
+        .mask = static_cast<std::uint64_t*>(mask.mutable_data_ptr()),
+        .keep = keep.mutable_data_ptr<bool>()};
+    kernels::run_twin("nms", boxes, arguments, kernels::nms_cpu<T>, kernels::nms_cuda<T>);
+  });
+  return keep;
+}
+
 // `labels` undefined: all of one class.
 at::Tensor greedy(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& labels,
                   double iou_threshold) {
   RETINA_CHECK(boxes.dim() == 2 && boxes.size(1) == 4 && scores.dim() == 1);
   RETINA_CHECK(boxes.size(0) == scores.size(0));
-  const std::int64_t count = boxes.size(0);
   const at::Tensor order = std::get<1>(at::sort(scores, /*stable=*/true, 0, /*descending=*/true));
-  const at::Tensor sorted = boxes.detach().index_select(0, order).contiguous();
+  const at::Tensor sorted = boxes.detach().index_select(0, order).unsqueeze(0);
   const at::Tensor sorted_labels =
-      labels.defined() ? labels.index_select(0, order).contiguous() : at::Tensor();
-  const at::Tensor keep = at::empty({count}, boxes.options().dtype(at::kBool));
-  const std::int64_t words = boxes.is_cuda() ? (count + 63) / 64 : 0;
-  const at::Tensor mask = at::empty({count + 1, words}, boxes.options().dtype(at::kLong));
-  if (count == 0) return order;
-  kernels::for_type_of(sorted, [&](auto type) {
-    using T = decltype(type);
-    const kernels::Nms<T> arguments = {
-        .boxes = sorted.const_data_ptr<T>(),
-        .labels = labels.defined() ? sorted_labels.const_data_ptr<std::int64_t>() : nullptr,
-        .count = count,
-        .iou_threshold = iou_threshold,
-        .mask = static_cast<std::uint64_t*>(mask.mutable_data_ptr()),
-        .keep = keep.mutable_data_ptr<bool>()};
-    kernels::run_twin("nms", sorted, arguments, kernels::nms_cpu<T>, kernels::nms_cuda<T>);
-  });
-  return order.index_select(0, keep.nonzero().squeeze(1));
+      labels.defined() ? labels.index_select(0, order).unsqueeze(0) : at::Tensor();
+  return order.index_select(0, kept(sorted, sorted_labels, iou_threshold)[0].nonzero().squeeze(1));
 }
 
 }  // namespace
@@ -56,6 +64,14 @@ at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const 
   }
   const at::Tensor offsets = labels.to(boxes.scalar_type()).mul(boxes.max().add(1));  // [M]
   return greedy(boxes.add(offsets.unsqueeze(1)), scores, {}, iou_threshold);
+}
+
+at::Tensor suppress_together(const at::Tensor& boxes, const at::Tensor& labels,
+                             double iou_threshold) {
+  RETINA_CHECK(boxes.dim() == 3 && boxes.size(2) == 4 && labels.dim() == 2);
+  RETINA_CHECK(labels.size(0) == boxes.size(0) && labels.size(1) == boxes.size(1));
+  RETINA_CHECK(labels.scalar_type() == at::kLong);
+  return kept(boxes.detach().contiguous(), labels.contiguous(), iou_threshold);
 }
 
 }  // namespace retina

@@ -17,4 +17,11 @@ at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_thr
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& labels,
                        double iou_threshold);
 
+// The same inside each class of each image, all at once.
+//   boxes [N, M, 4], of each image by falling score; labels [N, M] i64, negative: no box
+//   -> [N, M] bool, whether the box is kept
+// Nothing waits for a GPU.
+at::Tensor suppress_together(const at::Tensor& boxes, const at::Tensor& labels,
+                             double iou_threshold);
+
 }  // namespace retina

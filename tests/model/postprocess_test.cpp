@@ -22,7 +22,7 @@ AllOutputs quiet_outputs(std::int64_t image_count) {
           .deltas = torch::zeros({image_count, count, 4})};
 }
 
-std::vector<ImageDetections> detect(const AllOutputs& all, const PostprocessOptions& options = {}) {
+HeadOutputs by_level(const AllOutputs& all) {
   HeadOutputs outputs;
   std::int64_t begin = 0;
   for (const int count : anchors_per_level(kPadded)) {
@@ -30,8 +30,13 @@ std::vector<ImageDetections> detect(const AllOutputs& all, const PostprocessOpti
     outputs.deltas.push_back(all.deltas.narrow(1, begin, count));
     begin += count;
   }
+  return outputs;
+}
+
+std::vector<ImageDetections> detect(const AllOutputs& all, const PostprocessOptions& options = {}) {
   const auto image_count = static_cast<std::size_t>(all.logits.size(0));
-  return postprocess(outputs, small_config(), kPadded, std::vector(image_count, kPadded), options);
+  return postprocess(by_level(all), small_config(), kPadded, std::vector(image_count, kPadded),
+                     options);
 }
 
 TEST(Postprocess, NothingAboveTheThresholdIsNothing) {
@@ -74,6 +79,37 @@ TEST(Postprocess, KeepsTheBestUpToTheLimits) {
   const auto one_per_level = detect(outputs, {.candidates_per_level = 1});
   EXPECT_LE(one_per_level[0].scores.size(0), 5);
   EXPECT_FLOAT_EQ(one_per_level[0].scores[0].item<float>(), few[0].scores[0].item<float>());
+}
+
+// What a GPU does, here on the CPU: images with many boxes, some and none.
+TEST(Postprocess, OfAllImagesTogetherFindsTheSame) {
+  AllOutputs outputs = quiet_outputs(3);
+  const std::int64_t count = outputs.logits.size(1);
+  // No two scores alike.
+  const at::Tensor places =
+      random_tensor({.seed = 2, .shape = {2 * count}}).argsort().argsort().to(at::kFloat);
+  outputs.logits[0].copy_((places * (8.0F / static_cast<float>(2 * count)) - 4).view({count, 2}));
+  outputs.logits[2].slice(0, 0, 30).copy_(outputs.logits[0].slice(0, 0, 30));
+  outputs.deltas.copy_(
+      random_tensor({.seed = 3, .shape = outputs.deltas.sizes().vec(), .low = -1, .high = 1}));
+  const std::vector<PixelSize> sizes = {
+      kPadded, {.height = 50, .width = 70}, {.height = 40, .width = 90}};
+  for (const PostprocessOptions& options :
+       {PostprocessOptions{}, PostprocessOptions{.max_detections = 5},
+        PostprocessOptions{.score_threshold = 0.9, .candidates_per_level = 40},
+        PostprocessOptions{.nms_threshold = 0.1}}) {
+    const auto one_by_one = postprocess(by_level(outputs), small_config(), kPadded, sizes, options);
+    const auto together =
+        postprocess_together(by_level(outputs), small_config(), kPadded, sizes, options);
+    ASSERT_EQ(together.size(), 3U);
+    EXPECT_GT(one_by_one[0].scores.size(0), 4);
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      EXPECT_TRUE(together[i].scores.equal(one_by_one[i].scores)) << i;
+      EXPECT_TRUE(together[i].labels.equal(one_by_one[i].labels)) << i;
+      EXPECT_TRUE(together[i].boxes.equal(one_by_one[i].boxes)) << i;
+    }
+    EXPECT_EQ(together[1].scores.numel(), 0);
+  }
 }
 
 TEST(Postprocess, OptionsOutOfRangeAreTheUsersMistake) {
