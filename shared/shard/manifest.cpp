@@ -140,7 +140,8 @@ std::vector<ManifestShard> read_shards(const JsonView& view) {
 void check_format(const JsonView& root) {
   const std::string format = root.at("format").as_string();
   if (format != kFormat) {
-    root.fail(cat("is not a shard manifest (got format \"", printable(format), "\", want \"", kFormat, "\")"));
+    root.fail(cat("is not a shard manifest (got format \"", printable(format), "\", want \"",
+                  kFormat, "\")"));
   }
   const std::int64_t version = root.at("version").as_int();
   if (version > kManifestVersion) {

@@ -1,6 +1,7 @@
 // build/bin/bench_infer --checkpoint FILE --shards SHARDS: JPEG bytes to boxes. One picture after
 // the other, nothing beside it, and in batches as retina-eval does it. infer.py runs it beside
-// torchvision's model. Prints one line of JSON: median milliseconds of a picture, pictures a second.
+// torchvision's model. Prints one line of JSON: median milliseconds of a picture, pictures a
+// second.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -82,9 +83,9 @@ int measure(const BenchOptions& options) {
   }
   const auto alone = make_self_communicator();
   Stopwatch clock;
-  detect_share(model, pictures, *alone,
-               {.images_per_batch = options.images_per_batch,
-                .decode_threads = options.decode_threads});
+  detect_share(
+      model, pictures, *alone,
+      {.images_per_batch = options.images_per_batch, .decode_threads = options.decode_threads});
   const double all_ms = clock.lap_ms();
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
@@ -92,8 +93,7 @@ int measure(const BenchOptions& options) {
   json.begin_object()
       .field("bench", "infer")
       .field("ms_per_picture", median(milliseconds))
-      .field("pictures_per_second",
-             1e3 * static_cast<double>(pictures.index().size()) / all_ms)
+      .field("pictures_per_second", 1e3 * static_cast<double>(pictures.index().size()) / all_ms)
       .field("boxes", boxes)
       .field("memory_bytes", std::int64_t{usage.ru_maxrss} * 1024)
       .end_object();

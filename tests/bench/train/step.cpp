@@ -54,8 +54,7 @@ Batch random_batch(const BenchOptions& options) {
   batch.images = std::make_shared<float[]>(values * static_cast<std::size_t>(options.images));
   std::uint64_t draw = 0;
   for (std::size_t i = 0; i < values * static_cast<std::size_t>(options.images); ++i) {
-    batch.images[static_cast<std::ptrdiff_t>(i)] =
-        static_cast<float>(4 * random.unit(draw++) - 2);
+    batch.images[static_cast<std::ptrdiff_t>(i)] = static_cast<float>(4 * random.unit(draw++) - 2);
   }
   for (int image = 0; image < options.images; ++image) {
     Sample& sample = batch.samples.emplace_back();
