@@ -114,15 +114,25 @@ void warn_of_missing_page(const Error& error) {
   log_warning("the page of the data is not written: ", error.what());
 }
 
-// Into the journal of `output`.
-void write_data_page(const std::string& output, const PageSource& source) {
+// Nothing where it fails.
+std::optional<std::string> try_data_page(const PageSource& source) {
   try {
-    write_file_atomically(journal_folder(output) + "/" + kDataPageFile, data_page(source));
+    return data_page(source);
   } catch (const Error& error) {
     warn_of_missing_page(error);
-    const std::string old = output + "/" + kDataPageFile;  // soon of another set
-    if (path_exists(old) && is_data_page(old)) remove_file(old);
+    return std::nullopt;
   }
+}
+
+// Into the journal of `output`.
+void write_data_page(const std::string& output, const std::optional<std::string>& page) {
+  try {
+    if (page) return write_file_atomically(journal_folder(output) + "/" + kDataPageFile, *page);
+  } catch (const Error& error) {
+    warn_of_missing_page(error);
+  }
+  const std::string old = output + "/" + kDataPageFile;  // soon of another set
+  if (path_exists(old) && is_data_page(old)) remove_file(old);
 }
 
 // For a finished set that has none: an earlier coco-pack made it, or the disk was full.
@@ -288,7 +298,6 @@ class Packer {
     }
     progress.update(static_cast<std::int64_t>(next_image_));
     finish_shard();
-    await_finished_shard();
     progress.finish();
   }
 
@@ -377,6 +386,12 @@ class Packer {
     manifest.counts.quarantined = static_cast<std::int64_t>(quarantined_.size());
     manifest.categories = plan_.categories.all();
     manifest.box_counts = tally_.boxes_of_class;
+    const auto page = try_data_page({.facts = facts_,
+                                     .manifest = manifest,
+                                     .quarantined = quarantined_,
+                                     .plan = plan_,
+                                     .thread_count = options_.thread_count()});
+    await_finished_shard();
     for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
       shards_[shard].file.name = shard_file_name(shard, shards_.size());
     }
@@ -385,11 +400,7 @@ class Packer {
     write_file_of(manifest.index, encode_index(index_));
     manifest.quarantine.name = kQuarantineFile;
     write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
-    write_data_page(options_.output, {.facts = facts_,
-                                      .manifest = manifest,
-                                      .quarantined = quarantined_,
-                                      .plan = plan_,
-                                      .thread_count = options_.thread_count()});
+    write_data_page(options_.output, page);
     write_file_atomically(journal_folder(options_.output) + "/" + kManifestFile,
                           encode_manifest(manifest));
     publish_set(options_.output, manifest);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -181,8 +182,13 @@ std::string read_start(const std::string& path, std::size_t max_bytes) {
 }
 
 std::string read_file(const std::string& path) {
-  std::string bytes;
-  read_pieces(path, [&](std::string_view piece) { bytes += piece; });
+  FileReader file(path);
+  std::string bytes(file.size_bytes(), '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  // A file that grows, or one of the system's without a size.
+  std::array<char, 4096> more;
+  while (const std::size_t got = file.read(more.data(), more.size()))
+    bytes.append(more.data(), got);
   return bytes;
 }
 

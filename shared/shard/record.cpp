@@ -120,36 +120,34 @@ std::string encode_record(const Record& record) {
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
   RETINA_CHECK(box_bytes + kBlockHeaderBytes <= kLimit && record.picture.size() <= kLimit,
                "record of image ", record.image_id, " is too large");
-  std::string payload;
-  payload.reserve(kBlockHeaderBytes + box_bytes + record.picture.size());
-  put(payload, kBoxesBlock);
-  put(payload, static_cast<std::uint32_t>(box_bytes));
+  // The header's hashes come last, over what is then in its place.
+  std::string bytes(kRecordHeaderBytes, '\0');
+  bytes.reserve(record_size_bytes(record.annotations.size(), record.picture.size()));
+  put(bytes, kBoxesBlock);
+  put(bytes, static_cast<std::uint32_t>(box_bytes));
   for (const RecordAnnotation& annotation : record.annotations) {
-    put(payload, annotation.id);
-    for (const double number : annotation.bbox) put(payload, number);
-    put(payload, annotation.area);
-    put(payload, static_cast<std::int32_t>(annotation.label));
-    put(payload, annotation.iscrowd ? kCrowdFlag : std::uint32_t{0});
+    put(bytes, annotation.id);
+    for (const double number : annotation.bbox) put(bytes, number);
+    put(bytes, annotation.area);
+    put(bytes, static_cast<std::int32_t>(annotation.label));
+    put(bytes, annotation.iscrowd ? kCrowdFlag : std::uint32_t{0});
   }
-  const auto annotation_bytes = static_cast<std::uint32_t>(payload.size());
-  payload.append(record.picture);
+  bytes.append(record.picture);
 
-  std::string bytes;
-  bytes.reserve(kRecordHeaderBytes + payload.size());
-  bytes.append(kRecordMagic);
+  std::string header(kRecordMagic);
   const bool raw = record.encoding == PictureEncoding::kRaw;
-  put(bytes, raw ? kRawVersion : kJpegVersion);
-  put(bytes,
+  put(header, raw ? kRawVersion : kJpegVersion);
+  put(header,
       static_cast<std::uint16_t>((record.rescaled ? kRescaledFlag : 0) |
                                  (record.converted ? kConvertedFlag : 0) | (raw ? kRawFlag : 0)));
-  put(bytes, record.image_id);
-  put(bytes, static_cast<std::uint32_t>(record.width));
-  put(bytes, static_cast<std::uint32_t>(record.height));
-  put(bytes, annotation_bytes);
-  put(bytes, static_cast<std::uint32_t>(record.picture.size()));
-  put(bytes, xxh3(payload));
-  put(bytes, xxh3(bytes));  // of the 40 bytes so far
-  bytes.append(payload);
+  put(header, record.image_id);
+  put(header, static_cast<std::uint32_t>(record.width));
+  put(header, static_cast<std::uint32_t>(record.height));
+  put(header, static_cast<std::uint32_t>(kBlockHeaderBytes + box_bytes));
+  put(header, static_cast<std::uint32_t>(record.picture.size()));
+  put(header, xxh3(std::string_view(bytes).substr(kRecordHeaderBytes)));
+  put(header, xxh3(header));  // of the 40 bytes so far
+  bytes.replace(0, kRecordHeaderBytes, header);
   return bytes;
 }
 

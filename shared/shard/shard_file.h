@@ -30,6 +30,9 @@ class ShardFile {
   // this object lives. Thread-safe.
   std::string_view bytes(std::size_t place) const;
 
+  // The whole file.
+  std::string_view content() const { return file_.content(); }
+
   // For who reads a whole shard once: the pages read so far no longer count as this process's
   // memory; they come back when they are read again. Thread-safe.
   void forget_pages() const;

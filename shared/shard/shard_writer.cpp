@@ -1,5 +1,6 @@
 #include "shared/shard/shard_writer.h"
 
+#include <fcntl.h>
 #include <lmdb.h>
 #include <unistd.h>
 
@@ -111,7 +112,12 @@ struct ShardWriter::State {
 
   void commit() {
     transaction_bytes = 0;
-    if (txn != nullptr) check(mdb_txn_commit(std::exchange(txn, nullptr)), path);
+    if (txn == nullptr) return;
+    check(mdb_txn_commit(std::exchange(txn, nullptr)), path);
+    // The disk begins now with what finish() waits for; where it cannot, it begins there.
+    int file = -1;
+    check(mdb_env_get_fd(env, &file), path);
+    ::sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
 
   // LMDB leaves the file at its last written page; a shard ends at its last used one.
@@ -125,20 +131,33 @@ struct ShardWriter::State {
     if (::truncate(temporary.c_str(), size_bytes) != 0) check(errno, path);
   }
 
-  void verify(const ManifestShard& shard) const {
+  // Compares the records with what was written, in one pass that also hashes the file; returns
+  // that.
+  std::uint64_t verify(const ManifestShard& shard) const {
     const std::filesystem::path file(temporary);
     ManifestShard written = shard;
     written.file.name = file.filename().string();
     const ShardFile reader(file.parent_path().string(), written);
+    const std::string_view content = reader.content();
+    Hasher whole;
+    std::size_t hashed = 0;  // bytes from the start
+    const auto hash_up_to = [&](std::size_t end) {
+      if (end <= hashed) return;
+      whole.update(content.data() + hashed, end - hashed);
+      hashed = end;
+    };
     constexpr std::size_t kRecordsAtOnce = 64;
     for (std::size_t i = 0; i < hashes.size(); ++i) {
       if (i % kRecordsAtOnce == 0) reader.forget_pages();
-      if (xxh3(reader.bytes(i)) != hashes[i]) {
-        throw Error(ErrorKind::kIo,
-                    cat(path, ": record ", i, " reads back differently from what was written"),
-                    "the disk or mount is damaged; choose another --output");
-      }
+      const std::string_view record = reader.bytes(i);
+      hash_up_to(static_cast<std::size_t>(record.data() + record.size() - content.data()));
+      if (xxh3(record) == hashes[i]) continue;
+      throw Error(ErrorKind::kIo,
+                  cat(path, ": record ", i, " reads back differently from what was written"),
+                  "the disk or mount is damaged; choose another --output");
     }
+    hash_up_to(content.size());
+    return whole.digest();
   }
 };
 
@@ -183,9 +202,8 @@ ManifestShard ShardWriter::finish() {
   shard.record_count = static_cast<std::int64_t>(state.hashes.size());
   const auto take_down = [&](const std::string& temporary) {
     shard.file.size_bytes = file_size_bytes(temporary);
-    shard.file.xxh3 = xxh3_file(temporary);
     shard.tree_xxh3 = shard_tree_xxh3(temporary);
-    state.verify(shard);
+    shard.file.xxh3 = state.verify(shard);
   };
   if (!state.built_elsewhere) {
     publish_file(state.temporary, state.path, take_down);

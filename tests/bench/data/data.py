@@ -2,10 +2,10 @@
 """How fast photographs come into shards, beside cp, and from there into batches, beside torch's DataLoader,
 DALI (CPU) and OpenCV.
 
-    python3 tests/bench/data/data.py --photographs DIR [--images 256] [--rounds 5] [--peers NAMES]
+    python3 tests/bench/data/data.py --photographs DIR [--packed 4096] [--images 256] [--rounds 5] [--peers NAMES]
 
-Packs the JPEGs of DIR, each under many ids, and copies them (cp -r, then sync), then runs build/bin/bench_data
-and the peers that are installed for this Python (torch and torchvision, nvidia-dali-cuda120,
+Packs the JPEGs of DIR, each under many ids, and copies them (cp -r, then sync); then packs fewer of them, and
+runs build/bin/bench_data on these and the peers that are installed for this Python (torch and torchvision, nvidia-dali-cuda120,
 opencv-python-headless) in turn, and prints one line of JSON a case: the median of the rounds, in images per
 second.
 """
@@ -50,7 +50,7 @@ def make_images(photographs, count, folder):
     if not sources:
         sys.exit(f"{photographs}: no JPEG here")
     images = []
-    (folder / "images").mkdir()
+    (folder / "images").mkdir(parents=True)
     for number in range(1, count + 1):
         data = sources[number % len(sources)].read_bytes()
         name = f"{number:06}.jpg"
@@ -98,7 +98,8 @@ def measure_peer(arguments, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--photographs", required=True, help="folder of JPEGs")
-    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--packed", type=int, default=4096, help="photographs to pack and to copy")
+    parser.add_argument("--images", type=int, default=256, help="photographs to load")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peers", default="torch,dali,opencv", help="names, or none")
     options = parser.parse_args()
@@ -106,13 +107,15 @@ def main():
               if arguments[0] in options.peers.split(",")}
     ours, rates = {}, {}
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+        many, folder = Path(scratch) / "many", Path(scratch) / "few"
+        make_images(options.photographs, options.packed, many)
         make_images(options.photographs, options.images, folder)
+        pack(folder, "full")
         for _ in range(options.rounds):
-            for case, seconds in (("cp -r and sync", copy_and_sync(folder)),
-                                  ("coco-pack --check header", pack(folder, "header")),
-                                  ("coco-pack --check full", pack(folder, "full"))):
-                rates.setdefault(case, []).append(options.images / seconds)
+            for case, seconds in (("cp -r and sync", copy_and_sync(many)),
+                                  ("coco-pack --check header", pack(many, "header")),
+                                  ("coco-pack --check full", pack(many, "full"))):
+                rates.setdefault(case, []).append(options.packed / seconds)
             lines = subprocess.run([BIN / "bench_data", "--data", folder / "shards", "--rounds", "1"],
                                    check=True, capture_output=True, text=True).stdout.splitlines()
             for line in map(json.loads, lines):
@@ -133,8 +136,7 @@ def main():
 def tell(case, unit, values, options):
     print(json.dumps({"bench": "data", "case": case, unit: round(statistics.median(values), 2),
                       "min": round(min(values), 2), "max": round(max(values), 2),
-                      "rounds": options.rounds, "images": options.images,
-                      "cores": len(os.sched_getaffinity(0))}), flush=True)
+                      "rounds": options.rounds, "cores": len(os.sched_getaffinity(0))}), flush=True)
 
 
 if __name__ == "__main__":
