@@ -4,6 +4,11 @@
 
 #include <algorithm>
 
+#include "preprocess/packer.h"
+#include "shared/base/hash.h"
+#include "shared/shard/shard_set.h"
+#include "tests/support/scenes/data_set.h"
+#include "tests/support/test_folder.h"
 #include "train/plan/training_plan.h"
 
 namespace retina {
@@ -102,6 +107,82 @@ TEST_F(ShardsAhead, LeaveOutWhatOnlyFillsAStep) {
                  .size();
   }
   EXPECT_EQ(lists, 4U);
+}
+
+// What training sees of the step's images: pixels, padding, boxes, labels.
+std::vector<std::uint64_t> hashes_of(const Batch& batch) {
+  const std::size_t values = std::size_t{3} * static_cast<std::size_t>(batch.padded_height_px) *
+                             static_cast<std::size_t>(batch.padded_width_px);
+  std::vector<std::uint64_t> hashes;
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    const Sample& sample = batch.samples[i];
+    Hasher hasher;
+    hasher.update(batch.images.get() + i * values, values * sizeof(float));
+    hasher.update(sample.boxes.data(), sample.boxes.size() * sizeof(sample.boxes[0]));
+    hasher.update(sample.labels.data(), sample.labels.size() * sizeof(sample.labels[0]));
+    hasher.update(&sample.slot.counts, sizeof(sample.slot.counts));
+    hashes.push_back(hasher.digest());
+  }
+  return hashes;
+}
+
+// Of all images of the steps begin..end-1, as `rank_count` ranks load them.
+std::vector<std::vector<std::uint64_t>> load_all(const TrainingSet& train,
+                                                 const EpochPlanOptions& plan, std::int64_t begin,
+                                                 std::int64_t end, int rank_count) {
+  std::vector<std::vector<std::uint64_t>> steps(static_cast<std::size_t>(end - begin));
+  for (int rank = 0; rank < rank_count; ++rank) {
+    const auto loader = load_steps({.train = train,
+                                    .plan = plan,
+                                    .images_per_pass = rank_count == 1 ? 3 : 0,
+                                    .threads = {.first = 1 + rank, .most = 1 + rank},
+                                    .rank = rank,
+                                    .rank_count = rank_count,
+                                    .begin = begin,
+                                    .end = end});
+    while (const auto batch = loader->next()) {
+      for (const std::uint64_t hash : hashes_of(*batch)) {
+        steps[static_cast<std::size_t>(batch->part.step - begin)].push_back(hash);
+      }
+    }
+  }
+  return steps;
+}
+
+// 14 images in steps of four, two passes and a little: a tail with pad slots comes twice.
+TEST(StepLoader, ContinuedAtAnyStepOnAnyRanksLoadsTheSamePixelsWithEveryAugmentation) {
+  const TestFolder folder;
+  const std::string scenes = folder / "scenes";
+  scenes::write_data_set(
+      {.output = scenes, .train_count = 14, .validation_count = 1, .intact = true});
+  pack({.annotations = scenes + "/annotations/instances_train2017.json",
+        .images = scenes + "/images/train2017",
+        .output = folder / "shards"});
+  const ShardSet shards(folder / "shards");
+  const ShardSource source(shards);
+  const TrainingSet train{.source = source};
+  AugmentOptions every = options_of(Augment::kLight);
+  every.vertical_flip = 0.5;
+  every.crop = {0.3, 1};
+  constexpr std::int64_t kSteps = 10;
+  for (const AugmentOptions& augment : {every, options_of(Augment::kStrong)}) {
+    const EpochPlanOptions plan{.seed = 5,
+                                .images_per_step = 4,
+                                .shuffle = Shuffle::kSharded,
+                                .max_side_px = 128,
+                                .min_sides_px = {64, 80, 96},
+                                .augment = augment};
+    const auto whole = load_all(train, plan, 0, kSteps, 1);
+    ASSERT_EQ(whole[3].size(), 4U);
+    EXPECT_NE(whole[0], whole[4]) << "each pass changes the images anew";
+    for (const int ranks : {1, 2, 4}) {
+      for (std::int64_t begin = 0; begin < kSteps; ++begin) {
+        const std::vector rest(whole.begin() + begin, whole.end());
+        EXPECT_EQ(load_all(train, plan, begin, kSteps, ranks), rest)
+            << ranks << " ranks from step " << begin;
+      }
+    }
+  }
 }
 
 }  // namespace
