@@ -389,6 +389,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   if (communicator.is_root()) {
     log_info(map);
     tell_start(options, *data.train, communicator.size());
+    warn_of_slow_precision(options.precision, device);
     tell_quarantined("train", data.train_shards);
     tell_quarantined("validation", data.validation);
   }

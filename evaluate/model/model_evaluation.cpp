@@ -96,6 +96,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
       log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),
                " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
                device_text(device));
+      warn_of_slow_precision(options.precision, device);
       if (const std::int64_t rescaled = shards.manifest().counts.rescaled; rescaled > 0) {
         log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
                     "--max-side; small, medium, large and detections.json are in stored pixels");

@@ -1,16 +1,28 @@
 #include "shared/model/device.h"
 
 #include <ATen/Context.h>
+#include <ATen/cpu/Utils.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <array>
+
 #include "shared/base/error.h"
+#include "shared/base/log.h"
 #include "shared/base/version.h"
 
 namespace retina {
+namespace {
+
+// LibTorch's names of what CPUs have.
+constexpr std::array<const char*, 2> kBf16Units = {"avx512_bf16", "amx_bf16"};
+
+}  // namespace
 
 c10::Device choose_device(DeviceChoice wanted, const NodePlace& place) {
   const auto gpu_count = static_cast<int>(torch::cuda::device_count());
@@ -37,6 +49,21 @@ std::string device_text(const c10::Device& device) {
 void set_tf32(bool on) {
   at::globalContext().setAllowTF32CuDNN(on);
   at::globalContext().setAllowTF32CuBLAS(on);
+}
+
+bool has_bf16_units(const c10::Device& device) {
+  if (device.is_cuda()) return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
+  const auto capabilities = at::cpu::get_cpu_capabilities();
+  return std::any_of(kBf16Units.begin(), kBf16Units.end(), [&](const char* unit) {
+    const auto found = capabilities.find(unit);
+    return found != capabilities.end() && found->second.toBool();
+  });
+}
+
+void warn_of_slow_precision(Precision precision, const c10::Device& device) {
+  if (precision != Precision::kBf16 || has_bf16_units(device)) return;
+  log_warning("--precision bf16: ", device_text(device),
+              " has no bfloat16 units, so that convolutions take longer than in fp32");
 }
 
 std::shared_ptr<void> allocate_pinned(std::size_t bytes) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "shared/model/device_choice.h"
+#include "shared/model/precision.h"
 
 namespace retina {
 
@@ -35,6 +36,13 @@ std::string device_text(const c10::Device& device);
 // Ampere and later). LibTorch begins with convolutions that do, so whoever needs IEEE f32 must say
 // so. Process-wide; no effect on CPUs.
 void set_tf32(bool on);
+
+// Whether the device multiplies bfloat16 by itself: GPUs from Ampere on, x86 CPUs with AVX512-BF16
+// or AMX.
+bool has_bf16_units(const c10::Device& device);
+
+// A log line where `precision` makes convolutions slower than f32 would be.
+void warn_of_slow_precision(Precision precision, const c10::Device& device);
 
 // Memory that GPUs copy from without a detour through a buffer of the driver's (page-locked), of
 // LibTorch's pinned pool. Throws Error{kUnavailable} where there is none to have.

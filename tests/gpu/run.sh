@@ -137,7 +137,7 @@ architecture=${architecture%%$'\n'*} architecture=${architecture//./}
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
   -DRETINA_SITE_PACKAGES="$site" -DRETINA_WITH_CUDA=ON -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
   -DCMAKE_CUDA_ARCHITECTURES="$architecture-real"
-cmake --build "$build" -j "$jobs" --target gpu_test
+cmake --build "$build" -j "$jobs" --target gpu_test render_scenes bench_step bench_infer
 [ -z "$build_only" ] || exit 0
 code=0
 ctest --test-dir "$build" -L '^gpu$' -j "$tests_at_once" --no-tests=error --output-junit "$build/gpu.xml" \

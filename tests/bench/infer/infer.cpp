@@ -21,6 +21,8 @@
 #include "shared/evaluation/detect.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/image/resize.h"
+#include "shared/model/autocast.h"
+#include "shared/model/device.h"
 #include "shared/model/postprocess.h"
 
 namespace {
@@ -32,6 +34,8 @@ struct BenchOptions {
   int images_per_batch = 32;
   int decode_threads = 2;
   int threads = 2;
+  DeviceChoice device = DeviceChoice::kCpu;
+  Precision precision = Precision::kFp32;
 
   void validate() const {
     if (checkpoint.empty() || shards.empty()) {
@@ -44,8 +48,8 @@ struct BenchOptions {
 };
 
 // Decode, resize, network, suppression; how many boxes.
-std::int64_t detect_one(const RetinaNet& model, const PictureSource& pictures, std::size_t place,
-                        JpegDecoder& decoder, Image& image) {
+std::int64_t detect_one(const RetinaNet& model, Precision precision, const PictureSource& pictures,
+                        std::size_t place, JpegDecoder& decoder, Image& image) {
   const ModelConfig& config = model.config();
   pictures.decode(place, decoder, image);
   const ResizedSize size =
@@ -59,8 +63,15 @@ std::int64_t detect_one(const RetinaNet& model, const PictureSource& pictures, s
                     .row_stride = padded.width,
                     .plane_stride = std::int64_t{padded.width} * padded.height},
                    config.normalisation(), pixels.mutable_data_ptr<float>());
-  const auto found = postprocess(model.forward(pixels), config, padded,
-                                 {{.height = size.height, .width = size.width}}, {});
+  HeadOutputs outputs;
+  {
+    const AutocastScope autocast(precision, model.device().type());
+    outputs = model.forward(pixels.to(model.device()));
+  }
+  for (at::Tensor& level : outputs.logits) level = level.to(at::kFloat);
+  for (at::Tensor& level : outputs.deltas) level = level.to(at::kFloat);
+  const auto found =
+      postprocess(outputs, config, padded, {{.height = size.height, .width = size.width}}, {});
   return found[0].scores.size(0);
 }
 
@@ -69,23 +80,25 @@ int measure(const BenchOptions& options) {
   const at::NoGradGuard no_grad;
   RetinaNet model = trained_network(load_checkpoint(options.checkpoint), options.checkpoint);
   use_channels_last(model);
+  model.to(choose_device(options.device, {}));
   const ShardSet shards(options.shards);
   const ShardPictures pictures(shards);
   JpegDecoder decoder;
   Image image;
   std::vector<double> milliseconds;
   std::int64_t boxes = 0;
-  detect_one(model, pictures, 0, decoder, image);
+  detect_one(model, options.precision, pictures, 0, decoder, image);
   for (std::size_t place = 0; place < pictures.index().size(); ++place) {
     Stopwatch clock;
-    boxes += detect_one(model, pictures, place, decoder, image);
+    boxes += detect_one(model, options.precision, pictures, place, decoder, image);
     milliseconds.push_back(clock.lap_ms());
   }
   const auto alone = make_self_communicator();
   Stopwatch clock;
-  detect_share(
-      model, pictures, *alone,
-      {.images_per_batch = options.images_per_batch, .decode_threads = options.decode_threads});
+  detect_share(model, pictures, *alone,
+               {.images_per_batch = options.images_per_batch,
+                .decode_threads = options.decode_threads,
+                .precision = options.precision});
   const double all_ms = clock.lap_ms();
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
@@ -113,6 +126,8 @@ int main(int argc, char** argv) {
     cli.option("images-per-batch", options.images_per_batch, "N", "of the batches");
     cli.option("decode-threads", options.decode_threads, "N", "beside the network, for batches");
     cli.option("threads", options.threads, "N", "of the network");
+    cli.choice("device", options.device, kDeviceChoices, "of the network");
+    cli.choice("precision", options.precision, kPrecisions, "of convolutions");
     cli.validate([&] { options.validate(); });
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
     return measure(options);

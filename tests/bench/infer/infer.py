@@ -60,7 +60,11 @@ def main():
     parser.add_argument("--images-per-batch", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"],
+                        help="bf16: beside torchvision's autocast in channels_last")
     options = parser.parse_args()
+    amp = ["--amp"] if options.precision == "bf16" else []
     sides = ["--min-side", options.sides[0], "--max-side", options.sides[1]]
     results = {"ours": [], "theirs": []}
     with tempfile.TemporaryDirectory() as scratch:
@@ -74,15 +78,17 @@ def main():
             for name, line in (
                     ("ours", run(BIN / "bench_infer", "--checkpoint", folder / "first.pt", "--shards",
                                  folder / "shards", "--images-per-batch", options.images_per_batch,
-                                 "--threads", options.threads, "--decode-threads", options.threads)),
+                                 "--threads", options.threads, "--decode-threads", options.threads,
+                                 "--device", options.device, "--precision", options.precision)),
                     ("theirs", run(sys.executable, HERE / "peer.py", "--photographs", folder / "jpeg",
                                    "--weights", folder / "first.pth", "--backbone", options.backbone,
                                    *sides, "--classes", CLASSES, "--images-per-batch",
-                                   options.images_per_batch, "--threads", options.threads))):
+                                   options.images_per_batch, "--threads", options.threads,
+                                   "--device", options.device, *amp))):
                 results[name].append(json.loads(line))
                 print(json.dumps({"who": name, "round": number + 1} | results[name][-1]), flush=True)
-    print(f"{options.backbone}, {options.sides[0]}/{options.sides[1]} px, {options.threads} threads: medians "
-          f"of {options.rounds} rounds")
+    print(f"{options.backbone}, {options.sides[0]}/{options.sides[1]} px, {options.precision}, "
+          f"{options.device}, {options.threads} threads: medians of {options.rounds} rounds")
     print(f"{'':<22}{'ours':>12}{'torchvision':>14}{'ratio':>8}")
     for key in ("ms_per_picture", "pictures_per_second", "memory_bytes"):
         mine, other = (statistics.median(one[key] for one in results[who]) for who in ("ours", "theirs"))

@@ -27,17 +27,24 @@ def main():
     parser.add_argument("--max-side", type=int, required=True)
     parser.add_argument("--images-per-batch", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--amp", action="store_true", help="bf16 autocast, channels_last")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model = make_model(options, options.classes)
     model.load_state_dict(torch.load(options.weights))
-    model.eval()
+    model.to(options.device).eval()
+    if options.amp:
+        model.to(memory_format=torch.channels_last)
     files = [torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
              for path in sorted(options.photographs.iterdir())]
 
     def detect(batch):
-        with torch.no_grad():
-            return model([decode_jpeg(data, ImageReadMode.RGB).float().div(255) for data in batch])
+        images = [decode_jpeg(data, ImageReadMode.RGB).to(options.device).float().div(255)
+                  for data in batch]
+        with torch.no_grad(), torch.autocast(options.device, torch.bfloat16, enabled=options.amp):
+            found = model(images)
+        return [{name: value.cpu() for name, value in one.items()} for one in found]
 
     detect(files[:1])
     milliseconds, boxes = [], 0

@@ -26,6 +26,7 @@ BIN = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve() 
 CLASSES = 80
 LAYERS = {"batch": 5, "frozen": 3}  # of the backbone that are trained
 WARM_UP = 2  # steps of each round that are left out
+PROFILED = 3  # the last ones of peer.py --profile
 PARTS = ["forward_ms", "loss_ms", "backward_ms", "update_ms"]
 
 
@@ -99,6 +100,8 @@ def main():
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
+    if options.steps < WARM_UP + PROFILED + 1:
+        parser.error(f"--steps: too few (got {options.steps}, want {WARM_UP + PROFILED + 1})")
     width, height = map(int, options.size.split("x"))
     options.sides = min(width, height), max(width, height)
     more = (["--amp"] if options.precision == "bf16" else []) + (["--compile"] if options.compile else [])
