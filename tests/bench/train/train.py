@@ -2,7 +2,7 @@
 """A step of retina-train beside one of torchvision's RetinaNet: the same network, first weights, images and
 boxes, in turns.
 
-    python3 tests/bench/train/train.py [--backbone resnet50] [--norm batch] [--size 512x512] [--images 2]
+    python3 tests/bench/train/train.py [--backbone resnet50] [--norm frozen] [--size 512x512] [--images 2]
 
 This Python needs torch, torchvision and Pillow. Packs pictures without loss, imports torchvision's first
 weights, then prints a line of JSON a round and a table: the median step of all rounds and of each part,
@@ -88,8 +88,9 @@ def theirs(folder, options, *more):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backbone", default="resnet50")
-    parser.add_argument("--norm", default="batch", choices=list(LAYERS),
-                        help="of the backbone; frozen: with its first two stages")
+    parser.add_argument("--norm", default="frozen", choices=list(LAYERS),
+                        help="of the backbone; frozen: with its first two stages, as torchvision's v1 "
+                             "recipe has it; batch: as training from scratch needs it")
     parser.add_argument("--size", default="512x512", metavar="WxH")
     parser.add_argument("--images", type=int, default=2, help="of a step")
     parser.add_argument("--steps", type=int, default=7, help="of a round")
