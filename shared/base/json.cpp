@@ -7,17 +7,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/file.h"
 
 namespace retina {
 namespace {
 
-// f64 exactly as strtod reads them; no recursion, so that deep nesting cannot crash the process.
+// No recursion, so that deep nesting cannot crash the process.
 constexpr unsigned kParseFlags =
-    rapidjson::kParseFullPrecisionFlag | rapidjson::kParseIterativeFlag;
+    rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag;
 
 std::string show(const rapidjson::Value& value) {
   if (value.IsObject()) return "an object";
@@ -30,28 +30,43 @@ std::string show(const rapidjson::Value& value) {
   return text;
 }
 
-// RapidJSON 1.1 reads doubles exactly by a table of powers of ten that ends at 1e-348, and looks
-// beyond it for numbers with so many digits after the point. This finds one.
-struct FarDigits : rapidjson::BaseReaderHandler<rapidjson::UTF8<>, FarDigits> {
+// What RapidJSON reads goes into the document, numbers by exact_number.h.
+class DocumentEvents {
+ public:
+  explicit DocumentEvents(rapidjson::Document& document) : document_(document) {}
+
   bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
     const std::string_view number(text, size);
-    const std::size_t exponent = std::min(number.find_first_of("eE"), size_t{size});
-    const std::size_t point = std::min(number.find('.'), exponent);
-    const double after_point = static_cast<double>(exponent - point);
-    const double scale = exponent < size ? std::strtod(text + exponent + 1, nullptr) : 0;
-    return scale - after_point > -330;
+    if (const auto integer = exact_integer<std::int64_t>(number)) return document_.Int64(*integer);
+    if (const auto integer = exact_integer<std::uint64_t>(number)) {
+      return document_.Uint64(*integer);
+    }
+    const double real = exact_double(number);
+    return std::isfinite(real) && document_.Double(real);
   }
-};
+  // Numbers come as text.
+  bool Int(int) { return false; }
+  bool Uint(unsigned) { return false; }
+  bool Int64(std::int64_t) { return false; }
+  bool Uint64(std::uint64_t) { return false; }
+  bool Double(double) { return false; }
 
-void check_digits(const std::string& name, std::string_view text) {
-  FarDigits handler;
-  rapidjson::Reader reader;
-  rapidjson::MemoryStream stream(text.data(), text.size());
-  reader.Parse<rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag>(stream,
-                                                                                       handler);
-  if (reader.GetParseErrorCode() != rapidjson::kParseErrorTermination) return;
-  fail_json_syntax(name, text, reader.GetErrorOffset(), "Number with too many digits.");
-}
+  bool Null() { return document_.Null(); }
+  bool Bool(bool flag) { return document_.Bool(flag); }
+  bool String(const char* text, rapidjson::SizeType size, bool copy) {
+    return document_.String(text, size, copy);
+  }
+  bool Key(const char* text, rapidjson::SizeType size, bool copy) {
+    return document_.Key(text, size, copy);
+  }
+  bool StartObject() { return document_.StartObject(); }
+  bool EndObject(rapidjson::SizeType count) { return document_.EndObject(count); }
+  bool StartArray() { return document_.StartArray(); }
+  bool EndArray(rapidjson::SizeType count) { return document_.EndArray(count); }
+
+ private:
+  rapidjson::Document& document_;
+};
 
 rapidjson::SizeType length(std::string_view text) {
   return static_cast<rapidjson::SizeType>(text.size());
@@ -116,11 +131,19 @@ JsonFile JsonFile::read(const std::string& path) {
 JsonFile JsonFile::parse(std::string_view text, std::string name) {
   JsonFile file;
   file.name_ = std::move(name);
-  check_digits(file.name_, text);
-  file.document_.Parse<kParseFlags>(text.data(), text.size());
-  if (file.document_.HasParseError()) {
-    fail_json_syntax(file.name_, text, file.document_.GetErrorOffset(),
-                     rapidjson::GetParseError_En(file.document_.GetParseError()));
+  rapidjson::Reader reader;
+  rapidjson::MemoryStream stream(text.data(), text.size());
+  auto read = [&](rapidjson::Document& document) {
+    DocumentEvents events(document);
+    return !reader.Parse<kParseFlags>(stream, events).IsError();
+  };
+  file.document_.Populate(read);
+  if (reader.HasParseError()) {
+    const rapidjson::ParseErrorCode code = reader.GetParseErrorCode();
+    fail_json_syntax(file.name_, text, reader.GetErrorOffset(),
+                     rapidjson::GetParseError_En(code == rapidjson::kParseErrorTermination
+                                                     ? rapidjson::kParseErrorNumberTooBig
+                                                     : code));
   }
   return file;
 }

@@ -5,16 +5,14 @@
 #include <rapidjson/reader.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <system_error>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
@@ -23,8 +21,8 @@ namespace retina {
 namespace {
 
 // Iterative: a file of a million "[" must not overflow the stack. NaN and Infinity (which Python's
-// json writes) are let through so that the message can name the entry. Numbers come as text:
-// RapidJSON's own exact reader crashes on some (base/json.cpp).
+// json writes) are let through so that the message can name the entry. Numbers come as text
+// (exact_number.h).
 constexpr unsigned kParseFlags = rapidjson::kParseNumbersAsStringsFlag |
                                  rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
                                  rapidjson::kParseValidateEncodingFlag;
@@ -92,17 +90,13 @@ class EntryEvents {
   // The text is JSON's, or NaN, or an infinity; a NUL is behind it.
   bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
     if (skip_ > 0) return true;
-    const char* const end = text + length;
+    const std::string_view written(text, length);
     if (state_ != State::kNumbers) {
-      std::int64_t integer = 0;
-      const auto [stop, error] = std::from_chars(text, end, integer);
-      if (stop == end && error == std::errc()) {
-        return scalar([&](CocoField field) { set_integer(field, integer); }, "a number");
+      if (const auto integer = exact_integer<std::int64_t>(written)) {
+        return scalar([&](CocoField field) { set_integer(field, *integer); }, "a number");
       }
     }
-    double number = 0;
-    const auto [stop, error] = std::from_chars(text, end, number);
-    if (stop != end || error != std::errc()) number = std::strtod(text, nullptr);
+    const double number = exact_double(written);
     if (state_ == State::kNumbers) {
       if (bbox_count_ < 4) entry_.bbox[bbox_count_] = number;
       ++bbox_count_;

@@ -1,0 +1,31 @@
+// Numbers of JSON texts to the last bit, by the standard library: RapidJSON's own exact reader
+// looks beyond the end of a table for some of many digits.
+#pragma once
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace retina {
+
+// The integer that `text` is, as a whole and in range.
+template <class Integer>
+std::optional<Integer> exact_integer(std::string_view text) {
+  Integer number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (stop != text.data() + text.size() || error != std::errc()) return std::nullopt;
+  return number;
+}
+
+// The nearest f64 to a number of JSON, also NaN and infinities; an infinity where it is too large.
+// A NUL stands behind `text`.
+inline double exact_double(std::string_view text) {
+  double number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_read = stop == text.data() + text.size() && error == std::errc();
+  return is_read ? number : std::strtod(text.data(), nullptr);
+}
+
+}  // namespace retina
