@@ -31,8 +31,7 @@ RETINA_HOST_DEVICE T box_iou(const T* a, T area_a, const T* b, T area_b) {
   const T width = larger(T(0), smaller(a[2], b[2]) - larger(a[0], b[0]));
   const T height = larger(T(0), smaller(a[3], b[3]) - larger(a[1], b[1]));
   const T inter = width * height;
-  // Most pairs lie apart: they need no division, which is what costs.
-  return inter > 0 ? inter / (area_a + area_b - inter) : T(0);
+  return inter / (area_a + area_b - inter);
 }
 
 // box [4] relative to anchor [4] (box_coder.h) -> delta [4].
