@@ -1,7 +1,9 @@
 #include "shared/model/layers.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace retina {
 
@@ -26,6 +28,14 @@ Conv::Conv(const ModelScope& scope, const ConvShape& shape)
 
 at::Tensor Conv::with(const at::Tensor& input, const at::Tensor& weight,
                       const at::Tensor& bias) const {
+  // LibTorch 2.11 on CPUs with AMX, in bfloat16, with strides over one or two pixels: parts of the
+  // output, and gradients of weights that meet nothing but padding, stay unwritten. Tiny, so in
+  // f32.
+  const bool has_thin_side = stride_ > 1 && (input.size(2) <= 2 || input.size(3) <= 2);
+  if (has_thin_side && input.is_cpu() && at::autocast::is_autocast_enabled(at::kCPU)) {
+    const c10::impl::ExcludeDispatchKeyGuard in_f32(c10::DispatchKey::AutocastCPU);
+    return at::conv2d(input.to(at::kFloat), weight, bias, stride_, padding_);
+  }
   return at::conv2d(input, weight, bias, stride_, padding_);
 }
 
