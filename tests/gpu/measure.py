@@ -14,7 +14,6 @@ on small networks and pictures: its figures mean nothing."""
 import argparse
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -213,18 +212,17 @@ def measure_training(subject):
     start = time.perf_counter()
     subject.tell(f"{steps} steps", subject.train("ours", *common, "--steps", max(steps, 2)))
     subject.log(f"== ours: {time.perf_counter() - start:.0f} s with start and checkpoint\n")
-    ap = {"ours": subject.run(BIN / "retina-eval", "--model", subject.folder / "ours", "--data", shards / "val",
-                              "--output", subject.folder / "evaluation", "--device", subject.options.device)}
+    subject.run(BIN / "retina-eval", "--model", subject.folder / "ours", "--data", shards / "val", "--output",
+                subject.folder / "evaluation", "--device", subject.options.device)
     results = subject.folder / "results.json"
     subject.run(sys.executable, BENCH / "train/trainer_peer.py", "--data", scenes, "--results", results,
                 *subject.network(), *sides, "--images", 16, "--seconds", seconds, "--threads",
                 min(subject.cores, 16), "--device", subject.options.device)
-    ap["torchvision's"] = subject.run(
-        BIN / "retina-eval", "--detections", results, "--annotations",
-        scenes / "annotations/instances_val2017.json", "--output", subject.folder / "peer-evaluation")
-    for who, text in ap.items():
-        value = re.search(r"Average Precision.*?IoU=0\.50:0\.95.*?= *(-?[\d.]+)", text)
-        subject.log(f"== AP of {who}: {value.group(1) if value else '(see above)'}")
+    subject.run(BIN / "retina-eval", "--detections", results, "--annotations",
+                scenes / "annotations/instances_val2017.json", "--output", subject.folder / "peer-evaluation")
+    for who, folder in (("ours", "evaluation"), ("torchvision's", "peer-evaluation")):
+        stats = json.loads((subject.folder / folder / "metrics.json").read_text())["stats"]
+        subject.log(f"== AP of {who}: {stats[0]:.4f}, AP50 {stats[1]:.4f}")
 
 
 SUBJECTS = {"step": measure_step, "data": measure_data, "numbers": measure_numbers, "training": measure_training}
