@@ -59,6 +59,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
       choose_device(options.device, {.local_rank = ranks.local_rank(),
                                      .local_size = ranks.local_size(),
                                      .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
+  if (ranks.is_root()) warn_of_slow_precision(options.precision, device);
   set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
   // Opens the inputs on every rank and the output folder on rank 0, which may hold the answer.
@@ -96,7 +97,6 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
       log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),
                " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
                device_text(device));
-      warn_of_slow_precision(options.precision, device);
       if (const std::int64_t rescaled = shards.manifest().counts.rescaled; rescaled > 0) {
         log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
                     "--max-side; small, medium, large and detections.json are in stored pixels");
