@@ -38,7 +38,8 @@ constexpr const char* kUsage =
     "retina-train --train SHARDS [--validation SHARDS] --output RUN [options]\n"
     "mpirun -np N retina-train ...        one process per GPU, gradients by ring-allreduce\n"
     "retina-train --synthetic COUNT [options]      measures the speed, without data";
-constexpr const char* kSummary = "trains RetinaNet on shards that coco-pack wrote";
+constexpr const char* kSummary =
+    "trains RetinaNet, or a classifier, on shards that coco-pack wrote";
 
 // Under retina-launch, which restarts the same command.
 void check_keeps_over_restarts(const TrainOptions& options) {
@@ -48,12 +49,12 @@ void check_keeps_over_restarts(const TrainOptions& options) {
 }
 
 void check_share(const TrainOptions& options, int rank_count) {
-  if (rank_count <= options.images_per_step) return;
-  throw Error(ErrorKind::kConfig,
-              cat("--images-per-step ", options.images_per_step, ": too few for ", rank_count,
-                  " ranks, each needs one image per step"),
-              cat("start at most ", options.images_per_step,
-                  " ranks, or choose another --images-per-step"));
+  if (rank_count <= options.step_images()) return;
+  throw Error(
+      ErrorKind::kConfig,
+      cat("--images-per-step ", options.step_images(), ": too few for ", rank_count,
+          " ranks, each needs one image per step"),
+      cat("start at most ", options.step_images(), " ranks, or choose another --images-per-step"));
 }
 
 Error missing_init(const TrainOptions& options) {
@@ -150,11 +151,14 @@ void check_validation_classes(const ShardSet& train, const ShardSet& validation)
               "pack both sets from annotation files with the same categories");
 }
 
-constexpr int kSyntheticClasses = 80;  // as COCO
+// As COCO and ImageNet.
+int synthetic_classes(Task task) {
+  return task == Task::kDetection ? 80 : 1000;
+}
 
-Categories synthetic_categories() {
+Categories synthetic_categories(Task task) {
   Categories list;
-  for (int i = 1; i <= kSyntheticClasses; ++i) {
+  for (int i = 1; i <= synthetic_classes(task); ++i) {
     list.push_back({.id = i, .name = cat("class ", i), .supercategory = "synthetic"});
   }
   return list;
@@ -169,11 +173,12 @@ struct Data {
 
 void open_data(const TrainOptions& options, Data& data) {
   if (options.synthetic > 0) {
-    data.source = std::make_unique<SyntheticSource>(options.synthetic, kSyntheticClasses,
-                                                    options.seed, options.synthetic_image_size());
+    data.source = std::make_unique<SyntheticSource>(options.synthetic,
+                                                    synthetic_classes(options.task), options.seed,
+                                                    options.synthetic_image_size(), options.task);
     data.train.emplace(TrainingSet{
         .source = *data.source,
-        .categories = synthetic_categories(),
+        .categories = synthetic_categories(options.task),
         .fingerprint = cat("synthetic ", options.synthetic, " of ", options.synthetic_size)});
     return;
   }
@@ -227,22 +232,22 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
            train.left_out_boxes == 0
                ? ""
                : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),
-           ", ", options.images_per_step, " per step; learning rate ",
+           ", ", options.step_images(), " per step; learning rate ",
            shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
            ", --lr-scaling ", word_of(kLrScalings, options.lr_scaling), ")");
-  if (options.images_per_step % rank_count != 0) {
-    const auto most = largest_share(static_cast<std::size_t>(options.images_per_step),
+  if (options.step_images() % rank_count != 0) {
+    const auto most = largest_share(static_cast<std::size_t>(options.step_images()),
                                     static_cast<std::size_t>(rank_count));
-    log_info(rank_count, " ranks share ", options.images_per_step,
-             " images unevenly: ", options.images_per_step % rank_count, " of them have ", most,
+    log_info(rank_count, " ranks share ", options.step_images(),
+             " images unevenly: ", options.step_images() % rank_count, " of them have ", most,
              " per step, the others ", most - 1, " and wait (",
-             shortest(std::round(1000.0 * options.images_per_step /
+             shortest(std::round(1000.0 * options.step_images() /
                                  (static_cast<double>(most) * rank_count)) /
                       10),
              " % of the ranks' time is used)");
   }
   if (options.recipe != "none" && options.lr_scaling == LrScaling::kNone &&
-      options.images_per_step != reference) {
+      options.step_images() != reference) {
     log_info("the recipe's learning rate is for ", reference,
              " images per step; --lr-scaling linear adapts it");
   }
@@ -273,6 +278,16 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
               "check nvidia-smi on that node, or give --device cpu");
 }
 
+// A run keeps its global batch, whatever decided it.
+std::vector<EffectiveOption> effective_options(const Cli& cli, const TrainOptions& options) {
+  std::vector<EffectiveOption> result = cli.effective();
+  std::erase_if(result, [](const auto& option) { return option.name == "images-per-rank"; });
+  for (EffectiveOption& option : result) {
+    if (option.name == "images-per-step") option.json = cat(options.step_images());
+  }
+  return result;
+}
+
 // What would be trained on, as a page; rank 0 writes it. A run in the folder stays as it is.
 int preview(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
   root_first(communicator, [&] {
@@ -287,12 +302,12 @@ int preview(const TrainOptions& options, const Cli& cli, Communicator& communica
          .image_count = options.preview,
          .total_steps = options.total_steps(plan.steps_per_epoch()),
          .plan = options.plan_options(),
-         .augment = word_of(kAugments, options.augment.set),
+         .augment = word_of(kAugments, options.augment_set()),
          .normalisation = options.model_config(data.train->class_count()).normalisation(),
          .anchor_sizes = options.anchor_sizes,
          .foreground_iou = options.foreground_iou,
          .threads = options.threads,
-         .all_options = cli.effective()});
+         .all_options = effective_options(cli, options)});
     make_folder(options.output);
     const std::string path = cat(options.output, "/", kPreviewFile);
     write_file_atomically(path, page);
@@ -305,7 +320,7 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
   Data data;
   std::unique_ptr<RunDir> dir;
   std::optional<Found> found;
-  RunConfig config{.options = cli.effective(),
+  RunConfig config{.options = effective_options(cli, options),
                    .init_none = options.init == "none",
                    .effective_lr = options.effective_lr()};
   c10::Device device = c10::kCPU;
@@ -430,8 +445,9 @@ int retina_train(int argc, const char* const* argv) {
       "retina-train", cli, argc, argv,
       [&](Communicator& communicator) {
         install_stop_signals();
-        return options.preview > 0 ? preview(options, cli, communicator)
-                                   : train(options, cli, communicator);
+        const TrainOptions resolved = options.for_ranks(communicator.size());
+        return options.preview > 0 ? preview(resolved, cli, communicator)
+                                   : train(resolved, cli, communicator);
       },
       options.watch);
 }

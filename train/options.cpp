@@ -42,6 +42,58 @@ void check_range(const char* option, std::int64_t got, std::int64_t low, std::in
   if (got < low || got > high) refuse(option, cat(got), cat(low, "..", high));
 }
 
+// Options that decide nothing in the task are mistakes, and so are recipes of another one.
+void check_task(const TrainOptions& o) {
+  const std::string word = word_of(kTaskOptions, o.task);
+  const Task recipe_task = facts_of_recipe(o.recipe).task;
+  if (o.recipe != "none" && recipe_task != o.task) {
+    throw Error(ErrorKind::kConfig,
+                cat("--recipe ", o.recipe, ": is for --task ", word_of(kTaskOptions, recipe_task),
+                    " (got ", word, ")"),
+                "leave --task out, or choose another recipe");
+  }
+  const TrainOptions plain;
+  std::string meaningless;
+  const auto check = [&](const char* option, bool is_set) {
+    if (is_set) meaningless += cat(meaningless.empty() ? "--" : ", --", option);
+  };
+  if (o.classifies()) {
+    check("head-norm", o.head_norm != plain.head_norm);
+    check("p6", o.p6 != plain.p6);
+    check("anchor-sizes", o.anchor_sizes != plain.anchor_sizes);
+    check("anchor-offset", o.anchor_offset != plain.anchor_offset);
+    check("box-loss", o.box_loss != plain.box_loss);
+    check("smooth-l1-beta", o.smooth_l1_beta != plain.smooth_l1_beta);
+    check("box-target-std", o.box_target_std != plain.box_target_std);
+    check("focal-alpha", o.focal_alpha != plain.focal_alpha);
+    check("focal-gamma", o.focal_gamma != plain.focal_gamma);
+    check("foreground-iou", o.foreground_iou != plain.foreground_iou);
+    check("background-iou", o.background_iou != plain.background_iou);
+    check("low-quality-matches", o.low_quality_matches != plain.low_quality_matches);
+    check("box-visibility", o.augment.box_visibility.has_value());
+    check("plateau-figure ap", o.plateau_figure == PlateauFigure::kAp);
+    if (o.backbone == kCifarCnn) {
+      check("min-sides", !o.min_sides_px.empty());
+      check("trainable-layers", o.layers_to_train() != plain.layers_to_train());
+      check("norm", o.norm.has_value());
+      check("sync-bn", o.sync_bn);
+    }
+  } else {
+    check("backbone cifar-cnn", o.backbone == kCifarCnn);
+    check("label-smoothing", o.label_smoothing != 0);
+    check("plateau-figure top1", o.plateau_figure == PlateauFigure::kTop1);
+  }
+  if (!meaningless.empty()) {
+    throw Error(ErrorKind::kUsage,
+                cat(meaningless, ": not with --task ", word,
+                    o.backbone == kCifarCnn && o.classifies() ? " --backbone cifar-cnn" : ""),
+                "leave it out");
+  }
+  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1)) {
+    refuse("label-smoothing", shortest(o.label_smoothing), "0 to below 1");
+  }
+}
+
 }  // namespace
 
 bool TrainOptions::from_scratch() const {
@@ -64,6 +116,8 @@ ImageSize TrainOptions::synthetic_image_size() const {
 void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
+  cli.choice("task", o.task, kTaskOptions,
+             "detect: boxes with classes, a RetinaNet; classify: one class for each picture");
   cli.group("Data");
   cli.option("train", o.train, "SHARDS", "folder that coco-pack wrote, to train on (required)");
   cli.option("validation", o.validation, "SHARDS", "folder to validate on at epoch ends");
@@ -72,8 +126,12 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "speed test on COUNT made-up images instead of --train; needs no --output");
   cli.option("synthetic-size", o.synthetic_size, "WxH",
              "their size before resizing, a quarter of them upright");
-  cli.option("min-side", o.min_side_px, "PX", "resize the shorter side to this");
-  cli.option("max-side", o.max_side_px, "PX", "but never the longer side past this");
+  cli.option("min-side", o.min_side_px, "PX",
+             "resize the shorter side to this; classify: side of the square that the network sees "
+             "[800; classify 224]");
+  cli.option("max-side", o.max_side_px, "PX",
+             "but never the longer side past this; classify: the shorter side before validation "
+             "takes the square from the middle [1333; classify 256]");
   cli.option("min-sides", o.min_sides_px, "PX,PX,...",
              "multi-scale: each step draws its shorter side from these");
   cli.choice("shuffle", o.shuffle, {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
@@ -88,8 +146,10 @@ void declare_options(Cli& cli, TrainOptions& o) {
       "largest part of the records that may turn out to be damaged; others take their place");
   declare_options(cli, o.augment);
   cli.group("Model (stored in every checkpoint)");
-  cli.choice("backbone", o.backbone, plain_choices(backbone_names()), "feature extractor");
-  cli.choice("norm", o.norm, kNorms, "batch norm of the backbone [batch; frozen with --init]");
+  cli.choice("backbone", o.backbone, plain_choices(classifier_names()),
+             "feature extractor; cifar-cnn, Keras' small network, only classifies");
+  cli.choice("norm", o.norm, kNorms,
+             "batch norm of the backbone [batch; detect with --init: frozen]");
   cli.on_off("sync-bn", o.sync_bn,
              "batch norm over the images of all ranks, not of each rank's own");
   cli.option("norm-eps", o.norm_eps, "EPS", "added to the variance in batch norm");
@@ -100,7 +160,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("anchor-offset", o.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.trainable_layers, "0..5",
-             "backbone stages that learn [5; 3 with --init]");
+             "backbone stages that learn [5; detect with --init: 3]");
   cli.option("init", o.init, "CHECKPOINT",
              "start from these weights; classes are matched by name; none: from scratch, even "
              "where a recipe requires a pretrained backbone");
@@ -120,22 +180,29 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("background-iou", o.background_iou, "IOU", "anchors below it learn background");
   cli.on_off("low-quality-matches", o.low_quality_matches,
              "the best anchor of a box learns it whatever the overlap");
+  cli.option("label-smoothing", o.label_smoothing, "S",
+             "classify: share of the target that is spread over all classes");
   cli.group("Length");
   cli.option("epochs", o.epochs, "N",
-             "passes over the data, or epochs of --steps-per-epoch [26; keras-retinanet 50]");
+             "passes over the data, or epochs of --steps-per-epoch [26; keras-retinanet 50, "
+             "imagenet-resnet50 90, cifar10-keras 25]");
   cli.option("steps", o.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.steps_per_epoch, "N",
              "short epochs of N steps, wherever passes end; 0: an epoch is a pass");
   cli.option("early-stop", o.early_stop, "N",
-             "end after N validations without a better AP; 0: never");
-  cli.option("images-per-step", o.images_per_step, "G", "global batch over all ranks");
+             "end after N validations without a better AP or top-1 accuracy; 0: never");
+  cli.option("images-per-step", o.images_per_step, "G",
+             "global batch over all ranks [16, or by --images-per-rank]");
+  cli.option("images-per-rank", o.images_per_rank, "N",
+             "times the number of ranks: the global batch where --images-per-step is not given");
   cli.option("images-per-pass", o.images_per_pass, "N",
              "images that a rank sends through the network at once; 0: its whole share");
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer, kOptimizers, "update rule");
   cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
   cli.choice("lr-scaling", o.lr_scaling, kLrScalings,
-             "linear: times --images-per-step over the recipe's (16; keras-retinanet 1)");
+             "linear: times --images-per-step over the recipe's (16; keras-retinanet 1, "
+             "imagenet-resnet50 256, cifar10-keras 32)");
   cli.option("momentum", o.momentum, "M", "of sgd");
   cli.option("weight-decay", o.weight_decay, "D", "[adamw 0.05, others 0.0001]");
   cli.option("norm-weight-decay", o.norm_weight_decay, "D",
@@ -230,6 +297,7 @@ void TrainOptions::validate() const {
     throw Error(ErrorKind::kUsage, "--synthetic cannot be combined with --train or --validation",
                 "leave one or the other out");
   }
+  check_task(*this);
   if (init.empty() && !backbone_hint(recipe).empty() && synthetic == 0) {
     throw Error(ErrorKind::kConfig,
                 cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),
@@ -240,14 +308,15 @@ void TrainOptions::validate() const {
                 "give --scratch DIR, a folder on a local disk");
   }
   // Images and model.
-  at_least("min-side", min_side_px, 32);
-  at_least("max-side", max_side_px, min_side_px);
+  const int least_side = classifies() ? 8 : 32;
+  at_least("min-side", min_side(), least_side);
+  at_least("max-side", max_side(), min_side());
   for (const auto side : min_sides_px) {
-    if (side < 32 || side > max_side_px) {
-      refuse("min-sides", cat(side), cat("32 to --max-side, ", max_side_px));
+    if (side < least_side || side > max_side()) {
+      refuse("min-sides", cat(side), cat(least_side, " to --max-side, ", max_side()));
     }
   }
-  augment.options();
+  augment.options(augment_set());
   if (!(repeat_threshold > 0 && repeat_threshold <= 1)) {
     refuse("repeat-threshold", shortest(repeat_threshold), "above 0 to 1");
   }
@@ -275,20 +344,21 @@ void TrainOptions::validate() const {
   check_range("steps", steps.value_or(1), 1, kMostInSpan);
   check_range("steps-per-epoch", steps_per_epoch, 0, kMostInSpan);
   at_least("early-stop", early_stop, 0);
-  if (validation.empty() && (early_stop > 0 || watches_ap())) {
-    throw Error(ErrorKind::kUsage,
-                cat(early_stop > 0 ? "--early-stop" : "--plateau-figure ap",
-                    ": there is no --validation set to judge by"),
+  const std::string judge =
+      early_stop > 0 ? "--early-stop"
+                     : cat("--plateau-figure ", word_of(kPlateauFigures, plateau_figure));
+  if (validation.empty() && (early_stop > 0 || watches_validation())) {
+    throw Error(ErrorKind::kUsage, cat(judge, ": there is no --validation set to judge by"),
                 "give --validation SHARDS");
   }
-  if (validate_every_epochs == 0 && (early_stop > 0 || watches_ap())) {
+  if (validate_every_epochs == 0 && (early_stop > 0 || watches_validation())) {
     throw Error(ErrorKind::kUsage,
-                cat(early_stop > 0 ? "--early-stop" : "--plateau-figure ap",
-                    ": with --validate-every 0 there is no validation to judge by"),
+                cat(judge, ": with --validate-every 0 there is no validation to judge by"),
                 "give --validate-every 1 or more");
   }
   // Batch and update.
-  check_range("images-per-step", images_per_step, 1, kMostImages);
+  check_range("images-per-step", step_images(), 1, kMostImages);
+  check_range("images-per-rank", images_per_rank, 0, kMostImages);
   check_range("images-per-pass", images_per_pass, 0, kMostImages);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
   if (!(momentum >= 0 && momentum < 1)) refuse("momentum", shortest(momentum), "0 to below 1");
@@ -328,12 +398,20 @@ void TrainOptions::validate() const {
   loss_options().validate();
 }
 
-bool TrainOptions::watches_ap() const {
-  return lr_schedule == ScheduleKind::kPlateau && plateau_figure == PlateauFigure::kAp;
+bool TrainOptions::watches_validation() const {
+  return lr_schedule == ScheduleKind::kPlateau && plateau_figure != PlateauFigure::kLoss;
+}
+
+TrainOptions TrainOptions::for_ranks(int rank_count) const {
+  TrainOptions result = *this;
+  result.images_per_step =
+      images_per_step || images_per_rank == 0 ? step_images() : images_per_rank * rank_count;
+  return result;
 }
 
 ModelConfig TrainOptions::model_config(int class_count) const {
   ModelConfig config;
+  config.task = task;
   config.backbone = backbone;
   config.class_count = class_count;
   config.norm = norm_kind();
@@ -342,8 +420,12 @@ ModelConfig TrainOptions::model_config(int class_count) const {
   config.p6_from_c5 = p6 == P6Source::kAuto ? head_norm == HeadNorm::kGroup : p6 == P6Source::kC5;
   config.anchor_sizes = anchor_sizes;
   config.anchor_offset = anchor_offset;
-  config.min_side_px = min_side_px;
-  config.max_side_px = max_side_px;
+  config.min_side_px = min_side();
+  config.max_side_px = max_side();
+  if (backbone == kCifarCnn) {  // Keras' example divides by 255 alone
+    config.image_mean = {0, 0, 0};
+    config.image_std = {1, 1, 1};
+  }
   return config;
 }
 
@@ -381,14 +463,15 @@ BucketOptions TrainOptions::bucket_options() const {
 
 EpochPlanOptions TrainOptions::plan_options() const {
   return {.seed = seed,
-          .images_per_step = images_per_step,
+          .images_per_step = step_images(),
           .shuffle = shuffle,
           .sampler = sampler,
           .repeat_threshold = repeat_threshold,
-          .min_side_px = min_side_px,
-          .max_side_px = max_side_px,
+          .framing = classifies() ? Framing::kSquare : Framing::kWhole,
+          .min_side_px = min_side(),
+          .max_side_px = max_side(),
           .min_sides_px = {min_sides_px.begin(), min_sides_px.end()},
-          .augment = augment.options()};
+          .augment = augment.options(augment_set())};
 }
 
 SavingOptions TrainOptions::saving_options() const {
@@ -408,7 +491,7 @@ double TrainOptions::base_lr() const {
 
 double TrainOptions::effective_lr() const {
   if (lr_scaling == LrScaling::kNone) return base_lr();
-  return base_lr() * images_per_step / facts_of_recipe(recipe).reference_images_per_step;
+  return base_lr() * step_images() / facts_of_recipe(recipe).reference_images_per_step;
 }
 
 std::int64_t TrainOptions::total_steps(std::int64_t epoch_steps) const {

@@ -33,8 +33,13 @@ enum class OnNan { kStop, kRollback };
 inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
 
+// The tasks on the command line.
+inline const Choices<Task> kTaskOptions = {{"detect", Task::kDetection},
+                                           {"classify", Task::kClassification}};
+
 struct TrainOptions {
   std::string recipe = "none";  // settings for what is left unset, see recipes.h
+  Task task = Task::kDetection;
   // Data
   std::string train;          // SHARDS folder
   std::string validation;     // SHARDS folder or empty
@@ -44,7 +49,8 @@ struct TrainOptions {
   std::optional<std::uint64_t> stage_limit_bytes;  // see StageOptions
   std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
   std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
-  int min_side_px = 800, max_side_px = 1333;
+  // Unset: 800 and 1333; a classifier's 224 and 256.
+  std::optional<int> min_side_px, max_side_px;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   AugmentChoice augment;
   Shuffle shuffle = Shuffle::kSharded;
@@ -53,14 +59,14 @@ struct TrainOptions {
   double max_bad_fraction = 0.001;  // of the training records may turn out to be damaged
   // Model
   std::string backbone = "resnet50";
-  std::optional<Norm> norm;  // unset: batch from scratch, frozen with --init
+  std::optional<Norm> norm;  // unset: batch; frozen for a detector with --init
   bool sync_bn = false;      // batch norm over the images of all ranks
   double norm_eps = 1e-5;
   HeadNorm head_norm = HeadNorm::kGroup;
   P6Source p6 = P6Source::kAuto;
   std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
   double anchor_offset = 0;             // centre in its cell, in strides
-  std::optional<int> trainable_layers;  // unset: 5 from scratch, 3 with --init
+  std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
   std::string init;                     // checkpoint to take weights from; none or empty: scratch
   // Loss
   BoxLossKind box_loss = BoxLossKind::kL1;
@@ -69,13 +75,16 @@ struct TrainOptions {
   double focal_alpha = 0.25, focal_gamma = 2;
   double foreground_iou = 0.5, background_iou = 0.4;
   bool low_quality_matches = true;
+  double label_smoothing = 0;  // of a classifier's cross-entropy
   // Length
   std::optional<std::int64_t> epochs;  // unset and no steps: the recipe's
   std::optional<std::int64_t> steps;   // global steps in all
   std::int64_t steps_per_epoch = 0;    // 0: an epoch is a pass over the data
-  int images_per_step = 16;            // the global batch over all ranks
-  int images_per_pass = 0;             // per rank; 0: all of a rank's images in one pass
-  int early_stop = 0;                  // validations without a better AP that end the run; 0: off
+  // The global batch over all ranks; unset: images_per_rank times the ranks, or else 16.
+  std::optional<int> images_per_step;
+  int images_per_rank = 0;  // 0: not said
+  int images_per_pass = 0;  // per rank; 0: all of a rank's images in one pass
+  int early_stop = 0;       // validations without a better AP or top-1 that end the run; 0: off
   // Optimiser
   OptimizerKind optimizer = OptimizerKind::kSgd;
   std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4
@@ -128,13 +137,24 @@ struct TrainOptions {
   bool from_scratch() const;
   ImageSize synthetic_image_size() const;
   bool writes() const { return !output.empty(); }
-  bool watches_ap() const;  // the learning rate depends on the validation AP
-  Norm norm_kind() const { return norm.value_or(from_scratch() ? Norm::kBatch : Norm::kFrozen); }
+  bool classifies() const { return task == Task::kClassification; }
+  bool watches_validation() const;  // the learning rate depends on its AP or top-1
+  // A detector keeps what it starts from, as torchvision's; a classifier learns all of it anew.
+  bool freezes() const { return !from_scratch() && !classifies(); }
+  Norm norm_kind() const { return norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
+  int min_side() const { return min_side_px.value_or(classifies() ? 224 : 800); }
+  int max_side() const { return max_side_px.value_or(classifies() ? 256 : 1333); }
+  Augment augment_set() const {
+    return augment.set.value_or(classifies() ? Augment::kCrop : Augment::kFlip);
+  }
   bool checkpoint_auto() const { return checkpoint_every == "auto"; }
   bool may_resume() const { return resume != "never"; }
   bool resumes_file() const { return may_resume() && resume != "auto"; }
   bool rolls_back() const { return on_nan == OnNan::kRollback; }
-  int layers_to_train() const { return trainable_layers.value_or(from_scratch() ? 5 : 3); }
+  // Where `images_per_step` is unset and --images-per-rank is not, for_ranks() sets it.
+  int step_images() const { return images_per_step.value_or(16); }
+  TrainOptions for_ranks(int rank_count) const;
+  int layers_to_train() const { return trainable_layers.value_or(freezes() ? 3 : 5); }
 
   ModelConfig model_config(int class_count) const;
   LossOptions loss_options() const;

@@ -72,6 +72,42 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"warmup-steps", "0"},
         {"images-per-step", "1"},
         {"steps-per-epoch", "10000"}}},
+      // train.py --model resnet50, 8 GPUs x 32: 90 epochs, --lr 0.1 --lr-step-size 30, crops of 224
+      // px out of 256.
+      {"imagenet-resnet50",
+       {{"task", "classify"},
+        {"backbone", "resnet50"},
+        {"min-side", "224"},
+        {"max-side", "256"},
+        {"augment", "crop"},
+        {"optimizer", "sgd"},
+        {"lr", "0.1"},
+        {"lr-scaling", "linear"},
+        {"momentum", "0.9"},
+        {"weight-decay", "1e-4"},
+        {"lr-schedule", "step"},
+        {"lr-drop-at", "30epochs,60epochs,80epochs"},
+        {"lr-drop-factor", "0.1"},
+        {"warmup-steps", "0"},
+        {"images-per-step", "256"}}},
+      // RMSprop(lr=0.0001, decay=1e-6), batch_size 32, ImageDataGenerator(width_shift_range=0.1,
+      // height_shift_range=0.1, horizontal_flip=True); Horovod's rate is times the ranks.
+      {"cifar10-keras",
+       {{"task", "classify"},
+        {"backbone", "cifar-cnn"},
+        {"min-side", "32"},
+        {"max-side", "32"},
+        {"augment", "flip"},
+        {"translation", "0.1"},
+        {"fill", "nearest"},
+        {"optimizer", "rmsprop"},
+        {"lr", "1e-4"},
+        {"lr-scaling", "linear"},
+        {"weight-decay", "0"},
+        {"lr-schedule", "inverse-time"},
+        {"lr-decay", "1e-6"},
+        {"warmup-steps", "0"},
+        {"images-per-rank", "32"}}},
   };
   return kRecipes;
 }
@@ -80,6 +116,12 @@ RecipeFacts facts_of_recipe(const std::string& name) {
   const char* const v1_backbone = "resnet50-0676ba61.pt";
   if (name == "torchvision-v1") return {.backbone = v1_backbone};
   if (name == "torchvision-v2") return {.backbone = "resnet50-11ad3fa6.pt"};
+  if (name == "imagenet-resnet50") {
+    return {.task = Task::kClassification, .reference_images_per_step = 256, .epochs = 90};
+  }
+  if (name == "cifar10-keras") {
+    return {.task = Task::kClassification, .reference_images_per_step = 32, .epochs = 25};
+  }
   if (name == "keras-retinanet") {
     return {.reference_images_per_step = 1, .epochs = 50, .backbone = v1_backbone};
   }

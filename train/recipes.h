@@ -6,19 +6,23 @@
 #include <string>
 
 #include "shared/base/cli.h"
+#include "shared/base/task.h"
 
 namespace retina {
 
 // torchvision-v1    references/detection of torchvision for retinanet_resnet50_fpn (36.4 mAP)
 // torchvision-v2    ... for retinanet_resnet50_fpn_v2 (41.5 mAP)
+// imagenet-resnet50 references/classification of torchvision for resnet50 (76.1 % top-1)
+// cifar10-keras     Keras' examples/cifar10_cnn.py, as Azure Batch AI's tutorial trains it
 // keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure tutorials
 const std::map<std::string, Cli::Settings>& recipes();
 
 // What a recipe says beyond its options. "none" has torchvision's.
 struct RecipeFacts {
+  Task task = Task::kDetection;
   int reference_images_per_step = 16;  // its learning rate is for this global batch
   int epochs = 26;
-  std::string backbone;  // file of `make weights` that it begins with; empty: from scratch
+  std::string backbone = {};  // file of `make weights` that it begins with; empty: from scratch
 };
 RecipeFacts facts_of_recipe(const std::string& name);
 // How to get the weights that it begins with; "" when it begins from scratch.

@@ -28,11 +28,11 @@ std::string products(const TrainOptions& options, const c10::Device& device) {
 }  // namespace
 
 void check_even_shares(const TrainOptions& options, int rank_count) {
-  const int left = options.images_per_step % rank_count;
+  const int left = options.step_images() % rank_count;
   if (left == 0) return;
-  const int less = options.images_per_step - left;
+  const int less = options.step_images() - left;
   throw Error(ErrorKind::kConfig,
-              cat("--scaling-report: ", rank_count, " ranks share ", options.images_per_step,
+              cat("--scaling-report: ", rank_count, " ranks share ", options.step_images(),
                   " images per step unevenly, which cannot be compared"),
               cat("use the same number of images per rank in each run: --images-per-step ", less,
                   " or ", less + rank_count));
@@ -40,7 +40,7 @@ void check_even_shares(const TrainOptions& options, int rank_count) {
 
 ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, int rank_count,
                          const c10::Device& device) {
-  const int images_per_rank = options.images_per_step / rank_count;
+  const int images_per_rank = options.step_images() / rank_count;
   return {.setup = {{"model", options.model_config(train.class_count()).to_json()},
                     {"min-sides", min_sides_text(options)},
                     {"trainable layers", cat(options.layers_to_train())},

@@ -31,15 +31,16 @@ ReplicaOptions replica_options(const TrainerInput& input) {
   const TrainOptions& options = input.options;
   BucketOptions buckets = options.bucket_options();
   if (input.run_dir != nullptr) buckets.stored = input.run_dir->read_buckets();
-  return {.model = options.model_config(input.train.class_count()),
+  return {.task = {.model = options.model_config(input.train.class_count()),
+                   .loss = options.loss_options(),
+                   .label_smoothing = options.label_smoothing,
+                   .seed = options.seed,
+                   .precision = options.precision},
           .optimizer = options.optimizer_options(),
           .buckets = buckets,
-          .loss = options.loss_options(),
           .sync_bn = options.sync_bn,
           .trainable_layers = options.layers_to_train(),
-          .seed = options.seed,
           .device = input.device,
-          .precision = options.precision,
           .tf32 = options.tf32,
           .clip_norm = options.clip_norm,
           .ema = options.ema};
@@ -51,7 +52,7 @@ RunFacts run_facts(const TrainerInput& input, std::int64_t steps_per_epoch,
   return {.train_fingerprint = input.train.fingerprint,
           .validation_fingerprint = input.validation_fingerprint,
           .seed = options.seed,
-          .images_per_step = options.images_per_step,
+          .images_per_step = options.step_images(),
           .steps_per_epoch = steps_per_epoch,
           .total_steps = total_steps,
           .base_lr = options.base_lr(),
@@ -99,7 +100,9 @@ Trainer::Trainer(const TrainerInput& input)
       pacing_(input.options.pacing(plan_.steps_per_epoch())),
       replica_checks_(input.options.check_replicas_every),
       damaged_records_(input.train.source.index(), input.options.max_bad_fraction) {
-  if (input.validation != nullptr) validation_.emplace(*input.validation, detect_options(input));
+  if (input.validation != nullptr) {
+    validation_ = make_validation(*input.validation, replica_.network(), detect_options(input));
+  }
   if (is_root()) ReductionLog::begin(replica_.gradients(), input.run_dir);
 }
 
@@ -117,7 +120,7 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
 
 void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& source) {
   if (is_root()) {
-    load_initial_weights(replica_.model(), checkpoint, input_.train.categories, options_.seed,
+    load_initial_weights(replica_.network(), checkpoint, input_.train.categories, options_.seed,
                          source);
   }
   replica_.broadcast();
@@ -182,8 +185,10 @@ void Trainer::launch_step(BatchLoader& batches) {
   Activity* const activity = communicator_.activity();
   if (activity != nullptr) activity->set_step(step_ + 1);
   Stopwatch part;
-  StepMetrics record{
-      .step = step_ + 1, .epoch = plan_.epoch_of(step_) + 1, .ranks = communicator_.size()};
+  StepMetrics record{.step = step_ + 1,
+                     .epoch = plan_.epoch_of(step_) + 1,
+                     .task = options_.task,
+                     .ranks = communicator_.size()};
 
   // Forward, loss and backward of each pass; in the last one buckets of gradients leave for the
   // other ranks while backward goes on.
@@ -228,8 +233,7 @@ StepAgreement Trainer::agree_on(StepAgreement own, bool with_figures) {
   if (with_figures) {
     StepMetrics& record = in_flight_.front();
     const StepFigures figures = replica_.take_figures();
-    own.classification_loss = figures.classification_loss;
-    own.box_loss = figures.box_loss;
+    own.figures = figures.of_task;
     record.gradient_norm = figures.gradient_norm;
     record.parts = figures.parts;
   }
@@ -280,12 +284,12 @@ bool Trainer::land_steps() {
 bool Trainer::finish_step(const StepAgreement& agreement) {
   StepMetrics record = in_flight_.front();
   in_flight_.pop_front();
-  if (const std::string problem = agreement.problem(record.gradient_norm); !problem.empty()) {
+  if (const std::string problem = agreement.problem(options_.task, record.gradient_norm);
+      !problem.empty()) {
     leave_out(record, problem);
     return false;
   }
-  record.classification_loss = agreement.classification_loss;
-  record.box_loss = agreement.box_loss;
+  record.figures = agreement.figures;
   pacing_.add_loss(record.loss(), record.images);
   rollback_.made_step();
   insight_.add(record);
@@ -347,12 +351,12 @@ void Trainer::go_back() {
   if (is_root()) log_info("continuing from ", found->path, ", step ", step_);
 }
 
-// Detects for the validation that is due, closes the books, judges. After a stop signal none of it
+// Runs the validation that is due, closes the books, judges. After a stop signal none of it
 // has happened: a run that continues begins with it.
 bool Trainer::close_epoch() {
   replica_.average_statistics();
   const bool validates = validation_ && (at_end() || is_scheduled_validation());
-  if (validates && !detect_for_validation()) return false;
+  if (validates && !run_validation()) return false;
   closed_step_ = step_;
   insight_.close_epoch(epoch_point(step_, plan_.steps_per_epoch(), rollback_));
   if (at_epoch_end()) tell_pace(pacing_.close_epoch());
@@ -393,27 +397,30 @@ bool Trainer::is_scheduled_validation() const {
   return period > 0 && step_ % period == 0;
 }
 
-bool Trainer::detect_for_validation() {
+bool Trainer::run_validation() {
   const PhaseScope phase(communicator_.activity(), Phase::kValidate);
   if (is_root()) insight_.clear_progress();
   const AverageScope averages = replica_.use_average();
-  return validation_->detect(replica_.model(), communicator_);
+  return validation_->run(communicator_);
 }
 
 void Trainer::judge_validation(std::int64_t epoch) {
   const PhaseScope phase(communicator_.activity(), Phase::kValidate);
-  double ap = 0;
+  double judged = 0;
   if (is_root()) {
-    const CocoMetrics metrics = validation_->score();
-    ap = metrics.stats[kAp];
-    insight_.add_validation(step_, epoch, metrics);
+    ValidationResult result = validation_->result();
+    const ValidationMetrics metrics{
+        .step = step_, .epoch = epoch, .task = options_.task, .figures = std::move(result.figures)};
+    judged = metrics.judged();
+    insight_.add_validation(metrics, std::move(result.classes));
   }
-  communicator_.broadcast(&ap, 1, ElementType::kFloat64, 0);
+  communicator_.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
-  if (is_scheduled_validation()) tell_pace(pacing_.add_validation(ap));
+  if (is_scheduled_validation()) tell_pace(pacing_.add_validation(judged));
   if (!is_root()) return;
   if (pacing_.ended_early()) {
-    log_info("early stop: no better AP for ", options_.early_stop, " validations");
+    log_info("early stop: no better ", shown_figures(options_.task).front().first, " for ",
+             options_.early_stop, " validations");
   }
   write_report();
 }
@@ -432,7 +439,7 @@ RunState Trainer::state() const {
           .epoch_closed = epoch_is_closed(),
           .left_out_steps = rollback_.left_out(),
           .pacing = pacing_.state(),
-          .ap = insight_.ap_of(step_),
+          .ap = insight_.judged_of(step_),
           .learning_rate = pacing_.learning_rate(step_)};
 }
 
@@ -444,8 +451,7 @@ void Trainer::save() {
 
 void Trainer::write_report() {
   const bool has_pictures = validation_ && insight_.has_validation();
-  insight_.write_report(has_pictures ? validation_->pictures(kReportPictures)
-                                     : std::vector<Picture>{});
+  insight_.write_report(has_pictures ? validation_->gallery(kReportPictures) : Gallery{});
 }
 
 }  // namespace retina

@@ -109,7 +109,7 @@ class Trainer {
 
   bool is_scheduled_validation() const;
   // False when a stop signal came meanwhile.
-  bool detect_for_validation();
+  bool run_validation();
   void judge_validation(std::int64_t epoch);
   void tell_pace(bool dropped);
   RunState state() const;
@@ -121,7 +121,7 @@ class Trainer {
   const TrainingPlan plan_;
   const std::int64_t total_steps_;
   Replica replica_;
-  std::optional<Validation> validation_;
+  std::unique_ptr<Validation> validation_;  // null: none
   Insight insight_;
   ReductionLog reduction_log_;  // rank 0
   Saving saving_;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "shared/base/image_folder.h"
-#include "shared/image/warp.h"
+#include "shared/image/frame.h"
 
 namespace retina {
 
@@ -29,17 +29,21 @@ struct Slot {
 
 // What a batch means to the trainer: a pass of a step.
 struct StepPart {
-  std::int64_t step = 0;     // counted from 0 over the run
-  int real_image_count = 0;  // of the whole step, over all ranks and passes
-  bool is_last_pass = true;  // of this rank; all ranks have as many
+  std::int64_t step = 0;        // counted from 0 over the run
+  int real_image_count = 0;     // of the whole step, over all ranks and passes
+  bool is_last_pass = true;     // of this rank; all ranks have as many
+  std::int64_t first_slot = 0;  // of the step's: where this pass's slots begin
 };
 
-// What to load: all slots share one padded shape, multiples of 32 px.
+// What to load: all slots share one padded shape.
 struct BatchRequest {
   std::vector<Slot> slots = {};
-  int min_side_px = 800, max_side_px = 1333;  // resize rule, see resized_size()
+  Framing framing = Framing::kWhole;
+  int min_side_px = 800, max_side_px = 1333;
   int padded_width_px = 0, padded_height_px = 0;
   StepPart part = {};
+
+  FrameRule frame() const { return {framing, min_side_px, max_side_px}; }
 };
 
 // What a sample stands in for.
@@ -89,10 +93,5 @@ using PixelTarget = std::variant<float*, std::uint8_t*>;
 // Returns `bytes` of memory (pinned for a GPU, or plain) aligned for f32, with anything in it.
 using BatchAllocator = std::function<std::shared_ptr<void>(std::size_t bytes)>;
 std::shared_ptr<void> allocate_plain(std::size_t bytes);
-
-// The smallest multiple of 32 that is at least `side_px` (torchvision's size_divisible).
-constexpr int padded_side_px(int side_px) {
-  return (side_px + 31) / 32 * 32;
-}
 
 }  // namespace retina

@@ -4,8 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "shared/image/resize.h"
-
 namespace retina {
 
 std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
@@ -13,24 +11,29 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
   const std::size_t ranks = static_cast<std::size_t>(options.rank_count);
   const std::size_t rank = static_cast<std::size_t>(options.rank);
   const std::size_t begin = index.size() * rank / ranks, end = index.size() * (rank + 1) / ranks;
+  const FrameRule rule = {options.framing, options.min_side_px, options.max_side_px};
   const auto full_count = static_cast<std::size_t>(std::max(1, options.images_per_batch));
 
   std::vector<BatchRequest> plan;
   std::map<std::pair<int, int>, std::size_t> open;  // padded (height, width) -> place in `plan`
   for (std::size_t record = begin; record < end; ++record) {
-    const ResizedSize size = resized_size(index[record].width, index[record].height,
-                                          options.min_side_px, options.max_side_px);
-    const std::pair shape{padded_side_px(size.height), padded_side_px(size.width)};
+    const ImageSize picture = {index[record].width, index[record].height};
+    const ImageSize size = padded_size(picture, rule);
+    const std::pair shape{size.height, size.width};
     auto found = open.find(shape);
     if (found == open.end()) {
       found = open.emplace(shape, plan.size()).first;
-      plan.push_back({.min_side_px = options.min_side_px,
+      plan.push_back({.framing = options.framing,
+                      .min_side_px = options.min_side_px,
                       .max_side_px = options.max_side_px,
                       .padded_width_px = shape.second,
                       .padded_height_px = shape.first});
     }
     auto& slots = plan[found->second].slots;
     slots.push_back({.record = record});
+    if (rule.framing == Framing::kSquare) {
+      slots.back().warp = Warp{.source_of = middle_square(picture, rule)};
+    }
     if (slots.size() == full_count) open.erase(found);
   }
   return plan;

@@ -11,8 +11,7 @@ namespace retina {
 namespace {
 
 bool fits(const IndexEntry& entry, const BatchRequest& request) {
-  const ResizedSize size =
-      resized_size(entry.width, entry.height, request.min_side_px, request.max_side_px);
+  const ImageSize size = framed_size({entry.width, entry.height}, request.frame());
   return size.width <= request.padded_width_px && size.height <= request.padded_height_px;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "shared/base/task.h"
 #include "shared/data/batch.h"
 #include "shared/image/jpeg.h"
 #include "shared/image/resize.h"
@@ -54,20 +55,22 @@ class ShardSource : public SampleSource {
   Normalisation normalisation_;
 };
 
-// Noise with random boxes in the shapes of COCO's photographs: speed without data. Every image is a
+// Noise with random boxes, or a random class, in the shapes of COCO's photographs: speed without
+// data. Every image is a
 // pure function of (seed, place).
 class SyntheticSource : public SampleSource {
  public:
   // A quarter of the images are upright: their sides are exchanged. Sides: 1..kMostSidePx.
   static constexpr int kMostSidePx = 16384;
   SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed,
-                  ImageSize size = {640, 480});
+                  ImageSize size = {640, 480}, Task task = Task::kDetection);
 
   const std::vector<IndexEntry>& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
 
  private:
+  Task task_;
   int class_count_;
   std::uint64_t seed_;
   std::vector<IndexEntry> index_;

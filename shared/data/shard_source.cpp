@@ -53,8 +53,7 @@ std::size_t stored_bytes(const IndexEntry& entry) {
 }
 
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size) {
-  const ResizedSize resized =
-      resized_size(size.width, size.height, request.min_side_px, request.max_side_px);
+  const ImageSize resized = framed_size(size, request.frame());
   RETINA_CHECK(resized.width <= request.padded_width_px &&
                resized.height <= request.padded_height_px);
   return {.slot = request.slots[place],

@@ -16,8 +16,12 @@ constexpr std::uint64_t kMostBoxes = 14;      // COCO's mean is 7.7 an image (Li
 }  // namespace
 
 SyntheticSource::SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed,
-                                 ImageSize size)
-    : class_count_(class_count), seed_(seed), noise_(kNoiseCount), bytes_(kNoiseCount) {
+                                 ImageSize size, Task task)
+    : task_(task),
+      class_count_(class_count),
+      seed_(seed),
+      noise_(kNoiseCount),
+      bytes_(kNoiseCount) {
   RETINA_CHECK(image_count > 0 && class_count > 0);
   RETINA_CHECK(std::min(size.width, size.height) >= 1);
   RETINA_CHECK(std::max(size.width, size.height) <= kMostSidePx);
@@ -38,8 +42,7 @@ Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, Jpe
                              PixelTarget pixels) const {
   const Slot& slot = request.slots[place];
   const IndexEntry& entry = index_[slot.record];
-  const ResizedSize size =
-      resized_size(entry.width, entry.height, request.min_side_px, request.max_side_px);
+  const ImageSize size = framed_size({entry.width, entry.height}, request.frame());
   Sample sample{.slot = slot,
                 .image_id = entry.image_id,
                 .original_width_px = entry.width,
@@ -68,8 +71,13 @@ Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, Jpe
       std::copy_n(noise_.data() + from, row_floats, target);
     }
   }
-  // The boxes are the same in both forms.
+  // Labels and boxes are the same in both forms.
   auto draw = static_cast<std::uint64_t>(3 * size.height);
+  if (task_ == Task::kClassification) {
+    sample.labels.push_back(
+        static_cast<std::int64_t>(random.below(draw, static_cast<std::uint64_t>(class_count_))));
+    return sample;
+  }
   const std::uint64_t box_count = 1 + random.below(draw++, kMostBoxes);
   for (std::uint64_t i = 0; i < box_count; ++i) {
     const double width = size.width * (0.05 + 0.4 * random.unit(draw++));

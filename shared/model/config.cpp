@@ -18,6 +18,8 @@ namespace {
 constexpr double kMinAnchorPx = 2;
 // Far above any photograph; keeps products of sides inside 32 bits.
 constexpr int kMaxSidePx = 16384;
+// Below it, nothing is left after cifar-cnn's second pool.
+constexpr int kMinCifarSidePx = 10;
 
 [[noreturn]] void refuse(const std::string& field, const std::string& problem) {
   throw Error(ErrorKind::kUsage, cat("model ", field, ": ", problem));
@@ -51,29 +53,54 @@ int read_int(const JsonView& json) {
   return static_cast<int>(value);
 }
 
+void validate_anchors(const ModelConfig& config) {
+  if (config.anchor_sizes.size() != kLevelCount) {
+    refuse("anchor_sizes", cat("one for each of P3 to P7 is needed (got ",
+                               config.anchor_sizes.size(), ", want ", kLevelCount, ")"));
+  }
+  for (const double size : config.anchor_sizes) {
+    if (!(size >= kMinAnchorPx && size <= kMaxSidePx)) {
+      refuse("anchor_sizes",
+             cat("out of range (got ", size, ", want ", kMinAnchorPx, " to ", kMaxSidePx, " px)"));
+    }
+  }
+  if (!(config.anchor_offset >= 0 && config.anchor_offset < 1)) {
+    refuse("anchor_offset",
+           cat("out of range (got ", config.anchor_offset, ", want 0 to below 1)"));
+  }
+}
+
+void write_detector(JsonWriter& json, const ModelConfig& config) {
+  json.field("head_norm", word_of(kHeadNorms, config.head_norm));
+  json.field("p6_from_c5", config.p6_from_c5);
+  write_numbers(json, "anchor_sizes", config.anchor_sizes);
+  json.field("anchor_offset", config.anchor_offset);
+}
+
+void read_detector(const JsonView& json, ModelConfig& config) {
+  config.p6_from_c5 = json.at("p6_from_c5").as_bool();
+  config.anchor_sizes.clear();
+  const JsonView sizes = json.at("anchor_sizes");
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    config.anchor_sizes.push_back(sizes.at(i).as_double());
+  }
+  // Files from before the field have anchors at the cells' corners.
+  if (json.has("anchor_offset")) config.anchor_offset = json.at("anchor_offset").as_double();
+  config.head_norm = choose("head_norm", kHeadNorms, json.at("head_norm").as_string());
+}
+
 }  // namespace
 
 void ModelConfig::validate() const {
-  choose("backbone", plain_choices(backbone_names()), backbone);
+  const bool detects = task == Task::kDetection;
+  choose("backbone", plain_choices(detects ? backbone_names() : classifier_names()), backbone);
   if (class_count < 1 || class_count > 100000) {
     refuse("class_count", cat("out of range (got ", class_count, ", want 1 to 100000)"));
   }
   if (!(norm_eps >= 0 && norm_eps < 1)) {
     refuse("norm_eps", cat("out of range (got ", norm_eps, ", want 0 to 1)"));
   }
-  if (anchor_sizes.size() != kLevelCount) {
-    refuse("anchor_sizes", cat("one for each of P3 to P7 is needed (got ", anchor_sizes.size(),
-                               ", want ", kLevelCount, ")"));
-  }
-  for (const double size : anchor_sizes) {
-    if (!(size >= kMinAnchorPx && size <= kMaxSidePx)) {
-      refuse("anchor_sizes",
-             cat("out of range (got ", size, ", want ", kMinAnchorPx, " to ", kMaxSidePx, " px)"));
-    }
-  }
-  if (!(anchor_offset >= 0 && anchor_offset < 1)) {
-    refuse("anchor_offset", cat("out of range (got ", anchor_offset, ", want 0 to below 1)"));
-  }
+  if (detects) validate_anchors(*this);
   if (min_side_px < 1 || max_side_px > kMaxSidePx) {
     refuse("min_side_px, max_side_px", cat("out of range (got ", min_side_px, " and ", max_side_px,
                                            ", want 1 to ", kMaxSidePx, ")"));
@@ -81,6 +108,10 @@ void ModelConfig::validate() const {
   if (max_side_px < min_side_px) {
     refuse("max_side_px",
            cat("is below min_side_px (got ", max_side_px, " and ", min_side_px, ")"));
+  }
+  if (backbone == kCifarCnn && min_side_px < kMinCifarSidePx) {
+    refuse("min_side_px", cat("too small for ", kCifarCnn, " (got ", min_side_px,
+                              ", want at least ", kMinCifarSidePx, ")"));
   }
   for (std::size_t channel = 0; channel < 3; ++channel) {
     if (!std::isfinite(image_mean[channel])) refuse("image_mean", "is not finite");
@@ -93,14 +124,13 @@ void ModelConfig::validate() const {
 std::string ModelConfig::to_json() const {
   JsonWriter json;
   json.begin_object();
+  const bool detects = task == Task::kDetection;
+  if (!detects) json.field("task", word_of(kTasks, task));
   json.field("backbone", backbone);
   json.field("class_count", class_count);
   json.field("norm", word_of(kNorms, norm));
   json.field("norm_eps", norm_eps);
-  json.field("head_norm", word_of(kHeadNorms, head_norm));
-  json.field("p6_from_c5", p6_from_c5);
-  write_numbers(json, "anchor_sizes", anchor_sizes);
-  json.field("anchor_offset", anchor_offset);
+  if (detects) write_detector(json, *this);
   json.field("min_side_px", min_side_px);
   json.field("max_side_px", max_side_px);
   write_numbers(json, "image_mean", image_mean);
@@ -114,25 +144,18 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
   config.backbone = json.at("backbone").as_string();
   config.class_count = read_int(json.at("class_count"));
   config.norm_eps = json.at("norm_eps").as_double();
-  config.p6_from_c5 = json.at("p6_from_c5").as_bool();
-  config.anchor_sizes.clear();
-  const JsonView sizes = json.at("anchor_sizes");
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    config.anchor_sizes.push_back(sizes.at(i).as_double());
-  }
-  // Files from before the field have anchors at the cells' corners.
-  if (json.has("anchor_offset")) config.anchor_offset = json.at("anchor_offset").as_double();
   config.min_side_px = read_int(json.at("min_side_px"));
   config.max_side_px = read_int(json.at("max_side_px"));
   config.image_mean = read_channels(json.at("image_mean"));
   config.image_std = read_channels(json.at("image_std"));
   const std::string norm = json.at("norm").as_string();
-  const std::string head_norm = json.at("head_norm").as_string();
   try {
+    if (json.has("task")) config.task = choose("task", kTasks, json.at("task").as_string());
     config.norm = choose("norm", kNorms, norm);
-    config.head_norm = choose("head_norm", kHeadNorms, head_norm);
+    if (config.task == Task::kDetection) read_detector(json, config);
     config.validate();
   } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
     json.fail(error.what());
   }
   return config;

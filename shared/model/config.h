@@ -1,4 +1,4 @@
-// What a RetinaNet is made of. Stored in every checkpoint, so that evaluation and conversion ask
+// What a network is made of. Stored in every checkpoint, so that evaluation and conversion ask
 // for none of it again.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/choices.h"
+#include "shared/base/task.h"
 
 namespace retina {
 
@@ -24,13 +25,16 @@ inline const Choices<HeadNorm> kHeadNorms = {{"group", HeadNorm::kGroup},
                                              {"none", HeadNorm::kNone}};
 
 struct ModelConfig {
-  // resnet18, resnet34, resnet50, resnet101 or resnet152 (He et al. 2016).
+  Task task = Task::kDetection;  // a RetinaNet, or a classifier (classifier.h)
+  // resnet18, resnet34, resnet50, resnet101 or resnet152 (He et al. 2016); of a classifier also
+  // cifar-cnn.
   std::string backbone = "resnet50";
   // Classes with dense labels 0 .. class_count - 1; no background class.
   int class_count = 0;
   Norm norm = Norm::kBatch;
   // Added to the variance in batch norm; torchvision's published COCO v1 weights need 0.
   double norm_eps = 1e-5;
+  // From here to the sizes: of a RetinaNet only.
   HeadNorm head_norm = HeadNorm::kGroup;
   // P6 from C5 (torchvision v2) or from P5 (v1).
   bool p6_from_c5 = true;
@@ -38,7 +42,8 @@ struct ModelConfig {
   std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
   // Where in its cell an anchor is centred, in strides: 0 (torchvision) or 0.5 (keras-retinanet).
   double anchor_offset = 0;
-  // Resize so that the shorter side has min_side_px, unless the longer would pass max_side_px.
+  // A RetinaNet's: resize so that the shorter side has min_side_px, unless the longer would pass
+  // max_side_px. A classifier's: a square of min_side_px (image/frame.h).
   int min_side_px = 800;
   int max_side_px = 1333;
   // Per RGB channel of an image in [0, 1]: (pixel - mean) / std. ImageNet's.
@@ -49,10 +54,11 @@ struct ModelConfig {
 
   // Throws Error{kUsage} naming the field, what it got and what it may be.
   void validate() const;
-  // One JSON object with the field names above.
+  // One JSON object with the field names above; those of a RetinaNet only where it is one, `task`
+  // only where it is not.
   std::string to_json() const;
-  // Every field but anchor_offset must be there. Throws Error{kData} with the place for a missing
-  // or impossible one.
+  // Every field but task and anchor_offset must be there. Throws Error{kData} with the place for a
+  // missing or impossible one.
   static ModelConfig from_json(const JsonView& json);
 
   // How training and evaluation normalise pixels.

@@ -20,7 +20,7 @@ at::Tensor ModelScope::buffer(const std::string& name, const at::Tensor& value) 
 
 Conv::Conv(const ModelScope& scope, const ConvShape& shape)
     : stride_(shape.stride),
-      padding_(shape.kernel / 2),
+      padding_(shape.same ? shape.kernel / 2 : 0),
       weight_(scope.parameter(
           "weight", {shape.out_channels, shape.in_channels, shape.kernel, shape.kernel})) {
   if (shape.bias) bias_ = scope.parameter("bias", {shape.out_channels});

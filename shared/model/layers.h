@@ -48,14 +48,15 @@ struct ConvShape {
   int kernel = 1;
   int stride = 1;
   bool bias = true;
+  bool same = true;  // padded so that stride 1 keeps the size; false: not padded
 };
 
-// A square convolution padded so that stride 1 keeps the size.
+// A square convolution.
 class Conv {
  public:
   Conv(const ModelScope& scope, const ConvShape& shape);
 
-  // [N, in, H, W] -> [N, out, ceil(H / stride), ceil(W / stride)].
+  // [N, in, H, W] -> [N, out, ceil(H / stride), ceil(W / stride)] where it is padded.
   at::Tensor forward(const at::Tensor& input) const { return with(input, weight_, bias_); }
   // The same with other values in place of its own: `weight` [out, in, kernel, kernel], `bias`
   // [out] or undefined.

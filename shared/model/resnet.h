@@ -1,5 +1,5 @@
-// The backbone: ResNet v1.5 (He et al. 2016, table 1; stride in the 3x3 convolution) without its
-// classifier, in torchvision's names: conv1, bn1, layer1.0.conv1 ... layer4.2.bn3.
+// ResNet v1.5 (He et al. 2016, table 1; stride in the 3x3 convolution) without its last layer, in
+// torchvision's names: conv1, bn1, layer1.0.conv1 ... layer4.2.bn3.
 #pragma once
 
 #include <ATen/core/Tensor.h>

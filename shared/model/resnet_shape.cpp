@@ -22,6 +22,15 @@ const std::vector<std::string>& backbone_names() {
   return names;
 }
 
+const std::vector<std::string>& classifier_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = backbone_names();
+    all.push_back(kCifarCnn);
+    return all;
+  }();
+  return names;
+}
+
 ResNetShape resnet_shape(const std::string& backbone) {
   const auto& names = backbone_names();
   const auto name = std::find(names.begin(), names.end(), backbone);

@@ -15,6 +15,10 @@ struct ResNetShape {
 
 // All names that resnet_shape knows: resnet18 ... resnet152.
 const std::vector<std::string>& backbone_names();
+// A classifier that is not a ResNet (classifier.h).
+inline const std::string kCifarCnn = "cifar-cnn";
+// The backbones of classifiers: those, and cifar-cnn.
+const std::vector<std::string>& classifier_names();
 
 // The name must be one of backbone_names() (ModelConfig::validate checks).
 ResNetShape resnet_shape(const std::string& backbone);

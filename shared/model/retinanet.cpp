@@ -1,6 +1,6 @@
 #include "shared/model/retinanet.h"
 
-#include <ATen/core/grad_mode.h>
+#include <cmath>
 
 #include "shared/base/error.h"
 #include "shared/model/tensor_names.h"
@@ -8,42 +8,46 @@
 namespace retina {
 namespace {
 
-// Checked before any member is built, so that a bad value is reported as the user's.
-const ModelConfig& validated(const ModelConfig& config) {
-  config.validate();
-  return config;
-}
+constexpr double kHeadStd = 0.01;  // Lin et al. 2017, 4.1
 
 }  // namespace
 
 RetinaNet::RetinaNet(const ModelConfig& config)
-    : config_(validated(config)),
-      body_(ModelScope(tensors_, kBodyPrefix), config_),
-      fpn_(ModelScope(tensors_, kFpnPrefix), config_),
-      classification_(ModelScope(tensors_, kClassHeadPrefix), config_.class_count, kClassLayer,
-                      config_),
-      regression_(ModelScope(tensors_, kBoxHeadPrefix), 4, kBoxLayer, config_) {}
+    : Network(config),
+      body_(scope(kBodyPrefix), config),
+      fpn_(scope(kFpnPrefix), config),
+      classification_(scope(kClassHeadPrefix), config.class_count, kClassLayer, config),
+      regression_(scope(kBoxHeadPrefix), 4, kBoxLayer, config) {
+  RETINA_CHECK(config.task == Task::kDetection);
+}
 
 HeadOutputs RetinaNet::forward(const at::Tensor& images) const {
   RETINA_CHECK(images.dim() == 4 && images.size(1) == 3);
   RETINA_CHECK(images.size(2) % kPadMultiplePx == 0 && images.size(3) % kPadMultiplePx == 0,
                "images must be padded to a multiple of ", kPadMultiplePx, ", got ", images.size(2),
                " x ", images.size(3));
-  const auto pyramid = fpn_.forward(body_.forward(images, norm_mode_));
+  const auto pyramid = fpn_.forward(body_.forward(images, norm_mode()));
   return {.logits = classification_.forward(pyramid), .deltas = regression_.forward(pyramid)};
 }
 
-// The layers hold the same tensors: each gets other values, none is replaced.
-void RetinaNet::to(c10::Device device) {
-  const at::NoGradGuard no_grad;
-  for (const ModelTensor& item : tensors_) item.tensor.set_data(item.tensor.to(device));
+const std::string& RetinaNet::body_prefix() const {
+  return kBodyPrefix;
 }
 
-void RetinaNet::to(c10::ScalarType type) {
-  const at::NoGradGuard no_grad;
-  for (const ModelTensor& item : tensors_) {
-    if (item.tensor.is_floating_point()) item.tensor.set_data(item.tensor.to(type));
+const std::string& RetinaNet::class_layer() const {
+  return kClassLayerPrefix;
+}
+
+StartValue RetinaNet::start_value(const std::string& name, const at::Tensor& like) const {
+  if (name == kClassLayerPrefix + "bias") {
+    return {.scale = -std::log((1 - kPriorProbability) / kPriorProbability)};
   }
+  if (like.dim() != 4 || name.starts_with(kBodyPrefix)) return resnet_start_value(name, like);
+  if (name.starts_with(kFpnPrefix)) {  // He et al. 2015's uniform, fan in, linear
+    const auto fan_in = static_cast<double>(like.size(1) * like.size(2) * like.size(3));
+    return {.kind = StartValue::Kind::kUniform, .scale = std::sqrt(3 / fan_in)};
+  }
+  return {.kind = StartValue::Kind::kNormal, .scale = kHeadStd};
 }
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-// The model's tensors by name: listing, loading, freezing, layout.
+// A network's tensors by name: listing, loading, freezing, layout.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
-#include "shared/model/retinanet.h"
+#include "shared/model/network.h"
 #include "shared/model/tensor_names.h"
 
 namespace retina {
@@ -25,20 +25,20 @@ std::string shape_text(const at::Tensor& tensor) {
 
 }  // namespace
 
-NamedTensors state_of(const RetinaNet& model) {
+NamedTensors state_of(const Network& network) {
   NamedTensors state;
-  for (const ModelTensor& item : model.tensors()) state.push_back({item.name, item.tensor});
+  for (const ModelTensor& item : network.tensors()) state.push_back({item.name, item.tensor});
   return state;
 }
 
-void load_state(RetinaNet& model, const NamedTensors& state, const std::string& source) {
+void load_state(Network& network, const NamedTensors& state, const std::string& source) {
   std::map<std::string, at::Tensor> given;
   for (const auto& [name, tensor] : state) {
     if (!given.emplace(name, tensor).second) {
       throw Error(ErrorKind::kData, cat(source, ": tensor ", name, " appears twice"));
     }
   }
-  const NamedTensors own = state_of(model);
+  const NamedTensors own = state_of(network);
   std::set<std::string> known;
   // All checks come before the first copy: a refused file leaves the model as it was.
   for (const auto& [name, tensor] : own) {
@@ -68,29 +68,30 @@ void load_state(RetinaNet& model, const NamedTensors& state, const std::string& 
   }
 }
 
-void freeze_backbone(RetinaNet& model, int trainable_layers) {
+void freeze_backbone(Network& network, int trainable_layers) {
   constexpr int kLayerCount = 5;
   if (trainable_layers < 0 || trainable_layers > kLayerCount) {
     throw Error(ErrorKind::kUsage,
                 cat("trainable layers: out of range (got ", trainable_layers, ", want 0 to 5)"));
   }
+  const std::string& prefix = network.body_prefix();
   const std::vector<std::string> layers = {"layer4", "layer3", "layer2", "layer1", "conv1"};
-  for (const auto& [name, tensor, is_parameter] : model.tensors()) {
-    if (!is_parameter || !name.starts_with(kBodyPrefix)) continue;
-    const std::string part = name.substr(kBodyPrefix.size());
+  for (const auto& [name, tensor, is_parameter] : network.tensors()) {
+    if (!is_parameter || !name.starts_with(prefix)) continue;
+    const std::string part = name.substr(prefix.size());
+    if (name.starts_with(network.class_layer())) continue;
     // The stem's norm learns only when everything does, as in torchvision.
-    const bool stem_norm = part.starts_with("bn1.");
     const bool learns =
-        (stem_norm && trainable_layers == kLayerCount) ||
+        trainable_layers == kLayerCount ||
         std::any_of(layers.begin(), layers.begin() + trainable_layers,
                     [&](const std::string& layer) { return part.starts_with(layer + "."); });
     tensor.set_requires_grad(learns);
   }
 }
 
-void use_channels_last(RetinaNet& model) {
+void use_channels_last(Network& network) {
   const at::NoGradGuard no_grad;
-  for (const ModelTensor& item : model.tensors()) {
+  for (const ModelTensor& item : network.tensors()) {
     if (item.is_parameter && item.tensor.dim() == 4) {
       item.tensor.set_data(item.tensor.contiguous(at::MemoryFormat::ChannelsLast));
     }

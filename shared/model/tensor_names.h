@@ -1,4 +1,4 @@
-// What the tensors of a RetinaNet are called: torchvision 0.26's names. Part of the checkpoint
+// What the tensors of the networks are called: torchvision 0.26's names. Part of the checkpoint
 // format; never rename. No LibTorch.
 #pragma once
 
@@ -16,6 +16,10 @@ inline const std::string kClassLayer = "cls_logits";
 inline const std::string kBoxLayer = "bbox_reg";
 // Whose weight and bias have a row for each anchor shape and class, anchor-major.
 inline const std::string kClassLayerPrefix = kClassHeadPrefix + kClassLayer + ".";
+
+// The last layer of a ResNet that classifies, whose other tensors have no prefix: fc.weight [K, C],
+// fc.bias [K].
+inline const std::string kClassifierPrefix = "fc.";
 
 // How many batches a trained batch norm has seen: nothing computes with it, so files without it are
 // just as good.

@@ -59,9 +59,9 @@ void check_one_scale(const AugmentOptions& options) {
 
 }  // namespace
 
-AugmentOptions AugmentChoice::options() const {
+AugmentOptions AugmentChoice::options(Augment usual) const {
   constexpr Bounds kShare = {0, 1};
-  AugmentOptions result = options_of(set);
+  AugmentOptions result = options_of(set.value_or(usual));
   take("flip", flip, kShare, result.flip);
   take("vertical-flip", vertical_flip, kShare, result.vertical_flip);
   take("rotation", rotation, {0, 3.15}, result.rotation_rad);
@@ -82,9 +82,11 @@ AugmentOptions AugmentChoice::options() const {
 
 void declare_options(Cli& cli, AugmentChoice& c) {
   cli.group("Augmentation (by default as the set has it)");
-  cli.choice("augment", c.set, kAugments,
-             "random changes of images; light: mirror, colours, small rotations, shifts and "
-             "shears; strong: mirror, colours, scales 0.1 to 2 with crops");
+  cli.choice(
+      "augment", c.set, kAugments,
+      "random changes of images; crop: mirror and random resized crops; light: mirror, "
+      "colours, small rotations, shifts and shears; strong: mirror, colours, scales 0.1 to 2 "
+      "with crops [flip; classify: crop]");
   cli.option("flip", c.flip, "P", "probability of a left-right mirror [0.5; none 0]");
   cli.option("vertical-flip", c.vertical_flip, "P", "probability of a top-bottom mirror [0]");
   cli.option("rotation", c.rotation, "RAD", "up to this, either way [light 0.1]");
@@ -94,8 +96,9 @@ void declare_options(Cli& cli, AugmentChoice& c) {
   cli.option("scale", c.scale, "LOW,HIGH", "about the middle, for each axis [light 0.9,1.1]");
   cli.option("scale-jitter", c.scale_jitter, "LOW,HIGH",
              "a smaller picture at a random place, a random crop of a larger one [strong 0.1,2]");
-  cli.option("crop", c.crop, "LOW,HIGH",
-             "a part of this share of the picture's area, at a random place, enlarged");
+  cli.option(
+      "crop", c.crop, "LOW,HIGH",
+      "a part of this share of the picture's area, at a random place, enlarged [crop 0.08,1]");
   cli.option("contrast", c.contrast, "LOW,HIGH", "factor [light and strong 0.9,1.1]");
   cli.option("saturation", c.saturation, "LOW,HIGH", "factor [light and strong 0.95,1.05]");
   cli.option("brightness", c.brightness, "SHARE",

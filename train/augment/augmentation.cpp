@@ -126,11 +126,33 @@ Affine draw_crop(const AugmentOptions& options, const Numbers& numbers) {
   return placed(1 / std::sqrt(area * ratio), 1 / std::sqrt(area / ratio), numbers);
 }
 
+// The same into a square frame: the ratio is that of the crop's sides in pixels.
+Affine draw_square_crop(const AugmentOptions& options, const Numbers& numbers,
+                        const ImageSize& size) {
+  const double width = size.width, height = size.height;
+  const double share = numbers.in(options.crop, Number::kScaleX), area = share * width * height;
+  const double narrowest = std::max(3.0 / 4, share * width / height);
+  const double widest = std::min(4.0 / 3, width / (share * height));
+  double crop_width = 0, crop_height = 0;
+  if (narrowest <= widest) {
+    const double ratio =
+        std::exp(numbers.in({std::log(narrowest), std::log(widest)}, Number::kScaleY));
+    crop_width = std::min(width, std::sqrt(area * ratio));
+    crop_height = std::min(height, std::sqrt(area / ratio));
+  } else {
+    const double ratio = std::clamp(width / height, 3.0 / 4, 4.0 / 3);
+    crop_width = std::min(width, height * ratio);
+    crop_height = crop_width / ratio;
+  }
+  return placed(width / crop_width, height / crop_height, numbers);
+}
+
 }  // namespace
 
 AugmentOptions options_of(Augment set) {
   AugmentOptions options;
   if (set != Augment::kNone) options.flip = 0.5;
+  if (set == Augment::kCrop) options.crop = {0.08, 1};
   if (set == Augment::kLight || set == Augment::kStrong) {
     options.contrast = {0.9, 1.1};
     options.saturation = {0.95, 1.05};
@@ -149,17 +171,23 @@ AugmentOptions options_of(Augment set) {
 }
 
 Augmentation draw_augmentation(const AugmentOptions& options, const DrawKey& key,
-                               const ImageSize& size) {
+                               const ImageSize& size, const FrameRule& rule) {
   Augmentation result{.flip = draw_flip(key, options.flip)};
   const Numbers numbers(key);
+  const bool crops = !options.crop.is_always(1), is_square = rule.framing == Framing::kSquare;
   std::optional<Affine> forward;
+  if (is_square) {
+    forward = crops ? draw_square_crop(options, numbers, size) : inverse(middle_square(size, rule));
+  }
   const auto then = [&](const Affine& next) {
     forward = forward ? composed(next, *forward) : next;
   };
   if (numbers.in({0, 1}, Number::kVerticalFlip) < options.vertical_flip) then(kTopBottomMirror);
-  if (transforms(options)) then(draw_transform(options, numbers, size));
+  if (transforms(options)) {
+    then(draw_transform(options, numbers, is_square ? framed_size(size, rule) : size));
+  }
   if (!options.scale_jitter.is_always(1)) then(draw_scale_jitter(options, numbers));
-  if (!options.crop.is_always(1)) then(draw_crop(options, numbers));
+  if (crops && !is_square) then(draw_crop(options, numbers));
   if (forward || changes_colour(options)) {
     result.warp = {
         .source_of = forward ? inverse(*forward) : Affine{},

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "shared/image/warp.h"
+#include "shared/image/frame.h"
 
 namespace retina {
 
@@ -30,8 +30,9 @@ struct AugmentOptions {
   // above 1 a random crop of it, enlarged.
   Range scale_jitter = {1, 1};
   // Random resized crop: a part of this share of the picture's area, enlarged to the whole. Its
-  // sides have the ratio of the picture's times r, log(r) uniform in what of log(3/4) .. log(4/3)
-  // fits (torchvision's RandomResizedCrop draws again where it does not).
+  // sides have the ratio of the frame's (the picture's own, or 1 for a square) times r, log(r)
+  // uniform in what of log(3/4) .. log(4/3) fits (torchvision's RandomResizedCrop draws again where
+  // it does not; where nothing fits, the largest part of the nearest ratio).
   Range crop = {1, 1};
   // See ColourChange; hue in turns.
   Range contrast = {1, 1}, saturation = {1, 1};
@@ -46,8 +47,10 @@ struct AugmentOptions {
 // its --random-transform (transform.py) without the vertical flip, its colours (image.py,
 // random_visual_effect_generator). There contrast is about the picture's mean and saturation that
 // of HSV; here they are about mid-grey and luma, so that a draw does not depend on the pixels.
-// kStrong: kFlip, the colours and large-scale jitter.
-enum class Augment { kNone, kFlip, kLight, kStrong };
+// kStrong: kFlip, the colours and large-scale jitter. kCrop: kFlip and torchvision's
+// RandomResizedCrop with its own range, as classifiers are trained (Szegedy et al. 2015, section
+// 6).
+enum class Augment { kNone, kFlip, kCrop, kLight, kStrong };
 AugmentOptions options_of(Augment set);
 
 // What a draw depends on. `draw` is the image's place in the index, and in the upper 32 bits which
@@ -63,9 +66,10 @@ struct Augmentation {
   std::optional<Warp> warp{};  // of the mirrored picture; nothing: only the resize
 };
 
-// What `key` draws for a picture of `size` px. The picture keeps the size that its resize gives it:
-// crops and padding are inside. A key draws the same mirror whatever else is drawn.
+// What `key` draws for a picture of `size` px. Framed as a whole, the picture keeps the size that
+// its resize gives it: crops and padding are inside. Of a square, all but the crop changes
+// middle_square(). A key draws the same mirror whatever else is drawn.
 Augmentation draw_augmentation(const AugmentOptions& options, const DrawKey& key,
-                               const ImageSize& size);
+                               const ImageSize& size, const FrameRule& rule = {});
 
 }  // namespace retina

@@ -29,33 +29,39 @@ void Insight::add(const StepMetrics& step) {
     log_->append(step);
   }
   std::string detail = summary(step);
-  if (validation_) detail += cat(", AP ", metric_text(validation_->stats[kAp]));
+  if (validation_) {
+    detail += cat(", ", shown_figures(validation_->task).front().first, " ",
+                  metric_text(validation_->judged()));
+  }
   progress_->update(step.step, detail);
 }
 
-void Insight::add_validation(std::int64_t step, std::int64_t epoch, const CocoMetrics& metrics) {
+void Insight::add_validation(const ValidationMetrics& metrics, Table classes) {
   validation_ = metrics;
-  validated_step_ = step;
-  const auto& stats = metrics.stats;
-  if (log_) log_->append(ValidationMetrics{.step = step, .epoch = epoch, .stats = stats});
-  log_info("epoch ", epoch, ", step ", step, ": validation AP ", metric_text(stats[kAp]), ", AP50 ",
-           metric_text(stats[kAp50]), ", AP75 ", metric_text(stats[kAp75]));
+  classes_ = std::move(classes);
+  validated_step_ = metrics.step;
+  if (log_) log_->append(metrics);
+  std::string text;
+  for (const auto& [name, place] : shown_figures(metrics.task)) {
+    text += cat(text.empty() ? " " : ", ", name, " ", metric_text(metrics.figures[place]));
+  }
+  log_info("epoch ", metrics.epoch, ", step ", metrics.step, ": validation", text);
 }
 
-std::optional<double> Insight::ap_of(std::int64_t step) const {
+std::optional<double> Insight::judged_of(std::int64_t step) const {
   if (!validation_ || validated_step_ != step) return std::nullopt;
-  return validation_->stats[kAp];
+  return validation_->judged();
 }
 
-void Insight::write_report(std::vector<Picture> pictures) {
+void Insight::write_report(Gallery gallery) {
   if (input_.run_dir == nullptr) return;
   RunReportInput page{.title = input_.title,
                       .total_steps = input_.total_steps,
                       .steps_per_epoch = input_.steps_per_epoch,
                       .rank_count = input_.communicator.size(),
                       .options = input_.effective_options,
-                      .pictures = std::move(pictures)};
-  if (validation_) page.last_validation = &*validation_;
+                      .gallery = std::move(gallery),
+                      .classes = classes_};
   midway(
       [&] { write_file_atomically(input_.run_dir->report_path(), run_report_html(page, *log_)); });
 }

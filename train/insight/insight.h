@@ -10,7 +10,6 @@
 #include "shared/base/cli.h"
 #include "shared/base/progress.h"
 #include "shared/comm/communicator.h"
-#include "shared/evaluation/metrics.h"
 #include "shared/report/report.h"
 #include "train/insight/epoch_books.h"
 #include "train/insight/metrics_log.h"
@@ -45,13 +44,13 @@ class Insight {
   }
 
   // The validation after `step`; rank 0.
-  void add_validation(std::int64_t step, std::int64_t epoch, const CocoMetrics& metrics);
+  void add_validation(const ValidationMetrics& metrics, Table classes);
   bool has_validation() const { return validation_.has_value(); }
-  // The AP of the validation right after this step.
-  std::optional<double> ap_of(std::int64_t step) const;
+  // ValidationMetrics::judged() of the validation right after this step.
+  std::optional<double> judged_of(std::int64_t step) const;
 
   // Writes the report with these pictures of the last validation; rank 0.
-  void write_report(std::vector<Picture> pictures);
+  void write_report(Gallery gallery);
 
   // The progress line makes room for lines of the log, or ends; rank 0.
   void clear_progress() { progress_->clear(); }
@@ -70,7 +69,9 @@ class Insight {
   std::optional<Progress> progress_;  // rank 0
   Throughput throughput_;
   EpochBooks books_;
-  std::optional<CocoMetrics> validation_;  // the last one; rank 0
+  // The last validation and its classes; rank 0.
+  std::optional<ValidationMetrics> validation_;
+  Table classes_;
   std::int64_t validated_step_ = -1;
 };
 

@@ -13,6 +13,8 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/metrics_text.h"
 
 namespace retina {
 namespace {
@@ -22,15 +24,16 @@ namespace {
               "free some space or fix the mount, then run the same command again");
 }
 
+// Part of the format; never rename.
+constexpr const char* kClassificationKeys[kClassificationFigures] = {"top1", "top5", "loss"};
+
 std::string to_json(const StepMetrics& m) {
   JsonWriter json;
-  json.begin_object()
-      .field("step", m.step)
-      .field("epoch", m.epoch)
-      .field("loss", m.loss())
-      .field("classification_loss", m.classification_loss)
-      .field("box_loss", m.box_loss)
-      .field("lr", m.learning_rate)
+  json.begin_object().field("step", m.step).field("epoch", m.epoch).field("loss", m.loss());
+  for (std::size_t i = 0; i < task_figures(m.task).size(); ++i) {
+    json.field(task_figures(m.task)[i].key, m.figures[i]);
+  }
+  json.field("lr", m.learning_rate)
       .field("grad_norm", m.gradient_norm)
       .field("images_per_second", m.images_per_second)
       .field("images", m.images)
@@ -60,10 +63,15 @@ std::string to_json(const ValidationMetrics& m) {
   JsonWriter json;
   json.begin_object().field("step", m.step).field("epoch", m.epoch);
   json.key("validation").begin_object();
-  json.field("AP", m.stats[0]).field("AP50", m.stats[1]).field("AP75", m.stats[2]);
-  json.field("AP_small", m.stats[3]).field("AP_medium", m.stats[4]).field("AP_large", m.stats[5]);
+  if (m.task == Task::kClassification) {
+    for (std::size_t i = 0; i < kClassificationFigures; ++i) {
+      json.field(kClassificationKeys[i], m.figures[i]);
+    }
+    return json.end_object().end_object().text();
+  }
+  for (std::size_t i = kAp; i <= kApLarge; ++i) json.field(stat_key(i), m.figures[i]);
   json.key("stats").begin_array();
-  for (const double value : m.stats) json.value(value);
+  for (const double value : m.figures) json.value(value);
   return json.end_array().end_object().end_object().text();
 }
 
@@ -87,10 +95,17 @@ StepMetrics step_from(const JsonView& line) {
   // What is missing in files of earlier versions.
   const auto later = [&](const char* key) { return line.has(key) ? number(key) : 0.0; };
   const double images = number("images_per_second") * number("step_ms") * 1e-3;
+  const Task task = line.has(task_figures(Task::kClassification).front().key)
+                        ? Task::kClassification
+                        : Task::kDetection;
+  TaskFigures figures = {};
+  for (std::size_t i = 0; i < task_figures(task).size(); ++i) {
+    figures[i] = number(task_figures(task)[i].key);
+  }
   return {.step = line.at("step").as_int(),
           .epoch = line.at("epoch").as_int(),
-          .classification_loss = number("classification_loss"),
-          .box_loss = number("box_loss"),
+          .task = task,
+          .figures = figures,
           .learning_rate = number("lr"),
           .gradient_norm = number("grad_norm"),
           .images_per_second = number("images_per_second"),
@@ -115,8 +130,15 @@ StepMetrics step_from(const JsonView& line) {
 
 ValidationMetrics validation_from(const JsonView& line) {
   ValidationMetrics metrics{.step = line.at("step").as_int(), .epoch = line.at("epoch").as_int()};
-  const JsonView stats = line.at("validation").at("stats");
-  for (std::size_t i = 0; i < metrics.stats.size(); ++i) metrics.stats[i] = stats.at(i).as_double();
+  const JsonView values = line.at("validation");
+  if (values.has("stats")) {
+    for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+      metrics.figures.push_back(values.at("stats").at(i).as_double());
+    }
+    return metrics;
+  }
+  metrics.task = Task::kClassification;
+  for (const char* key : kClassificationKeys) metrics.figures.push_back(values.at(key).as_double());
   return metrics;
 }
 
@@ -152,8 +174,13 @@ std::optional<JsonFile> parse_if_whole(const std::string& line, const std::strin
 }  // namespace
 
 std::string summary(const StepMetrics& metrics) {
-  return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (class ",
-             fixed(metrics.classification_loss, 3), ", box ", fixed(metrics.box_loss, 3), "), lr ",
+  std::string figures;
+  for (std::size_t i = 0; i < task_figures(metrics.task).size(); ++i) {
+    const TaskFigure& figure = task_figures(metrics.task)[i];
+    if (figure.is_loss && metrics.figures[i] == metrics.loss()) continue;  // there is no other
+    figures += cat(figures.empty() ? "" : ", ", figure.label, " ", fixed(metrics.figures[i], 3));
+  }
+  return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (", figures, "), lr ",
              shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
              fixed(metrics.images_per_second, 1), " images/s");
 }

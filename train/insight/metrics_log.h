@@ -1,12 +1,14 @@
 // metrics.jsonl: one JSON object a line, for people's plots and for the report page.
 //
-// A step's line:  step, epoch, loss, classification_loss, box_loss, lr, grad_norm,
+// A step's line:  step, epoch, loss, the task's figures (classification_loss and box_loss, or
+//                 cross_entropy, top1 and top5: task_figures.h), lr, grad_norm,
 //                 images_per_second, images, replaced_images, ranks, step_ms, compute_ms,
 //                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes),
 //                 upload_ms, forward_ms, loss_ms, backward_ms, update_ms (of rank 0), device_memory
 //                 (bytes; 0 on a CPU)
-// A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}
+// A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}, of a classifier
+//                 {top1, top5, loss}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
@@ -16,7 +18,6 @@
 // images of rank_times.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,16 +26,19 @@
 
 #include "shared/comm/comm_stats.h"
 #include "train/insight/rank_times.h"
+#include "train/insight/validation_figures.h"
 #include "train/reduce/reduce_cost.h"
 #include "train/step/part_times.h"
+#include "train/step/task_figures.h"
 
 namespace retina {
 
 // One step, over all ranks.
 struct StepMetrics {
-  std::int64_t step = 0;                         // updates done, the first is 1
-  std::int64_t epoch = 0;                        // the one in progress, the first is 1
-  double classification_loss = 0, box_loss = 0;  // mean over the step's real images
+  std::int64_t step = 0;   // updates done, the first is 1
+  std::int64_t epoch = 0;  // the one in progress, the first is 1
+  Task task = Task::kDetection;
+  TaskFigures figures = {};  // means over the step's real images
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping
   double images_per_second = 0;
@@ -52,7 +56,7 @@ struct StepMetrics {
   PartTimes parts = {};           // of compute_ms
   std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
 
-  double loss() const { return classification_loss + box_loss; }
+  double loss() const { return total_loss(task, figures); }
   double compute_ms() const { return step_ms - data_wait_ms - exposed_comm_ms; }
 };
 
@@ -68,11 +72,6 @@ struct EpochMetrics {
   std::int64_t images_per_epoch = 0;
   std::int64_t step_count = 0;             // that `rank_times` covers: those since the last start
   std::vector<RankTimes> rank_times = {};  // empty: no step since then
-};
-
-struct ValidationMetrics {
-  std::int64_t step = 0, epoch = 0;
-  std::array<double, 12> stats = {};  // pycocotools' order
 };
 
 class MetricsLog {

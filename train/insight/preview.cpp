@@ -35,8 +35,14 @@ std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& 
   return uncovered;
 }
 
-std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncovered) {
+std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncovered,
+                    const PreviewInput& input) {
   const std::size_t boxes = sample.boxes.size();
+  if (input.plan.framing == Framing::kSquare) {
+    return cat("image ", sample.image_id, ", step ", step + 1, ": ",
+               input.train.categories[static_cast<std::size_t>(sample.labels.front())].name,
+               sample.slot.flip ? ", mirrored" : "");
+  }
   return cat("image ", sample.image_id, ", step ", step + 1, ": ", sample.width_px, " x ",
              sample.height_px, " px", sample.slot.flip ? ", mirrored" : "", "; ", boxes,
              boxes == 1 ? " box" : " boxes", uncovered == 0 ? "" : cat(", ", uncovered, " red"));
@@ -55,7 +61,8 @@ void show(const Batch& batch, const PreviewInput& input, Gallery& gallery, Count
                     .size = {sample.width_px, sample.height_px}},
                    input.normalisation);
     const std::int64_t uncovered = draw_boxes(image, sample, input);
-    gallery.pictures.push_back(make_picture(image, caption(sample, batch.part.step, uncovered)));
+    gallery.pictures.push_back(
+        make_picture(image, caption(sample, batch.part.step, uncovered, input)));
     counts.images += 1;
     counts.boxes += static_cast<std::int64_t>(sample.boxes.size());
     counts.uncovered += uncovered;
@@ -108,11 +115,16 @@ std::string render_preview(const PreviewInput& input) {
   Report report{.title = cat("retina-train: preview of ", input.folder),
                 .subtitle = cat("What the model will see first, in this order; --augment ",
                                 input.augment, ", seed ", input.plan.seed)};
-  report.figures = {{"samples", cat(counts.images), "of the run's first steps"},
-                    {"boxes", cat(counts.boxes), "that are trained on"},
-                    {"not covered by an anchor", cat(counts.uncovered),
-                     share_text(counts.uncovered, counts.boxes)},
-                    {"without a box", cat(counts.without_boxes), "samples"}};
+  report.figures = {{"samples", cat(counts.images), "of the run's first steps"}};
+  if (input.plan.framing == Framing::kSquare) {
+    gallery.note = "";
+  } else {
+    const std::vector<Figure> boxes = {{"boxes", cat(counts.boxes), "that are trained on"},
+                                       {"not covered by an anchor", cat(counts.uncovered),
+                                        share_text(counts.uncovered, counts.boxes)},
+                                       {"without a box", cat(counts.without_boxes), "samples"}};
+    report.figures.insert(report.figures.end(), boxes.begin(), boxes.end());
+  }
   report.galleries.push_back(std::move(gallery));
   for (const auto& option : input.all_options) {
     report.settings.emplace_back(option.name, option.json);

@@ -23,22 +23,45 @@ Series step_series(const std::string& name, const std::vector<StepMetrics>& step
   return series;
 }
 
+Task task_of(const std::vector<StepMetrics>& steps) {
+  return steps.empty() ? Task::kDetection : steps.back().task;
+}
+
 Curve loss_curve(const std::vector<StepMetrics>& steps) {
   Series raw = step_series("loss", steps, [](const auto& m) { return m.loss(); });
   Series smooth = raw;
   raw.name = "each step";
   raw.faint = true;
   smooth.ys = smoothed(smooth.ys, 20);
-  Series classification =
-      step_series("classification", steps, [](const auto& m) { return m.classification_loss; });
-  classification.ys = smoothed(classification.ys, 20);
-  Series box = step_series("boxes", steps, [](const auto& m) { return m.box_loss; });
-  box.ys = smoothed(box.ys, 20);
+  std::vector<Series> series = {raw, smooth};
+  const auto& figures = task_figures(task_of(steps));
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    if (!figures[i].is_loss) continue;
+    Series part = step_series(figures[i].label, steps, [i](const auto& m) { return m.figures[i]; });
+    part.ys = smoothed(part.ys, 20);
+    if (part.ys != smooth.ys) series.push_back(std::move(part));  // a loss of one part is that part
+  }
   return {.title = "Training loss",
           .x_label = "step",
           .y_label = "loss (mean of about 20 steps)",
-          .series = {raw, smooth, classification, box},
+          .series = std::move(series),
           .from_zero = true};
+}
+
+// What a step is judged by besides its loss. Without series: nothing.
+Curve accuracy_curve(const std::vector<StepMetrics>& steps) {
+  Curve curve{.title = "Training accuracy",
+              .x_label = "step",
+              .y_label = "share of the images (mean of about 20 steps)",
+              .from_zero = true};
+  const auto& figures = task_figures(task_of(steps));
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    if (figures[i].is_loss) continue;
+    curve.series.push_back(
+        step_series(figures[i].label, steps, [i](const auto& m) { return m.figures[i]; }));
+    curve.series.back().ys = smoothed(curve.series.back().ys, 20);
+  }
+  return curve;
 }
 
 // Where the time of rank 0's steps goes.
@@ -92,30 +115,21 @@ Curve bandwidth_curve(const std::vector<StepMetrics>& steps) {
           .from_zero = true};
 }
 
-Curve ap_curve(const std::vector<ValidationMetrics>& validations) {
-  Curve curve{
-      .title = "Validation", .x_label = "step", .y_label = "average precision", .from_zero = true};
-  for (const auto& [name, place] :
-       {std::pair{"AP", kAp}, std::pair{"AP50", kAp50}, std::pair{"AP75", kAp75}}) {
+Curve validation_curve(const std::vector<ValidationMetrics>& validations) {
+  const Task task = validations.back().task;
+  Curve curve{.title = "Validation",
+              .x_label = "step",
+              .y_label = task == Task::kDetection ? "average precision" : "accuracy",
+              .from_zero = true};
+  for (const auto& [name, place] : shown_figures(task)) {
     Series series{.name = name, .points = true};
     for (const auto& item : validations) {
       series.xs.push_back(static_cast<double>(item.step));
-      series.ys.push_back(std::max(0.0, item.stats[place]));
+      series.ys.push_back(std::max(0.0, item.figures[place]));
     }
     curve.series.push_back(std::move(series));
   }
   return curve;
-}
-
-Table class_table(const CocoMetrics& metrics) {
-  Table table{.title = "Classes at the last validation",
-              .columns = {"class", "AP", "AP50", "AP75", "AR100", "objects"}};
-  for (const auto& item : metrics.per_class) {
-    table.rows.push_back({item.name, metric_text(item.stats[kAp]), metric_text(item.stats[kAp50]),
-                          metric_text(item.stats[kAp75]), metric_text(item.stats[kAr100]),
-                          cat(item.object_count)});
-  }
-  return table;
 }
 
 }  // namespace
@@ -127,16 +141,19 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   const std::int64_t done = steps.empty() ? 0 : steps.back().step;
   report.subtitle = cat(done, " of ", input.total_steps, " steps, ", input.rank_count,
                         input.rank_count == 1 ? " rank" : " ranks");
-  // Figures: AP, speed, where the time goes.
+  // Figures: of validations, speed, where the time goes.
   if (!validations.empty()) {
     const auto best =
         std::max_element(validations.begin(), validations.end(),
-                         [](const auto& a, const auto& b) { return a.stats[kAp] < b.stats[kAp]; });
-    const auto& last = validations.back();
-    report.figures.push_back({"AP", metric_text(last.stats[kAp]), cat("at step ", last.step)});
-    report.figures.push_back({"AP50", metric_text(last.stats[kAp50]), cat("at step ", last.step)});
-    report.figures.push_back(
-        {"best AP", metric_text(best->stats[kAp]), cat("at step ", best->step)});
+                         [](const auto& a, const auto& b) { return a.judged() < b.judged(); });
+    const ValidationMetrics& last = validations.back();
+    const ShownFigures& shown = shown_figures(last.task);
+    for (std::size_t i = 0; i < 2; ++i) {
+      report.figures.push_back(
+          {shown[i].first, metric_text(last.figures[shown[i].second]), cat("at step ", last.step)});
+    }
+    report.figures.push_back({cat("best ", shown.front().first), metric_text(best->judged()),
+                              cat("at step ", best->step)});
   }
   std::vector<double> rates, waits, comm_waits;
   for (const auto& item : steps) {
@@ -160,8 +177,11 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
                               cat(epoch->images_per_epoch, " images, epoch ", epoch->epoch)});
   }
   // Curves over steps.
-  if (!validations.empty()) report.curves.push_back(ap_curve(validations));
+  if (!validations.empty()) report.curves.push_back(validation_curve(validations));
   report.curves.push_back(loss_curve(steps));
+  if (Curve curve = accuracy_curve(steps); !curve.series.empty()) {
+    report.curves.push_back(std::move(curve));
+  }
   report.curves.push_back(
       {.title = "Learning rate",
        .x_label = "step",
@@ -187,14 +207,8 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   if (ranks != log.epochs().rend()) {
     report.tables.push_back(rank_table(ranks->rank_times, ranks->step_count));
   }
-  if (input.last_validation != nullptr)
-    report.tables.push_back(class_table(*input.last_validation));
-  if (!input.pictures.empty()) {
-    report.galleries.push_back(
-        {.title = "Example detections",
-         .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed.",
-         .pictures = input.pictures});
-  }
+  if (!input.classes.rows.empty()) report.tables.push_back(input.classes);
+  if (!input.gallery.pictures.empty()) report.galleries.push_back(input.gallery);
   for (const auto& option : input.options) report.settings.emplace_back(option.name, option.json);
   return render_report(report);
 }

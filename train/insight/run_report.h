@@ -1,4 +1,4 @@
-// The run's report page: curves from the metrics, settings, example detections.
+// The run's report page: curves from the metrics, settings, pictures of the last validation.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "shared/base/cli.h"
-#include "shared/evaluation/metrics.h"
 #include "shared/report/report.h"
 #include "train/insight/metrics_log.h"
 
@@ -17,8 +16,8 @@ struct RunReportInput {
   std::int64_t total_steps = 0, steps_per_epoch = 1;
   int rank_count = 1;
   std::vector<EffectiveOption> options = {};
-  std::vector<Picture> pictures = {};
-  const CocoMetrics* last_validation = nullptr;  // may be null
+  Gallery gallery = {};  // of the last validation; without pictures: none
+  Table classes = {};    // the same; without rows: none
 };
 
 std::string run_report_html(const RunReportInput& input, const MetricsLog& log);

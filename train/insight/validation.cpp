@@ -1,43 +1,80 @@
 #include "train/insight/validation.h"
 
+#include <optional>
 #include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/stop_signal.h"
 #include "shared/evaluation/ground_truth.h"
+#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/metrics_text.h"
 #include "shared/evaluation/pictures.h"
+#include "shared/model/retinanet.h"
 
 namespace retina {
+namespace {
 
-Validation::Validation(const ShardSet& shards, DetectOptions options)
-    : shards_(shards), options_(std::move(options)) {
-  options_.should_stop = [] { return stop_signal() != 0; };
+// A stop signal came to a rank, which has not seen all of its share. Collective.
+bool any_stopped(Communicator& communicator) {
+  return communicator.all_reduce_max(stop_signal() != 0 ? 1 : 0) != 0;
 }
 
-bool Validation::detect(RetinaNet& model, Communicator& communicator) {
-  const std::vector<Detection> own =
-      detect_share(model, ShardPictures(shards_), communicator, options_);
-  if (communicator.all_reduce_max(stop_signal() != 0 ? 1 : 0) != 0) return false;
-  detections_ = gather_detections(communicator, own);
-  return true;
-}
+class DetectionValidation : public Validation {
+ public:
+  DetectionValidation(const ShardSet& shards, RetinaNet& network, const DetectOptions& options)
+      : shards_(shards), network_(network), options_(options) {}
 
-CocoMetrics Validation::score() {
-  if (!truth_) {
-    truth_ = ground_truth_of(shards_);
-    if (options_.max_images > 0) keep_images(*truth_, detected_images(shards_, options_));
+  bool run(Communicator& communicator) override {
+    const std::vector<Detection> own =
+        detect_share(network_, ShardPictures(shards_), communicator, options_);
+    if (any_stopped(communicator)) return false;
+    detections_ = gather_detections(communicator, own);
+    return true;
   }
-  return evaluate_detections(*truth_, detections_);
-}
 
-std::vector<Picture> Validation::pictures(std::size_t count) const {
-  std::vector<Picture> pictures;
-  draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
-    pictures.push_back(
-        make_picture(drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count, " found, ",
-                                      drawn.object_count, " objects")));
-  });
-  return pictures;
+  ValidationResult result() override {
+    if (!truth_) {
+      truth_ = ground_truth_of(shards_);
+      if (options_.max_images > 0) keep_images(*truth_, detected_images(shards_, options_));
+    }
+    const CocoMetrics metrics = evaluate_detections(*truth_, detections_);
+    Table classes{.title = "Classes at the last validation",
+                  .columns = {"class", "AP", "AP50", "AP75", "AR100", "objects"}};
+    for (const ClassMetrics& item : metrics.per_class) {
+      classes.rows.push_back({item.name, metric_text(item.stats[kAp]),
+                              metric_text(item.stats[kAp50]), metric_text(item.stats[kAp75]),
+                              metric_text(item.stats[kAr100]), cat(item.object_count)});
+    }
+    return {.figures = {metrics.stats.begin(), metrics.stats.end()}, .classes = std::move(classes)};
+  }
+
+  Gallery gallery(std::size_t count) const override {
+    Gallery gallery{
+        .title = "Example detections",
+        .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed."};
+    draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
+      gallery.pictures.push_back(
+          make_picture(drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count,
+                                        " found, ", drawn.object_count, " objects")));
+    });
+    return gallery;
+  }
+
+ private:
+  const ShardSet& shards_;
+  RetinaNet& network_;
+  DetectOptions options_;
+  std::optional<Instances> truth_;  // read once, on rank 0
+  std::vector<Detection> detections_;
+};
+
+}  // namespace
+
+std::unique_ptr<Validation> make_validation(const ShardSet& shards, Network& network,
+                                            const DetectOptions& options) {
+  DetectOptions stoppable = options;
+  stoppable.should_stop = [] { return stop_signal() != 0; };
+  return std::make_unique<DetectionValidation>(shards, static_cast<RetinaNet&>(network), stoppable);
 }
 
 }  // namespace retina

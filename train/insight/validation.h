@@ -1,40 +1,39 @@
-// Validation during training: all ranks detect, rank 0 scores.
+// Validation during training: all ranks run the network over their share, rank 0 judges.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
+#include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "shared/comm/communicator.h"
 #include "shared/evaluation/detect.h"
-#include "shared/evaluation/metrics.h"
-#include "shared/model/retinanet.h"
+#include "shared/model/network.h"
 #include "shared/report/report.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
 
+struct ValidationResult {
+  std::vector<double> figures = {};  // as in ValidationMetrics
+  Table classes = {};                // a row a class, for the run's page
+};
+
 class Validation {
  public:
-  // `shards` must outlive this. `options.max_images` restricts it to the first images.
-  Validation(const ShardSet& shards, DetectOptions options);
+  virtual ~Validation() = default;
 
-  // False, on all ranks, when a stop signal came to any of them before the last image: then the
-  // rest is left out, and there is nothing to score. Collective.
-  bool detect(RetinaNet& model, Communicator& communicator);
-
-  // What `detect` found: the metrics; rank 0.
-  CocoMetrics score();
-
-  // The last detections drawn on the first `count` images worth it; rank 0.
-  std::vector<Picture> pictures(std::size_t count) const;
-
- private:
-  const ShardSet& shards_;
-  DetectOptions options_;
-  std::optional<Instances> truth_;  // read once, on rank 0
-  std::vector<Detection> detections_;
+  // Over all pictures. False, on all ranks, when a stop signal came to any of them before the last
+  // image: then the rest is left out, and there is nothing to judge. Collective.
+  virtual bool run(Communicator& communicator) = 0;
+  // Of the last `run`; rank 0.
+  virtual ValidationResult result() = 0;
+  // Up to `count` pictures of the last `run` that are worth a look; rank 0.
+  virtual Gallery gallery(std::size_t count) const = 0;
 };
+
+// By the network's task. `shards` and `network` outlive it. `options.max_images` restricts it to
+// the first images.
+std::unique_ptr<Validation> make_validation(const ShardSet& shards, Network& network,
+                                            const DetectOptions& options);
 
 }  // namespace retina

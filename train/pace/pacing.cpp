@@ -9,10 +9,10 @@ namespace {
 constexpr double kLossDelta = 1e-4;
 
 StallOptions plateau_options(const PacingOptions& options) {
-  const bool ap = options.plateau_figure == PlateauFigure::kAp;
-  return {.higher_is_better = ap,
+  const bool validated = options.plateau_figure != PlateauFigure::kLoss;
+  return {.higher_is_better = validated,
           .patience = options.plateau_patience,
-          .min_delta = ap ? 0 : kLossDelta};
+          .min_delta = validated ? 0 : kLossDelta};
 }
 
 }  // namespace
@@ -47,9 +47,9 @@ bool Pacing::close_epoch() {
   return options_.plateau_figure == PlateauFigure::kLoss && drop(plateau_.observe(mean));
 }
 
-bool Pacing::add_validation(double ap) {
-  if (options_.early_stop_patience > 0 && early_stop_.observe(ap)) state_.ended_early = true;
-  return options_.plateau_figure == PlateauFigure::kAp && drop(plateau_.observe(ap));
+bool Pacing::add_validation(double figure) {
+  if (options_.early_stop_patience > 0 && early_stop_.observe(figure)) state_.ended_early = true;
+  return options_.plateau_figure != PlateauFigure::kLoss && drop(plateau_.observe(figure));
 }
 
 PacingState Pacing::state() const {

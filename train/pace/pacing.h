@@ -1,4 +1,4 @@
-// What the course of training decides: the learning rate once the loss or AP stalls, and an early
+// What the course of training decides: the learning rate once a figure stalls, and an early
 // end. Every rank feeds it the same figures, so all decide the same; its state is in the
 // checkpoint.
 #pragma once
@@ -11,18 +11,19 @@
 
 namespace retina {
 
-enum class PlateauFigure { kLoss, kAp };
+// kAp, kTop1: of validations, by the run's task.
+enum class PlateauFigure { kLoss, kAp, kTop1 };
 
-inline const Choices<PlateauFigure> kPlateauFigures = {{"loss", PlateauFigure::kLoss},
-                                                       {"ap", PlateauFigure::kAp}};
+inline const Choices<PlateauFigure> kPlateauFigures = {
+    {"loss", PlateauFigure::kLoss}, {"ap", PlateauFigure::kAp}, {"top1", PlateauFigure::kTop1}};
 
 struct PacingOptions {
   ScheduleOptions schedule = {};
   // kPlateau: the rate is multiplied by schedule.drop_factor when this figure stalls, judged at
-  // epoch ends (the epoch's mean training loss) or at validations (AP).
+  // epoch ends (the epoch's mean training loss) or at validations.
   PlateauFigure plateau_figure = PlateauFigure::kLoss;
   int plateau_patience = 2;
-  int early_stop_patience = 0;  // validations without a better AP that end the run; 0: never
+  int early_stop_patience = 0;  // validations without a better figure that end the run; 0: never
 };
 
 // What a checkpoint has of it.
@@ -47,9 +48,9 @@ class Pacing {
   void add_loss(double loss, std::int64_t image_count);
   // Ends an epoch: its mean loss is judged. Returns true when the learning rate dropped.
   bool close_epoch();
-  // Judges a validation; no AP (nan) is not an improvement. Returns true when the learning rate
-  // dropped.
-  bool add_validation(double ap);
+  // Judges a validation by its AP or top-1 accuracy; none (nan) is not an improvement. Returns true
+  // when the learning rate dropped.
+  bool add_validation(double figure);
 
   bool ended_early() const { return state_.ended_early; }
 

@@ -96,6 +96,7 @@ void EpochPlan::bucket_by_aspect(std::size_t first, std::size_t count, std::size
 }
 
 void EpochPlan::group_by_aspect() {
+  if (options_.framing == Framing::kSquare) return;  // nothing is padded
   const std::size_t slots = slot_count();
   const std::size_t full_steps = draws_.size() / slots;  // the tail stays the tail
   const std::size_t buckets = std::max<std::size_t>(1, full_steps / kBucketSteps);
@@ -123,7 +124,9 @@ std::int64_t EpochPlan::step_count() const {
 
 GlobalStep EpochPlan::step(std::int64_t step) const {
   RETINA_CHECK(step >= 0 && step < step_count());
-  GlobalStep result{.min_side_px = options_.min_side_px, .max_side_px = options_.max_side_px};
+  GlobalStep result{.framing = options_.framing,
+                    .min_side_px = options_.min_side_px,
+                    .max_side_px = options_.max_side_px};
   if (!options_.min_sides_px.empty()) {
     const RandomStream random{.seed = options_.seed ^ kScaleSeedOffset,
                               .use = RandomUse::kAugment,
@@ -131,6 +134,7 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
     result.min_side_px = options_.min_sides_px[random.below(static_cast<std::uint64_t>(step),
                                                             options_.min_sides_px.size())];
   }
+  const FrameRule rule = {result.framing, result.min_side_px, result.max_side_px};
   const std::size_t first = static_cast<std::size_t>(step) * slot_count();
   for (std::size_t i = first; i < first + slot_count(); ++i) {
     const auto [record, copy] = places_[i].draw;
@@ -139,17 +143,16 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
     const Augmentation augmentation = draw_augmentation(
         options_.augment,
         {.seed = options_.seed, .epoch = epoch_, .draw = record + (std::uint64_t{copy} << 32)},
-        {.width = image.width, .height = image.height});
+        {.width = image.width, .height = image.height}, rule);
     result.slots.push_back({.record = record,
                             .flip = augmentation.flip,
                             .counts = places_[i].counts,
                             .warp = augmentation.warp,
                             .box_visibility = options_.augment.box_visibility});
     result.real_image_count += places_[i].counts ? 1 : 0;
-    const ResizedSize size =
-        resized_size(image.width, image.height, result.min_side_px, result.max_side_px);
-    result.padded_width_px = std::max(result.padded_width_px, padded_side_px(size.width));
-    result.padded_height_px = std::max(result.padded_height_px, padded_side_px(size.height));
+    const ImageSize size = padded_size({image.width, image.height}, rule);
+    result.padded_width_px = std::max(result.padded_width_px, size.width);
+    result.padded_height_px = std::max(result.padded_height_px, size.height);
   }
   return result;
 }
@@ -169,13 +172,15 @@ std::vector<BatchRequest> rank_passes(const GlobalStep& step, int rank, int rank
     const auto [first, last] = lane_records(end - begin, pass, pass_count);
     passes.push_back({.slots = {step.slots.begin() + static_cast<std::ptrdiff_t>(begin + first),
                                 step.slots.begin() + static_cast<std::ptrdiff_t>(begin + last)},
+                      .framing = step.framing,
                       .min_side_px = step.min_side_px,
                       .max_side_px = step.max_side_px,
                       .padded_width_px = step.padded_width_px,
                       .padded_height_px = step.padded_height_px,
                       .part = {.step = step.number,
                                .real_image_count = step.real_image_count,
-                               .is_last_pass = pass + 1 == pass_count}});
+                               .is_last_pass = pass + 1 == pass_count,
+                               .first_slot = static_cast<std::int64_t>(begin + first)}});
   }
   return passes;
 }

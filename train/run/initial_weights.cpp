@@ -6,6 +6,8 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/model/heads.h"
+#include "shared/model/resnet_shape.h"
 #include "shared/model/tensor_names.h"
 
 namespace retina {
@@ -17,11 +19,16 @@ struct ClassCopy {
   std::int64_t from_label = 0, to_label = 0;
 };
 
+// A class layer's weight or bias with its classes along dimension 1.
+at::Tensor rows_of(const at::Tensor& layer, Task task) {
+  return task == Task::kDetection ? rows_by_class(layer) : layer.unsqueeze(0);
+}
+
 // `fresh` with the rows of some classes taken from `source`, which may have other classes.
-at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
+at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source, Task task,
                             const std::vector<ClassCopy>& copies) {
-  const at::Tensor merged = rows_by_class(fresh).clone();
-  const at::Tensor rows = rows_by_class(source);
+  const at::Tensor merged = rows_of(fresh, task).clone();
+  const at::Tensor rows = rows_of(source, task);
   for (const auto& [from, to] : copies) merged.select(1, to).copy_(rows.select(1, from));
   return merged.view(fresh.sizes());
 }
@@ -29,7 +36,7 @@ at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
 // What a checkpoint holds.
 struct Content {
   ModelConfig model{};
-  // An import of an image classifier: its pyramid and heads are placeholders.
+  // An import of an image classifier as a detector: its pyramid and heads are placeholders.
   bool backbone_only = false;
 };
 
@@ -40,16 +47,25 @@ Content content_of(const std::string& config_json, const std::string& source) {
           .backbone_only = root.has("import") && root.at("import").at("backbone_only").as_bool()};
 }
 
+// Else the ResNet alone: it fits whatever is on top of it.
+bool takes_all(const ModelConfig& mine, const Content& content) {
+  return !content.backbone_only && content.model.task == mine.task;
+}
+
 void check_architecture(const ModelConfig& mine, const Content& content,
                         const std::string& source) {
   const ModelConfig& theirs = content.model;
+  if (theirs.backbone == kCifarCnn && mine.task == Task::kDetection) {
+    throw Error(ErrorKind::kConfig, cat(source, ": is a cifar-cnn, which no detector builds on"),
+                "give weights of a ResNet");
+  }
   std::string options;  // that would make the model theirs
   const auto compare = [&](const char* name, const auto& now, const auto& want) {
     if (now != want) options += cat(options.empty() ? "" : " ", "--", name, " ", want);
   };
   compare("backbone", mine.backbone, theirs.backbone);
   compare("norm-eps", shortest(mine.norm_eps), shortest(theirs.norm_eps));
-  if (!content.backbone_only) {  // a backbone alone fits any heads
+  if (takes_all(mine, content) && mine.task == Task::kDetection) {
     const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
     compare("head-norm", word_of(kHeadNorms, mine.head_norm),
             word_of(kHeadNorms, theirs.head_norm));
@@ -61,17 +77,28 @@ void check_architecture(const ModelConfig& mine, const Content& content,
               cat("add ", options));
 }
 
-// The checkpoint's backbone, and the model's own values for the rest.
-void load_backbone(RetinaNet& model, const Checkpoint& checkpoint, const std::string& source) {
+// The checkpoint's ResNet, under the network's names for it, and the network's own values for the
+// rest.
+void load_backbone(Network& network, const Checkpoint& checkpoint, Task task,
+                   const std::string& source) {
+  const std::string& to = network.body_prefix();
+  const std::string from = task == Task::kDetection ? kBodyPrefix : "";
+  std::map<std::string, at::Tensor> body;
+  for (const auto& [name, tensor] : checkpoint.model) {
+    if (name.starts_with(from)) body[to + name.substr(from.size())] = tensor;
+  }
   NamedTensors state;
-  for (const auto& item : checkpoint.model) {
-    if (item.name.starts_with(kBodyPrefix)) state.emplace_back(item.name, item.tensor);
+  for (const auto& [name, tensor] : state_of(network)) {
+    const bool is_body = name.starts_with(to) && !name.starts_with(network.class_layer());
+    const auto found = body.find(name);
+    const bool is_found = is_body && found != body.end();
+    if (is_found || !is_body) state.emplace_back(name, is_found ? found->second : tensor);
   }
-  for (const auto& [name, tensor] : state_of(model)) {
-    if (!name.starts_with(kBodyPrefix)) state.emplace_back(name, tensor);
-  }
-  load_state(model, state, source);
-  log_info(source, ": backbone taken; pyramid and heads start fresh");
+  load_state(network, state, source);
+  log_info(source, ": backbone taken; ",
+           network.config().task == Task::kDetection ? "pyramid and heads start"
+                                                     : "the class layer starts",
+           " fresh");
 }
 
 }  // namespace
@@ -80,13 +107,16 @@ void check_initial_weights(const std::string& path, const ModelConfig& model) {
   check_architecture(model, content_of(read_checkpoint_header(path).config_json, path), path);
 }
 
-void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
+void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source) {
   const Content content = content_of(checkpoint.config_json, source);
-  check_architecture(model.config(), content, source);
-  if (content.backbone_only) return load_backbone(model, checkpoint, source);
-  if (model.config().anchor_sizes != content.model.anchor_sizes) {
+  const ModelConfig& model = network.config();
+  check_architecture(model, content, source);
+  if (!takes_all(model, content)) {
+    return load_backbone(network, checkpoint, content.model.task, source);
+  }
+  if (model.task == Task::kDetection && model.anchor_sizes != content.model.anchor_sizes) {
     log_warning(source, ": was trained with other --anchor-sizes: boxes start from worse guesses");
   }
 
@@ -106,13 +136,13 @@ void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
   }
   NamedTensors state;
   for (const auto& item : checkpoint.model) {
-    const bool class_rows = item.name.starts_with(kClassLayerPrefix);
-    state.emplace_back(
-        item.name,
-        class_rows ? merge_class_rows(initial_value(model, item.name, seed), item.tensor, copies)
-                   : item.tensor);
+    const bool class_rows = item.name.starts_with(network.class_layer());
+    state.emplace_back(item.name, class_rows
+                                      ? merge_class_rows(initial_value(network, item.name, seed),
+                                                         item.tensor, model.task, copies)
+                                      : item.tensor);
   }
-  load_state(model, state, source);
+  load_state(network, state, source);
   log_info(source, ": weights taken; ", copies.size(), " of ", categories.size(),
            " classes matched by name", fresh_names.empty() ? "" : cat(", fresh: ", fresh_names));
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shared/checkpoint/checkpoint.h"
-#include "shared/model/retinanet.h"
+#include "shared/model/network.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {
@@ -15,11 +15,12 @@ namespace retina {
 // load_checkpoint and load_initial_weights.
 void check_initial_weights(const std::string& path, const ModelConfig& model);
 
-// Copies all of `checkpoint`'s weights into `model`; rows of the class layer go to the class of the
-// same name, classes that are not in the checkpoint get fresh values. Of an imported image
-// classifier only the backbone is taken. Logs what was done. Throws Error{kConfig} with `source` as
-// the subject when the two architectures differ; its hint lists the options to give.
-void load_initial_weights(RetinaNet& model, const Checkpoint& checkpoint,
+// Copies all of `checkpoint`'s weights into `network`; rows of the class layer go to the class of
+// the same name, classes that are not in the checkpoint get fresh values. Between a classifier and
+// a detector, and of an imported backbone, only the ResNet is taken. Logs what was done. Throws
+// Error{kConfig} with `source` as the subject when the two architectures differ; its hint lists the
+// options to give.
+void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source);
 

@@ -143,7 +143,7 @@ Checkpoint Saving::checkpoint_of(const RunState& state) const {
   whole.facts = input_.facts;
   checkpoint.trainer_json = whole.to_json();
   JsonWriter config;
-  config.begin_object().key("model").raw(input_.replica.model().config().to_json());
+  config.begin_object().key("model").raw(input_.replica.network().config().to_json());
   config.key("train").begin_object();
   for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
   checkpoint.config_json = config.end_object().end_object().text();

@@ -4,15 +4,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
-#include "shared/model/autocast.h"
 #include "shared/model/device.h"
-#include "shared/model/postprocess.h"
 #include "shared/watch/activity.h"
 
 namespace retina {
@@ -21,9 +19,9 @@ namespace {
 // Part of the checkpoint format; never rename.
 constexpr const char* kRawPrefix = "weight.";
 
-NamedTensors trainable_parameters(const RetinaNet& model) {
+NamedTensors trainable_parameters(const Network& network) {
   NamedTensors list;
-  for (const auto& [name, tensor] : state_of(model)) {
+  for (const auto& [name, tensor] : state_of(network)) {
     if (tensor.requires_grad()) list.push_back({name, tensor});
   }
   return list;
@@ -65,21 +63,21 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
     : options_(options),
       communicator_(communicator),
       clock_(options.device),
-      upload_(options.device, options.model.normalisation(),
-              options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
-      model_(options.model) {
-  initialise(model_, options.seed);
-  model_.to(options.device);
-  use_channels_last(model_);
-  freeze_backbone(model_, options.trainable_layers);
-  const auto parameters = trainable_parameters(model_);
+      upload_(options.device, options.task.model.normalisation(),
+              options.task.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
+      task_(make_training_task(options.task)) {
+  initialise(network(), options.task.seed);
+  network().to(options.device);
+  use_channels_last(network());
+  freeze_backbone(network(), options.trainable_layers);
+  const auto parameters = trainable_parameters(network());
   buckets_ = std::make_unique<GradientBuckets>(parameters, options.buckets, communicator);
   if (options.sync_bn && buckets_->queue() != nullptr) {
     shared_statistics_ = std::make_unique<QueuedRankSum>(*buckets_->queue());
-    model_.share_statistics(shared_statistics_.get());
+    network().share_statistics(shared_statistics_.get());
   }
   optimizer_ = std::make_unique<Optimizer>(parameters, options.optimizer);
-  if (options.ema > 0) average_ = std::make_unique<WeightAverage>(model_, options.ema);
+  if (options.ema > 0) average_ = std::make_unique<WeightAverage>(network(), options.ema);
   broadcast();
 }
 
@@ -95,7 +93,7 @@ void Replica::broadcast_tensor(const at::Tensor& tensor) {
 
 void Replica::broadcast() {
   if (communicator_.size() > 1) {
-    for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
+    for (const auto& [name, tensor] : state_of(network())) broadcast_tensor(tensor);
   }
   if (average_) average_->reset();
 }
@@ -105,26 +103,12 @@ void Replica::accumulate(const Batch& batch) {
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::upload_ms);
   const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
-  const BatchTargets targets = batch_targets(batch, options_.device);
-  clock_.begin(&PartTimes::forward_ms);
-  HeadOutputs outputs;
-  {
-    const AutocastScope autocast(options_.precision, options_.device.type());
-    outputs = model_.forward(images);
-  }
-  clock_.begin(&PartTimes::loss_ms);
-  const at::Tensor anchors =
-      anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
-                  at::TensorOptions().device(options_.device));  // [A, 4]
-  const DetectionLoss loss =
-      detection_loss(outputs, anchors, targets, options_.loss, batch.part.real_image_count);
-  const at::Tensor losses =
-      at::stack({loss.classification, loss.box_regression}).to(at::kDouble);  // [2]
-  losses_ = losses_.defined() ? losses_ + losses : losses;
+  const Pass pass = task_->pass(images, batch, clock_);
+  figures_ = figures_.defined() ? figures_ + pass.figures : pass.figures;
   if (batch.part.is_last_pass) buckets_->expect_last_pass();
   const PhaseScope backward(communicator_.activity(), Phase::kBackward);
   clock_.begin(&PartTimes::backward_ms);
-  loss.backward();
+  pass.backward();
   clock_.end();
 }
 
@@ -132,7 +116,7 @@ void Replica::update(double learning_rate, std::int64_t step) {
   const at::NoGradGuard no_grad;
   clock_.begin(&PartTimes::update_ms);
   const at::Tensor norm = buckets_->norm();
-  const at::Tensor figures = at::cat({std::exchange(losses_, {}), norm.view({1})});  // [3]
+  const at::Tensor figures = at::cat({std::exchange(figures_, {}), norm.view({1})});
   UpdateGuard guard = {.skip = figures.isfinite().all().logical_not().to(at::kFloat)};
   if (options_.clip_norm > 0) guard.divisor = clip_divisor(norm, options_.clip_norm);
   optimizer_->step(learning_rate, guard);
@@ -149,16 +133,16 @@ StepFigures Replica::take_figures() {
   updates_.pop_front();
   // Waits: what was copied to the host lies before the last mark.
   const PartTimes parts = clock_.times(update.marks);
-  const double* const figures = update.figures.const_data_ptr<double>();
-  return {.classification_loss = figures[0],
-          .box_loss = figures[1],
-          .gradient_norm = figures[2],
-          .parts = parts};
+  const double* const values = update.figures.const_data_ptr<double>();
+  const std::int64_t task_count = update.figures.size(0) - 1;
+  StepFigures figures{.gradient_norm = values[task_count], .parts = parts};
+  std::copy_n(values, task_count, figures.of_task.begin());
+  return figures;
 }
 
 void Replica::drop_gradients() {
   buckets_->zero();
-  losses_.reset();
+  figures_.reset();
   updates_.clear();
 }
 
@@ -174,9 +158,9 @@ void Replica::average_over_ranks(const NamedTensors& state) {
 }
 
 void Replica::average_statistics() {
-  if (communicator_.size() == 1 || options_.model.frozen_norm() || options_.sync_bn) return;
+  if (communicator_.size() == 1 || network().config().frozen_norm() || options_.sync_bn) return;
   const at::NoGradGuard no_grad;
-  average_over_ranks(state_of(model_));
+  average_over_ranks(state_of(network()));
   if (average_) average_over_ranks(average_->state());
 }
 
@@ -192,7 +176,7 @@ std::uint64_t Replica::hash() {
       if (name.find(".running_") == std::string::npos) add(tensor);
     }
   };
-  add_state(state_of(model_));
+  add_state(state_of(network()));
   if (average_) add_state(average_->state());
   for (const auto& item : optimizer_->state()) add(item.tensor);
   return hasher.digest();
@@ -201,7 +185,7 @@ std::uint64_t Replica::hash() {
 void Replica::snapshot(Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
   if (average_) {
-    for (const auto& [name, tensor] : state_of(model_)) {
+    for (const auto& [name, tensor] : state_of(network())) {
       checkpoint.optimizer.push_back({kRawPrefix + name, tensor.detach().cpu().clone()});
     }
   }
@@ -209,13 +193,13 @@ void Replica::snapshot(Checkpoint& checkpoint) {
     checkpoint.optimizer.push_back({item.name, item.tensor.cpu().clone()});
   }
   const AverageScope averages = use_average();
-  for (const auto& [name, tensor] : state_of(model_)) {
+  for (const auto& [name, tensor] : state_of(network())) {
     checkpoint.model.push_back({name, tensor.detach().cpu().clone()});
   }
 }
 
 void Replica::load(const Checkpoint& checkpoint, const std::string& source) {
-  load_state(model_, checkpoint.model, source);
+  load_state(network(), checkpoint.model, source);
   if (!average_) return;
   average_->reset();
   NamedTensors raw;
@@ -223,7 +207,7 @@ void Replica::load(const Checkpoint& checkpoint, const std::string& source) {
     if (!item.name.starts_with(kRawPrefix)) continue;
     raw.emplace_back(item.name.substr(std::string(kRawPrefix).size()), item.tensor);
   }
-  load_state(model_, raw, source);
+  load_state(network(), raw, source);
 }
 
 void Replica::restore(const Checkpoint& checkpoint, std::int64_t updates_done,
@@ -235,7 +219,7 @@ void Replica::restore(const Checkpoint& checkpoint, std::int64_t updates_done,
   }
   optimizer_->load_state(optimizer_state, updates_done, source);
   if (communicator_.size() == 1) return;
-  for (const auto& [name, tensor] : state_of(model_)) broadcast_tensor(tensor);
+  for (const auto& [name, tensor] : state_of(network())) broadcast_tensor(tensor);
   for (const auto& item : optimizer_->state()) broadcast_tensor(item.tensor);
   if (!average_) return;
   for (const auto& [name, tensor] : average_->state()) broadcast_tensor(tensor);

@@ -13,37 +13,35 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/batch.h"
-#include "shared/model/precision.h"
-#include "shared/model/retinanet.h"
 #include "train/reduce/gradient_buckets.h"
 #include "train/reduce/queued_rank_sum.h"
-#include "train/step/detection_loss.h"
 #include "train/step/optimizer.h"
 #include "train/step/picture_upload.h"
 #include "train/step/step_clock.h"
+#include "train/step/task_figures.h"
+#include "train/step/training_task.h"
 #include "train/step/weight_average.h"
 
 namespace retina {
 
 struct ReplicaOptions {
-  ModelConfig model = {};
+  // With the seed of the weights, too. Its precision is that of convolutions: weights, loss and
+  // update stay f32.
+  TaskOptions task = {};
   OptimizerOptions optimizer = {};
   BucketOptions buckets = {};
-  LossOptions loss = {};
   bool sync_bn = false;  // batch norm over the images of all ranks
   int trainable_layers = 5;
-  std::uint64_t seed = 1;
   c10::Device device = c10::kCPU;
-  Precision precision = Precision::kFp32;  // of convolutions; weights, loss and update stay f32
-  bool tf32 = false;                       // f32 products of forward and backward in TF32, on GPUs
-  double clip_norm = 0;                    // 0: no clipping
-  double ema = 0;                          // decay of the weights' moving average; 0: none
+  bool tf32 = false;     // f32 products of forward and backward in TF32, on GPUs
+  double clip_norm = 0;  // 0: no clipping
+  double ema = 0;        // decay of the weights' moving average; 0: none
 };
 
 // What a step's passes and update came to on one rank.
 struct StepFigures {
-  double classification_loss = 0, box_loss = 0;  // sums, already divided by the step's real images
-  double gradient_norm = 0;                      // of all ranks' gradient, before clipping
+  TaskFigures of_task = {};  // this rank's parts
+  double gradient_norm = 0;  // of all ranks' gradient, before clipping
   PartTimes parts = {};
 };
 
@@ -52,7 +50,7 @@ class Replica {
   // Weights drawn from the seed. Collective. `communicator` must outlive this.
   Replica(const ReplicaOptions& options, Communicator& communicator);
 
-  RetinaNet& model() { return model_; }
+  Network& network() { return task_->network(); }
 
   // Replaces the weights on every rank with rank 0's, after that rank has changed them.
   void broadcast();
@@ -79,7 +77,7 @@ class Replica {
   // Of the oldest update that was not asked for yet; waits until the device has made it.
   StepFigures take_figures();
 
-  // The model has its averaged weights while the returned scope lives, where --ema is on: what is
+  // The network has its averaged weights while the returned scope lives, where --ema is on: what is
   // validated and saved.
   AverageScope use_average() { return AverageScope(average_.get()); }
 
@@ -108,7 +106,8 @@ class Replica {
 
  private:
   struct Update {
-    at::Tensor figures;  // [3] f64, see StepFigures; on the host when the marks are passed
+    // f64: the task's figures, the gradient's norm; on the host when the marks are passed.
+    at::Tensor figures;
     std::vector<StepClock::Mark> marks;
   };
   void broadcast_tensor(const at::Tensor& tensor);
@@ -118,12 +117,12 @@ class Replica {
   Communicator& communicator_;
   StepClock clock_;
   PictureUpload upload_;
-  RetinaNet model_;
+  std::unique_ptr<TrainingTask> task_;
   std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;  // null without --ema
-  at::Tensor losses_;                       // [2] f64, of the passes since the last update
+  at::Tensor figures_;                      // of the passes since the last update
   std::deque<Update> updates_;              // whose figures nobody has taken
 };
 

@@ -1,5 +1,6 @@
 #include "train/step/step_agreement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -7,28 +8,36 @@
 
 namespace retina {
 
-std::string StepAgreement::problem(double gradient_norm) const {
-  if (!std::isfinite(classification_loss) || !std::isfinite(box_loss)) {
-    return cat("the loss is not finite (classification ", classification_loss, ", boxes ", box_loss,
-               ")");
+std::string StepAgreement::problem(Task task, double gradient_norm) const {
+  if (!std::isfinite(total_loss(task, figures))) {
+    std::string parts;
+    for (std::size_t i = 0; i < task_figures(task).size(); ++i) {
+      const TaskFigure& figure = task_figures(task)[i];
+      if (figure.is_loss) parts += cat(parts.empty() ? "" : ", ", figure.label, " ", figures[i]);
+    }
+    return cat("the loss is not finite (", parts, ")");
   }
   if (std::isfinite(gradient_norm)) return "";
   return cat("the gradient is not finite (norm ", gradient_norm, ")");
 }
 
 StepAgreement agree(const StepAgreement& own, Communicator& communicator) {
-  double sums[] = {own.classification_loss,       own.box_loss,
-                   own.stop ? 1.0 : 0.0,          own.save ? 1.0 : 0.0,
-                   own.told_left_out ? 1.0 : 0.0, static_cast<double>(own.replaced_images),
-                   own.found_damage ? 1.0 : 0.0};
+  double sums[kMostFigures + 5] = {};
+  std::copy(own.figures.begin(), own.figures.end(), sums);
+  double* const counts = sums + kMostFigures;
+  counts[0] = own.stop ? 1 : 0;
+  counts[1] = own.save ? 1 : 0;
+  counts[2] = own.told_left_out ? 1 : 0;
+  counts[3] = static_cast<double>(own.replaced_images);
+  counts[4] = own.found_damage ? 1 : 0;
   communicator.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
-  return {.classification_loss = sums[0],
-          .box_loss = sums[1],
-          .stop = sums[2] > 0,
-          .save = sums[3] > 0,
-          .told_left_out = sums[4] > 0,
-          .replaced_images = static_cast<std::int64_t>(sums[5]),
-          .found_damage = sums[6] > 0};
+  StepAgreement result{.stop = counts[0] > 0,
+                       .save = counts[1] > 0,
+                       .told_left_out = counts[2] > 0,
+                       .replaced_images = static_cast<std::int64_t>(counts[3]),
+                       .found_damage = counts[4] > 0};
+  std::copy_n(sums, kMostFigures, result.figures.begin());
+  return result;
 }
 
 }  // namespace retina

@@ -5,20 +5,21 @@
 #include <string>
 
 #include "shared/comm/communicator.h"
+#include "train/step/task_figures.h"
 
 namespace retina {
 
 struct StepAgreement {
-  double classification_loss = 0, box_loss = 0;  // over all ranks' images
-  bool stop = false;                             // a stop signal came to any rank
-  bool save = false;                             // rank 0's clock says that a checkpoint is due
-  bool told_left_out = false;                    // any rank has warned of a box it left out
-  std::int64_t replaced_images = 0;              // of the step, over all ranks
-  bool found_damage = false;                     // in a record that was whole so far, on any rank
+  TaskFigures figures = {};          // over all ranks' images
+  bool stop = false;                 // a stop signal came to any rank
+  bool save = false;                 // rank 0's clock says that a checkpoint is due
+  bool told_left_out = false;        // any rank has warned of a box it left out
+  std::int64_t replaced_images = 0;  // of the step, over all ranks
+  bool found_damage = false;         // in a record that was whole so far, on any rank
 
   // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well.
   // `gradient_norm` is 0 while it is not known.
-  std::string problem(double gradient_norm) const;
+  std::string problem(Task task, double gradient_norm) const;
 };
 
 // From this rank's part. Collective.

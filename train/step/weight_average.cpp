@@ -10,9 +10,9 @@
 
 namespace retina {
 
-WeightAverage::WeightAverage(const RetinaNet& model, double decay) : decay_(decay) {
+WeightAverage::WeightAverage(const Network& network, double decay) : decay_(decay) {
   RETINA_CHECK(decay > 0 && decay < 1);
-  for (const auto& [name, tensor] : state_of(model)) {
+  for (const auto& [name, tensor] : state_of(network)) {
     if (!tensor.is_floating_point()) continue;  // counters are not weights
     names_.push_back(name);
     weights_.push_back(tensor.detach());

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "shared/checkpoint/checkpoint.h"
-#include "shared/model/retinanet.h"
+#include "shared/model/network.h"
 
 namespace retina {
 
 class WeightAverage {
  public:
-  // Averages every parameter and running statistic of the model. 0 < decay < 1.
-  WeightAverage(const RetinaNet& model, double decay);
+  // Averages every parameter and running statistic of the network. 0 < decay < 1.
+  WeightAverage(const Network& network, double decay);
 
   // After update number `step` (from 1): average = d average + (1 - d) weights with
   // d = min(decay, (1 + step) / (10 + step)), so that early steps do not hold the average back.

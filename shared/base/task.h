@@ -1,0 +1,17 @@
+// What a data set is labelled for and a model is trained to do.
+#pragma once
+
+#include "shared/base/choices.h"
+
+namespace retina {
+
+enum class Task {
+  kDetection,       // boxes with classes
+  kClassification,  // one class for the whole picture
+};
+
+// Their words in manifests and checkpoints; part of the formats, never rename.
+inline const Choices<Task> kTasks = {{"detection", Task::kDetection},
+                                     {"classification", Task::kClassification}};
+
+}  // namespace retina

@@ -1,0 +1,35 @@
+#include "shared/image/frame.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace retina {
+
+ImageSize framed_size(const ImageSize& picture, const FrameRule& rule) {
+  if (rule.framing == Framing::kSquare) return {rule.min_side_px, rule.min_side_px};
+  const ResizedSize size =
+      resized_size(picture.width, picture.height, rule.min_side_px, rule.max_side_px);
+  return {size.width, size.height};
+}
+
+ImageSize padded_size(const ImageSize& picture, const FrameRule& rule) {
+  const ImageSize size = framed_size(picture, rule);
+  if (rule.framing == Framing::kSquare) return size;
+  return {padded_side_px(size.width), padded_side_px(size.height)};
+}
+
+Affine middle_square(const ImageSize& picture, const FrameRule& rule) {
+  const int shorter = std::min(picture.width, picture.height);
+  const auto part = [&](int side) {
+    const auto resized = static_cast<double>(std::int64_t{rule.max_side_px} * side / shorter);
+    // The default rounding mode takes halves to even.
+    const double begin = std::nearbyint((resized - rule.min_side_px) / 2);
+    return std::array<double, 2>{rule.min_side_px / resized, begin / resized};
+  };
+  const auto [scale_x, from_x] = part(picture.width);
+  const auto [scale_y, from_y] = part(picture.height);
+  return {{scale_x, 0, from_x, 0, scale_y, from_y}};
+}
+
+}  // namespace retina

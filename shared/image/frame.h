@@ -1,0 +1,34 @@
+// How a picture comes to the network's size: the whole of it, or a square.
+#pragma once
+
+#include "shared/image/resize.h"
+#include "shared/image/warp.h"
+
+namespace retina {
+
+enum class Framing {
+  kWhole,   // resized_size(), zero-padded to multiples of 32 px: detection
+  kSquare,  // a square of min_side_px: classification
+};
+
+struct FrameRule {
+  Framing framing = Framing::kWhole;
+  int min_side_px = 800, max_side_px = 1333;
+};
+
+// The smallest multiple of 32 that is at least `side_px` (torchvision's size_divisible).
+constexpr int padded_side_px(int side_px) {
+  return (side_px + 31) / 32 * 32;
+}
+
+// What a picture fills of the network's input, and that input where the picture is alone in it.
+ImageSize framed_size(const ImageSize& picture, const FrameRule& rule);
+ImageSize padded_size(const ImageSize& picture, const FrameRule& rule);
+
+// kSquare where nothing is drawn at random: the middle of the picture after a resize that brings
+// its shorter side to max_side_px, in fractions, as Warp::source_of. torchvision's Resize(max_side)
+// and CenterCrop(min_side), without antialias: the longer side is floor(long * max_side / short)
+// px, the square begins at round((side - min_side) / 2) px, halves to even.
+Affine middle_square(const ImageSize& picture, const FrameRule& rule);
+
+}  // namespace retina

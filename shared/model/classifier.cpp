@@ -1,0 +1,133 @@
+#include "shared/model/classifier.h"
+
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/max_pool2d.h>
+
+#include <array>
+#include <cmath>
+
+#include "shared/base/error.h"
+#include "shared/model/resnet.h"
+#include "shared/model/resnet_shape.h"
+#include "shared/model/tensor_names.h"
+#include "shared/ops/dropout.h"
+
+namespace retina {
+namespace {
+
+// y = x W^T + b: x [N, in] -> [N, out].
+class Linear {
+ public:
+  Linear(const ModelScope& scope, std::int64_t in, std::int64_t out)
+      : weight_(scope.parameter("weight", {out, in})), bias_(scope.parameter("bias", {out})) {}
+  at::Tensor forward(const at::Tensor& input) const { return at::linear(input, weight_, bias_); }
+
+ private:
+  at::Tensor weight_, bias_;
+};
+
+class ResNetClassifier : public Classifier {
+ public:
+  explicit ResNetClassifier(const ModelConfig& config)
+      : Classifier(config),
+        body_(scope(""), config),
+        fc_(scope(kClassifierPrefix), resnet_channels(config.backbone).back(), config.class_count) {
+  }
+
+  at::Tensor forward(const at::Tensor& images, const DropoutPlace&) const override {
+    const at::Tensor features = body_.forward(images, norm_mode()).back();  // [N, C, h, w]
+    return fc_.forward(at::adaptive_avg_pool2d(features, {1, 1}).flatten(1));
+  }
+
+  const std::string& body_prefix() const override {
+    static const std::string prefix;
+    return prefix;
+  }
+  const std::string& class_layer() const override { return kClassifierPrefix; }
+  // The last layer as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias too.
+  StartValue start_value(const std::string& name, const at::Tensor& like) const override {
+    if (!name.starts_with(kClassifierPrefix)) return resnet_start_value(name, like);
+    const int fan_in = resnet_channels(config().backbone).back();
+    return {.kind = StartValue::Kind::kUniform, .scale = 1 / std::sqrt(fan_in)};
+  }
+
+ private:
+  ResNet body_;
+  Linear fc_;
+};
+
+constexpr int kCifarConvs = 4, kCifarHidden = 512;
+constexpr std::array<int, kCifarConvs> kCifarWidths = {32, 32, 64, 64};
+constexpr double kConvDropout = 0.25, kHiddenDropout = 0.5;
+
+ConvShape cifar_conv(int number) {  // from 0
+  const auto place = static_cast<std::size_t>(number);
+  return {.in_channels = number == 0 ? 3 : kCifarWidths[place - 1],
+          .out_channels = kCifarWidths[place],
+          .kernel = 3,
+          .same = number % 2 == 0};
+}
+
+// Of the picture after both pools: each second convolution takes a pixel from each edge.
+std::int64_t cifar_features(int side_px) {
+  const int pooled = ((side_px - 2) / 2 - 2) / 2;
+  return std::int64_t{kCifarWidths.back()} * pooled * pooled;
+}
+
+class CifarCnn : public Classifier {
+ public:
+  explicit CifarCnn(const ModelConfig& config)
+      : Classifier(config),
+        convs_{Conv(scope("conv1."), cifar_conv(0)), Conv(scope("conv2."), cifar_conv(1)),
+               Conv(scope("conv3."), cifar_conv(2)), Conv(scope("conv4."), cifar_conv(3))},
+        fc1_(scope("fc1."), cifar_features(config.min_side_px), kCifarHidden),
+        fc2_(scope("fc2."), kCifarHidden, config.class_count) {}
+
+  at::Tensor forward(const at::Tensor& images, const DropoutPlace& place) const override {
+    at::Tensor output = images;
+    for (int conv = 0; conv < kCifarConvs; ++conv) {
+      output = convs_[static_cast<std::size_t>(conv)].forward(output).relu_();
+      if (conv % 2 == 0) continue;
+      output = dropped(at::max_pool2d(output, 2), kConvDropout, conv / 2, place);
+    }
+    output = fc1_.forward(output.contiguous().flatten(1)).relu_();
+    return fc2_.forward(dropped(output, kHiddenDropout, 2, place));
+  }
+
+  const std::string& body_prefix() const override {
+    static const std::string prefix;
+    return prefix;
+  }
+  const std::string& class_layer() const override {
+    static const std::string prefix = "fc2.";
+    return prefix;
+  }
+  StartValue start_value(const std::string&, const at::Tensor& like) const override {
+    if (like.dim() < 2) return {};
+    const std::int64_t area = like.numel() / (like.size(0) * like.size(1));
+    const auto fans = static_cast<double>((like.size(0) + like.size(1)) * area);
+    return {.kind = StartValue::Kind::kUniform, .scale = std::sqrt(6 / fans)};
+  }
+
+ private:
+  at::Tensor dropped(const at::Tensor& input, double probability, int layer,
+                     const DropoutPlace& place) const {
+    if (!is_training()) return input;
+    return dropout(input, probability, place.slots,
+                   {.seed = place.seed, .step = place.step, .layer = layer});
+  }
+
+  std::array<Conv, kCifarConvs> convs_;
+  Linear fc1_, fc2_;
+};
+
+}  // namespace
+
+std::unique_ptr<Classifier> make_classifier(const ModelConfig& config) {
+  RETINA_CHECK(config.task == Task::kClassification);
+  if (config.backbone == kCifarCnn) return std::make_unique<CifarCnn>(config);
+  return std::make_unique<ResNetClassifier>(config);
+}
+
+}  // namespace retina

@@ -1,0 +1,104 @@
+// What all networks have in common: tensors under their names, a mode, and batch norm that may be
+// over the images of all ranks.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/model/config.h"
+#include "shared/model/layers.h"
+#include "shared/model/norm.h"
+#include "shared/model/rank_sum.h"
+#include "shared/ops/named_tensor.h"
+
+namespace retina {
+
+// What a tensor of a network starts from.
+struct StartValue {
+  enum class Kind { kConstant, kNormal, kUniform };
+  Kind kind = Kind::kConstant;
+  // The constant, the standard deviation (mean 0), or the bound: uniform in [-scale, scale).
+  double scale = 0;
+};
+
+// Begins in training mode.
+class Network {
+ public:
+  virtual ~Network() = default;
+  // One owner: a copy would share its tensors.
+  Network(Network&&) = default;
+  Network& operator=(Network&&) = default;
+
+  const ModelConfig& config() const { return config_; }
+  // In the order of torchvision's state_dict().
+  const std::vector<ModelTensor>& tensors() const { return tensors_; }
+
+  c10::Device device() const { return tensors_.front().tensor.device(); }
+  c10::ScalarType scalar_type() const { return tensors_.front().tensor.scalar_type(); }
+
+  bool is_training() const { return norm_mode_.training; }
+  void set_training(bool training) { norm_mode_.training = training; }
+
+  // Moves all tensors, converts the floating ones. A trainer must do this before it makes optimizer
+  // state.
+  void to(c10::Device device);
+  void to(c10::ScalarType type);
+
+  // Batch norms take their statistics from the images of all ranks while they train (sync_norm.h):
+  // forward and backward become collective, over layers in the same order on all ranks. Null: each
+  // rank's own again. `ranks` outlives its use. A frozen norm has none to share.
+  void share_statistics(RankSum* ranks) { norm_mode_.ranks = ranks; }
+
+  // What the names of its ResNet's tensors begin with (tensor_names.h).
+  virtual const std::string& body_prefix() const = 0;
+  // What the names of the layer begin with that has a row for each class.
+  virtual const std::string& class_layer() const = 0;
+  // What tensor `name`, shaped as `like`, starts from.
+  virtual StartValue start_value(const std::string& name, const at::Tensor& like) const = 0;
+
+ protected:
+  // Weights are zero until `initialise` or `load_state`. Validates the configuration.
+  explicit Network(const ModelConfig& config);
+
+  const NormMode& norm_mode() const { return norm_mode_; }
+  ModelScope scope(const std::string& prefix) { return {tensors_, prefix}; }
+
+ private:
+  ModelConfig config_;
+  NormMode norm_mode_ = {};
+  std::vector<ModelTensor> tensors_;
+};
+
+// He et al. 2015, fan out, for ReLU: how convolutions of a ResNet start, as torchvision's do. Norms
+// start as the identity.
+StartValue resnet_start_value(const std::string& name, const at::Tensor& like);
+
+// Draws all weights as `start_value` says. A tensor's values depend on (seed, its name, its shape)
+// alone, not on thread count, order or what else the network has.
+void initialise(Network& network, std::uint64_t seed);
+
+// The same for one parameter by its full name (rows of a new class layer when fine-tuning).
+at::Tensor initial_value(const Network& network, const std::string& name, std::uint64_t seed);
+
+// Lets only the last `trainable_layers` of the ResNet's (stem, layer1, layer2, layer3, layer4)
+// learn: 5 = all, 3 = layer2..4 (torchvision's default with imported weights), 0 = only what is on
+// top of it. Frozen parameters get requires_grad = false. Throws Error{kUsage} outside 0..5.
+void freeze_backbone(Network& network, int trainable_layers);
+
+// Lays all convolution weights out channels-last (NHWC). A trainer must do this before it makes
+// optimizer state: parameter, gradient and state need equal strides.
+void use_channels_last(Network& network);
+
+// Parameters and buffers (no copies), in the order of torchvision's state_dict().
+NamedTensors state_of(const Network& network);
+
+// Copies values into the network by name; types convert, shapes must agree. Throws Error{kData},
+// with `source` as the subject, naming the first missing, unexpected or mis-shaped tensor.
+// num_batches_tracked may be missing, and is ignored by a frozen norm.
+void load_state(Network& network, const NamedTensors& state, const std::string& source);
+
+}  // namespace retina

@@ -1,0 +1,51 @@
+#include "train/step/classification_task.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+
+#include "shared/base/error.h"
+#include "shared/model/autocast.h"
+#include "train/step/classification_loss.h"
+
+namespace retina {
+namespace {
+
+// Labels, counts and slots of a batch's images as rows of one tensor, [3, N] i64, on the device.
+at::Tensor rows_of(const Batch& batch, c10::Device device) {
+  const auto count = static_cast<std::int64_t>(batch.samples.size());
+  const at::Tensor rows =
+      at::empty({3, count}, at::TensorOptions().dtype(at::kLong).pinned_memory(device.is_cuda()));
+  std::int64_t* const values = rows.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Sample& sample = batch.samples[static_cast<std::size_t>(i)];
+    RETINA_CHECK(sample.labels.size() == 1);
+    values[i] = sample.labels.front();
+    values[count + i] = sample.slot.counts ? 1 : 0;
+    values[2 * count + i] = batch.part.first_slot + i;
+  }
+  return rows.to(device, /*non_blocking=*/true);
+}
+
+}  // namespace
+
+Pass ClassificationTask::pass(const at::Tensor& images, const Batch& batch, StepClock& clock) {
+  const c10::Device device = network_->device();
+  const at::Tensor rows = rows_of(batch, device);
+  clock.begin(&PartTimes::forward_ms);
+  at::Tensor logits;  // [N, K]
+  {
+    const AutocastScope autocast(options_.precision, device.type());
+    logits = network_->forward(images,
+                               {.seed = options_.seed, .step = batch.part.step, .slots = rows[2]});
+  }
+  clock.begin(&PartTimes::loss_ms);
+  const ClassificationLoss loss =
+      classification_loss(logits, {.labels = rows[0], .counts = rows[1]}, options_.label_smoothing,
+                          batch.part.real_image_count);
+  return {.figures = at::stack({loss.cross_entropy.detach(), loss.top1, loss.top5}).to(at::kDouble),
+          .outputs = {loss.cross_entropy},
+          .gradients = {at::ones_like(loss.cross_entropy)}};
+}
+
+}  // namespace retina
