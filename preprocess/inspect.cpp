@@ -55,7 +55,8 @@ std::string describe_set(const ShardSet& set) {
   TextTable categories({"label", "id", "name", "boxes"});
   for (std::size_t label = 0; label < manifest.categories.size(); ++label) {
     const Category& category = manifest.categories[label];
-    categories.add({cat(label), cat(category.id), category.name, cat(manifest.box_counts[label])});
+    categories.add(
+        {cat(label), cat(category.id), category.name, cat(manifest.label_counts[label])});
   }
   return text + "\n" + shards.text() + "\n" + categories.text();
 }

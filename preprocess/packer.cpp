@@ -310,8 +310,8 @@ class Packer {
     }
     const std::uint32_t place = writer_->append(made.bytes, made.bytes_xxh3);
     Record record = made.record;
-    record.picture =
-        std::string_view(made.bytes).substr(record_size_bytes(record.annotations.size(), 0));
+    record.picture = {};
+    record.picture = std::string_view(made.bytes).substr(record_size_bytes(record));
     count(record, made.picture_xxh3, place);
     sources_.push_back(made.source);
   }
@@ -385,7 +385,7 @@ class Packer {
                       .counts = tally_.counts};
     manifest.counts.quarantined = static_cast<std::int64_t>(quarantined_.size());
     manifest.categories = plan_.categories.all();
-    manifest.box_counts = tally_.boxes_of_class;
+    manifest.label_counts = tally_.label_counts;
     const auto page = try_data_page({.facts = facts_,
                                      .manifest = manifest,
                                      .quarantined = quarantined_,

@@ -5,9 +5,13 @@
 namespace retina {
 void Tally::add(const Record& record) {
   counts.images += 1;
-  counts.images_without_boxes += record.annotations.empty() ? 1 : 0;
   counts.rescaled += record.rescaled ? 1 : 0;
   counts.converted += record.converted ? 1 : 0;
+  if (record.label) {
+    count_label(*record.label);
+    return;
+  }
+  counts.images_without_boxes += record.annotations.empty() ? 1 : 0;
   for (const RecordAnnotation& annotation : record.annotations) {
     const bool trainable = is_trainable(annotation, record.width, record.height);
     counts.boxes += 1;
@@ -17,9 +21,13 @@ void Tally::add(const Record& record) {
       counts.degenerate += 1;
       if (first_degenerate.size() < kNamedBoxes) first_degenerate.push_back(annotation.id);
     }
-    const auto label = static_cast<std::size_t>(annotation.label);
-    if (label < boxes_of_class.size()) boxes_of_class[label] += 1;
+    count_label(annotation.label);
   }
+}
+
+void Tally::count_label(int label) {
+  const auto place = static_cast<std::size_t>(label);
+  if (place < label_counts.size()) label_counts[place] += 1;
 }
 
 IndexEntry index_entry(const Record& record, const RecordPlace& at) {
@@ -35,7 +43,7 @@ IndexEntry index_entry(const Record& record, const RecordPlace& at) {
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = at.shard,
           .place = at.place,
-          .labels = trainable_labels(record)};
+          .labels = entry_labels(record)};
 }
 
 }  // namespace retina

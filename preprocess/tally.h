@@ -14,13 +14,16 @@ namespace retina {
 inline constexpr std::size_t kNamedBoxes = 5;
 
 struct Tally {
-  explicit Tally(std::size_t class_count) : boxes_of_class(class_count) {}
+  explicit Tally(std::size_t class_count) : label_counts(class_count) {}
 
   ManifestCounts counts{};
-  std::vector<std::int64_t> boxes_of_class;
+  std::vector<std::int64_t> label_counts;        // as Manifest's
   std::vector<std::int64_t> first_degenerate{};  // annotation ids, kNamedBoxes at most
 
   void add(const Record& record);
+
+ private:
+  void count_label(int label);
 };
 
 // The index entry of a record at (shard, place).

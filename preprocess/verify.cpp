@@ -180,7 +180,7 @@ class Verifier {
       counted.trainable = manifest_.counts.trainable;  // which is which: by the writer's rule
       counted.degenerate = manifest_.counts.degenerate;
     }
-    if (counted != manifest_.counts || manifest_.box_counts != tally_->boxes_of_class) {
+    if (counted != manifest_.counts || manifest_.label_counts != tally_->label_counts) {
       report(cat(options_.folder, "/", kManifestFile, ": its counts are not those of the records"));
     }
   }

@@ -71,6 +71,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     if (options.images.empty()) opened.emplace(options.data, options.scratch);
     model.emplace(options, device);
     if (!opened) return;
+    check_task(opened->manifest(), Task::kDetection, options.data);
     check_same_classes(model->categories(), opened->manifest().categories, options.model);
     if (!ranks.is_root()) return;
     folder = std::make_unique<OutputFolder>(options.output);

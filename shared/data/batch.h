@@ -60,7 +60,8 @@ struct Sample {
   int width_px = 0, height_px = 0;                    // after the resize, before padding
   // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels
   // of the resized (and, as the slot says, mirrored and warped) image. Of a warped box the hull,
-  // clipped; left out where too little of it is visible. labels: dense, same length.
+  // clipped; left out where too little of it is visible. labels: dense, same length. In a
+  // classification set there are no boxes, and labels holds the one class of the picture.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
   std::vector<std::int64_t> left_out = {};  // ids of annotations neither trainable nor crowds

@@ -92,6 +92,7 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   Sample sample = sized_sample(request, place, {.width = image.width, .height = image.height});
   sample.image_id = record.image_id;
   put_pixels(image, request, sample, normalisation_, pixels);
+  if (record.label) sample.labels = {*record.label};
   for (const RecordAnnotation& annotation : record.annotations) {
     if (annotation.iscrowd) continue;
     if (const auto box = training_box(annotation, record.width, record.height)) {

@@ -7,6 +7,7 @@
 namespace retina {
 
 Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record) {
+  check_task(shards.manifest(), Task::kDetection, shards.folder());
   const auto& index = shards.index();
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});

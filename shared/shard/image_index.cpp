@@ -1,5 +1,6 @@
 #include "shared/shard/image_index.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <set>
@@ -45,7 +46,8 @@ void read_labels(std::string_view rows, const std::string& name, std::vector<Ind
   };
   for (IndexEntry& entry : entries) {
     const std::uint32_t count = take();
-    if (count > entry.trainable_count) {
+    // An image without boxes may have a class itself.
+    if (count > std::max(entry.trainable_count, entry.box_count == 0 ? 1U : 0U)) {
       fail_damaged(name, cat("has more classes than boxes (got ", count, " classes, ",
                              entry.trainable_count, " boxes)"));
     }
@@ -62,7 +64,8 @@ void read_labels(std::string_view rows, const std::string& name, std::vector<Ind
 
 }  // namespace
 
-std::vector<int> trainable_labels(const Record& record) {
+std::vector<int> entry_labels(const Record& record) {
+  if (record.label) return {*record.label};
   std::set<int> labels;
   for (const RecordAnnotation& annotation : record.annotations) {
     if (is_trainable(annotation, record.width, record.height)) labels.insert(annotation.label);

@@ -23,14 +23,15 @@ struct IndexEntry {
   std::uint32_t trainable_count = 0;  // those of is_trainable(annotation, width, height)
   std::uint32_t shard = 0;            // place of the shard in manifest.shards
   std::uint32_t place = 0;            // the record's key inside the shard
-  // Classes of the trainable boxes, each once, ascending. Version 1 has none.
+  // Classes of the trainable boxes, each once, ascending; of a classification set's image its one
+  // class. Version 1 has none.
   std::vector<int> labels = {};
 
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
 
-// Those of the trainable boxes of a record.
-std::vector<int> trainable_labels(const Record& record);
+// The labels of a record's entry.
+std::vector<int> entry_labels(const Record& record);
 
 std::string encode_index(const std::vector<IndexEntry>& entries);
 

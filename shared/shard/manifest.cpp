@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <system_error>
 
 #include "shared/base/error.h"
@@ -16,7 +17,6 @@ namespace retina {
 namespace {
 
 constexpr const char* kFormat = "retina-batch shards";
-constexpr const char* kTask = "detection";
 // The text ends with its own hash: the hash is of the text with these digits as zeros.
 constexpr std::string_view kHashKey = "\"xxh3\": \"";
 constexpr std::string_view kEnd = "\"\n}\n";
@@ -27,7 +27,9 @@ void write_file_fields(JsonWriter& json, const ManifestFile& file) {
 }
 
 void write_head(JsonWriter& json, const Manifest& manifest) {
-  json.field("format", kFormat).field("version", kManifestVersion).field("task", manifest.task);
+  json.field("format", kFormat)
+      .field("version", kManifestVersion)
+      .field("task", word_of(kTasks, manifest.task));
   json.key("source").begin_object();
   json.field("annotations_bytes", manifest.annotations_size_bytes)
       .field("annotations_xxh3", hex64(manifest.annotations_xxh3))
@@ -37,15 +39,22 @@ void write_head(JsonWriter& json, const Manifest& manifest) {
   json.end_object();
 }
 
-void write_counts(JsonWriter& json, const ManifestCounts& counts) {
-  json.key("counts").begin_object();
-  json.field("images", counts.images)
-      .field("boxes", counts.boxes)
-      .field("crowds", counts.crowds)
-      .field("degenerate", counts.degenerate)
-      .field("trainable", counts.trainable)
-      .field("images_without_boxes", counts.images_without_boxes)
-      .field("rescaled", counts.rescaled)
+// The key of a category's count.
+const char* label_count_key(Task task) {
+  return task == Task::kClassification ? "images" : "boxes";
+}
+
+void write_counts(JsonWriter& json, const Manifest& manifest) {
+  const ManifestCounts& counts = manifest.counts;
+  json.key("counts").begin_object().field("images", counts.images);
+  if (manifest.task == Task::kDetection) {
+    json.field("boxes", counts.boxes)
+        .field("crowds", counts.crowds)
+        .field("degenerate", counts.degenerate)
+        .field("trainable", counts.trainable)
+        .field("images_without_boxes", counts.images_without_boxes);
+  }
+  json.field("rescaled", counts.rescaled)
       .field("converted", counts.converted)
       .field("quarantined", counts.quarantined)
       .end_object();
@@ -53,7 +62,7 @@ void write_counts(JsonWriter& json, const ManifestCounts& counts) {
 
 void write_categories(JsonWriter& json, const Manifest& manifest) {
   const Categories& categories = manifest.categories;
-  RETINA_CHECK(categories.size() == manifest.box_counts.size());
+  RETINA_CHECK(categories.size() == manifest.label_counts.size());
   json.key("categories").begin_array();
   for (std::size_t label = 0; label < categories.size(); ++label) {
     json.begin_object()
@@ -61,7 +70,7 @@ void write_categories(JsonWriter& json, const Manifest& manifest) {
         .field("id", categories[label].id)
         .field("name", categories[label].name)
         .field("supercategory", categories[label].supercategory)
-        .field("boxes", manifest.box_counts[label])
+        .field(label_count_key(manifest.task), manifest.label_counts[label])
         .end_object();
   }
   json.end_array();
@@ -90,16 +99,18 @@ int read_px(const JsonView& view, const char* key) {
   return static_cast<int>(value);
 }
 
-ManifestCounts read_counts(const JsonView& view) {
-  return {.images = read_count(view, "images"),
-          .boxes = read_count(view, "boxes"),
-          .crowds = read_count(view, "crowds"),
-          .degenerate = read_count(view, "degenerate"),
-          .trainable = read_count(view, "trainable"),
-          .images_without_boxes = read_count(view, "images_without_boxes"),
-          .rescaled = read_count(view, "rescaled"),
-          .converted = view.has("converted") ? read_count(view, "converted") : 0,
-          .quarantined = read_count(view, "quarantined")};
+ManifestCounts read_counts(const JsonView& view, Task task) {
+  ManifestCounts counts{.images = read_count(view, "images"),
+                        .rescaled = read_count(view, "rescaled"),
+                        .converted = view.has("converted") ? read_count(view, "converted") : 0,
+                        .quarantined = read_count(view, "quarantined")};
+  if (task == Task::kClassification) return counts;
+  counts.boxes = read_count(view, "boxes");
+  counts.crowds = read_count(view, "crowds");
+  counts.degenerate = read_count(view, "degenerate");
+  counts.trainable = read_count(view, "trainable");
+  counts.images_without_boxes = read_count(view, "images_without_boxes");
+  return counts;
 }
 
 // The value of the word at `key`; the first choice where an earlier version wrote none.
@@ -120,7 +131,7 @@ void read_categories(const JsonView& view, Manifest& manifest) {
     manifest.categories.push_back({.id = item.at("id").as_int(),
                                    .name = item.at("name").as_string(),
                                    .supercategory = item.at("supercategory").as_string()});
-    manifest.box_counts.push_back(read_count(item, "boxes"));
+    manifest.label_counts.push_back(read_count(item, label_count_key(manifest.task)));
   }
 }
 
@@ -136,8 +147,8 @@ std::vector<ManifestShard> read_shards(const JsonView& view) {
   return shards;
 }
 
-// Checks who wrote the text before anything else in it is believed.
-void check_format(const JsonView& root) {
+// Checks who wrote the text before anything else in it is believed; returns what it is for.
+Task check_format(const JsonView& root) {
   const std::string format = root.at("format").as_string();
   if (format != kFormat) {
     root.fail(cat("is not a shard manifest (got format \"", printable(format), "\", want \"",
@@ -150,10 +161,13 @@ void check_format(const JsonView& root) {
                     ", want at most ", kManifestVersion, ")"),
                 "update retina-batch, or pack the data with this version");
   }
-  const std::string task = root.at("task").as_string();
-  if (task != kTask) {
-    root.fail(cat("was made for another task (got \"", task, "\", want \"", kTask, "\")"));
+  const std::string word = root.at("task").as_string();
+  const std::optional<Task> task = value_of(kTasks, word);
+  if (!task) {
+    root.fail(cat("was made for another task (got \"", printable(word), "\", want ",
+                  words_of(kTasks), ")"));
   }
+  return *task;
 }
 
 void check_hash(std::string_view text, const std::string& name) {
@@ -194,7 +208,7 @@ std::string encode_manifest(const Manifest& manifest) {
   json.begin_object();
   write_head(json, manifest);
   write_categories(json, manifest);
-  write_counts(json, manifest.counts);
+  write_counts(json, manifest);
   json.key("shards").begin_array();
   for (const ManifestShard& shard : manifest.shards) {
     json.begin_object();
@@ -229,16 +243,16 @@ ManifestOptions read_manifest_options(const JsonView& view) {
 Manifest decode_manifest(std::string_view text, const std::string& name) {
   const JsonFile file = JsonFile::parse(text, name);
   const JsonView root = file.root();
-  check_format(root);
+  const Task task = check_format(root);
   check_hash(text, name);
   const JsonView source = root.at("source");
   const JsonView options = root.at("options");
-  Manifest manifest{.task = root.at("task").as_string(),
+  Manifest manifest{.task = task,
                     .annotations_size_bytes = source.at("annotations_bytes").as_uint(),
                     .annotations_xxh3 = parse_hex64(source.at("annotations_xxh3").as_string(),
                                                     name + ": annotations_xxh3"),
                     .options = read_manifest_options(options),
-                    .counts = read_counts(root.at("counts")),
+                    .counts = read_counts(root.at("counts"), task),
                     .shards = read_shards(root.at("shards")),
                     .index = read_file_fields(root.at("index")),
                     .quarantine = read_file_fields(root.at("quarantine"))};
@@ -259,6 +273,16 @@ Manifest read_manifest(const std::string& folder) {
         "pack the images with coco-pack; if it was interrupted, run the same command again");
   }
   return decode_manifest(read_file(path), path);
+}
+
+void check_task(const Manifest& manifest, Task wanted, const std::string& folder) {
+  if (manifest.task == wanted) return;
+  throw Error(ErrorKind::kConfig,
+              cat(folder, ": is a ", word_of(kTasks, manifest.task), " set (want ",
+                  word_of(kTasks, wanted), ")"),
+              wanted == Task::kDetection
+                  ? "give a set of images with boxes: coco-pack --format coco, voc, csv or yolo"
+                  : "give a set of images with classes: coco-pack --format folders or cifar10");
 }
 
 bool is_manifest(const std::string& path) {

@@ -35,6 +35,12 @@ struct ManifestShard {
   std::uint64_t tree_xxh3 = 0;  // of LMDB's own pages, see shard_tree.h
 };
 
+// What a set is for: its records have boxes, or each its one class. The words are part of the
+// format.
+enum class Task { kDetection, kClassification };
+inline const Choices<Task> kTasks = {{"detection", Task::kDetection},
+                                     {"classification", Task::kClassification}};
+
 // What becomes of a JPEG whose EXIF data say that it is stored turned.
 enum class ExifPolicy { kIgnore, kApply, kError };
 inline const Choices<ExifPolicy> kExifPolicies = {
@@ -59,6 +65,7 @@ struct ManifestOptions {
   friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;
 };
 
+// Of a classification set, those of boxes are 0.
 struct ManifestCounts {
   std::int64_t images = 0;
   std::int64_t boxes = 0;       // all annotations of these images
@@ -74,12 +81,13 @@ struct ManifestCounts {
 };
 
 struct Manifest {
-  std::string task = "detection";
+  Task task = Task::kDetection;
   std::uint64_t annotations_size_bytes = 0;  // the source file
   std::uint64_t annotations_xxh3 = 0;
   ManifestOptions options{};
-  Categories categories{};                 // ascending ids
-  std::vector<std::int64_t> box_counts{};  // by category: all annotations of the packed images
+  Categories categories{};  // ascending ids
+  // By category: all annotations of the packed images, or a classification set's images.
+  std::vector<std::int64_t> label_counts{};
   ManifestCounts counts{};
   std::vector<ManifestShard> shards{};
   ManifestFile index{}, quarantine{};
@@ -100,6 +108,10 @@ Manifest decode_manifest(std::string_view text, const std::string& name);
 
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.
 Manifest read_manifest(const std::string& folder);
+
+// Throws kConfig, beginning with `folder`, where the set is for another task than `wanted`. Who
+// trains on a set or evaluates with it calls this.
+void check_task(const Manifest& manifest, Task wanted, const std::string& folder);
 
 // Whether the file is one of our manifests, even a damaged one: a file of that name may be
 // anybody's.

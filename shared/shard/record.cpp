@@ -22,8 +22,8 @@ constexpr std::uint16_t kJpegVersion = 1, kRawVersion = 2;
 
 // Blocks of the annotation part: u32 type, u32 content bytes, content.
 constexpr std::size_t kBlockHeaderBytes = 8;
-constexpr std::uint32_t kBoxesBlock = 1;
-constexpr std::size_t kBoxBytes = 56;
+constexpr std::uint32_t kBoxesBlock = 1, kLabelBlock = 2;
+constexpr std::size_t kBoxBytes = 56, kLabelBytes = 4;
 constexpr std::uint32_t kCrowdFlag = 1;
 
 // A box below it has no side left for training.
@@ -51,9 +51,21 @@ std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::
   return annotations;
 }
 
+int decode_label(std::string_view content, const std::string& place) {
+  if (content.size() != kLabelBytes) {
+    fail_damaged(place, cat("label block has a wrong length (got ", content.size(), " bytes, want ",
+                            kLabelBytes, ")"));
+  }
+  const auto label = get<std::uint32_t>(content, 0);
+  if (label > std::uint32_t{std::numeric_limits<std::int32_t>::max()}) {
+    fail_damaged(place, cat("class label is out of range (got ", label, ")"));
+  }
+  return static_cast<int>(label);
+}
+
 // Blocks of other types are skipped: a later writer may add some without a new version.
-std::vector<RecordAnnotation> decode_annotations(std::string_view part, const std::string& place) {
-  std::vector<RecordAnnotation> annotations;
+void decode_annotations(std::string_view part, const std::string& place, Record& record) {
+  bool has_boxes = false;
   while (!part.empty()) {
     if (part.size() < kBlockHeaderBytes) fail_damaged(place, "annotation block is cut short");
     const auto type = get<std::uint32_t>(part, 0);
@@ -63,10 +75,24 @@ std::vector<RecordAnnotation> decode_annotations(std::string_view part, const st
       fail_damaged(place, cat("annotation block is cut short (got ", part.size(), " bytes, want ",
                               content_bytes, ")"));
     }
-    if (type == kBoxesBlock) annotations = decode_boxes(part.substr(0, content_bytes), place);
+    const std::string_view content = part.substr(0, content_bytes);
+    if (type == kBoxesBlock) {
+      record.annotations = decode_boxes(content, place);
+      has_boxes = true;
+    } else if (type == kLabelBlock) {
+      if (record.label) fail_damaged(place, "has more than one label block");
+      record.label = decode_label(content, place);
+    }
     part.remove_prefix(content_bytes);
   }
-  return annotations;
+  if (record.label && has_boxes) {
+    fail_damaged(place, "has both boxes and a class of the whole picture");
+  }
+}
+
+// Of the block that a record has, without its header.
+std::size_t content_size_bytes(const Record& record) {
+  return record.label ? kLabelBytes : record.annotations.size() * kBoxBytes;
 }
 
 // Lengths are checked before hashes: the hash is over what the lengths say.
@@ -111,20 +137,24 @@ bool is_trainable(const RecordAnnotation& annotation, int width, int height) {
   return training_box(annotation, width, height).has_value();
 }
 
-std::size_t record_size_bytes(std::size_t annotation_count, std::size_t picture_bytes) {
-  return kRecordHeaderBytes + kBlockHeaderBytes + annotation_count * kBoxBytes + picture_bytes;
+std::size_t record_size_bytes(const Record& record) {
+  return kRecordHeaderBytes + kBlockHeaderBytes + content_size_bytes(record) +
+         record.picture.size();
 }
 
 std::string encode_record(const Record& record) {
-  const std::size_t box_bytes = record.annotations.size() * kBoxBytes;
+  RETINA_CHECK(!record.label || (record.annotations.empty() && *record.label >= 0), "image ",
+               record.image_id);
+  const std::size_t content_bytes = content_size_bytes(record);
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
-  RETINA_CHECK(box_bytes + kBlockHeaderBytes <= kLimit && record.picture.size() <= kLimit,
+  RETINA_CHECK(content_bytes + kBlockHeaderBytes <= kLimit && record.picture.size() <= kLimit,
                "record of image ", record.image_id, " is too large");
   // The header's hashes come last, over what is then in its place.
   std::string bytes(kRecordHeaderBytes, '\0');
-  bytes.reserve(record_size_bytes(record.annotations.size(), record.picture.size()));
-  put(bytes, kBoxesBlock);
-  put(bytes, static_cast<std::uint32_t>(box_bytes));
+  bytes.reserve(record_size_bytes(record));
+  put(bytes, record.label ? kLabelBlock : kBoxesBlock);
+  put(bytes, static_cast<std::uint32_t>(content_bytes));
+  if (record.label) put(bytes, static_cast<std::uint32_t>(*record.label));
   for (const RecordAnnotation& annotation : record.annotations) {
     put(bytes, annotation.id);
     for (const double number : annotation.bbox) put(bytes, number);
@@ -143,7 +173,7 @@ std::string encode_record(const Record& record) {
   put(header, record.image_id);
   put(header, static_cast<std::uint32_t>(record.width));
   put(header, static_cast<std::uint32_t>(record.height));
-  put(header, static_cast<std::uint32_t>(kBlockHeaderBytes + box_bytes));
+  put(header, static_cast<std::uint32_t>(kBlockHeaderBytes + content_bytes));
   put(header, static_cast<std::uint32_t>(record.picture.size()));
   put(header, xxh3(std::string_view(bytes).substr(kRecordHeaderBytes)));
   put(header, xxh3(header));  // of the 40 bytes so far
@@ -177,7 +207,7 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   record.rescaled = (flags & kRescaledFlag) != 0;
   record.converted = (flags & kConvertedFlag) != 0;
   if ((flags & kRawFlag) != 0) record.encoding = PictureEncoding::kRaw;
-  record.annotations = decode_annotations(payload.substr(0, annotation_bytes), place);
+  decode_annotations(payload.substr(0, annotation_bytes), place, record);
   record.picture = payload.substr(annotation_bytes);
   const std::uint64_t raw_bytes = std::uint64_t{width} * height * 3;
   if (record.encoding == PictureEncoding::kRaw && picture_bytes != raw_bytes) {

@@ -1,5 +1,5 @@
-// One record of a shard: an image's annotations and its picture. The byte layout is in
-// FORMAT.md; this file and record.cpp are the only code that knows it.
+// One record of a shard: an image's annotations (boxes, or its class) and its picture. The byte
+// layout is in FORMAT.md; this file and record.cpp are the only code that knows it.
 #pragma once
 
 #include <array>
@@ -41,6 +41,9 @@ struct Record {
   bool converted = false;  // made by coco-pack of a PNG or WebP, or of a picture turned upright
   PictureEncoding encoding = PictureEncoding::kJpeg;
   std::vector<RecordAnnotation> annotations{};
+  // The class of the whole picture, a place in manifest.categories: in every record of a
+  // classification set, which has no annotations, and in no other.
+  std::optional<int> label{};
   std::string_view picture{};
 };
 
@@ -61,7 +64,7 @@ bool is_trainable(const RecordAnnotation& annotation, int width, int height);
 std::string encode_record(const Record& record);
 
 // Size in bytes of the record that `encode_record` would make.
-std::size_t record_size_bytes(std::size_t annotation_count, std::size_t picture_bytes);
+std::size_t record_size_bytes(const Record& record);
 
 // Reads a record and checks all of it: lengths, header hash, payload hash, ranges. The result's
 // `picture` points into `bytes`. Errors begin with `place` ("shard-00000-of-00002.lmdb: record 7").

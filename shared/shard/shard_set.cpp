@@ -38,6 +38,12 @@ void prefetch(std::string_view bytes) {
   ::madvise(reinterpret_cast<void*>(first_page), begin + bytes.size() - first_page, MADV_WILLNEED);
 }
 
+// Whether the record has the class of the index; false, too, for one of another task.
+bool has_class_of(const Record& record, const IndexEntry& entry, Task task) {
+  if (task == Task::kDetection) return !record.label;
+  return record.label && entry.labels == std::vector<int>{*record.label};
+}
+
 }  // namespace
 
 void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
@@ -57,7 +63,17 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
                     index.size(), " images, want ", manifest.counts.images, ")"),
                 kDamagedHint);
   }
+  const bool has_classes = manifest.task == Task::kClassification;
   for (const IndexEntry& entry : index) {
+    // A version 1 index of boxes has no labels.
+    if (has_classes ? entry.box_count > 0 || entry.labels.size() != 1
+                    : entry.box_count == 0 && !entry.labels.empty()) {
+      throw Error(
+          ErrorKind::kData,
+          cat(name, ": image ", entry.image_id, " has not what a ", word_of(kTasks, manifest.task),
+              " set has (got ", entry.box_count, " boxes and ", entry.labels.size(), " classes)"),
+          kDamagedHint);
+    }
     if (!entry.labels.empty() && entry.labels.back() >= manifest.class_count()) {
       throw Error(ErrorKind::kData,
                   cat(name, ": class label of image ", entry.image_id, " is out of range (got ",
@@ -74,7 +90,8 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
       cat(source.folder, "/", manifest.shards[entry.shard].file.name, ": record ", entry.place);
   Record record = decode_record(bytes, place);
   if (record.image_id != entry.image_id || record.width != entry.width ||
-      record.height != entry.height || record.annotations.size() != entry.box_count) {
+      record.height != entry.height || record.annotations.size() != entry.box_count ||
+      !has_class_of(record, entry, manifest.task)) {
     throw Error(ErrorKind::kData,
                 cat(place, ": disagrees with the index (got image ", record.image_id, ", want ",
                     entry.image_id, ")"),

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -25,19 +26,23 @@ void publish(const std::string& folder, const std::string& bytes, ManifestFile& 
   file.xxh3 = xxh3(bytes);
 }
 
-// A set of one grey picture with these boxes.
-void write_set(const std::string& folder, const std::vector<RecordAnnotation>& annotations) {
+// A set of one grey picture with these boxes, or with this class.
+void write_set(const std::string& folder, const std::vector<RecordAnnotation>& annotations,
+               std::optional<int> label = {}) {
   make_folder(folder);
   const std::string jpeg = encode_jpeg(Image(kWidth, kHeight), 90);
   const Record record{.image_id = 7,
                       .width = kWidth,
                       .height = kHeight,
                       .annotations = annotations,
+                      .label = label,
                       .picture = jpeg};
   Manifest manifest;
+  if (label) manifest.task = Task::kClassification;
   manifest.options.shard_size_bytes = 1 << 20;
-  manifest.categories = {{.id = 1, .name = "cat"}};
-  manifest.box_counts = {0};
+  manifest.categories = {
+      {.id = 1, .name = "cat"}, {.id = 2, .name = "dog"}, {.id = 3, .name = "cow"}};
+  manifest.label_counts.assign(manifest.categories.size(), 0);
   ShardWriter writer(folder + "/part", manifest.options.shard_size_bytes);
   const std::uint32_t place = writer.append(encode_record(record));
   manifest.shards.push_back(writer.finish());
@@ -51,7 +56,8 @@ void write_set(const std::string& folder, const std::vector<RecordAnnotation>& a
                          .height = kHeight,
                          .box_count = static_cast<std::uint32_t>(annotations.size()),
                          .shard = 0,
-                         .place = place};
+                         .place = place,
+                         .labels = label ? entry_labels(record) : std::vector<int>{}};
   publish(folder, encode_index({entry}), manifest.index);
   manifest.quarantine.name = kQuarantineFile;
   publish(folder, encode_quarantine({}), manifest.quarantine);
@@ -115,6 +121,17 @@ Sample load_warped(const ShardSource& source, bool flip, const Affine& to_output
   std::vector<float> pixels(std::size_t{3} * 320 * 256);
   JpegDecoder decoder;
   return source.load(request, 0, decoder, pixels.data());
+}
+
+TEST(ShardSource, GivesTheClassOfAWholePictureAndNoBoxes) {
+  const TestFolder folder;
+  write_set(folder / "set", {}, 2);
+  const ShardSet shards(folder / "set");
+  const ShardSource source(shards);
+  EXPECT_THAT(load(source, true, 240).labels, ElementsAre(2));
+  EXPECT_TRUE(load(source, true, 240).boxes.empty());
+  EXPECT_THAT(load_warped(source, false, {{1, 0, -1, 0, 1, 0}}).labels, ElementsAre(2))
+      << "whatever the warp leaves of the picture";
 }
 
 TEST(ShardSource, WarpsBoxesWithThePixels) {

@@ -88,7 +88,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
                     .options = {.shard_size_bytes = kShardBytes}};
   for (const Category& one : tiny_categories()) {
     manifest.categories.push_back({.id = one.id, .name = one.name});
-    manifest.box_counts.push_back(0);
+    manifest.label_counts.push_back(0);
   }
   std::vector<IndexEntry> index;
   const std::string part = folder + "/part";
@@ -121,7 +121,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
     for (const RecordAnnotation& box : boxes) {
       manifest.counts.boxes += 1;
       manifest.counts.crowds += box.iscrowd ? 1 : 0;
-      manifest.box_counts[static_cast<std::size_t>(box.label)] += 1;
+      manifest.label_counts[static_cast<std::size_t>(box.label)] += 1;
     }
   }
   std::reverse(written.images.begin(), written.images.end());

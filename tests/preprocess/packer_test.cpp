@@ -85,8 +85,8 @@ TEST(Packer, CountsWhatIsThere) {
   EXPECT_EQ(counts.images_without_boxes, 4);  // ids 6, 12, 18, 24
   ASSERT_EQ(manifest.class_count(), 3);
   EXPECT_EQ(manifest.categories[0].id, 3);
-  EXPECT_EQ(manifest.box_counts[0] + manifest.box_counts[1], counts.boxes);
-  EXPECT_EQ(manifest.box_counts[2], 0);
+  EXPECT_EQ(manifest.label_counts[0] + manifest.label_counts[1], counts.boxes);
+  EXPECT_EQ(manifest.label_counts[2], 0);
 }
 
 TEST(Packer, NamesTheBoxesThatTrainingWillNotUse) {

@@ -133,7 +133,7 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   manifest.index.size_bytes = index.size();
   manifest.index.xxh3 = xxh3(index);
   manifest.counts = {.images = 1, .images_without_boxes = 1, .quarantined = 7};
-  manifest.box_counts.assign(manifest.categories.size(), 0);
+  manifest.label_counts.assign(manifest.categories.size(), 0);
   write("manifest.json", encode_manifest(manifest));
   EXPECT_EQ(verify().problem_count, 1) << problems_;
   EXPECT_THAT(problems_, HasSubstr("odd: record 0: the picture of image"));

@@ -73,6 +73,19 @@ TEST(Format, ARecordOfRawPixelsBuiltByHandDecodes) {
   EXPECT_EQ(encode_record(record), bytes);
 }
 
+TEST(Format, ARecordWithAClassBuiltByHandDecodes) {
+  const std::string annotations = le(2, 4) + le(4, 4) + le(517, 4), jpeg = "\xff\xd8 \xff\xd9";
+  std::string bytes = "RREC" + le(1, 2) + le(0, 2) + le(7, 8) + le(32, 4) + le(30, 4) +
+                      le(annotations.size(), 4) + le(jpeg.size(), 4);
+  bytes += le(xxh3(annotations + jpeg), 8);
+  bytes += le(xxh3(bytes), 8) + annotations + jpeg;
+  const Record record = decode_record(bytes, "r");
+  EXPECT_EQ(record.label, 517);
+  EXPECT_TRUE(record.annotations.empty());
+  EXPECT_EQ(record.picture, jpeg);
+  EXPECT_EQ(encode_record(record), bytes);
+}
+
 TEST(Format, AnIndexBuiltByHandDecodes) {
   const std::string entry = le(static_cast<std::uint64_t>(-9), 8) + le(640, 4) + le(480, 4) +
                             le(7, 4) + le(5, 4) + le(1, 4) + le(3, 4);

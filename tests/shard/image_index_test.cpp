@@ -23,6 +23,13 @@ TEST(ImageIndex, ReadsBackAsItWasWritten) {
   EXPECT_TRUE(decode_index(encode_index({}), "i").empty());
 }
 
+TEST(ImageIndex, AnImageWithoutBoxesMayHaveOneClass) {
+  IndexEntry entry{.image_id = 5, .width = 3, .height = 4, .labels = {999}};
+  EXPECT_EQ(decode_index(encode_index({entry}), "i"), std::vector<IndexEntry>{entry});
+  entry.labels = {1, 2};
+  EXPECT_EQ(error_kind([&] { decode_index(encode_index({entry}), "i"); }), ErrorKind::kData);
+}
+
 TEST(ImageIndex, RejectsEveryFlippedBitAndTruncation) {
   const std::string bytes = encode_index(some_entries());
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {

@@ -17,7 +17,7 @@ Manifest some_manifest() {
                     .options = {.shard_size_bytes = 1 << 28, .max_side_px = 640, .quality = 90}};
   manifest.categories = {{.id = 3, .name = "cat", .supercategory = "animal"},
                          {.id = 8, .name = "a \"dog\""}};
-  manifest.box_counts = {4, 0};
+  manifest.label_counts = {4, 0};
   manifest.counts = {.images = 2, .boxes = 4, .crowds = 1, .degenerate = 1, .trainable = 2};
   manifest.shards = {{.file = {.name = shard_file_name(0, 1), .size_bytes = 4096, .xxh3 = 7},
                       .record_count = 2,
@@ -39,13 +39,55 @@ TEST(Manifest, ReadsBackAsItWasWritten) {
   EXPECT_EQ(read.class_count(), 2);
 }
 
+Manifest classification_manifest() {
+  Manifest manifest = some_manifest();
+  manifest.task = Task::kClassification;
+  manifest.counts = {.images = 4, .rescaled = 1, .quarantined = 3};
+  return manifest;
+}
+
+TEST(Manifest, OfAClassificationSetCountsImagesAndNoBoxes) {
+  const std::string text = encode_manifest(classification_manifest());
+  const Manifest read = decode_manifest(text, "m");
+  EXPECT_EQ(encode_manifest(read), text);
+  EXPECT_EQ(read.task, Task::kClassification);
+  EXPECT_EQ(read.counts, classification_manifest().counts);
+  EXPECT_EQ(read.label_counts, classification_manifest().label_counts);
+  EXPECT_THAT(text, HasSubstr(R"("task": "classification")"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("boxes")));
+}
+
+TEST(Manifest, RefusesOtherTasks) {
+  std::string message;
+  const auto decode = [&] {
+    decode_manifest(R"({"format": "retina-batch shards", "version": 1, "task": "depth"})", "m");
+  };
+  EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
+  EXPECT_EQ(message, "m: was made for another task (got \"depth\", want detection|classification)");
+}
+
+TEST(Manifest, ASetForAnotherTaskIsRefusedByName) {
+  check_task(some_manifest(), Task::kDetection, "SET");
+  check_task(classification_manifest(), Task::kClassification, "SET");
+  std::string message;
+  EXPECT_EQ(
+      error_kind([] { check_task(classification_manifest(), Task::kDetection, "SET"); }, &message),
+      ErrorKind::kConfig);
+  EXPECT_EQ(message, "SET: is a classification set (want detection)");
+  EXPECT_EQ(error_kind([] { check_task(some_manifest(), Task::kClassification, "SET"); }, &message),
+            ErrorKind::kConfig);
+  EXPECT_EQ(message, "SET: is a detection set (want classification)");
+}
+
 TEST(Manifest, RejectsEveryFlippedBit) {
-  const std::string text = encode_manifest(some_manifest());
-  for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
-    std::string damaged = text;
-    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_EQ(error_kind([&] { decode_manifest(damaged, "m"); }), ErrorKind::kData)
-        << "bit " << bit;
+  for (const std::string& text :
+       {encode_manifest(some_manifest()), encode_manifest(classification_manifest())}) {
+    for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
+      std::string damaged = text;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      EXPECT_EQ(error_kind([&] { decode_manifest(damaged, "m"); }), ErrorKind::kData)
+          << "bit " << bit;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "shared/base/hash.h"
 #include "shared/base/random.h"
@@ -21,6 +22,7 @@ void expect_equal(const Record& got, const Record& want) {
   EXPECT_EQ(got.rescaled, want.rescaled);
   EXPECT_EQ(got.converted, want.converted);
   EXPECT_EQ(got.encoding, want.encoding);
+  EXPECT_EQ(got.label, want.label);
   EXPECT_EQ(got.picture, want.picture);
   ASSERT_EQ(got.annotations.size(), want.annotations.size());
   for (std::size_t i = 0; i < got.annotations.size(); ++i) {
@@ -38,7 +40,7 @@ TEST(Record, ReadsBackAsItWasWritten) {
     Record record = small_record(number, 37 * number, storage);
     record.rescaled = number % 2 == 1;
     const std::string bytes = encode_record(record);
-    EXPECT_EQ(bytes.size(), record_size_bytes(record.annotations.size(), record.picture.size()));
+    EXPECT_EQ(bytes.size(), record_size_bytes(record));
     expect_equal(decode_record(bytes, "r"), record);
   }
 }
@@ -68,10 +70,63 @@ TEST(Record, OfRawPixelsHoldsAllOfThemAndNoMore) {
   EXPECT_EQ(message, "r: raw picture has a wrong length (got 60 bytes, want 45)");
 }
 
+Record classified_record(std::string& storage, int label = 2) {
+  Record record = small_record(0, 60, storage);
+  record.label = label;
+  return record;
+}
+
+TEST(Record, WithAClassReadsBackAsItWasWritten) {
+  std::string storage;
+  for (const int label : {0, 999, std::numeric_limits<int>::max()}) {
+    const Record record = classified_record(storage, label);
+    const std::string bytes = encode_record(record);
+    EXPECT_EQ(bytes.size(), record_size_bytes(record));
+    expect_equal(decode_record(bytes, "r"), record);
+  }
+}
+
+// `record` with these bytes as its annotation part; lengths and hashes follow suit.
+std::string with_annotation_part(const Record& record, const std::string& part) {
+  std::string bytes = encode_record(record);
+  const auto store = [&](std::size_t at, std::uint64_t value, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<char>(value >> (8 * i));
+  };
+  bytes.replace(48, bytes.size() - 48 - record.picture.size(), part);
+  store(24, part.size(), 4);
+  store(32, xxh3(std::string_view(bytes).substr(48)), 8);
+  store(40, xxh3(std::string_view(bytes).substr(0, 40)), 8);
+  return bytes;
+}
+
+TEST(Record, HasOneClassOfTheWholePictureAtMostAndThenNoBoxes) {
+  using namespace std::string_literals;
+  const std::string label = "\x02\0\0\0\x04\0\0\0\x07\0\0\0"s, boxes = "\x01\0\0\0\0\0\0\0"s;
+  std::string storage;
+  const Record record = small_record(0, 20, storage);
+  EXPECT_EQ(decode_record(with_annotation_part(record, label), "r").label, 7);
+  const auto problem = [&](const std::string& part) {
+    std::string message;
+    EXPECT_EQ(error_kind([&] { decode_record(with_annotation_part(record, part), "r"); }, &message),
+              ErrorKind::kData);
+    return message;
+  };
+  EXPECT_EQ(problem(label + label), "r: has more than one label block");
+  EXPECT_EQ(problem(label + boxes), "r: has both boxes and a class of the whole picture");
+  EXPECT_EQ(problem(boxes + label), "r: has both boxes and a class of the whole picture");
+  EXPECT_EQ(problem("\x02\0\0\0\x03\0\0\0\x07\0\0"s),
+            "r: label block has a wrong length (got 3 bytes, want 4)");
+  EXPECT_EQ(problem("\x02\0\0\0\0\0\0\0"s),
+            "r: label block has a wrong length (got 0 bytes, want 4)");
+  EXPECT_EQ(problem("\x02\0\0\0\x04\0\0\0\0\0\0\x80"s),
+            "r: class label is out of range (got 2147483648)");
+}
+
 TEST(Record, RejectsEveryFlippedBit) {
-  std::string storage, raw_storage;
+  std::string storage, raw_storage, classified_storage;
   for (const std::string& bytes :
-       {encode_record(small_record(4, 60, storage)), encode_record(raw_record(raw_storage))}) {
+       {encode_record(small_record(4, 60, storage)), encode_record(raw_record(raw_storage)),
+        encode_record(classified_record(classified_storage))}) {
     for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
       std::string damaged = bytes;
       damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));

@@ -29,6 +29,55 @@ TEST(ShardSet, GivesEveryRecordOfEveryShard) {
   }
 }
 
+TEST(ShardSet, OfAClassificationSetGivesEveryRecordItsClass) {
+  const TestFolder folder;
+  write_small_set(folder / "set", 7, 100'000, Task::kClassification);
+  const ShardSet set(folder / "set");
+  EXPECT_EQ(set.manifest().label_counts, (std::vector<std::int64_t>{3, 2, 2}));
+  for (std::size_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(set.read(i).label, static_cast<int>(i % 3));
+    EXPECT_EQ(set.index()[i].labels, std::vector<int>{static_cast<int>(i % 3)});
+  }
+}
+
+TEST(ShardSet, RefusesRecordsAndIndexesOfAnotherTask) {
+  Manifest boxes;
+  boxes.categories = {{.id = 1, .name = "cat"}};
+  boxes.counts.images = 1;
+  boxes.shards = {{.file = {.name = "s"}, .record_count = 1}};
+  Manifest classes = boxes;
+  classes.task = Task::kClassification;
+  const IndexEntry with_box{
+      .image_id = 1, .width = 2, .height = 2, .box_count = 1, .trainable_count = 1, .labels = {0}};
+  const IndexEntry with_class{.image_id = 1, .width = 2, .height = 2, .labels = {0}};
+  const IndexEntry with_neither{.image_id = 1, .width = 2, .height = 2};
+  const auto is_good = [](const IndexEntry& entry, const Manifest& manifest) {
+    try {
+      check_index({entry}, manifest, "i");
+      return true;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      return false;
+    }
+  };
+  EXPECT_TRUE(is_good(with_box, boxes));
+  EXPECT_TRUE(is_good(with_neither, boxes));
+  EXPECT_FALSE(is_good(with_class, boxes));
+  EXPECT_TRUE(is_good(with_class, classes));
+  EXPECT_FALSE(is_good(with_box, classes));
+  EXPECT_FALSE(is_good(with_neither, classes));
+
+  const Record record{.image_id = 1, .width = 2, .height = 2, .label = 0, .picture = "p"};
+  const std::string bytes = encode_record(record), folder = "f";
+  EXPECT_EQ(decode_indexed_record(bytes, with_class, {folder, classes}).label, 0);
+  const auto decode = [&](const IndexEntry& entry, const Manifest& manifest) {
+    decode_indexed_record(bytes, entry, {folder, manifest});
+  };
+  EXPECT_EQ(error_kind([&] { decode(with_neither, boxes); }), ErrorKind::kData);
+  const IndexEntry another{.image_id = 1, .width = 2, .height = 2, .labels = {1}};
+  EXPECT_EQ(error_kind([&] { decode(another, classes); }), ErrorKind::kData);
+}
+
 TEST(ShardSet, ManyThreadsReadAtOnceAndViewsOutliveAMove) {
   const TestFolder folder;
   write_small_set(folder / "set", kRecordCount, 100'000);

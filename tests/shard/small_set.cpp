@@ -31,6 +31,10 @@ void publish(const std::string& folder, const std::string& bytes, ManifestFile& 
 
 void count(const Record& record, Manifest& manifest) {
   manifest.counts.images += 1;
+  if (record.label) {
+    manifest.label_counts[static_cast<std::size_t>(*record.label)] += 1;
+    return;
+  }
   manifest.counts.images_without_boxes += record.annotations.empty() ? 1 : 0;
   for (const RecordAnnotation& annotation : record.annotations) {
     const bool trainable = is_trainable(annotation, record.width, record.height);
@@ -38,7 +42,7 @@ void count(const Record& record, Manifest& manifest) {
     manifest.counts.crowds += annotation.iscrowd ? 1 : 0;
     manifest.counts.trainable += trainable ? 1 : 0;
     manifest.counts.degenerate += !trainable && !annotation.iscrowd ? 1 : 0;
-    manifest.box_counts[static_cast<std::size_t>(annotation.label)] += 1;
+    manifest.label_counts[static_cast<std::size_t>(annotation.label)] += 1;
   }
 }
 
@@ -53,7 +57,7 @@ IndexEntry entry_of(const Record& record, std::size_t shard, std::uint32_t place
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = static_cast<std::uint32_t>(shard),
           .place = place,
-          .labels = trainable_labels(record)};
+          .labels = entry_labels(record)};
 }
 
 }  // namespace
@@ -82,14 +86,15 @@ Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& s
 }
 
 void write_small_set(const std::string& folder, std::size_t record_count,
-                     std::uint64_t shard_size_bytes) {
+                     std::uint64_t shard_size_bytes, Task task) {
   make_folder(folder);
-  Manifest manifest{.annotations_size_bytes = 10,
+  Manifest manifest{.task = task,
+                    .annotations_size_bytes = 10,
                     .annotations_xxh3 = 11,
                     .options = {.shard_size_bytes = shard_size_bytes}};
   manifest.categories = {
       {.id = 1, .name = "cat"}, {.id = 5, .name = "dog"}, {.id = 9, .name = "x"}};
-  manifest.box_counts.assign(manifest.categories.size(), 0);
+  manifest.label_counts.assign(manifest.categories.size(), 0);
   std::vector<IndexEntry> index;
   std::optional<ShardWriter> writer;
   const auto part = [&](std::size_t shard) { return cat(folder, "/part-", shard); };
@@ -99,7 +104,11 @@ void write_small_set(const std::string& folder, std::size_t record_count,
   };
   for (std::uint64_t number = 0; number < record_count; ++number) {
     std::string storage;
-    const Record record = small_record(number, small_jpeg_bytes(number), storage);
+    Record record = small_record(number, small_jpeg_bytes(number), storage);
+    if (task == Task::kClassification) {
+      record.annotations.clear();
+      record.label = static_cast<int>(number % kClassCount);
+    }
     const std::string bytes = encode_record(record);
     if (writer && !writer->has_room(bytes.size())) finish();
     if (!writer) writer.emplace(part(manifest.shards.size()), shard_size_bytes);

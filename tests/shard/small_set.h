@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/shard/manifest.h"
 #include "shared/shard/record.h"
 
 namespace retina {
@@ -16,9 +17,10 @@ namespace retina {
 Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& storage);
 
 // Writes `record_count` records in shards of at most `shard_size_bytes` with index, quarantine and
-// manifest. Sizes vary from 100 B (inside LMDB's leaves) to 30 kB.
+// manifest. Sizes vary from 100 B (inside LMDB's leaves) to 30 kB. In a classification set record
+// `number` has the class number % 3 in place of its boxes.
 void write_small_set(const std::string& folder, std::size_t record_count,
-                     std::uint64_t shard_size_bytes);
+                     std::uint64_t shard_size_bytes, Task task = Task::kDetection);
 
 // Flips bit `bit` (counted through the whole file) of a file.
 void flip_bit(const std::string& path, std::uint64_t bit);
