@@ -184,7 +184,7 @@ void open_data(const TrainOptions& options, Data& data) {
   }
   data.train_shards.emplace(options.train, options.scratch);
   const Manifest& manifest = data.train_shards->manifest();
-  check_task(manifest, Task::kDetection, options.train);
+  check_task(manifest, options.task, options.train);
   const auto class_count = static_cast<int>(manifest.categories.size());
   if (options.sampler == Sampler::kClassBalanced) {
     check_tells_classes(data.train_shards->index(), options.train);
@@ -197,7 +197,7 @@ void open_data(const TrainOptions& options, Data& data) {
                                  .fingerprint = manifest_fingerprint(manifest)});
   if (options.validation.empty()) return;
   data.validation.emplace(options.validation, options.scratch);
-  check_task(data.validation->manifest(), Task::kDetection, options.validation);
+  check_task(data.validation->manifest(), options.task, options.validation);
   check_validation_classes(*data.train_shards, *data.validation);
 }
 

@@ -43,7 +43,7 @@ void check_range(const char* option, std::int64_t got, std::int64_t low, std::in
 }
 
 // Options that decide nothing in the task are mistakes, and so are recipes of another one.
-void check_task(const TrainOptions& o) {
+void check_options_of_task(const TrainOptions& o) {
   const std::string word = word_of(kTaskOptions, o.task);
   const Task recipe_task = facts_of_recipe(o.recipe).task;
   if (o.recipe != "none" && recipe_task != o.task) {
@@ -297,7 +297,7 @@ void TrainOptions::validate() const {
     throw Error(ErrorKind::kUsage, "--synthetic cannot be combined with --train or --validation",
                 "leave one or the other out");
   }
-  check_task(*this);
+  check_options_of_task(*this);
   if (init.empty() && !backbone_hint(recipe).empty() && synthetic == 0) {
     throw Error(ErrorKind::kConfig,
                 cat("--recipe ", recipe, ": begins with a pretrained backbone, --init is missing"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shared/base/choices.h"
+#include "shared/base/task.h"
 #include "shared/coco/category.h"
 #include "shared/shard/record.h"
 
@@ -34,12 +35,6 @@ struct ManifestShard {
   std::int64_t record_count = 0;
   std::uint64_t tree_xxh3 = 0;  // of LMDB's own pages, see shard_tree.h
 };
-
-// What a set is for: its records have boxes, or each its one class. The words are part of the
-// format.
-enum class Task { kDetection, kClassification };
-inline const Choices<Task> kTasks = {{"detection", Task::kDetection},
-                                     {"classification", Task::kClassification}};
 
 // What becomes of a JPEG whose EXIF data say that it is stored turned.
 enum class ExifPolicy { kIgnore, kApply, kError };
@@ -81,7 +76,7 @@ struct ManifestCounts {
 };
 
 struct Manifest {
-  Task task = Task::kDetection;
+  Task task = Task::kDetection;  // what its records are labelled for
   std::uint64_t annotations_size_bytes = 0;  // the source file
   std::uint64_t annotations_xxh3 = 0;
   ManifestOptions options{};
