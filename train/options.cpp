@@ -133,10 +133,12 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "images that a rank sends through the network at once; 0: its whole share");
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer, kOptimizers, "update rule");
-  cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
+  cli.option("lr", o.lr, "LR",
+             "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]");
   cli.choice("lr-scaling", o.lr_scaling, kLrScalings,
              "linear: times --images-per-step over the recipe's (16; keras-retinanet 1)");
   cli.option("momentum", o.momentum, "M", "of sgd");
+  cli.option("rho", o.rho, "RHO", "rmsprop: decay of the mean of squared gradients");
   cli.option("weight-decay", o.weight_decay, "D", "[adamw 0.05, others 0.0001]");
   cli.option("norm-weight-decay", o.norm_weight_decay, "D",
              "of normalisation layers [as --weight-decay]");
@@ -292,6 +294,8 @@ void TrainOptions::validate() const {
   check_range("images-per-pass", images_per_pass, 0, kMostImages);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
   if (!(momentum >= 0 && momentum < 1)) refuse("momentum", shortest(momentum), "0 to below 1");
+  // Closer to 1, an f32 no longer tells it from 1.
+  if (!(rho >= 0 && rho <= 0.999999)) refuse("rho", shortest(rho), "0 to 0.999999");
   at_least("weight-decay", weight_decay.value_or(0), 0);
   at_least("norm-weight-decay", norm_weight_decay.value_or(0), 0);
   at_least("clip-norm", clip_norm, 0);
@@ -351,6 +355,7 @@ OptimizerOptions TrainOptions::optimizer_options() const {
   OptimizerOptions result;
   result.kind = optimizer;
   result.momentum = momentum;
+  result.rho = rho;
   result.weight_decay = weight_decay.value_or(optimizer == OptimizerKind::kAdamW ? 0.05 : 1e-4);
   result.norm_weight_decay = norm_weight_decay;
   return result;
@@ -403,7 +408,15 @@ SavingOptions TrainOptions::saving_options() const {
 }
 
 double TrainOptions::base_lr() const {
-  return lr.value_or(optimizer == OptimizerKind::kSgd ? 0.01 : 1e-4);
+  if (lr) return *lr;
+  switch (optimizer) {
+    case OptimizerKind::kSgd:
+      return 0.01;
+    case OptimizerKind::kRmsprop:
+      return 1e-3;  // Keras'; Tieleman & Hinton 2012
+    default:
+      return 1e-4;
+  }
 }
 
 double TrainOptions::effective_lr() const {

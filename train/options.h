@@ -78,9 +78,10 @@ struct TrainOptions {
   int early_stop = 0;                  // validations without a better AP that end the run; 0: off
   // Optimiser
   OptimizerKind optimizer = OptimizerKind::kSgd;
-  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4
+  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4, rmsprop 1e-3
   LrScaling lr_scaling = LrScaling::kNone;
   double momentum = 0.9;
+  double rho = 0.9;                    // of rmsprop's mean of squared gradients
   std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
   std::optional<double> norm_weight_decay;
   double clip_norm = 0;  // global gradient norm; 0: no clipping
