@@ -148,6 +148,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.choice("lr-schedule", o.lr_schedule, kSchedules, "after the warm-up");
   cli.option("lr-drop-at", o.lr_drop_at, "SPANS", "step schedule: when the rate drops");
   cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step and plateau schedules: by how much");
+  cli.option("lr-decay", o.lr_decay, "D",
+             "inverse-time schedule: the rate is divided by 1 + D times the steps done");
   cli.choice("plateau-figure", o.plateau_figure, kPlateauFigures,
              "plateau schedule: drops when this stalls");
   cli.option("plateau-patience", o.plateau_patience, "N",
@@ -301,6 +303,11 @@ void TrainOptions::validate() const {
   at_least("clip-norm", clip_norm, 0);
   if (!(ema >= 0 && ema < 1)) refuse("ema", shortest(ema), "0 to below 1");
   at_least("lr-drop-factor", lr_drop_factor, 0);
+  if (lr_decay && !(*lr_decay > 0)) refuse("lr-decay", shortest(*lr_decay), "above 0");
+  if (lr_schedule == ScheduleKind::kInverseTime && !lr_decay) {
+    throw Error(ErrorKind::kUsage, "--lr-schedule inverse-time: --lr-decay is missing",
+                "give --lr-decay D; the rate is halved after 1/D steps");
+  }
   at_least("plateau-patience", plateau_patience, 1);
   // The job, its checkpoints and validations.
   at_least("expect-ranks", expect_ranks, 0);
@@ -444,6 +451,7 @@ PacingOptions TrainOptions::pacing(std::int64_t epoch_steps) const {
   }
   schedule.drop_factor = lr_drop_factor;
   schedule.total_steps = total_steps(epoch_steps);
+  schedule.decay = lr_decay.value_or(0);
   return result;
 }
 

@@ -89,6 +89,7 @@ struct TrainOptions {
   ScheduleKind lr_schedule = ScheduleKind::kStep;
   std::vector<std::string> lr_drop_at = {"16epochs", "22epochs"};
   double lr_drop_factor = 0.1;
+  std::optional<double> lr_decay;  // inverse-time schedule: of each step; it has no default
   PlateauFigure plateau_figure = PlateauFigure::kLoss;
   int plateau_patience = 2;
   std::int64_t warmup_steps = 1000;
