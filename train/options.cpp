@@ -199,11 +199,13 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "images that a rank sends through the network at once; 0: its whole share");
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer, kOptimizers, "update rule");
-  cli.option("lr", o.lr, "LR", "base learning rate [sgd 0.01, adam and adamw 0.0001]");
+  cli.option("lr", o.lr, "LR",
+             "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]");
   cli.choice("lr-scaling", o.lr_scaling, kLrScalings,
              "linear: times --images-per-step over the recipe's (16; keras-retinanet 1, "
              "imagenet-resnet50 256, cifar10-keras 32)");
   cli.option("momentum", o.momentum, "M", "of sgd");
+  cli.option("rho", o.rho, "RHO", "rmsprop: decay of the mean of squared gradients");
   cli.option("weight-decay", o.weight_decay, "D", "[adamw 0.05, others 0.0001]");
   cli.option("norm-weight-decay", o.norm_weight_decay, "D",
              "of normalisation layers [as --weight-decay]");
@@ -213,6 +215,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.choice("lr-schedule", o.lr_schedule, kSchedules, "after the warm-up");
   cli.option("lr-drop-at", o.lr_drop_at, "SPANS", "step schedule: when the rate drops");
   cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step and plateau schedules: by how much");
+  cli.option("lr-decay", o.lr_decay, "D",
+             "inverse-time schedule: the rate is divided by 1 + D times the steps done");
   cli.choice("plateau-figure", o.plateau_figure, kPlateauFigures,
              "plateau schedule: drops when this stalls");
   cli.option("plateau-patience", o.plateau_patience, "N",
@@ -362,11 +366,18 @@ void TrainOptions::validate() const {
   check_range("images-per-pass", images_per_pass, 0, kMostImages);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
   if (!(momentum >= 0 && momentum < 1)) refuse("momentum", shortest(momentum), "0 to below 1");
+  // Closer to 1, an f32 no longer tells it from 1.
+  if (!(rho >= 0 && rho <= 0.999999)) refuse("rho", shortest(rho), "0 to 0.999999");
   at_least("weight-decay", weight_decay.value_or(0), 0);
   at_least("norm-weight-decay", norm_weight_decay.value_or(0), 0);
   at_least("clip-norm", clip_norm, 0);
   if (!(ema >= 0 && ema < 1)) refuse("ema", shortest(ema), "0 to below 1");
   at_least("lr-drop-factor", lr_drop_factor, 0);
+  if (lr_decay && !(*lr_decay > 0)) refuse("lr-decay", shortest(*lr_decay), "above 0");
+  if (lr_schedule == ScheduleKind::kInverseTime && !lr_decay) {
+    throw Error(ErrorKind::kUsage, "--lr-schedule inverse-time: --lr-decay is missing",
+                "give --lr-decay D; the rate is halved after 1/D steps");
+  }
   at_least("plateau-patience", plateau_patience, 1);
   // The job, its checkpoints and validations.
   at_least("expect-ranks", expect_ranks, 0);
@@ -433,6 +444,7 @@ OptimizerOptions TrainOptions::optimizer_options() const {
   OptimizerOptions result;
   result.kind = optimizer;
   result.momentum = momentum;
+  result.rho = rho;
   result.weight_decay = weight_decay.value_or(optimizer == OptimizerKind::kAdamW ? 0.05 : 1e-4);
   result.norm_weight_decay = norm_weight_decay;
   return result;
@@ -486,7 +498,15 @@ SavingOptions TrainOptions::saving_options() const {
 }
 
 double TrainOptions::base_lr() const {
-  return lr.value_or(optimizer == OptimizerKind::kSgd ? 0.01 : 1e-4);
+  if (lr) return *lr;
+  switch (optimizer) {
+    case OptimizerKind::kSgd:
+      return 0.01;
+    case OptimizerKind::kRmsprop:
+      return 1e-3;  // Keras'; Tieleman & Hinton 2012
+    default:
+      return 1e-4;
+  }
 }
 
 double TrainOptions::effective_lr() const {
@@ -514,6 +534,7 @@ PacingOptions TrainOptions::pacing(std::int64_t epoch_steps) const {
   }
   schedule.drop_factor = lr_drop_factor;
   schedule.total_steps = total_steps(epoch_steps);
+  schedule.decay = lr_decay.value_or(0);
   return result;
 }
 

@@ -87,9 +87,10 @@ struct TrainOptions {
   int early_stop = 0;       // validations without a better AP or top-1 that end the run; 0: off
   // Optimiser
   OptimizerKind optimizer = OptimizerKind::kSgd;
-  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4
+  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4, rmsprop 1e-3
   LrScaling lr_scaling = LrScaling::kNone;
   double momentum = 0.9;
+  double rho = 0.9;                    // of rmsprop's mean of squared gradients
   std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
   std::optional<double> norm_weight_decay;
   double clip_norm = 0;  // global gradient norm; 0: no clipping
@@ -97,6 +98,7 @@ struct TrainOptions {
   ScheduleKind lr_schedule = ScheduleKind::kStep;
   std::vector<std::string> lr_drop_at = {"16epochs", "22epochs"};
   double lr_drop_factor = 0.1;
+  std::optional<double> lr_decay;  // inverse-time schedule: of each step; it has no default
   PlateauFigure plateau_figure = PlateauFigure::kLoss;
   int plateau_patience = 2;
   std::int64_t warmup_steps = 1000;

@@ -50,6 +50,7 @@ BOXES = [[10.5, 20.0, 90.25, 110.0], [100.0, 30.0, 130.0, 75.5], [60.0, 60.0, 68
 LABELS = [1, 4, 0]
 ANCHOR_SIZES = [16, 32, 64, 128, 256]
 CURVE_STEPS = 10
+RMSPROP_STEPS = 10
 # The rates keep boxes from crossing the kinks of their loss, where f32 noise grows step by step.
 V1 = dict(frozen=True, p6_from_c5=False, head_norm=False, loss="l1", lr=5e-5)
 V2 = dict(frozen=False, p6_from_c5=True, head_norm=True, loss="giou", lr=2e-5)
@@ -352,6 +353,24 @@ def ops_case():
     }
 
 
+def rmsprop_case(dtype):
+    """RMSPROP_STEPS updates of a random tensor by random gradients: what it and its state become.
+    Keras' form: epsilon outside the root, no momentum."""
+    parameter = torch.from_numpy(uniform(90, (23,), -1.0, 1.0)).to(dtype).requires_grad_()
+    optimizer = torch.optim.RMSprop([parameter], lr=0.01, alpha=0.9, eps=1e-7, weight_decay=0.05)
+    for step in range(RMSPROP_STEPS):
+        parameter.grad = torch.from_numpy(uniform(91 + step, (23,), -2.0, 2.0)).to(dtype)
+        optimizer.step()
+    return {"parameter": parameter.detach().double().tolist(),
+            "square_avg": optimizer.state[parameter]["square_avg"].double().tolist()}
+
+
+def optimizers_file():
+    return json.dumps({"rmsprop": {"f32": rmsprop_case(torch.float32),
+                                   "f64": rmsprop_case(torch.float64)}},
+                      separators=(",", ":")) + "\n"
+
+
 def state_list(model):
     return "".join(f"{name} {'x'.join(map(str, tensor.shape))}\n"
                    for name, tensor in model.state_dict().items())
@@ -366,6 +385,7 @@ def compute():
     with concurrent.futures.ProcessPoolExecutor(max_workers=2) as pool:
         files = {f"{name}.json": text for name, text in zip(CASES, pool.map(model_file, CASES))}
     files["ops.json"] = json.dumps(ops_case(), separators=(",", ":")) + "\n"
+    files["optimizers.json"] = optimizers_file()
     bare = dict(weights=None, weights_backbone=None, num_classes=91)
     files["state_v1.txt"] = state_list(retinanet_resnet50_fpn(**bare))
     files["state_v2.txt"] = state_list(retinanet_resnet50_fpn_v2(**bare))

@@ -142,6 +142,29 @@ TEST(LearningRateScaling, IsByTheRecipesReferenceImagesPerStep) {
                    8e-5);
 }
 
+TEST(TrainOptions, GiveEachOptimizerItsLearningRate) {
+  EXPECT_EQ(parse({}).base_lr(), 0.01);
+  EXPECT_EQ(parse({"--optimizer", "adam"}).base_lr(), 1e-4);
+  const TrainOptions options = parse({"--optimizer", "rmsprop", "--rho", "0.99"});
+  EXPECT_EQ(options.base_lr(), 1e-3);
+  EXPECT_EQ(options.optimizer_options().kind, OptimizerKind::kRmsprop);
+  EXPECT_EQ(options.optimizer_options().rho, 0.99);
+  EXPECT_EQ(parse({"--optimizer", "rmsprop", "--lr", "0.5"}).base_lr(), 0.5);
+}
+
+TEST(TrainOptions, WantTheDecayOfAnInverseTimeSchedule) {
+  const PacingOptions pacing =
+      parse({"--lr-schedule", "inverse-time", "--lr-decay", "1e-4"}).pacing(100);
+  EXPECT_EQ(pacing.schedule.kind, ScheduleKind::kInverseTime);
+  EXPECT_EQ(pacing.schedule.decay, 1e-4);
+  const Error error = refusal({"--lr-schedule", "inverse-time"});
+  EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+  EXPECT_THAT(error.what(), testing::HasSubstr("--lr-decay is missing"));
+  for (const char* name : {"lr-schedule", "lr-decay"}) {
+    EXPECT_FALSE(may_change(name)) << "a run continues on the curve that it began with";
+  }
+}
+
 TEST(TrainOptions, WantASizeForMadeUpImages) {
   const ImageSize size =
       parse({"--synthetic", "8", "--synthetic-size", "800x600"}).synthetic_image_size();
@@ -241,6 +264,10 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--timeline-steps", "5:3"},
                                                         {"--tf32", "auto"},
                                                         {"--momentum", "1"},
+                                                        {"--rho", "1"},
+                                                        {"--lr-decay", "0"},
+                                                        {"--lr-decay", "nan"},
+                                                        {"--rho", "-0.1"},
                                                         {"--recipe", "detectron"}}) {
     EXPECT_EQ(refusal({name, value}).kind(), ErrorKind::kUsage) << name << " " << value;
   }

@@ -23,6 +23,8 @@ double learning_rate(const ScheduleOptions& options, std::int64_t step) {
     const double progress =
         std::min(1.0, static_cast<double>(step) / static_cast<double>(options.total_steps));
     rate *= 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  } else if (options.kind == ScheduleKind::kInverseTime) {
+    rate /= 1 + options.decay * static_cast<double>(step);
   }
   return rate;
 }

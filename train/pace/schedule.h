@@ -1,6 +1,6 @@
-// The learning rate as a pure function of the step: linear warm-up times step decay, cosine or
-// constant. Nothing to save, so a resumed run cannot restart it. (What a plateau adds to it is in
-// pacing.h.)
+// The learning rate as a pure function of the step: linear warm-up times step decay, cosine,
+// inverse-time decay or constant. Nothing to save, so a resumed run cannot restart it. (What a
+// plateau adds to it is in pacing.h.)
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@
 
 namespace retina {
 
-enum class ScheduleKind { kConstant, kStep, kCosine, kPlateau };
+enum class ScheduleKind { kConstant, kStep, kCosine, kInverseTime, kPlateau };
 
 // Their words on the command line and in checkpoints.
 inline const Choices<ScheduleKind> kSchedules = {{"step", ScheduleKind::kStep},
                                                  {"cosine", ScheduleKind::kCosine},
+                                                 {"inverse-time", ScheduleKind::kInverseTime},
                                                  {"plateau", ScheduleKind::kPlateau},
                                                  {"constant", ScheduleKind::kConstant}};
 
@@ -33,9 +34,12 @@ struct ScheduleOptions {
   // kCosine: base_lr (1 + cos(pi s / total_steps)) / 2 (Loshchilov & Hutter 2017, eq. 5, no
   // restart).
   std::int64_t total_steps = 0;
+  // kInverseTime: base_lr / (1 + decay s), which halves it after 1 / decay steps (the `decay` of
+  // Keras' optimizers up to Keras 2).
+  double decay = 0;
 };
 
-// Rate for the update number `step`, counted from 0.
+// Rate for the update number `step`, counted from 0; all kinds count the steps of the warm-up too.
 double learning_rate(const ScheduleOptions& options, std::int64_t step);
 
 // Epochs or steps of a run at most. An epoch has less than 2^32 steps (records are counted in 32

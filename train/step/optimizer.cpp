@@ -7,6 +7,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -47,6 +48,21 @@ std::vector<at::Tensor> as_rows(const std::vector<at::Tensor>& tensors) {
   return rows;
 }
 
+// Where a kind keeps its state: what group.first and group.second are called; nullptr: none.
+struct StateNames {
+  const char *first, *second;
+};
+StateNames state_names(const OptimizerOptions& options) {
+  switch (options.kind) {
+    case OptimizerKind::kSgd:
+      return {options.momentum > 0 ? "momentum_buffer." : nullptr, nullptr};
+    case OptimizerKind::kRmsprop:
+      return {nullptr, "square_avg."};
+    default:
+      return {"exp_avg.", "exp_avg_sq."};
+  }
+}
+
 }  // namespace
 
 Optimizer::Optimizer(NamedTensors parameters, const OptimizerOptions& options) : options_(options) {
@@ -70,11 +86,13 @@ void Optimizer::add(const NamedTensor& parameter, double weight_decay) {
   const at::Tensor value = parameter.tensor.detach();
   group->names.push_back(parameter.name);
   group->values.push_back(parameter.tensor);
-  const bool plain_sgd = options_.kind == OptimizerKind::kSgd && options_.momentum == 0;
-  if (!plain_sgd) group->first.push_back(at::zeros_like(value));
-  if (options_.kind != OptimizerKind::kSgd) {
+  const StateNames names = state_names(options_);
+  if (names.first != nullptr) group->first.push_back(at::zeros_like(value));
+  if (names.second != nullptr) {
     group->second.push_back(at::zeros_like(value));
-    group->update_counts.push_back(at::full({}, 0.0, value.options().dtype(at::kFloat)));
+    const double count =
+        options_.kind == OptimizerKind::kRmsprop ? std::numeric_limits<double>::infinity() : 0;
+    group->update_counts.push_back(at::full({}, count, value.options().dtype(at::kFloat)));
   }
 }
 
@@ -84,7 +102,8 @@ void Optimizer::check_layout() const {
       const at::Tensor& value = group.values[i];
       RETINA_CHECK(value.grad().defined(), group.names[i], " has no gradient");
       RETINA_CHECK(same_layout(value, value.grad()) &&
-                       (group.first.empty() || same_layout(value, group.first[i])),
+                       (group.first.empty() || same_layout(value, group.first[i])) &&
+                       (group.second.empty() || same_layout(value, group.second[i])),
                    group.names[i], ": strides of parameter, gradient and state differ");
     }
   }
@@ -114,6 +133,16 @@ void Optimizer::step(double learning_rate, const UpdateGuard& guard) {
                       /*is_first_step=*/false, divisor, skip);
       continue;
     }
+    if (options_.kind == OptimizerKind::kRmsprop) {
+      // Adam without a first moment (beta1 = 0) and without the corrections of a young average (t
+      // is infinite). The kernel stores the first moment, here g again: over the gradient, so that
+      // no memory is touched but what the rule needs. It reads an element before it writes it.
+      at::_fused_adam_(values, gradients, /*exp_avgs=*/gradients, second, /*max_exp_avg_sqs=*/{},
+                       group.update_counts, learning_rate, /*beta1=*/0, options_.rho,
+                       group.weight_decay, options_.rmsprop_epsilon, /*amsgrad=*/false,
+                       /*maximize=*/false, divisor, skip);
+      continue;
+    }
     for (auto& count : group.update_counts) count.add_(1);  // the kernels want t, counted from 1
     if (options_.kind == OptimizerKind::kAdam) {
       at::_fused_adam_(values, gradients, first, second, /*max_exp_avg_sqs=*/{},
@@ -130,12 +159,12 @@ void Optimizer::step(double learning_rate, const UpdateGuard& guard) {
 }
 
 NamedTensors Optimizer::state() const {
-  const bool sgd = options_.kind == OptimizerKind::kSgd;
+  const StateNames names = state_names(options_);
   NamedTensors list;
   for (const auto& group : groups_) {
-    for (std::size_t i = 0; i < group.first.size(); ++i) {
-      list.push_back({(sgd ? "momentum_buffer." : "exp_avg.") + group.names[i], group.first[i]});
-      if (!sgd) list.push_back({"exp_avg_sq." + group.names[i], group.second[i]});
+    for (std::size_t i = 0; i < group.names.size(); ++i) {
+      if (names.first != nullptr) list.push_back({names.first + group.names[i], group.first[i]});
+      if (names.second != nullptr) list.push_back({names.second + group.names[i], group.second[i]});
     }
   }
   return list;
@@ -156,6 +185,7 @@ void Optimizer::load_state(const NamedTensors& state, std::int64_t updates_done,
     }
     target.tensor.copy_(found->second);
   }
+  if (options_.kind == OptimizerKind::kRmsprop) return;  // counts no updates
   for (auto& group : groups_) {
     for (auto& count : group.update_counts) count.fill_(static_cast<double>(updates_done));
   }

@@ -1,4 +1,5 @@
-// SGD, Adam and AdamW on LibTorch's fused kernels: one call updates all parameters of a group.
+// SGD, Adam, AdamW and RMSprop on LibTorch's fused kernels: one call updates all parameters of a
+// group.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,12 +31,13 @@ class Optimizer {
   // the first step.
   Optimizer(NamedTensors parameters, const OptimizerOptions& options);
 
-  // One update with the parameters' current gradients. Same update as torch.optim's SGD, Adam and
-  // AdamW with the same numbers (tests/train/step/optimizer_test.cpp). No gradient is recorded.
+  // One update with the parameters' current gradients, after which they hold nothing of use. Same
+  // update as torch.optim's SGD, Adam, AdamW and RMSprop (neither centred nor with momentum) with
+  // the same numbers (tests/train/step/optimizer_test.cpp, tests/parity). No gradient is recorded.
   void step(double learning_rate, const UpdateGuard& guard = {});
 
-  // "momentum_buffer.NAME", or "exp_avg.NAME" and "exp_avg_sq.NAME"; nothing for SGD without
-  // momentum. No copies.
+  // "momentum_buffer.NAME" of SGD, "exp_avg.NAME" and "exp_avg_sq.NAME" of Adam and AdamW,
+  // "square_avg.NAME" of RMSprop; nothing for SGD without momentum. No copies.
   NamedTensors state() const;
 
   // Restores what `state` returned and the number of updates done. Throws Error{kConfig} with
@@ -47,7 +49,7 @@ class Optimizer {
   struct Group {
     double weight_decay = 0;
     std::vector<std::string> names;
-    // first: SGD with momentum, Adam; second, counts: Adam only.
+    // first: SGD with momentum, Adam; second, counts: Adam, RMSprop.
     std::vector<at::Tensor> values, first, second, update_counts;
   };
   void add(const NamedTensor& parameter, double weight_decay);

@@ -29,6 +29,28 @@ TEST(Schedule, CosineGoesFromTheBaseRateToZero) {
   EXPECT_NEAR(learning_rate(options, 100), 0, 1e-12);
 }
 
+// Keras' SGD(learning_rate=0.1, decay=1e-3): lr / (1 + decay * iterations).
+TEST(Schedule, InverseTimeHalvesTheRateAfterOneOverDecaySteps) {
+  const ScheduleOptions options{.kind = ScheduleKind::kInverseTime, .base_lr = 0.1, .decay = 1e-3};
+  EXPECT_DOUBLE_EQ(learning_rate(options, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1), 0.1 / 1.001);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 1000), 0.05);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 9000), 0.01);
+  EXPECT_NEAR(learning_rate(options, 1'000'000'000), 1e-7, 1e-12);
+}
+
+TEST(Schedule, OfEachKindCountsTheStepsOfTheWarmUp) {
+  for (const ScheduleKind kind : {ScheduleKind::kInverseTime, ScheduleKind::kCosine}) {
+    const ScheduleOptions plain{.kind = kind, .base_lr = 2, .total_steps = 100, .decay = 0.1};
+    ScheduleOptions warmed = plain;
+    warmed.warmup_steps = 10;
+    warmed.warmup_factor = 0.5;
+    EXPECT_DOUBLE_EQ(learning_rate(warmed, 0), 0.5 * learning_rate(plain, 0));
+    EXPECT_DOUBLE_EQ(learning_rate(warmed, 5), 0.75 * learning_rate(plain, 5));
+    EXPECT_DOUBLE_EQ(learning_rate(warmed, 10), learning_rate(plain, 10));
+  }
+}
+
 TEST(Span, ReadsEpochsStepsAndMinutes) {
   EXPECT_EQ(parse_span("x", "1epoch").unit, Span::Unit::kEpochs);
   EXPECT_EQ(parse_span("x", "500steps").count, 500);

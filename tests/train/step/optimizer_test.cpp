@@ -31,6 +31,12 @@ Scalar reference(const OptimizerOptions& o, double lr, double decay, Scalar s, d
     s.w -= lr * s.first;
     return s;
   }
+  if (o.kind == OptimizerKind::kRmsprop) {
+    g += decay * s.w;
+    s.second = o.rho * s.second + (1 - o.rho) * g * g;
+    s.w -= lr * g / (std::sqrt(s.second) + o.rmsprop_epsilon);
+    return s;
+  }
   if (o.kind == OptimizerKind::kAdam) {
     g += decay * s.w;
   } else {
@@ -99,7 +105,7 @@ TEST_P(OptimizerKinds, ContinueFromTheirStateBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(All, OptimizerKinds,
                          testing::Values(OptimizerKind::kSgd, OptimizerKind::kAdam,
-                                         OptimizerKind::kAdamW));
+                                         OptimizerKind::kAdamW, OptimizerKind::kRmsprop));
 
 // The fused kernels take momentum buffers only with a momentum above 0.
 TEST(Optimizer, SgdWithoutMomentumHasNoBuffers) {
