@@ -9,18 +9,6 @@ namespace retina {
 
 namespace {
 
-// The mistakes, most confident first.
-std::vector<const ClassOutcome*> mistakes_of(const std::vector<ClassOutcome>& outcomes) {
-  std::vector<const ClassOutcome*> wrong;
-  for (const ClassOutcome& one : outcomes) {
-    if (!one.is_hit()) wrong.push_back(&one);
-  }
-  std::stable_sort(wrong.begin(), wrong.end(), [](const ClassOutcome* a, const ClassOutcome* b) {
-    return a->confidence() > b->confidence();
-  });
-  return wrong;
-}
-
 std::vector<ConfusedExamples> frequent_pairs(const ClassificationMetrics& metrics,
                                              std::size_t most) {
   std::vector<ConfusedExamples> pairs;
@@ -37,10 +25,21 @@ std::vector<ConfusedExamples> frequent_pairs(const ClassificationMetrics& metric
 
 }  // namespace
 
+std::vector<const ClassOutcome*> mistakes_by_confidence(const std::vector<ClassOutcome>& outcomes) {
+  std::vector<const ClassOutcome*> wrong;
+  for (const ClassOutcome& one : outcomes) {
+    if (!one.is_hit()) wrong.push_back(&one);
+  }
+  std::stable_sort(wrong.begin(), wrong.end(), [](const ClassOutcome* a, const ClassOutcome* b) {
+    return a->confidence() > b->confidence();
+  });
+  return wrong;
+}
+
 ClassExamples class_examples(const std::vector<ClassOutcome>& outcomes,
                              const ClassificationMetrics& metrics,
                              const ClassExampleOptions& options) {
-  const std::vector<const ClassOutcome*> wrong = mistakes_of(outcomes);
+  const std::vector<const ClassOutcome*> wrong = mistakes_by_confidence(outcomes);
   ClassExamples examples{.most_confused = frequent_pairs(metrics, options.most_pairs)};
   std::set<std::int64_t> chosen;
   for (std::size_t i = 0; i < std::min(options.most_wrong, wrong.size()); ++i) {

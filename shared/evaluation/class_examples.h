@@ -11,6 +11,9 @@
 
 namespace retina {
 
+// The mistakes, the most confident first. Borrowed from `outcomes`.
+std::vector<const ClassOutcome*> mistakes_by_confidence(const std::vector<ClassOutcome>& outcomes);
+
 struct ClassExampleOptions {
   std::size_t most_wrong = 24;
   std::size_t most_pairs = 50;
