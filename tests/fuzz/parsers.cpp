@@ -14,6 +14,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/log.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/plain_instances.h"
 #include "shared/coco/plain_results.h"
@@ -217,6 +218,7 @@ void run_yolo(std::string_view bytes) {
 
 // Each picture has a class of the list.
 void check_classes(const AnnotationSource& source) {
+  set_log_level(LogLevel::kError);  // not a line for each class without pictures
   accept_or_refuse([&] {
     const ReadAnnotations read = read_annotations(source);
     require(read.image_labels.size() == read.instances.images.size(), "a picture without a class");
