@@ -33,7 +33,7 @@ constexpr std::array<PictureClass, kPictureClassCount> kClasses = {
      {ShapeKind::kArrow, "arrow"}}};
 
 // How often an object has its class's colour, and how far that is from the class's own hue.
-constexpr double kColourTells = 0.5, kHueSpread = 0.08;
+constexpr double kColourTells = 0.65, kHueSpread = 0.08;
 
 Object draw_object(int label, double colour_tells, Dice& dice) {
   Object object;
@@ -83,12 +83,12 @@ ClassPicture make_class_picture(std::uint64_t seed, std::uint32_t number, int si
   }
 
   Object object = draw_object(picture.label, kColourTells, dice);
-  object.radius = side * dice.between(0.22, 0.42);
-  object.x = side * dice.between(0.36, 0.64);
-  object.y = side * dice.between(0.36, 0.64);
+  object.radius = side * dice.between(0.28, 0.46);
+  object.x = side * dice.between(0.4, 0.6);
+  object.y = side * dice.between(0.4, 0.6);
   canvas.paint(object, 0);
 
-  if (dice.chance(0.5)) {  // before its rim
+  if (dice.chance(0.4)) {  // before its rim
     Object before = draw_any_object(dice);
     before.radius = object.radius * dice.between(0.3, 0.5);
     const double angle = dice.between(0, scenes::kTurn),
@@ -98,7 +98,7 @@ ClassPicture make_class_picture(std::uint64_t seed, std::uint32_t number, int si
     canvas.paint(before, 0);
   }
   picture.quality = dice.whole(80, 95);
-  picture.image = canvas.develop(dice.between(0.02, 0.08), dice);
+  picture.image = canvas.develop(dice.between(0.01, 0.05), dice);
   return picture;
 }
 
