@@ -33,6 +33,7 @@ constexpr std::array<PictureClass, kPictureClassCount> kClasses = {
      {ShapeKind::kArrow, "arrow"}}};
 
 // How often an object has its class's colour, and how far that is from the class's own hue.
+constexpr double kLargestTurn = 0.12;  // to each side
 constexpr double kColourTells = 0.65, kHueSpread = 0.08;
 
 Object draw_object(int label, double colour_tells, Dice& dice) {
@@ -40,7 +41,7 @@ Object draw_object(int label, double colour_tells, Dice& dice) {
   object.kind = kClasses.at(static_cast<std::size_t>(label)).kind;
   object.texture_of = scenes::kTexturedShapes.at(
       static_cast<std::size_t>(dice.whole(0, int{scenes::kTexturedShapes.size()} - 1)));
-  object.turn = dice.between(0, 1);
+  object.turn = dice.between(-kLargestTurn, kLargestTurn);
   const double any_hue = dice.between(0, 1);
   const double own_hue = 1.0 * label / kPictureClassCount + dice.between(-kHueSpread, kHueSpread);
   const double hue = dice.chance(colour_tells) ? own_hue : any_hue;
