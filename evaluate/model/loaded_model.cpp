@@ -11,6 +11,7 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
 #include "shared/data/loader.h"
+#include "shared/evaluation/classify.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
@@ -40,14 +41,27 @@ std::vector<std::string> missing(const std::vector<std::string>& these,
   return names;
 }
 
-RetinaNet load_network(const EvalOptions& options, const c10::Device& device,
-                       Categories& categories) {
-  const Checkpoint checkpoint = load_checkpoint(options.model);
-  RetinaNet network = trained_network(checkpoint, options.model);
-  categories = checkpoint.categories;
-  use_channels_last(network);  // as in training, and faster
-  network.to(device);
+Network& as_network(RetinaNet& network) {
   return network;
+}
+Network& as_network(std::unique_ptr<Classifier>& network) {
+  return *network;
+}
+
+LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& device,
+                                Categories& categories) {
+  const Checkpoint checkpoint = load_checkpoint(options.model);
+  categories = checkpoint.categories;
+  const auto ready = [&](auto network) {
+    Network& part = as_network(network);
+    use_channels_last(part);  // as in training, and faster
+    part.to(device);
+    return LoadedModel::Model(std::move(network));
+  };
+  if (task_of_checkpoint(checkpoint.config_json, options.model) == Task::kClassification) {
+    return ready(trained_classifier(checkpoint, options.model));
+  }
+  return ready(trained_network(checkpoint, options.model));
 }
 
 ScriptModel load_converted(const EvalOptions& options, const c10::Device& device,
@@ -66,8 +80,8 @@ ScriptModel load_converted(const EvalOptions& options, const c10::Device& device
   return model;
 }
 
-std::variant<RetinaNet, ScriptModel> load(const EvalOptions& options, const c10::Device& device,
-                                          Categories& categories) {
+LoadedModel::Model load(const EvalOptions& options, const c10::Device& device,
+                        Categories& categories) {
   if (model_file_kind(options.model) == ModelFileKind::kCheckpoint) {
     return load_network(options, device, categories);
   }
@@ -101,7 +115,17 @@ LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
     : model_(load(options, device, categories_)) {}
 
 std::string LoadedModel::kind() const {
-  return std::holds_alternative<RetinaNet>(model_) ? "checkpoint" : "converted model";
+  return std::holds_alternative<ScriptModel>(model_) ? "converted model" : "checkpoint";
+}
+
+Task LoadedModel::task() const {
+  return std::holds_alternative<std::unique_ptr<Classifier>>(model_) ? Task::kClassification
+                                                                     : Task::kDetection;
+}
+
+std::vector<ClassOutcome> LoadedModel::classify_all(const ShardSet& shards, Communicator& ranks,
+                                                    const DetectOptions& options) {
+  return classify(*std::get<std::unique_ptr<Classifier>>(model_), shards, ranks, options);
 }
 
 std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Communicator& ranks,

@@ -1,19 +1,23 @@
-// A model file of either kind, ready to detect with.
+// A model file of either kind and task, ready to run.
 #pragma once
 
 #include <c10/core/Device.h>
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "evaluate/options.h"
 #include "evaluate/output_folder.h"
+#include "shared/base/task.h"
 #include "shared/coco/category.h"
 #include "shared/coco/results.h"
 #include "shared/data/picture_source.h"
+#include "shared/evaluation/class_outcome.h"
 #include "shared/evaluation/detect.h"
 #include "shared/evaluation/script_detect.h"
+#include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
 
 namespace retina {
@@ -26,14 +30,20 @@ class LoadedModel {
 
   // "checkpoint" or "converted model".
   std::string kind() const;
+  Task task() const;
   const Categories& categories() const { return categories_; }
   // Collective; see shared/evaluation/detect.h.
   std::vector<Detection> detect_all(const PictureSource& pictures, Communicator& ranks,
                                     const DetectOptions& options);
+  // The same of a classifier; see shared/evaluation/classify.h.
+  std::vector<ClassOutcome> classify_all(const ShardSet& shards, Communicator& ranks,
+                                         const DetectOptions& options);
+
+  using Model = std::variant<RetinaNet, std::unique_ptr<Classifier>, ScriptModel>;
 
  private:
   Categories categories_;
-  std::variant<RetinaNet, ScriptModel> model_;
+  Model model_;
 };
 
 // What the command line says of detecting on `device`.

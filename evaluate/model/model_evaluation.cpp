@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -48,6 +49,17 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
                   .on_progress = [&] { tell_progress(ranks); }});
 }
 
+void tell_start(const EvalOptions& options, const LoadedModel& model, const ShardSet& shards,
+                const c10::Device& device, int rank_count) {
+  log_info("evaluating ", options.model, " (", model.kind(), ") on ", shards.index().size(),
+           " images with ", rank_count, rank_count == 1 ? " rank" : " ranks", ", device ",
+           device_text(device));
+  const std::int64_t rescaled = shards.manifest().counts.rescaled;
+  if (rescaled == 0 || model.task() == Task::kClassification) return;
+  log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
+              "--max-side; small, medium, large and detections.json are in stored pixels");
+}
+
 }  // namespace
 
 extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
@@ -67,19 +79,26 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   std::optional<ShardSet> opened;
   std::optional<LoadedModel> model;
   std::unique_ptr<OutputFolder> folder;
-  std::optional<double> done_ap;
+  std::optional<double> done_figure;  // AP, or top-1 accuracy
   root_first(ranks, [&] {
     if (options.images.empty()) opened.emplace(options.data, options.scratch);
     model.emplace(options, device);
-    check_detector_options(options);
+    const bool classifies = model->task() == Task::kClassification;
+    classifies ? check_classifier_options(options) : check_detector_options(options);
+    if (!opened && classifies) {
+      throw Error(ErrorKind::kConfig,
+                  cat(options.model, ": is a classifier; --images runs detectors"),
+                  "pack the pictures with coco-pack --format folders and give --data");
+    }
     if (!opened) return;
-    check_task(opened->manifest(), Task::kDetection, options.data);
+    check_task(opened->manifest(), model->task(), options.data);
     check_same_classes(model->categories(), opened->manifest().categories, options.model);
     if (!ranks.is_root()) return;
     folder = std::make_unique<OutputFolder>(options.output);
-    done_ap = folder->begin(
-        detection_identity(options, "data", hex64(xxh3(encode_manifest(opened->manifest())))),
-        cli.effective(), options.overwrite);
+    const std::string data_hash = hex64(xxh3(encode_manifest(opened->manifest())));
+    done_figure = folder->begin(classifies ? classifier_identity(options, data_hash)
+                                           : detection_identity(options, "data", data_hash),
+                                cli.effective(), options.overwrite);
   });
   if (!opened) {
     detect_loose_pictures(options, cli, *model, device, ranks);
@@ -88,36 +107,40 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     return 0;
   }
   const ShardSet& shards = *opened;
+  const bool classifies = model->task() == Task::kClassification;
   int code = 0;
-  if (ranks.all_reduce_max(done_ap ? 1 : 0) != 0) {
-    if (done_ap) {
-      code = already_done(options, *folder, *done_ap, shards.manifest().counts.quarantined);
+  if (ranks.all_reduce_max(done_figure ? 1 : 0) != 0) {
+    const std::int64_t quarantined = shards.manifest().counts.quarantined;
+    if (done_figure) {
+      code = classifies ? already_classified(options, *folder, *done_figure, quarantined)
+                        : already_done(options, *folder, *done_figure, quarantined);
     }
   } else {
-    // Says what is measured, then detects on all ranks and scores on rank 0.
+    // Says what is measured, then runs the model on all ranks and scores on rank 0.
+    if (ranks.is_root()) tell_start(options, *model, shards, device, ranks.size());
     std::unique_ptr<Progress> progress;
-    if (ranks.is_root()) {
-      log_info("evaluating ", options.model, " (", model->kind(), ") on ", shards.index().size(),
-               " images with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
-               device_text(device));
-      if (const std::int64_t rescaled = shards.manifest().counts.rescaled; rescaled > 0) {
-        log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
-                    "--max-side; small, medium, large and detections.json are in stored pixels");
-      }
-    }
-    DetectOptions detecting = detect_options(options, device, ranks);
-    detecting.on_progress = [&](std::int64_t done, std::int64_t total) {
+    DetectOptions running = detect_options(options, device, ranks);
+    running.on_progress = [&](std::int64_t done, std::int64_t total) {
       if (!ranks.is_root()) return;
       if (!progress) progress = std::make_unique<Progress>("evaluating", total, "images");
       progress->update(done);
     };
-    const std::vector<Detection> detections =
-        model->detect_all(ShardPictures(shards), ranks, detecting);
-    if (progress) progress->finish();
-    if (folder) {
-      code =
-          midway([&] { return finish_on_root(options, cli, shards, *folder, detections, ranks); });
+    std::function<int()> finish;  // on rank 0
+    if (classifies) {
+      finish = [&, outcomes = model->classify_all(shards, ranks, running)] {
+        return evaluate_classifier_outputs(options, cli, *folder,
+                                           {.subject = cat(options.model, " on ", options.data),
+                                            .outcomes = outcomes,
+                                            .shards = shards,
+                                            .on_progress = [&] { tell_progress(ranks); }});
+      };
+    } else {
+      finish = [&, detections = model->detect_all(ShardPictures(shards), ranks, running)] {
+        return finish_on_root(options, cli, shards, *folder, detections, ranks);
+      };
     }
+    if (progress) progress->finish();
+    if (folder) code = midway(finish);
   }
   return static_cast<int>(ranks.all_reduce_max(code));
 }

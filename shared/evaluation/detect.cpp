@@ -19,21 +19,6 @@ namespace retina {
 
 namespace {
 
-// Evaluation mode for a scope; the network gets its own mode back.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(RetinaNet& model) : model_(model), training_(model.is_training()) {
-    model.set_training(false);
-  }
-  ~EvaluationMode() { model_.set_training(training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  RetinaNet& model_;
-  bool training_;
-};
-
 // This rank's batches. Formed over all visited images first: what shares a batch must not depend on
 // the number of ranks.
 std::vector<BatchRequest> plan_share(const PictureSource& pictures, const ModelConfig& config,

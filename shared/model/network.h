@@ -73,6 +73,21 @@ class Network {
   std::vector<ModelTensor> tensors_;
 };
 
+// Evaluation mode for a scope; the network gets its own mode back.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Network& network) : network_(network), training_(network.is_training()) {
+    network.set_training(false);
+  }
+  ~EvaluationMode() { network_.set_training(training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  Network& network_;
+  bool training_;
+};
+
 // He et al. 2015, fan out, for ReLU: how convolutions of a ResNet start, as torchvision's do. Norms
 // start as the identity.
 StartValue resnet_start_value(const std::string& name, const at::Tensor& like);

@@ -1,14 +1,22 @@
 #include "train/insight/validation.h"
 
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/stop_signal.h"
+#include "shared/data/record_picture.h"
+#include "shared/evaluation/class_examples.h"
+#include "shared/evaluation/class_pictures.h"
+#include "shared/evaluation/classification.h"
+#include "shared/evaluation/classify.h"
+#include "shared/evaluation/gather.h"
 #include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/evaluation/metrics_text.h"
 #include "shared/evaluation/pictures.h"
+#include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
 
 namespace retina {
@@ -68,12 +76,77 @@ class DetectionValidation : public Validation {
   std::vector<Detection> detections_;
 };
 
+class ClassificationValidation : public Validation {
+ public:
+  ClassificationValidation(const ShardSet& shards, Classifier& network,
+                           const DetectOptions& options)
+      : shards_(shards), network_(network), options_(options) {}
+
+  bool run(Communicator& communicator) override {
+    const std::vector<ClassOutcome> own = classify_share(network_, shards_, communicator, options_);
+    if (any_stopped(communicator)) return false;
+    outcomes_ = gather_by_image(communicator, own);
+    return true;
+  }
+
+  ValidationResult result() override {
+    const ClassificationMetrics metrics = classification_metrics(outcomes_, categories());
+    Table classes{.title = "Classes at the last validation",
+                  .columns = {"class", "recall", "precision", "F1", "images"}};
+    const auto text = [](const std::optional<double>& value) {
+      return value ? metric_text(*value) : "-";
+    };
+    for (const ClassFigures& item : metrics.per_class) {
+      classes.rows.push_back({item.name, text(item.recall().value()),
+                              text(item.precision().value()), text(item.f1()),
+                              cat(item.image_count)});
+    }
+    return {.figures = {metrics.top1.value().value_or(0), metrics.top5.value().value_or(0),
+                        metrics.loss},
+            .classes = std::move(classes)};
+  }
+
+  Gallery gallery(std::size_t count) const override {
+    Gallery gallery{.title = "Mistakes", .note = "Validation images: the most confident mistakes."};
+    std::map<std::int64_t, std::size_t> places;
+    for (std::size_t i = 0; i < shards_.index().size(); ++i) {
+      places[shards_.index()[i].image_id] = i;
+    }
+    JpegDecoder decoder;
+    for (const ClassOutcome* one : mistakes_by_confidence(outcomes_)) {
+      if (gallery.pictures.size() == count) break;
+      Image image;
+      decode_picture(shards_.read(places.at(one->image_id)), shards_.folder(), decoder, image);
+      const auto name = [&](std::int32_t label) {
+        return categories()[static_cast<std::size_t>(label)].name;
+      };
+      gallery.pictures.push_back(make_picture(captioned(image, {.truth = name(one->label),
+                                                                .predicted = name(one->predicted()),
+                                                                .confidence = one->confidence()}),
+                                              cat("image ", one->image_id)));
+    }
+    return gallery;
+  }
+
+ private:
+  const Categories& categories() const { return shards_.manifest().categories; }
+
+  const ShardSet& shards_;
+  Classifier& network_;
+  DetectOptions options_;
+  std::vector<ClassOutcome> outcomes_;
+};
+
 }  // namespace
 
 std::unique_ptr<Validation> make_validation(const ShardSet& shards, Network& network,
                                             const DetectOptions& options) {
   DetectOptions stoppable = options;
   stoppable.should_stop = [] { return stop_signal() != 0; };
+  if (network.config().task == Task::kClassification) {
+    return std::make_unique<ClassificationValidation>(shards, static_cast<Classifier&>(network),
+                                                      stoppable);
+  }
   return std::make_unique<DetectionValidation>(shards, static_cast<RetinaNet&>(network), stoppable);
 }
 
