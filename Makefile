@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-oracle demo pipeline coco weights jobs image image-test image-push shell \
-  clean
+.PHONY: help deps build test test-oracle demo demo-classify pipeline coco weights jobs image image-test \
+  image-push shell clean
 
 # --- What this machine has -----------------------------------------------------------------------
 # The CUDA flavour needs the toolkit release that the wheels were built for.
@@ -38,6 +38,7 @@ TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld
 
 # --- Options of the targets ----------------------------------------------------------------------
 OUT ?= demo
+CLASSIFY_OUT = $(if $(filter file,$(origin OUT)),demo/classify,$(OUT))
 RANKS ?=
 DATA ?=
 TRAIN_OPTIONS ?=
@@ -53,6 +54,9 @@ help:
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
 	    ~              evaluate, convert, evaluate the converted model
 	make demo DATA=DIR          the same on your own folder of COCO, Pascal VOC or YOLO
+	make demo-classify build + the same job with a classifier: Keras' CIFAR-10 network on pictures
+	    ~              of ten shapes
+	make demo-classify DATA=DIR the same on CIFAR-10's binary version or a folder for each class
 	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:
 	    ~              OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'; RANKS=N instead of a
 	    ~              rank for each GPU (2 without one)
@@ -128,7 +132,7 @@ endef
 
 build: deps
 	@$(configure)
-	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) $(if $(filter ON,$(TESTS)),render_scenes)
+	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) $(if $(filter ON,$(TESTS)),render_scenes render_classes)
 	echo "Programs: $(BUILD)/bin/{$$(echo $(PROGRAMS) | tr ' ' ',')}"
 
 # --- Tests ---------------------------------------------------------------------------------------
@@ -167,6 +171,16 @@ demo: build
 	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) \
 	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) -- \
 	  --config jobs/demo.json $(TRAIN_OPTIONS)
+
+demo-classify: build
+	@data="$(if $(filter command,$(origin DATA)),$(DATA))"
+	if [ -z "$$data" ]; then
+	  data=$(CLASSIFY_OUT)/classes
+	  $(BUILD)/bin/render_classes --output $$data
+	fi
+	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(CLASSIFY_OUT) \
+	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) -- \
+	  --config jobs/demo-classify.json $(TRAIN_OPTIONS)
 
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }

@@ -11,6 +11,8 @@
 # with images in images/{train,val}2017, {train,val}2017 or images/{train,val}; or a YOLO one, data.yaml
 # with images in images/{train,val} or {train,val,valid}/images and labels beside them; or a Pascal
 # VOC one, Annotations and JPEGImages, with lists in ImageSets/Main/{train,val}.txt where there are any.
+# For classification: the binary version of CIFAR-10, data_batch_*.bin and test_batch.bin; or
+# {train,val}/CLASS/*.jpg, or CLASS/*.jpg; such a set is trained with --task classify.
 # Where no validation images are set aside, a tenth of the images is (coco-pack --split 0.9).
 set -euo pipefail
 
@@ -44,10 +46,12 @@ find_first() {
 
 step() { printf '\n== %s\n' "$*"; }
 
-# Where a split's annotations and images lie, into `annotations` and `images`; empty where there are none.
+# Where a split's images and annotations lie, into `images` and `annotations`; no images where it has
+# none. A classification set has no annotations.
 find_coco() {  # SPLIT
   annotations=$(find_first "$data/annotations/instances_${1}2017.json" "$data/annotations/instances_$1.json")
   images=$(find_first "$data/images/${1}2017" "$data/${1}2017" "$data/images/$1")
+  [ -n "$annotations" ] || images=""
 }
 find_yolo() {  # SPLIT
   annotations=$data/data.yaml
@@ -61,38 +65,60 @@ find_voc() {  # SPLIT
   elif [ "$1" = train ]; then
     annotations=$(find_first "$lists/trainval.txt" "$lists/train.txt" "$data/Annotations")
   fi
+  [ -n "$annotations" ] || images=""
+}
+find_cifar10() {  # SPLIT
+  annotations="" images=$data
+  [ "$1" = train ] || images=$(find_first "$data/test_batch.bin")
+}
+find_folders() {  # SPLIT
+  annotations="" images=$(find_first "$data/$1" "$data/${1/%val/validation}" "$data/${1/%val/test}")
+  if [ ! -d "$data/train" ]; then images=""; fi
+  if [ -z "$images" ] && [ "$1" = train ]; then images=$data; fi
 }
 
-pack() {  # FORMAT OUTPUT [OPTIONS]
-  step "pack: ${2##*/}"
-  "$bin/coco-pack" --format "$1" --annotations "$annotations" --images "$images" --output "$2" "${@:3}"
+# Whether $data has a file like one of these.
+has_any() {  # PATTERNS
+  local pattern
+  for pattern in "$@"; do if compgen -G "$data/$pattern" >/dev/null; then return; fi; done
+  return 1
 }
 
-pack_in_two() {  # FORMAT
-  validation=$output/shards/validation
-  pack "$1" "$output/shards" --split 0.9
-}
-
-pack_all() {
-  local format=coco
-  train=$output/shards/train validation=$output/shards/val
+find_format() {
+  format=coco
   if [ -d "$data/Annotations" ] && [ -d "$data/JPEGImages" ]; then
     format=voc
   elif [ -e "$data/data.yaml" ]; then
     format=yolo
+  elif has_any 'data_batch_*.bin'; then
+    format=cifar10
+  elif ! has_any annotations && has_any {train/,}'*/*.'{jpg,jpeg,JPG,JPEG}; then
+    format=folders
   fi
+}
+
+pack() {  # OUTPUT [OPTIONS]
+  step "pack: ${1##*/}"
+  "$bin/coco-pack" --format "$format" ${annotations:+--annotations "$annotations"} \
+    --images "$images" --output "$1" "${@:2}"
+}
+
+pack_all() {
+  train=$output/shards/train validation=$output/shards/val
+  find_format
   "find_$format" train
-  if [ -z "$annotations" ] || [ -z "$images" ]; then
-    fail 66 "$data: no data set of COCO, YOLO or Pascal VOC; hint: see the first lines of $0"
+  if [ -z "$images" ]; then
+    fail 66 "$data: no data set of COCO, YOLO, Pascal VOC, CIFAR-10 or class folders; hint: see the first lines of $0"
   fi
   "find_$format" val
-  if [ -n "$annotations" ] && [ -n "$images" ]; then
-    pack $format "$validation"
+  if [ -n "$images" ]; then
+    pack "$validation"
     "find_$format" train
-    pack $format "$train"
+    pack "$train"
   else
     "find_$format" train
-    pack_in_two $format
+    validation=$output/shards/validation
+    pack "$output/shards" --split 0.9
   fi
 }
 
@@ -111,10 +137,12 @@ renew() {  # SOURCE RESULT
 }
 
 pack_all
+task=detect
+case $format in cifar10 | folders) task=classify ;; esac
 
 step "train: $ranks ranks"
 launch "$bin/retina-train" --train "$train" --validation "$validation" \
-  --output "$output/run" "$@"
+  --output "$output/run" --task "$task" "$@"
 
 step "evaluate the best checkpoint"
 renew "$output/run/checkpoints.json" "$output/evaluation/metrics.json"
@@ -131,12 +159,16 @@ renew "$output/model.pt" "$output/evaluation-converted/metrics.json"
   --output "$output/evaluation-converted" "${overwrite[@]}"
 
 step "results"
+drawn=detections numbers="COCO numbers      " found="detections         $output/evaluation/detections.json"
+if [ $task = classify ]; then
+  drawn="mistakes  " numbers="accuracy          " found="predictions        $output/evaluation/predictions.jsonl"
+fi
 cat <<END
 training report    $output/run/report.html
 evaluation report  $output/evaluation/report.html
-drawn detections   $output/evaluation/drawn/
-COCO numbers       $output/evaluation/metrics.json
-detections         $output/evaluation/detections.json
+drawn $drawn   $output/evaluation/drawn/
+$numbers $output/evaluation/metrics.json
+$found
 checkpoints        $output/run/ (checkpoints.json says which is best)
 inference model    $output/model.pt
 END

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the job files from job.toml and templates/.
+"""Makes the job files from job.toml and templates/, and those of classify/ from job-classify.toml.
 
     jobs/render.py            write every file beside its template's name (what `make jobs` does)
     jobs/render.py --check    list those that differ from what would be written; exit 1 if any does
@@ -8,10 +8,11 @@
     jobs/render.py --output DIR [--nodes N] [--gpus-per-node G] [--image NAME]
                               write them elsewhere, for a job of another size
 
-A template is Jinja2: templates/batchai/train.json.j2 becomes batchai/train.json. It sees the tables of
-job.toml by their names (image, size, train, storage) and calls `command(STAGE, nodes=..., coco=...,
-shards=..., weights=..., runs=..., models=..., scratch=...)`, which gives the words of the stage's
-command.
+A template is Jinja2: templates/batchai/train.json.j2 becomes batchai/train.json and
+classify/batchai/train.json. It sees the tables of its job by their names (image, size, train, storage,
+commands) and calls `command(STAGE, nodes=..., data=..., shards=..., weights=..., runs=..., models=...,
+scratch=...)`, which gives the words of the stage's command. `here` is where its files are, `made_from`
+its table.
 """
 import argparse
 import pathlib
@@ -28,6 +29,13 @@ except ImportError:
 
 JOBS = pathlib.Path(__file__).resolve().parent
 TABLE = JOBS / "job.toml"
+# Other jobs: their folder, below that of the job files, and their table.
+OTHERS = {"classify": JOBS / "job-classify.toml"}
+# What another job has from job.toml, key by key, where its own table does not say otherwise.
+SHARED = ("image", "size", "storage", "azure_sizes")
+# What a template is about, by the start of its name; a job without it has no such file.
+ABOUT = {"weights": ("commands", "weights"), "endpoint": ("serving", "image"),
+         "deployment": ("serving", "image")}
 TEMPLATES = JOBS / "templates"
 USAGE, BAD_DATA, CANNOT_CREATE, CONTRADICTION = 64, 65, 73, 78
 
@@ -94,10 +102,21 @@ def yaml_list(words, indent=0):
     return ("\n" + " " * indent).join(items)
 
 
+def read_tables():
+    """{folder: table} of every job."""
+    first = tomllib.loads(TABLE.read_text())
+    tables = {"": first}
+    for folder, path in OTHERS.items():
+        own = tomllib.loads(path.read_text())
+        tables[folder] = own | {key: first[key] | own.get(key, {}) for key in SHARED}
+    return tables
+
+
 class Job:
     """What a template sees."""
 
-    def __init__(self, table, changes):
+    def __init__(self, folder, table, changes):
+        self.folder = pathlib.Path(folder)
         self.table = table
         for section, key in (("size", "nodes"), ("size", "gpus_per_node"), ("image", "name")):
             if changes.get(key) is not None:
@@ -119,18 +138,30 @@ class Job:
             del words[place - 1:place + 1]
         return words
 
+    def has_use_for(self, name):
+        """Whether the job has what a template of that name is about."""
+        for start, (section, key) in ABOUT.items():
+            if name.startswith(start) and key not in self.table.get(section, {}):
+                return False
+        return True
+
     def files(self):
         """(path below jobs/, content) of every file."""
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
             keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)
         registry, path = registry_and_path(self.table["image"]["name"])
-        environment.globals.update(self.table, command=self.command, registry=registry,
-                                   image_path=path)
+        environment.globals.update(
+            self.table, command=self.command, registry=registry, image_path=path,
+            here=(pathlib.Path("jobs") / self.folder).as_posix(),
+            made_from=f"jobs/{OTHERS.get(self.folder.name, TABLE).name}")
         environment.filters.update(on_one_line=on_one_line, on_lines=on_lines, yaml_list=yaml_list)
         for template in sorted(TEMPLATES.rglob("*.j2")):
             name = template.relative_to(TEMPLATES)
-            yield name.with_suffix(""), environment.get_template(name.as_posix()).render()
+            if not self.has_use_for(template.name):
+                continue
+            made = environment.get_template(name.as_posix()).render()
+            yield self.folder / name.with_suffix(""), made
 
 
 def main():
@@ -150,13 +181,14 @@ def main():
                     "change job.toml")
     if min(options.nodes or 1, options.gpus_per_node or 1) < 1:
         fail(USAGE, "--nodes and --gpus-per-node want at least 1")
-    job = Job(tomllib.loads(TABLE.read_text()), changes)
-    gpus, machines = job.table["size"]["gpus_per_node"], job.table["azure_sizes"]
+    jobs = [Job(folder, table, changes) for folder, table in read_tables().items()]
+    size, machines = jobs[0].table["size"], jobs[0].table["azure_sizes"]
+    gpus = size["gpus_per_node"]
     if str(gpus) not in machines:
         fail(CONTRADICTION, f"gpus_per_node: Azure ML has no such machine (got {gpus}, want "
                             f"{', '.join(machines)}); hint: add one to [azure_sizes] in {TABLE}")
     differing = 0
-    for name, content in job.files():
+    for name, content in (made for job in jobs for made in job.files()):
         path = options.output / name
         if path.is_file() and path.read_text() == content:
             continue

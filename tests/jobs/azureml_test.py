@@ -8,9 +8,9 @@ import sys
 import tempfile
 import unittest
 
-from job_files import INSTALL, ROOT, wheel
+from job_files import INSTALL, folders_of, wheel
 
-FOLDER = ROOT / "jobs/azureml"
+FOLDER, CLASSIFY = folders_of("azureml")
 CHECK = pathlib.Path(__file__).with_name("azureml_check.py")
 TYPOS = (
     ("train.yml", "process_count_per_instance", "process_count_per_instnce"),
@@ -65,6 +65,10 @@ class AzuremlFiles(unittest.TestCase):
         paths = sorted(FOLDER.glob("*.yml"))
         expected = {name for name, _, _ in TYPOS} | {"pack.yml", "weights.yml", "eval.yml", "convert.yml"}
         self.assertLessEqual(expected, {path.name for path in paths})
+        others = sorted(CLASSIFY.glob("*.yml"))
+        self.assertLessEqual({"pack.yml", "train.yml", "eval.yml", "convert.yml", "pipeline.yml"},
+                             {path.name for path in others})
+        paths += others
         with tempfile.TemporaryDirectory() as room:
             planted = {}
             for number, (name, old, new) in enumerate(TYPOS):
@@ -74,7 +78,7 @@ class AzuremlFiles(unittest.TestCase):
                 path.write_text(content.replace(old, new, 1))
                 planted[str(path)] = new
             found = errors_of([*paths, *planted])
-        self.assertEqual({path.name: found[str(path)] for path in paths if found[str(path)]}, {})
+        self.assertEqual({str(path): found[str(path)] for path in paths if found[str(path)]}, {})
         self.assertEqual([new for path, new in planted.items() if not found[path]], [])
 
     def test_the_deployment_belongs_to_the_endpoint_and_asks_for_the_model(self):

@@ -7,10 +7,10 @@ import sys
 import unittest
 
 import own_schema
-from job_files import ROOT, SCHEMAS, wheel
+from job_files import SCHEMAS, folders_of, wheel
 from own_schema import changed
 
-FILES = ROOT / "jobs/batchai"
+FOLDERS = folders_of("batchai")
 PUBLISHED = SCHEMAS / "batchai/schemas/2018-05-01"
 EXPRESSION = "https://schema.management.azure.com/schemas/2015-01-01/deploymentTemplate.json"
 SETTINGS = {"mpi": "customMpiSettings", "custom": "customToolkitSettings"}
@@ -109,26 +109,28 @@ def rank_faults(toolkit, properties, settings, command, cluster):
 
 
 class BatchaiSchema(unittest.TestCase):
-    def load(self, name):
-        return json.loads((FILES / f"{name}.json").read_text())
+    def load(self, name, folder=FOLDERS[0]):
+        return json.loads((folder / f"{name}.json").read_text())
 
-    def files(self):
+    def files(self, folders=FOLDERS[:1]):
         """(name, content) of every file."""
-        return [(file.stem, self.load(file.stem)) for file in sorted(FILES.glob("*.json"))]
+        return [(file.stem, self.load(file.stem, folder)) for folder in folders
+                for file in sorted(folder.glob("*.json"))]
 
-    def faults(self, name, content):
+    def faults(self, name, content, folder=FOLDERS[0]):
         if name == "cluster":
             return list(cluster_faults(content))
-        return list(job_faults(content, self.load("cluster")))
+        return list(job_faults(content, self.load("cluster", folder)))
 
     def own_errors(self, name, content):
         return own_schema.errors(content, "batchai", "cluster" if name == "cluster" else "job")
 
     def test_every_file_fits_the_schema(self):
-        self.assertLessEqual(
-            {"cluster", "pack", "train", "train-custom-toolkit", "eval", "convert"},
-            {name for name, _ in self.files()})
-        for name, content in self.files():
+        for folder in FOLDERS:
+            self.assertLessEqual(
+                {"cluster", "pack", "train", "train-custom-toolkit", "eval", "convert"},
+                {name for name, _ in self.files([folder])})
+        for name, content in self.files(FOLDERS):
             self.assertEqual(self.own_errors(name, content), [], name)
 
     def test_every_typo_and_every_wrong_type_is_found(self):
@@ -201,7 +203,7 @@ class BatchaiSchema(unittest.TestCase):
         referencing = wheel("referencing")
         registry = referencing.Registry().with_resource(EXPRESSION, referencing.Resource(
             contents=stub, specification=wheel("referencing.jsonschema").DRAFT7))
-        for name, content in self.files():
+        for name, content in self.files(FOLDERS):
             for schema in ["cluster"] if name == "cluster" else ["job", toolkit_of(content)]:
                 validator = wheel("jsonschema").Draft7Validator(self.published(schema),
                                                                 registry=registry)
@@ -216,8 +218,9 @@ class BatchaiSchema(unittest.TestCase):
         self.assertIn("nodeCount", own)
 
     def test_every_file_keeps_the_rules(self):
-        for name, content in self.files():
-            self.assertEqual(self.faults(name, content), [], name)
+        for folder in FOLDERS:
+            for name, content in self.files([folder]):
+                self.assertEqual(self.faults(name, content, folder), [], name)
 
     def test_the_rules_catch_planted_slips_in_a_job(self):
         at = ("properties",)

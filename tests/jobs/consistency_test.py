@@ -20,6 +20,14 @@ def all_stages():
             for stage in stages_of(path.relative_to(ROOT))]
 
 
+def trainings_of(stages):
+    return [stage for stage in stages if stage.program == "retina-train"]
+
+
+def classifies(stage):
+    return stage.file.startswith("jobs/classify/")
+
+
 # --- The rules: each gives a line for every error -----------------------------------------------
 def commands_not_found(path, content):
     named, found = job_files.commands_named(content), len(stages_of(path, content))
@@ -89,7 +97,7 @@ def images_that_differ(stages):
     images = job_files.table()["image"]
     errors = []
     for stage in stages:
-        want = images["local" if stage.file.startswith("jobs/docker/") else "name"]
+        want = images["local" if pathlib.PurePath(stage.file).parent.name == "docker" else "name"]
         if stage.image != want:
             errors.append(f"{stage}: image {stage.image}, want {want}")
     for want in images.values():
@@ -280,13 +288,14 @@ class JobFilesConsistency(unittest.TestCase):
                                timeout=60, env={name: value for name, value in os.environ.items()
                                                 if name != "IMAGE"})
         self.assertEqual(built.returncode, 0, built.stderr)
-        local = [stage for stage in all_stages() if stage.file.startswith("jobs/docker/")]
-        self.assertGreater(len(local), 10)
+        local = [stage for stage in all_stages()
+                 if pathlib.PurePath(stage.file).parent.name == "docker"]
+        self.assertGreater(len(local), 20)
         self.assertEqual({stage.image for stage in local}, {built.stdout.strip()})
 
     def test_a_training_starts_from_the_weights_that_its_recipe_was_published_with(self):
         fetched = (ROOT / "docker/weights.txt").read_text()
-        trainings = [stage for stage in all_stages() if stage.program == "retina-train"]
+        trainings = [stage for stage in trainings_of(all_stages()) if not classifies(stage)]
         self.assertGreater(len(trainings), 6)
         for stage in trainings:
             self.assertEqual(stage.option("--recipe"), "torchvision-v2", stage)
@@ -298,6 +307,18 @@ class JobFilesConsistency(unittest.TestCase):
                         if other.program == "retina-weights"
                         and pathlib.PurePath(other.file).parent == pathlib.PurePath(stage.file).parent}
             self.assertEqual(at(stage, folder).rstrip("/"), output.rstrip("/"), stage)
+
+    def test_classification_starts_from_scratch_with_its_recipes_step(self):
+        trainings = [stage for stage in trainings_of(all_stages()) if classifies(stage)]
+        # Docker has two, Azure ML two, Batch AI two.
+        self.assertEqual(len(trainings), len(trainings_of(all_stages())) - len(trainings))
+        for stage in trainings:
+            self.assertEqual(stage.option("--recipe"), "imagenet-resnet50", stage)
+            self.assertEqual(stage.option("--images-per-step"), "256", stage)
+            self.assertIsNone(stage.option("--init"), stage)
+        packs = [stage for stage in all_stages() if stage.program == "coco-pack"]
+        self.assertEqual({stage.option("--format") for stage in packs if classifies(stage)},
+                         {"folders"})
 
     def test_what_follows_a_training_takes_its_run_folder_and_so_its_best_checkpoint(self):
         stages = all_stages()

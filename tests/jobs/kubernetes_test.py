@@ -6,17 +6,17 @@ import sys
 import unittest
 
 import own_schema
-from job_files import ROOT, SCHEMAS, wheel
+from job_files import ROOT, SCHEMAS, folders_of, wheel
 from own_schema import at, changed
 
-FOLDER = ROOT / "jobs/kubernetes"
+FOLDERS = folders_of("kubernetes")
 CRD = SCHEMAS / "mpi-operator/kubeflow.org_mpijobs.yaml"
 # Of Kubernetes: the first in which a Job's podFailurePolicy is stable, and the wheel's newest.
 VERSIONS = ("1.31", "1.37")
 
 
-def documents(name):
-    return list(wheel("yaml").safe_load_all((FOLDER / name).read_text()))
+def documents(name, folder=FOLDERS[0]):
+    return list(wheel("yaml").safe_load_all((folder / name).read_text()))
 
 
 def refused(document, version=VERSIONS[-1]):
@@ -48,19 +48,20 @@ class KubernetesFiles(unittest.TestCase):
     def setUp(self):
         wheel("kubernetes_validate")
 
-    def mpijob(self):
-        [job] = documents("mpijob.yaml")
+    def mpijob(self, folder=FOLDERS[0]):
+        [job] = documents("mpijob.yaml", folder)
         return job
 
     def test_the_api_server_would_take_every_file(self):
-        kinds = []
-        for path in sorted(FOLDER.glob("*.yaml")):
-            for document in documents(path.name):
-                kinds.append(document["kind"])
-                for part in pods(document) if kinds[-1] == "MPIJob" else [document]:
-                    for version in VERSIONS:
-                        self.assertEqual(refused(part, version), "", f"{path.name}: {part['kind']}")
-        self.assertEqual(sorted(set(kinds)), ["Job", "MPIJob", "PersistentVolumeClaim"])
+        for folder in FOLDERS:
+            kinds = []
+            for path in sorted(folder.glob("*.yaml")):
+                for document in documents(path.name, folder):
+                    kinds.append(document["kind"])
+                    for part in pods(document) if kinds[-1] == "MPIJob" else [document]:
+                        for version in VERSIONS:
+                            self.assertEqual(refused(part, version), "", f"{path}: {part['kind']}")
+            self.assertEqual(sorted(set(kinds)), ["Job", "MPIJob", "PersistentVolumeClaim"])
 
     def test_a_typo_in_a_job_or_a_volume_is_found(self):
         [job] = documents("eval-job.yaml")
@@ -79,7 +80,8 @@ class KubernetesFiles(unittest.TestCase):
                 self.assertNotEqual(refused(changed(document, path, value)), "")
 
     def test_the_operator_would_take_the_mpijob(self):
-        self.assertEqual(mpijob_errors(self.mpijob()), [])
+        for folder in FOLDERS:
+            self.assertEqual(mpijob_errors(self.mpijob(folder)), [])
 
     def test_every_typo_and_every_wrong_type_in_the_mpijob_is_found(self):
         passed = [slip for slip, wrong in own_schema.slips(self.mpijob())
@@ -128,7 +130,9 @@ class KubernetesFiles(unittest.TestCase):
 
     def test_the_mpijob_fits_the_operators_definition_too(self):
         validator = wheel("jsonschema").Draft202012Validator(self.definition())
-        self.assertEqual([error.message for error in validator.iter_errors(self.mpijob())], [])
+        for folder in FOLDERS:
+            found = validator.iter_errors(self.mpijob(folder))
+            self.assertEqual([error.message for error in found], [])
 
     def test_the_schema_names_no_field_that_the_operator_does_not_have(self):
         known = own_schema.field_names(self.definition())
@@ -141,10 +145,11 @@ class KubernetesFiles(unittest.TestCase):
         dockerfile = (ROOT / "docker/Dockerfile").read_text()
         [user] = re.findall(r"^USER (\d+):(\d+)$", dockerfile, re.MULTILINE)
         job = self.mpijob()
-        jobs = [document for path in FOLDER.glob("*-job.yaml") for document in documents(path.name)]
-        specs = [pod["spec"] for pod in pods(job)] + [
+        jobs = [document for folder in FOLDERS for path in folder.glob("*-job.yaml")
+                for document in documents(path.name, folder)]
+        specs = [pod["spec"] for folder in FOLDERS for pod in pods(self.mpijob(folder))] + [
             document["spec"]["template"]["spec"] for document in jobs]
-        self.assertGreater(len(specs), 4)
+        self.assertGreater(len(specs), 8)
         for spec in specs:
             context = spec["securityContext"]
             self.assertEqual((context["runAsUser"], context["runAsGroup"]), tuple(map(int, user)))

@@ -1,6 +1,7 @@
 """jobs/local.sh with stand-ins for the programs and for mpirun: with how many ranks it starts what."""
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -123,7 +124,74 @@ class Local(unittest.TestCase):
             [SCRIPT, "--bin", self.room, "--data", self.room / "empty", "--output",
              self.room / "out", "--ranks", "1"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 66)
-        self.assertIn("empty: no data set of COCO, YOLO or Pascal VOC", done.stderr)
+        self.assertIn("empty: no data set of COCO, YOLO, Pascal VOC, CIFAR-10 or class folders",
+                      done.stderr)
+
+    def clear_data(self):
+        shutil.rmtree(self.room / "data")
+        (self.room / "data").mkdir()
+
+    def make_pictures(self, *names):
+        for name in names:
+            path = self.room / "data" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    def packed_classes(self, form, images, output, *options):
+        return ["--format", form, "--images", f"{self.room}/data{images}", "--output",
+                f"{self.room}/out/{output}", *options]
+
+    def task_of_training(self):
+        training, = [call for call in self.calls(0) if "--train" in call]
+        return training[training.index("--task") + 1]
+
+    def test_the_files_of_cifar10_are_packed_and_classified(self):
+        self.assertEqual(self.task_of_training(), "detect")
+        self.clear_data()
+        self.make_pictures("data_batch_1.bin", "test_batch.bin")
+        self.assertEqual(self.packs(), [
+            self.packed_classes("cifar10", "/test_batch.bin", "shards/val"),
+            self.packed_classes("cifar10", "", "shards/train")])
+        self.assertEqual(self.task_of_training(), "classify")
+        (self.room / "data/test_batch.bin").unlink()
+        self.assertEqual(self.packs(), [
+            self.packed_classes("cifar10", "", "shards", "--split", "0.9")])
+
+    def test_folders_of_classes_are_packed_and_classified(self):
+        self.clear_data()
+        self.make_pictures("train/cat/1.jpg", "train/dog/2.JPEG", "validation/cat/3.jpg")
+        self.assertEqual(self.packs(), [
+            self.packed_classes("folders", "/validation", "shards/val"),
+            self.packed_classes("folders", "/train", "shards/train")])
+        self.assertEqual(self.task_of_training(), "classify")
+        shutil.rmtree(self.room / "data/validation")
+        self.assertEqual(self.packs(), [
+            self.packed_classes("folders", "/train", "shards", "--split", "0.9")])
+
+    def test_folders_of_classes_alone_are_packed_in_two(self):
+        self.clear_data()
+        self.make_pictures("cat/1.jpg", "dog/2.jpg", "val/3.jpg")
+        self.assertEqual(self.packs(), [
+            self.packed_classes("folders", "", "shards", "--split", "0.9")])
+
+    def test_photographs_of_coco_without_their_annotations_are_no_classes(self):
+        self.clear_data()
+        self.make_pictures("train2017/1.jpg", "val2017/2.jpg", "annotations/captions.json")
+        done = subprocess.run(
+            [SCRIPT, "--bin", self.room, "--data", self.room / "data", "--output",
+             self.room / "out", "--ranks", "1"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 66, done.stderr)
+
+    def test_the_numbers_are_named_by_the_task(self):
+        def results():
+            return subprocess.run(
+                [SCRIPT, "--bin", self.room, "--data", self.room / "data", "--output",
+                 self.room / "out", "--ranks", "1"], capture_output=True, text=True, timeout=60,
+                env=os.environ | {"CALLS": str(self.room / "calls"), "GPUS": "0"}).stdout
+        self.assertIn("/detections.json", results())
+        self.clear_data()
+        self.make_pictures("cat/1.jpg")
+        self.assertIn("/predictions.jsonl", results())
 
 
 if __name__ == "__main__":

@@ -37,8 +37,9 @@ class Render(unittest.TestCase):
 
     def pulled(self):
         """The images of the files that schedulers read."""
-        return {name for folder in ("azureml", "batchai", "kubernetes") for path in
-                (self.jobs / folder).iterdir() if path.suffix in (".yml", ".yaml", ".json")
+        return {name for jobs in (self.jobs, self.jobs / "classify")
+                for folder in ("azureml", "batchai", "kubernetes") for path in
+                (jobs / folder).iterdir() if path.suffix in (".yml", ".yaml", ".json")
                 for name in re.findall(r'image"?: "?([^\s"]+)', path.read_text())} - {
                     self.table()["serving"]["image"]}
 
@@ -90,6 +91,35 @@ class Render(unittest.TestCase):
                     self.assertEqual((source["serverUrl"], source["image"]), (registry, name))
                 script = (made / "slurm/train.sbatch").read_text()
                 self.assertIn(f"image=${{IMAGE:-{pyxis}}}\n", script)
+
+    def test_the_second_job_has_of_the_table_what_it_does_not_say_itself(self):
+        table = self.jobs / "job.toml"
+        table.write_text(table.read_text().replace("shm_gib = 16", "shm_gib = 24")
+                         .replace('share = "batchaicoco"', 'share = "results"')
+                         .replace("epochs = 26", "epochs = 27"))
+        made = self.room / "made"
+        self.render("--output", made, "--nodes", "1")
+        script = (made / "classify/docker/train.compose.yaml").read_text()
+        self.assertIn("shm_size: 24g", script)
+        self.assertIn("claimName: results", (made / "classify/kubernetes/eval-job.yaml").read_text())
+        training = (made / "classify/slurm/train.sbatch").read_text()
+        self.assertIn("--epochs 90", training)
+        self.assertIn("--images-per-step 128", training)  # 1 node of 4 GPUs, 32 images each
+
+    def test_a_job_without_a_stage_has_no_file_of_it(self):
+        made = self.room / "made"
+        self.render("--output", made)
+        of_classes = {path.relative_to(made / "classify") for path in
+                      (made / "classify").rglob("*") if path.is_file()}
+        others = {path.relative_to(made) for path in made.rglob("*") if path.is_file()
+                  and made / "classify" not in path.parents}
+        self.assertEqual({path.as_posix() for path in others - of_classes},
+                         {"azureml/weights.yml", "azureml/endpoint.yml", "azureml/deployment.yml",
+                          "batchai/weights.json", "docker/weights.compose.yaml",
+                          "kubernetes/weights-job.yaml", "slurm/weights.sbatch"})
+        self.assertEqual(of_classes - others, set())
+        for path in of_classes:
+            self.assertNotIn("weights", (made / "classify" / path).read_text(), path)
 
     def test_azures_machines_have_as_many_gpus_as_the_job_wants(self):
         for gpus, size in ((1, "NC24ads_A100_v4"), (2, "NC48ads_A100_v4"), (4, "NC96ads_A100_v4"),

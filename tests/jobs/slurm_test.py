@@ -11,9 +11,9 @@ import time
 import unittest
 
 import job_files
-from job_files import ROOT, sbatch_options
+from job_files import ROOT, folders_of, sbatch_options
 
-SCRIPTS = sorted((ROOT / "jobs/slurm").glob("*.sbatch"))
+SCRIPTS = [path for folder in folders_of("slurm") for path in sorted(folder.glob("*.sbatch"))]
 # Two machines as the job wants them, that never start: State=CLOUD is there without a slurmd.
 CONFIG = """
 ClusterName=test
@@ -173,7 +173,7 @@ class SlurmScripts(unittest.TestCase):
                     self.assertLessEqual(PYXIS, set(options))
                     self.assertIn("--mpi=pmix", given)
                     steps += 1
-        self.assertEqual(steps, 6)
+        self.assertEqual(steps, 6 + 5)
         for typo in ("--mpi=pmixx", "--kill-on-bad-exits=1", "--container-image=x"):
             self.assertNotEqual(self.run_slurm("srun", "--test-only", typo, "true").returncode, 0)
 

@@ -80,10 +80,10 @@ Canvas::Canvas(int width, int height)
       pixels_(static_cast<std::size_t>(width) * static_cast<std::size_t>(height)),
       owners_(pixels_.size(), -1) {}
 
-void Canvas::paint_background(Dice& dice) {
+void Canvas::paint_background(Dice& dice, double scale) {
   const Rgb a = from_hsv(dice.between(0, 1), dice.between(0.05, 0.35), dice.between(0.35, 0.9));
   const Rgb b = from_hsv(dice.between(0, 1), dice.between(0.05, 0.35), dice.between(0.25, 0.8));
-  const double angle = dice.between(0, kTurn), period = dice.between(25, 90);
+  const double angle = dice.between(0, kTurn), period = scale * dice.between(25, 90);
   const double c = std::cos(angle) / period, s = std::sin(angle) / period;
   const double diagonal = std::hypot(width_, height_);
   const ValueNoise noise(dice.bits());
@@ -91,8 +91,9 @@ void Canvas::paint_background(Dice& dice) {
   for (int y = 0; y < height_; ++y) {
     for (int x = 0; x < width_; ++x) {
       const double along = c * x + s * y, across = c * y - s * x;
-      const double cloud = 0.6 * noise.at(x / 48.0, y / 48.0) + 0.3 * noise.at(x / 17.0, y / 17.0) +
-                           0.1 * noise.at(x / 5.0, y / 5.0);
+      const double u = x / scale, v = y / scale;
+      const double cloud = 0.6 * noise.at(u / 48.0, v / 48.0) + 0.3 * noise.at(u / 17.0, v / 17.0) +
+                           0.1 * noise.at(u / 5.0, v / 5.0);
       double weight = cloud;
       if (style == 0) weight = 0.5 + along * period / diagonal + 0.25 * (cloud - 0.5);
       if (style == 1) weight = 0.5 + 0.18 * std::sin(kTurn * along) + 0.5 * (cloud - 0.5);

@@ -36,8 +36,9 @@ class Canvas {
  public:
   Canvas(int width, int height);
 
-  // Gradient, clouds, stripes or tiles in muted colours.
-  void paint_background(Dice& dice);
+  // Gradient, clouds, stripes or tiles in muted colours. Their sizes are those of a picture of
+  // about 200 px, times `scale`.
+  void paint_background(Dice& dice, double scale = 1);
 
   // Paints `object` over what is there. Its pixels belong to `owner` (>= 0) from now on; several
   // objects of one owner are one annotation. Returns the pixels it covers inside the picture.

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <exception>
-#include <mutex>
-#include <thread>
 
-#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/base/parallel.h"
 #include "shared/image/jpeg.h"
 #include "tests/support/scenes/scene.h"
 #include "tests/support/scenes/shape.h"
@@ -83,26 +79,9 @@ Entry write_picture(const DataSetOptions& options, const Split& split, int place
 void write_split(const DataSetOptions& options, const Split& split) {
   make_folder(cat(options.output, "/images/", split.name));
   std::vector<Entry> entries(static_cast<std::size_t>(split.count));
-  std::atomic<int> next = 0;
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
-  const auto work = [&] {
-    try {
-      for (int place = next++; place < split.count; place = next++) {
-        entries[static_cast<std::size_t>(place)] = write_picture(options, split, place);
-      }
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex);
-      failure = std::current_exception();
-      next = split.count;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < (options.threads > 0 ? options.threads : usable_cores()); ++i) {
-    threads.emplace_back(work);
-  }
-  for (auto& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  for_each_parallel(entries.size(), options.threads, [&](std::size_t place) {
+    entries[place] = write_picture(options, split, static_cast<int>(place));
+  });
 
   Instances instances;
   std::int64_t annotation_id = split.first_id * 100;

@@ -34,6 +34,33 @@ double star_distance(Point point) {
   return ((folded.x - 1) * edge.y - folded.y * edge.x) / length(edge);
 }
 
+double cross_distance(Point point) {
+  constexpr double kHalfWidth = 0.3, kReach = 0.954;
+  const double x = std::abs(point.x), y = std::abs(point.y);
+  return std::min(std::max(x - kReach, y - kHalfWidth), std::max(x - kHalfWidth, y - kReach));
+}
+
+double hexagon_distance(Point point) {
+  constexpr double kInner = std::numbers::sqrt3 / 2;
+  const double x = std::abs(point.x), y = std::abs(point.y);
+  return std::max(y, kInner * x + 0.5 * y) - kInner;
+}
+
+// A disc less a smaller one beside its centre.
+double crescent_distance(Point point) {
+  return std::max(length(point) - 1, 0.8 - length({point.x - 0.45, point.y}));
+}
+
+// A head with its tip at (0, -1) on a shaft.
+double arrow_distance(Point point) {
+  constexpr double kNeck = -0.05, kSlope = 0.85, kHalfShaft = 0.25, kEnd = 0.968;
+  const double x = std::abs(point.x);
+  const double side = (x - kSlope * (point.y + 1)) / std::hypot(1, kSlope);
+  const double head = std::max(point.y - kNeck, side);
+  const double shaft = std::max({x - kHalfShaft, kNeck - point.y, point.y - kEnd});
+  return std::min(head, shaft);
+}
+
 // A smooth step of a wave: 0 and 1 with soft borders.
 double soft_square(double turns) {
   return std::clamp(0.5 + 1.6 * std::sin(kTurn * turns), 0.0, 1.0);
@@ -42,7 +69,7 @@ double soft_square(double turns) {
 constexpr int kHues = 8;
 
 // The demo's own five.
-std::array<ShapeClass, kAllShapes.size()> plain_shapes() {
+std::array<ShapeClass, kTexturedShapes.size()> plain_shapes() {
   using enum ShapeKind;
   return {{{kDisc, kDisc, 0.00, 3, "disc"},
            {kSquare, kSquare, 0.58, 7, "square"},
@@ -58,7 +85,7 @@ const char* hue_word(double hue) {
 }
 
 const char* texture_word(ShapeKind kind) {
-  static constexpr std::array<const char*, kAllShapes.size()> kWords = {
+  static constexpr std::array<const char*, kTexturedShapes.size()> kWords = {
       "ringed", "checked", "striped", "spotted", "spoked"};
   return kWords.at(static_cast<std::size_t>(kind));
 }
@@ -72,13 +99,13 @@ std::vector<ShapeClass> make_classes() {
     if (std::none_of(plain.begin(), plain.end(), has_id)) free_ids.push_back(one.id);
   }
   for (std::size_t i = plain.size(); i < std::size_t{kMaxClasses}; ++i) {
-    const std::size_t round = i / kAllShapes.size();
-    ShapeClass shape = plain[i % kAllShapes.size()];
+    const std::size_t round = i / kTexturedShapes.size();
+    ShapeClass shape = plain[i % kTexturedShapes.size()];
     shape.hue += static_cast<double>(round % kHues) / kHues;
     shape.hue -= std::floor(shape.hue);
     shape.name = cat(hue_word(shape.hue), " ", shape.name);
     if (round >= kHues) {
-      shape.texture = kAllShapes[(i + 1) % kAllShapes.size()];
+      shape.texture = kTexturedShapes[(i + 1) % kTexturedShapes.size()];
       shape.name = cat(texture_word(shape.texture), " ", shape.name);
     }
     shape.category_id = free_ids.at(i - plain.size());
@@ -107,6 +134,16 @@ double outline_distance(ShapeKind kind, Point point) {
       return star_distance(point);
     case ShapeKind::kRing:
       return std::abs(length(point) - 0.75) - 0.25;
+    case ShapeKind::kCross:
+      return cross_distance(point);
+    case ShapeKind::kHexagon:
+      return hexagon_distance(point);
+    case ShapeKind::kCrescent:
+      return crescent_distance(point);
+    case ShapeKind::kBowl:
+      return std::max(length(point) - 1, -point.y);
+    case ShapeKind::kArrow:
+      return arrow_distance(point);
   }
   RETINA_CHECK(false, "unknown shape");
 }
@@ -131,8 +168,9 @@ double texture_value(ShapeKind kind, Point point, const Texture& texture) {
     case ShapeKind::kRing:
       return soft_square(std::atan2(point.y, point.x) / kTurn * std::round(frequency * 2 + 3) +
                          phase);
+    default:
+      RETINA_CHECK(false, "a shape without a texture");
   }
-  RETINA_CHECK(false, "unknown shape");
 }
 
 }  // namespace retina::scenes

@@ -12,9 +12,21 @@ namespace retina::scenes {
 
 inline constexpr double kTurn = 2 * std::numbers::pi;
 
-enum class ShapeKind : std::uint8_t { kDisc, kSquare, kTriangle, kStar, kRing };
-inline constexpr std::array kAllShapes = {ShapeKind::kDisc, ShapeKind::kSquare,
-                                          ShapeKind::kTriangle, ShapeKind::kStar, ShapeKind::kRing};
+enum class ShapeKind : std::uint8_t {
+  kDisc,
+  kSquare,
+  kTriangle,
+  kStar,
+  kRing,
+  // Outlines alone, without a texture of their own.
+  kCross,
+  kHexagon,
+  kCrescent,
+  kBowl,
+  kArrow
+};
+inline constexpr std::array kTexturedShapes = {
+    ShapeKind::kDisc, ShapeKind::kSquare, ShapeKind::kTriangle, ShapeKind::kStar, ShapeKind::kRing};
 
 // A class: how its objects look, and what COCO's "categories" say of it. Ids are COCO's own, with
 // their gaps.
@@ -45,7 +57,7 @@ struct Texture {
 };
 
 // Mixing weight of the object's two colours, 0..1: rings on discs, a chessboard on squares, stripes
-// on triangles, spots on stars, spokes on rings.
+// on triangles, spots on stars, spokes on rings. `kind` is one of kTexturedShapes.
 double texture_value(ShapeKind kind, Point point, const Texture& texture);
 
 }  // namespace retina::scenes
