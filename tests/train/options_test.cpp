@@ -6,6 +6,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/model/resnet_shape.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
 #include "train/reduce/bucket_choice.h"
@@ -311,6 +312,59 @@ TEST(TrainOptions, CountStepsWithoutOverflow) {
 TEST(TrainOptions, MayChangeHowExactProductsAre) {
   EXPECT_TRUE(parse({}).tf32);
   EXPECT_TRUE(may_change("tf32"));  // as the device may
+}
+
+TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {
+  const TrainOptions options = parse({"--recipe", "imagenet-resnet50"});
+  EXPECT_TRUE(options.classifies());
+  EXPECT_EQ(options.step_images(), 256);
+  EXPECT_EQ(options.total_steps(1000), 90'000);
+  EXPECT_EQ(options.effective_lr(), 0.1);
+  EXPECT_EQ(options.plan_options().framing, Framing::kSquare);
+  EXPECT_EQ(options.plan_options().augment.crop.low, 0.08);
+  EXPECT_EQ(parse({"--recipe", "imagenet-resnet50", "--images-per-step", "64"}).effective_lr(),
+            0.025);
+  EXPECT_EQ(refusal({"--recipe", "torchvision-v1", "--task", "classify", "--init", "none"}).kind(),
+            ErrorKind::kConfig);
+}
+
+TEST(Task, KerasRecipeHas32ImagesARankAndARateTimesTheRanks) {
+  const TrainOptions options = parse({"--recipe", "cifar10-keras"});
+  EXPECT_EQ(options.optimizer, OptimizerKind::kRmsprop);
+  EXPECT_EQ(options.for_ranks(1).step_images(), 32);
+  EXPECT_EQ(options.for_ranks(4).step_images(), 128);
+  EXPECT_DOUBLE_EQ(options.for_ranks(4).effective_lr(), 4e-4);
+  const TrainOptions given = parse({"--recipe", "cifar10-keras", "--images-per-step", "100"});
+  EXPECT_EQ(given.for_ranks(4).step_images(), 100) << "the command line wins";
+  const ModelConfig config = options.model_config(10);
+  EXPECT_EQ(config.backbone, kCifarCnn);
+  EXPECT_EQ(config.image_mean[0], 0) << "pixels are divided by 255 alone";
+  EXPECT_EQ(options.plan_options().augment.translation, 0.1);
+}
+
+TEST(Task, ClassifiersHaveSizesAndAugmentationOfTheirOwn) {
+  const TrainOptions options = parse({"--task", "classify"});
+  EXPECT_EQ(options.model_config(2).min_side_px, 224);
+  EXPECT_EQ(options.model_config(2).max_side_px, 256);
+  EXPECT_EQ(options.augment_set(), Augment::kCrop);
+  const TrainOptions tuned = parse({"--task", "classify", "--init", "weights.pt"});
+  EXPECT_EQ(tuned.norm_kind(), Norm::kBatch) << "all of it learns";
+  EXPECT_EQ(tuned.layers_to_train(), 5);
+}
+
+TEST(Task, OptionsThatDecideNothingInItAreRefused) {
+  for (const std::vector<const char*>& wrong :
+       {std::vector<const char*>{"--task", "classify", "--box-loss", "giou"},
+        {"--task", "classify", "--anchor-sizes", "16,32,64,128,256"},
+        {"--task", "classify", "--plateau-figure", "ap"},
+        {"--backbone", "cifar-cnn"},
+        {"--label-smoothing", "0.1"},
+        {"--plateau-figure", "top1"},
+        {"--task", "classify", "--label-smoothing", "1"},
+        {"--recipe", "cifar10-keras", "--sync-bn", "on"},
+        {"--recipe", "cifar10-keras", "--min-sides", "24,32"}}) {
+    EXPECT_EQ(refusal(wrong).kind(), ErrorKind::kUsage) << wrong.back();
+  }
 }
 
 }  // namespace

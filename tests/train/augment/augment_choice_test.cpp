@@ -83,7 +83,7 @@ TEST(AugmentChoice, ReadsDetailsFromAConfigFile) {
 }
 
 TEST(AugmentChoice, RefusesWhatMakesNoSense) {
-  expect_refused({"--augment", "wild"}, "none|flip|light|strong");
+  expect_refused({"--augment", "wild"}, "none|flip|crop|light|strong");
   expect_refused({"--fill", "black"}, "nearest|constant");
   expect_refused({"--flip", "1.5"}, "0 to 1");
   expect_refused({"--rotation=-0.1"}, "0 to 3.15");

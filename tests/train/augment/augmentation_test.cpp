@@ -344,5 +344,80 @@ TEST(Augmentation, PixelsDependNeitherOnRanksNorOnWhereTrainingResumed) {
   }
 }
 
+constexpr FrameRule kSquare = {.framing = Framing::kSquare, .min_side_px = 224, .max_side_px = 256};
+
+// What part of the picture an upright warp shows, in fractions.
+struct Window {
+  double left = 0, top = 0, width = 0, height = 0;
+};
+Window window_of(const Augmentation& augmentation) {
+  const auto& m = augmentation.warp.value().source_of.m;
+  EXPECT_EQ(m[1], 0);
+  EXPECT_EQ(m[3], 0);
+  return {.left = m[2], .top = m[5], .width = m[0], .height = m[4]};
+}
+
+TEST(SquareFrame, CropsLieInsideThePictureWithTheSharesAndRatiosOfRandomResizedCrop) {
+  Drawn share, log_ratio, place;
+  const AugmentOptions options = options_of(Augment::kCrop);
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const DrawKey key = {.seed = 3, .epoch = 2, .draw = i};
+    const Window window = window_of(draw_augmentation(options, key, kSize, kSquare));
+    ASSERT_GE(window.left, -1e-12);
+    ASSERT_GE(window.top, -1e-12);
+    ASSERT_LE(window.left + window.width, 1 + 1e-12);
+    ASSERT_LE(window.top + window.height, 1 + 1e-12);
+    const double width = window.width * kSize.width, height = window.height * kSize.height;
+    const double area = window.width * window.height;
+    const double ratio = width / height;
+    ASSERT_GE(ratio, 3.0 / 4 - 1e-9);
+    ASSERT_LE(ratio, 4.0 / 3 + 1e-9);
+    if (area < 0.4) {  // here every ratio fits
+      share.add(area);
+      log_ratio.add(std::log(ratio));
+    }
+    if (window.width < 0.9) place.add(window.left / (1 - window.width));
+  }
+  log_ratio.expect_fills({std::log(3.0 / 4), std::log(4.0 / 3)}, "log ratio");
+  place.expect_fills({0, 1}, "place");
+  share.expect_fills({0.08, 0.4}, "share");
+}
+
+TEST(SquareFrame, OfALongPictureCropsAsMuchAsTheRatioAllows) {
+  const AugmentOptions options{.crop = {1, 1 - 1e-12}};
+  const Window window = window_of(draw_augmentation(options, {}, {1000, 100}, kSquare));
+  EXPECT_NEAR(window.height, 1, 1e-9);
+  EXPECT_NEAR(window.width * 1000 / 100, 4.0 / 3, 1e-9);
+}
+
+TEST(SquareFrame, WithoutACropShowsTheMiddle) {
+  const Augmentation plain = draw_augmentation({}, {}, kSize, kSquare);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_NEAR(plain.warp->source_of.m[i], middle_square(kSize, kSquare).m[i], 1e-15);
+  }
+}
+
+// Keras' width_shift_range and height_shift_range.
+TEST(SquareFrame, TranslationsAreSharesOfTheSquare) {
+  Drawn shift;
+  const ImageSize size = {32, 32};
+  const FrameRule rule = {.framing = Framing::kSquare, .min_side_px = 32, .max_side_px = 32};
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const DrawKey key = {.seed = 3, .epoch = 2, .draw = i};
+    const Window window = window_of(draw_augmentation({.translation = 0.1}, key, size, rule));
+    ASSERT_NEAR(window.width, 1, 1e-12);
+    shift.add(window.left);
+  }
+  shift.expect_fills({-0.1, 0.1}, "shift");
+}
+
+TEST(SquareFrame, MirrorsAsWithoutIt) {
+  const AugmentOptions options = options_of(Augment::kCrop);
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const DrawKey key = {.seed = 3, .epoch = 2, .draw = i};
+    EXPECT_EQ(draw_augmentation(options, key, kSize, kSquare).flip, draw(Augment::kFlip, i).flip);
+  }
+}
+
 }  // namespace
 }  // namespace retina

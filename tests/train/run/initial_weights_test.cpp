@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "shared/base/error.h"
+#include "shared/model/classifier.h"
+#include "shared/model/resnet_shape.h"
+#include "shared/model/retinanet.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/support/test_folder.h"
 
@@ -113,6 +116,76 @@ TEST(InitialWeights, AnotherArchitectureNamesTheOptionsToGive) {
   frozen.norm = Norm::kFrozen;
   frozen.min_side_px = 64;
   EXPECT_EQ(refusal(frozen, checkpoint), "accepted");
+}
+
+ModelConfig classifier_config(std::size_t class_count) {
+  ModelConfig config;
+  config.task = Task::kClassification;
+  config.backbone = small_config().backbone;
+  config.class_count = static_cast<int>(class_count);
+  return config;
+}
+
+Checkpoint classifier_checkpoint(const std::vector<std::string>& names) {
+  const auto network = make_classifier(classifier_config(names.size()));
+  initialise(*network, kSeed + 1);
+  Checkpoint checkpoint{.model = state_of(*network)};
+  checkpoint.config_json = R"({"model":)" + network->config().to_json() + R"(,"train":{}})";
+  checkpoint.categories = named(names);
+  return checkpoint;
+}
+
+TEST(InitialWeights, AClassifierGivesADetectorItsResNet) {
+  const Checkpoint checkpoint = classifier_checkpoint({"cat", "dog"});
+  RetinaNet model = fresh_model(small_config(), 3);
+  const NamedTensors before = state_of(fresh_model(small_config(), 3));
+  load_initial_weights(model, checkpoint, named({"cat", "class 1", "class 2"}), kSeed, "c.pt");
+  int taken = 0;
+  for (const auto& [name, tensor] : state_of(model)) {
+    const bool is_body = name.starts_with("backbone.body.");
+    const at::Tensor want =
+        is_body ? tensor_of(checkpoint.model, name.substr(14)) : tensor_of(before, name);
+    taken += is_body ? 1 : 0;
+    EXPECT_TRUE(at::equal(tensor, want)) << name;
+  }
+  EXPECT_EQ(taken, static_cast<int>(checkpoint.model.size()) - 2) << "all but fc";
+}
+
+TEST(InitialWeights, ADetectorGivesAClassifierItsResNet) {
+  const Checkpoint checkpoint = random_checkpoint(small_config(), 1);
+  const auto network = make_classifier(classifier_config(2));
+  initialise(*network, kSeed);
+  const at::Tensor fc = tensor_of(state_of(*network), "fc.weight").clone();
+  load_initial_weights(*network, checkpoint, named({"cat", "dog"}), kSeed, "c.pt");
+  for (const auto& [name, tensor] : state_of(*network)) {
+    if (name.starts_with("fc.")) continue;
+    EXPECT_TRUE(at::equal(tensor, tensor_of(checkpoint.model, "backbone.body." + name))) << name;
+  }
+  EXPECT_TRUE(at::equal(fc, tensor_of(state_of(*network), "fc.weight")));
+}
+
+TEST(InitialWeights, AClassifiersRowsGoToTheClassOfTheirName) {
+  const Checkpoint checkpoint = classifier_checkpoint({"cat", "dog"});
+  const auto network = make_classifier(classifier_config(3));
+  initialise(*network, kSeed);
+  load_initial_weights(*network, checkpoint, named({"dog", "bird", "cat"}), kSeed, "c.pt");
+  const at::Tensor rows = tensor_of(state_of(*network), "fc.weight");
+  const at::Tensor source = tensor_of(checkpoint.model, "fc.weight");
+  EXPECT_TRUE(at::equal(rows[0], source[1]));
+  EXPECT_TRUE(at::equal(rows[1], initial_value(*network, "fc.weight", kSeed)[1]));
+  EXPECT_TRUE(at::equal(rows[2], source[0]));
+}
+
+TEST(InitialWeights, NoDetectorBuildsOnCifarCnn) {
+  ModelConfig config = classifier_config(2);
+  config.backbone = kCifarCnn;
+  config.min_side_px = config.max_side_px = 32;
+  Checkpoint checkpoint{.model = state_of(*make_classifier(config))};
+  checkpoint.config_json = R"({"model":)" + config.to_json() + R"(,"train":{}})";
+  checkpoint.categories = named({"cat", "dog"});
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", checkpoint);
+  EXPECT_EQ(refusal(small_config(), folder / "c.pt"), "give weights of a ResNet");
 }
 
 }  // namespace

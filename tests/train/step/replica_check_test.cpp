@@ -23,9 +23,9 @@ using testing::HasSubstr;
 
 ReplicaOptions small_options() {
   ReplicaOptions options;
-  options.model.backbone = "resnet18";
-  options.model.class_count = 2;
-  options.model.norm = Norm::kBatch;
+  options.task.model.backbone = "resnet18";
+  options.task.model.class_count = 2;
+  options.task.model.norm = Norm::kBatch;
   options.ema = 0.9;
   return options;
 }

@@ -6,6 +6,8 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include "shared/model/retinanet.h"
+
 #include <algorithm>
 #include <vector>
 
