@@ -42,6 +42,8 @@ QUICK = {
                      "validate-every": "4", "device": "cpu"},
     "retina-train --synthetic": {"backbone": "resnet18", "min-side": "64", "max-side": "96",
                                  "threads": "1", "steps": "12", "device": "cpu"},
+    "retina-train --task": {"min-side": "32", "max-side": "40", "threads": "1", "compute-threads": "1",
+                            "checkpoint-every": "30epochs", "validate-every": "30", "device": "cpu"},
     "retina-eval --detections": {},
     "retina-eval --compare": {},
     "retina-eval": {"device": "cpu", "compute-threads": "1", "score-threshold": "0.001"},
@@ -135,12 +137,21 @@ class Readme(unittest.TestCase):
         self.make_voc_set(place)
         self.make_imagenet(place)
         self.make_cifar10(place)
+        self.make_class_folders(place)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
         for name in PROGRAMS:
             (programs / name).write_text(quick_program(name))
             (programs / name).chmod(0o755)
         return place
+
+    def make_class_folders(self, place):
+        """Pictures in a folder for each class."""
+        classes = self.room / "classes"
+        self.expect_success(run([BUILD / "bin/render_classes", "--output", classes, "--layout",
+                                 "folders", "--side", 48, "--train", 40, "--validation", 10]),
+                            "render_classes")
+        shutil.copytree(classes / "train", place / "pictures")
 
     @staticmethod
     def make_yolo_set(place):
@@ -266,6 +277,21 @@ class Readme(unittest.TestCase):
         self.expect_success(run(command), command)
         for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json",
                      "evaluation/detections.json", "model.pt"):
+            self.assertTrue((self.room / "demo" / name).is_file(), name)
+        again = run(command)
+        self.expect_success(again, command)
+        self.assertIn("already finished", again.stdout)
+
+    def test_make_demo_classify_runs_the_whole_job_and_then_finds_it_done(self):
+        classes = self.room / "classes"
+        self.expect_success(run([BUILD / "bin/render_classes", "--output", classes, "--train", 100,
+                                 "--validation", 20]), "render_classes")
+        command = ["make", "-o", "build", "demo-classify", f"BUILD={BUILD}", f"DATA={classes}",
+                   f"OUT={self.room}/demo", "RANKS=2", "TRAIN_OPTIONS=--epochs 2"]
+        self.expect_success(run(command), command)
+        for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json",
+                     "evaluation/predictions.jsonl", "model.pt",
+                     "evaluation-converted/metrics.json"):
             self.assertTrue((self.room / "demo" / name).is_file(), name)
         again = run(command)
         self.expect_success(again, command)
