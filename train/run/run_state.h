@@ -29,7 +29,8 @@ struct RunState {
   bool epoch_closed = true;                    // false from its last step to the end of validation
   std::set<std::int64_t> left_out_steps = {};  // counted from 0; by --on-nan rollback
   PacingState pacing = {};
-  std::optional<double> ap = {};  // of the validation after this step
+  // Of the validation after this step: AP, or a classifier's top-1 accuracy.
+  std::optional<double> ap = {};
   double learning_rate = 0;       // of the next step; for people, not read back
   RunFacts facts = {};
 
