@@ -91,12 +91,12 @@ void print_longest(const OperatorLog& log) {
 int measure(const BenchOptions& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   ReplicaOptions wanted;
-  wanted.model.backbone = options.backbone;
-  wanted.model.class_count = options.classes;
-  wanted.model.norm = options.norm;
+  wanted.task.model.backbone = options.backbone;
+  wanted.task.model.class_count = options.classes;
+  wanted.task.model.norm = options.norm;
   wanted.trainable_layers = options.trainable_layers;
-  wanted.model.head_norm = HeadNorm::kNone;
-  wanted.precision = options.precision;
+  wanted.task.model.head_norm = HeadNorm::kNone;
+  wanted.task.precision = options.precision;
   const auto alone = make_self_communicator();
   Replica replica(wanted, *alone);
   const Batch batch = random_batch(options);
