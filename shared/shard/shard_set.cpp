@@ -90,11 +90,15 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
       cat(source.folder, "/", manifest.shards[entry.shard].file.name, ": record ", entry.place);
   Record record = decode_record(bytes, place);
   if (record.image_id != entry.image_id || record.width != entry.width ||
-      record.height != entry.height || record.annotations.size() != entry.box_count ||
-      !has_class_of(record, entry, manifest.task)) {
+      record.height != entry.height || record.annotations.size() != entry.box_count) {
     throw Error(ErrorKind::kData,
                 cat(place, ": disagrees with the index (got image ", record.image_id, ", want ",
                     entry.image_id, ")"),
+                kDamagedHint);
+  }
+  if (!has_class_of(record, entry, manifest.task)) {
+    throw Error(ErrorKind::kData,
+                cat(place, ": its class is not that of the index (image ", record.image_id, ")"),
                 kDamagedHint);
   }
   for (const RecordAnnotation& annotation : record.annotations) {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "shared/base/cat.h"
@@ -14,6 +15,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/random.h"
 #include "shared/shard/shard_tree.h"
+#include "tests/preprocess/small_classes.h"
 #include "tests/preprocess/small_coco.h"
 #include "tests/support/child_process.h"
 #include "tests/support/test_folder.h"
@@ -206,18 +208,21 @@ TEST_F(CocoPack, ClassesOfOneNameAreTold) {
 }
 
 // Kills that come too late do not count: another folder is tried, until enough have hit.
-TEST_F(CocoPack, KilledAtRandomMomentsItEndsWithTheSameBytes) {
+// `command_to` gives the command that packs into a folder.
+void expect_kills_change_nothing(
+    const TestFolder& folder,
+    const std::function<std::vector<std::string>(const std::string&)>& command_to) {
   const auto begin = std::chrono::steady_clock::now();
-  ASSERT_EQ(run_process(command(folder_ / "whole")).exit_code, 0);
+  ASSERT_EQ(run_process(command_to(folder / "whole")).exit_code, 0);
   const double whole_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const auto expected = folder_content(folder_ / "whole");
+  const auto expected = folder_content(folder / "whole");
   const RandomStream random{.seed = 11};
   int kills = 0;
   for (std::uint64_t round = 0; round < 200 && kills < 8; ++round) {
-    const std::string set = folder_ / cat("set", round);
+    const std::string set = folder / cat("set", round);
     for (std::uint64_t attempt = 0; attempt < 3; ++attempt) {
-      ChildProcess child(command(set));
+      ChildProcess child(command_to(set));
       child.run_until([] { return false; }, whole_seconds * random.unit(round * 3 + attempt));
       child.signal(SIGKILL);
       const ProcessResult result = child.wait();
@@ -225,11 +230,114 @@ TEST_F(CocoPack, KilledAtRandomMomentsItEndsWithTheSameBytes) {
       ASSERT_EQ(result.exit_code, 128 + SIGKILL) << result.err;
       ++kills;
     }
-    const ProcessResult last = run_process(command(set));
+    const ProcessResult last = run_process(command_to(set));
     ASSERT_EQ(last.exit_code, 0) << last.err;
     ASSERT_EQ(folder_content(set), expected) << "round " << round;
   }
   EXPECT_GE(kills, 8);
+}
+
+TEST_F(CocoPack, KilledAtRandomMomentsItEndsWithTheSameBytes) {
+  expect_kills_change_nothing(folder_, [&](const std::string& set) { return command(set); });
+}
+
+// Sets for classification.
+class PackClasses : public CocoPack {
+ protected:
+  PackClasses() {
+    SmallFolders{folder_ / "f"}.write();
+    SmallCifar10{folder_ / "c"}.write();
+  }
+
+  static std::vector<std::string> pack(const std::string& format, const std::string& images,
+                                       const std::string& output,
+                                       const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"coco-pack", "--format",     format,
+                                          "--images",  images,         "--output",
+                                          output,      "--shard-size", "64KiB"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  std::vector<std::string> folders(const std::string& output,
+                                   const std::vector<std::string>& more = {}) const {
+    return pack("folders", folder_ / "f/images", output, more);
+  }
+  std::vector<std::string> cifar10(const std::string& output,
+                                   const std::vector<std::string>& more = {}) const {
+    return pack("cifar10", folder_ / "c/cifar", output, more);
+  }
+};
+
+TEST_F(PackClasses, ArePackedVerifiedAndInspected) {
+  const ProcessResult packed = run_process(folders(folder_ / "set"));
+  EXPECT_EQ(packed.exit_code, 0) << packed.err;
+  EXPECT_THAT(packed.out, HasSubstr("images        21 (0 quarantined)"));
+  EXPECT_THAT(packed.out, HasSubstr("classes       3 (1 without images)"));
+  EXPECT_THAT(packed.err,
+              HasSubstr("warning: " + folder_ / "f/images" + ": 1 class has no pictures"));
+  EXPECT_THAT(run_process(folders(folder_ / "set")).out, HasSubstr("already finished, 21 images"));
+  EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "set"}).out,
+              HasSubstr("whole, 21 images, "));
+  const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set"});
+  EXPECT_THAT(inspected.out, HasSubstr("  0      1   cat    12"));
+  EXPECT_THAT(inspected.out, Not(HasSubstr("boxes")));
+  const ProcessResult drawn = run_process({"coco-pack", "--inspect", folder_ / "set", "--image-id",
+                                           "13", "--draw", folder_ / "drawn.jpg"});
+  EXPECT_THAT(drawn.out, HasSubstr("class dog (label 1, id 2)"));
+  EXPECT_GT(file_size_bytes(folder_ / "drawn.jpg"), 100U);
+
+  EXPECT_EQ(run_process(cifar10(folder_ / "c10")).exit_code, 0);
+  EXPECT_EQ(run_process(cifar10(folder_ / "c10", {"--threads", "3"})).exit_code, 0);
+  EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "c10"}).out,
+              HasSubstr("whole, 60 images, "));
+  EXPECT_THAT(run_process({"coco-pack", "--inspect", folder_ / "c10", "--image-id", "60"}).out,
+              HasSubstr("32x32, 3.0 KiB, raw, "));
+}
+
+TEST_F(PackClasses, BadInputsAreNamedAndLeaveNothing) {
+  const std::string set = folder_ / "set";
+  EXPECT_THAT(refusal(pack("folders", folder_ / "nowhere", set), 66), HasSubstr("is not a folder"));
+  EXPECT_THAT(refusal(pack("cifar10", folder_ / "nowhere.bin", set), 66),
+              HasSubstr("nowhere.bin: does not exist"));
+  std::filesystem::create_directories(folder_ / "bare");
+  EXPECT_THAT(refusal(pack("folders", folder_ / "bare", set), 65), HasSubstr("has no folders"));
+  EXPECT_THAT(refusal(pack("cifar10", folder_ / "bare", set), 66),
+              HasSubstr("has no training batches"));
+  std::ofstream(folder_ / "classes") << "cat\nempty\n";
+  EXPECT_THAT(refusal(folders(set, {"--classes", folder_ / "classes"}), 65),
+              HasSubstr("dog: is not a class of"));
+  EXPECT_THAT(refusal(folders(folder_ / "f/images/set"), 78), HasSubstr("pictures' folder"));
+  EXPECT_THAT(refusal(cifar10(set, {"--convert"}), 64), HasSubstr("--convert: has no effect"));
+
+  const std::string batch = folder_ / "c/cifar/data_batch_2.bin";
+  std::filesystem::resize_file(batch, file_size_bytes(batch) - 1000);
+  EXPECT_THAT(refusal(cifar10(set, {"--log-level", "warning"}), 65),
+              HasSubstr("data_batch_2.bin: is not a whole number of records (got 91190 bytes"));
+  std::ofstream(batch) << std::string(3073, '\x0B');
+  EXPECT_THAT(refusal(cifar10(set, {"--log-level", "warning"}), 65),
+              HasSubstr("data_batch_2.bin: record 0: the label is out of range (got 11"));
+  EXPECT_FALSE(path_exists(set));
+}
+
+TEST_F(PackClasses, AFullDiskIs74AndTheNextRunContinues) {
+  for (const auto& command_line : {cifar10(folder_ / "set"), cifar10(folder_ / "set")}) {
+    std::string line = "ulimit -f 32; exec " RETINA_BIN_DIR "/coco-pack --log-level error";
+    for (const std::string& argument : command_line) {
+      if (argument != "coco-pack") line += " '" + argument + "'";
+    }
+    EXPECT_THAT(refusal({"/bin/bash", "-c", line}, 74), HasSubstr("writing failed"));
+    EXPECT_FALSE(path_exists(folder_ / "set/manifest.json"));
+  }
+  EXPECT_EQ(run_process(cifar10(folder_ / "set")).exit_code, 0);
+  EXPECT_EQ(run_process({"coco-pack", "--verify", folder_ / "set"}).exit_code, 0);
+}
+
+TEST_F(PackClasses, OfFoldersKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
+  expect_kills_change_nothing(folder_, [&](const std::string& set) { return folders(set); });
+}
+
+TEST_F(PackClasses, OfCifar10KilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
+  expect_kills_change_nothing(folder_, [&](const std::string& set) { return cifar10(set); });
 }
 
 TEST_F(CocoPack, StoppedBySigtermItAsksToBeRunAgain) {

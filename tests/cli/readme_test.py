@@ -136,6 +136,8 @@ class Readme(unittest.TestCase):
         self.make_yolo_set(place)
         self.make_voc_set(place)
         self.make_class_folders(place)
+        self.make_imagenet(place)
+        self.make_cifar10(place)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
         for name in PROGRAMS:
@@ -189,6 +191,30 @@ class Readme(unittest.TestCase):
                 f"<annotation><filename>{image['file_name']}</filename><size><width>{image['width']}</width>"
                 f"<height>{image['height']}</height><depth>3</depth></size>{objects}</annotation>")
         (voc / "ImageSets/Main/train.txt").write_text("".join(f"{stem}\n" for stem in stems[::2]))
+
+    @staticmethod
+    def make_imagenet(place):
+        """The pictures as two of ImageNet's classes, in the layout that Kaggle publishes."""
+        data, ids = place / "ILSVRC/Data/CLS-LOC", ["n01440764", "n02119789"]
+        (data / "val").mkdir(parents=True)
+        for number, picture in enumerate(sorted((place / "coco/train2017").iterdir())):
+            folder = data / "train" / ids[number % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(picture, folder / f"{folder.name}_{number}.JPEG")
+        solution = "ImageId,PredictionString\n"
+        for number, picture in enumerate(sorted((place / "coco/val2017").iterdir()), 1):
+            shutil.copy(picture, data / f"val/ILSVRC2012_val_{number:08}.JPEG")
+            solution += f"ILSVRC2012_val_{number:08},{ids[number % 2]} 1 2 30 40 \n"
+        (place / "LOC_val_solution.csv").write_text(solution)
+        (place / "LOC_synset_mapping.txt").write_text(f"{ids[0]} tench, Tinca tinca\n{ids[1]} kit fox\n")
+
+    @staticmethod
+    def make_cifar10(place):
+        """Twenty pictures in each batch, all of one colour."""
+        (place / "cifar-10-batches-bin").mkdir()
+        for batch in ("data_batch_1", "data_batch_2", "test_batch"):
+            (place / f"cifar-10-batches-bin/{batch}.bin").write_bytes(
+                b"".join(bytes([i % 10]) + bytes([10 * i]) * 3072 for i in range(20)))
 
     def test_every_command_parses_and_is_of_a_known_program(self):
         for name, page in PAGES.items():

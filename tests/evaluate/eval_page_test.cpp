@@ -1,4 +1,5 @@
-// The page as text: what is put into it stays data. What it shows and does: report_page_test.py.
+// The pages as text: what is put into them stays data. What they show and do: report_page_test.py,
+// class_page_test.py.
 #include "evaluate/page/eval_page.h"
 
 #include <gmock/gmock.h>
@@ -43,16 +44,23 @@ EvalPage bad_page() {
           .jpegs = {{7, "\xff\xd8\xff jpeg"}}};
 }
 
-TEST(EvalPage, WhateverItIsGivenStaysData) {
-  const std::string page = render_eval_page(bad_page());
+class EvalPages : public testing::TestWithParam<bool> {
+ protected:
+  static std::string render(const EvalPage& page) {
+    return GetParam() ? render_classification_page(page) : render_detection_page(page);
+  }
+};
+
+TEST_P(EvalPages, WhateverItIsGivenStaysData) {
+  const std::string page = render(bad_page());
   EXPECT_EQ(occurrences(page, "<script"), 4);
   EXPECT_EQ(occurrences(page, "</script"), 4);
   EXPECT_EQ(occurrences(page, "<!--"), 0);
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
 }
 
-TEST(EvalPage, HoldsWhatItIsGivenUnchanged) {
-  const std::string page = render_eval_page(bad_page());
+TEST_P(EvalPages, HoldsWhatItIsGivenUnchanged) {
+  const std::string page = render(bad_page());
   const JsonFile metrics = JsonFile::parse(script_content(page, "metrics"), "metrics");
   EXPECT_EQ(metrics.root().at("name").as_string(), kBad);
   const JsonFile extras = JsonFile::parse(script_content(page, "extras"), "extras");
@@ -62,13 +70,17 @@ TEST(EvalPage, HoldsWhatItIsGivenUnchanged) {
   EXPECT_THAT(script_content(page, "pictures"), HasSubstr("\"7\":\"data:image/jpeg;base64,/9j/"));
 }
 
-TEST(EvalPage, NeedsNothingFromOutsideAndIsSmall) {
-  const std::string page = render_eval_page({.metrics_json = "{}"});
+TEST_P(EvalPages, NeedsNothingFromOutsideAndIsSmall) {
+  const std::string page = render({.metrics_json = "{}"});
   for (const char* part : {"https:", "src=\"", "<link", "url(", "@import", "fetch(", "innerHTML"}) {
     EXPECT_THAT(page, Not(HasSubstr(part)));
   }
   EXPECT_LT(page.size(), 100'000U);
 }
+
+INSTANTIATE_TEST_SUITE_P(EvalPage, EvalPages, testing::Bool(), [](const auto& of_classes) {
+  return std::string(of_classes.param ? "OfAClassifier" : "OfADetector");
+});
 
 }  // namespace
 }  // namespace retina

@@ -121,6 +121,15 @@ TEST_F(ModelCommand, AnApBelowTheWantedOneIsExitOneUnderMpirunToo) {
   EXPECT_THAT(result.err, HasSubstr("below --min-ap 0.99"));
 }
 
+TEST_F(ModelCommand, ADetectorHasNoTop1) {
+  expect_refusal(run_process(command("out", {"--min-top1", "0.5"})), 78,
+                 "which is a detector; hint: give --min-ap");
+  expect_refusal(run_process(command("out", {"--min-top1", "1.5"})), 64,
+                 "--min-top1: out of range (got 1.5");
+  expect_refusal(run_process(command("out", {"--min-top1", "0.5", "--min-ap", "0.5"})), 64,
+                 "--min-ap or --min-top1");
+}
+
 TEST_F(ModelCommand, QuarantinedImagesAreToldWithTheNumbersAndTheVerdict) {
   data_ = folder_ / "shards";
   std::filesystem::copy(*shared_ / "shards", data_);

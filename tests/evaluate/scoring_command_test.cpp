@@ -108,6 +108,9 @@ TEST_F(ScoringCommand, OptionsOfDetectingAreRefused) {
     EXPECT_EQ(refused.exit_code, 64);
     EXPECT_THAT(refused.err, HasSubstr(cat(option, ": has no effect with --detections")));
   }
+  const ProcessResult refused = run({"--min-top1", "0.5"});
+  EXPECT_EQ(refused.exit_code, 64);
+  EXPECT_THAT(refused.err, HasSubstr("--min-top1: has no effect with --detections"));
   EXPECT_EQ(run({"--expect-ranks", "2"}).exit_code, 78);
 }
 

@@ -10,9 +10,11 @@
 #include <string>
 
 #include "preprocess/formats/annotation_source.h"
+#include "preprocess/formats/cifar10.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/log.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/plain_instances.h"
 #include "shared/coco/plain_results.h"
@@ -214,6 +216,67 @@ void run_yolo(std::string_view bytes) {
       {.format = AnnotationFormat::kYolo, .path = folder() / "yolo/data.yaml", .images = images});
 }
 
+// Each picture has a class of the list.
+void check_classes(const AnnotationSource& source) {
+  set_log_level(LogLevel::kError);  // not a line for each class without pictures
+  accept_or_refuse([&] {
+    const ReadAnnotations read = read_annotations(source);
+    require(read.image_labels.size() == read.instances.images.size(), "a picture without a class");
+    for (const int label : read.image_labels) {
+      require(label >= 0 && label < static_cast<int>(read.instances.categories.size()),
+              "a label beyond the classes");
+    }
+  });
+}
+
+// The classes and their pictures of a flat folder; then the classes of folders.
+void run_folders(std::string_view bytes) {
+  static const std::string flat = folder() / "flat", divided_by_class = folder() / "by-class";
+  static const bool is_written = [] {
+    std::filesystem::create_directories(flat);
+    for (const char* name : {"n01440764", "n02119789"}) {
+      std::filesystem::create_directories(divided_by_class + "/" + name);
+      write_plainly(divided_by_class + "/" + name + "/1.jpg", "");
+      write_plainly(flat + "/" + name + ".jpg", "");
+    }
+    return true;
+  }();
+  require(is_written, "no folders");
+  const auto [classes, truth] = divided(bytes);
+  write_plainly(folder() / "classes.txt", classes);
+  write_plainly(folder() / "truth.txt", truth);
+  for (const char* list : {"", "classes.txt"}) {
+    check_classes({.format = AnnotationFormat::kFolders,
+                   .path = folder() / "truth.txt",
+                   .classes = *list == 0 ? "" : folder() / list,
+                   .images = flat});
+  }
+  check_classes({.format = AnnotationFormat::kFolders,
+                 .classes = folder() / "classes.txt",
+                 .images = divided_by_class});
+}
+
+// The names of the classes and a batch. The rest of a record may be left out of the input.
+void run_cifar10(std::string_view bytes) {
+  static const std::string batches = [] {
+    std::filesystem::create_directories(folder() / "cifar10");
+    return folder() / "cifar10";
+  }();
+  const auto [names, batch] = divided(bytes);
+  const std::string path = batches + "/data_batch_1.bin";
+  write_plainly(batches + "/batches.meta.txt", names);
+  std::string whole(batch);
+  whole.resize((whole.size() + kCifar10RecordBytes - 1) / kCifar10RecordBytes *
+               kCifar10RecordBytes);
+  for (const std::string_view content : {batch, std::string_view(whole)}) {
+    write_plainly(path, content);
+    check_classes({.format = AnnotationFormat::kCifar10, .images = path});
+  }
+  if (const auto place = cifar10_place(std::string(names))) {
+    require(place->offset_bytes % kCifar10RecordBytes == 1, "a picture between two records");
+  }
+}
+
 void run_jpeg(std::string_view bytes) {
   constexpr std::uint64_t kMaxPixels = 1 << 18;
   static JpegDecoder decoder(kMaxPixels);
@@ -235,7 +298,8 @@ const std::vector<FuzzedParser>& fuzzed_parsers() {
   static const std::vector<FuzzedParser> parsers = {
       {"record", run_record},   {"manifest", run_manifest}, {"instances", run_instances},
       {"results", run_results}, {"voc", run_voc},           {"csv", run_csv},
-      {"yolo", run_yolo},       {"jpeg", run_jpeg}};
+      {"yolo", run_yolo},       {"folders", run_folders},   {"cifar10", run_cifar10},
+      {"jpeg", run_jpeg}};
   return parsers;
 }
 

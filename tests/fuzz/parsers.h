@@ -14,7 +14,7 @@ struct FuzzedParser {
   void (*run)(std::string_view bytes) = nullptr;
 };
 
-// record, manifest, instances and results (COCO's JSON), voc, csv, yolo, jpeg.
+// record, manifest, instances and results (COCO's JSON), voc, csv, yolo, folders, cifar10, jpeg.
 const std::vector<FuzzedParser>& fuzzed_parsers();
 
 }  // namespace retina

@@ -64,6 +64,9 @@ at::Tensor golden_weight(std::uint32_t number, const std::string& name, const at
     const double gain = name.starts_with("backbone.fpn.") ? 1 : output ? 0.2 : 2;
     draw.high = std::sqrt(3 * gain / fan_in);
     draw.low = -draw.high;
+  } else if (like.dim() == 2) {
+    draw.high = std::sqrt(3 / static_cast<double>(like.size(1)));
+    draw.low = -draw.high;
   } else if (name.ends_with("cls_logits.bias")) {
     draw.low = -3.5, draw.high = -2.5;
   } else if (name.ends_with("running_var")) {
@@ -152,6 +155,7 @@ ModelConfig golden_config(const std::string& name) {
   config.backbone = name.substr(name.find('_') + 1);
   config.class_count = 5;
   config.anchor_sizes = {16, 32, 64, 128, 256};
+  if (name.starts_with("classifier")) config.task = Task::kClassification;
   if (name.starts_with("v1")) {
     config.norm = Norm::kFrozen;
     config.head_norm = HeadNorm::kNone;
@@ -164,12 +168,15 @@ LossOptions golden_loss_options(const std::string& name) {
   return {.box = {.kind = name.starts_with("v1") ? BoxLossKind::kL1 : BoxLossKind::kGiou}};
 }
 
-void set_golden_weights(RetinaNet& model) {
+void set_golden_weights(Network& network) {
   const torch::NoGradGuard no_gradient;
   std::uint32_t number = 0;
   // torchvision's state dict counts num_batches_tracked only where batch norm is trained, as ours.
-  for (auto& [key, tensor] : state_of(model)) {
-    tensor.copy_(golden_weight(number++, key, tensor, model.config().frozen_norm()));
+  for (auto& [key, tensor] : state_of(network)) {
+    const bool is_body = !key.starts_with(network.class_layer());
+    const std::string name =
+        network.body_prefix().empty() && is_body ? "backbone.body." + key : key;
+    tensor.copy_(golden_weight(number++, name, tensor, network.config().frozen_norm()));
   }
 }
 

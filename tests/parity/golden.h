@@ -49,8 +49,10 @@ inline constexpr const char* kGoldenCases[] = {"v1_resnet18", "v1_resnet50", "v2
 ModelConfig golden_config(const std::string& name);
 // L1 for v1, GIoU for v2.
 LossOptions golden_loss_options(const std::string& name);
-// Overwrites all of the model's tensors with the golden weights, whatever their type.
-void set_golden_weights(RetinaNet& model);
+// The same for classifiers.
+inline constexpr const char* kGoldenClassifiers[] = {"classifier_resnet18", "classifier_resnet50"};
+// Overwrites all of the network's tensors with the golden weights, whatever their type.
+void set_golden_weights(Network& network);
 
 constexpr PixelSize kGoldenPadded = {.height = 128, .width = 160};
 std::vector<PixelSize> golden_image_sizes();

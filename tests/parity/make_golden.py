@@ -62,6 +62,12 @@ CASES = {
 }
 
 
+CLASSIFIERS = {"classifier_resnet18": resnet.resnet18, "classifier_resnet50": resnet.resnet50}
+LABEL_SMOOTHING = 0.1
+CLASSIFIER_LABELS = [1, 4]
+CLASSIFIER_LR = 5e-6  # as small as those above, for the same reason
+
+
 def f32(stream, shape, low, high):
     return torch.from_numpy(uniform(stream, shape, low, high)).float()
 
@@ -103,6 +109,9 @@ def weight(number, name, shape, frozen):
         gain = (1.0 if name.startswith("backbone.fpn.") else
                 0.2 if "cls_logits" in name or "bbox_reg" in name else 2.0)
         bound = math.sqrt(3 * gain / fan_in)
+        return f32(stream, shape, -bound, bound)
+    if len(shape) == 2:
+        bound = math.sqrt(3 / shape[1])
         return f32(stream, shape, -bound, bound)
     if name.endswith("cls_logits.bias"):
         return f32(stream, shape, -3.5, -2.5)
@@ -239,6 +248,39 @@ def curve(model, images, lr):
         (classification + box_regression).backward()
         optimizer.step()
     return losses
+
+
+def classifier_case(body):
+    """A ResNet with its last layer: logits, cross-entropy, gradients, the losses of 10 updates."""
+    images, labels = padded_images().tensors, torch.tensor(CLASSIFIER_LABELS)
+    model = body(num_classes=CLASSES)
+    model.load_state_dict({
+        name: weight(number, name if name.startswith("fc.") else "backbone.body." + name,
+                     tuple(tensor.shape), False)
+        for number, (name, tensor) in enumerate(model.state_dict().items())})
+
+    def loss_of(logits):
+        return torch.nn.functional.cross_entropy(logits, labels, label_smoothing=LABEL_SMOOTHING)
+
+    logits = copy.deepcopy(model)(images)
+    trained = copy.deepcopy(model)
+    loss = loss_of(trained(images))
+    loss.backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=CLASSIFIER_LR, momentum=0.9,
+                                weight_decay=1e-4)
+    losses = []
+    for _ in range(CURVE_STEPS):
+        step_loss = loss_of(model(images))
+        losses.append(short(step_loss))
+        optimizer.zero_grad()
+        step_loss.backward()
+        optimizer.step()
+    return {"logits": sample(logits), "cross_entropy": short(loss),
+            "gradient_norm": short(math.sqrt(sum(float(p.grad.double().square().sum())
+                                                 for p in trained.parameters()))),
+            "gradients": {name: sample(p.grad) for name, p in trained.named_parameters()},
+            "buffers": {name: sample(b) for name, b in trained.named_buffers()},
+            "curve": losses}
 
 
 def matcher_boxes(case):
@@ -378,17 +420,20 @@ def state_list(model):
 
 def model_file(name):
     torch.set_num_threads(1)
-    return json.dumps(model_case(CASES[name]), separators=(",", ":")) + "\n"
+    case = classifier_case(CLASSIFIERS[name]) if name in CLASSIFIERS else model_case(CASES[name])
+    return json.dumps(case, separators=(",", ":")) + "\n"
 
 
 def compute():
     with concurrent.futures.ProcessPoolExecutor(max_workers=2) as pool:
-        files = {f"{name}.json": text for name, text in zip(CASES, pool.map(model_file, CASES))}
+        names = [*CASES, *CLASSIFIERS]
+        files = {f"{name}.json": text for name, text in zip(names, pool.map(model_file, names))}
     files["ops.json"] = json.dumps(ops_case(), separators=(",", ":")) + "\n"
     files["optimizers.json"] = optimizers_file()
     bare = dict(weights=None, weights_backbone=None, num_classes=91)
     files["state_v1.txt"] = state_list(retinanet_resnet50_fpn(**bare))
     files["state_v2.txt"] = state_list(retinanet_resnet50_fpn_v2(**bare))
+    files["state_resnet50.txt"] = state_list(resnet.resnet50(num_classes=91))
     manifest = {"torch": torch.__version__.split("+")[0],
                 "torchvision": torchvision.__version__.split("+")[0],
                 "pycocotools": importlib.metadata.version("pycocotools"),

@@ -4,6 +4,8 @@
 #include <sstream>
 
 #include "shared/base/file.h"
+#include "shared/model/classifier.h"
+#include "shared/model/resnet_shape.h"
 #include "tests/parity/golden.h"
 
 namespace retina {
@@ -19,7 +21,7 @@ ModelConfig coco_config(bool second_version) {
   return config;
 }
 
-std::vector<std::string> lines_of(const RetinaNet& model) {
+std::vector<std::string> lines_of(const Network& model) {
   std::vector<std::string> lines;
   for (const auto& [name, tensor] : state_of(model)) {
     std::string shape;
@@ -42,7 +44,7 @@ std::vector<std::string> golden_lines(const std::string& name, bool with_counter
   return lines;
 }
 
-std::int64_t parameter_count(const RetinaNet& model) {
+std::int64_t parameter_count(const Network& model) {
   std::int64_t count = 0;
   for (const ModelTensor& item : model.tensors())
     count += item.is_parameter ? item.tensor.numel() : 0;
@@ -65,6 +67,30 @@ TEST(StateDict, SecondVersionHasTorchvisionsNamesShapesOrderAndSize) {
   const RetinaNet model(coco_config(true));
   EXPECT_EQ(lines_of(model), golden_lines("state_v2.txt", true));
   EXPECT_EQ(parameter_count(model), 38198935);
+}
+
+TEST(StateDict, ClassifierHasTorchvisionsNamesShapesAndOrder) {
+  ModelConfig config;
+  config.task = Task::kClassification;
+  config.class_count = 91;
+  EXPECT_EQ(lines_of(*make_classifier(config)), golden_lines("state_resnet50.txt", true));
+}
+
+// 1,250,858 parameters, as Keras' summary() of examples/cifar10_cnn.py says.
+TEST(StateDict, CifarCnnHasTheSizeOfKerasExample) {
+  ModelConfig config;
+  config.task = Task::kClassification;
+  config.backbone = kCifarCnn;
+  config.class_count = 10;
+  config.min_side_px = config.max_side_px = 32;
+  const auto network = make_classifier(config);
+  EXPECT_EQ(parameter_count(*network), 1250858);
+  EXPECT_EQ(
+      lines_of(*network),
+      (std::vector<std::string>{"conv1.weight 32x3x3x3", "conv1.bias 32", "conv2.weight 32x32x3x3",
+                                "conv2.bias 32", "conv3.weight 64x32x3x3", "conv3.bias 64",
+                                "conv4.weight 64x64x3x3", "conv4.bias 64", "fc1.weight 512x2304",
+                                "fc1.bias 512", "fc2.weight 10x512", "fc2.bias 10"}));
 }
 
 }  // namespace

@@ -42,9 +42,9 @@ class TrainingParity : public testing::TestWithParam<const char*> {
   // torchvision's recipe: SGD with momentum .9, weight decay 1e-4; no warm-up.
   Replica make_replica(std::uint64_t seed) {
     ReplicaOptions options;
-    options.model = golden_config(name_);
-    options.loss = golden_loss_options(name_);
-    options.seed = seed;
+    options.task.model = golden_config(name_);
+    options.task.loss = golden_loss_options(name_);
+    options.task.seed = seed;
     return Replica(options, *communicator_);
   }
   // Makes updates `first` + 1 to `end` and returns both losses before each.
@@ -68,7 +68,7 @@ class TrainingParity : public testing::TestWithParam<const char*> {
 
 TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit) {
   Replica whole = make_replica(1);
-  set_golden_weights(whole.model());
+  set_golden_weights(whole.network());
   std::vector<StepFigures> curve = train(whole, 0, kSteps / 2);
   Checkpoint half_way;
   whole.snapshot(half_way);
@@ -78,14 +78,13 @@ TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit
   double worst = 0;
   for (std::size_t step = 0; step < curve.size(); ++step) {
     const JsonView golden = golden_.root().at("curve").at(step);
-    worst = std::max(
-        {worst,
-         std::abs(curve[step].classification_loss / golden.at(std::size_t{0}).as_double() - 1),
-         std::abs(curve[step].box_loss / golden.at(1).as_double() - 1)});
+    worst = std::max({worst,
+                      std::abs(curve[step].of_task[0] / golden.at(std::size_t{0}).as_double() - 1),
+                      std::abs(curve[step].of_task[1] / golden.at(1).as_double() - 1)});
   }
   EXPECT_TRUE(holds({"10 SGD steps, both losses, relative", name_, worst, 1e-4}));
-  EXPECT_LT(curve.back().classification_loss + curve.back().box_loss,
-            curve.front().classification_loss + curve.front().box_loss);
+  EXPECT_LT(curve.back().of_task[0] + curve.back().of_task[1],
+            curve.front().of_task[0] + curve.front().of_task[1]);
 
   const TestFolder folder;
   save_checkpoint(folder / "half.pt", half_way);
@@ -94,10 +93,9 @@ TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit
   const auto again = train(resumed, kSteps / 2, kSteps);
   int differing = 0;
   for (std::size_t i = 0; i < again.size(); ++i) {
-    differing += again[i].classification_loss != second_half[i].classification_loss ||
-                 again[i].box_loss != second_half[i].box_loss;
+    differing += again[i].of_task != second_half[i].of_task;
   }
-  const NamedTensors ours = state_of(resumed.model()), theirs = state_of(whole.model());
+  const NamedTensors ours = state_of(resumed.network()), theirs = state_of(whole.network());
   for (std::size_t i = 0; i < ours.size(); ++i) {
     differing += ours[i].tensor.equal(theirs[i].tensor) ? 0 : 1;
   }

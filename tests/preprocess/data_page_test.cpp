@@ -56,6 +56,65 @@ class DataPage : public testing::Test {
   std::vector<QuarantinedImage> quarantined_{};
 };
 
+// The page of a set for classification.
+class ClassPage : public DataPage {
+ protected:
+  ClassPage() { manifest_.task = Task::kClassification; }
+
+  // Pictures of the given grey, each with the class.
+  void add_classified(std::uint8_t grey, int label, int count) {
+    Image image(64, 48);
+    image.rgb.assign(image.rgb.size(), grey);
+    for (int i = 0; i < count; ++i) {
+      image.rgb[0] = static_cast<std::uint8_t>(i);
+      const std::string bytes(image.rgb.begin(), image.rgb.end());
+      const Record record{.image_id = ++id_,
+                          .width = 64,
+                          .height = 48,
+                          .encoding = PictureEncoding::kRaw,
+                          .label = label,
+                          .picture = bytes};
+      facts_.add(record, xxh3(record.picture));
+      manifest_.counts.images += 1;
+    }
+  }
+};
+
+TEST_F(ClassPage, CountsImagesAndKnowsNoBoxes) {
+  add_classified(10, 0, 60);
+  add_classified(90, 1, 3);
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("63 images, 2 classes"));
+  EXPECT_THAT(html, HasSubstr("<title>cat: 60 images</title>"));
+  EXPECT_THAT(html, HasSubstr("<title>&lt;dog&gt;: 3 images</title>"));
+  EXPECT_THAT(html, HasSubstr("1 class has fewer than 20 images: &lt;dog&gt; (3)"));
+  EXPECT_THAT(html, HasSubstr("The largest class has 60 images, the smallest 3"));
+  EXPECT_THAT(html, HasSubstr("64 × 48 · cat"));
+  EXPECT_THAT(html, Not(HasSubstr("boxes")));
+  EXPECT_THAT(html, Not(HasSubstr("no anchor")));
+  EXPECT_EQ(html, page(5)) << "whatever the number of threads";
+}
+
+TEST_F(ClassPage, NamesPicturesUnderTwoClassesFirst) {
+  add_classified(10, 0, 30);
+  add_classified(10, 0, 2);
+  add_classified(200, 1, 30);
+  EXPECT_THAT(page(), HasSubstr("2 images repeat another one byte for byte"));
+  EXPECT_THAT(page(), Not(HasSubstr("under different classes:")));
+  add_classified(200, 0, 1);
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("1 picture is in the set under different classes:"));
+  const std::size_t contradictory = html.find("file33.jpg (33), file63.jpg (63)");
+  ASSERT_NE(contradictory, std::string::npos);
+  EXPECT_LT(contradictory, html.find("file1.jpg (1), file31.jpg (31)"));
+}
+
+TEST_F(ClassPage, SaysWhenNothingStandsOut) {
+  add_classified(10, 0, 20);
+  add_classified(90, 1, 20);
+  EXPECT_THAT(page(), HasSubstr("Nothing stands out."));
+}
+
 TEST_F(DataPage, NamesClassesWithFewBoxesAndEscapesTheirNames) {
   add(10, 60, 100);
   const std::string html = page();

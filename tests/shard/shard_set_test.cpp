@@ -75,7 +75,9 @@ TEST(ShardSet, RefusesRecordsAndIndexesOfAnotherTask) {
   };
   EXPECT_EQ(error_kind([&] { decode(with_neither, boxes); }), ErrorKind::kData);
   const IndexEntry another{.image_id = 1, .width = 2, .height = 2, .labels = {1}};
-  EXPECT_EQ(error_kind([&] { decode(another, classes); }), ErrorKind::kData);
+  std::string message;
+  EXPECT_EQ(error_kind([&] { decode(another, classes); }, &message), ErrorKind::kData);
+  EXPECT_EQ(message, "f/s: record 0: its class is not that of the index (image 1)");
 }
 
 TEST(ShardSet, ManyThreadsReadAtOnceAndViewsOutliveAMove) {

@@ -47,7 +47,7 @@ function showPairs() {
           type: "button", class: "open", "aria-label": `image ${image.image_id}. Enlarge`,
           click: () => openViewer(image, list),
         }, photo(image)),
-        make("figcaption", {}, `${num(firstOf(image)[1])} sure`)))));
+        make("figcaption", {}, `confidence ${num(firstOf(image)[1])}`)))));
   })));
 }
 

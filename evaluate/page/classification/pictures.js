@@ -19,7 +19,7 @@ function tile(image, list) {
       click: () => openViewer(image, list),
     }, photo(image)),
     make("figcaption", {}, make("b", {title: verdictText(image)}, verdictText(image)),
-      make("span", {}, `${num(firstOf(image)[1])} sure · image ${image.image_id}`)));
+      make("span", {}, `confidence ${num(firstOf(image)[1])} · image ${image.image_id}`)));
 }
 
 function gallery(list) {
@@ -45,7 +45,7 @@ function openViewer(image, list) {
     make("div", {class: "panes"},
       make("div", {class: "pane whole"}, photo(image)),
       make("div", {class: "pane stack"}, headed("Best classes", make("div", {class: "bars"},
-        image.top5.map(([id, probability]) => barRow(isTrue(id) ? "ok" : "background",
+        image.top5.map(([id, probability], i) => barRow(isTrue(id) ? "ok" : i ? "recall" : "background",
           categoryName(id), probability, [num(probability)])))))));
   viewer.onkeydown = (event) => {
     if (list.length < 2 || !["ArrowLeft", "ArrowRight"].includes(event.key)) return;

@@ -15,8 +15,7 @@ namespace {
 StepMetrics step_metrics(std::int64_t step) {
   return {.step = step,
           .epoch = 1,
-          .classification_loss = 0.1 * static_cast<double>(step),
-          .box_loss = 0.2,
+          .figures = {0.1 * static_cast<double>(step), 0.2},
           .learning_rate = 1e-4,
           .memory_bytes = 77};
 }
@@ -26,15 +25,16 @@ TEST(MetricsLog, ReadsBackWhatItWrote) {
   {
     MetricsLog log(folder / "m", 0);
     log.append(step_metrics(1));
-    log.append(ValidationMetrics{.step = 1, .epoch = 1, .stats = {0.25, 0.5}});
+    log.append(ValidationMetrics{
+        .step = 1, .epoch = 1, .figures = {0.25, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}});
     log.sync();
   }
   const MetricsLog log(folder / "m", 1);
   ASSERT_EQ(log.steps().size(), 1U);
-  EXPECT_EQ(log.steps()[0].classification_loss, 0.1);
+  EXPECT_EQ(log.steps()[0].figures[0], 0.1);
   EXPECT_EQ(log.steps()[0].memory_bytes, 77);
   ASSERT_EQ(log.validations().size(), 1U);
-  EXPECT_EQ(log.validations()[0].stats[1], 0.5);
+  EXPECT_EQ(log.validations()[0].figures[1], 0.5);
 }
 
 TEST(MetricsLog, IsCutToTheStepThatTrainingContinuesFrom) {

@@ -69,7 +69,7 @@ ModelConfig step_model(Norm norm) {
   return config;
 }
 
-void set_step_weights(RetinaNet& model) {
+void set_step_weights(Network& model) {
   // Drawing them costs more than the step.
   static std::map<Norm, NamedTensors> drawn;
   NamedTensors& state = drawn[model.config().norm];
@@ -126,7 +126,7 @@ Passes united_passes(int ranks, int images_per_pass) {
   return united;
 }
 
-StepResult result_of(const RetinaNet& model) {
+StepResult result_of(const Network& model) {
   StepResult result;
   for (const auto& [name, tensor] : state_of(model)) {
     if (tensor.requires_grad()) {
@@ -197,10 +197,11 @@ StepResult step_f64(Communicator& communicator, const Sharing& sharing) {
 }
 
 StepResult step_f32(Communicator& communicator, const Sharing& sharing) {
-  Replica replica(
-      {.model = step_model(sharing.norm), .buckets = sharing.buckets, .sync_bn = sharing.sync_bn},
-      communicator);
-  set_step_weights(replica.model());
+  Replica replica({.task = {.model = step_model(sharing.norm)},
+                   .buckets = sharing.buckets,
+                   .sync_bn = sharing.sync_bn},
+                  communicator);
+  set_step_weights(replica.network());
   for (const auto& slots : sharing.passes) {
     Batch batch = step_batch(slots);
     batch.part = {.real_image_count = kStepRealImages,
@@ -208,7 +209,7 @@ StepResult step_f32(Communicator& communicator, const Sharing& sharing) {
     replica.accumulate(batch);
   }
   replica.all_reduce();
-  return result_of(replica.model());
+  return result_of(replica.network());
 }
 
 Difference compare(const NamedTensors& ours, const NamedTensors& theirs) {

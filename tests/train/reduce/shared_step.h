@@ -26,7 +26,7 @@ constexpr std::int64_t kStepRealImages = 7;  // the last slot is a pad slot
 ModelConfig step_model(Norm norm);
 
 // Norms that keep activations near 1, heads of some use.
-void set_step_weights(RetinaNet& model);
+void set_step_weights(Network& model);
 
 // The images of these slots.
 Batch step_batch(const std::vector<std::int64_t>& slots);
@@ -44,7 +44,7 @@ struct StepResult {
   std::map<std::int64_t, at::Tensor> outputs = {};  // by slot: logits and deltas, flat, f64
 };
 // The first two, as the model has them now.
-StepResult result_of(const RetinaNet& model);
+StepResult result_of(const Network& model);
 
 // A model in f64 with the step's weights.
 RetinaNet step_model_f64(Norm norm);

@@ -31,7 +31,7 @@ ReplicaOptions small_options() {
 }
 
 at::Tensor tensor_of(Replica& replica, const std::string& name) {
-  for (const auto& [own, tensor] : state_of(replica.model())) {
+  for (const auto& [own, tensor] : state_of(replica.network())) {
     if (own == name) return tensor.detach();
   }
   ADD_FAILURE() << name;
@@ -56,7 +56,7 @@ TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
     options.tf32 = wanted;
     Replica replica(options, *alone);
     bool in_backward = !wanted;
-    for (auto& [name, tensor] : state_of(replica.model())) {
+    for (auto& [name, tensor] : state_of(replica.network())) {
       if (name != "backbone.body.conv1.weight") continue;  // the last that backward reaches
       tensor.register_hook([&](const at::Tensor&) { in_backward = is_on(); });
     }

@@ -56,10 +56,10 @@ struct Variant {
 
 ReplicaOptions options_of(const Variant& variant) {
   ReplicaOptions options;
-  options.model.backbone = "resnet18";
-  options.model.class_count = 2;
-  options.model.norm = variant.norm;
-  options.model.head_norm = variant.head_norm;
+  options.task.model.backbone = "resnet18";
+  options.task.model.class_count = 2;
+  options.task.model.norm = variant.norm;
+  options.task.model.head_norm = variant.head_norm;
   options.clip_norm = variant.clip_norm;
   options.ema = 0.9;
   return options;
@@ -122,7 +122,7 @@ TEST_P(StepOperators, ReplayedOnTheSameBuffersGiveTheSameBits) {
     replica.restore(start, 0, "the start");
     step(replica, batch, 1);
     const StepFigures figures = replica.take_figures();
-    return std::tuple(replica.hash(), figures.classification_loss, figures.box_loss,
+    return std::tuple(replica.hash(), figures.of_task[0], figures.of_task[1],
                       figures.gradient_norm);
   };
   const auto first = replayed();
@@ -149,7 +149,7 @@ TEST(ReplicaUpdate, OfAStepThatIsNotFiniteLeavesTheWeights) {
   EXPECT_TRUE(std::isfinite(replica.take_figures().gradient_norm));
   const at::NoGradGuard no_grad;
   at::Tensor bias;
-  for (const auto& [name, tensor] : state_of(replica.model())) {
+  for (const auto& [name, tensor] : state_of(replica.network())) {
     if (name == "head.regression_head.bbox_reg.bias") bias = tensor;
   }
   const at::Tensor whole = bias.clone();
@@ -157,8 +157,8 @@ TEST(ReplicaUpdate, OfAStepThatIsNotFiniteLeavesTheWeights) {
   const std::uint64_t before = replica.hash();
   step(replica, batch, 2);
   const StepFigures figures = replica.take_figures();
-  EXPECT_TRUE(std::isfinite(figures.classification_loss));
-  EXPECT_TRUE(std::isnan(figures.box_loss));
+  EXPECT_TRUE(std::isfinite(figures.of_task[0]));
+  EXPECT_TRUE(std::isnan(figures.of_task[1]));
   EXPECT_EQ(replica.hash(), before);
   bias.copy_(whole);
   const std::uint64_t mended = replica.hash();
