@@ -166,7 +166,8 @@ std::string resolve_checkpoint(const std::string& path) {
       std::erase_if(entries, [&](const auto& entry) { return entry.file == chosen.file; });
       continue;
     }
-    log_info(path, ": taking ", chosen.file, chosen.ap ? ", the best: AP " : ", the last",
+    log_info(path, ": taking ", chosen.file,
+             chosen.ap ? ", the best: validation figure " : ", the last",
              chosen.ap ? fixed(*chosen.ap, 4) : "", " at step ", chosen.step,
              chosen.ap ? "" : " (none was validated)");
     return file;

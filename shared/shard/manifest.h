@@ -76,7 +76,7 @@ struct ManifestCounts {
 };
 
 struct Manifest {
-  Task task = Task::kDetection;  // what its records are labelled for
+  Task task = Task::kDetection;              // what its records are labelled for
   std::uint64_t annotations_size_bytes = 0;  // the source file
   std::uint64_t annotations_xxh3 = 0;
   ManifestOptions options{};

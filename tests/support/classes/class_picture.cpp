@@ -32,9 +32,11 @@ constexpr std::array<PictureClass, kPictureClassCount> kClasses = {
      {ShapeKind::kBowl, "bowl"},
      {ShapeKind::kArrow, "arrow"}}};
 
-// How often an object has its class's colour, and how far that is from the class's own hue.
-constexpr double kLargestTurn = 0.12;  // to each side
-constexpr double kColourTells = 0.65, kHueSpread = 0.08;
+// How hard the task is: with these, --recipe cifar10-keras ends at about 80 % of the validation
+// pictures after its 25 epochs.
+constexpr double kLargestTurn = 0.12;  // of an object, to each side, in turns
+constexpr double kColourTells = 0.65;  // how often an object has its class's colour
+constexpr double kHueSpread = 0.08;    // how far that is from the class's own hue, in turns
 
 Object draw_object(int label, double colour_tells, Dice& dice) {
   Object object;
