@@ -172,7 +172,9 @@ TEST_F(ModelCommand, ARunsFolderMeansItsBestCheckpoint) {
   save_checkpoint(model_ + "/checkpoint-02.pt", checkpoint);
   const auto first = run_process(under_mpirun(2, command("out")));
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_THAT(first.err, HasSubstr("run: taking checkpoint-01.pt, the best: AP 0.2500 at step 5"));
+  EXPECT_THAT(
+      first.err,
+      HasSubstr("run: taking checkpoint-01.pt, the best: validation figure 0.2500 at step 5"));
   EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr("run/checkpoint-01.pt on "));
 
   // The named file is the same evaluation, another best is another one.
