@@ -3,24 +3,13 @@
 // same on every machine, thread count and rank.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace retina {
+#include "shared/base/random_bits.h"
 
-// What a sequence is for; keeps sequences of one seed apart. Not stored anywhere, but changing a
-// value changes every run: never renumber.
-enum class RandomUse : std::uint32_t {
-  kWeights = 1,
-  kShuffle = 2,
-  kAugment = 3,
-  kSynthetic = 4,
-  kTest = 5,
-  kResample = 6,
-  kSampler = 7,
-};
+namespace retina {
 
 // A sequence of random numbers, addressed by index.
 struct RandomStream {
@@ -37,10 +26,6 @@ struct RandomStream {
   // Uniform in [0, bound), bound >= 1; bias below 2^-64 * bound.
   std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;
 };
-
-// The raw block function: Philox4x32-10 with the published constants (known answers in the test).
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
-                                        std::array<std::uint32_t, 2> key);
 
 // A uniform permutation of 0..count-1 (Fisher-Yates, swap i uses place i of the stream).
 std::vector<std::uint32_t> permutation(std::size_t count, const RandomStream& stream);

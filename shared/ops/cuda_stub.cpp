@@ -31,6 +31,10 @@ const char* box_loss_cuda(const BoxLoss<Stored>&, void*) {
 const char* prepare_pictures_cuda(const PreparePictures&, void*) {
   unavailable();
 }
+template <class Stored>
+const char* dropout_cuda(const Dropout<Stored>&, void*) {
+  unavailable();
+}
 
 template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);
@@ -42,5 +46,8 @@ template const char* focal_cuda(const Focal<Bfloat16>&, void*);
 template const char* box_loss_cuda(const BoxLoss<float>&, void*);
 template const char* box_loss_cuda(const BoxLoss<double>&, void*);
 template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
+template const char* dropout_cuda(const Dropout<float>&, void*);
+template const char* dropout_cuda(const Dropout<double>&, void*);
+template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
 
 }  // namespace retina::kernels

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "shared/base/random_bits.h"
 #include "shared/image/resample.h"
 #include "shared/ops/box_loss_kind.h"
 #include "shared/ops/formulas.h"
@@ -107,6 +108,39 @@ RETINA_HOST_DEVICE void put_pixel(const PreparePictures& p, const PictureRow& ro
   }
 }
 
+// Of values that lie image by image; dropout.h says which are kept.
+template <class Stored, class T = Loaded<Stored>>
+struct Dropout {
+  const Stored* values;         // [N, E]
+  const std::int64_t* slots;    // [N]
+  std::int64_t image_count;     // N
+  std::int64_t value_count;     // E, of an image: below 2^32
+  std::uint32_t channel_count;  // an image in channels-last memory: C; in row-major: 1
+  std::uint64_t seed;
+  std::uint32_t step, layer;
+  std::uint64_t threshold;  // p 2^53, rounded up: what draws 53 bits below it is dropped
+  T scale;
+  Stored* out;  // as `values`
+};
+
+// Writes the value at `place` of an image in memory.
+template <class Stored>
+RETINA_HOST_DEVICE void put_dropout(const Dropout<Stored>& d, std::int64_t image,
+                                    std::uint32_t place) {
+  std::uint32_t element = place;  // in row-major order
+  if (d.channel_count != 1) {
+    const auto pixel_count = static_cast<std::uint32_t>(d.value_count) / d.channel_count;
+    element = place % d.channel_count * pixel_count + place / d.channel_count;
+  }
+  const std::uint64_t bits = random_bits(
+      {d.seed, RandomUse::kDropout, (d.layer << 16) + static_cast<std::uint32_t>(d.slots[image]),
+       (std::uint64_t{d.step} << 32) | element});
+  using T = Loaded<Stored>;
+  const T factor = (bits >> 11) >= d.threshold ? d.scale : T(0);
+  const std::int64_t at = image * d.value_count + place;
+  store(loaded(d.values[at]) * factor, d.out + at);
+}
+
 // Each image's sum is made of this many parts, each over a fixed share of the anchors, added in
 // order: the bits depend neither on the number of threads nor on their timing.
 constexpr int kPartials = 256;
@@ -120,6 +154,8 @@ void focal_cpu(const Focal<Stored>& arguments);
 template <class Stored>
 void box_loss_cpu(const BoxLoss<Stored>& arguments);
 void prepare_pictures_cpu(const PreparePictures& arguments);
+template <class Stored>
+void dropout_cpu(const Dropout<Stored>& arguments);
 
 template <class T>
 const char* match_cuda(const Match<T>& arguments, void* stream);
@@ -130,5 +166,7 @@ const char* focal_cuda(const Focal<Stored>& arguments, void* stream);
 template <class Stored>
 const char* box_loss_cuda(const BoxLoss<Stored>& arguments, void* stream);
 const char* prepare_pictures_cuda(const PreparePictures& arguments, void* stream);
+template <class Stored>
+const char* dropout_cuda(const Dropout<Stored>& arguments, void* stream);
 
 }  // namespace retina::kernels

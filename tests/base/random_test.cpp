@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -10,19 +11,23 @@ namespace {
 
 using Block = std::array<std::uint32_t, 4>;
 
+Block philox(PhiloxBlock counter, PhiloxKey key) {
+  const PhiloxBlock block = philox4x32(counter, key);
+  return {block.r0, block.r1, block.r2, block.r3};
+}
+
 // Known answers of Random123's kat_vectors ("philox4x32 10").
 TEST(Philox, GivesTheKnownAnswerForZeros) {
-  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
-            (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
 }
 
 TEST(Philox, GivesTheKnownAnswerForOnes) {
-  EXPECT_EQ(philox4x32({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}),
+  EXPECT_EQ(philox({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}),
             (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
 }
 
 TEST(Philox, GivesTheKnownAnswerForPi) {
-  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 

@@ -1,6 +1,7 @@
 #include "tests/evaluation/random_set.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "shared/ops/box_loss.h"
+#include "shared/ops/dropout.h"
 #include "shared/ops/focal_loss.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
@@ -176,6 +177,28 @@ TEST_P(OpsOnGpu, LossesHaveTheSameBitsEveryTime) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, OpsOnGpu, testing::ValuesIn(all_cases()),
                          testing::PrintToStringParamName());
+
+TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
+  RETINA_GPU_OR_SKIP();
+  const DropoutDraw draw = {.seed = 7, .step = std::int64_t{1} << 31, .layer = 2};
+  const at::Tensor slots = torch::tensor({3L, 0L, 65535L});
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+      const at::Tensor x =
+          random_tensor({.seed = 11, .shape = {3, 37, 29, 31}, .low = -2, .high = 2})
+              .to(type)
+              .contiguous(format);
+      const at::Tensor here = x.detach().requires_grad_(), there = x.cuda().requires_grad_();
+      const at::Tensor expected = dropout(here, 0.3, slots, draw),
+                       found = dropout(there, 0.3, slots.cuda(), draw);
+      EXPECT_TRUE(found.is_contiguous(format));
+      EXPECT_TRUE(found.cpu().equal(expected)) << at::toString(type);
+      expected.sum().backward();
+      found.sum().backward();
+      EXPECT_TRUE(there.grad().cpu().equal(here.grad())) << at::toString(type);
+    }
+  }
+}
 
 TEST(PicturesOnGpu, HaveTheBitsOfTheCpu) {
   RETINA_GPU_OR_SKIP();

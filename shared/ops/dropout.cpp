@@ -1,0 +1,92 @@
+#include "shared/ops/dropout.h"
+
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+#include <type_traits>
+
+#include "shared/ops/dispatch.h"
+#include "shared/ops/kernels.h"
+
+namespace retina {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr std::int64_t kMostValues = std::int64_t{1} << 32;  // of an image, and steps
+constexpr int kMostLayers = 1 << 16;
+
+at::Tensor masked(const at::Tensor& x, double p, const at::Tensor& slots, const DropoutDraw& draw) {
+  const c10::DeviceGuard guard(x.device());
+  // The order of x where that is one of the two: nothing is copied.
+  const at::MemoryFormat format = x.suggest_memory_format();
+  const at::Tensor values = x.contiguous(format), image_slots = slots.contiguous();
+  const at::Tensor out = at::empty_like(values);
+  const auto run = [&](auto type) {
+    using Stored = decltype(type);
+    using Element =
+        std::conditional_t<std::is_same_v<Stored, kernels::Bfloat16>, at::BFloat16, Stored>;
+    const kernels::Dropout<Stored> arguments = {
+        .values = reinterpret_cast<const Stored*>(values.const_data_ptr<Element>()),
+        .slots = image_slots.const_data_ptr<std::int64_t>(),
+        .image_count = x.size(0),
+        .value_count = x.numel() / x.size(0),
+        .channel_count =
+            format == at::MemoryFormat::Contiguous ? 1 : static_cast<std::uint32_t>(x.size(1)),
+        .seed = draw.seed,
+        .step = static_cast<std::uint32_t>(draw.step),
+        .layer = static_cast<std::uint32_t>(draw.layer),
+        .threshold = static_cast<std::uint64_t>(std::ceil(std::ldexp(p, 53))),
+        .scale = static_cast<kernels::Loaded<Stored>>(1 / (1 - p)),
+        .out = reinterpret_cast<Stored*>(out.mutable_data_ptr<Element>())};
+    kernels::run_twin("dropout", values, arguments, kernels::dropout_cpu<Stored>,
+                      kernels::dropout_cuda<Stored>);
+  };
+  if (x.scalar_type() == at::kBFloat16) {
+    run(kernels::Bfloat16{});
+  } else {
+    kernels::for_type_of(x, run);
+  }
+  return out;
+}
+
+class Dropout : public torch::autograd::Function<Dropout> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& slots,
+                            double p, const DropoutDraw& draw) {
+    context->save_for_backward({slots});
+    context->saved_data["p"] = p;
+    context->saved_data["seed"] = static_cast<std::int64_t>(draw.seed);  // its bits
+    context->saved_data["step"] = draw.step;
+    context->saved_data["layer"] = std::int64_t{draw.layer};
+    return masked(x, p, slots, draw);
+  }
+
+  // y is linear in x: dx is the dropout of dy.
+  static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
+    auto& saved = context->saved_data;
+    const DropoutDraw draw = {.seed = static_cast<std::uint64_t>(saved["seed"].toInt()),
+                              .step = saved["step"].toInt(),
+                              .layer = static_cast<int>(saved["layer"].toInt())};
+    const at::Tensor slots = context->get_saved_variables()[0];
+    return {dropout(output_gradients[0], saved["p"].toDouble(), slots, draw), {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor dropout(const at::Tensor& x, double p, const at::Tensor& slots,
+                   const DropoutDraw& draw) {
+  RETINA_CHECK(p >= 0 && p < 1, "got ", p);
+  RETINA_CHECK(draw.step >= 0 && draw.step < kMostValues, "step ", draw.step);
+  RETINA_CHECK(draw.layer >= 0 && draw.layer < kMostLayers, "layer ", draw.layer);
+  RETINA_CHECK(x.dim() >= 1 && slots.dim() == 1 && slots.size(0) == x.size(0));
+  RETINA_CHECK(slots.scalar_type() == at::kLong && slots.device() == x.device());
+  if (p == 0 || x.numel() == 0) return x;
+  RETINA_CHECK(x.numel() / x.size(0) < kMostValues, x.numel() / x.size(0), " values an image");
+  return Dropout::apply(x, slots, p, draw);
+}
+
+}  // namespace retina
