@@ -1,5 +1,6 @@
 #include "evaluate/compare.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iostream>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluate/compare_classifiers.h"
 #include "evaluate/compare_page.h"
 #include "evaluate/output_folder.h"
 #include "shared/base/error.h"
@@ -185,6 +187,21 @@ void check_output(const EvalOptions& options, const std::array<Side, 2>& sides) 
   }
 }
 
+std::size_t classification_count(const std::array<Side, 2>& sides) {
+  return static_cast<std::size_t>(std::count_if(
+      sides.begin(), sides.end(), [](const Side& side) { return side.stored.is_classification; }));
+}
+
+[[noreturn]] void refuse_unlike(const std::array<Side, 2>& sides) {
+  const auto task = [](const Side& side) {
+    return side.stored.is_classification ? "classification" : "detection";
+  };
+  throw Error(ErrorKind::kConfig,
+              cat(sides[0].name, " and ", sides[1].name, ": cannot be compared (got ",
+                  task(sides[0]), " and ", task(sides[1]), ", want one task)"),
+              "compare two evaluations of detectors or two of classifiers");
+}
+
 EvalIdentity comparison_identity(const std::array<Side, 2>& sides, const StoredTruth& truth) {
   const auto quoted = [](const std::string& text) { return JsonWriter().value(text).text(); };
   return {{OutputFolder::kComparedA, quoted(sides[0].hash)},
@@ -198,6 +215,11 @@ EvalIdentity comparison_identity(const std::array<Side, 2>& sides, const StoredT
 int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   std::array<Side, 2> sides{open_side(options.compare[0]), open_side(options.compare[1])};
   check_output(options, sides);
+  if (const std::size_t count = classification_count(sides); count == 2) {
+    return compare_classifiers(options, cli, {sides[0].stored, sides[1].stored});
+  } else if (count == 1) {
+    refuse_unlike(sides);
+  }
   const bool truth_is_given = !options.annotations.empty() || !options.data.empty();
   const Truth truth = truth_is_given ? given_truth(options, sides) : stored_truth(options, sides);
   for (Side& side : sides) read_detections(side, truth.instances);

@@ -27,6 +27,7 @@ void EvalOptions::validate_comparison() const {
                                        {"images", !images.empty()},
                                        {"detections", !detections.empty()},
                                        {"min-ap", min_ap.has_value()},
+                                       {"min-top1", min_top1.has_value()},
                                        {"score-threshold", score_threshold.has_value()},
                                        {"nms-threshold", nms_threshold.has_value()},
                                        {"max-detections", max_detections.has_value()},
@@ -56,10 +57,15 @@ void EvalOptions::validate() const {
   if (with_model && data.empty() && images.empty()) refuse("--data or --images is missing");
   if (!data.empty() && !images.empty()) refuse("--data or --images: not both");
   if (!images.empty() && min_ap) refuse("--min-ap: loose pictures have no ground truth, so no AP");
+  if (!images.empty() && min_top1) {
+    refuse("--min-top1: loose pictures have no ground truth, so no accuracy");
+  }
+  if (min_ap && min_top1) refuse("--min-ap or --min-top1: a model detects or classifies, not both");
   if (with_results && detections.empty()) refuse("--detections is missing");
   if (with_results && annotations.empty()) refuse("--annotations is missing");
   if (with_results) {
-    for (const auto& [name, is_given] : {std::pair{"score-threshold", score_threshold.has_value()},
+    for (const auto& [name, is_given] : {std::pair{"min-top1", min_top1.has_value()},
+                                         {"score-threshold", score_threshold.has_value()},
                                          {"nms-threshold", nms_threshold.has_value()},
                                          {"max-detections", max_detections.has_value()},
                                          {"max-images", max_images != 0},
@@ -72,6 +78,7 @@ void EvalOptions::validate() const {
   }
   if (output.empty()) refuse("--output is missing");
   if (min_ap) check_range("min-ap", *min_ap, 0.0, 1.0);
+  if (min_top1) check_range("min-top1", *min_top1, 0.0, 1.0);
   if (score_threshold) check_range("score-threshold", *score_threshold, 0.0, 1.0);
   if (nms_threshold) check_range("nms-threshold", *nms_threshold, 0.0, 1.0);
   if (max_detections) check_range("max-detections", *max_detections, 1, 100'000);
@@ -118,10 +125,13 @@ void declare_options(Cli& cli, EvalOptions& options) {
       "folders unless --annotations or --data says otherwise");
   cli.group("Output");
   cli.option("output", options.output, "DIR",
-             "folder for metrics.json, detections.json, report.html; with --images for "
+             "folder for metrics.json, detections.json (of a classifier predictions.jsonl), "
+             "report.html; with --images for "
              "images.json, detections.json, left_out.json; with --compare for compare.json, "
              "compare.html");
   cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
+  cli.option("min-top1", options.min_top1, "X",
+             "of a classifier: exit 1 when its top-1 accuracy, 0..1, is below this");
   cli.option("draw", options.draw, "COUNT",
              "write this many pictures with drawn detections to DIR/drawn");
   cli.option("draw-score", options.draw_score, "P", "draw detections of at least this score");

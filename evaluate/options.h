@@ -29,6 +29,8 @@ struct EvalOptions {
   std::array<std::string, 2> compare{};
   std::string output{};            // folder
   std::optional<double> min_ap{};  // exit 1 below this AP
+  // The same for a classifier: below this top-1 accuracy.
+  std::optional<double> min_top1{};
   // Unset: a checkpoint takes PostprocessOptions' defaults, a converted model its own.
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kMetricsName = "metrics.json";
 constexpr const char* kDetectionsName = "detections.json";
+constexpr const char* kPredictionsName = "predictions.jsonl";
 constexpr const char* kIdentityKey = "fixed";
 constexpr const char* kOptionsKey = "options";
 // In the identity: the first two of an evaluation with a model, the third of one of results.
@@ -100,7 +101,7 @@ void OutputFolder::check_is_no_run() const {
 std::optional<OutputFolder::Kind> OutputFolder::kind_of(const JsonView& identity) {
   if (identity.has(kComparedA) && identity.has(kComparedB)) return Kind::kComparison;
   if (identity.has(kModelKey)) {
-    if (identity.has(kDataKey)) return Kind::kModel;
+    if (identity.has(kDataKey)) return identity.has(kTask) ? Kind::kClassifier : Kind::kModel;
     if (identity.has(kImagesKey)) return Kind::kPictures;
   } else if (identity.has(kAnnotationsKey)) {
     return Kind::kResults;
@@ -127,8 +128,8 @@ std::vector<std::string> OutputFolder::written(Kind kind) const {
   paths.push_back(is_loose                    ? left_out_path()
                   : kind == Kind::kComparison ? compare_page_path()
                                               : report_path());
-  if (kind == Kind::kModel || is_loose) {
-    paths.push_back(detections_path());
+  if (kind == Kind::kModel || kind == Kind::kClassifier || is_loose) {
+    paths.push_back(kind == Kind::kClassifier ? predictions_path() : detections_path());
     const char* const drawn = is_loose ? "[0-9]+_.*\\.jpg" : "-?[0-9]+\\.jpg";
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
@@ -190,6 +191,7 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
   if (!input.empty()) inputs.push_back(input);
   if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
   const JsonFile metrics = JsonFile::read(metrics_path());
+  if (metrics.root().has(kTask)) return metrics.root().at("top1").as_double();
   return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
 }
 
@@ -198,13 +200,14 @@ bool OutputFolder::begin_pictures(const EvalIdentity& identity,
   return claim(identity, options, overwrite, {});
 }
 
-std::optional<OutputFolder::ComparedAps> OutputFolder::begin_comparison(
+std::optional<OutputFolder::ComparedFigures> OutputFolder::begin_comparison(
     const EvalIdentity& identity, const std::vector<EffectiveOption>& options, bool overwrite,
     const std::vector<std::string>& inputs) {
   if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
   const JsonFile file = JsonFile::read(compare_path());
-  const JsonView ap = file.root().at("stats").at(std::size_t{kAp});
-  return ComparedAps{.a = ap.at("a").as_double(), .b = ap.at("b").as_double()};
+  const JsonView figure = file.root().has(kTask) ? file.root().at("top1")
+                                                 : file.root().at("stats").at(std::size_t{kAp});
+  return ComparedFigures{.a = figure.at("a").as_double(), .b = figure.at("b").as_double()};
 }
 
 StoredEvaluation read_evaluation(const std::string& folder) {
@@ -225,8 +228,10 @@ StoredEvaluation read_evaluation(const std::string& folder) {
   }
   const JsonView options = file.root().at(kOptionsKey);
   StoredEvaluation stored;
-  if (*kind == OutputFolder::Kind::kModel) {
-    stored.results = folder + "/" + kDetectionsName;
+  stored.is_classification = *kind == OutputFolder::Kind::kClassifier;
+  if (*kind == OutputFolder::Kind::kModel || stored.is_classification) {
+    stored.results =
+        cat(folder, "/", stored.is_classification ? kPredictionsName : kDetectionsName);
     stored.truth = {.is_shards = true,
                     .path = options.at(kDataKey).as_string(),
                     .hash = identity.at(kDataKey).as_string(),

@@ -1,10 +1,11 @@
 // retina-eval's output folder: the only code that knows its file names. Only rank 0 uses it.
 //
 //   config.json        what was evaluated and how; written first
-//   detections.json    COCO results (with --model)
+//   detections.json    COCO results (with --model, a detector)
+//   predictions.jsonl  what was said of each image (with --model, a classifier)
 //   drawn/             pictures with detections (with --draw)
 //   report.html
-//   metrics.json       the 12 numbers; written last: an evaluation with it is finished
+//   metrics.json       the numbers; written last: an evaluation with it is finished
 //
 // A comparison of two evaluations (--compare) has instead of all but config.json:
 //
@@ -40,7 +41,9 @@ struct StoredTruth {
 
 // A finished evaluation as whoever reads its results sees it.
 struct StoredEvaluation {
-  std::string results{};       // the COCO results: in the folder, or the file that was scored
+  bool is_classification = false;
+  // The COCO results: in the folder, or the file that was scored; of a classifier its predictions.
+  std::string results{};
   std::string results_hash{};  // the scored file's; empty for the folder's own
   StoredTruth truth{};
 };
@@ -57,6 +60,7 @@ class OutputFolder {
   const std::string& path() const { return folder_; }
   std::string metrics_path() const { return folder_ + "/metrics.json"; }
   std::string detections_path() const { return folder_ + "/detections.json"; }
+  std::string predictions_path() const { return folder_ + "/predictions.jsonl"; }
   std::string report_path() const { return folder_ + "/report.html"; }
   std::string left_out_path() const { return folder_ + "/left_out.json"; }
   std::string images_path() const { return folder_ + "/images.json"; }
@@ -66,7 +70,8 @@ class OutputFolder {
   // With a part of the picture's own name: "drawn/12_holiday_beach.jpg".
   std::string drawn_path(std::int64_t image_id, const std::string& name) const;
 
-  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity.
+  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity, of a
+  // classifier, which `identity` says by kTask, the top-1 accuracy.
   // What another one wrote is removed, except for `input`, which this one reads.
   // Throws Error{kConfig} listing what differs when the folder holds another one and not
   // `overwrite`; and, `overwrite` or not, when it is a training run's or a file that no evaluation
@@ -78,21 +83,22 @@ class OutputFolder {
   bool begin_pictures(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
                       bool overwrite);
   // The same for a comparison, which `identity` says by kComparedA and kComparedB; the APs of a
-  // finished one.
-  struct ComparedAps {
+  // finished one, or the top-1 accuracies.
+  struct ComparedFigures {
     double a = 0, b = 0;
   };
-  std::optional<ComparedAps> begin_comparison(const EvalIdentity& identity,
-                                              const std::vector<EffectiveOption>& options,
-                                              bool overwrite,
-                                              const std::vector<std::string>& inputs);
+  std::optional<ComparedFigures> begin_comparison(const EvalIdentity& identity,
+                                                  const std::vector<EffectiveOption>& options,
+                                                  bool overwrite,
+                                                  const std::vector<std::string>& inputs);
   static constexpr const char* kComparedA = "compare-a";
   static constexpr const char* kComparedB = "compare-b";
+  static constexpr const char* kTask = "task";  // kClassificationTask; of detection none is said
 
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
   void check_present() const;
 
-  enum class Kind { kModel, kResults, kPictures, kComparison };
+  enum class Kind { kModel, kClassifier, kResults, kPictures, kComparison };
   // By the identity in a config.json; nothing when neither an evaluation nor a comparison has it.
   static std::optional<Kind> kind_of(const JsonView& identity);
 

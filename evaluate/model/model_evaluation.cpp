@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "evaluate/classified.h"
 #include "evaluate/model/loaded_model.h"
 #include "evaluate/model/loose_pictures.h"
 #include "evaluate/outcome.h"
@@ -70,6 +71,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   root_first(ranks, [&] {
     if (options.images.empty()) opened.emplace(options.data, options.scratch);
     model.emplace(options, device);
+    check_detector_options(options);
     if (!opened) return;
     check_task(opened->manifest(), Task::kDetection, options.data);
     check_same_classes(model->categories(), opened->manifest().categories, options.model);

@@ -1,26 +1,9 @@
 // The table of classes: sorted by any column, filtered by name, a row opens its class.
 
-const CLASS_COLUMNS = [
-  {title: "AP", value: (one) => one.AP, show: num, bar: true},
-  {title: "AP50", value: (one) => one.AP50, show: num},
-  {title: "AP75", value: (one) => one.AP75, show: num},
-  {title: "small", value: (one) => one.AP_small, show: num, hint: "AP of objects up to 32² px"},
-  {title: "medium", value: (one) => one.AP_medium, show: num, hint: "AP of objects from 32² to 96² px"},
-  {title: "large", value: (one) => one.AP_large, show: num, hint: "AP of objects above 96² px"},
-  {title: "AR100", value: (one) => one.AR100, show: num},
-  {title: "objects", value: (one) => one.object_count, show: count},
-  {title: "found", value: (one) => one.detection_count, show: count},
-  {title: "best score", value: (one) => one.best_threshold?.score, show: num,
-   hint: "The score threshold with the highest F1", explained: true},
-  {title: "F1", value: (one) => one.best_threshold?.f1, show: num,
-   hint: "F1 at the best score threshold, IoU .50", explained: true},
-];
-
-function classTable(openClass) {
-  const explained = classes.some((one) => "best_threshold" in one);
-  const columns = [
-    {title: "class", value: (one) => className(classes.indexOf(one)), show: (text) => text},
-    ...CLASS_COLUMNS.filter((column) => explained || !column.explained)];
+// `numbers`: the columns after the name, each with its `title`, the `value` that it sorts by and how
+// to `show` that, or the `text` of a class. `note` explains them.
+function classTable(numbers, note, openClass) {
+  const columns = [{title: "class", show: (text) => text}, ...numbers];
   const body = make("tbody", {}), state = {column: null, down: false};
   const places = new Map(classes.map((one, place) => [one, place]));
   columns[0].value = (one) => className(places.get(one));
@@ -30,7 +13,7 @@ function classTable(openClass) {
   }, columns.map((column, i) => cell(column, one, place, i === 0)))]));
 
   function cell(column, one, place, first) {
-    const text = column.show(column.value(one));
+    const text = column.text ? column.text(one) : column.show(column.value(one));
     if (first) {
       return make("td", {}, make("button", {type: "button", class: "link", title: text}, text));
     }
@@ -81,8 +64,5 @@ function classTable(openClass) {
       }), shown),
     make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of classes"},
       make("table", {id: "class-table"}, make("thead", {}, make("tr", {}, heads)), body)),
-    make("p", {class: "note"}, "small, medium, large: AP by object size. objects: without crowd " +
-      "regions. found: all detections, whatever their score." + (explained ?
-      " best score: the threshold with the highest F1 at IoU .50." : "") +
-      " A click on a class shows its curves, faults and pictures.")];
+    make("p", {class: "note"}, note)];
 }

@@ -77,19 +77,34 @@ std::string filled(std::string_view text, std::initializer_list<Value> values) {
   }
 }
 
-}  // namespace
+// What makes a kind of page.
+struct PageKind {
+  const char* sections;
+  const char* script;
+};
 
-std::string render_eval_page(const EvalPage& page) {
+std::string render(const EvalPage& page, const PageKind& kind) {
   return filled(
       kPageHtml,
       {{"TITLE", kTitle},
        {"SUBTITLE", escape_html(page.subtitle)},
        {"STYLE", cat(kReportStyle, kPageStyle)},
-       {"SCRIPT", kPageScript},
+       {"SECTIONS", kind.sections},
+       {"SCRIPT", kind.script},
        {"METRICS", for_script(page.metrics_json)},
        {"EXTRAS", for_script(extras_json(page))},
        {"PICTURES", for_script(pictures_json(page.jpegs))},
        {"FOOTER", cat("retina-batch ", kProjectVersion, " (", escape_html(kGitRevision), ")")}});
+}
+
+}  // namespace
+
+std::string render_detection_page(const EvalPage& page) {
+  return render(page, {.sections = kDetectionSections, .script = kDetectionScript});
+}
+
+std::string render_classification_page(const EvalPage& page) {
+  return render(page, {.sections = kClassificationSections, .script = kClassificationScript});
 }
 
 }  // namespace retina

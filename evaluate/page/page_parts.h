@@ -3,8 +3,12 @@
 
 namespace retina {
 
-extern const char* const kPageHtml;    // page.html: @NAME@ stands for what eval_page.cpp fills in
-extern const char* const kPageStyle;   // page.css
-extern const char* const kPageScript;  // all scripts, in the order of CMakeLists.txt
+extern const char* const kPageHtml;   // page.html: @NAME@ stands for what eval_page.cpp fills in
+extern const char* const kPageStyle;  // page.css
+// Of each kind of page: its sections.html, and all its scripts in the order of CMakeLists.txt.
+extern const char* const kDetectionSections;
+extern const char* const kDetectionScript;
+extern const char* const kClassificationSections;
+extern const char* const kClassificationScript;
 
 }  // namespace retina

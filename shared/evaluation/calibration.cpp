@@ -21,16 +21,18 @@ std::size_t calibration_bin(double score) {
   return bin;
 }
 
-Calibration calibration_of(const CalibrationBins& bins) {
-  Calibration calibration{.bins = bins};
+double calibration_error(std::span<const CalibrationBin> bins) {
+  double error = 0;
   std::int64_t count = 0;
   for (const CalibrationBin& bin : bins) {
-    calibration.error +=
-        static_cast<double>(bin.count) * std::abs(bin.precision() - bin.mean_score());
+    error += static_cast<double>(bin.count) * std::abs(bin.precision() - bin.mean_score());
     count += bin.count;
   }
-  if (count > 0) calibration.error /= static_cast<double>(count);
-  return calibration;
+  return count == 0 ? 0 : error / static_cast<double>(count);
+}
+
+Calibration calibration_of(const CalibrationBins& bins) {
+  return {.bins = bins, .error = calibration_error(bins)};
 }
 
 std::optional<BestThreshold> best_threshold(std::span<const ScoredDetection> detections,

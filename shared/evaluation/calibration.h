@@ -13,7 +13,8 @@ namespace retina {
 
 inline constexpr std::size_t kCalibrationBinCount = 10;
 
-// Detections of scores in [low, high), of the last bin up to 1, by whether they are right.
+// Detections, or images, of scores in a range by whether they are right; here [low, high), of the
+// last bin up to 1.
 struct CalibrationBin {
   std::int64_t count = 0, right = 0;
   double score_sum = 0;
@@ -27,10 +28,12 @@ using CalibrationBins = std::array<CalibrationBin, kCalibrationBinCount>;
 
 struct Calibration {
   CalibrationBins bins{};
-  // Mean distance of precision and mean score, bins weighted by their counts (Naeini et al. 2015,
-  // "Obtaining well calibrated probabilities using Bayesian binning", ECE).
-  double error = 0;
+  double error = 0;  // calibration_error() of the bins
 };
+
+// Mean distance of precision and mean score, bins weighted by their counts (Naeini et al. 2015,
+// "Obtaining well calibrated probabilities using Bayesian binning", ECE). 0 without counts.
+double calibration_error(std::span<const CalibrationBin> bins);
 
 // Scores below 0 belong to the first bin, above 1 to the last.
 std::size_t calibration_bin(double score);

@@ -15,6 +15,7 @@
 
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
+#include "shared/evaluation/interval.h"
 #include "shared/evaluation/metrics.h"
 
 namespace retina {
@@ -26,12 +27,6 @@ struct ComparisonOptions {
   // No interval where fewer images have an object: percentile intervals are then too narrow.
   std::size_t fewest_images = 10;
   int thread_count = 0;  // 0: usable_cores(); the result never depends on it
-};
-
-// Of a difference, B - A.
-struct Interval {
-  double low = 0, high = 0;
-  bool excludes_zero() const { return low > 0 || high < 0; }
 };
 
 // By ResampledEvaluation::image_mistakes(), the sum over the IoU thresholds: unlike an image's own

@@ -9,40 +9,12 @@
 #include "shared/base/printable.h"
 #include "shared/evaluation/matching.h"
 #include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/optional_json.h"
+#include "shared/evaluation/text_table.h"
 
 namespace retina {
 
 namespace {
-
-using Row = std::vector<std::string>;
-
-// Characters of UTF-8 text.
-std::size_t character_count(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
-}
-
-// Lines of a table: the first column and, `last_left`, the last one to the left, others to the
-// right.
-std::string aligned(const std::vector<Row>& rows, bool last_left = false) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], character_count(row[i]));
-    }
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - character_count(row[i]), ' ');
-      const bool left = i == 0 || (last_left && i + 1 == row.size());
-      line += cat(i == 0 ? "" : "  ", left ? row[i] + space : space + row[i]);
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
 
 std::string signed_text(double value) {
   return value > 0 ? "+" + fixed(value, 3) : fixed(value, 3);
@@ -52,36 +24,19 @@ bool is_clear(const std::optional<Interval>& interval) {
   return interval && interval->excludes_zero();
 }
 
-// For a terminal: a sentence a line.
-std::string lines(std::string text) {
-  for (auto at = text.find(". "); at != std::string::npos; at = text.find(". ", at)) {
-    text[++at] = '\n';
-  }
-  return text;
-}
-
 std::string percent(double confidence) {
   return shortest(std::round(confidence * 1000) / 10) + " %";
 }
 
 std::string images_text(const Comparison& comparison, const std::vector<std::size_t>& places,
                         const char* title) {
-  std::vector<Row> rows{{title, "mistakes of A", "of B", "change", ""}};
+  std::vector<TextRow> rows{{title, "mistakes of A", "of B", "change", ""}};
   for (std::size_t i = 0; i < std::min(places.size(), kShownImages); ++i) {
     const ImageChange& one = comparison.images[places[i]];
     rows.push_back({cat("image ", one.image_id), mistakes_text(one.mistakes_a),
                     mistakes_text(one.mistakes_b), gain_text(one.gain()), escaped(one.file_name)});
   }
-  return aligned(rows, true);
-}
-
-void write_interval(JsonWriter& json, const std::optional<Interval>& interval) {
-  json.key("interval");
-  if (!interval) {
-    json.null();
-    return;
-  }
-  json.begin_array().value(interval->low).value(interval->high).end_array();
+  return aligned_table(rows, true);
 }
 
 // "a", "b", "difference": null where there is nothing to find.
@@ -109,7 +64,7 @@ void write_class(JsonWriter& json, const Comparison& comparison, std::size_t pla
   json.begin_object().field("category_id", a.category_id).field("name", a.name);
   json.field("object_count", a.object_count);
   write_values(json, a.stats[kAp], comparison.b.per_class[place].stats[kAp]);
-  write_interval(json, interval);
+  write_interval(json, "interval", interval);
   json.field("excludes_zero", is_clear(interval)).end_object();
 }
 
@@ -173,14 +128,14 @@ std::string comparison_text(const ComparedNames& names, const Comparison& compar
       cat("A: ", escaped(names.a), "\nB: ", escaped(names.b), "\n", comparison.a.image_count,
           " images, ", comparison.a.object_count, " objects: ", escaped(names.truth), "\n\n");
 
-  std::vector<Row> rows{{"", "A", "B", "B - A", interval_title, ""}};
+  std::vector<TextRow> rows{{"", "A", "B", "B - A", interval_title, ""}};
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
     const double a = comparison.a.stats[i], b = comparison.b.stats[i];
     const std::optional<Interval> interval = i == kAp ? comparison.ap_interval : std::nullopt;
     rows.push_back({stat_key(i), metric_text(a), metric_text(b), change_text(a, b),
                     interval_text(interval), is_clear(interval) ? "*" : ""});
   }
-  text += aligned(rows) + "\n";
+  text += aligned_table(rows) + "\n";
 
   rows = {{"class", "AP A", "AP B", "B - A", interval_title, ""}};
   for (const std::size_t i : classes_by_change(comparison)) {
@@ -190,7 +145,8 @@ std::string comparison_text(const ComparedNames& names, const Comparison& compar
     rows.push_back({escaped(comparison.a.per_class[i].name), metric_text(a), metric_text(b),
                     change_text(a, b), interval_text(interval), is_clear(interval) ? "*" : ""});
   }
-  text += aligned(rows) + "* excludes 0\n\n" + lines(interval_note(comparison)) + "\n\n";
+  text +=
+      aligned_table(rows) + "* excludes 0\n\n" + sentence_lines(interval_note(comparison)) + "\n\n";
 
   const std::vector<std::size_t> better = better_images(comparison);
   const std::vector<std::size_t> worse = worse_images(comparison);
@@ -212,7 +168,7 @@ std::string comparison_json(const ComparedNames& names, const Comparison& compar
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
     json.begin_object().field("name", stat_key(i));
     write_values(json, comparison.a.stats[i], comparison.b.stats[i]);
-    write_interval(json, i == kAp ? comparison.ap_interval : std::nullopt);
+    write_interval(json, "interval", i == kAp ? comparison.ap_interval : std::nullopt);
     json.end_object();
   }
   json.end_array();

@@ -1,6 +1,7 @@
 #include "shared/evaluation/explanation_json.h"
 
 #include "shared/base/cat.h"
+#include "shared/evaluation/optional_json.h"
 
 namespace retina {
 
@@ -15,16 +16,6 @@ void write_list(JsonWriter& json, const char* key, const List& list) {
   json.key(key).begin_array();
   for (const auto& value : list) json.value(value);
   json.end_array();
-}
-
-template <class T>
-void write_optional(JsonWriter& json, const char* key, const std::optional<T>& value) {
-  json.key(key);
-  if (value) {
-    json.value(*value);
-  } else {
-    json.null();
-  }
 }
 
 void write_error_split(const ErrorSplit& split, JsonWriter& json) {

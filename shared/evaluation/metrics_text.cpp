@@ -10,6 +10,7 @@
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/evaluation/explanation_json.h"
+#include "shared/evaluation/text_table.h"
 
 namespace retina {
 
@@ -50,12 +51,6 @@ std::string padded_left(const std::string& text, std::size_t width) {
 
 std::string padded_right(const std::string& text, std::size_t width) {
   return text + std::string(width - std::min(width, text.size()), ' ');
-}
-
-// Characters of UTF-8 text: class names need not be ASCII.
-std::size_t shown_width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
 }
 
 void write_curve(JsonWriter& json, const char* key, std::span<const double> precisions) {
@@ -159,14 +154,14 @@ std::string class_table_text(const CocoMetrics& metrics) {
                                                "medium", "large", "AR100"};
   std::size_t name_width = 5;
   for (const ClassMetrics& one : metrics.per_class) {
-    name_width = std::max(name_width, shown_width(escaped(one.name)));
+    name_width = std::max(name_width, character_count(escaped(one.name)));
   }
   std::string text = padded_right("class", name_width);
   for (const char* title : kTitles) text += padded_left(title, 8);
   text += padded_left("objects", 10) + padded_left("found", 10) + "\n";
   for (const ClassMetrics& one : metrics.per_class) {
     const std::string name = escaped(one.name);
-    text += name + std::string(name_width - shown_width(name), ' ');
+    text += name + std::string(name_width - character_count(name), ' ');
     for (const std::size_t column : kColumns)
       text += padded_left(metric_text(one.stats[column]), 8);
     text += padded_left(cat(one.object_count), 10) + padded_left(cat(one.detection_count), 10);

@@ -1,12 +1,10 @@
 #include "shared/evaluation/visits.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <optional>
-#include <type_traits>
 
-#include "shared/base/error.h"
+#include "shared/evaluation/gather.h"
 #include "shared/model/device.h"
 
 namespace retina {
@@ -59,19 +57,7 @@ Detection coco_detection(std::int64_t image_id, std::int64_t category_id,
 
 std::vector<Detection> gather_detections(Communicator& ranks,
                                          const std::vector<Detection>& detections) {
-  static_assert(std::is_trivially_copyable_v<Detection>);
-  const std::string bytes(reinterpret_cast<const char*>(detections.data()),
-                          detections.size() * sizeof(Detection));
-  std::vector<Detection> all;
-  for (const std::string& part : ranks.gather(bytes, 0)) {
-    RETINA_CHECK(part.size() % sizeof(Detection) == 0, part.size(), " bytes");
-    const std::size_t count = part.size() / sizeof(Detection), first = all.size();
-    all.resize(first + count);
-    if (count > 0) std::memcpy(all.data() + first, part.data(), part.size());
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Detection& a, const Detection& b) { return a.image_id < b.image_id; });
-  return all;
+  return gather_by_image(ranks, detections);
 }
 
 }  // namespace retina

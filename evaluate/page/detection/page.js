@@ -1,6 +1,30 @@
 // Puts the page together.
 
-const part = (id) => document.getElementById(id);
+const CLASS_COLUMNS = [
+  {title: "AP", value: (one) => one.AP, show: num, bar: true},
+  {title: "AP50", value: (one) => one.AP50, show: num},
+  {title: "AP75", value: (one) => one.AP75, show: num},
+  {title: "small", value: (one) => one.AP_small, show: num, hint: "AP of objects up to 32² px"},
+  {title: "medium", value: (one) => one.AP_medium, show: num, hint: "AP of objects from 32² to 96² px"},
+  {title: "large", value: (one) => one.AP_large, show: num, hint: "AP of objects above 96² px"},
+  {title: "AR100", value: (one) => one.AR100, show: num},
+  {title: "objects", value: (one) => one.object_count, show: count},
+  {title: "found", value: (one) => one.detection_count, show: count},
+  {title: "best score", value: (one) => one.best_threshold?.score, show: num,
+   hint: "The score threshold with the highest F1", explained: true},
+  {title: "F1", value: (one) => one.best_threshold?.f1, show: num,
+   hint: "F1 at the best score threshold, IoU .50", explained: true},
+];
+
+function showClasses() {
+  const explained = classes.some((one) => "best_threshold" in one);
+  part("classes").querySelector(".card").append(...classTable(
+    CLASS_COLUMNS.filter((column) => explained || !column.explained),
+    "small, medium, large: AP by object size. objects: without crowd regions. found: all " +
+      "detections, whatever their score." + (explained ?
+      " best score: the threshold with the highest F1 at IoU .50." : "") +
+      " A click on a class shows its curves, faults and pictures.", openClass));
+}
 
 function showFigures() {
   const [ap, ap50, ap75] = metrics.stats;
@@ -63,7 +87,9 @@ function faultClasses(kind) {
 function showCurves() {
   const charts = [];
   if (classes.some((one) => one.curve_mean)) charts.push(overallCurves(openClass));
-  if (metrics.calibration) charts.push(calibrationChart(metrics.calibration));
+  if (metrics.calibration) charts.push(calibrationChart(metrics.calibration, {
+    one: "detection", many: "detections", score: "score", right: "precision",
+  }));
   part("curves").hidden = !charts.length;
   part("curves").querySelector(".curves").append(...charts);
 }
@@ -192,26 +218,11 @@ function imageLabel(id) {
     imageName(image));
 }
 
-function showNotesAndSettings() {
-  part("notes").hidden = !extras.notes.length;
-  part("notes").querySelector("ul").append(...extras.notes.map((text) => make("li", {}, plain(text))));
-  part("settings").hidden = !extras.settings.length;
-  part("settings").querySelector("tbody").append(...extras.settings.map(([name, value]) =>
-    make("tr", {}, make("td", {}, name), make("td", {}, plain(value)))));
-}
-
-function showContents() {
-  const sections = [...document.querySelectorAll("main section:not([hidden]) > h2")];
-  part("contents").append(...sections.map((title) => make("a", {
-    href: `#${title.parentNode.id}`,
-  }, title.textContent)));
-}
-
 showFigures();
 showSizes();
 showFaults(metrics.error_split);
 part("overview").classList.toggle("single", !metrics.error_split);
-part("classes").querySelector(".card").append(...classTable(openClass));
+showClasses();
 showCurves();
 if (confusion && classes.length) {
   part("confusion").hidden = false;
@@ -223,8 +234,6 @@ showNotesAndSettings();
 showContents();
 showAddressed();
 
-// On paper nothing can be opened: all is.
 window.addEventListener("beforeprint", () => {
   Object.values(redrawWorst).forEach((redraw) => redraw());
-  part("settings").querySelector("details").open = true;
 });

@@ -6,7 +6,6 @@ let scorePlace = confusion ? confusion.chosen : 0;
 const MOST_CLASSES = 120;  // more make no readable matrix: those with the most confusions are shown
 const MOST_LISTED = 40;
 
-const cellKey = (truth, found) => `${truth},${found}`;
 const cells = new Map((confusion?.cells || []).map((cell) => [cellKey(cell.truth, cell.found), cell]));
 const cellAt = (truth, found) => cells.get(cellKey(truth, found));
 const countAt = (cell) => (cell ? cell.counts[scorePlace] : 0);
@@ -60,30 +59,20 @@ function shownClasses() {
 
 function confusionSection() {
   const places = [...shownClasses(), BACKGROUND];
-  const size = places.length <= 9 ? "roomy" : places.length <= 26 ? "middle" : "dense";
   const info = make("p", {class: "cell-info", "aria-live": "polite"});
   const output = make("output", {});
   const sums = make("p", {class: "soft sums"});
   const list = make("div", {class: "list-area"});
-  const grid = new Map();
-  const head = make("tr", {}, make("th", {class: "corner"}, make("span", {}, "truth ↓ found →")),
-    places.map((place) => make("th", {scope: "col", class: "column", "data-place": place,
-      title: className(place)},
-      make("span", {}, place === BACKGROUND ? "missed" : className(place)))));
-  const body = places.map((truth) => make("tr", {},
-    make("th", {scope: "row", "data-place": truth, title: className(truth)},
-      truth === BACKGROUND ? "nothing there" : className(truth)),
-    places.map((found) => {
-      const both = truth === BACKGROUND && found === BACKGROUND;
-      const td = make("td", both ? {class: "void"} : {
-        role: "gridcell", tabindex: "-1", "data-truth": truth, "data-found": found,
-      });
-      if (!both) grid.set(cellKey(truth, found), td);
-      return td;
-    })));
-  const matrix = make("table", {class: `matrix ${size}`, role: "grid", "aria-label": "Confusion matrix"},
-    make("thead", {}, head), make("tbody", {}, body));
-  grid.values().next().value.tabIndex = 0;
+  const {matrix, grid, size, point} = matrixGrid({
+    places, corner: "truth ↓ found →",
+    rowName: (place) => (place === BACKGROUND ? "nothing there" : className(place)),
+    columnName: (place) => (place === BACKGROUND ? "missed" : className(place)),
+    hasCell: (truth, found) => truth !== BACKGROUND || found !== BACKGROUND,
+    tell: (truth, found) => {
+      info.textContent = truth === null ? "Point at a cell for its numbers; click it for its pictures." :
+        `${describe(truth, found)}: ${cellText(truth, found)}`;
+    },
+  });
 
   function showScore(place) {
     scorePlace = place;
@@ -102,69 +91,22 @@ function confusionSection() {
     for (const [key, cell] of cells) {
       const td = grid.get(key);
       if (!td) continue;
-      const number = countAt(cell), part = share(cell.truth, cell.found) || 0;
-      td.className = number === 0 ? "" : cell.truth === cell.found ? "right" :
-        cell.found === BACKGROUND ? "missed" : "wrong";
-      td.classList.toggle("strong", part > .45);
-      td.style.setProperty("--share", `${(12 + 88 * Math.sqrt(part)).toFixed(1)}%`);  // rare ones too
-      if (size !== "dense") {
-        td.replaceChildren(...(number ? [count(number)] : []),
-          ...(number && size === "roomy" ? [make("small", {}, num(part))] : []));
-      }
-      td.setAttribute("aria-label", `${describe(cell.truth, cell.found)}: ${count(number)}`);
+      fillCell(td, {
+        number: countAt(cell), share: share(cell.truth, cell.found) || 0, size,
+        kind: cell.truth === cell.found ? "right" : cell.found === BACKGROUND ? "missed" : "wrong",
+        text: describe(cell.truth, cell.found),
+      });
     }
     list.replaceChildren(confusionList(
       confusionsOf((cell) => cell.truth !== cell.found && cell.truth >= 0 && cell.found >= 0),
       (cell) => `${className(cell.truth)} → ${className(cell.found)}`));
-    tell(null);
+    point(null);
   }
 
   function describe(truth, found) {
     return `truth ${truth === BACKGROUND ? "nothing" : className(truth)}, ` +
       `found ${found === BACKGROUND ? "nothing" : className(found)}`;
   }
-  let told = [];
-  function tell(td) {
-    told.forEach((element) => element.classList.remove("lit"));
-    told = [];
-    if (!td) {
-      info.textContent = "Point at a cell for its numbers; click it for its pictures.";
-      return;
-    }
-    const truth = +td.dataset.truth, found = +td.dataset.found;
-    info.textContent = `${describe(truth, found)}: ${cellText(truth, found)}`;
-    told = [td, td.parentNode.firstChild, head.children[td.cellIndex]];
-    told.forEach((element) => element.classList.add("lit"));
-  }
-  const cellOf = (event) => event.target.closest?.("td[data-truth]");
-  matrix.addEventListener("mouseover", (event) => tell(cellOf(event)));
-  matrix.addEventListener("mouseleave", () => tell(null));
-  matrix.addEventListener("focusin", (event) => tell(cellOf(event)));
-  matrix.addEventListener("click", (event) => {
-    const td = cellOf(event);
-    if (td) openCell(+td.dataset.truth, +td.dataset.found);
-  });
-  matrix.addEventListener("keydown", (event) => {
-    const td = cellOf(event);
-    if (!td) return;
-    if (event.key === "Enter" || event.key === " ") {
-      event.preventDefault();
-      return td.click();
-    }
-    const column = td.cellIndex, row = td.parentNode;
-    const next = {
-      ArrowLeft: () => td.previousElementSibling, ArrowRight: () => td.nextElementSibling,
-      ArrowUp: () => row.previousElementSibling?.children[column],
-      ArrowDown: () => row.nextElementSibling?.children[column],
-      Home: () => row.children[1], End: () => [...row.children].findLast((one) => one.dataset.truth),
-    }[event.key]?.();
-    if (!next) return;
-    event.preventDefault();
-    if (!next.dataset.truth) return;
-    td.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  });
 
   const slider = make("input", {
     type: "range", id: "score-slider", min: 0, max: confusion.scores.length - 1, step: 1,

@@ -133,10 +133,3 @@ function openViewer(image, list, options = {}) {
   };
   if (!viewer.open) viewer.showModal();
 }
-
-function dialogHead(dialog, id, title, controls = []) {
-  return make("div", {class: "dialog-head"}, make("h2", {id}, title), ...controls,
-    make("button", {
-      type: "button", class: "close", "aria-label": "Close", click: () => dialog.close(),
-    }, "✕"));
-}

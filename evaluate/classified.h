@@ -1,0 +1,55 @@
+// What retina-eval makes of a classifier's outcomes: files, the summary on standard output, the
+// exit code. The counterpart of outcome.h, which does it for detections. No LibTorch. Whoever runs
+// the model, on rank 0:
+//
+//   check_classifier_options(options);
+//   OutputFolder folder(options.output);
+//   if (const auto top1 = folder.begin(classifier_identity(options, data_hash), cli.effective(),
+//                                      options.overwrite)) {
+//     return already_classified(options, folder, *top1, quarantined_count);
+//   }
+//   // every rank: outcomes.push_back(class_outcome(...)) for its share of the images
+//   const auto all = gather_by_image(ranks, outcomes);
+//   return midway([&] { return evaluate_classifier_outputs(options, cli, folder, {...}); });
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "evaluate/options.h"
+#include "evaluate/output_folder.h"
+#include "shared/evaluation/class_outcome.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+// Throw Error{kConfig} naming an option that was given and that has no meaning for the model's
+// task: only the model tells which that is.
+void check_classifier_options(const EvalOptions& options);
+void check_detector_options(const EvalOptions& options);
+
+// What decides a classifier's evaluation. Inputs count by content: `data_hash` is that of the
+// shards' manifest. Reads the model file.
+EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash);
+
+// Says that `folder` holds this evaluation already. Returns the exit code.
+int already_classified(const EvalOptions& options, const OutputFolder& folder, double top1,
+                       std::int64_t quarantined_count);
+
+struct Classified {
+  std::string subject{};                      // "run/checkpoint-08.pt on shards/val"
+  const std::vector<ClassOutcome>& outcomes;  // ascending image ids, each once
+  const ShardSet& shards;                     // labels are places in its manifest's categories
+  std::function<void()> on_progress = [] {};  // called every now and then
+};
+
+// Writes predictions.jsonl, report.html, with --draw the most confident mistakes in drawn/, and
+// metrics.json, prints the result, returns the exit code: 1 when top-1 does not reach --min-top1.
+// Each file appears whole; metrics.json comes last: it marks the end. Throws kData (no images, a
+// damaged record), kIo.
+int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
+                                const OutputFolder& folder, const Classified& classified);
+
+}  // namespace retina
