@@ -42,6 +42,9 @@ Cli make_cli(CommandLine& line) {
   Cli cli("coco-pack",
           "coco-pack --annotations FILE.json --images DIR --output SHARDS [options]\n"
           "coco-pack --format voc|csv|yolo --annotations PATH --images DIR --output SHARDS\n"
+          "coco-pack --format folders --images DIR [--classes FILE] [--annotations FILE]\n"
+          "          --output SHARDS\n"
+          "coco-pack --format cifar10 --images DIR|FILE.bin --output SHARDS\n"
           "coco-pack --verify SHARDS\n"
           "coco-pack --inspect SHARDS [--image-id ID [--draw OUT.jpg]]",
           "packs a data set into a few large shards, once and checked");
@@ -51,14 +54,22 @@ Cli make_cli(CommandLine& line) {
       "format", pack.format, kAnnotationFormats,
       "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files or a list "
       "ImageSets/Main/NAME.txt beside it, a CSV of PATH,X1,Y1,X2,Y2,CLASS (keras-retinanet's), or "
-      "YOLO's data.yaml, with the labels of --images .../images/SPLIT in .../labels/SPLIT");
-  cli.option("annotations", pack.annotations, "PATH", "file or folder of --format");
-  cli.option("classes", pack.classes, "FILE.csv",
+      "YOLO's data.yaml, with the labels of --images .../images/SPLIT in .../labels/SPLIT; for "
+      "classification, without annotations: folders, --images has a folder of pictures for each "
+      "class; cifar10, the binary version of CIFAR-10");
+  cli.option("annotations", pack.annotations, "PATH",
+             "file or folder of --format; with folders, where --images is not divided by classes "
+             "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the "
+             "pictures in the order of their names, 1 for the first line of --classes");
+  cli.option("classes", pack.classes, "FILE",
              "lines of CLASS,ID: needed with csv; with voc it fixes the ids, which are otherwise "
-             "those of the names in order");
+             "those of the names in order. With folders a class name a line, in the order of the "
+             "labels, which is otherwise that of the names; of a line with a WordNet id (n01440764 "
+             "tench, Tinca tinca) that id. Pack training and validation set with the same file");
   cli.option(
       "images", pack.images, "DIR",
-      cat("folder that the annotations' file names are relative to; a finished set compares ",
+      cat("folder that the annotations' file names are relative to, with cifar10 the folder of its "
+          "batches (the training ones are packed) or one batch; a finished set compares ",
           kSampledImages, " of its images, and all that it left out, with the files there"));
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("split", pack.split, "SHARE",
@@ -153,7 +164,7 @@ int run_verify(const CommandLine& line) {
                 "copy the data set again, or pack it again with --overwrite");
   }
   std::cout << line.verify << ": whole, " << result.counts.images << " images, "
-            << result.counts.boxes << " boxes, "
+            << (result.task == Task::kDetection ? cat(result.counts.boxes, " boxes, ") : "")
             << human_bytes(static_cast<double>(result.size_bytes)) << "\n";
   return 0;
 }

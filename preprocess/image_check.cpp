@@ -2,23 +2,22 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <unordered_map>
 #include <vector>
 
 #include "preprocess/ordered_work.h"
 #include "preprocess/record_maker.h"
-#include "preprocess/source_file.h"
+#include "preprocess/source_images.h"
 #include "shared/base/error.h"
-#include "shared/base/file.h"
-#include "shared/base/image_folder.h"
 #include "shared/base/printable.h"
 
 namespace retina {
 namespace {
 
 RecordMaker maker_of(const PackOptions& options) {
-  return RecordMaker({.images_folder = options.images, .pack = options.manifest_options()});
+  return RecordMaker({.images_folder = options.images_folder(),
+                      .format = options.format,
+                      .pack = options.manifest_options()});
 }
 
 // A finished set does not need its images: nothing is known of a file that is missing or cannot be
@@ -33,15 +32,17 @@ bool true_if_readable(const Read& read) {
   }
 }
 
-// Whether the file is not the picture of the set's image number `index_place`. The shard is opened
-// only when there is something to compare with.
-bool is_another_picture(const std::string& path, const ShardSet& set, std::size_t index_place) {
-  std::error_code code;
-  if (!std::filesystem::is_regular_file(path, code)) return false;
+// Whether the picture of that name is not that of the set's image number `index_place`. The shard
+// is opened only when there is something to compare with.
+bool is_another_picture(const SourceImages& images, const std::string& name, const ShardSet& set,
+                        std::size_t index_place) {
+  if (!images.is_there(name)) return false;
   const Record record = set.read(index_place);
   if (record.rescaled || record.converted) return false;
   return true_if_readable([&] {
-    return file_size_bytes(path) != record.picture.size() || read_file(path) != record.picture;
+    SourcePicture now;
+    return images.size_bytes(name) != record.picture.size() || images.read(name, now) ||
+           now.bytes != record.picture;
   });
 }
 
@@ -50,78 +51,74 @@ bool is_usable(RecordMaker& maker, const PlannedImage& image) {
 }
 
 // An empty folder is what an unmounted one looks like.
-void check_holds_images(const ImageFolder& folder, const PackPlan& plan) {
-  folder.check_present();
-  std::error_code code;
+void check_holds_images(const SourceImages& images, const PackPlan& plan) {
+  images.check_present();
   for (const PlannedImage& image : plan.images) {
-    const auto path = folder.path_of(image.info.file_name);
-    if (path && std::filesystem::is_regular_file(*path, code)) return;
+    if (images.is_there(image.file_name)) return;
   }
-  throw folder.gone();
+  throw images.gone();
 }
 
 }  // namespace
 
 std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
                                           std::size_t first_image, const FinishedShard& shard) {
-  const ImageFolder folder(options.images);
+  const SourceImages images(options.images_folder(), options.format);
   RecordMaker maker = maker_of(options);
-  folder.check_present();
+  images.check_present();
   std::unordered_map<std::int64_t, const QuarantinedImage*> left_out;
   for (const QuarantinedImage& bad : shard.quarantined) left_out[bad.image_id] = &bad;
   std::vector<const PlannedImage*> packed, bad;
   for (std::size_t i = first_image; i < std::min(shard.next_image, plan.images.size()); ++i) {
     const PlannedImage& image = plan.images[i];
-    (left_out.count(image.info.id) == 0 ? packed : bad).push_back(&image);
+    (left_out.count(image.id) == 0 ? packed : bad).push_back(&image);
   }
   // A note of a coco-pack that did not record the files: nothing is known of its images.
   if (packed.size() != shard.sources.size()) {
     return ChangedImage{.what = "the note of this shard does not list its image files"};
   }
-  OrderedWork<FileMatch> matches(
-      {.count = packed.size(), .thread_count = options.thread_count()}, [&](int, std::size_t i) {
-        const auto path = folder.path_of(packed[i]->info.file_name);
-        try {
-          return path ? compare_file(*path, shard.sources[i]) : FileMatch::kMissing;
-        } catch (const Error& error) {
-          if (error.kind() == ErrorKind::kNoInput) check_holds_images(folder, plan);
-          throw;
-        }
-      });
+  OrderedWork<FileMatch> matches({.count = packed.size(), .thread_count = options.thread_count()},
+                                 [&](int, std::size_t i) {
+                                   try {
+                                     return images.compare(packed[i]->file_name, shard.sources[i]);
+                                   } catch (const Error& error) {
+                                     if (error.kind() == ErrorKind::kNoInput)
+                                       check_holds_images(images, plan);
+                                     throw;
+                                   }
+                                 });
   for (const PlannedImage* image : packed) {
     const FileMatch match = matches.take();
     if (match == FileMatch::kSame) continue;
-    check_holds_images(folder, plan);
+    check_holds_images(images, plan);
     return ChangedImage{
-        .what = cat(escaped(image->info.file_name), match == FileMatch::kMissing
-                                                        ? " is no longer there"
-                                                        : " is not the file that was packed"),
+        .what = cat(escaped(image->file_name), match == FileMatch::kMissing
+                                                   ? " is no longer there"
+                                                   : " is not the file that was packed"),
         .was_packed = true};
   }
   for (const PlannedImage* image : bad) {
-    if (maker.make(*image).bad == *left_out[image->info.id]) continue;
-    check_holds_images(folder, plan);
-    return ChangedImage{.what =
-                            cat(escaped(image->info.file_name), " was left out and has changed")};
+    if (maker.make(*image).bad == *left_out[image->id]) continue;
+    check_holds_images(images, plan);
+    return ChangedImage{.what = cat(escaped(image->file_name), " was left out and has changed")};
   }
   return std::nullopt;
 }
 
 std::string changed_images(const PackOptions& options, const PackPlan& plan, const ShardSet& set) {
   std::unordered_map<std::int64_t, const PlannedImage*> image_of;
-  for (const PlannedImage& image : plan.images) image_of[image.info.id] = &image;
+  for (const PlannedImage& image : plan.images) image_of[image.id] = &image;
   const auto planned = [&](std::int64_t image_id) -> const PlannedImage& {
     const auto found = image_of.find(image_id);
     if (found != image_of.end()) return *found->second;
     throw Error(ErrorKind::kData, cat(set.folder(), ": holds image ", image_id,
                                       ", which its annotations do not list"));
   };
-  const ImageFolder folder(options.images);
+  const SourceImages images(options.images_folder(), options.format);
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
-    const auto path = folder.path_of(image.info.file_name);
-    if (path && is_another_picture(*path, set, i)) {
-      return cat("images (", escaped(image.info.file_name), " is a different picture now)");
+    if (is_another_picture(images, image.file_name, set, i)) {
+      return cat("images (", escaped(image.file_name), " is a different picture now)");
     }
   }
   RecordMaker maker = maker_of(options);

@@ -23,7 +23,7 @@ std::string spread(std::vector<std::int64_t> values) {
   return cat(values.front(), " / ", values[values.size() / 2], " / ", values.back());
 }
 
-std::string describe_images(const std::vector<IndexEntry>& index) {
+std::string describe_images(const std::vector<IndexEntry>& index, Task task) {
   std::vector<std::int64_t> widths, heights, boxes;
   for (const IndexEntry& entry : index) {
     widths.push_back(entry.width);
@@ -31,8 +31,8 @@ std::string describe_images(const std::vector<IndexEntry>& index) {
     boxes.push_back(entry.box_count);
   }
   return cat("\nper image       min / median / max\n", "  width         ", spread(widths),
-             " px\n  height        ", spread(heights), " px\n  boxes         ", spread(boxes),
-             "\n");
+             " px\n  height        ", spread(heights), " px\n",
+             task == Task::kDetection ? cat("  boxes         ", spread(boxes), "\n") : "");
 }
 
 std::string bbox_text(const RecordAnnotation& annotation) {
@@ -46,13 +46,14 @@ std::string bbox_text(const RecordAnnotation& annotation) {
 std::string describe_set(const ShardSet& set) {
   const Manifest& manifest = set.manifest();
   std::string text = cat(set.folder(), ":\n", describe_counts(manifest));
-  text += describe_images(set.index());
+  text += describe_images(set.index(), manifest.task);
   TextTable shards({"shard", "records", "size"});
   for (const ManifestShard& shard : manifest.shards) {
     shards.add({shard.file.name, cat(shard.record_count),
                 human_bytes(static_cast<double>(shard.file.size_bytes))});
   }
-  TextTable categories({"label", "id", "name", "boxes"});
+  TextTable categories(
+      {"label", "id", "name", manifest.task == Task::kDetection ? "boxes" : "images"});
   for (std::size_t label = 0; label < manifest.categories.size(); ++label) {
     const Category& category = manifest.categories[label];
     categories.add(
@@ -85,6 +86,11 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
           record.rescaled ? ", rescaled" : "", record.converted ? ", converted" : "",
           record.encoding == PictureEncoding::kRaw ? ", raw" : "", ", ",
           escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
+  if (record.label) {
+    const auto& category = set.manifest().categories[static_cast<std::size_t>(*record.label)];
+    return text + cat("  class ", escaped(category.name), " (label ", *record.label, ", id ",
+                      category.id, ")\n");
+  }
   TextTable table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];

@@ -1,7 +1,10 @@
 #include "preprocess/options.h"
 
+#include <filesystem>
+
 #include "shared/base/cores.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 
 namespace retina {
 namespace {
@@ -22,18 +25,36 @@ void check_range(const char* name, std::int64_t got, std::int64_t low, std::int6
               cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
 }
 
+// Its pictures are pixels, and small: there is nothing to decode, to check or to make smaller.
+void refuse_without_effect_on_cifar10(const PackOptions& options) {
+  const auto refuse = [](bool is_given, const char* name) {
+    if (!is_given) return;
+    throw Error(ErrorKind::kUsage, cat("--", name, ": has no effect with --format cifar10"),
+                "its pixels are kept as they are");
+  };
+  refuse(!options.annotations.empty(), "annotations");
+  refuse(options.convert, "convert");
+  refuse(options.exif != ExifPolicy::kIgnore, "exif");
+  refuse(options.max_side_px.has_value(), "max-side");
+  refuse(options.quality.has_value(), "quality");
+  refuse(options.check != PictureCheck::kFull, "check");
+}
+
 }  // namespace
 
 void PackOptions::validate() const {
-  require(annotations, "annotations");
+  const bool is_cifar10 = format == AnnotationFormat::kCifar10;
+  if (!is_cifar10 && format != AnnotationFormat::kFolders) require(annotations, "annotations");
   require(images, "images");
   require(output, "output");
   if (format == AnnotationFormat::kCsv) require(classes, "classes");
-  const bool takes_classes = format == AnnotationFormat::kCsv || format == AnnotationFormat::kVoc;
+  const bool takes_classes = format == AnnotationFormat::kCsv || format == AnnotationFormat::kVoc ||
+                             format == AnnotationFormat::kFolders;
   if (!classes.empty() && !takes_classes) {
     throw Error(ErrorKind::kUsage, "--classes: has no effect with this --format",
-                "the annotations of COCO and YOLO list their classes");
+                "the annotations of COCO and YOLO list their classes, CIFAR-10 has its own");
   }
+  if (is_cifar10) refuse_without_effect_on_cifar10(*this);
   check_range("threads", threads, 0, kMaxThreads);
   if (shard_size_bytes < kMinShardBytes || shard_size_bytes > kMaxShardBytes) {
     throw Error(ErrorKind::kUsage, cat("--shard-size: out of range (got ", shard_size_bytes,
@@ -47,7 +68,7 @@ void PackOptions::validate() const {
                 "without them the original JPEG bytes are kept");
   }
   const bool raw = encoding == PictureEncoding::kRaw;
-  if (raw && !encodes()) {
+  if (raw && !encodes() && !is_cifar10) {
     throw Error(ErrorKind::kUsage,
                 "--encoding raw: has no effect without --max-side, --convert or --exif apply",
                 "without them the original JPEG bytes are kept");
@@ -84,7 +105,14 @@ AnnotationSource PackOptions::annotation_source() const {
           .classes = classes,
           .images = images,
           .upright = exif == ExifPolicy::kApply,
+          .convert = convert,
           .thread_count = thread_count()};
+}
+
+std::string PackOptions::images_folder() const {
+  if (format != AnnotationFormat::kCifar10 || is_folder(images)) return images;
+  const std::string folder = std::filesystem::path(images).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 ManifestOptions PackOptions::manifest_options() const {
@@ -93,7 +121,7 @@ ManifestOptions PackOptions::manifest_options() const {
           .quality = encodes() && encoding == PictureEncoding::kJpeg
                          ? quality.value_or(kDefaultQuality)
                          : 0,
-          .encoding = encoding,
+          .encoding = format == AnnotationFormat::kCifar10 ? PictureEncoding::kRaw : encoding,
           .convert = convert,
           .exif = exif,
           .check = check,

@@ -18,8 +18,8 @@ enum class BadImage { kQuarantine, kFail };
 struct PackOptions {
   AnnotationFormat format = AnnotationFormat::kCoco;
   std::string annotations{};  // a file or folder, as `format` says
-  std::string classes{};      // file of "class,id", for CSV and VOC
-  std::string images{};       // folder that the annotations' file names are relative to
+  std::string classes{};      // of CSV and VOC a file of "class,id", of folders one of classes
+  std::string images{};       // folder that file names are relative to; CIFAR-10: or a batch file
   std::string output{};       // folder of the shard set
   std::string scratch{};      // local disk to build shards on; empty: beside the output
   std::uint64_t shard_size_bytes = std::uint64_t{256}
@@ -44,6 +44,10 @@ struct PackOptions {
   std::vector<PackOptions> sets() const;
   bool encodes() const { return max_side_px || convert || exif == ExifPolicy::kApply; }
   AnnotationSource annotation_source() const;
+  // What lists the images, for messages: --annotations, or --images where there are none.
+  const std::string& input() const { return annotations.empty() ? images : annotations; }
+  // The folder that pictures' names are relative to.
+  std::string images_folder() const;
   // Those that decide the bytes.
   ManifestOptions manifest_options() const;
 };

@@ -8,7 +8,9 @@
 
 namespace retina {
 
-PackPlan make_pack_plan(Instances instances) {
+PackPlan make_pack_plan(Instances instances, const std::vector<int>& image_labels) {
+  const bool has_classes = !image_labels.empty();
+  RETINA_CHECK(!has_classes || image_labels.size() == instances.images.size());
   PackPlan plan;
   plan.categories = CategoryMap(std::move(instances.categories));
   // Part of the format's promise (same input, same bytes): never change seed, use or stream.
@@ -17,8 +19,15 @@ PackPlan make_pack_plan(Instances instances) {
   std::unordered_map<std::int64_t, std::size_t> place_of;
   plan.images.resize(order.size());
   for (std::size_t place = 0; place < order.size(); ++place) {
-    plan.images[place].info = std::move(instances.images[order[place]]);
-    place_of.emplace(plan.images[place].info.id, place);
+    ImageInfo& info = instances.images[order[place]];
+    PlannedImage& image = plan.images[place];
+    image = {.id = info.id, .file_name = std::move(info.file_name)};
+    if (has_classes) {
+      image.label = image_labels[order[place]];
+    } else {
+      image.stated_size = ImageSize{.width = info.width, .height = info.height};
+      place_of.emplace(info.id, place);
+    }
   }
   for (const Annotation& annotation : instances.annotations) {
     const auto image = place_of.find(annotation.image_id);

@@ -1,20 +1,26 @@
-// From the COCO file to a fixed order of images: what coco-pack works through.
+// From the annotations to a fixed order of images: what coco-pack works through.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shared/coco/categories.h"
 #include "shared/coco/instances.h"
+#include "shared/image/resize.h"
 #include "shared/shard/record.h"
 
 namespace retina {
 
-// An image that the annotation file lists, with its boxes under dense labels.
+// An image that the annotations list, with its boxes under dense labels, or with its class.
 struct PlannedImage {
-  ImageInfo info{};
+  std::int64_t id = 0;
+  std::string file_name{};
+  // What the annotations say; unset: nothing, the picture is as large as it is.
+  std::optional<ImageSize> stated_size{};
   std::vector<RecordAnnotation> annotations{};  // in the file's order
+  std::optional<int> label{};                   // in a classification set
 };
 
 struct PackPlan {
@@ -24,6 +30,7 @@ struct PackPlan {
   CategoryMap categories{};
 };
 
-PackPlan make_pack_plan(Instances instances);
+// `image_labels`: of a classification set, the class of each image; else empty.
+PackPlan make_pack_plan(Instances instances, const std::vector<int>& image_labels);
 
 }  // namespace retina

@@ -44,7 +44,26 @@ namespace {
 
 void check_image_folder(const PackOptions& options) {
   if (is_folder(options.images)) return;
-  throw Error(ErrorKind::kNoInput, cat(options.images, ": is not a folder"), "check --images");
+  const bool may_be_file = options.format == AnnotationFormat::kCifar10;
+  if (may_be_file && path_exists(options.images)) return;
+  throw Error(ErrorKind::kNoInput,
+              cat(options.images, may_be_file ? ": does not exist" : ": is not a folder"),
+              "check --images");
+}
+
+// A set among the folders of classes would be a class the next time.
+void check_output_is_outside(const PackOptions& options) {
+  if (options.format != AnnotationFormat::kFolders) return;
+  std::error_code code, other_code;
+  const auto root = std::filesystem::weakly_canonical(options.images, code);
+  const auto output = std::filesystem::weakly_canonical(options.output, other_code);
+  if (code || other_code) return;
+  const auto way = output.lexically_relative(root);
+  if (way.empty() || *way.begin() == "..") return;
+  throw Error(ErrorKind::kConfig,
+              cat(options.output, ": lies in the pictures' folder ", options.images,
+                  ", whose folders are the classes"),
+              "choose another --output");
 }
 
 // COCO's one large file is read later: a finished set only needs its hash.
@@ -99,7 +118,7 @@ struct PageSource {
 std::string data_page(const PageSource& source) {
   std::unordered_map<std::int64_t, const std::string*> names;
   for (const PlannedImage& image : source.plan.images) {
-    names.emplace(image.info.id, &image.info.file_name);
+    names.emplace(image.id, &image.file_name);
   }
   return render_data_page({.facts = source.facts,
                            .manifest = source.manifest,
@@ -274,7 +293,8 @@ class Packer {
   void make_shards() {
     std::vector<RecordMaker> makers;
     for (int thread = 0; thread < options_.thread_count(); ++thread) {
-      makers.emplace_back(RecordMakerOptions{.images_folder = options_.images,
+      makers.emplace_back(RecordMakerOptions{.images_folder = options_.images_folder(),
+                                             .format = options_.format,
                                              .pack = options_.manifest_options()});
     }
     OrderedWork<MadeRecord> work(
@@ -379,7 +399,8 @@ class Packer {
 
   // Completes the set beside the one that OUTPUT may hold; only a whole one takes its place.
   Manifest publish() {
-    Manifest manifest{.annotations_size_bytes = identity_.annotations_size_bytes,
+    Manifest manifest{.task = task_of(options_.format),
+                      .annotations_size_bytes = identity_.annotations_size_bytes,
                       .annotations_xxh3 = identity_.annotations_xxh3,
                       .options = identity_.options,
                       .counts = tally_.counts};
@@ -432,8 +453,8 @@ void warn_of_equal_names(const PackOptions& options, const CategoryMap& categori
   const auto labels = categories.equal_names();
   if (!labels) return;
   const Category& first = categories.at(labels->first);
-  log_warning(options.annotations, ": categories ", first.id, " and ",
-              categories.at(labels->second).id, " are both named \"", first.name,
+  log_warning(options.input(), ": categories ", first.id, " and ", categories.at(labels->second).id,
+              " are both named \"", first.name,
               "\"; they stay two classes, but --init matches classes by name and cannot tell them ",
               "apart");
 }
@@ -441,6 +462,7 @@ void warn_of_equal_names(const PackOptions& options, const CategoryMap& categori
 }  // namespace
 
 PackResult pack(const PackOptions& options) {
+  check_output_is_outside(options);
   check_is_ours(options.output);
   const bool may_be_finished = !options.overwrite && holds_set(options.output);
   if (!may_be_finished) check_image_folder(options);  // a finished set does not need it
@@ -457,8 +479,9 @@ PackResult pack(const PackOptions& options) {
   }
   // Bad annotations are found before the output folder is touched.
   Instances instances = read ? std::move(read->instances) : read_instances(options.annotations);
-  if (options.part) keep_part(instances, *options.part, options.annotations);
-  const PackPlan plan = make_pack_plan(std::move(instances));
+  std::vector<int> image_labels = read ? std::move(read->image_labels) : std::vector<int>{};
+  if (options.part) keep_part(instances, image_labels, *options.part, options.input());
+  const PackPlan plan = make_pack_plan(std::move(instances), image_labels);
   if (!options.overwrite) {
     if (const auto manifest = finished_set(options, identity, plan)) {
       remove_leftovers(options.output);

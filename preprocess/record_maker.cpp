@@ -18,16 +18,13 @@ constexpr int kMaxJpegSidePx = 65500;  // libjpeg's limit
 
 QuarantinedImage bad_image(const PlannedImage& planned, const std::string& kind,
                            const std::string& reason) {
-  return {.image_id = planned.info.id,
-          .file_name = planned.info.file_name,
-          .kind = kind,
-          .reason = reason};
+  return {.image_id = planned.id, .file_name = planned.file_name, .kind = kind, .reason = reason};
 }
 
 }  // namespace
 
 RecordMaker::RecordMaker(RecordMakerOptions options)
-    : options_(std::move(options)), folder_(options_.images_folder) {}
+    : options_(std::move(options)), images_(options_.images_folder, options_.format) {}
 
 std::string RecordMaker::encode(const Image& image, ChromaSize chroma, Record& record) const {
   record.encoding = options_.pack.encoding;
@@ -117,27 +114,28 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, Record& recor
 }
 
 MadeRecord RecordMaker::make(const PlannedImage& planned) {
-  const std::optional<std::string> path = folder_.path_of(planned.info.file_name);
-  if (!path) {
-    return {.bad = bad_image(planned, "name", "the file name leads out of the image folder")};
-  }
-  // Asked before the file is read: a change meanwhile shows.
-  const std::int64_t time_ns = modified_ns(*path);
-  std::string file;
-  if (const auto problem = folder_.read(*path, file)) {
+  SourcePicture source;
+  if (const auto problem = images_.read(planned.file_name, source)) {
     return {.bad = bad_image(planned, problem->kind, problem->reason)};
   }
-  MadeRecord made{.record = {.image_id = planned.info.id, .annotations = planned.annotations}};
-  made.source = source_file(file, time_ns);
-  if (const auto problem = check_picture(file, made.record)) {
+  MadeRecord made{.record = {.image_id = planned.id,
+                             .annotations = planned.annotations,
+                             .label = planned.label}};
+  made.source = source.file;
+  std::string& file = source.bytes;
+  if (source.raw_size) {
+    made.record.width = source.raw_size->width;
+    made.record.height = source.raw_size->height;
+    made.record.encoding = PictureEncoding::kRaw;
+  } else if (const auto problem = check_picture(file, made.record)) {
     return {.bad = bad_image(planned, problem->kind, problem->reason)};
   }
   const Record& record = made.record;
-  if (record.width != planned.info.width || record.height != planned.info.height) {
-    return {.bad = bad_image(
-                planned, "size",
-                cat("the picture is ", record.width, "x", record.height, ", the annotations say ",
-                    planned.info.width, "x", planned.info.height))};
+  const std::optional<ImageSize>& stated = planned.stated_size;
+  if (stated && (record.width != stated->width || record.height != stated->height)) {
+    return {.bad = bad_image(planned, "size",
+                             cat("the picture is ", record.width, "x", record.height,
+                                 ", the annotations say ", stated->width, "x", stated->height))};
   }
   const int max_side_px = options_.pack.max_side_px;
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {

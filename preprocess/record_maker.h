@@ -1,4 +1,4 @@
-// One image file -> one record, or the reason why not. Runs on every decode thread.
+// One picture -> one record, or the reason why not. Runs on every decode thread.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "preprocess/pack_plan.h"
-#include "preprocess/source_file.h"
+#include "preprocess/source_images.h"
 #include "shared/base/image_folder.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
@@ -19,6 +19,7 @@ namespace retina {
 
 struct RecordMakerOptions {
   std::string images_folder{};
+  AnnotationFormat format = AnnotationFormat::kCoco;
   ManifestOptions pack{};
 };
 
@@ -42,7 +43,7 @@ class RecordMaker {
   MadeRecord make(const PlannedImage& planned);
 
  private:
-  // What is wrong with the file; else `file` is what to store, with its size and encoding in
+  // What is wrong with the picture; else `file` is what to store, with its size and encoding in
   // `record`, and pixels_ hold the picture where has_pixels_.
   std::optional<FileProblem> check_picture(std::string& file, Record& record);
   std::optional<FileProblem> check_jpeg(std::string& file, Record& record);
@@ -52,7 +53,7 @@ class RecordMaker {
   std::string encode(const Image& image, ChromaSize chroma, Record& record) const;
 
   RecordMakerOptions options_;
-  ImageFolder folder_;
+  SourceImages images_;
   JpegDecoder decoder_{};
   Image pixels_{};
   bool has_pixels_ = false;

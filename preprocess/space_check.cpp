@@ -1,8 +1,8 @@
 #include "preprocess/space_check.h"
 
 #include <algorithm>
-#include <filesystem>
 
+#include "preprocess/source_images.h"
 #include "shared/base/file.h"
 
 namespace retina {
@@ -20,11 +20,10 @@ void check_free_space(const PackOptions& options, const PackPlan& plan,
   // The plan is shuffled: its first images are a fair sample.
   const std::size_t sampled = std::min(kSampledImages, plan.images.size());
   double sampled_bytes = 0;
+  const SourceImages images(options.images_folder(), options.format);
   for (std::size_t i = 0; i < sampled; ++i) {
-    std::error_code code;
-    const auto size_bytes =
-        std::filesystem::file_size(options.images + "/" + plan.images[i].info.file_name, code);
-    if (!code) sampled_bytes += static_cast<double>(size_bytes);
+    const auto size_bytes = images.size_bytes(plan.images[i].file_name);
+    if (size_bytes) sampled_bytes += static_cast<double>(*size_bytes);
   }
   const double needed_bytes = kSurelyNeededPart * sampled_bytes /
                               static_cast<double>(std::max<std::size_t>(sampled, 1)) *

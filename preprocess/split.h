@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "shared/coco/instances.h"
 
@@ -18,8 +19,9 @@ struct SplitPart {
   bool holds(const std::string& file_name) const;
 };
 
-// Drops the images of the other part, and their boxes. Throws kConfig, beginning with `name`, when
-// one of the two would be empty.
-void keep_part(Instances& instances, const SplitPart& part, const std::string& name);
+// Drops the images of the other part, and their boxes or classes (`image_labels`, empty where
+// there are none). Throws kConfig, beginning with `name`, when one of the two would be empty.
+void keep_part(Instances& instances, std::vector<int>& image_labels, const SplitPart& part,
+               const std::string& name);
 
 }  // namespace retina

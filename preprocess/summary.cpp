@@ -40,6 +40,21 @@ std::string degenerate_boxes(const PackResult& result) {
              "\n");
 }
 
+std::string describe_classified(const Manifest& manifest) {
+  const auto empty = std::count(manifest.label_counts.begin(), manifest.label_counts.end(), 0);
+  return cat("  images        ", manifest.counts.images, " (", manifest.counts.quarantined,
+             " quarantined)\n  classes       ", manifest.categories.size(), " (", empty,
+             " without images)\n");
+}
+
+std::string describe_boxes(const Manifest& manifest) {
+  const ManifestCounts& counts = manifest.counts;
+  return cat("  images        ", counts.images, " (", counts.images_without_boxes,
+             " without boxes, ", counts.quarantined, " quarantined)\n  boxes         ",
+             counts.boxes, " (", counts.trainable, " to train on, ", counts.crowds, " crowds, ",
+             counts.degenerate, " degenerate)\n  categories    ", manifest.categories.size(), "\n");
+}
+
 }  // namespace
 
 void TextTable::add(std::vector<std::string> row) {
@@ -71,12 +86,10 @@ std::string describe_encoding(const ManifestOptions& options) {
 
 std::string describe_counts(const Manifest& manifest) {
   const ManifestCounts& counts = manifest.counts;
-  std::string text = cat(
-      "  images        ", counts.images, " (", counts.images_without_boxes, " without boxes, ",
-      counts.quarantined, " quarantined)\n", "  boxes         ", counts.boxes, " (",
-      counts.trainable, " to train on, ", counts.crowds, " crowds, ", counts.degenerate,
-      " degenerate)\n", "  categories    ", manifest.categories.size(), "\n", "  shards        ",
-      manifest.shards.size(), ", ", human_bytes(static_cast<double>(total_bytes(manifest))), "\n");
+  std::string text = manifest.task == Task::kClassification ? describe_classified(manifest)
+                                                            : describe_boxes(manifest);
+  text += cat("  shards        ", manifest.shards.size(), ", ",
+              human_bytes(static_cast<double>(total_bytes(manifest))), "\n");
   if (manifest.options.max_side_px > 0) {
     text += cat("  rescaled      ", counts.rescaled, " images to at most ",
                 manifest.options.max_side_px, " px, ", describe_encoding(manifest.options), "\n");

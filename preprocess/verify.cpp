@@ -36,6 +36,7 @@ class Verifier {
     if (check_file(manifest_.quarantine)) check_quarantine();
     has_index_ = check([&] { read_index(); });
     check_records();
+    result_.task = manifest_.task;
     result_.counts = tally_->counts;
     if (shards_whole_ && result_.problem_count == 0) check_counts();
     return result_;

@@ -19,6 +19,7 @@ struct VerifyOptions {
 
 struct VerifyResult {
   std::int64_t problem_count = 0;
+  Task task = Task::kDetection;
   ManifestCounts counts{};  // what was found whole
   std::uint64_t size_bytes = 0;
 };

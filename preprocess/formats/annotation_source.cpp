@@ -9,14 +9,18 @@ namespace retina {
 
 namespace {
 
-Instances read(const AnnotationSource& source, AnnotationFiles& files) {
+ReadAnnotations read(const AnnotationSource& source, AnnotationFiles& files) {
   switch (source.format) {
     case AnnotationFormat::kVoc:
-      return read_voc(source, files);
+      return {.instances = read_voc(source, files)};
     case AnnotationFormat::kCsv:
-      return read_csv(source, files);
+      return {.instances = read_csv(source, files)};
     case AnnotationFormat::kYolo:
-      return read_yolo(source, files);
+      return {.instances = read_yolo(source, files)};
+    case AnnotationFormat::kFolders:
+      return read_folders(source, files);
+    case AnnotationFormat::kCifar10:
+      return read_cifar10(source, files);
     case AnnotationFormat::kCoco:
       break;
   }
@@ -25,18 +29,25 @@ Instances read(const AnnotationSource& source, AnnotationFiles& files) {
 
 }  // namespace
 
+Task task_of(AnnotationFormat format) {
+  const bool has_classes =
+      format == AnnotationFormat::kFolders || format == AnnotationFormat::kCifar10;
+  return has_classes ? Task::kClassification : Task::kDetection;
+}
+
 ReadAnnotations read_annotations(const AnnotationSource& source) {
   AnnotationFiles files;
-  Instances instances = read(source, files);
-  if (instances.images.empty()) {
-    throw Error(ErrorKind::kData, cat(source.path, ": the data set is empty (it lists no images)"));
+  ReadAnnotations read_now = read(source, files);
+  const std::string& name = source.path.empty() ? source.images : source.path;
+  if (read_now.instances.images.empty()) {
+    throw Error(ErrorKind::kData, cat(name, ": the data set is empty (it lists no images)"));
   }
-  if (instances.categories.empty()) {
-    throw Error(ErrorKind::kData,
-                cat(source.path, ": the data set has no classes (no box has one)"));
+  if (read_now.instances.categories.empty()) {
+    throw Error(ErrorKind::kData, cat(name, ": the data set has no classes (no box has one)"));
   }
-  return {
-      .instances = std::move(instances), .size_bytes = files.size_bytes(), .xxh3 = files.xxh3()};
+  read_now.size_bytes = files.size_bytes();
+  read_now.xxh3 = files.xxh3();
+  return read_now;
 }
 
 }  // namespace retina

@@ -1,38 +1,55 @@
-// The annotation files that coco-pack reads, whatever their format, as COCO's instances.
+// The annotation files that coco-pack reads, whatever their format, as COCO's instances; of formats
+// for classification, the pictures with the class of each.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "shared/base/choices.h"
 #include "shared/coco/instances.h"
+#include "shared/shard/manifest.h"
 
 namespace retina {
 
 enum class AnnotationFormat {
-  kCoco,  // instances JSON
-  kVoc,   // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
-          // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
-  kCsv,   // keras-retinanet's "path,x1,y1,x2,y2,class", one a box, "path,,,,," without any
-  kYolo,  // Ultralytics' data.yaml; a text file an image beside the pictures
+  kCoco,     // instances JSON
+  kVoc,      // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
+             // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
+  kCsv,      // keras-retinanet's "path,x1,y1,x2,y2,class", one a box, "path,,,,," without any
+  kYolo,     // Ultralytics' data.yaml; a text file an image beside the pictures
+  kFolders,  // classification: a folder of pictures for each class (ImageNet's training set), or
+             // one folder of all pictures with a file that tells their classes (its validation set)
+  kCifar10,  // classification: the binary version of CIFAR-10, see cifar10.h
 };
 
-inline const Choices<AnnotationFormat> kAnnotationFormats = {{"coco", AnnotationFormat::kCoco},
-                                                             {"voc", AnnotationFormat::kVoc},
-                                                             {"csv", AnnotationFormat::kCsv},
-                                                             {"yolo", AnnotationFormat::kYolo}};
+inline const Choices<AnnotationFormat> kAnnotationFormats = {
+    {"coco", AnnotationFormat::kCoco},       {"voc", AnnotationFormat::kVoc},
+    {"csv", AnnotationFormat::kCsv},         {"yolo", AnnotationFormat::kYolo},
+    {"folders", AnnotationFormat::kFolders}, {"cifar10", AnnotationFormat::kCifar10}};
+
+// What a set of this format is for.
+Task task_of(AnnotationFormat format);
 
 struct AnnotationSource {
   AnnotationFormat format = AnnotationFormat::kCoco;
-  std::string path{};     // the file, or VOC's folder or list
-  std::string classes{};  // of kCsv, and of kVoc where given: file of "class,id", one a line
-  std::string images{};   // folder that file names are relative to
-  bool upright = false;   // sizes are those of pictures turned upright by their EXIF data
-  int thread_count = 1;   // where picture sizes are read from the pictures
+  std::string
+      path{};  // the file, or VOC's folder or list; kFolders: empty, or the pictures' classes
+  // Of kCsv, and of kVoc where given: file of "class,id", one a line. Of kFolders where given: a
+  // class a line, in the order of the labels; of a line that begins with a WordNet id ("n01440764
+  // tench, Tinca tinca"), that id.
+  std::string classes{};
+  std::string images{};  // folder that file names are relative to; kCifar10: or a batch file
+  bool upright = false;  // sizes are those of pictures turned upright by their EXIF data
+  bool convert = false;  // kFolders: PNG and WebP are pictures, too
+  int thread_count = 1;  // where picture sizes are read from the pictures
 };
 
 struct ReadAnnotations {
   Instances instances{};
+  // Of formats for classification, the class of each image as dense label; no annotations then, and
+  // images without a size, which is what the picture has.
+  std::vector<int> image_labels{};
   // Of all files that were read, by their names and content.
   std::uint64_t size_bytes = 0, xxh3 = 0;
 };
@@ -40,7 +57,15 @@ struct ReadAnnotations {
 // What a source says that is not COCO's JSON, which read_instances() reads. Boxes become [x1, y1,
 // x2 - x1, y2 - y1] in pixels, areas are theirs, nothing is a crowd. Ids are 1, 2, ... of images by
 // name and of boxes by image and line; of VOC's classes without `classes` 1, 2, ... by name among
-// those of all its XML files, whatever the list; of YOLO's their index.
+// those of all its XML files, whatever the list; of YOLO's their index; of kFolders and kCifar10 1,
+// 2, ... in the order of their labels.
+//
+// kFolders: without `classes`, labels are the places of ROOT's sub-folders by the bytes of their
+// names, as torchvision's ImageFolder has them. `path` tells the classes of pictures anywhere below
+// ROOT: a file of lines "FILE NAME,CLASS" (or Kaggle's "NAME,CLASS and its boxes"), whose classes
+// are by name where there is no `classes`, or of one class id a line, the class's line in
+// `classes`, for the pictures in the order of their names (ImageNet's own ground truth). What is
+// left out is told in the log.
 //
 // CSV and YOLO do not say how large a picture is: that is read from it. A picture that has no
 // readable size gets 0 x 0, which no picture has: it is left out with its own reason later.

@@ -1,7 +1,10 @@
 #include "preprocess/formats/parts.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "shared/base/error.h"
@@ -20,8 +23,7 @@ void fail_line(const std::string& path, std::size_t line, const std::string& pro
 
 double parse_number(std::string_view text, const char* field, const std::string& path,
                     std::size_t line) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  text = trimmed(text);
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
@@ -48,15 +50,65 @@ std::vector<std::string> split_csv(std::string_view line) {
   return fields;
 }
 
-std::string AnnotationFiles::read(const std::string& path, const std::string& name) {
-  std::string text = read_file(path);
-  for (const std::string* part : {&name, static_cast<const std::string*>(&text)}) {
-    const std::uint64_t size = part->size();
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+std::string lower_suffix(const std::string& name) {
+  std::string suffix = std::filesystem::path(name).extension().string();
+  std::transform(suffix.begin(), suffix.end(), suffix.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return suffix;
+}
+
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kNamed = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, names.size()); ++i) {
+    text += cat(i == 0 ? "" : ", ", escaped(names[i]));
+  }
+  return text + (names.size() > kNamed ? ", ..." : "");
+}
+
+Categories numbered_categories(const std::vector<std::string>& names) {
+  Categories categories;
+  for (const std::string& name : names) {
+    categories.push_back({.id = static_cast<std::int64_t>(categories.size()) + 1, .name = name});
+  }
+  return categories;
+}
+
+void AnnotationFiles::add(const std::string& name, std::string_view text) {
+  for (const std::string_view part : {std::string_view(name), text}) {
+    const std::uint64_t size = part.size();
     hasher_.update(&size, sizeof size);
-    hasher_.update(part->data(), part->size());
+    hasher_.update(part.data(), part.size());
   }
   size_bytes_ += text.size();
+}
+
+std::string AnnotationFiles::read(const std::string& path, const std::string& name) {
+  std::string text = read_file(path);
+  add(name, text);
   return text;
+}
+
+void AnnotationFiles::read_pieces(const std::string& path, const std::string& name,
+                                  std::size_t piece_bytes,
+                                  const std::function<void(std::string_view)>& take) {
+  Hasher content;
+  FileReader file(path);
+  std::string piece(piece_bytes, '\0');
+  while (const std::size_t got = file.read(piece.data(), piece.size())) {
+    content.update(piece.data(), got);
+    size_bytes_ += got;
+    take(std::string_view(piece).substr(0, got));
+  }
+  const std::string digest = hex64(content.digest());
+  add(name, digest);
+  size_bytes_ -= digest.size();
 }
 
 std::vector<std::string> AnnotationFiles::read_lines(const std::string& path,

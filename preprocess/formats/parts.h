@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,6 +21,11 @@ class AnnotationFiles {
   std::string read(const std::string& path, const std::string& name);
   // Without their ends, be those "\n" or "\r\n".
   std::vector<std::string> read_lines(const std::string& path, const std::string& name);
+  // Gives the file to `take` in pieces of `piece_bytes`, the last one maybe shorter.
+  void read_pieces(const std::string& path, const std::string& name, std::size_t piece_bytes,
+                   const std::function<void(std::string_view)>& take);
+  // What is known without a file.
+  void add(const std::string& name, std::string_view text);
 
   std::uint64_t size_bytes() const { return size_bytes_; }
   std::uint64_t xxh3() const { return hasher_.digest(); }
@@ -32,6 +38,8 @@ class AnnotationFiles {
 Instances read_voc(const AnnotationSource& source, AnnotationFiles& files);
 Instances read_csv(const AnnotationSource& source, AnnotationFiles& files);
 Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files);
+ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& files);
+ReadAnnotations read_cifar10(const AnnotationSource& source, AnnotationFiles& files);
 
 // "FILE: line 17: what is wrong".
 [[noreturn]] void fail_line(const std::string& path, std::size_t line, const std::string& problem);
@@ -54,6 +62,18 @@ class ClassIds {
   std::string path_;
   std::map<std::string, std::int64_t> ids_{};
 };
+
+// A class for each name, with the ids 1, 2, ...
+Categories numbered_categories(const std::vector<std::string>& names);
+
+// How the name ends, in lower case: ".jpeg"; empty where nothing follows a dot.
+std::string lower_suffix(const std::string& name);
+
+// Without spaces and tabs at either end.
+std::string_view trimmed(std::string_view text);
+
+// "a, b, c, ..." of many names, escaped.
+std::string first_names(const std::vector<std::string>& names);
 
 // Below `folder`, by name; those that may not be entered are an error.
 std::vector<std::string> files_below(const std::string& folder);

@@ -41,9 +41,7 @@ Categories read_names(const std::string& path, const std::string& text) {
 }
 
 bool is_picture_name(const std::string& name) {
-  std::string suffix = fs::path(name).extension().string();
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string suffix = lower_suffix(name);
   for (const char* known : {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}) {
     if (suffix == known) return true;
   }

@@ -16,9 +16,10 @@ namespace {
 constexpr std::size_t kMaxSampleBytes = std::size_t{8} << 20;
 
 // Of classes and boxes: what training sees of a picture beside its pixels.
-std::uint64_t hash_of_boxes(const std::vector<RecordAnnotation>& annotations) {
+std::uint64_t hash_of_truth(const Record& record) {
   Hasher hasher;
-  for (const RecordAnnotation& annotation : annotations) {
+  if (record.label) hasher.update(&*record.label, sizeof(*record.label));
+  for (const RecordAnnotation& annotation : record.annotations) {
     hasher.update(annotation.bbox.data(), sizeof(annotation.bbox));
     hasher.update(&annotation.label, sizeof(annotation.label));
     hasher.update(&annotation.iscrowd, sizeof(annotation.iscrowd));
@@ -33,10 +34,11 @@ void DataFacts::add(const Record& record, std::uint64_t picture_xxh3) {
       resized_size(record.width, record.height, kDefaultMinSidePx, kDefaultMaxSidePx).scale;
   PictureFacts picture{.image_id = record.image_id,
                        .picture_xxh3 = picture_xxh3,
-                       .boxes_xxh3 = hash_of_boxes(record.annotations),
+                       .truth_xxh3 = hash_of_truth(record),
                        .width = record.width,
                        .height = record.height};
   std::set<int> labels;
+  if (record.label) labels.insert(*record.label);
   for (const RecordAnnotation& annotation : record.annotations) {
     if (!is_trainable(annotation, record.width, record.height)) continue;
     const double width = annotation.bbox[2], height = annotation.bbox[3];
@@ -52,7 +54,7 @@ void DataFacts::add(const Record& record, std::uint64_t picture_xxh3) {
     if (place < images_of_class_.size()) ++images_of_class_[place];
   }
   pictures_.push_back(picture);
-  if (picture.box_count > 0) offer_sample(record);
+  if (picture.box_count > 0 || record.label) offer_sample(record);
 }
 
 void DataFacts::offer_sample(const Record& record) {
@@ -68,7 +70,8 @@ void DataFacts::offer_sample(const Record& record) {
                                       .height = record.height,
                                       .encoding = record.encoding,
                                       .picture = std::string(record.picture),
-                                      .annotations = record.annotations});
+                                      .annotations = record.annotations,
+                                      .label = record.label});
 }
 
 std::vector<const SamplePicture*> DataFacts::samples() const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,8 @@ inline constexpr std::size_t kSampleCount = 24;
 
 struct PictureFacts {
   std::int64_t image_id = 0;
-  std::uint64_t picture_xxh3 = 0, boxes_xxh3 = 0;
+  std::uint64_t picture_xxh3 = 0;
+  std::uint64_t truth_xxh3 = 0;  // of its boxes, or of its class
   int width = 0, height = 0;
   std::uint32_t box_count = 0;  // to train on
 };
@@ -29,13 +31,14 @@ struct BoxFacts {
   std::int32_t label = 0;
 };
 
-// A picture to show, with its boxes.
+// A picture to show, with its boxes or its class.
 struct SamplePicture {
   std::int64_t image_id = 0;
   int width = 0, height = 0;
   PictureEncoding encoding = PictureEncoding::kJpeg;
   std::string picture{};
   std::vector<RecordAnnotation> annotations{};
+  std::optional<int> label{};
 };
 
 class DataFacts {
@@ -49,7 +52,7 @@ class DataFacts {
   // Equally long: a box's facts and its size at the trainer's default.
   const std::vector<BoxFacts>& boxes() const { return boxes_; }
   const std::vector<BoxSize>& box_sizes() const { return box_sizes_; }
-  // Images with a box of the class to train on.
+  // Images with a box of the class to train on, or of the class.
   const std::vector<std::int64_t>& images_of_class() const { return images_of_class_; }
   // By a hash of their ids: a fair choice, the same each time.
   std::vector<const SamplePicture*> samples() const;

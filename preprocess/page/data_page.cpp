@@ -7,49 +7,21 @@
 #include <numeric>
 #include <utility>
 
+#include "preprocess/page/class_page.h"
+#include "preprocess/page/page_parts.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
-#include "shared/data/record_picture.h"
-#include "shared/image/draw.h"
-#include "shared/image/resize.h"
 #include "shared/report/report.h"
 
 namespace retina {
 namespace {
 
-constexpr const char* kTitle = "Data set";
-constexpr std::int64_t kFewBoxes = 50;  // a class with fewer is named
-constexpr double kWorthAWord = 0.02;    // share of the boxes
-constexpr std::size_t kDrawnClasses = 80, kClassesSideBySide = 8;
-constexpr std::size_t kNamedClasses = 12, kListedGroups = 50, kNamesOfGroup = 6;
-constexpr std::size_t kListedQuarantined = 20, kListedSizes = 10;
-constexpr int kSampleSidePx = 480;
+constexpr std::int64_t kFewBoxes = 50;                   // a class with fewer is named
+constexpr double kWorthAWord = 0.02;                     // share of the boxes
 constexpr double kSmallSidePx = 32, kMediumSidePx = 96;  // COCO's limits
-
-double share(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
-
-std::string percent(double value) {
-  if (value > 0 && value < 0.0005) return "< 0.1 %";
-  return cat(fixed(value * 100, 1), " %");
-}
-
-// 118287 as 118,287.
-std::string grouped(std::int64_t count) {
-  std::string digits = cat(count);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
-}
-
-std::string counted(std::int64_t count, const char* one, const char* many) {
-  return cat(grouped(count), " ", count == 1 ? one : many);
-}
 
 std::string sizes_text(const std::vector<double>& sizes) {
   std::string text;
@@ -57,52 +29,10 @@ std::string sizes_text(const std::vector<double>& sizes) {
   return text;
 }
 
-// Counts between edges: bar i holds edges[i] <= value < edges[i + 1], the first and the last bar
-// what lies outside.
-struct Binned {
-  std::vector<double> edges{};
-  std::vector<std::int64_t> counts{};
-
-  explicit Binned(std::vector<double> all) : edges(std::move(all)), counts(edges.size() - 1) {}
-  void add(double value) {
-    const auto after = std::upper_bound(edges.begin(), edges.end(), value);
-    const auto place = std::clamp<std::ptrdiff_t>(after - edges.begin() - 1, 0,
-                                                  static_cast<std::ptrdiff_t>(counts.size()) - 1);
-    ++counts[static_cast<std::size_t>(place)];
-  }
-  // An empty bar stays on either side.
-  void trim() {
-    while (counts.size() > 2 && counts.back() == 0 && counts[counts.size() - 2] == 0) {
-      counts.pop_back(), edges.pop_back();
-    }
-    while (counts.size() > 2 && counts[0] == 0 && counts[1] == 0) {
-      counts.erase(counts.begin());
-      edges.erase(edges.begin());
-    }
-  }
-};
-
-std::vector<double> powers(double low, double high, double growth) {
-  std::vector<double> edges;
-  for (int k = 0;; ++k) {
-    edges.push_back(low * std::pow(growth, k));
-    if (edges.back() > high) return edges;
-  }
-}
-
 // Where a value lies among bars of equal growth.
 double place_on_log_axis(const Binned& bins, double value) {
   const double growth = std::log(bins.edges[1] / bins.edges[0]);
   return std::log(value / bins.edges[0]) / growth;
-}
-
-void add_bars(Histogram& histogram, const Binned& bins, const std::string& unit) {
-  for (std::size_t i = 0; i < bins.counts.size(); ++i) {
-    histogram.bars.push_back(
-        {.detail = cat(fixed(bins.edges[i], 2), " to ", fixed(bins.edges[i + 1], 2), unit, ": ",
-                       grouped(bins.counts[i])),
-         .count = static_cast<double>(bins.counts[i])});
-  }
 }
 
 Histogram box_size_histogram(const DataFacts& facts) {
@@ -154,41 +84,6 @@ Histogram boxes_per_image_histogram(const DataFacts& facts) {
   return histogram;
 }
 
-Histogram aspect_histogram(const DataFacts& facts) {
-  Binned bins(powers(1.0 / 16, 16, std::pow(2.0, 0.25)));
-  for (const PictureFacts& picture : facts.pictures()) {
-    bins.add(static_cast<double>(picture.width) / picture.height);
-  }
-  bins.trim();
-  Histogram histogram{.title = "Shapes of the images",
-                      .x_label = "width / height (log scale)",
-                      .y_label = "images",
-                      .labels_edges = true};
-  add_bars(histogram, bins, "");
-  const std::size_t every = bins.counts.size() > 12 ? 2 : 1;
-  for (std::size_t i = 0; i < bins.counts.size(); i += every) {
-    histogram.bars[i].label = fixed(bins.edges[i], 2);
-  }
-  return histogram;
-}
-
-Histogram image_size_histogram(const DataFacts& facts) {
-  Binned bins(powers(1, 65536, std::sqrt(2.0)));
-  for (const PictureFacts& picture : facts.pictures()) {
-    bins.add(std::sqrt(static_cast<double>(picture.width) * picture.height));
-  }
-  bins.trim();
-  Histogram histogram{.title = "Sizes of the images",
-                      .x_label = "square root of the pixels (log scale)",
-                      .y_label = "images",
-                      .labels_edges = true};
-  add_bars(histogram, bins, " px");
-  for (std::size_t i = 0; i < bins.counts.size(); ++i) {
-    histogram.bars[i].label = fixed(bins.edges[i], 0);
-  }
-  return histogram;
-}
-
 struct ClassFacts {
   std::int64_t boxes = 0, images = 0, uncovered = 0;
   float median_px = 0;
@@ -204,12 +99,6 @@ struct Findings {
   std::size_t contradictory = 0;  // groups of them whose boxes differ
   std::size_t small_boxes = 0;    // COCO's
 };
-
-bool boxes_differ(const DataFacts& facts, const std::vector<std::size_t>& group) {
-  return std::any_of(group.begin(), group.end(), [&](std::size_t place) {
-    return facts.pictures()[place].boxes_xxh3 != facts.pictures()[group.front()].boxes_xxh3;
-  });
-}
 
 Findings find(const DataPageInput& input) {
   const DataFacts& facts = input.facts;
@@ -252,14 +141,8 @@ Findings find(const DataPageInput& input) {
   found.proposal = propose_anchors(facts.box_sizes(), input.thread_count);
   found.identical = facts.identical_pictures();
   for (const auto& group : found.identical)
-    found.contradictory += boxes_differ(facts, group) ? 1 : 0;
+    found.contradictory += truth_differs(facts, group) ? 1 : 0;
   return found;
-}
-
-std::int64_t repeated_pictures(const Findings& found) {
-  std::int64_t count = 0;
-  for (const auto& group : found.identical) count += static_cast<std::int64_t>(group.size()) - 1;
-  return count;
 }
 
 std::size_t count_few(const Findings& found) {
@@ -271,7 +154,7 @@ std::size_t count_few(const Findings& found) {
 std::vector<Figure> figures(const DataPageInput& input, const Findings& found) {
   const ManifestCounts& counts = input.manifest.counts;
   const std::size_t few = count_few(found);
-  const std::int64_t repeated = repeated_pictures(found);
+  const std::int64_t repeated = repeated_pictures(found.identical);
   return {
       {"images", grouped(counts.images),
        cat(grouped(counts.images_without_boxes), " without boxes")},
@@ -295,15 +178,6 @@ std::vector<Figure> figures(const DataPageInput& input, const Findings& found) {
   };
 }
 
-std::string quarantine_kinds(const std::vector<QuarantinedImage>& quarantined) {
-  std::map<std::string, int> count_of;
-  for (const QuarantinedImage& bad : quarantined) ++count_of[bad.kind];
-  std::string text;
-  for (const auto& [kind, count] : count_of)
-    text += cat(text.empty() ? "" : ", ", kind, " ", count);
-  return text;
-}
-
 // Those with the fewest boxes, first the empty ones.
 Finding few_boxes_finding(const DataPageInput& input, const Findings& found, std::size_t few) {
   std::string names;
@@ -321,14 +195,7 @@ Finding few_boxes_finding(const DataPageInput& input, const Findings& found, std
 std::vector<Finding> findings(const DataPageInput& input, const Findings& found) {
   const ManifestCounts& counts = input.manifest.counts;
   std::vector<Finding> list;
-  if (counts.quarantined > 0) {
-    list.push_back(
-        {.text = cat(counted(counts.quarantined, "image is", "images are"), " left out (",
-                     quarantine_kinds(input.quarantined),
-                     "): ", percent(share(counts.quarantined, counts.quarantined + counts.images)),
-                     " of all. Neither training nor evaluation sees them; the table below has the "
-                     "reasons.")});
-  }
+  if (counts.quarantined > 0) list.push_back(quarantine_finding(input));
   if (found.contradictory > 0) {
     list.push_back({.text = cat(counted(static_cast<std::int64_t>(found.contradictory),
                                         "picture is", "pictures are"),
@@ -355,9 +222,10 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
   const std::size_t few = count_few(found);
   if (few > 0) list.push_back(few_boxes_finding(input, found, few));
   if (found.identical.size() > found.contradictory) {
-    list.push_back({.text = cat(counted(repeated_pictures(found), "image repeats", "images repeat"),
-                                " another one byte for byte. Make sure that no picture is in both "
-                                "the training and the validation set.")});
+    list.push_back(
+        {.text = cat(counted(repeated_pictures(found.identical), "image repeats", "images repeat"),
+                     " another one byte for byte. Make sure that no picture is in both "
+                     "the training and the validation set.")});
   }
   if (counts.degenerate > 0) {
     list.push_back(
@@ -438,95 +306,14 @@ Table anchor_table(const DataPageInput& input, const Findings& found) {
   return table;
 }
 
-Table size_table(const DataFacts& facts) {
-  std::map<std::pair<int, int>, std::int64_t> count_of;
-  for (const PictureFacts& picture : facts.pictures()) ++count_of[{picture.width, picture.height}];
-  std::vector<std::pair<std::int64_t, std::pair<int, int>>> sizes;
-  for (const auto& [size, count] : count_of) sizes.emplace_back(-count, size);
-  std::sort(sizes.begin(), sizes.end());
-  Table table{
-      .title = "Commonest image sizes",
-      .columns = {"width × height", "images", "of all"},
-      .note = cat(counted(static_cast<std::int64_t>(sizes.size()), "size", "sizes"), " in all."),
-      .bar_column = 1};
-  for (std::size_t i = 0; i < std::min(sizes.size(), kListedSizes); ++i) {
-    const auto& [count, size] = sizes[i];
-    const double part = share(-count, static_cast<std::int64_t>(facts.pictures().size()));
-    table.rows.push_back({cat(size.first, " × ", size.second), grouped(-count), percent(part)});
-    table.bars.push_back(part);
-  }
-  return table;
-}
-
-Table quarantine_table(const DataPageInput& input) {
-  Table table{.title = "Left out", .columns = {"image", "id", "reason"}};
-  for (std::size_t i = 0; i < std::min(input.quarantined.size(), kListedQuarantined); ++i) {
-    const QuarantinedImage& bad = input.quarantined[i];
-    table.rows.push_back({escaped(bad.file_name), cat(bad.image_id), escaped(bad.reason)});
-  }
-  const bool more = input.quarantined.size() > kListedQuarantined;
-  table.note = cat(quarantine_kinds(input.quarantined), more ? "; the first ones. " : ". ",
-                   kQuarantineFile, " lists all. The same command tries them again.");
-  table.wide = true;
-  return table;
-}
-
-Table identical_table(const DataPageInput& input, const Findings& found) {
-  Table table{.title = "Identical pictures",
-              .columns = {"images (id)", "boxes"},
-              .note = cat("The same JPEG, byte for byte",
-                          found.identical.size() > kListedGroups ? "; the first groups." : "."),
-              .wide = true};
-  for (std::size_t i = 0; i < std::min(found.identical.size(), kListedGroups); ++i) {
-    const std::vector<std::size_t>& group = found.identical[i];
-    std::string names;
-    for (std::size_t k = 0; k < std::min(group.size(), kNamesOfGroup); ++k) {
-      const std::int64_t id = input.facts.pictures()[group[k]].image_id;
-      names += cat(k == 0 ? "" : ", ", escaped(input.file_name(id)), " (", id, ")");
-    }
-    if (group.size() > kNamesOfGroup) names += cat(", ... ", group.size(), " in all");
-    table.rows.push_back({names, boxes_differ(input.facts, group) ? "differ" : "the same"});
-  }
-  return table;
-}
-
-Picture draw_sample(const DataPageInput& input, const SamplePicture& sample) {
-  const Record record{.image_id = sample.image_id,
-                      .width = sample.width,
-                      .height = sample.height,
-                      .encoding = sample.encoding,
-                      .picture = sample.picture};
-  JpegDecoder decoder;
-  Image image;
-  decode_picture(record, cat("image ", sample.image_id), decoder, image);
-  // Made smaller before it is drawn on: lines and names stay readable.
-  const double scale =
-      std::min(1.0, static_cast<double>(kSampleSidePx) / std::max(image.width, image.height));
-  if (scale < 1) {
-    const auto side = [&](int from) { return std::max(1, static_cast<int>(from * scale)); };
-    image = shrink(image, {.width = side(image.width), .height = side(image.height)});
-  }
-  for (const RecordAnnotation& one : sample.annotations) {
-    const auto& [x, y, width, height] = one.bbox;
-    const auto label = static_cast<std::size_t>(one.label);
-    draw_box(image, {x * scale, y * scale, (x + width) * scale, (y + height) * scale},
-             {.colour = label_colour(one.label), .dashed = one.iscrowd},
-             label < input.manifest.categories.size() ? input.manifest.categories[label].name : "");
-  }
-  return make_picture(
-      image,
-      cat(escaped(input.file_name(sample.image_id)), " · ", sample.width, " × ", sample.height,
-          " · ", counted(static_cast<std::int64_t>(sample.annotations.size()), "box", "boxes")),
-      kSampleSidePx);
-}
-
 }  // namespace
 
 std::string render_data_page(const DataPageInput& input) {
+  if (input.manifest.task == Task::kClassification) return render_class_page(input);
   const Findings found = find(input);
   const ManifestCounts& counts = input.manifest.counts;
   Report report{
-      .title = kTitle,
+      .title = kDataPageTitle,
       .subtitle = cat(
           counted(counts.images, "image", "images"), ", ", counted(counts.boxes, "box", "boxes"),
           ", ", counted(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
@@ -537,15 +324,10 @@ std::string render_data_page(const DataPageInput& input) {
                        aspect_histogram(input.facts)};
   report.tables_title = "Details";
   report.tables = {class_table(input, found), anchor_table(input, found), size_table(input.facts)};
-  if (!found.identical.empty()) report.tables.push_back(identical_table(input, found));
+  if (!found.identical.empty()) report.tables.push_back(identical_table(input, found.identical));
   if (!input.quarantined.empty()) report.tables.push_back(quarantine_table(input));
-  const std::vector<const SamplePicture*> samples = input.facts.samples();
-  Gallery gallery{.title = "Samples",
-                  .note = "Images with boxes, chosen by a hash of their ids. Crowds are dashed."};
-  gallery.pictures.resize(samples.size());
-  for_each_parallel(samples.size(), input.thread_count,
-                    [&](std::size_t i) { gallery.pictures[i] = draw_sample(input, *samples[i]); });
-  report.galleries = {std::move(gallery)};
+  report.galleries = {sample_gallery(
+      input, "Images with boxes, chosen by a hash of their ids. Crowds are dashed.")};
   return render_report(report);
 }
 
@@ -553,7 +335,8 @@ bool is_data_page(const std::string& path) {
   constexpr std::size_t kHeadBytes = 1024;
   std::error_code code;
   if (!std::filesystem::is_regular_file(path, code)) return false;
-  return read_start(path, kHeadBytes).find(cat("<title>", kTitle, "</title>")) != std::string::npos;
+  return read_start(path, kHeadBytes).find(cat("<title>", kDataPageTitle, "</title>")) !=
+         std::string::npos;
 }
 
 }  // namespace retina

@@ -166,6 +166,11 @@ std::size_t FileReader::read(char* buffer, std::size_t size_bytes) {
   return count;
 }
 
+void FileReader::seek(std::uint64_t offset_bytes) {
+  if (::lseek(descriptor_, static_cast<off_t>(offset_bytes), SEEK_SET) >= 0) return;
+  throw Error(ErrorKind::kIo, cat(path_, ": seeking failed (", reason(), ")"), kMountHint);
+}
+
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
   FileReader file(path);
   // Of a small file, in one small piece: a photograph is not worth zeroing a megabyte.
@@ -178,6 +183,14 @@ void read_pieces(const std::string& path, const std::function<void(std::string_v
 std::string read_start(const std::string& path, std::size_t max_bytes) {
   std::string bytes(max_bytes, '\0');
   bytes.resize(FileReader(path).read(bytes.data(), max_bytes));
+  return bytes;
+}
+
+std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::size_t max_bytes) {
+  FileReader file(path);
+  file.seek(offset_bytes);
+  std::string bytes(max_bytes, '\0');
+  bytes.resize(file.read(bytes.data(), max_bytes));
   return bytes;
 }
 

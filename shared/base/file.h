@@ -18,6 +18,9 @@ std::string read_file(const std::string& path);
 // Its first bytes, `max_bytes` at most. Throws as read_file.
 std::string read_start(const std::string& path, std::size_t max_bytes);
 
+// Its bytes from `offset_bytes` on, `max_bytes` at most; none beyond its end. Throws as read_file.
+std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::size_t max_bytes);
+
 // A file's bytes, as they are asked for. Throws as read_file.
 class FileReader {
  public:
@@ -28,6 +31,8 @@ class FileReader {
 
   // Fills `buffer`, less only where the file ends; returns how many bytes came.
   std::size_t read(char* buffer, std::size_t size_bytes);
+  // The next read() begins here, counted from the file's begin. Throws kIo.
+  void seek(std::uint64_t offset_bytes);
   // As the file system tells it: 0 where it does not.
   std::size_t size_bytes() const { return size_bytes_; }
 

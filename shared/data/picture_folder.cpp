@@ -29,21 +29,28 @@ std::optional<FolderId> folder_id(const std::string& path) {
   return FolderId{status.st_dev, status.st_ino};
 }
 
-// Names in the folder but "." and ".."; throws read_error().
-std::vector<std::string> names_in(const std::string& path) {
+struct FolderEntry {
+  std::string name{};
+  bool may_be_folder = true;  // false: surely a file, which saves asking a slow mount
+};
+
+// What is in the folder but "." and "..", by name; throws read_error().
+std::vector<FolderEntry> entries_of(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
   if (!folder) throw read_error(path, errno);
-  std::vector<std::string> names;
+  std::vector<FolderEntry> entries;
   for (;;) {
     errno = 0;
     const dirent* const entry = ::readdir(folder.get());
     if (entry == nullptr) break;
     std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(std::move(name));
+    if (name == "." || name == "..") continue;
+    entries.push_back({.name = std::move(name), .may_be_folder = entry->d_type != DT_REG});
   }
   if (errno != 0) throw read_error(path, errno);
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(entries.begin(), entries.end(),
+            [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+  return entries;
 }
 
 // An error about `path` as a file's problem: a reason need not repeat the name.
@@ -95,20 +102,20 @@ FolderListing list_files(const std::string& folder, const std::string& without,
     const std::optional<FolderId> id = folder_id(path);
     if (!id || !entered.insert(*id).second) continue;
     if (on_folder) on_folder();
-    std::vector<std::string> names;
+    std::vector<FolderEntry> entries;
     try {
-      names = names_in(path);
+      entries = entries_of(path);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNoInput || prefix.empty()) throw;
       listing.left_out.push_back({.name = prefix, .problem = unreadable(path, error)});
       continue;
     }
     // The last is entered first: in reverse, so that the ways that sort first are taken.
-    for (auto name = names.rbegin(); name != names.rend(); ++name) {
-      if (folder_id(path + *name)) {
-        folders.push_back(cat(prefix, *name, "/"));
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+      if (entry->may_be_folder && folder_id(path + entry->name)) {
+        folders.push_back(cat(prefix, entry->name, "/"));
       } else {
-        listing.names.push_back(prefix + *name);
+        listing.names.push_back(prefix + entry->name);
       }
     }
   }

@@ -63,8 +63,13 @@ TEST(ReadStart, ReturnsNoMoreThanAskedFor) {
   write_file_atomically(folder / "a", "hello");
   EXPECT_EQ(read_start(folder / "a", 3), "hel");
   EXPECT_EQ(read_start(folder / "a", 100), "hello");
+  EXPECT_EQ(read_part(folder / "a", 1, 3), "ell");
+  EXPECT_EQ(read_part(folder / "a", 3, 100), "lo");
+  EXPECT_EQ(read_part(folder / "a", 5, 1), "");
+  EXPECT_EQ(read_part(folder / "a", 500, 1), "");
   EXPECT_THROW(read_start(folder.path(), 3), Error);
   EXPECT_THROW(read_start(folder / "b", 3), Error);
+  EXPECT_THROW(read_part(folder / "b", 0, 3), Error);
 }
 
 TEST(ReadError, TellsWhatIsMissingFromAMountThatFails) {

@@ -1,0 +1,352 @@
+// Pictures with one class each: a folder for each class, or a file that tells their classes.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "preprocess/formats/parts.h"
+#include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "n01440764", as ImageNet names its classes.
+bool is_wordnet_id(std::string_view word) {
+  return word.size() == 9 && word.front() == 'n' &&
+         std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The class that a text names: its first word where that is a WordNet id, else all of it.
+std::string class_of_text(std::string_view text) {
+  text = trimmed(text);
+  const std::string_view word = text.substr(0, text.find_first_of(" \t"));
+  return std::string(is_wordnet_id(word) ? word : text);
+}
+
+struct ClassList {
+  std::string source{};  // the file or folder that lists them, for messages
+  std::vector<std::string> names{};
+  std::map<std::string, int> label_of{};
+
+  ClassList(std::string from, std::vector<std::string> all)
+      : source(std::move(from)), names(std::move(all)) {
+    for (std::size_t label = 0; label < names.size(); ++label) {
+      label_of.emplace(names[label], static_cast<int>(label));
+    }
+  }
+};
+
+ClassList read_class_list(const std::string& path, AnnotationFiles& files) {
+  const std::vector<std::string> lines = files.read_lines(path, "classes");
+  std::vector<std::string> names;
+  std::map<std::string, std::size_t> line_of;
+  for (std::size_t line = 1; line <= lines.size(); ++line) {
+    const std::string name = class_of_text(lines[line - 1]);
+    if (name.empty()) continue;
+    const auto [first, is_new] = line_of.emplace(name, line);
+    if (!is_new) {
+      fail_line(path, line,
+                cat("class \"", escaped(name), "\" is that of line ", first->second, ", too"));
+    }
+    names.push_back(name);
+  }
+  if (names.empty()) {
+    throw Error(ErrorKind::kData, cat(path, ": has no classes (want a class name a line)"));
+  }
+  return {path, std::move(names)};
+}
+
+std::vector<std::string> sub_folders(const std::string& root) {
+  std::set<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator entry(root, code), end; entry != end; entry.increment(code)) {
+    std::error_code ignored;  // a link to nowhere
+    if (entry->is_directory(ignored)) names.insert(entry->path().filename().string());
+  }
+  if (code) throw read_error(root, code.value());
+  return {names.begin(), names.end()};
+}
+
+// The pictures below ROOT by their names; what else is there is told.
+std::vector<std::string> list_pictures(const AnnotationSource& source) {
+  std::vector<std::string> pictures;
+  std::map<std::string, std::int64_t> others;  // by how they end
+  std::int64_t other_count = 0;
+  for (std::string& name : files_below(source.images)) {
+    const std::string suffix = lower_suffix(name);
+    if (suffix == ".jpg" || suffix == ".jpeg" ||
+        (source.convert && (suffix == ".png" || suffix == ".webp"))) {
+      pictures.push_back(std::move(name));
+    } else {
+      ++others[suffix];
+      ++other_count;
+    }
+  }
+  if (other_count == 0) return pictures;
+  std::vector<std::string> kinds;
+  for (const auto& [suffix, count] : others) {
+    kinds.push_back(cat(suffix.empty() ? "without an ending" : suffix, " ", count));
+  }
+  const bool could_convert = others.count(".png") + others.count(".webp") > 0;
+  log_warning(source.images, ": ", other_count, other_count == 1 ? " file is" : " files are",
+              " left out, not named as ", source.convert ? "pictures" : "JPEGs", " (",
+              first_names(kinds), ")",
+              could_convert && !source.convert ? "; --convert takes .png and .webp, too" : "");
+  return pictures;
+}
+
+void tell_left_out(const std::string& root, const std::vector<std::string>& names,
+                   const std::string& why) {
+  if (names.empty()) return;
+  log_warning(root, ": ", names.size(), names.size() == 1 ? " picture is" : " pictures are",
+              " left out, ", why, " (", first_names(names), ")");
+}
+
+struct Labelled {
+  std::string name{};  // of the picture, below ROOT
+  int label = 0;
+};
+
+// ROOT/class/...
+std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList& classes) {
+  std::vector<Labelled> labelled;
+  std::vector<std::string> loose;
+  for (std::string& name : list_pictures(source)) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos) {
+      loose.push_back(std::move(name));
+      continue;
+    }
+    const auto label = classes.label_of.find(name.substr(0, slash));
+    // A folder that has just been made.
+    if (label == classes.label_of.end()) continue;
+    labelled.push_back({.name = std::move(name), .label = label->second});
+  }
+  tell_left_out(source.images, loose, "outside every class folder");
+  if (labelled.empty()) {
+    throw Error(ErrorKind::kData,
+                cat(source.images, ": has no pictures in its class folders (want ",
+                    source.convert ? ".jpg, .jpeg, .png or .webp" : ".jpg or .jpeg", ")"),
+                "check --images");
+  }
+  return labelled;
+}
+
+// The classes of ROOT's folders. A folder that `classes` does not list would be lost.
+ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files) {
+  std::vector<std::string> folders = sub_folders(source.images);
+  if (folders.empty()) {
+    throw Error(ErrorKind::kData,
+                cat(source.images, ": has no folders (want one of pictures for each class)"),
+                "where all pictures are in one folder, give their classes by --annotations");
+  }
+  if (source.classes.empty()) return {source.images, std::move(folders)};
+  ClassList classes = read_class_list(source.classes, files);
+  for (const std::string& folder : folders) {
+    if (classes.label_of.contains(folder)) continue;
+    throw Error(ErrorKind::kData,
+                cat(source.images, "/", escaped(folder), ": is not a class of ", source.classes),
+                "add its name as a line there, or move the folder away");
+  }
+  return classes;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// ILSVRC's ground truth counts classes by its own order, in which dogs come first; a list by name
+// would give every picture a wrong class.
+void warn_of_sorted_ids(const ClassList& classes, const std::string& truth) {
+  const bool is_imagenet = std::all_of(classes.names.begin(), classes.names.end(), is_wordnet_id);
+  if (!is_imagenet || classes.names.size() < 2 ||
+      !std::is_sorted(classes.names.begin(), classes.names.end())) {
+    return;
+  }
+  log_warning(classes.source,
+              ": lists WordNet ids in ascending order, but the ids of ILSVRC's own ",
+              "ground truth count in the order of its map_clsloc.txt; if ", truth,
+              " is that file, every class is wrong");
+}
+
+// A class id a line for the pictures in the order of their names.
+std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& classes,
+                             const std::vector<std::string>& lines) {
+  warn_of_sorted_ids(classes, source.path);
+  std::vector<int> labels;
+  for (std::size_t line = 1; line <= lines.size(); ++line) {
+    const std::string_view text = trimmed(lines[line - 1]);
+    if (text.empty()) continue;
+    std::uint64_t id = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+    if (error != std::errc() || id < 1 || id > classes.names.size()) {
+      fail_line(source.path, line,
+                cat("class id: got ", escaped(text), ", want 1..", classes.names.size(),
+                    ", a class of ", classes.source));
+    }
+    labels.push_back(static_cast<int>(id) - 1);
+  }
+  std::vector<std::string> pictures = list_pictures(source);
+  if (labels.size() != pictures.size()) {
+    throw Error(ErrorKind::kData,
+                cat(source.path, ": has not one class id for each picture (got ", labels.size(),
+                    " ids, ", pictures.size(), " pictures in ", source.images, ")"),
+                "ids belong to pictures by the order of their names: none may be missing");
+  }
+  std::vector<Labelled> labelled;
+  for (std::size_t i = 0; i < pictures.size(); ++i) {
+    labelled.push_back({.name = std::move(pictures[i]), .label = labels[i]});
+  }
+  return labelled;
+}
+
+// The pictures of ROOT by the names that a file may use for them.
+class PictureNames {
+ public:
+  explicit PictureNames(std::vector<std::string> pictures) : pictures_(std::move(pictures)) {
+    for (std::size_t i = 0; i < pictures_.size(); ++i) {
+      const std::string stem = fs::path(pictures_[i]).replace_extension().string();
+      const auto [place, is_new] = by_stem_.emplace(stem, i);
+      if (!is_new) place->second = pictures_.size();  // "a" may be a.jpg or a.png
+    }
+  }
+
+  // The picture of that name, with or without its ending; nothing when there is none.
+  const std::string* find(const std::string& name) const {
+    const auto same = std::lower_bound(pictures_.begin(), pictures_.end(), name);
+    if (same != pictures_.end() && *same == name) return &*same;
+    const auto stem = by_stem_.find(name);
+    return stem != by_stem_.end() && stem->second < pictures_.size() ? &pictures_[stem->second]
+                                                                     : nullptr;
+  }
+
+  const std::vector<std::string>& all() const { return pictures_; }
+
+ private:
+  std::vector<std::string> pictures_;  // by their bytes
+  std::map<std::string, std::size_t> by_stem_{};
+};
+
+// Lines of "FILE NAME,CLASS". A picture that does not exist stays in the list: packing leaves it
+// out with its reason.
+struct NamedTruth {
+  struct Row {
+    std::string class_name{};
+    std::size_t line = 0;
+  };
+  std::map<std::string, Row> rows{};  // by picture
+};
+
+NamedTruth read_named_truth(const std::string& path, const std::vector<std::string>& lines,
+                            const PictureNames& pictures) {
+  NamedTruth truth;
+  for (std::size_t line = 1; line <= lines.size(); ++line) {
+    if (trimmed(lines[line - 1]).empty()) continue;
+    const std::vector<std::string> fields = split_csv(lines[line - 1]);
+    if (fields.size() != 2 || trimmed(fields[0]).empty() || trimmed(fields[1]).empty()) {
+      fail_line(path, line,
+                cat("got \"", escaped(lines[line - 1]),
+                    "\", want FILE NAME,CLASS, or a class id on every line"));
+    }
+    const std::string name(trimmed(fields[0]));
+    const std::string* const picture = pictures.find(name);
+    if (line == 1 && picture == nullptr && lower_suffix(name).empty()) {
+      log_info(path, ": line 1 is taken as the columns' names: ", escaped(lines[0]));
+      continue;
+    }
+    const auto [first, is_new] =
+        truth.rows.emplace(picture == nullptr ? name : *picture,
+                           NamedTruth::Row{.class_name = class_of_text(fields[1]), .line = line});
+    if (!is_new) {
+      fail_line(path, line,
+                cat(escaped(name), " is the picture of line ", first->second.line, ", too"));
+    }
+  }
+  return truth;
+}
+
+ClassList classes_of(const AnnotationSource& source, const NamedTruth& truth,
+                     AnnotationFiles& files) {
+  if (!source.classes.empty()) return read_class_list(source.classes, files);
+  std::set<std::string> names;
+  for (const auto& [picture, row] : truth.rows) names.insert(row.class_name);
+  return {source.path, {names.begin(), names.end()}};
+}
+
+std::vector<Labelled> by_names(const AnnotationSource& source, const ClassList& classes,
+                               const NamedTruth& truth, const PictureNames& pictures) {
+  std::vector<Labelled> labelled;
+  for (const auto& [picture, row] : truth.rows) {
+    const auto label = classes.label_of.find(row.class_name);
+    if (label == classes.label_of.end()) {
+      fail_line(source.path, row.line,
+                cat("class \"", escaped(row.class_name), "\" is not in ", classes.source));
+    }
+    labelled.push_back({.name = picture, .label = label->second});
+  }
+  std::vector<std::string> unlisted;
+  for (const std::string& picture : pictures.all()) {
+    if (!truth.rows.contains(picture)) unlisted.push_back(picture);
+  }
+  tell_left_out(source.images, unlisted, cat("not in ", source.path));
+  return labelled;
+}
+
+// The set's identity is what has been understood, whatever the files look like.
+ReadAnnotations to_annotations(const ClassList& classes, const std::vector<Labelled>& labelled,
+                               const std::string& root, AnnotationFiles& files) {
+  ReadAnnotations out;
+  out.instances.categories = numbered_categories(classes.names);
+  for (const std::string& name : classes.names) files.add("class", name);
+  std::vector<bool> has_pictures(classes.names.size());
+  for (const auto& [name, label] : labelled) {
+    files.add(name, classes.names[static_cast<std::size_t>(label)]);
+    has_pictures[static_cast<std::size_t>(label)] = true;
+    out.instances.images.push_back(
+        {.id = static_cast<std::int64_t>(out.instances.images.size()) + 1, .file_name = name});
+    out.image_labels.push_back(label);
+  }
+  std::vector<std::string> empty;
+  for (std::size_t label = 0; label < classes.names.size(); ++label) {
+    if (!has_pictures[label]) empty.push_back(classes.names[label]);
+  }
+  if (!empty.empty()) {
+    log_warning(root, ": ", empty.size(), empty.size() == 1 ? " class has" : " classes have",
+                " no pictures (", first_names(empty), ")");
+  }
+  return out;
+}
+
+}  // namespace
+
+ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& files) {
+  if (source.path.empty()) {
+    const ClassList classes = folder_classes(source, files);
+    return to_annotations(classes, by_folder(source, classes), source.images, files);
+  }
+  const std::vector<std::string> lines = files.read_lines(source.path, "annotations");
+  const auto is_id = [](const std::string& line) {
+    return trimmed(line).empty() || is_number(trimmed(line));
+  };
+  if (!lines.empty() && std::all_of(lines.begin(), lines.end(), is_id)) {
+    if (source.classes.empty()) {
+      throw Error(ErrorKind::kConfig, cat(source.path, ": lists class ids, which needs --classes"),
+                  "give a file with a class name a line, in the order of the ids");
+    }
+    const ClassList classes = read_class_list(source.classes, files);
+    return to_annotations(classes, by_ids(source, classes, lines), source.images, files);
+  }
+  const PictureNames pictures(list_pictures(source));
+  const NamedTruth truth = read_named_truth(source.path, lines, pictures);
+  const ClassList classes = classes_of(source, truth, files);
+  return to_annotations(classes, by_names(source, classes, truth, pictures), source.images, files);
+}
+
+}  // namespace retina

@@ -1,0 +1,246 @@
+#include "preprocess/page/page_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "shared/base/cat.h"
+#include "shared/base/parallel.h"
+#include "shared/base/printable.h"
+#include "shared/data/record_picture.h"
+#include "shared/image/draw.h"
+#include "shared/image/resize.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kListedGroups = 50, kNamesOfGroup = 6;
+constexpr std::size_t kListedQuarantined = 20, kListedSizes = 10;
+constexpr int kSampleSidePx = 480;
+
+std::string quarantine_kinds(const std::vector<QuarantinedImage>& quarantined) {
+  std::map<std::string, int> count_of;
+  for (const QuarantinedImage& bad : quarantined) ++count_of[bad.kind];
+  std::string text;
+  for (const auto& [kind, count] : count_of)
+    text += cat(text.empty() ? "" : ", ", kind, " ", count);
+  return text;
+}
+
+Picture draw_sample(const DataPageInput& input, const SamplePicture& sample) {
+  const Record record{.image_id = sample.image_id,
+                      .width = sample.width,
+                      .height = sample.height,
+                      .encoding = sample.encoding,
+                      .picture = sample.picture};
+  JpegDecoder decoder;
+  Image image;
+  decode_picture(record, cat("image ", sample.image_id), decoder, image);
+  // Made smaller before it is drawn on: lines and names stay readable.
+  const double scale =
+      std::min(1.0, static_cast<double>(kSampleSidePx) / std::max(image.width, image.height));
+  if (scale < 1) {
+    const auto side = [&](int from) { return std::max(1, static_cast<int>(from * scale)); };
+    image = shrink(image, {.width = side(image.width), .height = side(image.height)});
+  }
+  for (const RecordAnnotation& one : sample.annotations) {
+    const auto& [x, y, width, height] = one.bbox;
+    const auto label = static_cast<std::size_t>(one.label);
+    draw_box(image, {x * scale, y * scale, (x + width) * scale, (y + height) * scale},
+             {.colour = label_colour(one.label), .dashed = one.iscrowd},
+             label < input.manifest.categories.size() ? input.manifest.categories[label].name : "");
+  }
+  const std::string truth =
+      sample.label
+          ? escaped(input.manifest.categories.at(static_cast<std::size_t>(*sample.label)).name)
+          : counted(static_cast<std::int64_t>(sample.annotations.size()), "box", "boxes");
+  return make_picture(image,
+                      cat(escaped(input.file_name(sample.image_id)), " · ", sample.width, " × ",
+                          sample.height, " · ", truth),
+                      kSampleSidePx);
+}
+
+}  // namespace
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+std::string percent(double value) {
+  if (value > 0 && value < 0.0005) return "< 0.1 %";
+  return cat(fixed(value * 100, 1), " %");
+}
+
+std::string grouped(std::int64_t count) {
+  std::string digits = cat(count);
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string counted(std::int64_t count, const char* one, const char* many) {
+  return cat(grouped(count), " ", count == 1 ? one : many);
+}
+
+Binned::Binned(std::vector<double> all) : edges(std::move(all)), counts(edges.size() - 1) {}
+
+void Binned::add(double value) {
+  const auto after = std::upper_bound(edges.begin(), edges.end(), value);
+  const auto place = std::clamp<std::ptrdiff_t>(after - edges.begin() - 1, 0,
+                                                static_cast<std::ptrdiff_t>(counts.size()) - 1);
+  ++counts[static_cast<std::size_t>(place)];
+}
+
+void Binned::trim() {
+  while (counts.size() > 2 && counts.back() == 0 && counts[counts.size() - 2] == 0) {
+    counts.pop_back(), edges.pop_back();
+  }
+  while (counts.size() > 2 && counts[0] == 0 && counts[1] == 0) {
+    counts.erase(counts.begin());
+    edges.erase(edges.begin());
+  }
+}
+
+std::vector<double> powers(double low, double high, double growth) {
+  std::vector<double> edges;
+  for (int k = 0;; ++k) {
+    edges.push_back(low * std::pow(growth, k));
+    if (edges.back() > high) return edges;
+  }
+}
+
+void add_bars(Histogram& histogram, const Binned& bins, const std::string& unit) {
+  for (std::size_t i = 0; i < bins.counts.size(); ++i) {
+    histogram.bars.push_back(
+        {.detail = cat(fixed(bins.edges[i], 2), " to ", fixed(bins.edges[i + 1], 2), unit, ": ",
+                       grouped(bins.counts[i])),
+         .count = static_cast<double>(bins.counts[i])});
+  }
+}
+
+Histogram aspect_histogram(const DataFacts& facts) {
+  Binned bins(powers(1.0 / 16, 16, std::pow(2.0, 0.25)));
+  for (const PictureFacts& picture : facts.pictures()) {
+    bins.add(static_cast<double>(picture.width) / picture.height);
+  }
+  bins.trim();
+  Histogram histogram{.title = "Shapes of the images",
+                      .x_label = "width / height (log scale)",
+                      .y_label = "images",
+                      .labels_edges = true};
+  add_bars(histogram, bins, "");
+  const std::size_t every = bins.counts.size() > 12 ? 2 : 1;
+  for (std::size_t i = 0; i < bins.counts.size(); i += every) {
+    histogram.bars[i].label = fixed(bins.edges[i], 2);
+  }
+  return histogram;
+}
+
+Histogram image_size_histogram(const DataFacts& facts) {
+  Binned bins(powers(1, 65536, std::sqrt(2.0)));
+  for (const PictureFacts& picture : facts.pictures()) {
+    bins.add(std::sqrt(static_cast<double>(picture.width) * picture.height));
+  }
+  bins.trim();
+  Histogram histogram{.title = "Sizes of the images",
+                      .x_label = "square root of the pixels (log scale)",
+                      .y_label = "images",
+                      .labels_edges = true};
+  add_bars(histogram, bins, " px");
+  for (std::size_t i = 0; i < bins.counts.size(); ++i) {
+    histogram.bars[i].label = fixed(bins.edges[i], 0);
+  }
+  return histogram;
+}
+
+bool truth_differs(const DataFacts& facts, const std::vector<std::size_t>& group) {
+  return std::any_of(group.begin(), group.end(), [&](std::size_t place) {
+    return facts.pictures()[place].truth_xxh3 != facts.pictures()[group.front()].truth_xxh3;
+  });
+}
+
+std::int64_t repeated_pictures(const std::vector<std::vector<std::size_t>>& groups) {
+  std::int64_t count = 0;
+  for (const auto& group : groups) count += static_cast<std::int64_t>(group.size()) - 1;
+  return count;
+}
+
+Table identical_table(const DataPageInput& input,
+                      const std::vector<std::vector<std::size_t>>& groups) {
+  const bool has_classes = input.manifest.task == Task::kClassification;
+  Table table{.title = "Identical pictures",
+              .columns = {"images (id)", has_classes ? "classes" : "boxes"},
+              .note = cat("The same picture, byte for byte",
+                          groups.size() > kListedGroups ? "; the first groups." : "."),
+              .wide = true};
+  std::vector<std::vector<std::size_t>> sorted = groups;
+  std::stable_partition(sorted.begin(), sorted.end(), [&](const std::vector<std::size_t>& group) {
+    return truth_differs(input.facts, group);
+  });
+  sorted.resize(std::min(sorted.size(), kListedGroups));
+  for (const std::vector<std::size_t>& group : sorted) {
+    std::string names;
+    for (std::size_t k = 0; k < std::min(group.size(), kNamesOfGroup); ++k) {
+      const std::int64_t id = input.facts.pictures()[group[k]].image_id;
+      names += cat(k == 0 ? "" : ", ", escaped(input.file_name(id)), " (", id, ")");
+    }
+    if (group.size() > kNamesOfGroup) names += cat(", ... ", group.size(), " in all");
+    table.rows.push_back({names, truth_differs(input.facts, group) ? "differ" : "the same"});
+  }
+  return table;
+}
+
+Table size_table(const DataFacts& facts) {
+  std::map<std::pair<int, int>, std::int64_t> count_of;
+  for (const PictureFacts& picture : facts.pictures()) ++count_of[{picture.width, picture.height}];
+  std::vector<std::pair<std::int64_t, std::pair<int, int>>> sizes;
+  for (const auto& [size, count] : count_of) sizes.emplace_back(-count, size);
+  std::sort(sizes.begin(), sizes.end());
+  Table table{
+      .title = "Commonest image sizes",
+      .columns = {"width × height", "images", "of all"},
+      .note = cat(counted(static_cast<std::int64_t>(sizes.size()), "size", "sizes"), " in all."),
+      .bar_column = 1};
+  for (std::size_t i = 0; i < std::min(sizes.size(), kListedSizes); ++i) {
+    const auto& [count, size] = sizes[i];
+    const double part = share(-count, static_cast<std::int64_t>(facts.pictures().size()));
+    table.rows.push_back({cat(size.first, " × ", size.second), grouped(-count), percent(part)});
+    table.bars.push_back(part);
+  }
+  return table;
+}
+
+Finding quarantine_finding(const DataPageInput& input) {
+  const ManifestCounts& counts = input.manifest.counts;
+  return {.text = cat(counted(counts.quarantined, "image is", "images are"), " left out (",
+                      quarantine_kinds(input.quarantined),
+                      "): ", percent(share(counts.quarantined, counts.quarantined + counts.images)),
+                      " of all. Neither training nor evaluation sees them; the table below has the "
+                      "reasons.")};
+}
+
+Table quarantine_table(const DataPageInput& input) {
+  Table table{.title = "Left out", .columns = {"image", "id", "reason"}};
+  for (std::size_t i = 0; i < std::min(input.quarantined.size(), kListedQuarantined); ++i) {
+    const QuarantinedImage& bad = input.quarantined[i];
+    table.rows.push_back({escaped(bad.file_name), cat(bad.image_id), escaped(bad.reason)});
+  }
+  const bool more = input.quarantined.size() > kListedQuarantined;
+  table.note = cat(quarantine_kinds(input.quarantined), more ? "; the first ones. " : ". ",
+                   kQuarantineFile, " lists all. The same command tries them again.");
+  table.wide = true;
+  return table;
+}
+
+Gallery sample_gallery(const DataPageInput& input, const std::string& note) {
+  const std::vector<const SamplePicture*> samples = input.facts.samples();
+  Gallery gallery{.title = "Samples", .note = note};
+  gallery.pictures.resize(samples.size());
+  for_each_parallel(samples.size(), input.thread_count,
+                    [&](std::size_t i) { gallery.pictures[i] = draw_sample(input, *samples[i]); });
+  return gallery;
+}
+
+}  // namespace retina

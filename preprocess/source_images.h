@@ -1,0 +1,57 @@
+// The pictures that coco-pack reads, by their names in the annotations: each a file of its own, or
+// (CIFAR-10) a part of a larger one. The only code that knows which.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "preprocess/formats/annotation_source.h"
+#include "preprocess/source_file.h"
+#include "shared/base/image_folder.h"
+#include "shared/image/resize.h"
+
+namespace retina {
+
+// A picture as it was found.
+struct SourcePicture {
+  std::string bytes{};  // a JPEG's or another format's, or [height, width, 3] u8 RGB
+  std::optional<ImageSize> raw_size{};  // of RGB bytes; unset: they are an encoded picture's
+  SourceFile file{};                    // of `bytes`
+};
+
+class SourceImages {
+ public:
+  SourceImages(const std::string& folder, AnnotationFormat format);
+
+  // Reads a picture. A problem where ImageFolder::read has one, for a name that leads out of the
+  // folder ("name"), and for a file that ends before the picture ("damaged"). Throws as
+  // ImageFolder::read.
+  std::optional<FileProblem> read(const std::string& name, SourcePicture& out) const;
+
+  // compare_file() for a picture. Throws as it does.
+  FileMatch compare(const std::string& name, const SourceFile& packed) const;
+
+  // Whether there is a file that should hold the picture.
+  bool is_there(const std::string& name) const;
+  // Of SourcePicture::bytes; nothing when that cannot be determined.
+  std::optional<std::uint64_t> size_bytes(const std::string& name) const;
+
+  // ImageFolder's.
+  void check_present() const { folder_.check_present(); }
+  Error gone() const { return folder_.gone(); }
+
+ private:
+  // Where a picture lies; all of the file without an offset.
+  struct Place {
+    std::string path{};
+    std::optional<std::uint64_t> offset_bytes{};
+  };
+  std::optional<Place> place_of(const std::string& name) const;
+  std::optional<FileProblem> read_part_of(const Place& place, SourcePicture& out) const;
+
+  ImageFolder folder_;
+  AnnotationFormat format_;
+};
+
+}  // namespace retina
