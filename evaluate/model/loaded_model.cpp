@@ -12,6 +12,7 @@
 #include "shared/checkpoint/inference_file.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/classify.h"
+#include "shared/evaluation/script_classify.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
@@ -58,7 +59,7 @@ LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& d
     part.to(device);
     return LoadedModel::Model(std::move(network));
   };
-  if (task_of_checkpoint(checkpoint.config_json, options.model) == Task::kClassification) {
+  if (model_config_of(checkpoint.config_json, options.model).task == Task::kClassification) {
     return ready(trained_classifier(checkpoint, options.model));
   }
   return ready(trained_network(checkpoint, options.model));
@@ -119,13 +120,16 @@ std::string LoadedModel::kind() const {
 }
 
 Task LoadedModel::task() const {
-  return std::holds_alternative<std::unique_ptr<Classifier>>(model_) ? Task::kClassification
-                                                                     : Task::kDetection;
+  if (const auto* converted = std::get_if<ScriptModel>(&model_)) return converted->header().task;
+  return std::holds_alternative<RetinaNet>(model_) ? Task::kDetection : Task::kClassification;
 }
 
 std::vector<ClassOutcome> LoadedModel::classify_all(const ShardSet& shards, Communicator& ranks,
                                                     const DetectOptions& options) {
-  return classify(*std::get<std::unique_ptr<Classifier>>(model_), shards, ranks, options);
+  if (auto* network = std::get_if<std::unique_ptr<Classifier>>(&model_)) {
+    return classify(**network, shards, ranks, options);
+  }
+  return classify(std::get<ScriptModel>(model_), shards, ranks, options);
 }
 
 std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Communicator& ranks,
