@@ -75,6 +75,7 @@ ScriptModel load_converted(const EvalOptions& options, const c10::Device& device
   }
   ScriptModel model(options.model, device_text(device), options.trust);
   categories = model.header().categories;
+  if (model.header().task == Task::kClassification) return model;  // has none
   model.set_thresholds({.score = options.score_threshold,
                         .nms = options.nms_threshold,
                         .max_detections = options.max_detections});
