@@ -33,10 +33,6 @@ enum class OnNan { kStop, kRollback };
 inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
 
-// The tasks on the command line.
-inline const Choices<Task> kTaskOptions = {{"detect", Task::kDetection},
-                                           {"classify", Task::kClassification}};
-
 struct TrainOptions {
   std::string recipe = "none";  // settings for what is left unset, see recipes.h
   Task task = Task::kDetection;
@@ -144,8 +140,8 @@ struct TrainOptions {
   // A detector keeps what it starts from, as torchvision's; a classifier learns all of it anew.
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
-  int min_side() const { return min_side_px.value_or(classifies() ? 224 : 800); }
-  int max_side() const { return max_side_px.value_or(classifies() ? 256 : 1333); }
+  int min_side() const { return min_side_px.value_or(default_sides(task).min_px); }
+  int max_side() const { return max_side_px.value_or(default_sides(task).max_px); }
   Augment augment_set() const {
     return augment.set.value_or(classifies() ? Augment::kCrop : Augment::kFlip);
   }

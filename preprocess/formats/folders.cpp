@@ -10,24 +10,12 @@
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
+#include "shared/coco/class_text.h"
 
 namespace retina {
 namespace {
 
 namespace fs = std::filesystem;
-
-// "n01440764", as ImageNet names its classes.
-bool is_wordnet_id(std::string_view word) {
-  return word.size() == 9 && word.front() == 'n' &&
-         std::all_of(word.begin() + 1, word.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// The class that a text names: its first word where that is a WordNet id, else all of it.
-std::string class_of_text(std::string_view text) {
-  text = trimmed(text);
-  const std::string_view word = text.substr(0, text.find_first_of(" \t"));
-  return std::string(is_wordnet_id(word) ? word : text);
-}
 
 struct ClassList {
   std::string source{};  // the file or folder that lists them, for messages

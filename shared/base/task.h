@@ -13,5 +13,8 @@ enum class Task {
 // Their words in manifests and checkpoints; part of the formats, never rename.
 inline const Choices<Task> kTasks = {{"detection", Task::kDetection},
                                      {"classification", Task::kClassification}};
+// Their words on command lines.
+inline const Choices<Task> kTaskOptions = {{"detect", Task::kDetection},
+                                           {"classify", Task::kClassification}};
 
 }  // namespace retina

@@ -1,14 +1,16 @@
 // The inference model as a file: one sealed TorchScript archive, written by retina-convert. Its
-// module takes uint8 RGB [N, 3, H, W] and returns the tuple boxes [N, D, 4] (xyxy, input px),
-// scores [N, D], labels [N, D] (i64, dense), counts [N]. This header knows what is stored beside
-// the module; loading it is torch::jit::load, which for a file from elsewhere requires
-// check_inference_file before and check_script (shared/evaluation/script_operators.h) after it.
+// module takes uint8 RGB [N, 3, H, W]. A detector returns the tuple boxes [N, D, 4] (xyxy, input
+// px), scores [N, D], labels [N, D] (i64, dense), counts [N]; a classifier probabilities [N, K].
+// This header knows what is stored beside the module; loading it is torch::jit::load, which for a
+// file from elsewhere requires check_inference_file before and check_script
+// (shared/evaluation/script_operators.h) after it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "shared/base/task.h"
 #include "shared/checkpoint/checkpoint.h"
 
 namespace retina {
@@ -21,10 +23,12 @@ ModelFileKind model_file_kind(const std::string& path);
 
 // The record `extra/retina.json` of an inference model.
 struct InferenceHeader {
+  Task task = Task::kDetection;
   std::string config_json = "{}";  // the checkpoint's: {"model": ..., "train": ...}
   Categories categories{};
   std::uint64_t checkpoint_hash = 0;  // of the checkpoint it was made from
-  // The defaults it was made with; the module's attributes of these names can be changed.
+  // A detector's defaults that it was made with; the module's attributes of these names can be
+  // changed.
   double score_threshold = 0.05;
   double nms_threshold = 0.5;
   int max_detections = 300;

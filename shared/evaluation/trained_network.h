@@ -1,16 +1,29 @@
 // From a checkpoint to the network that it holds.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
 
 namespace retina {
 
-// On the CPU, in evaluation mode. Throws kConfig for the import of an image classifier, which has
-// no heads, kData where weights, configuration and categories do not fit each other. `path` names
-// the checkpoint.
+// What a checkpoint's or converted model's `config` says of its network. `path` names the file.
+// Throws kData.
+ModelConfig model_config_of(const std::string& config_json, const std::string& path);
+
+// Throws kConfig, naming `path`, where a model is for another task than is wanted.
+void check_model_task(Task got, Task wanted, const std::string& path);
+
+// On the CPU, in evaluation mode. Throws kConfig for a classifier and for the import of its
+// backbone alone, which has no heads, kData where weights, configuration and categories do not fit
+// each other. `path` names the checkpoint.
 RetinaNet trained_network(const Checkpoint& checkpoint, const std::string& path);
+
+// The same for a classifier; throws kConfig for a RetinaNet.
+std::unique_ptr<Classifier> trained_classifier(const Checkpoint& checkpoint,
+                                               const std::string& path);
 
 }  // namespace retina

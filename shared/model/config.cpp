@@ -91,6 +91,10 @@ void read_detector(const JsonView& json, ModelConfig& config) {
 
 }  // namespace
 
+InputSides default_sides(Task task) {
+  return task == Task::kClassification ? InputSides{224, 256} : InputSides{};
+}
+
 void ModelConfig::validate() const {
   const bool detects = task == Task::kDetection;
   choose("backbone", plain_choices(detects ? backbone_names() : classifier_names()), backbone);

@@ -24,6 +24,13 @@ inline const Choices<Norm> kNorms = {{"frozen", Norm::kFrozen}, {"batch", Norm::
 inline const Choices<HeadNorm> kHeadNorms = {{"group", HeadNorm::kGroup},
                                              {"none", HeadNorm::kNone}};
 
+// What pictures are resized to, px (ModelConfig has what each means).
+struct InputSides {
+  int min_px = 800, max_px = 1333;
+};
+// torchvision's: of its RetinaNets, and of its ResNets for ImageNet (the first weights of each).
+InputSides default_sides(Task task);
+
 struct ModelConfig {
   Task task = Task::kDetection;  // a RetinaNet, or a classifier (classifier.h)
   // resnet18, resnet34, resnet50, resnet101 or resnet152 (He et al. 2016); of a classifier also

@@ -78,12 +78,14 @@ std::string picture_of(const std::vector<RecordAnnotation>& boxes, int width, in
 
 }  // namespace
 
-Instances write_tiny_shards(const std::string& folder, int image_count) {
+Instances write_tiny_shards(const std::string& folder, int image_count, Task task) {
   make_folder(folder);
   Instances written{.images = {},
                     .annotations = {},
                     .categories = {tiny_categories().begin(), tiny_categories().end()}};
-  Manifest manifest{.annotations_size_bytes = 1,
+  const bool detects = task == Task::kDetection;
+  Manifest manifest{.task = task,
+                    .annotations_size_bytes = 1,
                     .annotations_xxh3 = 1,
                     .options = {.shard_size_bytes = kShardBytes}};
   for (const Category& one : tiny_categories()) {
@@ -96,13 +98,15 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
   for (int i = 0; i < image_count; ++i) {
     const int number = image_count - 1 - i;  // packed order is not id order
     const auto [width, height] = kSizes[static_cast<std::size_t>(number) % kSizes.size()];
-    const auto boxes = boxes_of(number, width, height);
-    const std::string jpeg = picture_of(boxes, width, height);
-    const Record record{.image_id = 1000 + number,
-                        .width = width,
-                        .height = height,
-                        .annotations = boxes,
-                        .picture = jpeg};
+    const auto seen = boxes_of(number, width, height);
+    const std::string jpeg = picture_of(seen, width, height);
+    const auto boxes = detects ? seen : std::vector<RecordAnnotation>{};
+    Record record{.image_id = 1000 + number,
+                  .width = width,
+                  .height = height,
+                  .annotations = boxes,
+                  .picture = jpeg};
+    if (!detects) record.label = number % static_cast<int>(tiny_categories().size());
     const auto trainable = std::count_if(boxes.begin(), boxes.end(), [&](const auto& box) {
       return is_trainable(box, width, height);
     });
@@ -112,9 +116,11 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
                      .box_count = static_cast<std::uint32_t>(boxes.size()),
                      .trainable_count = static_cast<std::uint32_t>(trainable),
                      .shard = 0,
-                     .place = writer.append(encode_record(record))});
+                     .place = writer.append(encode_record(record)),
+                     .labels = detects ? std::vector<int>{} : entry_labels(record)});
     manifest.counts.images += 1;
-    manifest.counts.images_without_boxes += boxes.empty() ? 1 : 0;
+    if (record.label) manifest.label_counts[static_cast<std::size_t>(*record.label)] += 1;
+    manifest.counts.images_without_boxes += detects && boxes.empty() ? 1 : 0;
     manifest.counts.trainable += trainable;
     written.images.push_back(
         {.id = record.image_id, .file_name = "", .width = width, .height = height});
@@ -125,7 +131,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count) {
     }
   }
   std::reverse(written.images.begin(), written.images.end());
-  for (int number = 0; number < image_count; ++number) {
+  for (int number = 0; detects && number < image_count; ++number) {
     const ImageInfo& image = written.images[static_cast<std::size_t>(number)];
     for (const RecordAnnotation& box : boxes_of(number, image.width, image.height)) {
       written.annotations.push_back(
@@ -160,7 +166,19 @@ RetinaNet tiny_network(std::uint64_t seed) {
   return network;
 }
 
-void write_tiny_checkpoint(const std::string& path, const RetinaNet& network) {
+std::unique_ptr<Classifier> tiny_classifier(std::uint64_t seed) {
+  ModelConfig config;
+  config.task = Task::kClassification;
+  config.backbone = "resnet18";
+  config.class_count = static_cast<int>(tiny_categories().size());
+  config.min_side_px = 64;
+  config.max_side_px = 73;
+  std::unique_ptr<Classifier> network = make_classifier(config);
+  initialise(*network, seed);
+  return network;
+}
+
+void write_tiny_checkpoint(const std::string& path, const Network& network) {
   Checkpoint checkpoint;
   checkpoint.model = state_of(network);
   JsonWriter config;

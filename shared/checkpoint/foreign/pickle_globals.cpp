@@ -44,6 +44,7 @@ constexpr std::array kGlobals = {
     PickleGlobal{"torch.jit._pickle", "restore_type_tag", kInert},
     PickleGlobal{"torch.jit._pickle", "build_intlist", kInert},
     PickleGlobal{"__torch__.retina", "RetinaNet", kInert},
+    PickleGlobal{"__torch__.retina", "Classifier", kInert},
     PickleGlobal{"__torch__.retina", "input", kInert},
     PickleGlobal{"__torch__.retina", "body", kInert},
     PickleGlobal{"__torch__.retina", "pyramid", kInert},

@@ -1,0 +1,16 @@
+// Classes in texts that people write: lists of classes, tables of pictures and their classes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace retina {
+
+// "n01440764", as ImageNet names its classes.
+bool is_wordnet_id(std::string_view word);
+
+// The class that a text names: its first word where that is a WordNet id, else all of it without
+// white space around it.
+std::string class_of_text(std::string_view text);
+
+}  // namespace retina

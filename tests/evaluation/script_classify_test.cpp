@@ -1,0 +1,248 @@
+#include "shared/evaluation/script_classify.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <caffe2/serialize/inline_container.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <span>
+
+#include "convert/convert.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/checkpoint/sealed_file.h"
+#include "shared/data/evaluation_plan.h"
+#include "shared/data/sample_source.h"
+#include "shared/evaluation/script_detect.h"
+#include "shared/evaluation/trained_network.h"
+#include "tests/convert/pth_writer.h"
+#include "tests/evaluation/tiny_world.h"
+#include "tests/support/ranks/thread_world.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kImageCount = 11;
+
+void convert_to(const std::string& checkpoint, const std::string& output) {
+  ConvertOptions options;
+  options.checkpoint = checkpoint;
+  options.output = output;
+  options.proof_image_count = 1;
+  convert(options);
+}
+
+std::string refusal(const std::function<void()>& action, ErrorKind kind) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "accepted";
+}
+
+class ScriptClassify : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    at::set_num_threads(1);  // waiting threads cost more than they give on so small a network
+    folder_ = new TestFolder;
+    write_tiny_shards(*folder_ / "shards", kImageCount, Task::kClassification);
+    write_tiny_checkpoint(*folder_ / "c.pt", *tiny_classifier(5));
+    convert_to(*folder_ / "c.pt", *folder_ / "m.pt");
+    shards_ = new ShardSet(*folder_ / "shards");
+  }
+  static void TearDownTestSuite() {
+    delete shards_;
+    delete folder_;
+  }
+
+  static ScriptModel model() { return {*folder_ / "m.pt", "cpu"}; }
+
+  static std::vector<ClassOutcome> run(const DetectOptions& options) {
+    const auto self = make_self_communicator();
+    ScriptModel opened = model();
+    return classify(opened, *shards_, *self, options);
+  }
+
+  // The network itself on what the loader makes of the records.
+  static std::vector<ClassOutcome> by_hand() {
+    const at::NoGradGuard no_gradients;
+    const auto network = trained_classifier(load_checkpoint(*folder_ / "c.pt"), *folder_ / "c.pt");
+    const ModelConfig& config = network->config();
+    const ShardSource source(*shards_, config.normalisation());
+    std::vector<ClassOutcome> outcomes;
+    JpegDecoder decoder;
+    for (const BatchRequest& request :
+         plan_evaluation(source.index(), {.framing = Framing::kSquare,
+                                         .min_side_px = config.min_side_px,
+                                         .max_side_px = config.max_side_px})) {
+      const at::Tensor pixels = at::empty({1, 3, config.min_side_px, config.min_side_px});
+      const Sample sample = source.load(request, 0, decoder, pixels.mutable_data_ptr<float>());
+      const at::Tensor logits = network->forward(pixels).contiguous();
+      outcomes.push_back(class_outcome(
+          {.image_id = sample.image_id,
+           .label = static_cast<int>(sample.labels.at(0)),
+           .scores = {logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}}));
+    }
+    std::sort(outcomes.begin(), outcomes.end(),
+              [](const auto& a, const auto& b) { return a.image_id < b.image_id; });
+    return outcomes;
+  }
+
+  static TestFolder* folder_;
+  static ShardSet* shards_;
+};
+TestFolder* ScriptClassify::folder_ = nullptr;
+ShardSet* ScriptClassify::shards_ = nullptr;
+
+void expect_same(const std::vector<ClassOutcome>& got, const std::vector<ClassOutcome>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    SCOPED_TRACE(want[i].image_id);
+    EXPECT_EQ(got[i].image_id, want[i].image_id);
+    EXPECT_EQ(got[i].label, want[i].label);
+    EXPECT_EQ(got[i].rank, want[i].rank);
+    EXPECT_EQ(got[i].best, want[i].best);
+    EXPECT_NEAR(got[i].loss, want[i].loss, 1e-4);
+    for (std::size_t k = 0; k < kBestLabels; ++k) {
+      EXPECT_NEAR(got[i].probabilities[k], want[i].probabilities[k], 1e-5);
+    }
+  }
+}
+
+TEST_F(ScriptClassify, GivesTheOutcomesOfTheNetworkFedByTheLoader) {
+  const std::vector<ClassOutcome> want = by_hand();
+  ASSERT_EQ(want.size(), static_cast<std::size_t>(kImageCount));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(want[i].image_id, 1000 + static_cast<std::int64_t>(i));
+    EXPECT_EQ(want[i].label, static_cast<int>(i % 3));
+  }
+  expect_same(run({}), want);
+  expect_same(run({.images_per_batch = 4}), want);
+}
+
+TEST_F(ScriptClassify, VisitsTheFirstImagesByIdAndTellsItsProgress) {
+  std::int64_t last_done = 0;
+  const auto some =
+      run({.max_images = 4, .on_progress = [&](std::int64_t done, std::int64_t total) {
+             EXPECT_EQ(total, 4);
+             last_done = done;
+           }});
+  EXPECT_EQ(last_done, 4);
+  ASSERT_EQ(some.size(), 4U);
+  EXPECT_EQ(some.back().image_id, 1003);
+}
+
+TEST_F(ScriptClassify, RanksShareTheImagesAndTheFirstGetsAllOutcomes) {
+  const auto want = run({});
+  ThreadWorld world({.ring = {.ranks = 3}, .stack_bytes = std::size_t{8} << 20});  // it computes
+  std::vector<ClassOutcome> all;
+  std::atomic<std::size_t> shared_count = 0;
+  const auto ends = world.run([&](ThreadRank& rank) {
+    ScriptModel own = model();
+    const std::size_t share = classify_share(own, *shards_, rank, {}).size();
+    EXPECT_GE(share, 3U);
+    shared_count += share;
+    std::vector<ClassOutcome> found = classify(own, *shards_, rank, {});
+    if (rank.is_root()) {
+      all = std::move(found);
+    } else {
+      EXPECT_TRUE(found.empty());
+    }
+  });
+  for (const RankOutcome& end : ends) EXPECT_EQ(end.message, "");
+  EXPECT_EQ(shared_count, want.size());
+  expect_same(all, want);
+}
+
+TEST_F(ScriptClassify, ModelsAndSetsOfTheOtherTaskAreRefusedByName) {
+  const auto self = make_self_communicator();
+  write_tiny_shards(*folder_ / "boxes", 2);
+  const ShardSet boxes(*folder_ / "boxes");
+  ScriptModel classifier = model();
+  EXPECT_THAT(refusal([&] { classify(classifier, boxes, *self, {}); }, ErrorKind::kConfig),
+              HasSubstr("boxes: is a detection set (want classification)"));
+  EXPECT_THAT(
+      refusal([&] { detect(classifier, ShardPictures(*shards_), *self, {}); }, ErrorKind::kConfig),
+      HasSubstr("m.pt: is a model for classification (want detection)"));
+  EXPECT_THAT(
+      refusal([&] { classifier.set_thresholds({.score = 0.1, .nms = {}, .max_detections = {}}); },
+              ErrorKind::kConfig),
+      HasSubstr("score_threshold"));
+
+  write_tiny_checkpoint(*folder_ / "d.pt", tiny_network(4));
+  convert_to(*folder_ / "d.pt", *folder_ / "detector.pt");
+  ScriptModel detector(*folder_ / "detector.pt", "cpu");
+  EXPECT_THAT(refusal([&] { classify(detector, *shards_, *self, {}); }, ErrorKind::kConfig),
+              HasSubstr("detector.pt: is a model for detection (want classification)"));
+}
+
+TEST_F(ScriptClassify, CheckpointsOfTheOtherTaskAreRefusedByName) {
+  write_tiny_checkpoint(*folder_ / "d.pt", tiny_network(4));
+  const Checkpoint detector = load_checkpoint(*folder_ / "d.pt");
+  const Checkpoint classifier = load_checkpoint(*folder_ / "c.pt");
+  EXPECT_THAT(refusal([&] { trained_network(classifier, "c.pt"); }, ErrorKind::kConfig),
+              HasSubstr("c.pt: is a model for classification (want detection)"));
+  EXPECT_THAT(refusal([&] { trained_classifier(detector, "d.pt"); }, ErrorKind::kConfig),
+              HasSubstr("d.pt: is a model for detection (want classification)"));
+}
+
+TEST_F(ScriptClassify, ADamagedModelIsBadData) {
+  const std::string whole = read_file(*folder_ / "m.pt");
+  const std::string path = *folder_ / "damaged.pt";
+  for (const std::size_t place : {whole.size() / 50, whole.size() / 2, whole.size() - 100}) {
+    std::string bytes = whole;
+    bytes[place] = static_cast<char>(bytes[place] ^ 1);
+    write_file_atomically(path, bytes);
+    EXPECT_THAT(refusal([&] { ScriptModel(path, "cpu"); }, ErrorKind::kData),
+                HasSubstr("damaged.pt"));
+  }
+}
+
+// The model's records, `line` preceded by code that writes `target`, sealed again.
+void make_hostile(const std::string& model, const std::string& line, const std::string& target,
+                  const std::string& output) {
+  caffe2::serialize::PyTorchStreamReader zip(model);
+  NamedBytes records;
+  for (const std::string& name : zip.getAllRecords()) {
+    std::string bytes(zip.getRecordSize(name), '\0');
+    zip.getRecord(name, bytes.data(), bytes.size());
+    if (name == "code/__torch__/retina.py") {
+      const std::size_t place = bytes.find(line);
+      ASSERT_NE(place, std::string::npos) << bytes;
+      bytes.insert(place, cat("    ops.aten.save([1, 2], \"", target, "\")\n"));
+    }
+    records.emplace_back("archive/" + name, bytes);
+  }
+  const std::string bytes = stored_zip(records);
+  write_sealed(output, [&](const ByteSink& sink) { sink(bytes.data(), bytes.size()); });
+}
+
+TEST_F(ScriptClassify, AModelThatSavesIsRefusedThoughItWorks) {
+  const auto self = make_self_communicator();
+  const std::string target = *folder_ / "written", path = *folder_ / "hostile.pt";
+  for (const auto& [line, function] :
+       {std::pair{"    pooled = torch.mean(features", "classification.forward"},
+        {"    shorter = ", "input.forward"}}) {
+    make_hostile(*folder_ / "m.pt", line, target, path);
+    EXPECT_THAT(refusal([&] { ScriptModel(path, "cpu"); }, ErrorKind::kData),
+                HasSubstr(cat(function, " uses aten::save")));
+    EXPECT_FALSE(path_exists(target));
+    ScriptModel trusted(path, "cpu", /*trusted=*/true);
+    classify(trusted, *shards_, *self, {.max_images = 1});
+    EXPECT_TRUE(path_exists(target)) << "this model harms nobody";
+    remove_file(target);
+  }
+}
+
+}  // namespace
+}  // namespace retina
