@@ -3,12 +3,13 @@
 #include <torch/csrc/jit/serialization/export.h>
 
 #include <filesystem>
+#include <memory>
 #include <utility>
+#include <vector>
 
-#include "convert/proof/proof.h"
+#include "convert/conversion.h"
 #include "convert/proof/proof_images.h"
 #include "convert/repository.h"
-#include "convert/script/inference_module.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -25,10 +26,21 @@
 namespace retina {
 namespace {
 
+// What decides a model, as --overwrite and the message without it see it.
+SettingValues settings_of(const InferenceHeader& header) {
+  SettingValues settings{{"checkpoint", hex64(header.checkpoint_hash)}};
+  if (header.task == Task::kDetection) {
+    settings.insert({{"score-threshold", shortest(header.score_threshold)},
+                     {"nms-threshold", shortest(header.nms_threshold)},
+                     {"max-detections", cat(header.max_detections)}});
+  }
+  return settings;
+}
+
 // True when the model file `path`, which `option` named, already exists and was made from the same
 // inputs; throws when it was made from others.
 bool already_done(const ConvertOptions& options, const std::string& path, const char* option,
-                  std::uint64_t checkpoint_hash) {
+                  const InferenceHeader& wanted) {
   if (!path_exists(path)) return false;
   const std::string choose = cat("choose another ", option);
   std::error_code ignored;
@@ -46,14 +58,7 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
     throw Error(ErrorKind::kConfig,
                 cat(path, ": exists and is not ours to replace: ", error.what()), choose);
   }
-  const auto settings = [](std::uint64_t checkpoint, const auto& detections) {
-    return SettingValues{{"checkpoint", hex64(checkpoint)},
-                         {"score-threshold", shortest(detections.score_threshold)},
-                         {"nms-threshold", shortest(detections.nms_threshold)},
-                         {"max-detections", cat(detections.max_detections)}};
-  };
-  const std::string changed = differences(settings(header.checkpoint_hash, header),
-                                          settings(checkpoint_hash, options.postprocess));
+  const std::string changed = differences(settings_of(header), settings_of(wanted));
   if (changed.empty()) return true;
   if (options.overwrite) return false;
   throw Error(ErrorKind::kConfig, cat(path, ": was made with other inputs: ", changed),
@@ -65,8 +70,8 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
 std::string finish_repository(const ConvertOptions& options) {
   const std::string same = ", made from the same checkpoint and options\n";
   if (options.repository.empty()) return cat(options.output, ": already exists", same);
-  const ModelRepository repository(options.repository, options.service_name);
   const InferenceHeader header = read_inference_header(options.output);
+  const ModelRepository repository(options.repository, options.service_name_of(header.task));
   repository.prepare(header, options.overwrite);
   if (!repository.write(options.output, header)) {
     return cat(options.output, " and ", repository.model_folder(), ": already exist", same);
@@ -74,17 +79,19 @@ std::string finish_repository(const ConvertOptions& options) {
   return cat(options.output, ": already exists", same, repository.model_folder(), ": written\n");
 }
 
-std::string proof_text(const ConvertOptions& options, const ProofInputs& inputs,
-                       const MatchResult& proof) {
-  std::string text =
-      cat(options.output, ": ", human_bytes(static_cast<double>(file_size_bytes(options.output))),
-          "\nproof: ", inputs.images.size(), " images, ", proof.paired_count,
-          " detections equal; largest difference: box ", proof.largest_box_px, " px, score ",
-          proof.largest_score, "\n");
-  if (proof.borderline_count > 0) {
-    text += cat("proof: ", proof.borderline_count, " more lie on a threshold\n");
-  }
-  return text;
+// What the model will say of itself. Throws as ConvertOptions::check_task.
+InferenceHeader header_of(const CheckpointHeader& checkpoint, std::uint64_t checkpoint_hash,
+                          const ConvertOptions& options) {
+  const Task task = model_config_of(checkpoint.config_json, options.checkpoint).task;
+  options.check_task(task);
+  const PostprocessOptions postprocess = options.postprocess();
+  return {.task = task,
+          .config_json = checkpoint.config_json,
+          .categories = checkpoint.categories,
+          .checkpoint_hash = checkpoint_hash,
+          .score_threshold = postprocess.score_threshold,
+          .nms_threshold = postprocess.nms_threshold,
+          .max_detections = postprocess.max_detections};
 }
 
 }  // namespace
@@ -95,38 +102,29 @@ std::string convert(const ConvertOptions& asked) {
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, {});
   set_tf32(false);  // what the proof compares is nearer than TF32's rounding
+  const InferenceHeader header =
+      header_of(read_checkpoint_header(options.checkpoint), checkpoint_hash, options);
   // What may be there already: the model, and its copy in the repository.
-  const bool is_converted = already_done(options, options.output, "--output", checkpoint_hash);
-  const ModelRepository repository(options.repository, options.service_name);
+  const bool is_converted = already_done(options, options.output, "--output", header);
+  const ModelRepository repository(options.repository, options.service_name_of(header.task));
   const bool has_repository = !options.repository.empty();
-  if (has_repository) {
-    already_done(options, repository.model_path(), "--repository", checkpoint_hash);
-  }
+  if (has_repository) already_done(options, repository.model_path(), "--repository", header);
   if (is_converted) return finish_repository(options);
-  // Inputs: the network, the images of the proof, what is stored beside the module.
+  // Inputs: the network, and the images of the proof.
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
-  RetinaNet model = trained_network(checkpoint, options.checkpoint);
-  const ProofInputs inputs{
-      .images = options.proof_data.empty()
-                    ? generated_images(options.proof_image_count)
-                    : shard_images(options.proof_data, options.proof_image_count),
-      .postprocess = options.postprocess,
-      .device = device};
-  const InferenceHeader header{.config_json = checkpoint.config_json,
-                               .categories = checkpoint.categories,
-                               .checkpoint_hash = checkpoint_hash,
-                               .score_threshold = options.postprocess.score_threshold,
-                               .nms_threshold = options.postprocess.nms_threshold,
-                               .max_detections = options.postprocess.max_detections};
+  const ConversionInputs inputs{.options = options, .checkpoint = checkpoint, .device = device};
+  const std::unique_ptr<Conversion> conversion = header.task == Task::kDetection
+                                                     ? make_detector_conversion(inputs)
+                                                     : make_classifier_conversion(inputs);
+  const std::vector<Image> images =
+      options.proof_data.empty() ? generated_images(options.proof_image_count)
+                                 : shard_images(options.proof_data, options.proof_image_count);
   if (has_repository) repository.prepare(header, options.overwrite);
-  const torch::jit::Module module =
-      make_inference_module(model, {.config_json = checkpoint.config_json,
-                                    .categories = checkpoint.categories,
-                                    .postprocess = options.postprocess});
+  const torch::jit::Module module = conversion->module();
   // Publishes the module only after the proof on the written file.
-  log_info("proving the model on ", inputs.images.size(), " images");
-  MatchResult proof;
+  log_info("proving the model on ", images.size(), " images");
+  std::string proof;
   midway([&] {
     write_sealed(
         options.output,
@@ -134,11 +132,12 @@ std::string convert(const ConvertOptions& asked) {
           torch::jit::ExportModule(module, sink, {{kInferenceHeaderFile, header.to_json()}});
         },
         [&](const std::string& temporary) {
-          proof = compare_models(temporary, model, inputs);
-          require_equal(proof, options.output);
+          proof = conversion->prove(temporary, options.output, images);
         });
   });
-  std::string text = proof_text(options, inputs, proof);
+  std::string text =
+      cat(options.output, ": ", human_bytes(static_cast<double>(file_size_bytes(options.output))),
+          "\n", proof);
   if (has_repository && repository.write(options.output, header)) {
     text += cat(repository.model_folder(), ": written\n");
   }

@@ -14,10 +14,11 @@ int main(int argc, char** argv) {
     retina::ConvertOptions options;
     retina::Cli cli("retina-convert",
                     "retina-convert --checkpoint RUN|C.pt --output MODEL.pt [options]\n"
-                    "retina-convert --import WEIGHTS.pth --output C.pt [--categories FILE|coco]",
+                    "retina-convert --import WEIGHTS.pth --output C.pt [--task detect|classify]"
+                    " [--categories FILE|coco]",
                     "Turns a checkpoint into one self-contained TorchScript inference model and "
-                    "proves that it\ngives the same detections; or weights of torchvision into a "
-                    "checkpoint.");
+                    "proves that it\ngives the same detections or classes; or weights of "
+                    "torchvision into a checkpoint.");
     declare_options(cli, options);
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
     std::cout << (options.weights.empty() ? convert(options)

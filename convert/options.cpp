@@ -6,6 +6,19 @@
 #include "shared/base/error.h"
 
 namespace retina {
+namespace {
+
+// Names of models in a repository; jobs/ has the first, too.
+constexpr const char* kDetectorName = "coco_retinanet";
+constexpr const char* kClassifierName = "classifier";
+
+std::string listed(const std::vector<double>& numbers) {
+  std::string text;
+  for (const double number : numbers) text += cat(text.empty() ? "" : ",", shortest(number));
+  return text;
+}
+
+}  // namespace
 
 void ConvertOptions::validate() const {
   const auto refuse = [](const std::string& problem) {
@@ -18,28 +31,66 @@ void ConvertOptions::validate() const {
   if (output.empty()) refuse("--output: is required");
   if (weights.empty() && !categories.empty()) refuse("--categories: is for --import only");
   if (weights.empty() && norm_eps) refuse("--norm-eps: is for --import only");
-  if (weights.empty() && !(import_config == ModelConfig{})) {
+  const bool has_sizes = anchor_sizes || min_side_px || max_side_px;
+  if (weights.empty() && has_sizes) {
     refuse("--anchor-sizes, --min-side and --max-side: are for --import only");
   }
-  if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
-  if (repository.empty() && service_name != kDefaultServiceName) {
-    refuse("--service-name: needs --repository");
+  if (weights.empty() && import_task) refuse("--task: is for --import only");
+  if (import_task == Task::kClassification && anchor_sizes) {
+    refuse("--anchor-sizes: not with --task classify");
   }
-  if (!is_service_name(service_name)) {
+  if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
+  if (repository.empty() && !service_name.empty()) refuse("--service-name: needs --repository");
+  if (!service_name.empty() && !is_service_name(service_name)) {
     refuse(cat("--service-name: not a name (got \"", service_name,
                "\", want letters, digits, _ . -, at most 128)"));
   }
   if (norm_eps && !(*norm_eps >= 0 && *norm_eps < 1)) {
     refuse(cat("--norm-eps: out of range (got ", *norm_eps, ", want 0 to 1)"));
   }
-  ModelConfig import_model = import_config;
+  ModelConfig import_model = import_config();
   import_model.class_count = 1;  // known when the file is read
   import_model.validate();
-  postprocess.validate();
+  postprocess().validate();
   if (proof_image_count < 1 || proof_image_count > 10000) {
     throw Error(ErrorKind::kUsage,
                 cat("--proof-images: out of range (got ", proof_image_count, ", want 1 to 10000)"));
   }
+}
+
+void ConvertOptions::check_task(Task task) const {
+  if (task == Task::kDetection) return;
+  for (const auto& [name, is_given] : {std::pair{"score-threshold", score_threshold.has_value()},
+                                       {"nms-threshold", nms_threshold.has_value()},
+                                       {"max-detections", max_detections.has_value()}}) {
+    if (!is_given) continue;
+    throw Error(ErrorKind::kConfig,
+                cat("--", name, ": has no effect on a classifier, and ", checkpoint, " is one"),
+                cat("leave out --", name));
+  }
+}
+
+PostprocessOptions ConvertOptions::postprocess() const {
+  PostprocessOptions result;
+  result.score_threshold = score_threshold.value_or(result.score_threshold);
+  result.nms_threshold = nms_threshold.value_or(result.nms_threshold);
+  result.max_detections = max_detections.value_or(result.max_detections);
+  return result;
+}
+
+std::string ConvertOptions::service_name_of(Task task) const {
+  if (!service_name.empty()) return service_name;
+  return task == Task::kDetection ? kDetectorName : kClassifierName;
+}
+
+ModelConfig ConvertOptions::import_config() const {
+  ModelConfig config;
+  config.task = import_task.value_or(config.task);
+  const InputSides sides = default_sides(config.task);
+  config.min_side_px = min_side_px.value_or(sides.min_px);
+  config.max_side_px = max_side_px.value_or(sides.max_px);
+  if (anchor_sizes) config.anchor_sizes = *anchor_sizes;
+  return config;
 }
 
 ImportOptions ConvertOptions::import_options() const {
@@ -47,7 +98,7 @@ ImportOptions ConvertOptions::import_options() const {
           .output = output,
           .categories = categories,
           .norm_eps = norm_eps,
-          .config = import_config,
+          .config = import_config(),
           .overwrite = overwrite};
 }
 
@@ -63,27 +114,42 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Serving");
   cli.option("repository", options.repository, "DIR",
              "also write DIR/NAME/ as NVIDIA Triton and MLServer load it");
-  cli.option("service-name", options.service_name, "NAME", "of the model there");
+  cli.option("service-name", options.service_name, "NAME",
+             cat("of the model there [", kDetectorName, ", a classifier's ", kClassifierName, "]"));
   cli.group("Weights of torchvision");
   cli.option("import", options.weights, "WEIGHTS.pth",
              "RetinaNet (v1 or v2) or ImageNet ResNet, as torch.save writes them");
-  cli.option("categories", options.categories, "annotations.json|coco",
-             "names of its classes [coco for 91 classes]");
+  cli.choice(
+      "task", options.import_task, kTaskOptions,
+      "what the checkpoint is for: of a ResNet, detect takes the backbone, classify its last "
+      "layer too; unset: detect");
+  cli.option("categories", options.categories, "FILE|coco",
+             "names of its classes: annotations.json, for classify also a text with a name a line "
+             "[coco for 91 classes]");
   cli.option("norm-eps", options.norm_eps, "EPS",
              "added to the variance in batch norm [0 for 91 classes of v1, else 1e-05]");
-  cli.option("anchor-sizes", options.import_config.anchor_sizes, "PX,PX,PX,PX,PX",
-             "base anchor of P3..P7 that it was trained with");
-  cli.option("min-side", options.import_config.min_side_px, "PX",
-             "its images are resized so that the shorter side is this");
-  cli.option("max-side", options.import_config.max_side_px, "PX",
-             "but never the longer side past this");
+  const InputSides detector = default_sides(Task::kDetection),
+                   classifier = default_sides(Task::kClassification);
+  cli.option("anchor-sizes", options.anchor_sizes, "PX,PX,PX,PX,PX",
+             cat("base anchor of P3..P7 that it was trained with; unset: ",
+                 listed(ModelConfig{}.anchor_sizes)));
+  cli.option("min-side", options.min_side_px, "PX",
+             cat("its images are resized so that the shorter side is this; a classifier's: its "
+                 "square; unset: ",
+                 detector.min_px, ", classify ", classifier.min_px));
+  cli.option("max-side", options.max_side_px, "PX",
+             cat("but never the longer side past this; a classifier's: the shorter side that the "
+                 "square is cut from; unset: ",
+                 detector.max_px, ", classify ", classifier.max_px));
   cli.group("Detections of the model");
-  cli.option("score-threshold", options.postprocess.score_threshold, "P",
-             "detections score above this");
-  cli.option("nms-threshold", options.postprocess.nms_threshold, "IOU",
-             "of two boxes of a class that overlap more than this, the better stays");
-  cli.option("max-detections", options.postprocess.max_detections, "D",
-             "best detections kept per image");
+  const PostprocessOptions defaults;
+  cli.option("score-threshold", options.score_threshold, "P",
+             cat("detections score above this; unset: ", defaults.score_threshold));
+  cli.option("nms-threshold", options.nms_threshold, "IOU",
+             cat("of two boxes of a class that overlap more than this, the better stays; unset: ",
+                 defaults.nms_threshold));
+  cli.option("max-detections", options.max_detections, "D",
+             cat("best detections kept per image; unset: ", defaults.max_detections));
   cli.group("Proof that the model equals the checkpoint");
   cli.option("proof-images", options.proof_image_count, "COUNT", "images to compare on");
   cli.option("data", options.proof_data, "SHARDS", "take them from here (default: generated)");

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
@@ -11,8 +12,6 @@
 namespace retina {
 
 class Cli;
-
-inline constexpr const char* kDefaultServiceName = "coco_retinanet";
 
 struct ImportOptions;
 
@@ -23,13 +22,17 @@ struct ConvertOptions {
   std::string output{};      // the inference model or the checkpoint, written
   // Also written: the model as a folder for model servers (repository.h); empty: none.
   std::string repository{};
-  std::string service_name = kDefaultServiceName;  // of the model in it
-  // Of the import, see import/import.h.
+  std::string service_name{};  // of the model in it; empty: the task's (service_name_of)
+  // Of the import, see import/import.h. Unset sizes and sides are torchvision's for the task.
+  std::optional<Task> import_task{};  // unset: detection
   std::string categories{};
   std::optional<double> norm_eps{};
-  ModelConfig import_config{};
-  // Built into the model as defaults; its attributes of the same names can be changed later.
-  PostprocessOptions postprocess{};
+  std::optional<std::vector<double>> anchor_sizes{};
+  std::optional<int> min_side_px{}, max_side_px{};
+  // Built into a detector as defaults, unset: PostprocessOptions'; its attributes of the same names
+  // can be changed later.
+  std::optional<double> score_threshold{}, nms_threshold{};
+  std::optional<int> max_detections{};
   // Images that the written model is compared on; more find rarer differences, slower.
   int proof_image_count = 4;
   // Shards to take the proof's images from; empty: generated images.
@@ -41,7 +44,15 @@ struct ConvertOptions {
 
   // Throws Error{kUsage} naming the option.
   void validate() const;
+  // Throws Error{kConfig} naming an option that was given and has no meaning for a checkpoint of
+  // this task: only the checkpoint tells which that is.
+  void check_task(Task task) const;
 
+  PostprocessOptions postprocess() const;
+  // What the model is called in a repository.
+  std::string service_name_of(Task task) const;
+  // What the weights of an import do not show.
+  ModelConfig import_config() const;
   ImportOptions import_options() const;
 };
 

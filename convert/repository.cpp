@@ -10,43 +10,8 @@
 namespace retina {
 namespace {
 
-// Enough to fill a GPU with photographs of 800 x 1333 px, little enough to fit into a small one.
-constexpr int kMaxBatchImages = 8;
-
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-// Triton's ModelConfig, protobuf's text format. The backend takes a tuple's tensors in order, by
-// the number that ends each name. Every tensor begins with the batch; Triton has no empty dims, so
-// the counts [N] are given to clients as [N, 1].
-std::string triton_config(const std::string& name, const InferenceHeader& header) {
-  const int detections = header.max_detections;
-  return cat("name: \"", name, R"("
-backend: "pytorch"
-platform: "pytorch_libtorch"
-max_batch_size: )",
-             kMaxBatchImages, R"(
-# RGB, any height and width; requests of equal size share a batch.
-input [
-  { name: "INPUT__0" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }
-]
-# Boxes (x1, y1, x2, y2 in pixels of the image), scores, labels (lines of labels.txt, from 0), and how
-# many of them are there: what follows is padding.
-output [
-  { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ )",
-             detections, R"(, 4 ] },
-  { name: "OUTPUT__1" data_type: TYPE_FP32 dims: [ )",
-             detections, R"( ] },
-  { name: "OUTPUT__2" data_type: TYPE_INT64 dims: [ )",
-             detections, R"( ] },
-  { name: "OUTPUT__3" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }
-]
-dynamic_batching { }
-# On the GPU where there is one.
-instance_group [ { count: 1 kind: KIND_AUTO } ]
-version_policy: { latest: { num_versions: 1 } }
-)");
 }
 
 struct ServedTensor {
@@ -55,6 +20,82 @@ struct ServedTensor {
   std::vector<int> shape;  // -1: any
   const char* content_type;
 };
+
+// What differs between the tasks.
+struct Service {
+  int max_batch_images;               // enough to fill a GPU, little enough to fit into a small one
+  std::string outputs_text;           // of Triton's config: a comment, and the outputs
+  const char* runtime;                // MLServer's, in jobs/serving
+  std::vector<ServedTensor> outputs;  // of that
+};
+
+// Every tensor begins with the batch; Triton has no empty dims, so the counts [N] are given to
+// clients as [N, 1]. MLServer's shapes: N JPEGs, D the most detections that one of them has.
+Service detector_service(const InferenceHeader& header) {
+  const int detections = header.max_detections;
+  return {
+      .max_batch_images = 8,  // of 800 x 1333 px
+      .outputs_text = cat(
+          R"(# Boxes (x1, y1, x2, y2 in pixels of the image), scores, labels (lines of labels.txt, from 0), and how
+# many of them are there: what follows is padding.
+output [
+  { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ )",
+          detections, R"(, 4 ] },
+  { name: "OUTPUT__1" data_type: TYPE_FP32 dims: [ )",
+          detections, R"( ] },
+  { name: "OUTPUT__2" data_type: TYPE_INT64 dims: [ )",
+          detections, R"( ] },
+  { name: "OUTPUT__3" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }
+]
+)"),
+      .runtime = "retina_detector.RetinaDetector",
+      .outputs = {{"boxes", "FP32", {-1, -1, 4}, nullptr},
+                  {"scores", "FP32", {-1, -1}, nullptr},
+                  {"labels", "INT64", {-1, -1}, nullptr},
+                  {"category_ids", "INT64", {-1, -1}, nullptr},
+                  {"category_names", "BYTES", {-1, -1}, "str"},
+                  {"counts", "INT64", {-1}, nullptr}}};
+}
+
+// MLServer's shapes: N JPEGs, and the best of the classes.
+Service classifier_service(const InferenceHeader& header) {
+  return {.max_batch_images = 64,  // of 224 x 224 px
+          .outputs_text = cat(R"(# The probability of each class (line of labels.txt, from 0).
+output [
+  { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ )",
+                              header.categories.size(), R"( ] }
+]
+)"),
+          .runtime = "retina_classifier.RetinaClassifier",
+          .outputs = {{"scores", "FP32", {-1, -1}, nullptr},
+                      {"labels", "INT64", {-1, -1}, nullptr},
+                      {"category_ids", "INT64", {-1, -1}, nullptr},
+                      {"category_names", "BYTES", {-1, -1}, "str"}}};
+}
+
+Service service_of(const InferenceHeader& header) {
+  return header.task == Task::kDetection ? detector_service(header) : classifier_service(header);
+}
+
+// Triton's ModelConfig, protobuf's text format. The backend takes a tuple's tensors in order, by
+// the number that ends each name.
+std::string triton_config(const std::string& name, const Service& service) {
+  return cat("name: \"", name, R"("
+backend: "pytorch"
+platform: "pytorch_libtorch"
+max_batch_size: )",
+             service.max_batch_images, R"(
+# RGB, any height and width; requests of equal size share a batch.
+input [
+  { name: "INPUT__0" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }
+]
+)",
+             service.outputs_text, R"(dynamic_batching { }
+# On the GPU where there is one.
+instance_group [ { count: 1 kind: KIND_AUTO } ]
+version_policy: { latest: { num_versions: 1 } }
+)");
+}
 
 void write_tensors(JsonWriter& writer, const char* key, const std::vector<ServedTensor>& tensors) {
   writer.key(key).begin_array();
@@ -72,24 +113,17 @@ void write_tensors(JsonWriter& writer, const char* key, const std::vector<Served
   writer.end_array();
 }
 
-// The schema is what jobs/serving/retina_detector.py takes and gives: N JPEGs, D the most
-// detections that one of them has.
-std::string mlserver_settings(const std::string& name) {
+// The schema is what the runtime in jobs/serving takes and gives.
+std::string mlserver_settings(const std::string& name, const Service& service) {
   JsonWriter writer;
   writer.begin_object().field("name", name);
-  writer.field("implementation", "retina_detector.RetinaDetector");
+  writer.field("implementation", service.runtime);
   writer.field("platform", "pytorch_torchscript");
   writer.key("versions").begin_array().value("1").end_array();
   writer.key("parameters").begin_object();
   writer.field("uri", "./1/model.pt").field("version", "1").end_object();
   write_tensors(writer, "inputs", {{"image", "BYTES", {-1}, "base64"}});
-  write_tensors(writer, "outputs",
-                {{"boxes", "FP32", {-1, -1, 4}, nullptr},
-                 {"scores", "FP32", {-1, -1}, nullptr},
-                 {"labels", "INT64", {-1, -1}, nullptr},
-                 {"category_ids", "INT64", {-1, -1}, nullptr},
-                 {"category_names", "BYTES", {-1, -1}, "str"},
-                 {"counts", "INT64", {-1}, nullptr}});
+  write_tensors(writer, "outputs", service.outputs);
   return writer.end_object().pretty_text();
 }
 
@@ -117,10 +151,11 @@ ModelRepository::ModelRepository(const std::string& folder, std::string service_
 
 std::vector<ModelRepository::TextFile> ModelRepository::text_files(
     const InferenceHeader& header) const {
+  const Service service = service_of(header);
   // MLServer loads a model when it finds the last one.
   return {{folder_ + "/labels.txt", labels_text(header)},
-          {folder_ + "/config.pbtxt", triton_config(name_, header)},
-          {folder_ + "/model-settings.json", mlserver_settings(name_)}};
+          {folder_ + "/config.pbtxt", triton_config(name_, service)},
+          {folder_ + "/model-settings.json", mlserver_settings(name_, service)}};
 }
 
 void ModelRepository::prepare(const InferenceHeader& header, bool overwrite) const {

@@ -1,7 +1,7 @@
 // The converted model as a folder that model servers load, one layout for two of them:
 //   DIR/NAME/1/model.pt          the model; 1 is its version
 //   DIR/NAME/config.pbtxt        for NVIDIA Triton (PyTorch backend): uint8 pixels in, tensors out
-//   DIR/NAME/model-settings.json for MLServer with jobs/serving: JPEGs in, boxes and names out
+//   DIR/NAME/model-settings.json for MLServer with jobs/serving: JPEGs in, boxes or classes out
 //   DIR/NAME/labels.txt          the name of label k on line k, counted from 0
 // Each server ignores the other's file.
 #pragma once

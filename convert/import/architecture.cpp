@@ -66,9 +66,14 @@ void rename_older_layers(std::string& name) {
   }
 }
 
-std::string backbone_of(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
+struct ResNetPlace {
+  std::string prefix;  // of the ResNet's names
+  const std::string& subject;
+};
+
+std::string backbone_of(const std::vector<ForeignTensor>& tensors, const ResNetPlace& place) {
   const auto has = [&](const std::string& name) {
-    return find(tensors, cat(kBodyPrefix, name)) != nullptr;
+    return find(tensors, place.prefix + name) != nullptr;
   };
   ResNetShape shape{.blocks = {}, .bottleneck = has("layer1.0.conv3.weight")};
   for (std::size_t layer = 0; layer < shape.blocks.size(); ++layer) {
@@ -79,33 +84,42 @@ std::string backbone_of(const std::vector<ForeignTensor>& tensors, const std::st
     const ResNetShape known = resnet_shape(name);
     if (known.blocks == shape.blocks && known.bottleneck == shape.bottleneck) return name;
   }
-  throw Error(ErrorKind::kData,
-              cat(subject, ": its backbone is not a ResNet of 18, 34, 50, 101 or 152 layers (its ",
-                  "stages have ", shape.blocks[0], ", ", shape.blocks[1], ", ", shape.blocks[2],
-                  " and ", shape.blocks[3], " blocks)"),
-              kHint);
+  throw Error(
+      ErrorKind::kData,
+      cat(place.subject, ": its backbone is not a ResNet of 18, 34, 50, 101 or 152 layers (its ",
+          "stages have ", shape.blocks[0], ", ", shape.blocks[1], ", ", shape.blocks[2], " and ",
+          shape.blocks[3], " blocks)"),
+      kHint);
 }
 
-// A backbone's tensors must all be the ResNet's; the classifier's last layer is dropped.
-void keep_backbone(std::vector<ForeignTensor>& tensors, const std::string& prefix,
-                   const std::string& subject) {
-  std::erase_if(tensors, [&](const ForeignTensor& tensor) {
-    return tensor.name == prefix + "fc.weight" || tensor.name == prefix + "fc.bias";
-  });
+bool is_last_layer(const std::string& name) {
+  return name == kClassifierPrefix + "weight" || name == kClassifierPrefix + "bias";
+}
+
+// All tensors must be a ResNet classifier's; what comes before their names goes.
+void strip_prefix(std::vector<ForeignTensor>& tensors, const ResNetPlace& place) {
+  const auto& [prefix, subject] = place;
   for (ForeignTensor& tensor : tensors) {
     const std::string rest =
         tensor.name.starts_with(prefix) ? tensor.name.substr(prefix.size()) : std::string();
     const bool resnet = rest.starts_with("conv1.") || rest.starts_with("bn1.") ||
                         rest.starts_with("layer1.") || rest.starts_with("layer2.") ||
                         rest.starts_with("layer3.") || rest.starts_with("layer4.");
-    if (!resnet) {
+    if (!resnet && !is_last_layer(rest)) {
       throw Error(
           ErrorKind::kData,
           cat(subject, ": neither a RetinaNet nor a ResNet (it has a tensor ", tensor.name, ")"),
           kHint);
     }
-    tensor.name = cat(kBodyPrefix, rest);
+    tensor.name = rest;
   }
+}
+
+// A backbone's tensors must all be the ResNet's; the classifier's last layer is dropped.
+void keep_backbone(std::vector<ForeignTensor>& tensors, const ResNetPlace& place) {
+  strip_prefix(tensors, place);
+  std::erase_if(tensors, [](const ForeignTensor& tensor) { return is_last_layer(tensor.name); });
+  for (ForeignTensor& tensor : tensors) tensor.name = kBodyPrefix + tensor.name;
 }
 
 std::int64_t class_rows(const ForeignTensor& layer, const std::string& subject) {
@@ -119,20 +133,43 @@ std::int64_t class_rows(const ForeignTensor& layer, const std::string& subject) 
   return layer.shape[0] / kAnchorsPerCell;
 }
 
+std::string required_prefix(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  const std::optional<std::string> prefix = resnet_prefix(tensors);
+  if (prefix) return *prefix;
+  throw Error(ErrorKind::kData,
+              cat(subject, ": holds no ResNet (no tensor conv1.weight of 64x3x7x7 among its ",
+                  tensors.size(), ")"),
+              kHint);
+}
+
 }  // namespace
 
-Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject) {
-  const std::optional<std::string> prefix = resnet_prefix(tensors);
-  if (!prefix) {
+Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  const std::string prefix = required_prefix(tensors, subject);
+  if (prefix.ends_with(kBodyPrefix)) {
+    throw Error(ErrorKind::kData, cat(subject, ": is a detector, not a classifier"),
+                "leave out --task classify");
+  }
+  strip_prefix(tensors, {.prefix = prefix, .subject = subject});
+  const ForeignTensor* layer = find(tensors, kClassifierPrefix + "weight");
+  if (layer == nullptr || layer->shape.size() != 2 || layer->shape[0] == 0) {
     throw Error(ErrorKind::kData,
-                cat(subject, ": holds no ResNet (no tensor conv1.weight of 64x3x7x7 among its ",
-                    tensors.size(), ")"),
-                kHint);
+                cat(subject, layer == nullptr ? ": has no last layer (fc.weight): a bare backbone"
+                                              : ": its fc.weight is not a layer (want K x C)"),
+                "leave out --task classify to import the backbone");
   }
   Architecture result;
+  result.backbone = backbone_of(tensors, {.prefix = "", .subject = subject});
+  result.class_rows = layer->shape[0];
+  return result;
+}
+
+Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  const std::string prefix = required_prefix(tensors, subject);
+  Architecture result;
   const ForeignTensor* class_layer = nullptr;
-  if (prefix->ends_with(kBodyPrefix)) {
-    const std::string wrapper = prefix->substr(0, prefix->size() - kBodyPrefix.size());
+  if (prefix.ends_with(kBodyPrefix)) {
+    const std::string wrapper = prefix.substr(0, prefix.size() - kBodyPrefix.size());
     for (ForeignTensor& tensor : tensors) {
       replace_prefix(tensor.name, wrapper, "");
       rename_older_layers(tensor.name);
@@ -141,14 +178,15 @@ Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& s
   }
   if (class_layer == nullptr) {
     result.backbone_only = true;
-    keep_backbone(tensors, prefix->ends_with(kBodyPrefix) ? kBodyPrefix : *prefix, subject);
+    keep_backbone(tensors, {.prefix = prefix.ends_with(kBodyPrefix) ? kBodyPrefix : prefix,
+                            .subject = subject});
   } else {
     result.class_rows = class_rows(*class_layer, subject);
     result.group_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
     const ForeignTensor* p6 = find(tensors, kFpnPrefix + "extra_blocks.p6.weight");
     result.p6_from_c5 = p6 != nullptr && p6->shape.size() == 4 && p6->shape[1] != 256;
   }
-  result.backbone = backbone_of(tensors, subject);
+  result.backbone = backbone_of(tensors, {.prefix = kBodyPrefix, .subject = subject});
   result.batch_norm = find(tensors, cat(kBodyPrefix, "bn1.num_batches_tracked")) != nullptr;
   return result;
 }

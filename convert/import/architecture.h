@@ -15,7 +15,7 @@ struct Architecture {
   bool group_norm = false;      // heads of torchvision's v2
   bool p6_from_c5 = false;      // v2 as well
   bool batch_norm = false;      // trained with batch norm: its counters are there
-  std::int64_t class_rows = 0;  // classes that the class layer scores; 0 for a backbone
+  std::int64_t class_rows = 0;  // classes that the last layer scores; 0 for a backbone
 };
 
 // Renames `tensors` to torchvision 0.26's names of a RetinaNet (backbone.body.*, ...), as
@@ -24,5 +24,9 @@ struct Architecture {
 // and its last layer is dropped. Throws Error{kData} beginning with `subject` for anything but a
 // RetinaNet of torchvision or a ResNet, naming what gave it away.
 Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject);
+
+// The same for a ResNet with its last layer, under torchvision's names of a classifier (conv1.*,
+// ..., fc.*). Throws for anything else, a RetinaNet and a bare backbone among it.
+Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std::string& subject);
 
 }  // namespace retina

@@ -11,12 +11,13 @@ namespace retina {
 struct ImportOptions {
   std::string weights = {};  // torchvision's (.pth)
   std::string output = {};   // the checkpoint, written
-  // What the classes are called: an annotations file or "coco"; empty: COCO's for 91 rows.
+  // What the classes are called: an annotations file or "coco"; empty: COCO's for 91 rows. Of a
+  // classifier, whose rows they name in order, as read_class_names (class_names.h) has it.
   std::string categories = {};
   // Added to the variance in batch norm; unset: 0 for torchvision's published v1 weights (91 rows),
   // else 1e-5.
   std::optional<double> norm_eps = {};
-  // What the weights do not show; stored in the checkpoint. torchvision's defaults.
+  // What the weights do not show, the task above all; stored in the checkpoint.
   ModelConfig config = {};
   bool overwrite = false;  // replace an output that was made differently
 };

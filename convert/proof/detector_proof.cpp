@@ -1,7 +1,6 @@
-#include "convert/proof/proof.h"
+#include "convert/proof/detector_proof.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
@@ -9,7 +8,9 @@
 
 #include <algorithm>
 
-#include "shared/base/error.h"
+#include "convert/proof/proof_failure.h"
+#include "convert/proof/proof_images.h"
+#include "shared/base/cat.h"
 #include "shared/image/resize.h"
 
 namespace retina {
@@ -71,12 +72,7 @@ std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::
 
 std::vector<ScoredBox> run_converted(torch::jit::Module& module, const Image& image,
                                      c10::Device device) {
-  const at::Tensor pixels = at::from_blob(const_cast<std::uint8_t*>(image.rgb.data()),
-                                          {image.height, image.width, 3}, at::kByte)
-                                .permute({2, 0, 1})
-                                .unsqueeze(0)
-                                .contiguous();  // [1, 3, H, W]
-  const auto results = module.forward({pixels.to(device)}).toTuple();
+  const auto results = module.forward({planes_of(image).to(device)}).toTuple();
   const auto& outputs = results->elements();
   const std::int64_t count = outputs.at(3).toTensor()[0].item<std::int64_t>();
   const auto rows = [&](std::size_t output) {
@@ -108,11 +104,7 @@ MatchResult compare_models(const std::string& inference_file, RetinaNet& model,
 }
 
 void require_equal(const MatchResult& result, const std::string& output) {
-  const auto fail = [&](const std::string& problem) {
-    throw Error(ErrorKind::kAnswerNo,
-                cat(output, ": the proof failed, nothing was written: ", problem),
-                "the checkpoint's weights may be extreme; please report it with the checkpoint");
-  };
+  const auto fail = [&](const std::string& problem) { fail_proof(output, problem); };
   if (result.unexplained_count > 0) {
     fail(cat(result.unexplained_count, " detections differ; ", result.first_unexplained));
   }

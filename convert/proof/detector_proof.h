@@ -1,5 +1,5 @@
-// The proof at the end of a conversion: the written file is opened again and compared with the
-// training model, image by image.
+// The proof at the end of a detector's conversion: the written file is opened again and compared
+// with the training model, image by image.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -15,7 +15,7 @@
 namespace retina {
 
 struct ProofInputs {
-  std::vector<Image> images{};
+  const std::vector<Image>& images;
   PostprocessOptions postprocess{};  // as built into the file
   c10::Device device = c10::kCPU;
 };

@@ -1,5 +1,7 @@
 #include "convert/proof/proof_images.h"
 
+#include <ATen/ops/from_blob.h>
+
 #include <algorithm>
 #include <array>
 
@@ -71,6 +73,14 @@ std::vector<Image> shard_images(const std::string& shards, int count) {
     decode_picture(set.read(i * total / wanted), shards, decoder, images[i]);
   }
   return images;
+}
+
+at::Tensor planes_of(const Image& image) {
+  return at::from_blob(const_cast<std::uint8_t*>(image.rgb.data()), {image.height, image.width, 3},
+                       at::kByte)
+      .permute({2, 0, 1})
+      .unsqueeze(0)
+      .contiguous();
 }
 
 }  // namespace retina

@@ -1,6 +1,8 @@
 // The images that a converted model is compared on.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <string>
 #include <vector>
 
@@ -14,5 +16,8 @@ std::vector<Image> generated_images(int count);
 // `count` images spread over a data set (all, when it has fewer). Throws as ShardSet does, and
 // kData for a record whose JPEG does not decode.
 std::vector<Image> shard_images(const std::string& shards, int count);
+
+// What a converted model is given: [1, 3, H, W] uint8.
+at::Tensor planes_of(const Image& image);
 
 }  // namespace retina

@@ -2,15 +2,22 @@
 #include "convert/script/script_part.h"
 #include "shared/base/cat.h"
 #include "shared/model/resnet_shape.h"
-#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
-// Writes one residual block: x -> x. `place` is "layer2.0".
+struct Block {
+  std::string body_prefix;
+  std::string place;  // "layer2.0"
+  int stride;
+  bool bottleneck, project;
+};
+
+// Writes one residual block: x -> x.
 void add_block(ScriptPart& part, const ModelConfig& config, const Weights& weights,
-               const std::string& place, int stride, bool bottleneck, bool project) {
-  const std::string prefix = kBodyPrefix + place;
+               const Block& block) {
+  const auto& [body_prefix, place, stride, bottleneck, project] = block;
+  const std::string prefix = body_prefix + place;
   std::string name = place;
   name.replace(name.find('.'), 1, "_");
   const int conv_count = bottleneck ? 3 : 2;
@@ -22,25 +29,24 @@ void add_block(ScriptPart& part, const ModelConfig& config, const Weights& weigh
   for (int conv = 1; conv <= conv_count; ++conv) {
     const std::string call =
         part.conv(cat(name, "_conv", conv), folded(cat(".conv", conv), cat(".bn", conv)),
-                  conv == 1 ? "x" : "y", conv == strided_conv ? stride : 1);
+                  conv == 1 ? "x" : "y", {.stride = conv == strided_conv ? stride : 1});
     part.line(conv == conv_count ? "y = " + call : "y = torch.relu_(" + call + ")");
   }
   if (project) {
     part.line("x = " + part.conv(name + "_downsample", folded(".downsample.0", ".downsample.1"),
-                                 "x", stride));
+                                 "x", {.stride = stride}));
   }
   part.line("x = torch.relu_(y + x)");
 }
 
 }  // namespace
 
-ScriptPart body_script(const ModelConfig& config, const Weights& weights) {
+ScriptPart body_script(const ModelConfig& config, const Weights& weights, const std::string& body) {
   ScriptPart part{.name = "body"};
   part.source = "def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:\n";
-  const std::string& body = kBodyPrefix;
   part.line("x = torch.relu_(" +
             part.conv("conv1", weights.folded(body + "conv1", body + "bn1", config.norm_eps), "x",
-                      /*stride=*/2) +
+                      {.stride = 2}) +
             ")");
   part.line("x = torch.max_pool2d(x, [3, 3], [2, 2], [1, 1])");
   const ResNetShape shape = resnet_shape(config.backbone);
@@ -48,8 +54,12 @@ ScriptPart body_script(const ModelConfig& config, const Weights& weights) {
     const int block_count = shape.blocks[static_cast<std::size_t>(stage - 1)];
     for (int block = 0; block < block_count; ++block) {
       const bool first = block == 0;
-      add_block(part, config, weights, cat("layer", stage, ".", block), first && stage > 1 ? 2 : 1,
-                shape.bottleneck, first && (stage > 1 || shape.bottleneck));
+      add_block(part, config, weights,
+                {.body_prefix = body,
+                 .place = cat("layer", stage, ".", block),
+                 .stride = first && stage > 1 ? 2 : 1,
+                 .bottleneck = shape.bottleneck,
+                 .project = first && (stage > 1 || shape.bottleneck)});
     }
     if (stage > 1) part.line(cat("c", stage + 1, " = x"));
   }

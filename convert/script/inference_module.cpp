@@ -33,7 +33,9 @@ void add_attributes(torch::jit::Module& module, const InferenceExtras& extras) {
   module.register_attribute("category_names", c10::ListType::ofStrings(), names);
   module.register_attribute("category_ids", c10::ListType::ofInts(), ids);
   module.register_attribute("config", c10::StringType::get(), extras.config_json);
-  const PostprocessOptions& options = extras.postprocess;
+}
+
+void add_thresholds(torch::jit::Module& module, const PostprocessOptions& options) {
   module.register_attribute("score_threshold", c10::FloatType::get(), options.score_threshold);
   module.register_attribute("nms_threshold", c10::FloatType::get(), options.nms_threshold);
   module.register_attribute("max_detections", c10::IntType::get(), options.max_detections);
@@ -47,13 +49,26 @@ torch::jit::Module make_inference_module(const RetinaNet& model, const Inference
   const auto unit = std::make_shared<torch::jit::CompilationUnit>();
   torch::jit::Module module = make_module(unit, "RetinaNet");
   for (const ScriptPart& part :
-       {input_script(config), body_script(config, weights), pyramid_script(config, weights),
-        classification_script(config, weights), regression_script(config, weights),
-        anchors_script(config), suppression_script()}) {
+       {input_script(config), body_script(config, weights, model.body_prefix()),
+        pyramid_script(config, weights), classification_script(config, weights),
+        regression_script(config, weights), anchors_script(config), suppression_script()}) {
     add_part(module, unit, part);
   }
   add_attributes(module, extras);
+  add_thresholds(module, extras.postprocess);
   module.define(model_source(config, extras.postprocess));
+  return module;
+}
+
+torch::jit::Module make_inference_module(const Classifier& model, const InferenceExtras& extras) {
+  const ModelConfig& config = model.config();
+  const Weights weights(state_of(model));
+  const auto unit = std::make_shared<torch::jit::CompilationUnit>();
+  torch::jit::Module module = make_module(unit, "Classifier");
+  add_part(module, unit, square_input_script(config));
+  for (const ScriptPart& part : classifier_parts(config, weights)) add_part(module, unit, part);
+  add_attributes(module, extras);
+  module.define(classifier_source(config));
   return module;
 }
 

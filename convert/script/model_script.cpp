@@ -53,15 +53,11 @@ constexpr const char* kDetect =
     return boxes[kept], scores[kept], labels[kept]
 )";
 
-// ScalarTypes: 0 uint8, 4 i64, 6 f32. Boxes go back to input pixels per axis, in f32.
+// ScalarTypes: 4 i64, 6 f32. @CHECKS@ is image_checks(). Boxes go back to input pixels per axis, in
+// f32.
 constexpr const char* kForward =
     R"(def forward(self, images: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    assert images.dtype == 0, "images must be uint8"
-    assert images.dim() == 4, "images must be [N, 3, H, W]"
-    assert images.size(1) == 3, "images must be RGB: [N, 3, H, W]"
-    assert images.size(0) > 0, "images must be at least one"
-    assert images.size(2) > 0 and images.size(3) > 0, "images must have pixels"
-    count = images.size(0)
+@CHECKS@    count = images.size(0)
     device = images.device
     size = self.input.resized_size(images.size(2), images.size(3))
     logits, deltas = self.outputs(images)
@@ -95,8 +91,19 @@ std::string replace_all(std::string text, const std::string& from, const std::st
 
 }  // namespace
 
+std::string image_checks() {
+  // ScalarType 0 is uint8.
+  return R"(    assert images.dtype == 0, "images must be uint8"
+    assert images.dim() == 4, "images must be [N, 3, H, W]"
+    assert images.size(1) == 3, "images must be RGB: [N, 3, H, W]"
+    assert images.size(0) > 0, "images must be at least one"
+    assert images.size(2) > 0 and images.size(3) > 0, "images must have pixels"
+)";
+}
+
 std::string model_source(const ModelConfig& config, const PostprocessOptions& options) {
   std::string source = cat(kOutputs, "\n", kDecode, "\n", kDetect, "\n", kForward);
+  source = replace_all(source, "@CHECKS@", image_checks());
   source = replace_all(source, "@MAX_LOG_SIZE@", shortest(kMaxLogSize));
   source = replace_all(source, "@CLASSES@", std::to_string(config.class_count));
   source = replace_all(source, "@CANDIDATES@", std::to_string(options.candidates_per_level));

@@ -24,9 +24,9 @@ ScriptPart pyramid_script(const ModelConfig& config, const Weights& weights) {
   part.line("top = side + torch.upsample_nearest2d(top, [side.size(2), side.size(3)])");
   part.line("p3 = " + output("0", "top"));
   part.line("p6 = " + part.conv("p6", weights.conv(fpn + "extra_blocks.p6"),
-                                config.p6_from_c5 ? "c5" : "p5", /*stride=*/2));
+                                config.p6_from_c5 ? "c5" : "p5", {.stride = 2}));
   part.line("p7 = " + part.conv("p7", weights.conv(fpn + "extra_blocks.p7"), "torch.relu(p6)",
-                                /*stride=*/2));
+                                {.stride = 2}));
   part.line("return [p3, p4, p5, p6, p7]");
   return part;
 }

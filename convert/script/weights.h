@@ -10,15 +10,15 @@
 
 namespace retina {
 
-// A convolution ready to run: f32, on the CPU, without gradient.
+// A convolution or dense layer ready to run: f32, on the CPU, without gradient.
 struct ConvWeights {
-  at::Tensor weight{};  // [out, in, k, k]
+  at::Tensor weight{};  // [out, in, k, k] or [out, in]
   at::Tensor bias{};    // [out]
 };
 
 class Weights {
  public:
-  // `state` as state_of (retinanet.h) gives it.
+  // `state` as state_of (network.h) gives it.
   explicit Weights(const NamedTensors& state);
 
   // The name must exist: load_state has checked the architecture.

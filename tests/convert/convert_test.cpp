@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include "convert/proof/proof.h"
+#include "convert/proof/detector_proof.h"
 #include "convert/proof/proof_images.h"
 #include "convert/script/inference_module.h"
 #include "convert/script/weights.h"
@@ -99,15 +99,15 @@ TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
   save_checkpoint(folder / "c.pt", checkpoint);
   convert(options_in(folder));
   RetinaNet model = model_of(config, checkpoint);
-  ProofInputs inputs;
+  std::vector<Image> images;
   for (const auto& [width, height] :
        {std::pair{1, 1}, {31, 400}, {400, 31}, {192, 128}, {65, 64}}) {
-    inputs.images.emplace_back(width, height);
-    auto& rgb = inputs.images.back().rgb;
+    images.emplace_back(width, height);
+    auto& rgb = images.back().rgb;
     for (std::size_t i = 0; i < rgb.size(); ++i)
       rgb[i] = static_cast<std::uint8_t>(i * i * 31 % 251);
   }
-  const MatchResult result = compare_models(folder / "m.pt", model, inputs);
+  const MatchResult result = compare_models(folder / "m.pt", model, {.images = images});
   EXPECT_GE(result.paired_count, 20);
   EXPECT_EQ(result.unexplained_count, 0) << result.first_unexplained;
   EXPECT_LE(result.largest_box_px, kBoxTolerancePx);
@@ -202,7 +202,7 @@ TEST(Convert, TheFileIsSealedAndTellsWhatItWasMadeFrom) {
   const Checkpoint checkpoint = random_checkpoint(small_config(), 1);
   const std::uint64_t hash = save_checkpoint(folder / "c.pt", checkpoint);
   ConvertOptions options = options_in(folder);
-  options.postprocess.max_detections = 20;
+  options.max_detections = 20;
   convert(options);
   const InferenceHeader header = read_inference_header(options.output);
   EXPECT_EQ(header.checkpoint_hash, hash);
@@ -226,8 +226,8 @@ TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
   EXPECT_EQ(read_file(options.output), bytes);
 
   std::string message;
-  options.postprocess.nms_threshold = 0.4;
-  options.postprocess.max_detections = 10;
+  options.nms_threshold = 0.4;
+  options.max_detections = 10;
   EXPECT_EQ(kind_of(options, &message), ErrorKind::kConfig);
   EXPECT_THAT(message, HasSubstr("nms-threshold (was 0.5, now 0.4)"));
   EXPECT_THAT(message, HasSubstr(", now 10)"));
@@ -284,8 +284,8 @@ TEST(Proof, FindsASmallChangeOfOneWeight) {
     if (name == "backbone.body.layer3.0.bn1.running_mean") tensor.add_(0.01);
   }
   RetinaNet model = model_of(config, checkpoint);
-  const MatchResult result =
-      compare_models(folder / "m.pt", model, {.images = generated_images(2)});
+  const std::vector<Image> images = generated_images(2);
+  const MatchResult result = compare_models(folder / "m.pt", model, {.images = images});
   EXPECT_THROW(require_equal(result, "m.pt"), Error);
 }
 

@@ -22,6 +22,16 @@ void add_operators(const torch::jit::Block& block, std::set<std::string>& operat
   }
 }
 
+void add_operators(const torch::jit::Module& made, std::set<std::string>& operators) {
+  std::stringstream file;
+  made.save(file);
+  const torch::jit::Module module = torch::jit::load(file);
+  EXPECT_NO_THROW(check_script(module, "made"));
+  for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
+    add_operators(*torch::jit::toGraphFunction(*function).graph()->block(), operators);
+  }
+}
+
 TEST(InferenceOperators, AreThoseOfTheModelsThatTheConverterMakes) {
   std::set<std::string> used;
   for (const char* backbone : {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}) {
@@ -32,15 +42,15 @@ TEST(InferenceOperators, AreThoseOfTheModelsThatTheConverterMakes) {
       config.head_norm = second_version ? HeadNorm::kGroup : HeadNorm::kNone;
       config.p6_from_c5 = second_version;
       config.anchor_offset = second_version ? 0.5 : 0.0;
-      std::stringstream file;
-      make_inference_module(RetinaNet(config), {}).save(file);
-      const torch::jit::Module module = torch::jit::load(file);
-      EXPECT_NO_THROW(check_script(module, backbone)) << second_version;
-      for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
-        add_operators(*torch::jit::toGraphFunction(*function).graph()->block(), used);
-      }
+      SCOPED_TRACE(cat(backbone, second_version ? " v2" : " v1"));
+      add_operators(make_inference_module(RetinaNet(config), {}), used);
     }
+    SCOPED_TRACE(cat("classifier ", backbone));
+    const auto classifier = make_classifier(small_classifier_config(backbone));
+    add_operators(make_inference_module(*classifier, {}), used);
   }
+  add_operators(make_inference_module(*make_classifier(small_classifier_config("cifar-cnn")), {}),
+                used);
   const auto allowed = script_operators();
   EXPECT_EQ(used, std::set<std::string>(allowed.begin(), allowed.end()));
 }

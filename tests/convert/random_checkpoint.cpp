@@ -4,6 +4,8 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
+#include "shared/model/classifier.h"
+#include "shared/model/resnet_shape.h"
 #include "shared/model/retinanet.h"
 
 namespace retina {
@@ -30,15 +32,31 @@ ModelConfig small_config() {
   return config;
 }
 
+ModelConfig small_classifier_config(const std::string& backbone) {
+  ModelConfig config;
+  config.task = Task::kClassification;
+  config.backbone = backbone;
+  config.class_count = 3;
+  config.min_side_px = backbone == kCifarCnn ? 32 : 64;
+  config.max_side_px = backbone == kCifarCnn ? 32 : 73;
+  return config;
+}
+
 Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed, double head_spread) {
   const torch::autograd::AutoGradMode no_gradient(false);
-  RetinaNet model(config);
-  initialise(model, seed);
+  std::unique_ptr<Network> model;
+  if (config.task == Task::kDetection) {
+    model = std::make_unique<RetinaNet>(config);
+  } else {
+    model = make_classifier(config);
+  }
+  initialise(*model, seed);
   Checkpoint checkpoint;
   std::uint32_t stream = 0;
-  for (const auto& [name, tensor] : state_of(model)) {
+  for (const auto& [name, tensor] : state_of(*model)) {
     const RandomStream random{.seed = seed, .use = RandomUse::kTest, .stream = stream++};
-    const bool is_norm = tensor.dim() == 1 && !name.ends_with("cls_logits.bias");
+    const bool is_class_layer = name.starts_with(model->class_layer());
+    const bool is_norm = tensor.dim() == 1 && !is_class_layer;
     if (name.ends_with("running_var")) {
       fill(tensor, 0.5, 2.0, random);
     } else if (name.ends_with("running_mean")) {
@@ -47,9 +65,11 @@ Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed, doub
       fill(tensor, 0.4, 0.8, random);
     } else if (is_norm && name.ends_with(".bias")) {
       fill(tensor, -0.1, 0.1, random);
-    } else if (name.ends_with("cls_logits.weight")) {
-      tensor.mul_(8 * head_spread);
-    } else if (name.ends_with("cls_logits.bias") && head_spread > 0) {
+    } else if (is_class_layer && name.ends_with(".weight")) {
+      tensor.mul_(config.task == Task::kDetection ? 8 * head_spread : head_spread);
+    } else if (is_class_layer && config.task == Task::kClassification) {
+      tensor.mul_(head_spread);
+    } else if (is_class_layer && head_spread > 0) {
       tensor.fill_(-2);
     }
     checkpoint.model.push_back({name, tensor});

@@ -12,9 +12,12 @@ namespace retina {
 
 // ResNet-18, 3 classes, small images.
 ModelConfig small_config();
+// The same as a classifier; "resnet18" or another, "cifar-cnn".
+ModelConfig small_classifier_config(const std::string& backbone = "resnet18");
 
 // Weights drawn from `seed`; batch and group norms get statistics and affine values away from
-// identity, the class layer gives scores all over (0, 1). `head_spread` 0 makes every score 0.01.
+// identity, the class layer gives scores all over (0, 1). `head_spread` 0 makes every score 0.01
+// (of a classifier: every class as probable).
 Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed,
                              double head_spread = 1.0);
 

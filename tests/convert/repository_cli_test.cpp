@@ -70,6 +70,16 @@ TEST_F(RepositoryCli, ComesWithTheModelUnderTheServicesName) {
   EXPECT_THAT(read_file(root_ + "/pets/config.pbtxt"), HasSubstr("name: \"pets\""));
 }
 
+TEST_F(RepositoryCli, OfAClassifierHasANameOfItsOwn) {
+  ASSERT_EQ(
+      run_process({"make-checkpoint", "--task", "classify", "--output", checkpoint_}).exit_code, 0);
+  const auto written = convert(repository_);
+  EXPECT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_THAT(written.out, HasSubstr("classifier: written"));
+  EXPECT_EQ(read_file(root_ + "/classifier/1/model.pt"), read_file(output_));
+  EXPECT_THAT(convert(repository_).out, HasSubstr("already exist"));
+}
+
 TEST_F(RepositoryCli, AModelMadeOtherwiseIsRefusedBeforeTheWork) {
   make_checkpoint();
   convert(repository_);

@@ -96,6 +96,23 @@ TEST_F(ModelRepositoryTest, MlserversSettingsNameTheModelAndItsSchema) {
               ElementsAre("boxes", "scores", "labels", "category_ids", "category_names", "counts"));
 }
 
+TEST_F(ModelRepositoryTest, OfAClassifierDescribesProbabilitiesAndBestClasses) {
+  header_.task = Task::kClassification;
+  repository_.write(model_, header_);
+  const std::string config = content("config.pbtxt");
+  EXPECT_THAT(config, HasSubstr("{ name: \"OUTPUT__0\" data_type: TYPE_FP32 dims: [ 3 ] }"));
+  EXPECT_THAT(config, testing::Not(HasSubstr("OUTPUT__1")));
+  const JsonFile file = JsonFile::parse(content("model-settings.json"), "model-settings.json");
+  EXPECT_EQ(file.root().at("implementation").as_string(), "retina_classifier.RetinaClassifier");
+  std::vector<std::string> names;
+  const JsonView outputs = file.root().at("outputs");
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    names.push_back(outputs.at(i).at("name").as_string());
+  }
+  EXPECT_THAT(names, ElementsAre("scores", "labels", "category_ids", "category_names"));
+  EXPECT_EQ(content("labels.txt"), "person\ntwo\\nlines\nteddy \"bear\"\n");
+}
+
 TEST_F(ModelRepositoryTest, LabelsHaveALineForEachClassWhateverItsName) {
   repository_.write(model_, header_);
   EXPECT_EQ(content("labels.txt"), "person\ntwo\\nlines\nteddy \"bear\"\n");

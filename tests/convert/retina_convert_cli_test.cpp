@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
 
@@ -113,6 +114,23 @@ TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
   auto other = command;
   other.insert(other.end(), {"--score-threshold", "0.3"});
   expect_one_line(run(other), 78, "score-threshold");
+}
+
+TEST_F(ConvertCli, AClassifierTakesNoOptionsOfDetectors) {
+  ASSERT_EQ(
+      run_process({"make-checkpoint", "--task", "classify", "--output", checkpoint_}).exit_code, 0);
+  const std::vector<std::string> command = {"--checkpoint", checkpoint_, "--output", output_};
+  for (const auto& [option, value] : {std::pair{"--score-threshold", "0.05"},
+                                      {"--nms-threshold", "0.5"},
+                                      {"--max-detections", "300"}}) {
+    auto refused = command;
+    refused.insert(refused.end(), {option, value});
+    expect_one_line(run(refused), 78, cat(option, ": has no effect on a classifier"));
+  }
+  EXPECT_FALSE(path_exists(output_));
+  const auto done = run(command);
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("proof: 4 images, the same best class on 4"));
 }
 
 TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {

@@ -248,6 +248,101 @@ TEST_F(Import, AClassifierGivesItsBackbone) {
   EXPECT_THAT(refusal(other, ErrorKind::kData), HasSubstr("rpn.head.conv.weight"));
 }
 
+class ImportClassifier : public Import {
+ protected:
+  // The checkpoint's tensors as torchvision's file has them; `prefix` is a wrapper's.
+  ConvertOptions write_classifier(const NamedTensors& tensors, const std::string& prefix = "") {
+    NamedTensors renamed;
+    for (const auto& [name, tensor] : tensors) renamed.push_back({prefix + name, tensor});
+    ConvertOptions options = write(renamed);
+    options.import_task = Task::kClassification;
+    return options;
+  }
+  std::string names(const std::string& text) {
+    write_file_atomically(folder_ / "names.txt", text);
+    return folder_ / "names.txt";
+  }
+  const Checkpoint source_ = random_checkpoint(small_classifier_config(), 9);
+};
+
+TEST_F(ImportClassifier, KeepsEveryTensorAndAllRowsUnderTheNamesOfAText) {
+  ConvertOptions options = write_classifier(source_.model, "module.");
+  options.categories = names("\xEF\xBB\xBFn01440764 tench\r\n\n  great white shark \nfox");
+  EXPECT_THAT(import_weights(options.import_options()),
+              HasSubstr("resnet18 classifier, 3 classes, batch norm epsilon 1e-05"));
+  const Checkpoint imported = load_checkpoint(output_);
+  const auto want = by_name(source_.model);
+  ASSERT_EQ(imported.model.size(), want.size());
+  for (const auto& [name, tensor] : imported.model) {
+    EXPECT_TRUE(at::equal(tensor, want.at(name))) << name;
+  }
+  ASSERT_EQ(imported.categories.size(), 3U);
+  EXPECT_EQ(imported.categories[0].name, "n01440764");
+  EXPECT_EQ(imported.categories[1].name, "great white shark");
+  EXPECT_EQ(imported.categories[2].id, 3);
+  const ModelConfig config = config_of(imported);
+  EXPECT_EQ(config.task, Task::kClassification);
+  EXPECT_EQ(config.min_side_px, 224);
+  EXPECT_EQ(config.max_side_px, 256);
+
+  EXPECT_THAT(import_weights(options.import_options()), HasSubstr("already exists"));
+  ConvertOptions other = options;
+  other.max_side_px = 232;
+  EXPECT_THAT(refusal(other, ErrorKind::kConfig),
+              HasSubstr("other weights, categories or options"));
+  other = options;
+  other.import_task = Task::kDetection;
+  EXPECT_THAT(refusal(other, ErrorKind::kConfig),
+              HasSubstr("other weights, categories or options"));
+
+  ConvertOptions served;
+  served.checkpoint = output_;
+  served.output = output_ + ".model";
+  served.proof_image_count = 1;
+  EXPECT_THAT(convert(served), HasSubstr("the same best class on 1"));
+}
+
+TEST_F(ImportClassifier, TakesTheCategoriesOfAnnotationsInTheOrderOfTheirIds) {
+  ConvertOptions options = write_classifier(source_.model);
+  options.categories = annotations({7, 3, 5});
+  import_weights(options.import_options());
+  const Checkpoint imported = load_checkpoint(output_);
+  EXPECT_EQ(imported.categories[0].name, "class 3");
+  EXPECT_EQ(imported.categories[2].id, 7);
+}
+
+TEST_F(ImportClassifier, WithoutANameForEachRowIsRefused) {
+  ConvertOptions options = write_classifier(source_.model);
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("what its 3 classes are called"));
+  options.categories = names("a\nb\n");
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("(got 2 names)"));
+  options.categories = names("\n \n");
+  EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr("has no classes"));
+  options.categories = names("{\n");
+  EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr("names.txt"));
+  EXPECT_FALSE(path_exists(output_));
+}
+
+TEST_F(ImportClassifier, WhatIsNotAClassifierIsNamed) {
+  const std::string classes = names("a\nb\nc\n");
+  const auto refused = [&](const NamedTensors& tensors) {
+    ConvertOptions options = write_classifier(tensors);
+    options.categories = classes;
+    return refusal(options, ErrorKind::kData);
+  };
+  EXPECT_THAT(refused(random_checkpoint(v1_config(3), 9).model), HasSubstr("is a detector"));
+  NamedTensors bare = source_.model;
+  std::erase_if(bare, [](const auto& item) { return item.name.starts_with("fc."); });
+  EXPECT_THAT(refused(bare), HasSubstr("has no last layer (fc.weight)"));
+  bare.push_back({"fc.weight", at::zeros({3})});
+  EXPECT_THAT(refused(bare), HasSubstr("its fc.weight is not a layer"));
+  bare.back().tensor = at::zeros({3, 7});
+  EXPECT_THAT(refused(bare), HasSubstr("fc.weight"));
+  NamedTensors more = source_.model;
+  more.push_back({"rpn.head.conv.weight", at::rand({1})});
+  EXPECT_THAT(refused(more), HasSubstr("rpn.head.conv.weight"));
+}
+
 TEST_F(Import, ClassesThatDoNotFitAreNamed) {
   const Checkpoint source = random_checkpoint(v1_config(3), 10);
   ConvertOptions options = write(source.model);

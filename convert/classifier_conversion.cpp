@@ -1,0 +1,41 @@
+#include "convert/conversion.h"
+#include "convert/proof/classifier_proof.h"
+#include "convert/script/inference_module.h"
+#include "shared/base/cat.h"
+#include "shared/evaluation/trained_network.h"
+
+namespace retina {
+namespace {
+
+class ClassifierConversion : public Conversion {
+ public:
+  explicit ClassifierConversion(const ConversionInputs& inputs)
+      : extras_{.config_json = inputs.checkpoint.config_json,
+                .categories = inputs.checkpoint.categories},
+        device_(inputs.device),
+        model_(trained_classifier(inputs.checkpoint, inputs.options.checkpoint)) {}
+
+  torch::jit::Module module() const override { return make_inference_module(*model_, extras_); }
+
+  std::string prove(const std::string& file, const std::string& output,
+                    const std::vector<Image>& images) override {
+    const ScoreMatch found = compare_models(file, *model_, {.images = images, .device = device_});
+    require_equal(found, output);
+    return cat("proof: ", found.image_count, " images, the same best class on ",
+               found.same_best_count, "; largest difference: probability ",
+               found.largest_probability, ", logit ", found.largest_logit, " of the largest\n");
+  }
+
+ private:
+  InferenceExtras extras_;
+  c10::Device device_;
+  std::unique_ptr<Classifier> model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Conversion> make_classifier_conversion(const ConversionInputs& inputs) {
+  return std::make_unique<ClassifierConversion>(inputs);
+}
+
+}  // namespace retina

@@ -1,0 +1,117 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+
+#include <utility>
+
+#include "convert/import/architecture.h"
+#include "convert/import/class_rows.h"
+#include "convert/import/foreign_network.h"
+#include "shared/base/error.h"
+#include "shared/model/retinanet.h"
+#include "shared/model/tensor_names.h"
+
+namespace retina {
+namespace {
+
+constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone does not have; --init draws it again
+constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
+
+at::Tensor select_rows(const at::Tensor& layer, const ClassRows& classes) {
+  return rows_by_class(layer).index_select(1, at::tensor(classes.rows)).flatten(0, 1);
+}
+
+// torchvision runs its published COCO weights of the v1 model, 91 rows, with eps 0 (overwrite_eps);
+// everything else with the default.
+double default_norm_eps(const Architecture& architecture) {
+  const bool published = !architecture.group_norm && architecture.class_rows == kCocoRows;
+  return published ? 0 : 1e-5;
+}
+
+std::string choose_categories(const ImportOptions& options, const Architecture& architecture) {
+  if (!options.categories.empty()) return options.categories;
+  if (architecture.backbone_only || architecture.class_rows == kCocoRows) return "coco";
+  throw Error(ErrorKind::kConfig,
+              cat(options.weights, ": nothing says what its ", architecture.class_rows,
+                  " classes are called"),
+              "add --categories annotations.json (or coco)");
+}
+
+ModelConfig model_config(const ImportOptions& options, const Architecture& architecture,
+                         std::size_t class_count) {
+  ModelConfig config = options.config;
+  config.backbone = architecture.backbone;
+  config.class_count = static_cast<int>(class_count);
+  config.norm = architecture.batch_norm ? Norm::kBatch : Norm::kFrozen;
+  config.norm_eps = options.norm_eps.value_or(default_norm_eps(architecture));
+  if (!architecture.backbone_only) {
+    config.head_norm = architecture.group_norm ? HeadNorm::kGroup : HeadNorm::kNone;
+    config.p6_from_c5 = architecture.p6_from_c5;
+  }
+  return config;
+}
+
+// `class_rows` is how many the file's class layer has for each anchor, `classes` which to take.
+NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64_t class_rows,
+                           const ClassRows& classes, const std::string& subject) {
+  NamedTensors state;
+  for (const ForeignTensor& foreign : tensors) {
+    const at::Tensor tensor = to_tensor(foreign);
+    const bool scores = foreign.name.starts_with(kClassLayerPrefix);
+    if (scores && (tensor.dim() == 0 || tensor.size(0) != kAnchorsPerCell * class_rows)) {
+      throw Error(
+          ErrorKind::kData,
+          cat(subject, ": tensor ", foreign.name, " has ", tensor.dim() == 0 ? 0 : tensor.size(0),
+              " rows (want ", kAnchorsPerCell * class_rows, ")"),
+          "is it a RetinaNet with 9 anchors per cell?");
+    }
+    state.emplace_back(foreign.name, scores ? select_rows(tensor, classes) : tensor);
+  }
+  return state;
+}
+
+std::string summary(const ImportOptions& options, const Architecture& architecture,
+                    const ModelConfig& config) {
+  if (architecture.backbone_only) {
+    return cat(config.backbone,
+               " backbone; pyramid and heads are fresh: train with retina-train --init ",
+               options.output);
+  }
+  return cat(config.backbone, " RetinaNet of torchvision's ",
+             config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ", config.class_count,
+             " classes (of ", architecture.class_rows, " rows), batch norm epsilon ",
+             shortest(config.norm_eps));
+}
+
+}  // namespace
+
+ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {
+  // What the file holds, and which of its class rows are taken.
+  const Architecture architecture = recognise(tensors, options.weights);
+  const std::string names = choose_categories(options, architecture);
+  const CategoryMap categories = read_import_categories(names);
+  const ClassRows classes =
+      architecture.backbone_only
+          ? ClassRows{.categories = categories.all()}
+          : fit_class_rows(architecture.class_rows, categories, options.weights, names);
+  const ModelConfig config = model_config(options, architecture, classes.categories.size());
+
+  // The weights; what a bare backbone does not have is drawn.
+  RetinaNet model(config);
+  NamedTensors state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
+  check_variances(state, config, options.weights);
+  if (architecture.backbone_only) {
+    initialise(model, kFreshSeed);
+    for (const auto& [name, tensor] : state_of(model)) {
+      if (!name.starts_with(kBodyPrefix)) state.emplace_back(name, tensor.clone());
+    }
+  }
+  load_state(model, state, options.weights);
+
+  return {.config = config,
+          .model = state_of(model),
+          .categories = classes.categories,
+          .backbone_only = architecture.backbone_only,
+          .summary = summary(options, architecture, config)};
+}
+
+}  // namespace retina

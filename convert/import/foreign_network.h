@@ -1,0 +1,36 @@
+// From a file's tensors to a network of ours: one way for each task. What comes before and after is
+// the same (import.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "convert/import/import.h"
+#include "convert/import/pth_file.h"
+#include "shared/coco/category.h"
+#include "shared/ops/named_tensor.h"
+
+namespace retina {
+
+// What a checkpoint gets.
+struct ForeignNetwork {
+  ModelConfig config{};
+  NamedTensors model{};
+  Categories categories{};
+  bool backbone_only = false;  // pyramid and heads are place holders
+  std::string summary{};       // what it is, in words
+};
+
+// Recognises a RetinaNet, or a ResNet whose backbone it takes. Throws as import_weights.
+ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptions& options);
+// Recognises a ResNet with its last layer, all rows of which it takes. Throws as import_weights.
+ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options);
+
+// A copy: the file's bytes are not aligned.
+at::Tensor to_tensor(const ForeignTensor& foreign);
+
+// Throws Error{kConfig} where the epsilon is 0 and a channel's variance, too: it would divide by 0.
+void check_variances(const NamedTensors& state, const ModelConfig& config,
+                     const std::string& subject);
+
+}  // namespace retina

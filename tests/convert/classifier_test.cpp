@@ -1,0 +1,234 @@
+// Converted classifiers. That they equal torchvision's is
+// tests/oracle/classifier_equals_torchvision.py's to show.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "convert/convert.h"
+#include "convert/proof/classifier_proof.h"
+#include "convert/proof/proof_images.h"
+#include "convert/script/inference_module.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/checkpoint/inference_file.h"
+#include "shared/evaluation/trained_network.h"
+#include "shared/model/resnet_shape.h"
+#include "tests/convert/random_checkpoint.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Tests run side by side; more threads than cores spin on each other.
+const bool kOneThread = (at::set_num_threads(1), true);
+
+constexpr double kSpread = 8;  // of the scores
+
+ConvertOptions options_in(const TestFolder& folder) {
+  ConvertOptions options;
+  options.checkpoint = folder / "c.pt";
+  options.output = folder / "m.pt";
+  options.proof_image_count = 1;
+  return options;
+}
+
+std::string refusal(const ConvertOptions& options, ErrorKind kind) {
+  try {
+    convert(options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "accepted";
+}
+
+class ClassifierArchitectures : public testing::TestWithParam<const char*> {};
+
+// convert() ends with the proof: an error is a difference.
+TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt",
+                  random_checkpoint(small_classifier_config(GetParam()), 7, kSpread));
+  ConvertOptions options = options_in(folder);
+  options.proof_image_count = 3;
+  EXPECT_THAT(convert(options), HasSubstr("proof: 3 images, the same best class on 3"));
+  EXPECT_EQ(read_inference_header(options.output).task, Task::kClassification);
+}
+
+INSTANTIATE_TEST_SUITE_P(, ClassifierArchitectures,
+                         testing::Values("resnet18", "resnet50", "cifar-cnn"));
+
+std::vector<Image> pictures_of_odd_sizes() {
+  std::vector<Image> images;
+  for (const auto& [width, height] : {std::pair{1, 1},
+                                      {1, 300},
+                                      {300, 1},
+                                      {2, 3},
+                                      {31, 400},
+                                      {400, 31},
+                                      {64, 73},
+                                      {73, 64},
+                                      {73, 73},
+                                      {120, 90},
+                                      {91, 121},
+                                      {5000, 2}}) {
+    images.emplace_back(width, height);
+    auto& rgb = images.back().rgb;
+    for (std::size_t i = 0; i < rgb.size(); ++i) {
+      rgb[i] = static_cast<std::uint8_t>(i * i * 31 % 251);
+    }
+  }
+  return images;
+}
+
+// Lying and upright, smaller and larger than the square, and where the picture's middle lies on
+// half a pixel.
+TEST(ConvertedClassifier, EveryPicturesSquareIsTheLoaders) {
+  for (const char* backbone : {"resnet18", "cifar-cnn"}) {
+    for (const auto& [square, shorter] : {std::pair{64, 73}, {64, 64}, {33, 80}, {60, 73}}) {
+      SCOPED_TRACE(cat(backbone, " ", square, " of ", shorter));
+      ModelConfig config = small_classifier_config(backbone);
+      config.min_side_px = square;
+      config.max_side_px = shorter;
+      const Checkpoint checkpoint = random_checkpoint(config, 3, kSpread);
+      const TestFolder folder;
+      save_checkpoint(folder / "c.pt", checkpoint);
+      convert(options_in(folder));
+      const auto model = trained_classifier(checkpoint, "c.pt");
+      const ScoreMatch found =
+          compare_models(folder / "m.pt", *model, {.images = pictures_of_odd_sizes()});
+      EXPECT_EQ(found.unequal_count, 0) << found.first_unequal;
+      EXPECT_EQ(found.image_count, 12);
+    }
+  }
+}
+
+class ConvertedClassifierModule : public testing::Test {
+ protected:
+  ConvertedClassifierModule()
+      : module_(make_inference_module(
+            *trained_classifier(checkpoint_, "c.pt"),
+            {.config_json = checkpoint_.config_json, .categories = checkpoint_.categories})) {}
+
+  at::Tensor run(const at::Tensor& images) { return module_.forward({images}).toTensor(); }
+
+  static at::Tensor noise(std::int64_t count) {
+    at::manual_seed(5);
+    return at::randint(256, {count, 3, 90, 120}, at::kByte);
+  }
+
+  const Checkpoint checkpoint_ = random_checkpoint(small_classifier_config(), 11, kSpread);
+  torch::jit::Module module_;
+};
+
+TEST_F(ConvertedClassifierModule, GivesEachImagesProbabilitiesWhateverItsBatch) {
+  const at::Tensor images = noise(3), batch = run(images);
+  EXPECT_EQ(batch.sizes(), (at::IntArrayRef{3, 3}));
+  EXPECT_EQ(batch.scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::allclose(batch.sum(1), at::ones({3})));
+  EXPECT_TRUE(at::allclose(batch, at::softmax(module_.get_method("logits")({images}).toTensor(), 1),
+                           0, 1e-6));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(at::allclose(batch[i], run(images.narrow(0, i, 1))[0], 0, 1e-5)) << i;
+  }
+  EXPECT_FALSE(at::allclose(batch[0], run(at::zeros_like(images))[0], 0, 1e-2))
+      << "a model that always says the same proves nothing";
+}
+
+TEST_F(ConvertedClassifierModule, ItsAttributesTellClassesAndConfiguration) {
+  EXPECT_EQ(module_.attr("category_names").toList().get(2).toStringRef(), "class 2");
+  EXPECT_EQ(module_.attr("category_ids").toIntVector(), (std::vector<std::int64_t>{1, 11, 21}));
+  EXPECT_EQ(module_.attr("config").toStringRef(), checkpoint_.config_json);
+  EXPECT_FALSE(module_.hasattr("score_threshold"));
+}
+
+TEST_F(ConvertedClassifierModule, WrongInputsAreRefusedInWords) {
+  const auto message = [&](const at::Tensor& images) {
+    try {
+      run(images);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(message(at::zeros({1, 3, 8, 8})), HasSubstr("images must be uint8"));
+  EXPECT_THAT(message(at::zeros({3, 8, 8}, at::kByte)), HasSubstr("must be [N, 3, H, W]"));
+  EXPECT_THAT(message(at::zeros({0, 3, 8, 8}, at::kByte)), HasSubstr("at least one"));
+  EXPECT_THAT(message(at::zeros({1, 3, 0, 8}, at::kByte)), HasSubstr("must have pixels"));
+}
+
+TEST(ConvertedClassifier, TheSameCommandAgainChangesNothingAndAnotherCheckpointIsRefused) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_classifier_config(), 1));
+  const ConvertOptions options = options_in(folder);
+  convert(options);
+  const std::string bytes = read_file(options.output);
+  EXPECT_THAT(convert(options), HasSubstr("already exists"));
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("checkpoint (was "));
+  EXPECT_EQ(read_file(options.output), bytes);
+}
+
+TEST(ConvertedClassifier, OptionsOfDetectorsAreRefusedByName) {
+  const TestFolder folder;
+  save_checkpoint(folder / "c.pt", random_checkpoint(small_classifier_config(), 1));
+  ConvertOptions options = options_in(folder);
+  options.score_threshold = PostprocessOptions{}.score_threshold;
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("--score-threshold: has no effect"));
+  options = options_in(folder);
+  options.max_detections = 5;
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("--max-detections: has no effect"));
+  options = options_in(folder);
+  options.nms_threshold = 0.4;
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("--nms-threshold: has no effect"));
+  EXPECT_FALSE(path_exists(options.output));
+}
+
+// A model whose weights are not the checkpoint's must not pass.
+TEST(ClassifierProof, FindsASmallChangeOfOneWeight) {
+  const TestFolder folder;
+  Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1, kSpread);
+  save_checkpoint(folder / "c.pt", checkpoint);
+  convert(options_in(folder));
+  for (auto& [name, tensor] : checkpoint.model) {
+    if (name == "layer3.0.bn1.running_mean") tensor.add_(0.01);
+  }
+  const auto model = trained_classifier(checkpoint, "c.pt");
+  const std::vector<Image> images = generated_images(2);
+  const ScoreMatch found = compare_models(folder / "m.pt", *model, {.images = images});
+  EXPECT_THROW(require_equal(found, "m.pt"), Error);
+}
+
+TEST(ClassifierProof, ThatFailsLeavesNoFile) {
+  const TestFolder folder;
+  Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);
+  for (auto& [name, tensor] : checkpoint.model) {
+    if (name == "fc.bias") tensor.detach()[1] = std::numeric_limits<float>::quiet_NaN();
+  }
+  save_checkpoint(folder / "c.pt", checkpoint);
+  EXPECT_THAT(refusal(options_in(folder), ErrorKind::kAnswerNo),
+              HasSubstr("the proof failed, nothing was written"));
+  EXPECT_FALSE(path_exists(folder / "m.pt"));
+  EXPECT_FALSE(path_exists(folder / "m.pt.tmp"));
+}
+
+TEST(InferenceHeader, OfADetectorIsAsItWasBeforeThereWereClassifiers) {
+  EXPECT_EQ(InferenceHeader{}.to_json(),
+            R"({"format_version":1,"checkpoint":"0000000000000000","score_threshold":0.05,)"
+            R"("nms_threshold":0.5,"max_detections":300,"config":"{}","categories":[]})");
+}
+
+TEST(InferenceHeader, OfAClassifierTellsItsTaskAndNoThresholds) {
+  const std::string json = InferenceHeader{.task = Task::kClassification}.to_json();
+  EXPECT_THAT(json, HasSubstr(R"("format_version":2,"task":"classification")"));
+  EXPECT_THAT(json, Not(HasSubstr("threshold")));
+}
+
+}  // namespace
+}  // namespace retina
