@@ -10,7 +10,7 @@ RUN pip install --no-cache-dir --no-deps --only-binary :all: --require-hashes \
         --requirement /opt/retina/requirements.txt \
     && groupadd --gid 10001 retina \
     && useradd --uid 10001 --gid 10001 --create-home retina
-COPY checked_model.py pictures.py retina_detector.py /opt/retina/
+COPY checked_model.py pictures.py retina_classifier.py retina_detector.py retina_service.py /opt/retina/
 ARG VERSION=0.0.0
 ARG CREATED=
 LABEL org.opencontainers.image.title="retina-serve" \

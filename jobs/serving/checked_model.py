@@ -1,4 +1,4 @@
-"""Opens a model file for retina_detector.py. Loading TorchScript runs what the file says, and so do
+"""Opens a model file for retina_service.py. Loading TorchScript runs what the file says, and so do
 its methods: a file that retina-convert cannot have written is refused. The rules are those of
 shared/checkpoint/foreign/script_archive.cpp and shared/evaluation/script_operators.cpp, which give
 the reasons; tests/evaluate/checked_model_test.py holds the lists against each other.
@@ -14,8 +14,8 @@ RECORDS = {*PICKLES, CODE, "constants.pkl", "version", "byteorder", "extra/retin
            ".data/serialization_id"}
 PACKED_FOLDER, MAX_PACKED_BYTES = "archive/code/", 16 << 20
 NO_CONSTANTS = b"\x80\x02)."  # an empty tuple
-MODULES = ("RetinaNet", "input", "body", "pyramid", "classification", "regression", "anchors",
-           "suppression")
+MODULES = ("RetinaNet", "Classifier", "input", "body", "pyramid", "classification", "regression",
+           "anchors", "suppression")
 ELEMENT_BYTES = {"torch FloatStorage": 4, "torch DoubleStorage": 8, "torch HalfStorage": 2,
                  "torch BFloat16Storage": 2, "torch LongStorage": 8, "torch IntStorage": 4,
                  "torch ShortStorage": 2, "torch CharStorage": 1, "torch ByteStorage": 1,
@@ -34,16 +34,16 @@ OPERATORS = {
     "aten::append", "aten::arange", "aten::cat", "aten::clamp", "aten::constant_pad_nd",
     "aten::conv2d", "aten::copy_", "aten::dim", "aten::div", "aten::eq", "aten::equal",
     "aten::exp", "aten::expand", "aten::flatten", "aten::floordiv", "aten::group_norm",
-    "aten::gt", "aten::index", "aten::le", "aten::len", "aten::logical_and", "aten::logical_not",
-    "aten::lt", "aten::max", "aten::max_pool2d", "aten::min", "aten::mul", "aten::nonzero",
-    "aten::permute", "aten::relu", "aten::relu_", "aten::remainder", "aten::repeat",
-    "aten::reshape", "aten::select", "aten::sigmoid", "aten::size", "aten::slice", "aten::sort",
-    "aten::squeeze", "aten::stack", "aten::sub", "aten::tensor", "aten::to", "aten::topk",
-    "aten::triu", "aten::unsqueeze", "aten::upsample_bilinear2d", "aten::upsample_nearest2d",
-    "aten::zeros", "aten::zeros_like", "prim::CallMethod", "prim::Constant", "prim::GetAttr",
-    "prim::If", "prim::ListConstruct", "prim::Loop", "prim::RaiseException",
-    "prim::TupleConstruct", "prim::TupleUnpack", "prim::device", "prim::dtype", "prim::is_cuda",
-    "prim::max", "prim::min"}
+    "aten::gt", "aten::index", "aten::le", "aten::len", "aten::linear", "aten::logical_and",
+    "aten::logical_not", "aten::lt", "aten::max", "aten::max_pool2d", "aten::mean", "aten::min",
+    "aten::mul", "aten::nonzero", "aten::permute", "aten::relu", "aten::relu_",
+    "aten::remainder", "aten::repeat", "aten::reshape", "aten::select", "aten::sigmoid",
+    "aten::size", "aten::slice", "aten::softmax", "aten::sort", "aten::squeeze", "aten::stack",
+    "aten::sub", "aten::tensor", "aten::to", "aten::topk", "aten::triu", "aten::unsqueeze",
+    "aten::upsample_bilinear2d", "aten::upsample_nearest2d", "aten::zeros", "aten::zeros_like",
+    "prim::CallMethod", "prim::Constant", "prim::GetAttr", "prim::If", "prim::ListConstruct",
+    "prim::Loop", "prim::RaiseException", "prim::TupleConstruct", "prim::TupleUnpack",
+    "prim::device", "prim::dtype", "prim::is_cuda", "prim::max", "prim::min"}
 
 
 class Refused(Exception):

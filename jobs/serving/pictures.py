@@ -1,4 +1,4 @@
-"""From a request to pictures, within limits: what retina_detector.py takes in.
+"""From a request to pictures, within limits: what retina_service.py takes in.
 
 What a client declares is checked before it is paid for: the body's length before it is read, the
 elements' sizes before base64 is decoded, all JPEGs' headers before the first JPEG is decoded. Knows
@@ -18,7 +18,7 @@ INPUT = "image"
 BAD, NO_LENGTH, TOO_LARGE, ENCODED = 400, 411, 413, 415  # HTTP
 FEWER = "hint: send fewer pictures at a time"
 Image.MAX_IMAGE_PIXELS = None  # Limits takes its place
-# By the model's name, for the HTTP server. Here because MLServer executes retina_detector.py again
+# By the model's name, for the HTTP server. Here, not with the runtimes, which MLServer executes again
 # for every model.
 LIMITS_OF_MODEL = {}
 

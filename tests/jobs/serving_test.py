@@ -1,5 +1,5 @@
-"""The limits of the service (jobs/serving), without MLServer and PyTorch: stand-ins have the names
-that retina_detector.py uses of them. What the real ones do is tests/oracle's to show.
+"""The service (jobs/serving) and its limits, without MLServer and PyTorch: stand-ins have the names
+that retina_service.py and the runtimes use of them. What the real ones do is tests/oracle's to show.
 """
 import asyncio
 import base64
@@ -44,13 +44,13 @@ class Request:
         self.headers = dict(scope["headers"])
 
 
-def service():
-    """retina_detector.py between stand-ins; its Datatype and Parameters are what they are given."""
+def service(runtime="retina_detector"):
+    """The runtime between stand-ins; its Datatype, outputs and Parameters are what they are given."""
     server = unittest.mock.MagicMock(MLModel=Model)
     server.errors.MLServerError = ServerError
     server.rest.requests.Request = Request
     server.types.Datatype = lambda name: types.SimpleNamespace(value=name)
-    server.types.Parameters = types.SimpleNamespace
+    server.types.Parameters = server.types.ResponseOutput = types.SimpleNamespace
     torch = unittest.mock.MagicMock(inference_mode=lambda: lambda function: function)
     parts = {f"mlserver.{name}": getattr(server, name)
              for name in ("errors", "grpc", "rest", "types", "utils")}
@@ -59,8 +59,15 @@ def service():
     importlib.import_module("pictures")  # stays when the stand-ins go
     with unittest.mock.patch.dict(
             sys.modules, parts | {"mlserver": server, "torch": torch, "grpc": server.grpc}):
-        sys.modules.pop("retina_detector", None)
-        return importlib.import_module("retina_detector")
+        for name in ("retina_service", runtime):
+            sys.modules.pop(name, None)
+        module = importlib.import_module(runtime)
+        module.service = sys.modules["retina_service"]
+        return module
+
+
+def settings(**extra):
+    return types.SimpleNamespace(name="coco", parameters=types.SimpleNamespace(extra=extra))
 
 
 def detector(**extra):
@@ -69,12 +76,11 @@ def detector(**extra):
     class Detector(module.RetinaDetector):
         seen = ()
 
-        def _detect(self, height, width, planes):
+        def _result(self, height, width, planes):
             self.seen += (len(planes),)
             return [], [], []
 
-    found = Detector(types.SimpleNamespace(
-        name="coco", parameters=types.SimpleNamespace(extra=extra)))
+    found = Detector(settings(**extra))
     found._model = types.SimpleNamespace(category_names=[], category_ids=[])
     return found
 
@@ -137,7 +143,7 @@ class Serving(unittest.TestCase):
                 held.pop()
             return [], [], []
 
-        model._detect = detect
+        model._result = detect
         sent = request(jpeg(), jpeg())
         with concurrent.futures.ThreadPoolExecutor(8) as threads:
             list(threads.map(lambda _: model._outputs(sent), range(8)))
@@ -181,11 +187,10 @@ class Serving(unittest.TestCase):
 
     def test_a_body_is_refused_by_its_headers(self):
         module = service()
-        module.RetinaDetector(types.SimpleNamespace(
-            name="coco", parameters=types.SimpleNamespace(extra={"max_body_bytes": 1000})))
+        module.RetinaDetector(settings(max_body_bytes=1000))
 
         def asked(model="coco", **headers):
-            module.BoundedRequest({
+            module.service.BoundedRequest({
                 "path_params": {"model_name": model},
                 "headers": {name.replace("_", "-"): value for name, value in headers.items()}})
 
@@ -201,6 +206,44 @@ class Serving(unittest.TestCase):
             asked("another", **headers)
         asked(content_length="1000")
         asked()
+
+    def test_a_classifier_names_the_best_classes_of_each_picture(self):
+        found = iter([([0.7, 0.2], [2, 0]), ([0.5, 0.5], [0, 1])])
+        model = service("retina_classifier").RetinaClassifier(settings())
+        model._model = types.SimpleNamespace(category_names=["cat", "dog", "cow"],
+                                             category_ids=[3, 5, 9])
+        model._result = lambda height, width, planes: next(found)
+        outputs = {output.name: output for output in model._outputs(request(jpeg(), jpeg()))}
+        self.assertEqual({name: output.data for name, output in outputs.items()}, {
+            "scores": [0.7, 0.2, 0.5, 0.5], "labels": [2, 0, 0, 1],
+            "category_ids": [9, 3, 3, 5], "category_names": ["cow", "cat", "cat", "dog"]})
+        self.assertTrue(all(output.shape == [2, 2] for output in outputs.values()))
+
+    def test_a_runtime_takes_models_of_its_own_kind(self):
+        models = {"a detector": types.SimpleNamespace(score_threshold=0.05),
+                  "a classifier": types.SimpleNamespace()}
+        for runtime, name, own in (("retina_detector", "RetinaDetector", "a detector"),
+                                   ("retina_classifier", "RetinaClassifier", "a classifier")):
+            module = service(runtime)
+            for kind, model in models.items():
+                async def uri(*_, **__):
+                    return "m.pt"
+
+                with self.subTest(runtime=runtime, model=kind), \
+                        unittest.mock.patch.object(module.service, "get_model_uri", uri), \
+                        unittest.mock.patch.object(module.service.checked_model, "load",
+                                                   lambda *_, one=model: one):
+                    served = getattr(module, name)(settings())
+                    if kind == own:
+                        self.assertTrue(asyncio.run(served.load()))
+                        continue
+                    with self.assertRaisesRegex(ValueError, f"m.pt: is {kind} .want {own}."):
+                        asyncio.run(served.load())
+
+    def test_the_image_holds_every_module_of_the_service(self):
+        dockerfile = (ROOT / "docker/serve.Dockerfile").read_text()
+        for module in (ROOT / "jobs/serving").glob("*.py"):
+            self.assertIn(f" {module.name} ", dockerfile)
 
     def test_a_refusal_reaches_the_client_with_its_status(self):
         with self.assertRaises(ServerError) as caught:
