@@ -4,7 +4,8 @@ usage: serving_equals_retina_eval.py BUILD_DIR
 
 `retina-convert --repository` writes the folder, MLServer with jobs/serving loads it on a free port of
 this machine, every photograph is sent as a JPEG (some again in grey and in CMYK), and each detection
-must be the one that retina-eval writes for the same file and model. The folder's other half,
+must be the one that retina-eval writes for the same file and model. Beside it the server has a
+classifier, whose best classes must be those that the model itself gives. The folder's other half,
 Triton's config, is parsed by Triton's own schema and held against what the model takes and returns.
 """
 import base64
@@ -28,6 +29,7 @@ import torch
 import tritonclient.grpc
 from google.protobuf import text_format
 from PIL import Image
+from torchvision.models import resnet18
 from tritonclient.grpc import model_config_pb2
 
 from inference_model_equals_torchvision import (CLASSES, MAX_DETECTIONS, PHOTOS, imported_checkpoint,
@@ -35,7 +37,7 @@ from inference_model_equals_torchvision import (CLASSES, MAX_DETECTIONS, PHOTOS,
                                                 torchvision_model)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAME = "coco_retinanet"
+NAME, CLASSIFIER = "coco_retinanet", "classifier"
 BOX_PX, SCORE = 1e-2, 1e-4
 ODD_PHOTOS = 4
 START_S = 300  # a cold disk reads gigabytes of libraries
@@ -141,7 +143,7 @@ class Server:
     def __enter__(self):
         end = time.monotonic() + START_S
         try:
-            while self.get(f"/v2/models/{NAME}/ready")[0] != 200:
+            while any(self.get(f"/v2/models/{name}/ready")[0] != 200 for name in (NAME, CLASSIFIER)):
                 assert self.process.poll() is None, self.log.read_text()
                 assert time.monotonic() < end, self.log.read_text()
                 time.sleep(0.2)
@@ -171,17 +173,18 @@ class Server:
         except urllib.error.URLError:
             return 0, ""
 
-    def infer(self, *texts, name="image", shape=None, **more):
+    def infer(self, *texts, name="image", shape=None, model=NAME, **more):
         """(status, parsed answer) of elements that are texts already."""
         tensor = {"name": name, "datatype": "BYTES", "shape": shape or [len(texts)],
                   "data": list(texts)}
-        status, text = self.get(f"/v2/models/{NAME}/infer",
+        status, text = self.get(f"/v2/models/{model}/infer",
                                 json.dumps({"inputs": [tensor], **more}).encode())
         return status, json.loads(text)
 
-    def detect(self, *files):
+    def outputs(self, *files, model=NAME):
         """The outputs by name for some JPEG files."""
-        status, answer = self.infer(*(base64.b64encode(file).decode() for file in files))
+        status, answer = self.infer(*(base64.b64encode(file).decode() for file in files),
+                                    model=model)
         assert status == 200, answer
         return {output["name"]: output for output in answer["outputs"]}
 
@@ -200,7 +203,7 @@ def detections_of(outputs, number=0):
 def compare_every_photograph(server, photos, expected):
     count, worst_px, worst_score = 0, 0.0, 0.0
     for name, theirs in expected.items():
-        ours = detections_of(server.detect((photos / name).read_bytes()))
+        ours = detections_of(server.outputs((photos / name).read_bytes()))
         problems, box_px, score = differences(name, ours, theirs)
         assert not problems, "\n".join(problems[:20])
         count, worst_px, worst_score = (count + len(ours), max(worst_px, box_px),
@@ -213,7 +216,7 @@ def compare_every_photograph(server, photos, expected):
 def check_several_in_a_request(server, photos, expected):
     most = max(expected, key=lambda name: len(expected[name]))
     names = [next(iter(expected)), most, "L-0.jpg", "CMYK-1.jpg"]
-    outputs = server.detect(*((photos / name).read_bytes() for name in names))
+    outputs = server.outputs(*((photos / name).read_bytes() for name in names))
     for number, name in enumerate(names):
         assert not differences(name, detections_of(outputs, number), expected[name])[0], name
 
@@ -236,17 +239,36 @@ def check_raw_bytes_over_grpc(server, photos, expected):
     print(f"gRPC with raw bytes: the same {count} detections")
 
 
-def check_schema(server, repository, photo):
+def check_classes(server, repository, photos, names):
+    """Several pictures in a request: their best classes are those of the model."""
+    module = torch.jit.load(repository / CLASSIFIER / "1/model.pt")
+    outputs = server.outputs(*((photos / name).read_bytes() for name in names), model=CLASSIFIER)
+    tensors = {name: numpy.array(output["data"], dtype=object).reshape(output["shape"])
+               for name, output in outputs.items()}
+    for number, name in enumerate(names):
+        pixels = pixels_of(photos, {"file_name": name})
+        scores, labels = module(pixels[None])[0].topk(tensors["labels"].shape[1])
+        assert tensors["labels"][number].tolist() == labels.tolist(), name
+        assert numpy.abs(tensors["scores"][number].astype(float) - scores.numpy()).max() < 1e-6, name
+        assert tensors["category_names"][number].tolist() == [
+            module.category_names[label] for label in labels], name
+        assert tensors["category_ids"][number].tolist() == [
+            module.category_ids[label] for label in labels], name
+    assert len({row[0] for row in tensors["labels"].tolist()}) > 1, "always the same class"
+    print(f"a classifier: the best {len(labels)} classes of {len(names)} JPEGs are the model's")
+
+
+def check_schema(server, repository, photo, model=NAME):
     """The metadata is what the folder declares, and the answers keep to it."""
-    settings = json.loads((repository / NAME / "model-settings.json").read_text())
-    status, text = server.get(f"/v2/models/{NAME}")
+    settings = json.loads((repository / model / "model-settings.json").read_text())
+    status, text = server.get(f"/v2/models/{model}")
     metadata = json.loads(text)
-    assert status == 200 and metadata["name"] == NAME and metadata["versions"] == ["1"], text
+    assert status == 200 and metadata["name"] == model and metadata["versions"] == ["1"], text
     for key in ("inputs", "outputs"):
         declared = [tensor | {"parameters": tensor.get("parameters", {})} for tensor in settings[key]]
         served = [tensor | {"parameters": tensor.get("parameters", {})} for tensor in metadata[key]]
         assert served == declared, served
-    outputs = server.detect(photo)
+    outputs = server.outputs(photo, model=model)
     assert list(outputs) == [tensor["name"] for tensor in metadata["outputs"]], list(outputs)
     for tensor in metadata["outputs"]:
         output = outputs[tensor["name"]]
@@ -255,15 +277,15 @@ def check_schema(server, repository, photo):
         assert all(want in (-1, got) for got, want in zip(output["shape"], tensor["shape"]))
         assert len(output["data"]) == numpy.prod(output["shape"]), output["name"]
 
-    status, text = server.get(f"/v2/models/{NAME}/docs/dataplane.json")
+    status, text = server.get(f"/v2/models/{model}/docs/dataplane.json")
     openapi = json.loads(text)
     assert status == 200 and openapi["openapi"].startswith("3."), text
-    assert "post" in openapi["paths"][f"/v2/models/{NAME}/infer"], list(openapi["paths"])
-    status, page = server.get(f"/v2/models/{NAME}/docs")
-    assert status == 200 and f"/v2/models/{NAME}/docs/dataplane.json" in page
+    assert "post" in openapi["paths"][f"/v2/models/{model}/infer"], list(openapi["paths"])
+    status, page = server.get(f"/v2/models/{model}/docs")
+    assert status == 200 and f"/v2/models/{model}/docs/dataplane.json" in page
     assert server.get("/v2/health/live")[0] == server.get("/v2/health/ready")[0] == 200
     assert server.get("/v2/models/another/ready")[0] == 404
-    print("schema and OpenAPI page: served, and the answers keep to them")
+    print(f"schema and OpenAPI page of {model}: served, and the answers keep to them")
 
 
 def check_requests_that_are_wrong(server, photo, folder):
@@ -329,9 +351,9 @@ def check_limits(server, photo):
     print("limits: told in the metadata and kept over HTTP and gRPC")
 
 
-def check_triton_config(repository, pixels):
+def check_triton_config(repository, pixels, model=NAME):
     """Triton's schema takes the config, and it describes what the model takes and returns."""
-    text = (repository / NAME / "config.pbtxt").read_text()
+    text = (repository / model / "config.pbtxt").read_text()
     try:
         text_format.Parse(text.replace("max_batch_size", "max_batch_sise"),
                           model_config_pb2.ModelConfig())
@@ -340,14 +362,15 @@ def check_triton_config(repository, pixels):
     else:
         raise AssertionError("a typo passed")
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
-    assert (config.name, config.backend, config.platform) == (NAME, "pytorch", "pytorch_libtorch")
+    assert (config.name, config.backend, config.platform) == (model, "pytorch", "pytorch_libtorch")
     [image] = config.input
     assert (image.name, image.data_type, list(image.dims)) == (
         "INPUT__0", model_config_pb2.TYPE_UINT8, [3, -1, -1])
 
-    module = torch.jit.load(repository / NAME / "1/model.pt")
+    module = torch.jit.load(repository / model / "1/model.pt")
     batch = torch.stack([pixels] * config.max_batch_size)
     outputs = module(batch)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     assert [tensor.name for tensor in config.output] == [f"OUTPUT__{i}" for i in range(len(outputs))]
     types = {model_config_pb2.TYPE_FP32: torch.float32, model_config_pb2.TYPE_INT64: torch.int64}
     for declared, tensor in zip(config.output, outputs):
@@ -355,10 +378,27 @@ def check_triton_config(repository, pixels):
         dims = declared.reshape.shape if declared.HasField("reshape") else declared.dims
         assert list(tensor.shape) == [len(batch), *dims], declared
         assert tensor.dtype == types[declared.data_type], declared
-    assert MAX_DETECTIONS in config.output[1].dims
-    labels = (repository / NAME / "labels.txt").read_text().splitlines()
+    assert model != NAME or MAX_DETECTIONS in config.output[1].dims
+    labels = (repository / model / "labels.txt").read_text().splitlines()
     assert labels == module.category_names == [f"class {label}" for label in range(CLASSES)]
-    print(f"Triton's config: parsed by its schema; fits the model on a batch of {len(batch)}")
+    print(f"Triton's config of {model}: parsed by its schema; fits the model on a batch of {len(batch)}")
+
+
+def serve_a_classifier(programs, folder, repository, pictures):
+    """torchvision's ResNet-18 with random weights whose scores depend on the picture."""
+    torch.manual_seed(5)
+    model = resnet18(num_classes=CLASSES).eval()
+    batch = torch.stack([torch.nn.functional.interpolate(pixels[None] / 255, size=(64, 64))[0]
+                         for pixels in pictures])
+    model.fc.weight.mul_(2 / model(batch).std(0).mean())
+    model.fc.bias.sub_(model(batch).mean(0))
+    torch.save(model.state_dict(), folder / "classifier.pth")
+    (folder / "names.txt").write_text("".join(f"class {label}\n" for label in range(CLASSES)))
+    run(programs / "retina-convert", "--import", folder / "classifier.pth", "--task", "classify",
+        "--categories", folder / "names.txt", "--min-side", "64", "--max-side", "73", "--output",
+        folder / "classifier-c.pt")
+    run(programs / "retina-convert", "--checkpoint", folder / "classifier-c.pt", "--output",
+        folder / "classifier.pt", "--proof-images", "1", "--repository", repository)
 
 
 def check_requirements():
@@ -391,10 +431,16 @@ def compare():
             "--score-threshold", repr(threshold), "--proof-images", "1", "--repository", repository,
             "--service-name", NAME)
         expected = expected_detections(programs, folder, instances)
+        serve_a_classifier(programs, folder, repository,
+                           [pixels_of(images, image) for image in instances["images"][:PHOTOS]])
         check_triton_config(repository, first)
+        check_triton_config(repository, first, CLASSIFIER)
         photo = (photos / instances["images"][0]["file_name"]).read_bytes()
         with Server(repository, folder) as server:
             check_schema(server, repository, photo)
+            check_schema(server, repository, photo, CLASSIFIER)
+            check_classes(server, repository, photos,
+                          [image["file_name"] for image in instances["images"][:8]] + ["L-0.jpg"])
             compare_every_photograph(server, photos, expected)
             check_several_in_a_request(server, photos, expected)
             check_raw_bytes_over_grpc(server, photos, expected)

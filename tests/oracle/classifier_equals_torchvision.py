@@ -1,0 +1,120 @@
+"""An imported and converted classifier, loaded by Python alone, gives torchvision's probabilities.
+
+usage: classifier_equals_torchvision.py BUILD_DIR
+
+torchvision's resnet18 and resnet50 with random weights are imported with their last layer (--task
+classify) and converted; the checkpoint's `model` loads strictly into torchvision's class. Pictures are
+resized by F.interpolate without antialias, cut to their middle as CenterCrop does it, and normalised.
+Photographs are those below $RETINA_TEST_DATA (default ../shared/data beside the checkout), and noise
+of odd sizes.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import torch
+from torch.nn.functional import interpolate
+from torchvision.models import resnet18, resnet50
+from torchvision.transforms.functional import center_crop
+
+from import_equals_torchvision import images
+
+CLASSES = 7
+PROBABILITY, LOGIT = 1e-5, 1e-4
+SPREAD = 1.5  # of the logits of a class over the pictures
+SIZES = ((1, 1), (1, 90), (90, 1), (13, 400), (400, 13), (223, 224), (225, 301), (640, 480))
+MEAN, STD = ((torch.tensor(values).view(3, 1, 1) for values in
+              ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))))
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
+    return done.stdout
+
+
+def pictures():
+    generator = torch.Generator().manual_seed(2)
+    return images(12) + [torch.randint(256, (3, height, width), generator=generator,
+                                       dtype=torch.uint8) for width, height in SIZES]
+
+
+def square(picture, crop, shorter):
+    """torchvision's Resize(shorter, antialias=False) and CenterCrop(crop), in f64: coordinates in f32
+    are off by more than all else here."""
+    height, width = picture.shape[1:]
+    least = min(height, width)
+    size = [shorter * height // least, shorter * width // least]
+    pixels = interpolate((picture.double() / 255)[None], size=size, mode="bilinear",
+                         align_corners=False, antialias=False)
+    return (center_crop(pixels, crop)[0] - MEAN) / STD
+
+
+@torch.no_grad()
+def spread(model, batch):
+    """Statistics that fit the pictures, residual branches and logits as a trained network's: blocks
+    that double all they get would double its rounding, too."""
+    for norm in model.modules():
+        if isinstance(norm, torch.nn.BatchNorm2d):
+            norm.momentum = None  # the mean over all that is seen
+    for name, norm in model.named_modules():
+        if name.endswith(".bn3" if "layer1.0.bn3" in dict(model.named_modules()) else ".bn2"):
+            norm.weight.fill_(0.2)
+    model(batch)
+    model.eval()
+    model.fc.weight.mul_(SPREAD / model(batch).std(0).mean())
+    model.fc.bias.sub_(model(batch).mean(0))
+    return model
+
+
+@torch.no_grad()
+def compare(programs, folder, make, sides):
+    crop, shorter = sides
+    torch.manual_seed(3)
+    all_pictures = pictures()
+    batch = torch.stack([square(picture, crop, shorter) for picture in all_pictures]).float()
+    reference = spread(make(num_classes=CLASSES), batch)
+    weights, names, checkpoint, model = (folder / name for name in
+                                         ("w.pth", "names.txt", "c.pt", "m.pt"))
+    torch.save(reference.state_dict(), weights)
+    names.write_text("".join(f"class {label}\n" for label in range(CLASSES)))
+    run(programs / "retina-convert", "--import", weights, "--task", "classify", "--categories", names,
+        "--min-side", crop, "--max-side", shorter, "--output", checkpoint, "--overwrite")
+    run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", model, "--overwrite",
+        "--proof-images", "1")
+
+    stored = torch.load(checkpoint, weights_only=True)["model"]
+    rebuilt = make(num_classes=CLASSES)
+    rebuilt.load_state_dict(stored, strict=True)
+    for name, tensor in reference.state_dict().items():
+        assert torch.equal(stored[name], tensor), name
+    rebuilt.eval()
+    module = torch.jit.load(model)
+    assert module.category_names == names.read_text().splitlines()
+
+    probability = logit = 0.0
+    labels = set()
+    for picture, pixels in zip(all_pictures, batch):
+        theirs = rebuilt(pixels[None])[0]
+        ours = module(picture[None])[0]
+        probability = max(probability, (theirs.softmax(0) - ours).abs().max().item())
+        logit = max(logit, (theirs - module.logits(picture[None])[0]).abs().max().item())
+        assert theirs.argmax() == ours.argmax() or theirs.softmax(0).topk(2).values.diff().abs() < 1e-5
+        labels.add(int(ours.argmax()))
+    print(f"{make.__name__}, {crop} of {shorter}: {len(all_pictures)} pictures, probabilities within "
+          f"{probability:.2g}, logits {logit:.2g}", flush=True)
+    assert len(labels) > 1, "a model that always says the same proves nothing"
+    assert probability <= PROBABILITY and logit <= LOGIT
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]) / "bin"
+    with tempfile.TemporaryDirectory() as name:
+        for make in (resnet18, resnet50):
+            for sides in ((224, 256), (176, 233)):
+                compare(programs, pathlib.Path(name), make, sides)
+
+
+if __name__ == "__main__":
+    main()
