@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 
 import torch
+from torchvision.models import resnet18
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/serving"))
 sys.dont_write_bytecode = True
@@ -74,6 +75,26 @@ def run_trusted(path):
         pass
 
 
+def converted_classifier(programs, folder):
+    torch.save(resnet18(num_classes=2).state_dict(), folder / "w.pth")
+    (folder / "names.txt").write_text("cat\ndog\n")
+    for command in (["--import", folder / "w.pth", "--task", "classify", "--categories",
+                     folder / "names.txt", "--output", folder / "c.pt"],
+                    ["--checkpoint", folder / "c.pt", "--output", folder / "classifier.pt"]):
+        subprocess.run([programs / "retina-convert", *command], check=True, capture_output=True)
+    return folder / "classifier.pt"
+
+
+def check_refused_though_it_works(hostile, kind, words, target):
+    answer = refusal(hostile)
+    assert words in answer and "RETINA_TRUST_MODELS" in answer, (kind, answer)
+    assert not target.exists(), kind
+    run_trusted(hostile)
+    assert target.exists(), f"{kind}: this model harms nobody"
+    target.unlink()
+    print(f"{kind}: {answer}")
+
+
 def main(programs):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -86,13 +107,15 @@ def main(programs):
         for kind, words, old, new in hostile_models(target):
             hostile = changed(good, folder / "hostile.pt", checked_model.CODE, old.encode(),
                               new.encode())
-            answer = refusal(hostile)
-            assert words in answer and "RETINA_TRUST_MODELS" in answer, (kind, answer)
-            assert not target.exists(), kind
-            run_trusted(hostile)
-            assert target.exists(), f"{kind}: this model harms nobody"
-            target.unlink()
-            print(f"{kind}: {answer}")
+            check_refused_though_it_works(hostile, kind, words, target)
+        classifier = converted_classifier(programs, folder)
+        assert refusal(classifier) == "taken", refusal(classifier)
+        line = "    pooled = torch.mean("
+        save = f'    ops.aten.save([1, 2], "{target}")\n'
+        check_refused_though_it_works(
+            changed(classifier, folder / "hostile.pt", checked_model.CODE, line.encode(),
+                    (save + line).encode()),
+            "classifier", "classification.forward uses aten::save", target)
         for kind, words, old, new in (
                 ("shape", "does not lie within", b"(K\x01K\x03K\x01K\x01t", b"(K\x01K\xffK\x01K\x01t"),
                 ("storage", "a different size", b"K\x03tQ", b"K\xfftQ")):
