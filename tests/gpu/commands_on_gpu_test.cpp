@@ -204,5 +204,17 @@ TEST_F(DetectingOnGpu, AConvertedModelFindsWhatItFindsOnTheCpu) {
   expect_same(detect("m.pt", "cuda"), detect("m.pt", "cpu"));
 }
 
+// The proof, on the GPU: both models are there.
+TEST_F(DetectingOnGpu, AConvertedClassifierGivesWhatItsNetworkGives) {
+  for (const char* backbone : {"resnet18", "cifar-cnn"}) {
+    save_checkpoint(folder_ / "k.pt", random_checkpoint(small_classifier_config(backbone), 1));
+    const ProcessResult converted =
+        run_process({"retina-convert", "--checkpoint", folder_ / "k.pt", "--output",
+                     folder_ / "n.pt", "--overwrite", "--device", "cuda"});
+    EXPECT_EQ(converted.exit_code, 0) << backbone << ": " << converted.err;
+    EXPECT_THAT(converted.out, HasSubstr("proof: 4 images, the same best class on "));
+  }
+}
+
 }  // namespace
 }  // namespace retina
