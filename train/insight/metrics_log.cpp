@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -25,7 +26,7 @@ namespace {
 }
 
 // Part of the format; never rename.
-constexpr const char* kClassificationKeys[kClassificationFigures] = {"top1", "top5", "loss"};
+constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
 
 std::string to_json(const StepMetrics& m) {
   JsonWriter json;
@@ -64,7 +65,7 @@ std::string to_json(const ValidationMetrics& m) {
   json.begin_object().field("step", m.step).field("epoch", m.epoch);
   json.key("validation").begin_object();
   if (m.task == Task::kClassification) {
-    for (std::size_t i = 0; i < kClassificationFigures; ++i) {
+    for (std::size_t i = 0; i < std::size(kClassificationKeys); ++i) {
       json.field(kClassificationKeys[i], m.figures[i]);
     }
     return json.end_object().end_object().text();
@@ -183,6 +184,12 @@ std::string summary(const StepMetrics& metrics) {
   return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (", figures, "), lr ",
              shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
              fixed(metrics.images_per_second, 1), " images/s");
+}
+
+const ShownFigures& shown_figures(Task task) {
+  static const ShownFigures kDetector = {{"AP", kAp}, {"AP50", kAp50}, {"AP75", kAp75}};
+  static const ShownFigures kClassifier = {{"top-1", 0}, {"top-5", 1}};
+  return task == Task::kDetection ? kDetector : kClassifier;
 }
 
 MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {

@@ -22,11 +22,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/comm/comm_stats.h"
 #include "train/insight/rank_times.h"
-#include "train/insight/validation_figures.h"
 #include "train/reduce/reduce_cost.h"
 #include "train/step/part_times.h"
 #include "train/step/task_figures.h"
@@ -73,6 +73,21 @@ struct EpochMetrics {
   std::int64_t step_count = 0;             // that `rank_times` covers: those since the last start
   std::vector<RankTimes> rank_times = {};  // empty: no step since then
 };
+
+struct ValidationMetrics {
+  std::int64_t step = 0, epoch = 0;
+  Task task = Task::kDetection;
+  // Detection: the 12 numbers in pycocotools' order. Classification: top-1 and top-5 accuracy, the
+  // mean cross-entropy.
+  std::vector<double> figures = {};
+
+  // By which validations are compared, higher is better: AP, or top-1 accuracy.
+  double judged() const { return figures.front(); }
+};
+
+// What people look at, by its place in `figures`: the judged one first.
+using ShownFigures = std::vector<std::pair<const char*, std::size_t>>;
+const ShownFigures& shown_figures(Task task);
 
 class MetricsLog {
  public:
