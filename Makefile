@@ -26,12 +26,13 @@ DEPS := .deps/$(FLAVOUR)
 # build/ is the flavour this machine would choose; the other one goes beside it.
 BUILD ?= $(if $(filter $(FLAVOUR),$(FOUND_FLAVOUR)),build,build-$(FLAVOUR))
 REQUIREMENTS := $(if $(filter cuda,$(FLAVOUR)),docker/requirements-cuda.txt,requirements.txt)
-DOWNLOAD := $(if $(filter cuda,$(FLAVOUR)),3.2 GB,0.5 GB)
+DOWNLOAD := $(if $(filter cuda,$(FLAVOUR)),3.3 GB,0.6 GB)
 PROGRAMS := coco-pack retina-train retina-eval retina-convert
 
 PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjson-dev \
   libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libpng-dev libwebp-dev \
-  libpugixml-dev libyaml-cpp-dev libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev
+  libpugixml-dev libyaml-cpp-dev libonnx-dev libprotobuf-dev protobuf-compiler \
+  libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev
 FETCH_PACKAGES := curl ca-certificates unzip
 NODE_PACKAGES := dumb-init openssh-server openssh-client iproute2
 TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld

@@ -12,7 +12,7 @@
 #include "shared/checkpoint/inference_file.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/classify.h"
-#include "shared/evaluation/script_classify.h"
+#include "shared/evaluation/converted/converted_classify.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
@@ -65,15 +65,15 @@ LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& d
   return ready(trained_network(checkpoint, options.model));
 }
 
-ScriptModel load_converted(const EvalOptions& options, const c10::Device& device,
-                           Categories& categories) {
+ConvertedModel load_converted(const EvalOptions& options, const c10::Device& device,
+                              Categories& categories) {
   if (options.precision != Precision::kFp32) {
     throw Error(ErrorKind::kConfig,
                 cat(options.model, ": --precision ", word_of(kPrecisions, options.precision),
                     ": a converted model computes in fp32 only"),
                 "give --model the checkpoint that it was converted from");
   }
-  ScriptModel model(options.model, device_text(device), options.trust);
+  ConvertedModel model(options.model, device_text(device), options.trust);
   categories = model.header().categories;
   if (model.header().task == Task::kClassification) return model;  // has none
   model.set_thresholds({.score = options.score_threshold,
@@ -117,11 +117,11 @@ LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
     : model_(load(options, device, categories_)) {}
 
 std::string LoadedModel::kind() const {
-  return std::holds_alternative<ScriptModel>(model_) ? "converted model" : "checkpoint";
+  return std::holds_alternative<ConvertedModel>(model_) ? "converted model" : "checkpoint";
 }
 
 Task LoadedModel::task() const {
-  if (const auto* converted = std::get_if<ScriptModel>(&model_)) return converted->header().task;
+  if (const auto* converted = std::get_if<ConvertedModel>(&model_)) return converted->header().task;
   return std::holds_alternative<RetinaNet>(model_) ? Task::kDetection : Task::kClassification;
 }
 
@@ -130,7 +130,7 @@ std::vector<ClassOutcome> LoadedModel::classify_all(const ShardSet& shards, Comm
   if (auto* network = std::get_if<std::unique_ptr<Classifier>>(&model_)) {
     return classify(**network, shards, ranks, options);
   }
-  return classify(std::get<ScriptModel>(model_), shards, ranks, options);
+  return classify(std::get<ConvertedModel>(model_), shards, ranks, options);
 }
 
 std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Communicator& ranks,
@@ -138,7 +138,7 @@ std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Co
   if (auto* network = std::get_if<RetinaNet>(&model_)) {
     return detect(*network, pictures, ranks, options);
   }
-  return detect(std::get<ScriptModel>(model_), pictures, ranks, options);
+  return detect(std::get<ConvertedModel>(model_), pictures, ranks, options);
 }
 
 DetectOptions detect_options(const EvalOptions& options, const c10::Device& device,

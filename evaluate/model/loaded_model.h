@@ -15,8 +15,8 @@
 #include "shared/coco/results.h"
 #include "shared/data/picture_source.h"
 #include "shared/evaluation/class_outcome.h"
+#include "shared/evaluation/converted/converted_detect.h"
 #include "shared/evaluation/detect.h"
-#include "shared/evaluation/script_detect.h"
 #include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
 
@@ -39,7 +39,7 @@ class LoadedModel {
   std::vector<ClassOutcome> classify_all(const ShardSet& shards, Communicator& ranks,
                                          const DetectOptions& options);
 
-  using Model = std::variant<RetinaNet, std::unique_ptr<Classifier>, ScriptModel>;
+  using Model = std::variant<RetinaNet, std::unique_ptr<Classifier>, ConvertedModel>;
 
  private:
   Categories categories_;

@@ -1,6 +1,6 @@
 """Opens a model file for retina_service.py. Loading TorchScript runs what the file says, and so do
 its methods: a file that retina-convert cannot have written is refused. The rules are those of
-shared/checkpoint/foreign/script_archive.cpp and shared/evaluation/script_operators.cpp, which give
+shared/checkpoint/foreign/script_archive.cpp and shared/evaluation/converted/script_operators.cpp, which give
 the reasons; tests/evaluate/checked_model_test.py holds the lists against each other.
 """
 import pathlib

@@ -12,6 +12,10 @@ constexpr int kLevelCount = 5;      // P3, P4, P5, P6, P7
 constexpr int kAnchorsPerCell = 9;  // 3 aspect ratios (outer) x 3 octave sizes (inner)
 constexpr int kPadMultiplePx = 32;  // images are padded to a multiple of this
 
+// log(1000 / 16): the largest dw or dh of a box relative to its anchor that is believed, so that
+// exp stays finite (torchvision's BoxCoder).
+constexpr double kMaxLogSize = 4.135166556742356;
+
 struct PixelSize {
   int height = 0;
   int width = 0;

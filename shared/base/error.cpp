@@ -2,7 +2,7 @@
 
 namespace retina {
 
-void fail_check(const char* expression, const char* file, int line, const std::string& detail) {
+void fail_internal(const char* expression, const char* file, int line, const std::string& detail) {
   throw Error(
       ErrorKind::kInternal,
       cat(file, ":", line, ": check failed: ", expression, detail.empty() ? "" : ": ", detail),

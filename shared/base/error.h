@@ -45,16 +45,16 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-[[noreturn]] void fail_check(const char* expression, const char* file, int line,
-                             const std::string& detail);
+[[noreturn]] void fail_internal(const char* expression, const char* file, int line,
+                                const std::string& detail);
 
 }  // namespace retina
 
 // A programmer's mistake, always checked: throws Error{kInternal}. Never reachable by user input.
-#define RETINA_CHECK(condition, ...)                                      \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      ::retina::fail_check(#condition, __FILE__, __LINE__,                \
-                           ::retina::cat("" __VA_OPT__(, ) __VA_ARGS__)); \
-    }                                                                     \
+#define RETINA_CHECK(condition, ...)                                         \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      ::retina::fail_internal(#condition, __FILE__, __LINE__,                \
+                              ::retina::cat("" __VA_OPT__(, ) __VA_ARGS__)); \
+    }                                                                        \
   } while (false)

@@ -22,6 +22,10 @@ JsonFile read_versioned_json(ZipReader& zip, const std::string& record, const st
   if (!zip.hasRecord(record)) throw Error(ErrorKind::kData, cat(path, ": not ", what));
   std::string text(zip.getRecordSize(record), '\0');
   zip.getRecord(record, text.data(), text.size());
+  return parse_versioned_json(text, path, version);
+}
+
+JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version) {
   JsonFile json = JsonFile::parse(text, path);
   const std::int64_t got = json.root().at("format_version").as_int();
   if (got > version) {

@@ -6,6 +6,7 @@
 #include <caffe2/serialize/inline_container.h>
 
 #include <string>
+#include <string_view>
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
@@ -39,6 +40,9 @@ auto with_checked_zip(const std::string& path, const std::string& what, Read rea
 // with "not a WHAT".
 JsonFile read_versioned_json(ZipReader& zip, const std::string& record, const std::string& path,
                              const std::string& what, int version);
+
+// The same of its text.
+JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version);
 
 // The list written by `write_categories`.
 Categories read_categories(const JsonView& list);

@@ -1,17 +1,19 @@
-// The inference model as a file: one sealed TorchScript archive, written by retina-convert. Its
-// module takes uint8 RGB [N, 3, H, W]. A detector returns the tuple boxes [N, D, 4] (xyxy, input
-// px), scores [N, D], labels [N, D] (i64, dense), counts [N]; a classifier probabilities [N, K].
-// This header knows what is stored beside the module; loading it is torch::jit::load, which for a
-// file from elsewhere requires check_inference_file before and check_script
-// (shared/evaluation/script_operators.h) after it.
+// The inference model as one sealed file, written by retina-convert: a TorchScript archive or an
+// ONNX model. It takes uint8 RGB [N, 3, H, W]. A detector returns boxes [N, D, 4] (xyxy, input px),
+// scores [N, D], labels [N, D] (i64, dense), counts [N], a tuple in TorchScript; a classifier
+// probabilities [N, K] (and logits, in TorchScript a method). This header knows what is stored
+// beside the network; what runs it is ConvertedModel (shared/evaluation/converted).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/base/task.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/onnx/model_format.h"
 
 namespace retina {
 
@@ -21,14 +23,16 @@ enum class ModelFileKind { kCheckpoint, kInference };
 // Checks the seal, then looks inside. Throws as load_checkpoint.
 ModelFileKind model_file_kind(const std::string& path);
 
-// The record `extra/retina.json` of an inference model.
+// The record `extra/retina.json` of a TorchScript archive, the metadata `retina.json` of an ONNX
+// model.
 struct InferenceHeader {
   Task task = Task::kDetection;
   std::string config_json = "{}";  // the checkpoint's: {"model": ..., "train": ...}
   Categories categories{};
   std::uint64_t checkpoint_hash = 0;  // of the checkpoint it was made from
-  // A detector's defaults that it was made with; the module's attributes of these names can be
-  // changed.
+  std::optional<OnnxForm> onnx{};     // unset: TorchScript
+  // A detector's defaults that it was made with; the module's attributes of these names, or the
+  // ONNX model's constants, can be changed.
   double score_threshold = 0.05;
   double nms_threshold = 0.5;
   int max_detections = 300;
@@ -43,7 +47,11 @@ inline constexpr const char* kInferenceHeaderFile = "retina.json";
 // model of retina-convert, written by a newer version).
 InferenceHeader read_inference_header(const std::string& path);
 
-// Throws kData when loading the file could do more than load (foreign/script_archive.h).
+// The same of an ONNX model's bytes, whose seal is not looked at; `path` is for messages.
+InferenceHeader read_onnx_header(std::string_view model, const std::string& path);
+
+// Throws kData when loading the TorchScript file could do more than load
+// (foreign/script_archive.h).
 void check_inference_file(const std::string& path);
 
 }  // namespace retina

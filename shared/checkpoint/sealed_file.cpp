@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,8 +21,26 @@ namespace {
 // comment's length (APPNOTE.TXT 4.3.16); ours is kMark and 16 hexadecimal digits.
 constexpr std::size_t kEndRecordBytes = 22;
 constexpr std::string_view kEndSignature("PK\5\6", 4);
-constexpr std::string_view kMark = "retina-xxh3:";
-constexpr std::size_t kSealBytes = kMark.size() + 16;
+constexpr std::string_view kZipMark = "retina-xxh3:";
+constexpr std::size_t kDigits = 16;
+// A protobuf message's fields may come in any order: an ONNX model's last one is the entry
+// "retina-xxh3" of metadata_props (ModelProto's field 14) with the digits as its value.
+constexpr std::string_view kOnnxMark("\x72\x1f\x0a\x0bretina-xxh3\x12\x10", 17);
+
+// What a sealed file begins with, and what its seal does.
+struct Form {
+  std::string_view begin, mark;
+  std::size_t seal_bytes() const { return mark.size() + kDigits; }
+};
+constexpr Form kZip{.begin = "PK", .mark = kZipMark};
+constexpr Form kOnnx{.begin = "\x08\x08", .mark = kOnnxMark};  // ir_version: 8
+
+std::optional<Form> form_of(std::string_view begin) {
+  for (const Form& form : {kZip, kOnnx}) {
+    if (begin.starts_with(form.begin)) return form;
+  }
+  return std::nullopt;
+}
 
 // Passes a zip on and adds the seal. The last bytes are held back: the end record gets its comment
 // length only when it is known to be the end.
@@ -46,10 +65,10 @@ class SealedStream {
     RETINA_CHECK(tail_.size() == kEndRecordBytes && tail_.starts_with(kEndSignature) &&
                      tail_.ends_with(std::string_view("\0\0", 2)),
                  "the stream is not a finished zip");
-    tail_[kEndRecordBytes - 2] = static_cast<char>(kSealBytes);
+    tail_[kEndRecordBytes - 2] = static_cast<char>(kZip.seal_bytes());
     pass(tail_);
     const std::uint64_t hash = hasher_.digest();
-    file_.write(cat(kMark, hex64(hash)));
+    file_.write(cat(kZipMark, hex64(hash)));
     return hash;
   }
 
@@ -66,6 +85,29 @@ class SealedStream {
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
+
+using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
+
+// Throws kNoInput. `begin`: its first bytes.
+OpenFile open_sealed(const std::string& path, std::string& begin) {
+  OpenFile file(std::fopen(path.c_str(), "rb"));
+  if (!file) {
+    throw Error(ErrorKind::kNoInput, cat(path, ": cannot be read (", std::strerror(errno), ")"),
+                "check the path and its permissions");
+  }
+  begin.resize(2);
+  begin.resize(std::fread(begin.data(), 1, begin.size(), file.get()));
+  std::rewind(file.get());
+  return file;
+}
+
+// Publishes what is in `file`, once its seal and `verify` have accepted it.
+void commit_sealed(AtomicFile& file, const std::function<void(const std::string&)>& verify) {
+  file.commit([&](const std::string& temporary) {
+    check_seal(temporary, "output");
+    if (verify) verify(temporary);
+  });
+}
 
 }  // namespace
 
@@ -85,69 +127,75 @@ std::uint64_t write_sealed(const std::string& path,
   });
   if (write_error) std::rethrow_exception(write_error);
   const std::uint64_t hash = stream.finish();
-  file.commit([&](const std::string& temporary) {
-    check_seal(temporary, "output");
-    if (verify) verify(temporary);
-  });
+  commit_sealed(file, verify);
   return hash;
+}
+
+void write_sealed_onnx(const std::string& path, std::string_view model,
+                       const std::function<void(const std::string&)>& verify) {
+  RETINA_CHECK(model.starts_with(kOnnx.begin), "not an ONNX model");
+  AtomicFile file(path);
+  file.write(model);
+  file.write(cat(kOnnxMark, hex64(xxh3(model.data(), model.size()))));
+  commit_sealed(file, verify);
 }
 
 std::uint64_t check_seal(const std::string& path, const std::string& what) {
   const std::uint64_t size_bytes = file_size_bytes(path);
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) {
-    throw Error(ErrorKind::kNoInput, cat(path, ": cannot be read (", std::strerror(errno), ")"),
-                "check the path and its permissions");
-  }
+  std::string begin;
+  const OpenFile file = open_sealed(path, begin);
   const auto fail = [&](const std::string& problem) {
     throw Error(ErrorKind::kData, cat(path, ": ", problem),
                 cat("copy the file again, or use another ", what));
   };
-  if (size_bytes < kEndRecordBytes + kSealBytes) {
+  const std::optional<Form> form = form_of(begin);
+  if (size_bytes < kEndRecordBytes + kZip.seal_bytes()) {
     fail(cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)"));
   }
+  if (!form) fail(cat("not a ", what, " of retina-batch"));
   // Everything before the seal goes through the hash.
   Hasher hasher;
   std::vector<char> chunk(1 << 20);
-  std::uint64_t left_bytes = size_bytes - kSealBytes;
-  bool is_zip = true;
-  for (bool first = true; left_bytes > 0; first = false) {
+  std::uint64_t left_bytes = size_bytes - form->seal_bytes();
+  while (left_bytes > 0) {
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, chunk.size()));
     if (std::fread(chunk.data(), 1, want, file.get()) != want) {
       throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));
     }
-    if (first) is_zip = want >= 2 && chunk[0] == 'P' && chunk[1] == 'K';
     hasher.update(chunk.data(), want);
     left_bytes -= want;
   }
   // The seal, compared with it.
-  std::string seal(kSealBytes, '\0');
+  std::string seal(form->seal_bytes(), '\0');
   if (std::fread(seal.data(), 1, seal.size(), file.get()) != seal.size()) {
     throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));
   }
-  if (!seal.starts_with(kMark)) {
-    fail(is_zip
-             ? cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)")
-             : cat("not a ", what, " of retina-batch"));
+  if (!seal.starts_with(form->mark)) {
+    fail(cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)"));
   }
   const std::uint64_t hash = hasher.digest();
-  if (seal.substr(kMark.size()) != hex64(hash)) {
-    fail(cat("damaged (hash got ", hex64(hash), ", want ", seal.substr(kMark.size()), ")"));
-  }
+  const std::string wanted = seal.substr(form->mark.size());
+  if (wanted != hex64(hash)) fail(cat("damaged (hash got ", hex64(hash), ", want ", wanted, ")"));
   return hash;
 }
 
 std::uint64_t read_seal(const std::string& path, const std::string& what) {
-  const std::uint64_t size_bytes = file_size_bytes(path);
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  std::string seal(kSealBytes, '\0');
-  if (!file || size_bytes < kSealBytes ||
-      std::fseek(file.get(), -static_cast<long>(kSealBytes), SEEK_END) != 0 ||
+  std::string begin, seal;
+  const OpenFile file = open_sealed(path, begin);
+  const std::optional<Form> form = form_of(begin);
+  if (form) seal.resize(form->seal_bytes());
+  if (!form || std::fseek(file.get(), -static_cast<long>(seal.size()), SEEK_END) != 0 ||
       std::fread(seal.data(), 1, seal.size(), file.get()) != seal.size() ||
-      !seal.starts_with(kMark)) {
+      !seal.starts_with(form->mark)) {
     return check_seal(path, what);  // says what is wrong
   }
-  return parse_hex64(std::string_view(seal).substr(kMark.size()), path);
+  return parse_hex64(std::string_view(seal).substr(form->mark.size()), path);
+}
+
+bool is_onnx_file(const std::string& path) {
+  std::string begin;
+  open_sealed(path, begin);
+  return begin == kOnnx.begin;
 }
 
 }  // namespace retina

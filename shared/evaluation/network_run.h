@@ -1,5 +1,5 @@
 // A network over pictures: what detecting and classifying with one have in common. Its counterpart
-// for converted models is script_run.h.
+// for converted models is converted_run.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -12,12 +12,11 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
+#include "shared/model/head_shape.h"  // IWYU pragma: export
 #include "shared/model/layers.h"
 
 namespace retina {
 
-constexpr int kHeadDepth = 4;
-constexpr int kHeadGroups = 32;             // of GroupNorm (Wu & He 2018)
 constexpr double kPriorProbability = 0.01;  // of foreground at the start (Lin et al. 2017, 4.1)
 
 // The weight or bias of the class layer, [9 K, ...], as [9, K, ...]: a row for each anchor shape

@@ -8,9 +8,6 @@
 
 namespace retina {
 
-// log(1000 / 16): the largest dw or dh that decode_boxes believes (keeps exp finite).
-constexpr double kMaxLogSize = 4.135166556742356;
-
 // boxes, anchors [M, 4] xyxy px -> deltas [M, 4]. Boxes must not be degenerate.
 at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors);
 

@@ -18,7 +18,7 @@ BASE = ["shared/base"]
 DATA = [*BASE, "shared/coco", "shared/shard", "shared/image"]
 SHARED = [
     *DATA, "shared/anchor", "shared/comm", "shared/watch", "shared/job", "shared/data",
-    "shared/ops", "shared/model", "shared/checkpoint", "shared/checkpoint/foreign",
+    "shared/ops", "shared/model", "shared/onnx", "shared/checkpoint", "shared/checkpoint/foreign",
     "shared/evaluation", "shared/report",
 ]
 TRAIN_ROOMS = ["train/augment", "train/plan", "train/pace", "train/reduce", "train/step",
@@ -35,10 +35,13 @@ LAYERS = {
     "shared/data": DATA,
     "shared/ops": [*BASE, "shared/anchor", "shared/image"],
     "shared/model": [*BASE, "shared/anchor", "shared/image", "shared/comm", "shared/ops"],
+    "shared/onnx": [*BASE, "shared/anchor"],
     "shared/checkpoint/foreign": BASE,
-    "shared/checkpoint": [*BASE, "shared/coco", "shared/ops", "shared/checkpoint/foreign"],
+    "shared/checkpoint": [*BASE, "shared/anchor", "shared/coco", "shared/ops", "shared/onnx",
+                          "shared/checkpoint/foreign"],
     "shared/evaluation": [*DATA, "shared/anchor", "shared/comm", "shared/watch", "shared/data", "shared/ops",
-                          "shared/model", "shared/checkpoint", "shared/checkpoint/foreign"],
+                          "shared/model", "shared/onnx", "shared/checkpoint",
+                          "shared/checkpoint/foreign"],
     "shared/report": [*BASE, "shared/image"],
     "preprocess": SHARED,
     "train/augment": [*BASE, "shared/image"],
@@ -53,13 +56,15 @@ LAYERS = {
     "evaluate": SHARED,
     "convert/import": SHARED,
     "convert/script": SHARED,
+    "convert/onnx": [*BASE, "shared/anchor", "shared/comm", "shared/image", "shared/model",
+                     "shared/onnx"],
     "convert/proof": [*SHARED, "convert/script"],
-    "convert": [*SHARED, "convert/import", "convert/script", "convert/proof"],
+    "convert": [*SHARED, "convert/import", "convert/script", "convert/onnx", "convert/proof"],
 }
 # Rooms that must build without LibTorch, and so must not include it.
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
                  "shared/comm", "shared/watch", "shared/job", "shared/data",
-                 "shared/checkpoint/foreign", "shared/report", "train/augment", "train/plan",
+                 "shared/checkpoint/foreign", "shared/onnx", "shared/report", "convert/onnx", "train/augment", "train/plan",
                  "train/pace", "train/scaling", "preprocess"]
 CPP_SUFFIXES = [".cpp", ".cu", ".h", ".cuh"]
 

@@ -9,7 +9,7 @@
 
 #include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
-#include "shared/evaluation/script_operators.h"
+#include "shared/evaluation/converted/script_operators.h"
 #include "tests/convert/random_checkpoint.h"
 
 namespace retina {

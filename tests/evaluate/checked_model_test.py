@@ -49,7 +49,7 @@ class CheckedModel(unittest.TestCase):
             checked_model.check_archive(data)
 
     def test_the_operators_are_those_of_retina_eval(self):
-        source = (ROOT / "shared/evaluation/script_operators.cpp").read_text()
+        source = (ROOT / "shared/evaluation/converted/script_operators.cpp").read_text()
         listed = re.findall(r'^ +"((?:aten|prim)::\w+)",$', source, re.MULTILINE)
         self.assertGreater(len(listed), 50)
         self.assertEqual(checked_model.OPERATORS, set(listed))

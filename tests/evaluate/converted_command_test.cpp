@@ -6,6 +6,7 @@
 
 #include "shared/base/file.h"
 #include "shared/coco/results.h"
+#include "shared/onnx/onnx_session.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/child_process.h"
 #include "tests/support/test_folder.h"
@@ -25,6 +26,11 @@ class ConvertedCommand : public testing::Test {
         {"retina-convert", "--checkpoint", *folder_ / "checkpoint.pt", "--output",
          *folder_ / "model.pt", "--score-threshold", "0.008", "--max-detections", "25"});
     ASSERT_EQ(converted.exit_code, 0) << converted.err;
+    if (!has_onnx_runtime()) return;
+    const ProcessResult onnx = run_process(
+        {"retina-convert", "--checkpoint", *folder_ / "checkpoint.pt", "--output",
+         *folder_ / "model.onnx", "--score-threshold", "0.008", "--max-detections", "25"});
+    ASSERT_EQ(onnx.exit_code, 0) << onnx.err;
   }
   static void TearDownTestSuite() { delete folder_; }
 
@@ -45,15 +51,17 @@ class ConvertedCommand : public testing::Test {
     return all;
   }
 
+  static void expect_what_the_checkpoint_finds(const std::string& model);
+
   static TestFolder* folder_;
 };
 TestFolder* ConvertedCommand::folder_ = nullptr;
 
-TEST_F(ConvertedCommand, FindsWhatTheCheckpointFindsAloneAndOnRanks) {
+void ConvertedCommand::expect_what_the_checkpoint_finds(const std::string& model) {
   const ProcessResult plain = run_process(
       command("checkpoint.pt", "plain", {"--score-threshold", "0.008", "--max-detections", "25"}));
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
-  const ProcessResult converted = run_process(command("model.pt", "converted", {}));
+  const ProcessResult converted = run_process(command(model, "converted", {}));
   ASSERT_EQ(converted.exit_code, 0) << converted.err;
   const auto expected = read_results(*folder_ / "plain/detections.json");
   const auto found = read_results(*folder_ / "converted/detections.json");
@@ -71,10 +79,26 @@ TEST_F(ConvertedCommand, FindsWhatTheCheckpointFindsAloneAndOnRanks) {
     EXPECT_TRUE(matched) << "image " << want.image_id << ", score " << want.score;
   }
 
-  const ProcessResult ranks = run_process(under_mpirun(2, command("model.pt", "ranks", {})));
+  const ProcessResult ranks = run_process(under_mpirun(2, command(model, "ranks", {})));
   ASSERT_EQ(ranks.exit_code, 0) << ranks.err;
   EXPECT_EQ(read_file(*folder_ / "ranks/detections.json"),
             read_file(*folder_ / "converted/detections.json"));
+}
+
+TEST_F(ConvertedCommand, FindsWhatTheCheckpointFindsAloneAndOnRanks) {
+  expect_what_the_checkpoint_finds("model.pt");
+}
+
+TEST_F(ConvertedCommand, InOnnxFindsTheSame) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  expect_what_the_checkpoint_finds("model.onnx");
+  const ProcessResult strict =
+      run_process(command("model.onnx", "strict", {"--score-threshold", "0.9"}));
+  ASSERT_EQ(strict.exit_code, 0) << strict.err;
+  EXPECT_EQ(read_results(*folder_ / "strict/detections.json").size(), 0U);
+  const ProcessResult few = run_process(command("model.onnx", "few", {"--max-detections", "3"}));
+  EXPECT_EQ(few.exit_code, 78) << few.err;
+  EXPECT_THAT(few.err, HasSubstr("the number of detections of an ONNX model cannot be changed"));
 }
 
 TEST_F(ConvertedCommand, TakesOtherThresholdsThanItWasConvertedWith) {
@@ -86,6 +110,24 @@ TEST_F(ConvertedCommand, TakesOtherThresholdsThanItWasConvertedWith) {
       run_process(command("model.pt", "none", {"--score-threshold", "0.9"}));
   ASSERT_EQ(strict.exit_code, 0) << strict.err;
   EXPECT_EQ(read_results(*folder_ / "none/detections.json").size(), 0U);
+}
+
+TEST_F(ConvertedCommand, WithoutSuppressionOrForOneSizeSaysSo) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  const auto made_with = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> convert{"retina-convert", "--checkpoint", *folder_ / "checkpoint.pt",
+                                     "--output", *folder_ / name};
+    convert.insert(convert.end(), more.begin(), more.end());
+    const ProcessResult converted = run_process(convert);
+    EXPECT_EQ(converted.exit_code, 0) << converted.err;
+    return run_process(command(name, name + "-out", {}));
+  };
+  const ProcessResult anchors = made_with("anchors.onnx", {"--no-postprocess"});
+  EXPECT_EQ(anchors.exit_code, 78) << anchors.err;
+  EXPECT_THAT(anchors.err, HasSubstr("gives every anchor's box"));
+  const ProcessResult fixed = made_with("fixed.onnx", {"--onnx-static", "50x70"});
+  EXPECT_EQ(fixed.exit_code, 78) << fixed.err;
+  EXPECT_THAT(fixed.err, HasSubstr("takes pictures of 50x70 only"));
 }
 
 TEST_F(ConvertedCommand, ADamagedOneIsBadData) {

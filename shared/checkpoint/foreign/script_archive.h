@@ -2,7 +2,8 @@
 // `__setstate__`, default arguments, constants of a class, C++ classes that a pickle names. Any of
 // them can write files, and a storage that is longer than its record is read beyond its end. So an
 // archive from elsewhere must have the form that retina-convert gives it, which has no room for any
-// of these. What its methods do is checked after loading (shared/evaluation/script_operators.h).
+// of these. What its methods do is checked after loading
+// (shared/evaluation/converted/script_operators.h).
 #pragma once
 
 #include <functional>

@@ -1,10 +1,11 @@
-#include "shared/evaluation/script_detect.h"
+#include "shared/evaluation/converted/converted_detect.h"
 
 #include <ATen/TensorOperators.h>
 
 #include "shared/base/error.h"
 #include "shared/data/picture_source.h"
-#include "shared/evaluation/script_run.h"
+#include "shared/evaluation/converted/converted_run.h"
+#include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/evaluation/visits.h"
 
 namespace retina {
@@ -16,15 +17,11 @@ struct Answer {
   at::Tensor boxes, scores, labels, counts;  // [N, D, 4] f32, [N, D] f32, [N, D] i64, [N] i64
 };
 
-Answer checked_answer(const c10::IValue& value, std::int64_t image_count,
-                      const ScriptModel::State& state) {
-  const auto fail = [&](const std::string& problem) { refuse_answer(state, problem); };
-  if (!value.isTuple() || value.toTupleRef().elements().size() != 4) fail("is not a tuple of four");
-  std::vector<at::Tensor> parts;
-  for (const c10::IValue& element : value.toTupleRef().elements()) {
-    if (!element.isTensor()) fail("holds something that is not a tensor");
-    parts.push_back(element.toTensor().cpu());
-  }
+Answer checked_answer(std::vector<at::Tensor> parts, std::int64_t image_count,
+                      const std::string& path) {
+  const auto fail = [&](const std::string& problem) { refuse_answer(path, problem); };
+  if (parts.size() != 4) fail("is not a tuple of four");
+  for (at::Tensor& part : parts) part = part.cpu();
   const Answer answer{.boxes = parts[0].to(at::kFloat).contiguous(),
                       .scores = parts[1].to(at::kFloat).contiguous(),
                       .labels = parts[2].to(at::kLong).contiguous(),
@@ -68,16 +65,22 @@ void append_batch(const Batch& batch, const Answer& answer, const Categories& ca
 
 }  // namespace
 
-std::vector<Detection> detect(ScriptModel& model, const PictureSource& pictures,
+std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictures,
                               Communicator& ranks, const DetectOptions& options) {
   model.check_task(Task::kDetection);
+  if (model.header().onnx && !model.header().onnx->postprocess) {
+    throw Error(ErrorKind::kConfig,
+                cat(model.path(), ": gives every anchor's box, without choice and suppression"),
+                "evaluate a model that was converted without --no-postprocess");
+  }
   std::vector<Detection> detections;
-  run_script(model, "forward", PictureSamples(pictures, {}), ranks, options,
-             [&](const Batch& batch, const c10::IValue& value) {
-               const auto image_count = static_cast<std::int64_t>(batch.samples.size());
-               append_batch(batch, checked_answer(value, image_count, model.state()),
-                            pictures.categories(), detections);
-             });
+  for_each_batch(
+      model, PictureSamples(pictures, {}), ranks, options,
+      [&](const Batch& batch, const at::Tensor& images) {
+        append_batch(
+            batch, checked_answer(model.runtime().detections(images), images.size(0), model.path()),
+            pictures.categories(), detections);
+      });
   return gather_detections(ranks, detections);
 }
 

@@ -1,4 +1,4 @@
-#include "shared/evaluation/script_run.h"
+#include "shared/evaluation/converted/converted_run.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
@@ -11,6 +11,7 @@
 
 #include "shared/base/error.h"
 #include "shared/data/loader.h"
+#include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/evaluation/visits.h"
 #include "shared/watch/activity.h"
 
@@ -51,16 +52,29 @@ at::Tensor image_tensor(const Batch& batch, const at::Device& device) {
       .contiguous();
 }
 
+// A model that was made for one size takes no other.
+void check_sizes(const ConvertedModel& model, const std::vector<IndexEntry>& index,
+                 const DetectOptions& options) {
+  const std::optional<OnnxForm>& form = model.header().onnx;
+  if (!form || !form->picture) return;
+  for (const std::size_t place : visited_places(index, options)) {
+    const IndexEntry& entry = index[place];
+    if (entry.height == form->picture->height && entry.width == form->picture->width) continue;
+    throw Error(
+        ErrorKind::kConfig,
+        cat(model.path(), ": takes pictures of ", form->picture->height, "x", form->picture->width,
+            " only (got ", entry.height, "x", entry.width, ", height first)"),
+        "evaluate a model that was converted without --onnx-static");
+  }
+}
+
 }  // namespace
 
-void run_script(ScriptModel& model, const std::string& method, const SampleSource& source,
-                Communicator& ranks, const DetectOptions& options, const ScriptAnswer& use) {
+void for_each_batch(ConvertedModel& model, const SampleSource& source, Communicator& ranks,
+                    const DetectOptions& options, const UsePictures& use) {
   RETINA_CHECK(options.precision == Precision::kFp32);
-  ScriptModel::State& state = model.state();
-  if (!state.module.find_method(method)) {
-    throw Error(ErrorKind::kData, cat(state.path, ": has no method ", method),
-                "convert the checkpoint again with this version's retina-convert");
-  }
+  check_sizes(model, source.index(), options);
+  const at::Device device = model.runtime().device();
   const std::vector<BatchRequest> plan =
       share_of_rank(plan_batches(source.index(), options), ranks);
   std::int64_t total = 0, done = 0;
@@ -68,11 +82,11 @@ void run_script(ScriptModel& model, const std::string& method, const SampleSourc
 
   const PhaseScope phase(ranks.activity(), Phase::kValidate);
   const c10::InferenceMode no_gradients;
-  LoaderOptions loading = loader_options(options, state.device);
+  LoaderOptions loading = loader_options(options, device);
   loading.form = PixelForm::kStored;  // the model resizes and normalises
   BatchLoader loader(source, loading, one_after_another(plan));
   while (const auto batch = loader.next()) {
-    use(*batch, state.module.get_method(method)({image_tensor(*batch, state.device)}));
+    use(*batch, image_tensor(*batch, device));
     for (const Sample& sample : batch->samples) {
       if (sample.problem && options.on_left_out) {
         options.on_left_out(sample.slot.record, *sample.problem);
@@ -82,11 +96,6 @@ void run_script(ScriptModel& model, const std::string& method, const SampleSourc
     done += static_cast<std::int64_t>(batch->samples.size());
     if (options.on_progress) options.on_progress(done, total);
   }
-}
-
-void refuse_answer(const ScriptModel::State& state, const std::string& problem) {
-  throw Error(ErrorKind::kData, cat(state.path, ": its answer ", problem),
-              "convert the checkpoint again with this version's retina-convert");
 }
 
 }  // namespace retina

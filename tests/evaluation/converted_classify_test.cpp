@@ -1,4 +1,4 @@
-#include "shared/evaluation/script_classify.h"
+#include "shared/evaluation/converted/converted_classify.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -18,7 +18,7 @@
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/sample_source.h"
-#include "shared/evaluation/script_detect.h"
+#include "shared/evaluation/converted/converted_detect.h"
 #include "shared/evaluation/trained_network.h"
 #include "tests/convert/pth_writer.h"
 #include "tests/evaluation/tiny_world.h"
@@ -65,11 +65,11 @@ class ScriptClassify : public testing::Test {
     delete folder_;
   }
 
-  static ScriptModel model() { return {*folder_ / "m.pt", "cpu"}; }
+  static ConvertedModel model() { return {*folder_ / "m.pt", "cpu"}; }
 
   static std::vector<ClassOutcome> run(const DetectOptions& options) {
     const auto self = make_self_communicator();
-    ScriptModel opened = model();
+    ConvertedModel opened = model();
     return classify(opened, *shards_, *self, options);
   }
 
@@ -148,7 +148,7 @@ TEST_F(ScriptClassify, RanksShareTheImagesAndTheFirstGetsAllOutcomes) {
   std::vector<ClassOutcome> all;
   std::atomic<std::size_t> shared_count = 0;
   const auto ends = world.run([&](ThreadRank& rank) {
-    ScriptModel own = model();
+    ConvertedModel own = model();
     const std::size_t share = classify_share(own, *shards_, rank, {}).size();
     EXPECT_GE(share, 3U);
     shared_count += share;
@@ -168,7 +168,7 @@ TEST_F(ScriptClassify, ModelsAndSetsOfTheOtherTaskAreRefusedByName) {
   const auto self = make_self_communicator();
   write_tiny_shards(*folder_ / "boxes", 2);
   const ShardSet boxes(*folder_ / "boxes");
-  ScriptModel classifier = model();
+  ConvertedModel classifier = model();
   EXPECT_THAT(refusal([&] { classify(classifier, boxes, *self, {}); }, ErrorKind::kConfig),
               HasSubstr("boxes: is a detection set (want classification)"));
   EXPECT_THAT(
@@ -181,7 +181,7 @@ TEST_F(ScriptClassify, ModelsAndSetsOfTheOtherTaskAreRefusedByName) {
 
   write_tiny_checkpoint(*folder_ / "d.pt", tiny_network(4));
   convert_to(*folder_ / "d.pt", *folder_ / "detector.pt");
-  ScriptModel detector(*folder_ / "detector.pt", "cpu");
+  ConvertedModel detector(*folder_ / "detector.pt", "cpu");
   EXPECT_THAT(refusal([&] { classify(detector, *shards_, *self, {}); }, ErrorKind::kConfig),
               HasSubstr("detector.pt: is a model for detection (want classification)"));
 }
@@ -203,7 +203,7 @@ TEST_F(ScriptClassify, ADamagedModelIsBadData) {
     std::string bytes = whole;
     bytes[place] = static_cast<char>(bytes[place] ^ 1);
     write_file_atomically(path, bytes);
-    EXPECT_THAT(refusal([&] { ScriptModel(path, "cpu"); }, ErrorKind::kData),
+    EXPECT_THAT(refusal([&] { ConvertedModel(path, "cpu"); }, ErrorKind::kData),
                 HasSubstr("damaged.pt"));
   }
 }
@@ -234,10 +234,10 @@ TEST_F(ScriptClassify, AModelThatSavesIsRefusedThoughItWorks) {
        {std::pair{"    pooled = torch.mean(features", "classification.forward"},
         {"    shorter = ", "input.forward"}}) {
     make_hostile(*folder_ / "m.pt", line, target, path);
-    EXPECT_THAT(refusal([&] { ScriptModel(path, "cpu"); }, ErrorKind::kData),
+    EXPECT_THAT(refusal([&] { ConvertedModel(path, "cpu"); }, ErrorKind::kData),
                 HasSubstr(cat(function, " uses aten::save")));
     EXPECT_FALSE(path_exists(target));
-    ScriptModel trusted(path, "cpu", /*trusted=*/true);
+    ConvertedModel trusted(path, "cpu", /*trusted=*/true);
     classify(trusted, *shards_, *self, {.max_images = 1});
     EXPECT_TRUE(path_exists(target)) << "this model harms nobody";
     remove_file(target);

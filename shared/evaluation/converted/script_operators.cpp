@@ -1,4 +1,4 @@
-#include "shared/evaluation/script_operators.h"
+#include "shared/evaluation/converted/script_operators.h"
 
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/jit/api/function_impl.h>

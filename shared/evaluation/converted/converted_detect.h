@@ -3,15 +3,15 @@
 
 #include <vector>
 
+#include "shared/evaluation/converted/converted_model.h"
 #include "shared/evaluation/detect.h"
-#include "shared/evaluation/script_model.h"
 
 namespace retina {
 
 // Like `detect(RetinaNet&, ...)`: images of equal size may share a batch. `options.postprocess`
 // is not used, `options.precision` must be kFp32. Throws kConfig for a classifier, kData when the
 // model's answer does not have the form that inference_file.h describes.
-std::vector<Detection> detect(ScriptModel& model, const PictureSource& pictures,
+std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictures,
                               Communicator& ranks, const DetectOptions& options);
 
 }  // namespace retina

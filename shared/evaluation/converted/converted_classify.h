@@ -5,8 +5,8 @@
 
 #include "shared/comm/communicator.h"
 #include "shared/evaluation/class_outcome.h"
+#include "shared/evaluation/converted/converted_model.h"
 #include "shared/evaluation/detect.h"
-#include "shared/evaluation/script_model.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -17,11 +17,11 @@ namespace retina {
 // size may share a batch. `options.postprocess` is not used, `options.precision` must be kFp32, the
 // model must have as many classes as the set. Throws kConfig for a detector, and kData: a damaged
 // record, an answer of another form than inference_file.h describes, scores that are not finite.
-std::vector<ClassOutcome> classify(ScriptModel& model, const ShardSet& shards, Communicator& ranks,
-                                   const DetectOptions& options);
+std::vector<ClassOutcome> classify(ConvertedModel& model, const ShardSet& shards,
+                                   Communicator& ranks, const DetectOptions& options);
 
 // Its first half: this rank's share, in the order of its batches; not collective.
-std::vector<ClassOutcome> classify_share(ScriptModel& model, const ShardSet& shards,
+std::vector<ClassOutcome> classify_share(ConvertedModel& model, const ShardSet& shards,
                                          Communicator& ranks, const DetectOptions& options);
 
 }  // namespace retina

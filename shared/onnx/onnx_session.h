@@ -1,0 +1,48 @@
+// Runs ONNX models on the CPU, by OpenVINO where the build found it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace retina {
+
+// Whether sessions can be opened: OpenVINO was there when this was built.
+bool has_onnx_runtime();
+// Throws kUnavailable beginning with `subject` where they cannot.
+void require_onnx_runtime(const std::string& subject);
+
+struct OnnxImages {
+  const std::uint8_t* pixels = nullptr;  // [count, 3, height, width]
+  std::int64_t count = 0, height = 0, width = 0;
+};
+
+struct OnnxOutput {
+  std::vector<std::string> names{};  // one or more: of the output, and of tensors equal to it
+  std::vector<std::int64_t> shape{};
+  bool is_float = true;        // f32, else i64
+  const void* data = nullptr;  // row-major; valid until the session's next run
+};
+
+class OnnxSession {
+ public:
+  // `model`: the file's bytes. `subject` begins the messages. All computing is in f32, on
+  // `thread_count` threads. `more_outputs` are names of tensors inside the graph that are given
+  // out, too. Throws as require_onnx_runtime, and kData when it refuses the model.
+  OnnxSession(const std::string& model, const std::string& subject, int thread_count,
+              const std::vector<std::string>& more_outputs = {});
+  ~OnnxSession();
+  OnnxSession(OnnxSession&&) noexcept;
+  OnnxSession& operator=(OnnxSession&&) noexcept;
+
+  // The outputs in the model's order, then those of `more_outputs`. Throws kData when the runtime
+  // fails.
+  std::vector<OnnxOutput> run(const OnnxImages& images);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace retina

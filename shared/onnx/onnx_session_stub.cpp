@@ -1,0 +1,31 @@
+// Where the build found no OpenVINO.
+#include "shared/base/error.h"
+#include "shared/onnx/onnx_session.h"
+
+namespace retina {
+
+struct OnnxSession::State {};
+
+bool has_onnx_runtime() {
+  return false;
+}
+
+void require_onnx_runtime(const std::string& subject) {
+  throw Error(ErrorKind::kUnavailable, cat(subject, ": this build cannot run ONNX models"),
+              "build where OpenVINO's wheel is installed (make deps), or evaluate the checkpoint");
+}
+
+OnnxSession::OnnxSession(const std::string&, const std::string& subject, int,
+                         const std::vector<std::string>&) {
+  require_onnx_runtime(subject);
+}
+
+OnnxSession::~OnnxSession() = default;
+OnnxSession::OnnxSession(OnnxSession&&) noexcept = default;
+OnnxSession& OnnxSession::operator=(OnnxSession&&) noexcept = default;
+
+std::vector<OnnxOutput> OnnxSession::run(const OnnxImages&) {
+  return {};
+}
+
+}  // namespace retina
