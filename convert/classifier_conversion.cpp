@@ -1,4 +1,6 @@
 #include "convert/conversion.h"
+#include "convert/onnx/onnx_model.h"
+#include "convert/onnx_weights.h"
 #include "convert/proof/classifier_proof.h"
 #include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
@@ -17,16 +19,35 @@ class ClassifierConversion : public Conversion {
 
   torch::jit::Module module() const override { return make_inference_module(*model_, extras_); }
 
-  std::string prove(const std::string& file, const std::string& output,
+  OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const override {
+    const ModelConfig& config = model_->config();
+    return onnx_classifier(config, OnnxWeights(state_of(*model_), config.norm_eps),
+                           request_of(header, ranges));
+  }
+
+  std::string prove(ConvertedModel model, const std::string& output,
                     const std::vector<Image>& images) override {
-    const ScoreMatch found = compare_models(file, *model_, {.images = images, .device = device_});
+    const ScoreMatch found =
+        compare_models(std::move(model), *model_, {.images = images, .device = device_});
     require_equal(found, output);
+    return words(found);
+  }
+
+  std::string prove_rounded(ConvertedModel model, const std::string& output,
+                            const std::vector<Image>& images) override {
+    const ScoreMatch found =
+        compare_models(std::move(model), *model_, {.images = images, .device = device_});
+    require_alike(found, output);
+    return words(found);
+  }
+
+ private:
+  static std::string words(const ScoreMatch& found) {
     return cat("proof: ", found.image_count, " images, the same best class on ",
                found.same_best_count, "; largest difference: probability ",
                found.largest_probability, ", logit ", found.largest_logit, " of the largest\n");
   }
 
- private:
   InferenceExtras extras_;
   c10::Device device_;
   std::unique_ptr<Classifier> model_;

@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "convert/onnx/onnx_model.h"
 #include "convert/options.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/evaluation/converted/converted_model.h"
 #include "shared/image/image.h"
 
 namespace retina {
@@ -25,14 +27,18 @@ class Conversion {
  public:
   virtual ~Conversion() = default;
 
-  // The inference model, in memory.
+  // The inference model, in memory: TorchScript's module, or an ONNX model. `ranges`: for int8.
   virtual torch::jit::Module module() const = 0;
+  virtual OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const = 0;
 
-  // Opens the written `file` again and compares it with the checkpoint's network. Returns what it
-  // found in words, lines that begin with "proof: ". Throws Error{kAnswerNo} about `output` when
-  // they differ.
-  virtual std::string prove(const std::string& file, const std::string& output,
+  // Compares `model` with the checkpoint's network. Returns what it found in words, lines that
+  // begin with "proof: ". Throws Error{kAnswerNo} about `output` when they differ.
+  virtual std::string prove(ConvertedModel model, const std::string& output,
                             const std::vector<Image>& images) = 0;
+  // The same of a model whose weights are rounded: tells how much it differs, and throws where it
+  // has little in common with the checkpoint's.
+  virtual std::string prove_rounded(ConvertedModel model, const std::string& output,
+                                    const std::vector<Image>& images) = 0;
 };
 
 // Throws as trained_network and trained_classifier do.

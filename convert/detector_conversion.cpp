@@ -1,4 +1,7 @@
 #include "convert/conversion.h"
+#include "convert/onnx/onnx_model.h"
+#include "convert/onnx_weights.h"
+#include "convert/proof/anchor_proof.h"
 #include "convert/proof/detector_proof.h"
 #include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
@@ -18,10 +21,22 @@ class DetectorConversion : public Conversion {
 
   torch::jit::Module module() const override { return make_inference_module(model_, extras_); }
 
-  std::string prove(const std::string& file, const std::string& output,
+  OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const override {
+    const ModelConfig& config = model_.config();
+    return onnx_detector(config, OnnxWeights(state_of(model_), config.norm_eps),
+                         model_.body_prefix(), extras_.postprocess, request_of(header, ranges));
+  }
+
+  std::string prove(ConvertedModel model, const std::string& output,
                     const std::vector<Image>& images) override {
-    const MatchResult found = compare_models(
-        file, model_, {.images = images, .postprocess = extras_.postprocess, .device = device_});
+    if (gives_anchors(model)) {
+      const AnchorMatch found = compare_anchors(std::move(model), model_, inputs(images));
+      require_equal(found, output);
+      return cat("proof: ", images.size(), " images, ", found.anchor_count,
+                 " anchors equal; largest difference: box ", found.largest_box_px, " px, score ",
+                 found.largest_score, "\n");
+    }
+    const MatchResult found = compare_models(std::move(model), model_, inputs(images));
     require_equal(found, output);
     std::string text = cat("proof: ", images.size(), " images, ", found.paired_count,
                            " detections equal; largest difference: box ", found.largest_box_px,
@@ -32,7 +47,29 @@ class DetectorConversion : public Conversion {
     return text;
   }
 
+  std::string prove_rounded(ConvertedModel model, const std::string& output,
+                            const std::vector<Image>& images) override {
+    if (gives_anchors(model)) {
+      const AnchorMatch found = compare_anchors(std::move(model), model_, inputs(images));
+      require_alike(found, output);
+      return cat("proof: rounding the weights moves boxes by up to ", found.largest_box_px,
+                 " px and scores by up to ", found.largest_score, "\n");
+    }
+    const MatchResult found = compare_models(std::move(model), model_, inputs(images));
+    require_alike(found, output);
+    return cat("proof: with rounded weights ", found.paired_count, " detections stay within ",
+               kPairedBoxPx, " px and ", kPairedScore, " of score, ",
+               found.borderline_count + found.unexplained_count, " of either come or go\n");
+  }
+
  private:
+  static bool gives_anchors(const ConvertedModel& model) {
+    return model.header().onnx && !model.header().onnx->postprocess;
+  }
+  ProofInputs inputs(const std::vector<Image>& images) const {
+    return {.images = images, .postprocess = extras_.postprocess, .device = device_};
+  }
+
   InferenceExtras extras_;
   c10::Device device_;
   RetinaNet model_;

@@ -1,5 +1,7 @@
 #include "convert/options.h"
 
+#include <cstdio>
+
 #include "convert/import/import.h"
 #include "convert/repository.h"
 #include "shared/base/cli.h"
@@ -11,6 +13,19 @@ namespace {
 // Names of models in a repository; jobs/ has the first, too.
 constexpr const char* kDetectorName = "coco_retinanet";
 constexpr const char* kClassifierName = "classifier";
+
+// "HxW".
+std::optional<PixelSize> size_of(const std::string& text) {
+  constexpr int kMost = 16384;
+  PixelSize size;
+  char rest = 0;
+  const bool read = std::sscanf(text.c_str(), "%5dx%5d%c", &size.height, &size.width, &rest) == 2;
+  if (!read || size.height < 1 || size.height > kMost || size.width < 1 || size.width > kMost) {
+    throw Error(ErrorKind::kUsage,
+                cat("--onnx-static: got \"", text, "\", want HEIGHTxWIDTH, each 1..", kMost));
+  }
+  return size;
+}
 
 std::string listed(const std::vector<double>& numbers) {
   std::string text;
@@ -39,6 +54,19 @@ void ConvertOptions::validate() const {
   if (import_task == Task::kClassification && anchor_sizes) {
     refuse("--anchor-sizes: not with --task classify");
   }
+  const std::optional<OnnxForm> form = onnx_form();
+  if (!form) {
+    const char* const only = ": is for --format onnx only";
+    if (onnx_weights != WeightType::kF32) refuse(cat("--weights", only));
+    if (!onnx_static.empty()) refuse(cat("--onnx-static", only));
+    if (no_postprocess) refuse(cat("--no-postprocess", only));
+  } else {
+    if (checkpoint.empty()) refuse("--format onnx: is for --checkpoint only");
+    if (!repository.empty()) refuse("--repository: holds TorchScript models (got --format onnx)");
+    if (form->weights == WeightType::kInt8 && proof_data.empty()) {
+      refuse("--weights int8: needs --data, pictures whose values tell the ranges");
+    }
+  }
   if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
   if (repository.empty() && !service_name.empty()) refuse("--service-name: needs --repository");
   if (!service_name.empty() && !is_service_name(service_name)) {
@@ -52,6 +80,10 @@ void ConvertOptions::validate() const {
   import_model.class_count = 1;  // known when the file is read
   import_model.validate();
   postprocess().validate();
+  if (calibration_image_count < 1 || calibration_image_count > 10000) {
+    refuse(cat("--calibration-images: out of range (got ", calibration_image_count,
+               ", want 1 to 10000)"));
+  }
   if (proof_image_count < 1 || proof_image_count > 10000) {
     throw Error(ErrorKind::kUsage,
                 cat("--proof-images: out of range (got ", proof_image_count, ", want 1 to 10000)"));
@@ -62,12 +94,21 @@ void ConvertOptions::check_task(Task task) const {
   if (task == Task::kDetection) return;
   for (const auto& [name, is_given] : {std::pair{"score-threshold", score_threshold.has_value()},
                                        {"nms-threshold", nms_threshold.has_value()},
-                                       {"max-detections", max_detections.has_value()}}) {
+                                       {"max-detections", max_detections.has_value()},
+                                       {"no-postprocess", no_postprocess}}) {
     if (!is_given) continue;
     throw Error(ErrorKind::kConfig,
                 cat("--", name, ": has no effect on a classifier, and ", checkpoint, " is one"),
                 cat("leave out --", name));
   }
+}
+
+std::optional<OnnxForm> ConvertOptions::onnx_form() const {
+  const bool is_onnx = format ? *format == ModelFormat::kOnnx : output.ends_with(".onnx");
+  if (!is_onnx) return std::nullopt;
+  OnnxForm form{.weights = onnx_weights, .postprocess = !no_postprocess};
+  if (!onnx_static.empty()) form.picture = size_of(onnx_static);
+  return form;
 }
 
 PostprocessOptions ConvertOptions::postprocess() const {
@@ -107,10 +148,22 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option(
       "checkpoint", options.checkpoint, "RUN|C.pt",
       "folder of retina-train (its best checkpoint, without validation its last), or a checkpoint");
-  cli.option("output", options.output, "MODEL.pt",
-             "inference model (TorchScript) to write; with --import a checkpoint");
+  cli.option("output", options.output, "MODEL",
+             "inference model to write, as NAME.pt or NAME.onnx; with --import a checkpoint");
   cli.flag("overwrite", options.overwrite,
            "replace an output that was made with other inputs or options");
+  cli.group("Format of the model");
+  cli.choice("format", options.format, kModelFormats,
+             "what to write; unset: ONNX where the output is named *.onnx, else TorchScript");
+  cli.choice("weights", options.onnx_weights, kWeightTypes,
+             "of an ONNX model: f16 halves the file; int8 (with --data) quarters it and is faster "
+             "on CPUs");
+  cli.option("onnx-static", options.onnx_static, "HxW",
+             "all pictures have this size, for runtimes that want to know it; unset: any size");
+  cli.flag("no-postprocess", options.no_postprocess,
+           "of a detector in ONNX: give every anchor's box and scores, suppress nothing");
+  cli.option("calibration-images", options.calibration_image_count, "COUNT",
+             "int8: images of --data that tell the ranges of values; its accuracy is told on them");
   cli.group("Serving");
   cli.option("repository", options.repository, "DIR",
              "also write DIR/NAME/ as NVIDIA Triton and MLServer load it");

@@ -8,6 +8,7 @@
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
 #include "shared/model/postprocess_options.h"
+#include "shared/onnx/model_format.h"
 
 namespace retina {
 
@@ -20,6 +21,11 @@ struct ConvertOptions {
   std::string checkpoint{};  // ours, or a run's folder: its best; becomes an inference model
   std::string weights{};     // torchvision's (.pth): become a checkpoint
   std::string output{};      // the inference model or the checkpoint, written
+  // Of the inference model; unset: ONNX where the output is called so, else TorchScript.
+  std::optional<ModelFormat> format{};
+  WeightType onnx_weights = WeightType::kF32;
+  std::string onnx_static{};  // HxW of all pictures; empty: any
+  bool no_postprocess = false;
   // Also written: the model as a folder for model servers (repository.h); empty: none.
   std::string repository{};
   std::string service_name{};  // of the model in it; empty: the task's (service_name_of)
@@ -37,6 +43,8 @@ struct ConvertOptions {
   int proof_image_count = 4;
   // Shards to take the proof's images from; empty: generated images.
   std::string proof_data{};
+  // Images of proof_data that tell the ranges for int8, and on which its accuracy is told.
+  int calibration_image_count = 100;
   // Where the proof runs: auto, cpu or cuda. The model itself is bound to none.
   DeviceChoice device = DeviceChoice::kCpu;
   // Replace an output that was made differently, or is something else.
@@ -48,6 +56,8 @@ struct ConvertOptions {
   // this task: only the checkpoint tells which that is.
   void check_task(Task task) const;
 
+  // How an ONNX model is to be; unset for TorchScript.
+  std::optional<OnnxForm> onnx_form() const;
   PostprocessOptions postprocess() const;
   // What the model is called in a repository.
   std::string service_name_of(Task task) const;

@@ -3,13 +3,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include "convert/proof/proof_failure.h"
 #include "convert/proof/proof_images.h"
 #include "shared/base/cat.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/sample_source.h"
+#include "shared/evaluation/converted/converted_runtime.h"
 
 namespace retina {
 namespace {
@@ -40,25 +40,23 @@ ClassScoreRow scores_of_reference(const Classifier& model, const Image& image, c
   return {.logits = row_of(logits), .probabilities = row_of(at::softmax(logits, 1))};
 }
 
-ClassScoreRow scores_of_converted(torch::jit::Module& module, const Image& image,
-                                  c10::Device device) {
-  const at::Tensor pixels = planes_of(image).to(device);
-  return {.logits = row_of(module.get_method("logits")({pixels}).toTensor()),
-          .probabilities = row_of(module.forward({pixels}).toTensor())};
+ClassScoreRow scores_of_converted(ConvertedRuntime& converted, const Image& image) {
+  const at::Tensor pixels = planes_of(image).to(converted.device());
+  return {.logits = row_of(converted.logits(pixels)),
+          .probabilities = row_of(converted.probabilities(pixels))};
 }
 
 }  // namespace
 
-ScoreMatch compare_models(const std::string& inference_file, Classifier& model,
+ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
                           const ClassifierProofInputs& inputs) {
   const at::NoGradGuard no_grad;
-  torch::jit::Module module = torch::jit::load(inference_file, inputs.device);
   model.to(inputs.device);
   model.set_training(false);
   ScoreMatch total;
   for (const Image& image : inputs.images) {
     total.add(match_scores(scores_of_reference(model, image, inputs.device),
-                           scores_of_converted(module, image, inputs.device)));
+                           scores_of_converted(converted.runtime(), image)));
   }
   return total;
 }
@@ -69,6 +67,14 @@ void require_equal(const ScoreMatch& result, const std::string& output) {
                            " images differ; ", result.first_unequal));
   }
   if (result.image_count == 0) fail_proof(output, "there was no image to compare on");
+}
+
+void require_alike(const ScoreMatch& result, const std::string& output) {
+  if (result.image_count == 0) fail_proof(output, "there was no image to compare on");
+  if (10 * (result.image_count - result.same_best_count) > result.image_count) {
+    fail_proof(output, cat("with rounded weights ", result.image_count - result.same_best_count,
+                           " of ", result.image_count, " images have another best class"));
+  }
 }
 
 }  // namespace retina

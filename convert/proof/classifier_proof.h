@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "convert/proof/score_match.h"
+#include "shared/evaluation/converted/converted_model.h"
 #include "shared/image/image.h"
 #include "shared/model/classifier.h"
 
@@ -20,11 +21,15 @@ struct ClassifierProofInputs {
 
 // Runs both models on every image, one at a time, the training model on what the loader makes of it
 // for an evaluation, and compares their scores. `model` is moved to the device and put into
-// evaluation mode. Throws what LibTorch throws when the file cannot be opened.
-ScoreMatch compare_models(const std::string& inference_file, Classifier& model,
+// evaluation mode.
+ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
                           const ClassifierProofInputs& inputs);
 
 // Throws Error{kAnswerNo} when the scores of an image differ, or nothing was compared.
 void require_equal(const ScoreMatch& result, const std::string& output);
+
+// For rounded weights: throws Error{kAnswerNo} when more than a tenth of the images have another
+// best class, or nothing was compared.
+void require_alike(const ScoreMatch& result, const std::string& output);
 
 }  // namespace retina

@@ -9,8 +9,6 @@
 namespace retina {
 namespace {
 
-constexpr double kPairBoxPx = 1.0;
-constexpr double kPairScore = 1e-2;
 constexpr double kIouMargin = 1e-3;
 
 // In units of a pixel, or of a hundredth of `a`'s longer side where that is more: an offset's
@@ -103,7 +101,7 @@ MatchResult match_detections(const std::vector<ScoredBox>& want, const std::vect
       const double box_px = box_distance_px(want[i], got[j]);
       const double score = score_distance(want[i], got[j]);
       // Not ">": a coordinate that is NaN pairs with nothing.
-      if (!(box_px <= kPairBoxPx && score <= kPairScore)) continue;
+      if (!(box_px <= kPairedBoxPx && score <= kPairedScore)) continue;
       // Boxes without area, clipped to an edge, survive NMS in numbers on one place: there the
       // score alone tells which is which.
       const double distance = box_px / kBoxTolerancePx + score / kScoreTolerance;

@@ -27,6 +27,10 @@ struct MatchContext {
 inline constexpr double kBoxTolerancePx = 1e-2;
 inline constexpr double kScoreTolerance = 1e-4;
 
+// Detections farther apart than this in any side or in score are never a pair.
+inline constexpr double kPairedBoxPx = 1;
+inline constexpr double kPairedScore = 0.01;
+
 struct MatchResult {
   std::int64_t paired_count = 0;      // detections with a partner in the other list
   double largest_box_px = 0;          // over the pairs and the four sides; per 100 px of long boxes
@@ -38,11 +42,11 @@ struct MatchResult {
   void add(const MatchResult& other);
 };
 
-// Pairs detections of equal class within 1 px and 0.01 of score, each with the nearest in box and
-// score, both by their tolerances: several may have the same box. One without a
-// partner is borderline when its score is within kScoreTolerance of the threshold, when the other
-// list is full and ends above it, or when a box of its class in the other list overlaps it by the
-// NMS threshold +- 1e-3, or by more and is itself without a partner.
+// Pairs detections of equal class within kPairedBoxPx and kPairedScore, each with the nearest in
+// box and score, both by their tolerances: several may have the same box. One without a partner is
+// borderline when its score is within kScoreTolerance of the threshold, when the other list is full
+// and ends above it, or when a box of its class in the other list overlaps it by the NMS threshold
+// +- 1e-3, or by more and is itself without a partner.
 MatchResult match_detections(const std::vector<ScoredBox>& want, const std::vector<ScoredBox>& got,
                              const MatchContext& context);
 

@@ -75,6 +75,16 @@ std::vector<Image> shard_images(const std::string& shards, int count) {
   return images;
 }
 
+Image fitted(const Image& image, PixelSize size) {
+  Image result(size.width, size.height);
+  const int height = std::min(size.height, image.height), width = std::min(size.width, image.width);
+  for (int y = 0; y < height; ++y) {
+    std::copy_n(&image.rgb[static_cast<std::size_t>(y) * static_cast<std::size_t>(image.width) * 3],
+                width * 3, result.pixel(0, y));
+  }
+  return result;
+}
+
 at::Tensor planes_of(const Image& image) {
   return at::from_blob(const_cast<std::uint8_t*>(image.rgb.data()), {image.height, image.width, 3},
                        at::kByte)

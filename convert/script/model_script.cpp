@@ -1,8 +1,8 @@
 // The inference model's own methods, which join its parts (script_part.h) and equal
 // shared/model/postprocess.cpp.
 #include "convert/script/script_part.h"
+#include "shared/anchor/anchor.h"
 #include "shared/base/cat.h"
-#include "shared/ops/box_coder.h"
 
 namespace retina {
 namespace {
@@ -55,7 +55,7 @@ constexpr const char* kDetect =
 
 // ScalarTypes: 4 i64, 6 f32. @CHECKS@ is image_checks(). Boxes go back to input pixels per axis, in
 // f32.
-constexpr const char* kForward =
+constexpr const char* kModelForward =
     R"(def forward(self, images: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
 @CHECKS@    count = images.size(0)
     device = images.device
@@ -102,7 +102,7 @@ std::string image_checks() {
 }
 
 std::string model_source(const ModelConfig& config, const PostprocessOptions& options) {
-  std::string source = cat(kOutputs, "\n", kDecode, "\n", kDetect, "\n", kForward);
+  std::string source = cat(kOutputs, "\n", kDecode, "\n", kDetect, "\n", kModelForward);
   source = replace_all(source, "@CHECKS@", image_checks());
   source = replace_all(source, "@MAX_LOG_SIZE@", shortest(kMaxLogSize));
   source = replace_all(source, "@CLASSES@", std::to_string(config.class_count));

@@ -24,7 +24,7 @@ constexpr const char* kOverlaps =
 
 // Up to 1,000 boxes on the CPU the reference keeps classes apart by shifting them, whose rounding
 // can tip an IoU that lies on the threshold: so the same is done here.
-constexpr const char* kForward =
+constexpr const char* kSuppress =
     R"(def forward(self, boxes: Tensor, scores: Tensor, labels: Tensor, nms_threshold: float,
             max_detections: int) -> Tensor:
     count = boxes.size(0)
@@ -60,7 +60,7 @@ constexpr const char* kForward =
 }  // namespace
 
 ScriptPart suppression_script() {
-  return {.name = "suppression", .source = std::string(kOverlaps) + "\n" + kForward};
+  return {.name = "suppression", .source = std::string(kOverlaps) + "\n" + kSuppress};
 }
 
 }  // namespace retina

@@ -102,7 +102,7 @@ TEST(ConvertedClassifier, EveryPicturesSquareIsTheLoaders) {
       convert(options_in(folder));
       const auto model = trained_classifier(checkpoint, "c.pt");
       const ScoreMatch found =
-          compare_models(folder / "m.pt", *model, {.images = pictures_of_odd_sizes()});
+          compare_models({folder / "m.pt", "cpu"}, *model, {.images = pictures_of_odd_sizes()});
       EXPECT_EQ(found.unequal_count, 0) << found.first_unequal;
       EXPECT_EQ(found.image_count, 12);
     }
@@ -201,7 +201,7 @@ TEST(ClassifierProof, FindsASmallChangeOfOneWeight) {
   }
   const auto model = trained_classifier(checkpoint, "c.pt");
   const std::vector<Image> images = generated_images(2);
-  const ScoreMatch found = compare_models(folder / "m.pt", *model, {.images = images});
+  const ScoreMatch found = compare_models({folder / "m.pt", "cpu"}, *model, {.images = images});
   EXPECT_THROW(require_equal(found, "m.pt"), Error);
 }
 

@@ -107,7 +107,7 @@ TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
     for (std::size_t i = 0; i < rgb.size(); ++i)
       rgb[i] = static_cast<std::uint8_t>(i * i * 31 % 251);
   }
-  const MatchResult result = compare_models(folder / "m.pt", model, {.images = images});
+  const MatchResult result = compare_models({folder / "m.pt", "cpu"}, model, {.images = images});
   EXPECT_GE(result.paired_count, 20);
   EXPECT_EQ(result.unexplained_count, 0) << result.first_unexplained;
   EXPECT_LE(result.largest_box_px, kBoxTolerancePx);
@@ -285,7 +285,7 @@ TEST(Proof, FindsASmallChangeOfOneWeight) {
   }
   RetinaNet model = model_of(config, checkpoint);
   const std::vector<Image> images = generated_images(2);
-  const MatchResult result = compare_models(folder / "m.pt", model, {.images = images});
+  const MatchResult result = compare_models({folder / "m.pt", "cpu"}, model, {.images = images});
   EXPECT_THROW(require_equal(result, "m.pt"), Error);
 }
 

@@ -55,11 +55,28 @@ TEST_F(ConvertCli, AThresholdOutOfRangeIsUsage) {
                   64, "out of range (got 2");
 }
 
+TEST_F(ConvertCli, WhatIsOnlyForOnnxIsUsageElsewhere) {
+  const std::vector<std::string> command = {"--checkpoint", checkpoint_, "--output", output_};
+  const auto with = [&](const std::vector<std::string>& more) {
+    auto all = command;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  expect_one_line(with({"--weights", "f16"}), 64, "--weights: is for --format onnx only");
+  expect_one_line(with({"--onnx-static", "480x640"}), 64, "--onnx-static: is for --format onnx");
+  expect_one_line(with({"--no-postprocess"}), 64, "--no-postprocess: is for --format onnx only");
+  expect_one_line(with({"--format", "onnx", "--onnx-static", "480"}), 64,
+                  "got \"480\", want HEIGHTxWIDTH");
+  expect_one_line(with({"--format", "onnx", "--repository", folder_ / "served"}), 64,
+                  "--repository: holds TorchScript models");
+}
+
 TEST_F(ConvertCli, HelpNamesEveryOption) {
   const auto result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
   for (const char* option : {"--checkpoint", "--output", "--score-threshold", "--nms-threshold",
-                             "--max-detections", "--proof-images", "--data", "--device"}) {
+                             "--max-detections", "--proof-images", "--data", "--device", "--format",
+                             "--weights", "--onnx-static", "--no-postprocess"}) {
     EXPECT_THAT(result.out, HasSubstr(option));
   }
 }
