@@ -1,11 +1,6 @@
 #include "train/insight/metrics_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <sstream>
 #include <utility>
@@ -19,11 +14,6 @@
 
 namespace retina {
 namespace {
-
-[[noreturn]] void fail_write(const std::string& path) {
-  throw Error(ErrorKind::kIo, cat(path, ": writing failed (", std::strerror(errno), ")"),
-              "free some space or fix the mount, then run the same command again");
-}
 
 // Part of the format; never rename.
 constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
@@ -192,13 +182,13 @@ const ShownFigures& shown_figures(Task task) {
   return task == Task::kDetection ? kDetector : kClassifier;
 }
 
-MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
+MetricsLog::MetricsLog(const std::string& path, std::int64_t step) {
   std::string kept;
-  if (path_exists(path_)) {
-    const std::string text = read_file(path_);
+  if (path_exists(path)) {
+    const std::string text = read_file(path);
     std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
     for (std::string line; std::getline(lines, line);) {
-      const std::optional<JsonFile> parsed = parse_if_whole(line, path_);
+      const std::optional<JsonFile> parsed = parse_if_whole(line, path);
       if (!parsed) break;
       const JsonView root = parsed->root();
       if (root.at("step").as_int() > step) break;
@@ -211,28 +201,19 @@ MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(pa
       }
       kept += line + "\n";
     }
-    if (kept != text) write_file_atomically(path_, kept);
+    if (kept != text) write_file_atomically(path, kept);
   }
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) {
-    throw Error(ErrorKind::kCannotCreate,
-                cat(path_, ": cannot be created (", std::strerror(errno), ")"),
-                "choose another --output or fix its permissions");
-  }
-}
-
-MetricsLog::~MetricsLog() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  file_.emplace(path);
 }
 
 void MetricsLog::append(const StepMetrics& metrics) {
   steps_.push_back(metrics);
-  write_line(to_json(metrics));
+  file_->append(to_json(metrics) + "\n");
 }
 
 void MetricsLog::append(const ValidationMetrics& metrics) {
   validations_.push_back(metrics);
-  write_line(to_json(metrics));
+  file_->append(to_json(metrics) + "\n");
 }
 
 void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
@@ -249,22 +230,7 @@ void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
     metrics.images_per_epoch = images;
   }
   epochs_.push_back(metrics);
-  write_line(to_json(metrics));
-}
-
-void MetricsLog::sync() {
-  if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_write(path_);
-}
-
-void MetricsLog::write_line(const std::string& json) {
-  const std::string line = json + "\n";
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t wrote = ::write(descriptor_, line.data() + done, line.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail_write(path_);
-    done += static_cast<std::size_t>(wrote);
-  }
+  file_->append(to_json(metrics) + "\n");
 }
 
 }  // namespace retina

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "shared/base/file.h"
 #include "shared/comm/comm_stats.h"
 #include "train/insight/rank_times.h"
 #include "train/reduce/reduce_cost.h"
@@ -93,10 +94,7 @@ class MetricsLog {
  public:
   // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint is
   // removed. So is an incomplete line. Throws kCannotCreate, kIo.
-  MetricsLog(std::string path, std::int64_t step);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
+  MetricsLog(const std::string& path, std::int64_t step);
 
   void append(const StepMetrics& metrics);
   void append(const ValidationMetrics& metrics);
@@ -104,16 +102,14 @@ class MetricsLog {
   // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
   void append(EpochMetrics metrics, std::int64_t update_count);
   // To the disk; before a checkpoint of the same step is published.
-  void sync();
+  void sync() { file_->sync(); }
 
   const std::vector<StepMetrics>& steps() const { return steps_; }
   const std::vector<ValidationMetrics>& validations() const { return validations_; }
   const std::vector<EpochMetrics>& epochs() const { return epochs_; }
 
  private:
-  void write_line(const std::string& json);
-  std::string path_;
-  int descriptor_ = -1;
+  std::optional<AppendFile> file_;  // from the constructor's end on
   std::vector<StepMetrics> steps_;
   std::vector<ValidationMetrics> validations_;
   std::vector<EpochMetrics> epochs_;
