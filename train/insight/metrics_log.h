@@ -13,6 +13,8 @@
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
 //                 writes one without epoch_seconds and images_per_epoch.
+// In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
+// learning_rate.
 // Files of earlier versions do not have images, replaced_images, ranks, compute_ms, comm_*,
 // *_bytes_per_second, overlap_ms, the step's parts, device_memory and the epochs' lines, or the
 // images of rank_times.
@@ -27,6 +29,7 @@
 
 #include "shared/base/file.h"
 #include "shared/comm/comm_stats.h"
+#include "train/insight/event_file.h"
 #include "train/insight/rank_times.h"
 #include "train/reduce/reduce_cost.h"
 #include "train/step/part_times.h"
@@ -89,6 +92,10 @@ struct ValidationMetrics {
 // What people look at, by its place in `figures`: the judged one first.
 using ShownFigures = std::vector<std::pair<const char*, std::size_t>>;
 const ShownFigures& shown_figures(Task task);
+
+// All figures of such a line, the step aside; of a detector's validation the 12 numbers.
+std::vector<EventScalar> event_scalars(const StepMetrics& metrics);
+std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics);
 
 class MetricsLog {
  public:
