@@ -377,6 +377,9 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     scaling.emplace(options.scaling_report,
                     scaling_data(options, *data.train, communicator.size(), device), communicator);
   }
+  if (communicator.is_root() && !options.tensorboard.empty()) {
+    make_folder(options.tensorboard, "--tensorboard");
+  }
   std::optional<TimelineFile> timeline;
   if (!options.timeline.empty()) {
     timeline.emplace(options.timeline, parse_step_window("timeline-steps", options.timeline_steps),

@@ -276,6 +276,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("compute-threads", o.compute_threads, "N",
              "CPU threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.group("Insight");
+  cli.option("tensorboard", o.tensorboard, "DIR",
+             "write all figures of steps and validations, and pictures of these, for `tensorboard "
+             "--logdir DIR`; a folder for each run");
   cli.option("timeline", o.timeline, "FILE",
              "write what every rank did when, for ui.perfetto.dev or about:tracing");
   cli.option("timeline-steps", o.timeline_steps, "FROM:TO",

@@ -123,6 +123,7 @@ struct TrainOptions {
   int compute_threads = 0;             // 0: the node's cores shared among its ranks
 
   // Insight
+  std::string tensorboard;              // folder for TensorBoard's events, or empty
   std::string timeline;                 // file for a Chrome trace, or empty
   std::string timeline_steps = "1:20";  // counted from this start of the program
   std::string scaling_report;           // folder that runs on several numbers of ranks share

@@ -88,6 +88,7 @@ Trainer::Trainer(const TrainerInput& input)
                 .effective_options = input.effective_options,
                 .communicator = input.communicator,
                 .run_dir = input.run_dir,
+                .tensorboard = input.options.tensorboard,
                 .steps_per_epoch = plan_.steps_per_epoch(),
                 .total_steps = total_steps_}),
       saving_({.options = input.options.saving_options(),
@@ -384,7 +385,7 @@ void Trainer::end(bool stopped) {
   const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
   saving_.finish();
   insight_.finish_progress();
-  write_report();
+  insight_.write_report();
   if (!stopped) return;
   log_warning("stopped by signal ", stop_signal(), " after step ", step_,
               input_.run_dir != nullptr
@@ -412,7 +413,8 @@ void Trainer::judge_validation(std::int64_t epoch) {
     const ValidationMetrics metrics{
         .step = step_, .epoch = epoch, .task = options_.task, .figures = std::move(result.figures)};
     judged = metrics.judged();
-    insight_.add_validation(metrics, std::move(result.classes));
+    insight_.add_validation(metrics, std::move(result.classes),
+                            validation_->gallery(kReportPictures));
   }
   communicator_.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
@@ -422,7 +424,7 @@ void Trainer::judge_validation(std::int64_t epoch) {
     log_info("early stop: no better ", shown_figures(options_.task).front().first, " for ",
              options_.early_stop, " validations");
   }
-  write_report();
+  insight_.write_report();
 }
 
 void Trainer::tell_pace(bool dropped) {
@@ -447,11 +449,6 @@ void Trainer::save() {
   replica_checks_.before_save(step_, replica_, communicator_);
   saving_.save(state(), [&] { insight_.sync(); });
   rollback_.saved();
-}
-
-void Trainer::write_report() {
-  const bool has_pictures = validation_ && insight_.has_validation();
-  insight_.write_report(has_pictures ? validation_->gallery(kReportPictures) : Gallery{});
 }
 
 }  // namespace retina

@@ -113,7 +113,6 @@ class Trainer {
   void judge_validation(std::int64_t epoch);
   void tell_pace(bool dropped);
   RunState state() const;
-  void write_report();
 
   const TrainOptions& options_;
   TrainerInput input_;

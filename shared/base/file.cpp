@@ -72,6 +72,16 @@ void judge_failed_sync(const std::string& path, MountAbility ability) {
   warn_unsupported(ability, path, code);
 }
 
+void write_all(int descriptor, const std::string& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = retried([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
+    if (wrote < 0) {
+      throw Error(ErrorKind::kIo, cat(path, ": writing failed (", reason(), ")"), kWriteHint);
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+}
+
 int renamed(const std::string& from, const std::string& to) {
   return retried([&] { return std::rename(from.c_str(), to.c_str()); });
 }
@@ -305,15 +315,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(const void* data, std::size_t size_bytes) {
-  const auto* bytes = static_cast<const char*>(data);
-  while (size_bytes > 0) {
-    const ssize_t wrote = retried([&] { return ::write(descriptor_, bytes, size_bytes); });
-    if (wrote < 0) {
-      throw Error(ErrorKind::kIo, cat(path_, ": writing failed (", reason(), ")"), kWriteHint);
-    }
-    bytes += wrote;
-    size_bytes -= static_cast<std::size_t>(wrote);
-  }
+  write_all(descriptor_, path_, {static_cast<const char*>(data), size_bytes});
 }
 
 // Through the descriptor that wrote: a later one may miss write-back errors.
@@ -337,6 +339,28 @@ void AtomicFile::commit(const std::function<void(const std::string&)>& verify) {
   move_into_place(temporary_, path_);
   committed_ = true;
   sync_path(parent_of(path_));
+}
+
+AppendFile::AppendFile(std::string path, const std::string& option) : path_(std::move(path)) {
+  descriptor_ = retried(
+      [&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
+  if (descriptor_ >= 0) return;
+  throw Error(ErrorKind::kCannotCreate, cat(path_, ": cannot be created (", reason(), ")"),
+              cat("choose another ", option, " or fix its permissions"));
+}
+
+AppendFile::~AppendFile() {
+  ::close(descriptor_);
+}
+
+void AppendFile::append(std::string_view bytes) {
+  write_all(descriptor_, path_, bytes);
+}
+
+void AppendFile::sync() {
+  if (retried([&] { return ::fdatasync(descriptor_); }) != 0) {
+    judge_failed_sync(path_, MountAbility::kFileSync);
+  }
 }
 
 void publish_file(const std::string& temporary, const std::string& path,

@@ -118,7 +118,27 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// The same steps for a file that something else wrote: sync -> verify -> rename -> folder sync.
+// A file that grows: what was appended before stays when a write fails.
+class AppendFile {
+ public:
+  // Goes on behind what is there. Throws kCannotCreate; `option` named the file's folder.
+  explicit AppendFile(std::string path, const std::string& option = "--output");
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Other processes see it when this returns. Throws kIo (disk full, mount gone).
+  void append(std::string_view bytes);
+  // To the disk. Throws kIo.
+  void sync();
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+// AtomicFile's steps for a file that something else wrote: sync -> verify -> rename -> folder sync.
 // Where a rename cannot replace a file (SMB) the old one is `path.old` for a moment; between two
 // file systems the file is delivered.
 void publish_file(const std::string& temporary, const std::string& path,

@@ -1,6 +1,7 @@
 #include "shared/base/hash.h"
 
 #include <array>
+#include <boost/crc.hpp>
 #include <charconv>
 #include <cstdio>
 
@@ -37,6 +38,12 @@ std::uint64_t xxh3_file(const std::string& path) {
   Hasher hasher;
   read_pieces(path, [&](std::string_view piece) { hasher.update(piece.data(), piece.size()); });
   return hasher.digest();
+}
+
+std::uint32_t crc32c(std::string_view bytes) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
 }
 
 std::string hex64(std::uint64_t value) {

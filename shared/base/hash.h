@@ -1,5 +1,5 @@
-// xxh3, the 64-bit hash of records, shards, checkpoints and configurations. It finds damage, not
-// malice: it is not a cryptographic hash.
+// xxh3, the 64-bit hash of records, shards, checkpoints and configurations, and the checksum of a
+// foreign format. They find damage, not malice: neither is a cryptographic hash.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +32,9 @@ class Hasher {
 
 // Hash of a file's whole content. Throws kNoInput when it cannot be opened, kIo midway.
 std::uint64_t xxh3_file(const std::string& path);
+
+// CRC-32C (RFC 3720, appendix B.4).
+std::uint32_t crc32c(std::string_view bytes);
 
 // 16 lower-case hexadecimal digits, and back (throws kData naming `what`).
 std::string hex64(std::uint64_t value);

@@ -168,6 +168,27 @@ TEST(AtomicFile, ReportsAFullDiskAsAnInputOutputError) {
   EXPECT_FALSE(path_exists(folder / "file"));
 }
 
+TEST(AppendFile, GoesOnBehindWhatIsThere) {
+  const TestFolder folder;
+  for (const char* line : {"one\n", "two\n"}) {
+    AppendFile file(folder / "file");
+    file.append(line);
+    file.sync();
+  }
+  EXPECT_EQ(read_file(folder / "file"), "one\ntwo\n");
+}
+
+TEST(AppendFile, SaysThatTheOutputCannotBeCreated) {
+  const TestFolder folder;
+  EXPECT_EQ(kind_of([&] { AppendFile file(folder / "missing/file"); }), ErrorKind::kCannotCreate);
+}
+
+TEST(AppendFile, ReportsAFullDiskAsAnInputOutputError) {
+  if (!path_exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  AppendFile file("/dev/full");
+  EXPECT_EQ(kind_of([&] { file.append("bytes"); }), ErrorKind::kIo);
+}
+
 TEST(RecoverFile, BringsAFileBackThatStoodAside) {
   const TestFolder folder;
   const std::string path = folder / "file";

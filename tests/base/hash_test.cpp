@@ -43,6 +43,18 @@ TEST(Xxh3, OfAMissingFileIsAMissingInput) {
   }
 }
 
+// RFC 3720, appendix B.4, and the usual check.
+TEST(Crc32c, GivesTheKnownAnswers) {
+  std::string ascending(32, '\0');
+  for (std::size_t i = 0; i < ascending.size(); ++i) ascending[i] = static_cast<char>(i);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aaU);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43U);
+  EXPECT_EQ(crc32c(ascending), 0x46dd794eU);
+  EXPECT_EQ(crc32c(std::string(ascending.rbegin(), ascending.rend())), 0x113fdb5cU);
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283U);
+  EXPECT_EQ(crc32c(""), 0U);
+}
+
 TEST(Hex64, RoundTrips) {
   for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{0x0123456789abcdef}, ~0UL}) {
     EXPECT_EQ(parse_hex64(hex64(value), "here"), value);

@@ -199,6 +199,18 @@ TEST(GuardRails, APreviewTrainsNothingAndARunKeepsItsAugmentation) {
   EXPECT_THAT(other.err, HasSubstr("augment"));
 }
 
+TEST(GuardRails, AFolderForTensorBoardThatCannotBeMadeEndsTheJobAtItsStart) {
+  const Job job;
+  write_file_atomically(job / "file", "");
+  const ProcessResult result =
+      run_process(job.train_command(job / "run", 1, {"--tensorboard", job / "file/events"}));
+  EXPECT_EQ(result.exit_code, 73) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("file/events: cannot create the folder"));
+  EXPECT_THAT(result.err, HasSubstr("choose another --tensorboard"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_EQ(steps_logged(job / "run"), 0);
+}
+
 TEST(GuardRails, ATimelineThatIsAFolderEndsTheJobAtItsStart) {
   const Job job;
   const ProcessResult result =

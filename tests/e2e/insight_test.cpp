@@ -10,8 +10,10 @@
 
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/image/jpeg.h"
 #include "tests/e2e/job.h"
 #include "tests/support/child_process.h"
+#include "tests/support/event_reader.h"
 
 namespace retina {
 namespace {
@@ -222,9 +224,9 @@ void expect_each_epochs_length_and_ranks(const Told& told) {
 TEST(Insight, TellsWhereTheTimeOfTwoRanksGoes) {
   const TestFolder folder;
   const std::string run = folder / "run", trace = folder / "trace.json";
-  const ProcessResult result = run_process(under_mpirun(
-      kRanks,
-      speed_test("4", {"--output", run, "--timeline", trace, "--checkpoint-every", "2steps"})));
+  const ProcessResult result = run_process(
+      under_mpirun(kRanks, speed_test("4", {"--output", run, "--timeline", trace, "--tensorboard",
+                                            folder / "events", "--checkpoint-every", "2steps"})));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   Told told{.trace = read_trace(trace)};
   std::istringstream lines(read_file(run + "/metrics.jsonl"));
@@ -234,7 +236,82 @@ TEST(Insight, TellsWhereTheTimeOfTwoRanksGoes) {
   expect_buckets_travel_during_backward(told.trace);
   expect_exposed_is_what_the_main_thread_waits(told);
   expect_each_epochs_length_and_ranks(told);
+  EXPECT_EQ(event_files(folder / "events").size(), 1U);  // rank 0's
   EXPECT_NE(read_file(run + "/report.html").find("<h3>Where the ranks"), std::string::npos);
+}
+
+// Every figure of the log is shown once, as its nearest f32, and nothing else.
+void expect_shows_the_log(const std::string& events, const std::string& run) {
+  auto shown = shown_scalars(events);
+  std::istringstream lines(read_file(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const JsonFile json = JsonFile::parse(line, "metrics.jsonl");
+    const std::int64_t step = json.root().at("step").as_int();
+    const bool is_validation = json.root().has("validation");
+    if (!is_validation && !json.root().has("loss")) continue;  // an epoch's
+    for (auto& [tag, steps] : shown) {
+      const std::size_t slash = tag.find('/');
+      if ((tag.substr(0, slash) == "validation") != is_validation) continue;
+      const std::string key = tag == "train/learning_rate" ? "lr" : tag.substr(slash + 1);
+      ASSERT_TRUE(steps.contains(step)) << tag << " " << step;
+      if (is_validation && !json.root().at("validation").has(key.c_str())) {
+        EXPECT_THAT(key, HasSubstr("AR"));  // among the log's "stats"
+      } else {
+        const JsonView values = is_validation ? json.root().at("validation") : json.root();
+        EXPECT_EQ(steps.at(step), static_cast<float>(values.at(key.c_str()).as_double())) << tag;
+      }
+      steps.erase(step);
+    }
+  }
+  EXPECT_EQ(shown.size(), 27U + 12U);
+  for (const auto& [tag, steps] : shown) EXPECT_TRUE(steps.empty()) << tag;
+}
+
+TEST(TensorBoardEvents, ShowTheLogOfARunThatWasKilled) {
+  const Job job;
+  const std::string run = job / "run", events = job / "events";
+  const std::vector<std::string> more = {
+      "--tensorboard",     events, "--validation",       job.val_shards(),
+      "--steps-per-epoch", "3",    "--checkpoint-every", "3steps"};
+  ChildProcess child(job.train_command(run, 100000, more));
+  ASSERT_TRUE(child.run_until([&] { return steps_logged(run) >= 5; }, 120));
+  child.signal_group(SIGKILL);
+  child.wait();
+  const auto steps = static_cast<int>(steps_logged(run)) + 2;
+  const auto command = job.train_command(run, steps, more);
+  const ProcessResult finished = run_process(command);
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(steps_logged(run), steps);
+  const std::vector<std::string> files = event_files(events);
+  ASSERT_EQ(files.size(), 2U);
+  expect_shows_the_log(events, run);
+  // The last validation's pictures.
+  std::int64_t pictured_step = 0;
+  std::set<std::string> pictures;
+  for (const ReadEvent& event : read_events(files[1])) {
+    for (const auto& [tag, picture] : event.pictures) {
+      Image image;
+      EXPECT_TRUE(JpegDecoder().decode(picture.jpeg.data(), picture.jpeg.size(), image).ok) << tag;
+      EXPECT_EQ(image.width, picture.width);
+      EXPECT_EQ(image.height, picture.height);
+      if (event.step != pictured_step) pictures.clear();
+      pictured_step = event.step;
+      pictures.insert(tag);
+    }
+  }
+  EXPECT_EQ(pictured_step, steps);
+  EXPECT_FALSE(pictures.empty());
+  // It decides nothing of the result: the finished run is found with another one, and none.
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{}, std::vector<std::string>{"--tensorboard", job / "other"}}) {
+    auto again =
+        job.train_command(run, steps, {"--validation", job.val_shards(), "--steps-per-epoch", "3"});
+    again.insert(again.end(), other.begin(), other.end());
+    const ProcessResult found = run_process(again);
+    EXPECT_EQ(found.exit_code, 0) << found.err;
+    EXPECT_THAT(found.out, HasSubstr("already finished"));
+    EXPECT_FALSE(path_exists(job / "other"));
+  }
 }
 
 // One rank alone, stopped long before its window ends.

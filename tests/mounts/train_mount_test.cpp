@@ -6,6 +6,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "tests/mounts/train_room.h"
+#include "tests/support/event_reader.h"
 
 namespace retina {
 namespace {
@@ -75,6 +76,17 @@ TEST_F(TrainMount, AFullDiskIs74KeepsTheLastGoodCheckpointAndContinues) {
   train("write=ENOSPC path=" + run() + "/checkpoints.json", 74);
   EXPECT_EQ(newest_step(run()), 2);
   expect_that_training_again_ends_well();
+}
+
+TEST_F(TrainMount, AFullDiskUnderTensorBoardsEventsIs74AndContinues) {
+  RETINA_FAULTS_OR_SKIP();
+  const std::vector<std::string> more = {"--tensorboard", folder_ / "events"};
+  // A file's two first events and those of two steps fit.
+  const ProcessResult full = train("write=ENOSPC after=4 path=" + (folder_ / "events"), 74, more);
+  EXPECT_THAT(full.err, HasSubstr("events.out.tfevents"));
+  EXPECT_THAT(full.err, HasSubstr("writing failed"));
+  expect_that_training_again_ends_well(more);
+  EXPECT_EQ(shown_scalars(folder_ / "events").at("train/loss").size(), kSteps);
 }
 
 TEST_F(TrainMount, AnOutputThatVanishesIs74AndContinuesWhenItIsBack) {

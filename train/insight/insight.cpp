@@ -15,6 +15,7 @@ Insight::Insight(const InsightInput& input) : input_(input) {}
 void Insight::begin(std::int64_t step) {
   if (!input_.communicator.is_root()) return;
   if (input_.run_dir != nullptr) log_.emplace(input_.run_dir->metrics_path(), step);
+  if (!input_.tensorboard.empty()) events_.emplace(input_.tensorboard, step);
   if (!progress_) progress_.emplace("training", input_.total_steps, "steps");
   progress_->update(step);
   if (validated_step_ > step) validated_step_ = -1;
@@ -24,9 +25,10 @@ void Insight::add(const StepMetrics& step) {
   throughput_.add(step);
   books_.add(step);
   if (!input_.communicator.is_root()) return;
-  if (log_) {
+  {
     const PhaseScope phase(input_.communicator.activity(), Phase::kMetricsWrite);
-    log_->append(step);
+    if (log_) log_->append(step);
+    if (events_) events_->add_scalars(step.step, event_scalars(step));
   }
   std::string detail = summary(step);
   if (validation_) {
@@ -36,11 +38,16 @@ void Insight::add(const StepMetrics& step) {
   progress_->update(step.step, detail);
 }
 
-void Insight::add_validation(const ValidationMetrics& metrics, Table classes) {
+void Insight::add_validation(const ValidationMetrics& metrics, Table classes, Gallery gallery) {
   validation_ = metrics;
   classes_ = std::move(classes);
+  gallery_ = std::move(gallery);
   validated_step_ = metrics.step;
   if (log_) log_->append(metrics);
+  if (events_) {
+    events_->add_scalars(metrics.step, event_scalars(metrics));
+    events_->add_pictures(metrics.step, gallery_);
+  }
   std::string text;
   for (const auto& [name, place] : shown_figures(metrics.task)) {
     text += cat(text.empty() ? " " : ", ", name, " ", metric_text(metrics.figures[place]));
@@ -53,14 +60,14 @@ std::optional<double> Insight::judged_of(std::int64_t step) const {
   return validation_->judged();
 }
 
-void Insight::write_report(Gallery gallery) {
+void Insight::write_report() {
   if (input_.run_dir == nullptr) return;
   RunReportInput page{.title = input_.title,
                       .total_steps = input_.total_steps,
                       .steps_per_epoch = input_.steps_per_epoch,
                       .rank_count = input_.communicator.size(),
                       .options = input_.effective_options,
-                      .gallery = std::move(gallery),
+                      .gallery = gallery_,
                       .classes = classes_};
   midway(
       [&] { write_file_atomically(input_.run_dir->report_path(), run_report_html(page, *log_)); });

@@ -1,5 +1,5 @@
-// What a run reports about itself: metrics.jsonl, the progress line, where each epoch's time went,
-// how fast it was, the report. Fed one record a step.
+// What a run reports about itself: metrics.jsonl, TensorBoard's events, the progress line, where
+// each epoch's time went, how fast it was, the report. Fed one record a step.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "shared/comm/communicator.h"
 #include "shared/report/report.h"
 #include "train/insight/epoch_books.h"
+#include "train/insight/event_file.h"
 #include "train/insight/metrics_log.h"
 #include "train/insight/throughput.h"
 #include "train/run/run_dir.h"
@@ -24,6 +25,7 @@ struct InsightInput {
   const std::vector<EffectiveOption>& effective_options;
   Communicator& communicator;
   const RunDir* run_dir = nullptr;  // rank 0 only; null: nothing is written
+  std::string tensorboard = {};     // folder of TensorBoard's events; empty: none
   std::int64_t steps_per_epoch = 0, total_steps = 0;
 };
 
@@ -31,7 +33,8 @@ class Insight {
  public:
   explicit Insight(const InsightInput& input);
 
-  // Training continues after `step`: what the log has of later steps is removed.
+  // Training continues after `step`: what the log has of later steps is removed, and TensorBoard
+  // drops it.
   void begin(std::int64_t step);
 
   // A step is done, as this rank saw it.
@@ -43,14 +46,13 @@ class Insight {
     books_.close(input_.communicator, point, log_ ? &*log_ : nullptr);
   }
 
-  // The validation after `step`; rank 0.
-  void add_validation(const ValidationMetrics& metrics, Table classes);
-  bool has_validation() const { return validation_.has_value(); }
+  // The validation after a step, with pictures of it; rank 0.
+  void add_validation(const ValidationMetrics& metrics, Table classes, Gallery gallery);
   // ValidationMetrics::judged() of the validation right after this step.
   std::optional<double> judged_of(std::int64_t step) const;
 
-  // Writes the report with these pictures of the last validation; rank 0.
-  void write_report(Gallery gallery);
+  // Writes the report with the pictures of the last validation; rank 0.
+  void write_report();
 
   // The progress line makes room for lines of the log, or ends; rank 0.
   void clear_progress() { progress_->clear(); }
@@ -59,6 +61,7 @@ class Insight {
   // All that was logged is on the disk when this returns. Throws kIo.
   void sync() {
     if (log_) log_->sync();
+    if (events_) events_->sync();
   }
   // How fast the steps were, see throughput.h. Collective.
   const Throughput& throughput() const { return throughput_; }
@@ -66,12 +69,14 @@ class Insight {
  private:
   InsightInput input_;
   std::optional<MetricsLog> log_;     // rank 0 that writes
+  std::optional<EventFile> events_;   // rank 0 with --tensorboard
   std::optional<Progress> progress_;  // rank 0
   Throughput throughput_;
   EpochBooks books_;
-  // The last validation and its classes; rank 0.
+  // The last validation, its classes and pictures; rank 0.
   std::optional<ValidationMetrics> validation_;
   Table classes_;
+  Gallery gallery_;
   std::int64_t validated_step_ = -1;
 };
 

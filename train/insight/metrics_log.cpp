@@ -1,14 +1,11 @@
 #include "train/insight/metrics_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 #include <sstream>
 #include <utility>
+#include <variant>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -20,43 +17,61 @@
 namespace retina {
 namespace {
 
-[[noreturn]] void fail_write(const std::string& path) {
-  throw Error(ErrorKind::kIo, cat(path, ": writing failed (", std::strerror(errno), ")"),
-              "free some space or fix the mount, then run the same command again");
-}
-
 // Part of the format; never rename.
 constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
 
+const char* key_of(Task task, std::size_t validation_figure) {
+  return task == Task::kClassification ? kClassificationKeys[validation_figure]
+                                       : stat_key(validation_figure);
+}
+
+// A figure of a step: its group in TensorBoard, its key in this file.
+struct LoggedFigure {
+  const char* group;
+  const char* key;
+  std::variant<std::int64_t, double> value;
+};
+
+// Those of a step's line, in its order.
+std::vector<LoggedFigure> logged_figures(const StepMetrics& m) {
+  std::vector<LoggedFigure> list = {{"train", "epoch", m.epoch}, {"train", "loss", m.loss()}};
+  for (std::size_t i = 0; i < task_figures(m.task).size(); ++i) {
+    list.push_back({"train", task_figures(m.task)[i].key, m.figures[i]});
+  }
+  const OperationStats& traffic = m.reduce.traffic;
+  list.insert(list.end(),
+              {{"train", "lr", m.learning_rate},
+               {"train", "grad_norm", m.gradient_norm},
+               {"work", "images_per_second", m.images_per_second},
+               {"train", "images", m.images},
+               {"train", "replaced_images", m.replaced_images},
+               {"work", "ranks", std::int64_t{m.ranks}},
+               {"work", "step_ms", m.step_ms},
+               {"work", "compute_ms", m.compute_ms()},
+               {"work", "data_wait_ms", m.data_wait_ms},
+               {"work", "exposed_comm_ms", m.exposed_comm_ms},
+               {"work", "comm_ms", traffic.seconds * 1e3},
+               {"work", "comm_bytes", traffic.bytes},
+               {"work", "algorithm_bytes_per_second", algorithm_bandwidth(traffic)},
+               {"work", "bus_bytes_per_second", all_reduce_bus_bandwidth(traffic, m.ranks)},
+               {"work", "overlap_ms", m.reduce.overlap_seconds * 1e3},
+               {"work", "checkpoint_ms", m.checkpoint_ms},
+               {"work", "memory", m.memory_bytes},
+               {"work", "upload_ms", m.parts.upload_ms},
+               {"work", "forward_ms", m.parts.forward_ms},
+               {"work", "loss_ms", m.parts.loss_ms},
+               {"work", "backward_ms", m.parts.backward_ms},
+               {"work", "update_ms", m.parts.update_ms},
+               {"work", "device_memory", m.device_memory_bytes}});
+  return list;
+}
+
 std::string to_json(const StepMetrics& m) {
   JsonWriter json;
-  json.begin_object().field("step", m.step).field("epoch", m.epoch).field("loss", m.loss());
-  for (std::size_t i = 0; i < task_figures(m.task).size(); ++i) {
-    json.field(task_figures(m.task)[i].key, m.figures[i]);
+  json.begin_object().field("step", m.step);
+  for (const LoggedFigure& figure : logged_figures(m)) {
+    std::visit([&](auto value) { json.field(figure.key, value); }, figure.value);
   }
-  json.field("lr", m.learning_rate)
-      .field("grad_norm", m.gradient_norm)
-      .field("images_per_second", m.images_per_second)
-      .field("images", m.images)
-      .field("replaced_images", m.replaced_images)
-      .field("ranks", m.ranks)
-      .field("step_ms", m.step_ms)
-      .field("compute_ms", m.compute_ms())
-      .field("data_wait_ms", m.data_wait_ms)
-      .field("exposed_comm_ms", m.exposed_comm_ms)
-      .field("comm_ms", m.reduce.traffic.seconds * 1e3)
-      .field("comm_bytes", m.reduce.traffic.bytes)
-      .field("algorithm_bytes_per_second", algorithm_bandwidth(m.reduce.traffic))
-      .field("bus_bytes_per_second", all_reduce_bus_bandwidth(m.reduce.traffic, m.ranks))
-      .field("overlap_ms", m.reduce.overlap_seconds * 1e3)
-      .field("checkpoint_ms", m.checkpoint_ms)
-      .field("memory", m.memory_bytes)
-      .field("upload_ms", m.parts.upload_ms)
-      .field("forward_ms", m.parts.forward_ms)
-      .field("loss_ms", m.parts.loss_ms)
-      .field("backward_ms", m.parts.backward_ms)
-      .field("update_ms", m.parts.update_ms)
-      .field("device_memory", m.device_memory_bytes);
   return json.end_object().text();
 }
 
@@ -64,16 +79,15 @@ std::string to_json(const ValidationMetrics& m) {
   JsonWriter json;
   json.begin_object().field("step", m.step).field("epoch", m.epoch);
   json.key("validation").begin_object();
-  if (m.task == Task::kClassification) {
-    for (std::size_t i = 0; i < std::size(kClassificationKeys); ++i) {
-      json.field(kClassificationKeys[i], m.figures[i]);
-    }
-    return json.end_object().end_object().text();
+  const bool has_stats = m.task == Task::kDetection;
+  const std::size_t named = has_stats ? kApLarge + 1 : m.figures.size();
+  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m.task, i), m.figures[i]);
+  if (has_stats) {
+    json.key("stats").begin_array();
+    for (const double value : m.figures) json.value(value);
+    json.end_array();
   }
-  for (std::size_t i = kAp; i <= kApLarge; ++i) json.field(stat_key(i), m.figures[i]);
-  json.key("stats").begin_array();
-  for (const double value : m.figures) json.value(value);
-  return json.end_array().end_object().end_object().text();
+  return json.end_object().end_object().text();
 }
 
 std::string to_json(const EpochMetrics& m) {
@@ -192,13 +206,31 @@ const ShownFigures& shown_figures(Task task) {
   return task == Task::kDetection ? kDetector : kClassifier;
 }
 
-MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
+std::vector<EventScalar> event_scalars(const StepMetrics& metrics) {
+  std::vector<EventScalar> scalars;
+  for (const LoggedFigure& figure : logged_figures(metrics)) {
+    const char* const name = std::strcmp(figure.key, "lr") == 0 ? "learning_rate" : figure.key;
+    const auto number = [](auto value) { return static_cast<double>(value); };
+    scalars.push_back({cat(figure.group, "/", name), std::visit(number, figure.value)});
+  }
+  return scalars;
+}
+
+std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
+  std::vector<EventScalar> scalars;
+  for (std::size_t i = 0; i < metrics.figures.size(); ++i) {
+    scalars.push_back({cat("validation/", key_of(metrics.task, i)), metrics.figures[i]});
+  }
+  return scalars;
+}
+
+MetricsLog::MetricsLog(const std::string& path, std::int64_t step) {
   std::string kept;
-  if (path_exists(path_)) {
-    const std::string text = read_file(path_);
+  if (path_exists(path)) {
+    const std::string text = read_file(path);
     std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
     for (std::string line; std::getline(lines, line);) {
-      const std::optional<JsonFile> parsed = parse_if_whole(line, path_);
+      const std::optional<JsonFile> parsed = parse_if_whole(line, path);
       if (!parsed) break;
       const JsonView root = parsed->root();
       if (root.at("step").as_int() > step) break;
@@ -211,28 +243,19 @@ MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(pa
       }
       kept += line + "\n";
     }
-    if (kept != text) write_file_atomically(path_, kept);
+    if (kept != text) write_file_atomically(path, kept);
   }
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) {
-    throw Error(ErrorKind::kCannotCreate,
-                cat(path_, ": cannot be created (", std::strerror(errno), ")"),
-                "choose another --output or fix its permissions");
-  }
-}
-
-MetricsLog::~MetricsLog() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  file_.emplace(path);
 }
 
 void MetricsLog::append(const StepMetrics& metrics) {
   steps_.push_back(metrics);
-  write_line(to_json(metrics));
+  file_->append(to_json(metrics) + "\n");
 }
 
 void MetricsLog::append(const ValidationMetrics& metrics) {
   validations_.push_back(metrics);
-  write_line(to_json(metrics));
+  file_->append(to_json(metrics) + "\n");
 }
 
 void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
@@ -249,22 +272,7 @@ void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
     metrics.images_per_epoch = images;
   }
   epochs_.push_back(metrics);
-  write_line(to_json(metrics));
-}
-
-void MetricsLog::sync() {
-  if (::fdatasync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_write(path_);
-}
-
-void MetricsLog::write_line(const std::string& json) {
-  const std::string line = json + "\n";
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t wrote = ::write(descriptor_, line.data() + done, line.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail_write(path_);
-    done += static_cast<std::size_t>(wrote);
-  }
+  file_->append(to_json(metrics) + "\n");
 }
 
 }  // namespace retina

@@ -13,6 +13,8 @@
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
 //                 writes one without epoch_seconds and images_per_epoch.
+// In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
+// learning_rate.
 // Files of earlier versions do not have images, replaced_images, ranks, compute_ms, comm_*,
 // *_bytes_per_second, overlap_ms, the step's parts, device_memory and the epochs' lines, or the
 // images of rank_times.
@@ -25,7 +27,9 @@
 #include <utility>
 #include <vector>
 
+#include "shared/base/file.h"
 #include "shared/comm/comm_stats.h"
+#include "train/insight/event_file.h"
 #include "train/insight/rank_times.h"
 #include "train/reduce/reduce_cost.h"
 #include "train/step/part_times.h"
@@ -89,14 +93,15 @@ struct ValidationMetrics {
 using ShownFigures = std::vector<std::pair<const char*, std::size_t>>;
 const ShownFigures& shown_figures(Task task);
 
+// All figures of such a line, the step aside; of a detector's validation the 12 numbers.
+std::vector<EventScalar> event_scalars(const StepMetrics& metrics);
+std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics);
+
 class MetricsLog {
  public:
   // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint is
   // removed. So is an incomplete line. Throws kCannotCreate, kIo.
-  MetricsLog(std::string path, std::int64_t step);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
+  MetricsLog(const std::string& path, std::int64_t step);
 
   void append(const StepMetrics& metrics);
   void append(const ValidationMetrics& metrics);
@@ -104,16 +109,14 @@ class MetricsLog {
   // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
   void append(EpochMetrics metrics, std::int64_t update_count);
   // To the disk; before a checkpoint of the same step is published.
-  void sync();
+  void sync() { file_->sync(); }
 
   const std::vector<StepMetrics>& steps() const { return steps_; }
   const std::vector<ValidationMetrics>& validations() const { return validations_; }
   const std::vector<EpochMetrics>& epochs() const { return epochs_; }
 
  private:
-  void write_line(const std::string& json);
-  std::string path_;
-  int descriptor_ = -1;
+  std::optional<AppendFile> file_;  // from the constructor's end on
   std::vector<StepMetrics> steps_;
   std::vector<ValidationMetrics> validations_;
   std::vector<EpochMetrics> epochs_;

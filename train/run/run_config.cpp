@@ -42,6 +42,7 @@ bool may_change(const std::string& name) {
                                                "threads",
                                                "compute-threads",
                                                "validation-images",
+                                               "tensorboard",
                                                "timeline",
                                                "timeline-steps",
                                                "scaling-report",

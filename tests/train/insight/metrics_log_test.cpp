@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 
 #include "shared/base/file.h"
 #include "shared/base/json.h"
@@ -114,6 +115,50 @@ TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
   EXPECT_EQ(read.parts.backward_ms, 40);
   EXPECT_EQ(read.parts.update_ms, 5);
   EXPECT_EQ(read.device_memory_bytes, 6);
+}
+
+std::map<std::string, double> by_key(const std::vector<EventScalar>& scalars) {
+  std::map<std::string, double> values;
+  for (const EventScalar& scalar : scalars) {
+    const std::string key = scalar.tag.substr(scalar.tag.find('/') + 1);
+    EXPECT_TRUE(values.emplace(key == "learning_rate" ? "lr" : key, scalar.value).second) << key;
+  }
+  return values;
+}
+
+TEST(EventScalars, AreTheNumbersOfAStepsLine) {
+  const TestFolder folder;
+  StepMetrics metrics = step_metrics(3);
+  metrics.ranks = 4;
+  metrics.step_ms = 0.1;
+  metrics.reduce.traffic = {.calls = 1, .bytes = 7, .seconds = 0.3};
+  for (const Task task : {Task::kDetection, Task::kClassification}) {
+    metrics.task = task;
+    remove_file(folder / "m");
+    { MetricsLog(folder / "m", 0).append(metrics); }
+    std::map<std::string, double> scalars = by_key(event_scalars(metrics));
+    const JsonFile line = JsonFile::read(folder / "m");
+    for (const auto& member : line.root().raw().GetObject()) {
+      const std::string key = member.name.GetString();
+      if (key == "step") continue;
+      ASSERT_TRUE(scalars.contains(key)) << key;
+      EXPECT_EQ(scalars.at(key), member.value.GetDouble()) << key;
+      scalars.erase(key);
+    }
+    EXPECT_TRUE(scalars.empty()) << scalars.begin()->first;
+  }
+}
+
+TEST(EventScalars, AreAllFiguresOfAValidation) {
+  const ValidationMetrics detector{.figures = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1}};
+  const std::map<std::string, double> coco = by_key(event_scalars(detector));
+  EXPECT_EQ(coco.size(), 12U);
+  EXPECT_EQ(coco.at("AP"), 0);
+  EXPECT_EQ(coco.at("AR100"), 8);
+  EXPECT_EQ(coco.at("AR_large"), -1);
+  const ValidationMetrics classifier{.task = Task::kClassification, .figures = {0.5, 0.75, 2}};
+  EXPECT_EQ(by_key(event_scalars(classifier)),
+            (std::map<std::string, double>{{"top1", 0.5}, {"top5", 0.75}, {"loss", 2}}));
 }
 
 // As version 0.1.0's first runs wrote them.

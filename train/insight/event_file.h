@@ -1,0 +1,44 @@
+// --tensorboard DIR: an event file; TensorBoard shows a folder of them as one run.
+//
+// Format: TFRecords (tensorflow/core/lib/io/record_writer.h), each a u64 length, the masked CRC-32C
+// of these 8 bytes, the data and the masked CRC-32C of the data, all little-endian. The data are
+// protocol buffers: an Event of tensorflow/core/util/event.proto each, in it a Summary of
+// framework/summary.proto.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/file.h"
+#include "shared/report/report.h"
+
+namespace retina {
+
+struct EventScalar {
+  std::string tag = {};  // "train/loss": the part before the slash is TensorBoard's group
+  double value = 0;      // an f32 in the file
+};
+
+class EventFile {
+ public:
+  // A new file in `folder`, behind those that are there. Training continues after `step`:
+  // TensorBoard drops what these have of later steps. Throws kCannotCreate, kIo.
+  EventFile(const std::string& folder, std::int64_t step);
+
+  // Other processes see it when this returns. Throws kIo.
+  void add_scalars(std::int64_t step, const std::vector<EventScalar>& scalars);
+  // Under "validation/picture 1" and so on.
+  void add_pictures(std::int64_t step, const Gallery& gallery);
+
+  // To the disk. Somebody may have removed the file meanwhile: that costs a warning. Throws kIo.
+  void sync();
+
+ private:
+  void write(std::string_view event);
+  AppendFile file_;
+  bool is_missing_ = false;  // which was told
+};
+
+}  // namespace retina
