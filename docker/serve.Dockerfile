@@ -10,7 +10,8 @@ RUN pip install --no-cache-dir --no-deps --only-binary :all: --require-hashes \
         --requirement /opt/retina/requirements.txt \
     && groupadd --gid 10001 retina \
     && useradd --uid 10001 --gid 10001 --create-home retina
-COPY checked_model.py pictures.py retina_classifier.py retina_detector.py retina_service.py /opt/retina/
+COPY admission.py checked_model.py connections.py pictures.py retina_classifier.py retina_detector.py \
+    retina_service.py /opt/retina/
 ARG VERSION=0.0.0
 ARG CREATED=
 LABEL org.opencontainers.image.title="retina-serve" \
@@ -24,7 +25,8 @@ ENV PYTHONPATH=/opt/retina PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 # The server writes folders of its own where it starts.
 WORKDIR /home/retina
-EXPOSE 8080
+# Requests, Prometheus.
+EXPOSE 8080 8082
 HEALTHCHECK NONE
 USER 10001:10001
 # Models are found anywhere below.

@@ -35,7 +35,7 @@ OTHERS = {"classify": JOBS / "job-classify.toml"}
 SHARED = ("image", "size", "storage", "azure_sizes")
 # What a template is about, by the start of its name; a job without it has no such file.
 ABOUT = {"weights": ("commands", "weights"), "endpoint": ("serving", "image"),
-         "deployment": ("serving", "image")}
+         "deployment": ("serving", "image"), "serve": ("serving", "image")}
 TEMPLATES = JOBS / "templates"
 USAGE, BAD_DATA, CANNOT_CREATE, CONTRADICTION = 64, 65, 73, 78
 

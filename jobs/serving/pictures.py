@@ -1,8 +1,8 @@
 """From a request to pictures, within limits: what retina_service.py takes in.
 
-What a client declares is checked before it is paid for: the body's length before it is read, the
-elements' sizes before base64 is decoded, all JPEGs' headers before the first JPEG is decoded. Knows
-nothing of MLServer and PyTorch.
+What a client declares is checked before it is paid for: the elements' sizes before base64 is decoded,
+all JPEGs' headers before the first JPEG is decoded; admission.py has the body's. Knows nothing of
+MLServer and PyTorch.
 """
 import base64
 import binascii
@@ -15,12 +15,9 @@ import typing
 from PIL import Image, UnidentifiedImageError
 
 INPUT = "image"
-BAD, NO_LENGTH, TOO_LARGE, ENCODED = 400, 411, 413, 415  # HTTP
+BAD, TOO_LARGE = 400, 413  # HTTP
 FEWER = "hint: send fewer pictures at a time"
 Image.MAX_IMAGE_PIXELS = None  # Limits takes its place
-# By the model's name, for the HTTP server. Here, not with the runtimes, which MLServer executes again
-# for every model.
-LIMITS_OF_MODEL = {}
 
 
 class Refused(Exception):
@@ -33,7 +30,10 @@ class Refused(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Of one request: the body and the largest picture bound its memory, all pixels its time."""
+    """Of one request the body and the largest picture bound its memory, all pixels its time; with the
+    number of requests they bound the server's."""
+    max_requests: int = 16
+    max_body_seconds: int = 60
     max_pictures: int = 32
     max_picture_pixels: int = 50_000_000
     max_request_pixels: int = 200_000_000
@@ -65,19 +65,6 @@ class Jpeg(typing.NamedTuple):
     data: bytes
     width: int
     height: int
-
-
-def check_headers(headers, limits):
-    """Refuses a request by its HTTP headers: nothing of its body has been read."""
-    if "transfer-encoding" in headers:
-        raise Refused(NO_LENGTH, "body: no Content-Length")
-    length = int(headers.get("content-length", 0))
-    if length > limits.max_body_bytes:
-        raise Refused(TOO_LARGE,
-                      f"body: {length} bytes (the limit is {limits.max_body_bytes}); {FEWER}")
-    encoding = headers.get("content-encoding", "identity")
-    if encoding != "identity":  # its size would show only when it is unpacked
-        raise Refused(ENCODED, f"body: Content-Encoding {reprlib.repr(encoding)} (want none)")
 
 
 def jpegs_of(tensors, limits):

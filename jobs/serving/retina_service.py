@@ -9,41 +9,82 @@ import threading
 
 import grpc
 import mlserver.rest.app
+import mlserver.rest.errors
 import mlserver.rest.requests
+import prometheus_client
 import torch
+from fastapi import HTTPException
 from mlserver import MLModel
 from mlserver.errors import MLServerError
-from mlserver.grpc.utils import STATUS_CODE_MAPPING
+from mlserver.grpc.utils import STATUS_CODE_MAPPING, logger
 from mlserver.types import Datatype, InferenceRequest, InferenceResponse, Parameters
 from mlserver.utils import get_model_uri
 
 import checked_model
-from pictures import (BAD, LIMITS_OF_MODEL, TOO_LARGE, Limits, Refused, Tensor, check_headers,
-                      decoded, jpegs_of)
+import connections
+from admission import ADMISSION_OF_MODEL, BUSY, Admission, admission_of
+from pictures import BAD, TOO_LARGE, Limits, Refused, Tensor, decoded, jpegs_of
+
+# Not by mlserver.register: without parallel workers MLServer does not show what that registers.
+MODEL_SECONDS = prometheus_client.Histogram(
+    "retina_model_seconds", "The model's time for a picture, without decoding and waiting",
+    ["model", "version"], buckets=(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10))
+REFUSED = prometheus_client.Counter(
+    "retina_refused", "Requests that were refused, by HTTP's status over gRPC too",
+    ["model", "status"])
+
+
+class RefusedRequest(MLServerError, HTTPException):
+    """Of an error in a body that is no HTTPException, FastAPI would make status 400."""
+
+    def __init__(self, refused):
+        HTTPException.__init__(self, refused.status, str(refused))
+
+    def __str__(self):
+        return self.detail
 
 
 @contextlib.contextmanager
-def refusals():
+def refusals(model):
     try:
         yield
     except Refused as refused:
-        raise MLServerError(str(refused), refused.status) from None
+        REFUSED.labels(model, refused.status).inc()
+        raise RefusedRequest(refused) from None
 
 
 class BoundedRequest(mlserver.rest.requests.Request):
-    """MLServer, which has no limit of its own, reads and parses a whole body before a model is
-    asked: so a request for one of our models is judged by its headers first."""
+    """MLServer's, for every path; one without a body is always answered."""
 
-    def __init__(self, scope, *channels):
-        super().__init__(scope, *channels)
-        limits = LIMITS_OF_MODEL.get(scope["path_params"].get("model_name"))
-        if limits:
-            with refusals():
-                check_headers(self.headers, limits)
+    async def body(self):
+        if not hasattr(self, "_body"):
+            admission = admission_of(self.path_params.get("model_name"))
+            with refusals(admission.model):
+                self.scope["body_arrives"] = True
+                self._body = await admission.body(self.headers, self.stream())
+                self.scope["body_arrives"] = False
+        return self._body
+
+
+class ErrorResponse(mlserver.rest.errors.Response):
+    """A place comes free with each answer: soon."""
+
+    def __init__(self, content, status_code):
+        headers = {"Retry-After": "1"} if status_code == BUSY else None
+        super().__init__(content, status_code, headers)
+
+    async def __call__(self, scope, receive, send):
+        if scope.get("body_arrives"):
+            send = connections.lingering(receive, send)
+        await super().__call__(scope, receive, send)
 
 
 mlserver.rest.app.Request = BoundedRequest
+mlserver.rest.errors.Response = ErrorResponse
 STATUS_CODE_MAPPING.setdefault(TOO_LARGE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+STATUS_CODE_MAPPING.setdefault(BUSY, grpc.StatusCode.UNAVAILABLE)
+# Over gRPC MLServer would log a traceback for each.
+logger.addFilter(lambda record: not isinstance(record.msg, RefusedRequest))
 
 
 def tensors_of(request):
@@ -59,10 +100,11 @@ class RetinaService(MLModel):
 
     def __init__(self, settings):
         super().__init__(settings)
-        self._limits = Limits.of_settings(settings.parameters.extra)
+        limits = Limits.of_settings(settings.parameters.extra)
+        self._admission = Admission(limits, settings.name)
         # Two pictures are in memory, however many requests there are.
         self._room = threading.BoundedSemaphore(2)
-        LIMITS_OF_MODEL[settings.name] = self._limits
+        ADMISSION_OF_MODEL[settings.name] = self._admission
 
     async def load(self) -> bool:
         path = await get_model_uri(self.settings, wellknown_filenames=["1/model.pt", "model.pt"])
@@ -76,16 +118,17 @@ class RetinaService(MLModel):
                              "hint: serve the folder that retina-convert --repository wrote for it")
         # One picture at a time has the device; others are decoded meanwhile.
         self._turn = threading.Lock()
+        self._seconds = MODEL_SECONDS.labels(self.name, self.version)
         return True
 
     async def metadata(self):
         metadata = await super().metadata()
-        metadata.parameters = Parameters(**dataclasses.asdict(self._limits))
+        metadata.parameters = Parameters(**dataclasses.asdict(self._admission.limits))
         return metadata
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         # In a thread: the server goes on answering, health checks above all.
-        with refusals():
+        with refusals(self.name), self._admission.place():
             outputs = await asyncio.to_thread(self._outputs, payload)
         return InferenceResponse(id=payload.id, model_name=self.name, model_version=self.version,
                                  outputs=outputs)
@@ -94,7 +137,7 @@ class RetinaService(MLModel):
         # Pictures of unequal sizes cannot share a batch, and of a batch of equal ones each would
         # wait for all.
         results = []
-        for jpeg in jpegs_of(tensors_of(request), self._limits):
+        for jpeg in jpegs_of(tensors_of(request), self._admission.limits):
             with self._room:
                 results.append(self._result(jpeg.height, jpeg.width, decoded(jpeg)))
         outputs = self._tensors(results)
@@ -105,6 +148,12 @@ class RetinaService(MLModel):
             if wanted.name not in by_name:
                 raise Refused(BAD, f"outputs: no {wanted.name} (there are {', '.join(by_name)})")
         return [by_name[wanted.name] for wanted in request.outputs]
+
+    @contextlib.contextmanager
+    def _model_turn(self):
+        """The model's turn with one picture, timed."""
+        with self._turn, self._seconds.time():
+            yield
 
     def _pixels(self, height, width, planes):
         """[1, 3, H, W] on the model's device."""

@@ -1,12 +1,14 @@
-"""The Kubernetes files: pods and Jobs against Kubernetes' own schemas, the MPIJob around them against
+"""The Kubernetes files: pods, Jobs and the service against Kubernetes' own schemas, the MPIJob around them against
 the project's; where the operator's definition is at hand (RETINA_TEST_SCHEMAS), against that too.
 """
+import importlib
+import json
 import re
 import sys
 import unittest
 
 import own_schema
-from job_files import ROOT, SCHEMAS, folders_of, wheel
+from job_files import ROOT, SCHEMAS, folders_of, table, wheel
 from own_schema import at, changed
 
 FOLDERS = folders_of("kubernetes")
@@ -61,11 +63,14 @@ class KubernetesFiles(unittest.TestCase):
                     for part in pods(document) if kinds[-1] == "MPIJob" else [document]:
                         for version in VERSIONS:
                             self.assertEqual(refused(part, version), "", f"{path}: {part['kind']}")
-            self.assertEqual(sorted(set(kinds)), ["Job", "MPIJob", "PersistentVolumeClaim"])
+            serving = ["Deployment", "Service"] if folder == FOLDERS[0] else []
+            self.assertEqual(sorted(set(kinds)),
+                             sorted(["Job", "MPIJob", "PersistentVolumeClaim", *serving]))
 
     def test_a_typo_in_a_job_or_a_volume_is_found(self):
         [job] = documents("eval-job.yaml")
         claim = documents("pvc.yaml")[0]
+        deployment, service = documents("serve.yaml")
         pod = ("spec", "template", "spec")
         for document, path, value in (
                 (job, ("spec", "backofLimit"), 6),
@@ -75,7 +80,13 @@ class KubernetesFiles(unittest.TestCase):
                 (job, (*pod, "restartPolicy"), ["Never"]),
                 (job, (*pod, "containers"), None),
                 (claim, ("spec", "accessMode"), ["ReadWriteMany"]),
-                (claim, ("spec", "resources", "request"), {"storage": "1Gi"})):
+                (claim, ("spec", "resources", "request"), {"storage": "1Gi"}),
+                (deployment, ("spec", "replica"), 1),
+                (deployment, ("spec", "selector"), None),
+                (deployment, (*pod, "containers", 0, "livenessProb"), {}),
+                (deployment, (*pod, "containers", 0, "readinessProbe", "httpGet", "port"), None),
+                (deployment, (*pod, "containers", 0, "lifecycle", "preStop", "slep"), {}),
+                (service, ("spec", "ports", 0, "targetPorts"), "http")):
             with self.subTest(path=path):
                 self.assertNotEqual(refused(changed(document, path, value)), "")
 
@@ -118,6 +129,49 @@ class KubernetesFiles(unittest.TestCase):
                             (("metadata", "name"), "retina-" + "n" * 50)):
             with self.subTest(path=path, value=value):
                 self.assertNotEqual(mpijob_errors(changed(job, path, value)), [])
+
+    def test_the_deployment_serves_the_converted_model_where_the_service_and_the_probes_look(self):
+        deployment, service = documents("serve.yaml")
+        [convert] = documents("convert-job.yaml")
+        template = deployment["spec"]["template"]
+        labels, notes = template["metadata"]["labels"], template["metadata"]["annotations"]
+        self.assertEqual(deployment["spec"]["selector"]["matchLabels"], labels)
+        self.assertEqual(service["spec"]["selector"], labels)
+        [container] = template["spec"]["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        settings = {one["name"]: one["value"] for one in container["env"]}
+        self.assertEqual([port["targetPort"] for port in service["spec"]["ports"]], ["http"])
+        self.assertEqual(settings["MLSERVER_HTTP_PORT"], str(ports["http"]))
+        self.assertEqual(settings["MLSERVER_METRICS_PORT"], str(ports["metrics"]))
+        self.assertEqual(notes["prometheus.io/port"], str(ports["metrics"]))
+        # The command of the job `convert` says where its folder is on the share, and the model's name.
+        words = convert["spec"]["template"]["spec"]["containers"][0]["command"]
+        folder, name = (words[words.index(option) + 1]
+                        for option in ("--repository", "--service-name"))
+        [share] = [mount["mountPath"] for mount in
+                   convert["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+                   if mount["name"] == "share"]
+        [models] = container["volumeMounts"]
+        self.assertEqual(folder, f"{share}/{models['subPath']}")
+        self.assertTrue(models["readOnly"])
+        claims = {claim["metadata"]["name"] for claim in documents("pvc.yaml")}
+        self.assertIn(template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], claims)
+        for probe, path in (("startupProbe", f"/v2/models/{name}/ready"),
+                            ("readinessProbe", f"/v2/models/{name}/ready"),
+                            ("livenessProbe", "/v2/health/live")):
+            self.assertEqual(container[probe]["httpGet"], {"path": path, "port": "http"})
+        dockerfile = (ROOT / "docker/serve.Dockerfile").read_text()
+        self.assertIn(f'CMD ["mlserver", "start", "{models["mountPath"]}"]', dockerfile)
+        self.assertIn(f"EXPOSE {ports['http']} {ports['metrics']}\n", dockerfile)
+        [user] = re.findall(r"^USER (\d+):(\d+)$", dockerfile, re.MULTILINE)
+        context = template["spec"]["securityContext"]
+        self.assertEqual((context["runAsUser"], context["runAsGroup"]), tuple(map(int, user)))
+        # The settings are ones that the service knows.
+        sys.path.insert(0, str(ROOT / "jobs/serving"))
+        wheel("PIL.Image")
+        limits = importlib.import_module("pictures").Limits.of_settings(
+            json.loads(settings["MLSERVER_MODEL_EXTRA"]))
+        self.assertEqual(limits.max_requests, table()["serving"]["max_requests"])
 
     def definition(self):
         """What the operator publishes of its jobs."""

@@ -136,7 +136,7 @@ class Lint(unittest.TestCase):
         self.assertGreater(len(templates), 15)
         names = [path.relative_to(jobs / "templates").with_suffix("") for path in templates]
         made = [jobs / name for name in names]
-        of_detection_alone = {"weights", "weights-job", "endpoint", "deployment"}
+        of_detection_alone = {"weights", "weights-job", "endpoint", "deployment", "serve"}
         made += [jobs / "classify" / name for name in names
                  if name.name.split(".")[0] not in of_detection_alone]
         for path in made:

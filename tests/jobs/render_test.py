@@ -116,7 +116,8 @@ class Render(unittest.TestCase):
         self.assertEqual({path.as_posix() for path in others - of_classes},
                          {"azureml/weights.yml", "azureml/endpoint.yml", "azureml/deployment.yml",
                           "batchai/weights.json", "docker/weights.compose.yaml",
-                          "kubernetes/weights-job.yaml", "slurm/weights.sbatch"})
+                          "kubernetes/weights-job.yaml", "kubernetes/serve.yaml",
+                          "slurm/weights.sbatch"})
         self.assertEqual(of_classes - others, set())
         for path in of_classes:
             self.assertNotIn("weights", (made / "classify" / path).read_text(), path)

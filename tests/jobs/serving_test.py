@@ -33,15 +33,32 @@ class ServerError(Exception):
 
 class Model:
     def __init__(self, settings):
-        self.settings = settings
+        self.settings, self.name, self.version = settings, settings.name, "1"
 
     async def metadata(self):
         return types.SimpleNamespace(parameters=None)
 
 
+class HttpError(Exception):
+    def __init__(self, status_code, detail):
+        self.status_code, self.detail = status_code, detail
+
+
 class Request:
-    def __init__(self, scope, *_):
-        self.headers = dict(scope["headers"])
+    def __init__(self, headers, body, **path_params):
+        self.headers, self.path_params, self._sent = headers, path_params, body
+        self.scope = {}
+
+    async def stream(self):
+        yield self._sent
+
+
+class Response:
+    def __init__(self, content, status_code, headers=None):
+        self.status_code, self.headers = status_code, headers or {}
+
+    async def __call__(self, scope, receive, send):
+        await send("answer")
 
 
 def service(runtime="retina_detector"):
@@ -49,14 +66,19 @@ def service(runtime="retina_detector"):
     server = unittest.mock.MagicMock(MLModel=Model)
     server.errors.MLServerError = ServerError
     server.rest.requests.Request = Request
+    server.rest.errors.Response = Response
     server.types.Datatype = lambda name: types.SimpleNamespace(value=name)
     server.types.Parameters = server.types.ResponseOutput = types.SimpleNamespace
     torch = unittest.mock.MagicMock(inference_mode=lambda: lambda function: function)
     parts = {f"mlserver.{name}": getattr(server, name)
              for name in ("errors", "grpc", "rest", "types", "utils")}
     parts |= {"mlserver.grpc.utils": server.grpc.utils, "mlserver.rest.app": server.rest.app,
-              "mlserver.rest.requests": server.rest.requests}
-    importlib.import_module("pictures")  # stays when the stand-ins go
+              "mlserver.rest.errors": server.rest.errors,
+              "mlserver.rest.requests": server.rest.requests,
+              "connections": unittest.mock.MagicMock(),  # has a test of its own
+              "prometheus_client": unittest.mock.MagicMock(),
+              "fastapi": types.SimpleNamespace(HTTPException=HttpError)}
+    importlib.import_module("admission")  # stays when the stand-ins go
     with unittest.mock.patch.dict(
             sys.modules, parts | {"mlserver": server, "torch": torch, "grpc": server.grpc}):
         for name in ("retina_service", runtime):
@@ -88,7 +110,7 @@ def detector(**extra):
 def request(*elements, shape=None, datatype="BYTES"):
     """As MLServer gives it, of JPEGs as bytes or of what else JSON holds."""
     data = [base64.b64encode(one).decode() if isinstance(one, bytes) else one for one in elements]
-    return types.SimpleNamespace(outputs=None, inputs=[types.SimpleNamespace(
+    return types.SimpleNamespace(id="1", outputs=None, inputs=[types.SimpleNamespace(
         name="image", datatype=datatype, shape=shape or [len(data)],
         data=types.SimpleNamespace(root=data))])
 
@@ -185,27 +207,110 @@ class Serving(unittest.TestCase):
         with self.refused(413, f"image: {size} bytes (the limit is {size - 1})"):
             detector(max_body_bytes=size - 1)._outputs(files)
 
-    def test_a_body_is_refused_by_its_headers(self):
+    def test_the_http_server_asks_the_models_own_admission(self):
         module = service()
         module.RetinaDetector(settings(max_body_bytes=1000))
 
-        def asked(model="coco", **headers):
-            module.service.BoundedRequest({
-                "path_params": {"model_name": model},
-                "headers": {name.replace("_", "-"): value for name, value in headers.items()}})
+        def body(model, content, **headers):
+            sent = module.service.BoundedRequest(headers, content, model_name=model)
+            return asyncio.run(sent.body())
 
-        for status, text, headers in (
-                (413, "body: 1001 bytes (the limit is 1000)", {"content_length": "1001"}),
-                (411, "body: no Content-Length", {"transfer_encoding": "chunked"}),
-                (415, "body: Content-Encoding 'gzip'",
-                 {"content_length": "10", "content_encoding": "gzip"})):
-            with self.subTest(text), self.assertRaises(ServerError) as caught:
-                asked(**headers)
-            self.assertEqual(caught.exception.status_code, status)
-            self.assertIn(text, str(caught.exception))
-            asked("another", **headers)
-        asked(content_length="1000")
-        asked()
+        self.assertEqual(body("coco", b"{}", **{"content-length": "2"}), b"{}")
+        with self.assertRaises(ServerError) as caught:
+            body("coco", b"", **{"content-length": "1001"})
+        self.assertEqual(caught.exception.status_code, 413)
+        self.assertEqual(str(caught.exception), "body: 1001 bytes (the limit is 1000); hint: send "
+                         "fewer pictures at a time")
+        # FastAPI makes 400 of any other error that a body raises.
+        self.assertIsInstance(caught.exception, HttpError)
+        self.assertEqual(body("another", b"x", **{"content-length": "1001"}), b"x")
+        with self.assertRaises(ServerError):
+            body("another", b"", **{"transfer-encoding": "chunked"})
+
+    def test_a_refusal_for_now_says_when_to_come_back(self):
+        module = service()
+        answer = module.service.mlserver.rest.errors.Response
+        self.assertEqual(answer(content={}, status_code=503).headers, {"Retry-After": "1"})
+        self.assertEqual(answer(content={}, status_code=400).headers, {})
+        codes = module.service.STATUS_CODE_MAPPING.setdefault.call_args_list
+        self.assertIn(unittest.mock.call(503, module.service.grpc.StatusCode.UNAVAILABLE), codes)
+
+    def test_more_requests_than_places_are_refused_while_the_others_are_answered(self):
+        model, free = detector(max_requests=3), threading.Event()
+
+        def detect(*_):
+            free.wait()
+            return [], [], []
+
+        async def ask():
+            sent = [asyncio.create_task(model.predict(request(jpeg()))) for _ in range(5)]
+            done, waiting = await asyncio.wait(sent, return_when=asyncio.FIRST_EXCEPTION)
+            free.set()
+            await asyncio.wait(waiting)
+            await model.predict(request(jpeg()))
+            return [task.exception() for task in sent]
+
+        model._result = detect
+        errors = asyncio.run(ask())
+        self.assertEqual(errors[:3], [None] * 3)
+        self.assertEqual([error.status_code for error in errors[3:]], [503, 503])
+
+    def test_a_refusal_lingers_where_the_body_has_not_arrived(self):
+        module = service()
+        module.RetinaDetector(settings(max_body_bytes=1000))
+        sent, lingering = [], module.service.connections.lingering
+
+        async def send(message):
+            sent.append(message)
+
+        async def send_lingering(message):
+            sent.append(f"lingering {message}")
+
+        lingering.side_effect = lambda receive, send: send_lingering
+        answer = module.service.ErrorResponse({}, 413)
+        for headers, expected in (({"content-length": "1"}, "answer"),
+                                  ({"content-length": "1001"}, "lingering answer")):
+            asked = module.service.BoundedRequest(headers, b"x", model_name="coco")
+            with contextlib.suppress(ServerError):
+                asyncio.run(asked.body())
+            asyncio.run(answer(asked.scope, None, send))
+            self.assertEqual(sent.pop(), expected)
+
+    def test_refusals_are_counted_by_model_and_status_and_not_logged(self):
+        module = service()
+        model, counter = module.RetinaDetector(settings(max_body_bytes=1000)), module.service.REFUSED
+        with self.assertRaises(ServerError) as caught:
+            asyncio.run(model.predict(request(b"hello")))
+        for path in ("coco", "another"):
+            with self.assertRaises(ServerError):
+                asyncio.run(module.service.BoundedRequest(
+                    {"transfer-encoding": "chunked"}, b"", model_name=path).body())
+        self.assertEqual([call.args for call in counter.labels.call_args_list],
+                         [("coco", 400), ("coco", 411), ("", 411)])
+        self.assertEqual(counter.labels.return_value.inc.call_count, 3)
+        [passes] = module.service.logger.addFilter.call_args.args
+        self.assertFalse(passes(types.SimpleNamespace(msg=caught.exception)))
+        self.assertTrue(passes(types.SimpleNamespace(msg=ValueError("bug"))))
+
+    def test_the_models_time_is_measured_for_each_picture(self):
+        module = service()
+        model = module.RetinaDetector(settings())
+
+        async def uri(*_, **__):
+            return "m.pt"
+
+        found = types.SimpleNamespace(score_threshold=0.05, category_names=["cat"],
+                                      category_ids=[1])
+        with unittest.mock.patch.object(module.service, "get_model_uri", uri), \
+                unittest.mock.patch.object(
+                    module.service.checked_model, "load", lambda *_: unittest.mock.MagicMock(
+                        return_value=[unittest.mock.MagicMock()] * 4, **vars(found))):
+            asyncio.run(model.load())
+        seconds = module.service.MODEL_SECONDS
+        seconds.labels.assert_called_once_with("coco", "1")
+        for _ in range(2):
+            model._result(8, 8, bytearray(192))
+        self.assertEqual(seconds.labels.return_value.time.call_count, 2)
 
     def test_a_classifier_names_the_best_classes_of_each_picture(self):
         found = iter([([0.7, 0.2], [2, 0]), ([0.5, 0.5], [0, 1])])
@@ -253,14 +358,14 @@ class Serving(unittest.TestCase):
     def test_the_metadata_tell_the_limits(self):
         metadata = asyncio.run(detector(max_pictures=7).metadata())
         self.assertEqual(vars(metadata.parameters), {
-            "max_pictures": 7, "max_picture_pixels": 50_000_000,
+            "max_requests": 16, "max_body_seconds": 60, "max_pictures": 7, "max_picture_pixels": 50_000_000,
             "max_request_pixels": 200_000_000, "max_body_bytes": 32 << 20})
         page = (ROOT / "jobs/serving/README.md").read_text()
         for name, default in vars(asyncio.run(detector().metadata()).parameters).items():
             self.assertIn(f"| `{name}` | {default:,} |", page)
 
     def test_a_setting_that_is_no_limit_is_refused(self):
-        for extra, text in (({"max_picture": 3}, "no max_picture (there are max_pictures"),
+        for extra, text in (({"max_picture": 3}, "no max_picture (there are max_requests"),
                             ({"max_pictures": 0}, "max_pictures: 0"),
                             ({"max_pictures": "8"}, "max_pictures: '8'"),
                             ({"max_body_bytes": True}, "max_body_bytes: True")):

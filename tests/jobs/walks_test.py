@@ -38,8 +38,9 @@ WALKS = {
         "kubectl wait --for=condition=complete", "kubectl apply -f jobs/kubernetes/mpijob.yaml",
         "kubectl wait --for=condition=Succeeded", "kubectl apply -f jobs/kubernetes/eval-job.yaml",
         "kubectl apply -f jobs/kubernetes/convert-job.yaml", "kubectl logs -f",
-        "kubectl exec files -- ls", "kubectl cp", "az aks nodepool scale",
-        "kubectl delete mpijob", "az group delete"],
+        "kubectl exec files -- ls", "kubectl cp", "kubectl apply -f jobs/kubernetes/serve.yaml",
+        "kubectl rollout status deployment/coco-retinanet", "az aks nodepool scale",
+        "kubectl delete -f jobs/kubernetes/serve.yaml", "kubectl delete mpijob", "az group delete"],
 }
 # Of a folder's files, those that another page's walk or another variant uses.
 ELSEWHERE = {"batchai": {"train-custom-toolkit.json"},
@@ -109,6 +110,8 @@ OPTIONS = {
     "kubectl exec": "-i -t -c",
     "kubectl get": "-l -o -w",
     "kubectl logs": "-f -l -c --tail --prefix --since --max-log-requests",
+    "kubectl port-forward": "--address",
+    "kubectl rollout status": "-w --timeout",
     "kubectl wait": "--for --timeout -l",
     "azcopy sync": "--recursive --delete-destination",
 }

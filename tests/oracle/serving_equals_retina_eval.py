@@ -13,16 +13,12 @@ import contextlib
 import copy
 import http.client
 import json
-import os
 import pathlib
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
+import threading
 
 import numpy
 import torch
@@ -37,10 +33,13 @@ from inference_model_equals_torchvision import (CLASSES, MAX_DETECTIONS, PHOTOS,
                                                 torchvision_model)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from model_server import ModelServer  # noqa: E402
+
 NAME, CLASSIFIER = "coco_retinanet", "classifier"
 BOX_PX, SCORE = 1e-2, 1e-4
 ODD_PHOTOS = 4
-START_S = 300  # a cold disk reads gigabytes of libraries
+LIMITS = {"max_requests": 2, "max_body_seconds": 2}
 
 
 # --- Comparing -----------------------------------------------------------------------------------
@@ -114,65 +113,7 @@ def expected_detections(programs, folder, instances):
 
 
 # --- The server ----------------------------------------------------------------------------------
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
-class Server:
-    """`mlserver start REPOSITORY`, as jobs/serving/README.md says."""
-
-    def __init__(self, repository, folder):
-        self.http, self.grpc, metrics = free_ports(3)
-        self.log = folder / "server.log"
-        environment = os.environ | {
-            "PYTHONPATH": str(ROOT / "jobs/serving"), "PYTHONDONTWRITEBYTECODE": "1",
-            "MLSERVER_HOST": "127.0.0.1", "MLSERVER_HTTP_PORT": str(self.http),
-            "MLSERVER_GRPC_PORT": str(self.grpc), "MLSERVER_METRICS_PORT": str(metrics),
-            "MLSERVER_PARALLEL_WORKERS": "0", "MLSERVER_DEBUG": "false"}
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [pathlib.Path(sys.executable).parent / "mlserver", "start", repository], cwd=folder,
-                env=environment, stdout=log, stderr=subprocess.STDOUT)
-
-    def __enter__(self):
-        end = time.monotonic() + START_S
-        try:
-            while any(self.get(f"/v2/models/{name}/ready")[0] != 200 for name in (NAME, CLASSIFIER)):
-                assert self.process.poll() is None, self.log.read_text()
-                assert time.monotonic() < end, self.log.read_text()
-                time.sleep(0.2)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def get(self, path, body=None):
-        """(status, text); 0 while nothing listens."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", data=body,
-                                         headers={"Content-Type": "application/json"})
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(request, timeout=300) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except urllib.error.URLError:
-            return 0, ""
-
+class Server(ModelServer):
     def infer(self, *texts, name="image", shape=None, model=NAME, **more):
         """(status, parsed answer) of elements that are texts already."""
         tensor = {"name": name, "datatype": "BYTES", "shape": shape or [len(texts)],
@@ -337,18 +278,89 @@ def check_limits(server, photo):
             answer = connection.getresponse()
             body = json.loads(answer.read())
             assert answer.status == want and list(body) == ["error"], (want, answer.status, body)
+    code = grpc_code(server, [b"\xff\xd8"] * (limits["max_pictures"] + 1))
+    assert code and "RESOURCE_EXHAUSTED" in code, code
+    print("limits: told in the metadata and kept over HTTP and gRPC")
+
+
+def check_overload(server, photo):
+    """More requests than have a place: some are refused, and what watches the server is answered."""
+    encoded = base64.b64encode(photo).decode()
+    statuses, enough = [], threading.Event()
+    body = json.dumps({"inputs": [{"name": "image", "datatype": "BYTES", "shape": [8],
+                                   "data": [encoded] * 8}]}).encode()
+
+    def keep_asking():
+        while not enough.is_set():
+            statuses.append(server.get(f"/v2/models/{NAME}/infer", body)[0])
+
+    counted = [("rest_server_requests_total", {"status_code": 200}),
+               ("retina_refused_total", {"model": NAME, "status": 503}),
+               ("retina_model_seconds_count", {"model": NAME})]
+    before = [server.metric(name, **labels) for name, labels in counted]
+    threads = [threading.Thread(target=keep_asking) for _ in range(LIMITS["max_requests"] + 3)]
+    for thread in threads:
+        thread.start()
+    try:
+        while not {200, 503} <= set(statuses):
+            assert set(statuses) <= {200, 503}, set(statuses)
+            for path in ("health/live", "health/ready", f"models/{NAME}/ready", f"models/{NAME}"):
+                assert server.get(f"/v2/{path}")[0] == 200, path
+        code = None
+        while code is None:
+            code = grpc_code(server, [photo])
+        assert "UNAVAILABLE" in code, code
+        assert refused_headers(server, body)["Retry-After"] == "1"
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join()
+    assert set(statuses) == {200, 503}, set(statuses)
+    answered, refused = statuses.count(200), statuses.count(503)
+    for (name, labels), old, least in zip(counted, before, (answered, refused + 2, 8 * answered)):
+        more = server.metric(name, **labels) - old
+        assert more >= least > 0, (name, more, least)
+    assert server.metric("retina_model_seconds_sum", model=NAME) > 0
+    print(f"overload: {answered} requests answered, {refused} refused with Retry-After (gRPC: "
+          "UNAVAILABLE) and counted; health is answered meanwhile")
+
+
+def refused_headers(server, body):
+    """The headers of the first answer that is a refusal."""
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=300)
+        with contextlib.closing(connection):
+            connection.request("POST", f"/v2/models/{NAME}/infer", body,
+                               {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            if answer.status != 200:
+                assert answer.status == 503, answer.read()
+                return answer.headers
+
+
+def grpc_code(server, jpegs):
+    """What a gRPC request with raw JPEGs ends with; None for success."""
     client = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.grpc}")
-    count = limits["max_pictures"] + 1
-    image = tritonclient.grpc.InferInput("image", [count], "BYTES")
-    image.set_data_from_numpy(numpy.array([b"\xff\xd8"] * count, dtype=object))
+    image = tritonclient.grpc.InferInput("image", [len(jpegs)], "BYTES")
+    image.set_data_from_numpy(numpy.array(jpegs, dtype=object))
     try:
         client.infer(NAME, [image])
-        raise AssertionError("gRPC: too many pictures passed")
+        return None
     except tritonclient.grpc.InferenceServerException as error:
-        assert "RESOURCE_EXHAUSTED" in error.status(), error
+        return error.status()
     finally:
         client.close()
-    print("limits: told in the metadata and kept over HTTP and gRPC")
+
+
+def check_bodies_that_never_end(server):
+    """Each is refused, and its connection closed although it goes on."""
+    for headers, status in (("Content-Length: 1000", 408), ("Transfer-Encoding: chunked", 411)):
+        with socket.create_connection(("127.0.0.1", server.http), timeout=300) as client:
+            client.sendall(f"POST /v2/models/{NAME}/infer HTTP/1.1\r\nHost: server\r\n"
+                           f"Content-Type: application/json\r\n{headers}\r\n\r\n1\r\n".encode())
+            answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer
+    print("bodies that never end: status 408 or 411, then the connection is closed")
 
 
 def check_triton_config(repository, pixels, model=NAME):
@@ -436,7 +448,7 @@ def compare():
         check_triton_config(repository, first)
         check_triton_config(repository, first, CLASSIFIER)
         photo = (photos / instances["images"][0]["file_name"]).read_bytes()
-        with Server(repository, folder) as server:
+        with Server(repository, folder, (NAME, CLASSIFIER), **LIMITS) as server:
             check_schema(server, repository, photo)
             check_schema(server, repository, photo, CLASSIFIER)
             check_classes(server, repository, photos,
@@ -446,6 +458,8 @@ def compare():
             check_raw_bytes_over_grpc(server, photos, expected)
             check_requests_that_are_wrong(server, photo, folder)
             check_limits(server, photo)
+            check_overload(server, photo)
+            check_bodies_that_never_end(server)
             assert server.process.poll() is None
 
 

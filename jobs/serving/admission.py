@@ -1,0 +1,94 @@
+"""Which requests a server takes in, and what they may hold together. MLServer, which has no limit of
+its own, reads and parses a whole body before a model is asked, and lets any number of requests wait.
+Knows nothing of MLServer and PyTorch.
+"""
+import asyncio
+import contextlib
+import io
+import json
+import os
+import reprlib
+
+from pictures import FEWER, TOO_LARGE, Limits, Refused
+
+TOO_SLOW, NO_LENGTH, ENCODED, BUSY = 408, 411, 415, 503  # HTTP
+LATER = "hint: send it again in a second"
+
+
+def check_headers(headers, limits):
+    """Refuses a request by its HTTP headers: nothing of its body has been read."""
+    if "transfer-encoding" in headers:
+        raise Refused(NO_LENGTH, "body: no Content-Length")
+    length = int(headers.get("content-length", 0))
+    if length > limits.max_body_bytes:
+        raise Refused(TOO_LARGE,
+                      f"body: {length} bytes (the limit is {limits.max_body_bytes}); {FEWER}")
+    encoding = headers.get("content-encoding", "identity")
+    if encoding != "identity":  # its size would show only when it is unpacked
+        raise Refused(ENCODED, f"body: Content-Encoding {reprlib.repr(encoding)} (want none)")
+
+
+class Admission:
+    """The requests for one model. Used on the server's event loop alone, so it needs no lock.
+
+    A request has its place once its body is there: slow senders keep nobody from the model. What
+    arrives meanwhile may be as large in all as the bodies of all places.
+    """
+
+    def __init__(self, limits, model=""):
+        self.limits = limits
+        self.model = model  # its name, for metrics
+        self.requests = 0  # waiting or being answered
+        self.arriving_bytes = 0
+
+    def _check_place(self):
+        if self.requests == self.limits.max_requests:
+            raise Refused(BUSY, f"busy: {self.requests} requests wait (the limit); {LATER}")
+
+    @contextlib.contextmanager
+    def place(self):
+        """From a whole request to its answer."""
+        self._check_place()
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+
+    async def body(self, headers, chunks):
+        """A request's body, refused before it is read if it can be."""
+        check_headers(headers, self.limits)
+        self._check_place()
+        most = self.limits.max_requests * self.limits.max_body_bytes
+        body = io.BytesIO()  # a list of the chunks could take 40 times their size
+        try:
+            async with asyncio.timeout(self.limits.max_body_seconds):
+                async for chunk in chunks:
+                    if self.arriving_bytes + len(chunk) > most:
+                        raise Refused(BUSY, f"busy: bodies of {self.arriving_bytes} bytes arrive "
+                                      f"(the limit is {most}); {LATER}")
+                    self.arriving_bytes += body.write(chunk)
+        except TimeoutError:
+            raise Refused(TOO_SLOW, f"body: {body.tell()} bytes in {self.limits.max_body_seconds} "
+                          "seconds, and not all of it (the limit)") from None
+        finally:
+            self.arriving_bytes -= body.tell()
+        return body.getvalue()
+
+
+# By the model's name, for the HTTP server. Here, not with the runtimes, which MLServer executes again
+# for every model.
+ADMISSION_OF_MODEL = {}
+# For paths that name none of them: what MLServer gives every model.
+ADMISSION_OF_OTHERS = Admission(
+    Limits.of_settings(json.loads(os.environ.get("MLSERVER_MODEL_EXTRA") or "{}")))
+
+
+def admission_of(model):
+    return ADMISSION_OF_MODEL.get(model, ADMISSION_OF_OTHERS)
+
+
+def longest_body_seconds():
+    """What the most patient of all models allows."""
+    return max(admission.limits.max_body_seconds
+               for admission in (ADMISSION_OF_OTHERS, *ADMISSION_OF_MODEL.values()))

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""A served model under load, over HTTP on this machine: requests/s, how long they take, how many are
+refused; with --minutes a soak among requests that are oversized, damaged or never end.
+
+    serve/bin/python tests/bench/serving/serving.py --repository served --photograph photo.jpg
+        [--model coco_retinanet] [--clients 1 4 16 32] [--seconds 30] [--quick] [--minutes 10]
+
+This Python has jobs/serving/requirements.txt; the server runs on the GPU where there is one. The load
+comes from hey (Debian's package): it posts a body from a file, needs little of the processor that it
+shares with the server, and writes each request's time and status, so that quick refusals do not
+improve the percentiles of the answers. Every request has one JPEG, and each client sends its next one
+when it has its answer. Prints a JSON line a result and a table; exits with 1 if the server did
+anything but what jobs/serving/README.md says.
+"""
+import argparse
+import base64
+import csv
+import io
+import json
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+from hostile import hostile_requests  # noqa: E402
+from model_server import ModelServer  # noqa: E402
+
+OK, BUSY = 200, 503
+WARM_UP = 5  # the first requests compile what the model's file holds
+SOAK = {"max_body_seconds": 5}  # each slow sender is refused often enough to tell
+
+
+def percentile(values, percent):
+    """The smallest value that so many percent of them do not exceed (nearest rank)."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
+def summary(text):
+    """What hey's CSV says: answered requests a second, their times, the share of refused ones, and how
+    many ended otherwise."""
+    rows = [(float(row["response-time"]), int(row["status-code"]), float(row["offset"]))
+            for row in csv.DictReader(io.StringIO(text))]
+    times = [seconds for seconds, status, _ in rows if status == OK]
+    if not times:
+        raise SystemExit(f"hey: no request was answered (of {len(rows)}); see the server's log")
+    end = max(offset + seconds for seconds, status, offset in rows if status == OK)
+    return {"requests": len(rows), "answered_per_s": round(len(times) / end, 2),
+            "p50_ms": round(1e3 * percentile(times, 50), 1),
+            "p99_ms": round(1e3 * percentile(times, 99), 1),
+            "refused": round(sum(status == BUSY for _, status, _ in rows) / len(rows), 4),
+            "otherwise": sum(status not in (OK, BUSY) for _, status, _ in rows)}
+
+
+class Health:
+    """Asks again and again what a probe asks; the slowest answer, and those that were not 200."""
+
+    def __init__(self, server, model):
+        self.slowest_ms, self.failed, self._end = 0.0, [], threading.Event()
+        self._paths = ["/v2/health/live", "/v2/health/ready", f"/v2/models/{model}/ready"]
+        self._server, self._thread = server, threading.Thread(target=self._ask)
+
+    def _ask(self):
+        while not self._end.is_set():
+            for path in self._paths:
+                start = time.monotonic()
+                status = self._server.get(path)[0]
+                self.slowest_ms = max(self.slowest_ms, 1e3 * (time.monotonic() - start))
+                if status != OK:
+                    self.failed.append(f"{path}: {status}")
+            self._end.wait(0.2)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._end.set()
+        self._thread.join()
+
+
+class Load:
+    """The server, what is asked of it, and hey."""
+
+    def __init__(self, options, server, folder):
+        self.options, self.server = options, server
+        self.path = f"/v2/models/{options.model}/infer"
+        self.file = Path(folder) / "request.json"
+        jpeg = base64.b64encode(options.photograph.read_bytes()).decode()
+        self.file.write_text(json.dumps({"inputs": [
+            {"name": "image", "datatype": "BYTES", "shape": [1], "data": [jpeg]}]}))
+        for _ in range(WARM_UP):
+            status, answer = server.get(self.path, self.file.read_bytes())
+            if status != OK:
+                raise SystemExit(f"{options.photograph}: status {status}: {answer}")
+
+    def hey(self, clients, seconds):
+        return subprocess.Popen(
+            [self.options.hey, "-z", f"{seconds}s", "-c", str(clients), "-t", "0", "-cpus", "1",
+             "-o", "csv", "-m", "POST", "-T", "application/json", "-D", self.file,
+             f"http://127.0.0.1:{self.server.http}{self.path}"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def measure(self, clients, seconds, meanwhile=lambda: None):
+        """The summary of that load, with the model's own time and the slowest probe in it."""
+        def own_time():
+            return [self.server.metric(f"retina_model_seconds_{part}", model=self.options.model)
+                    for part in ("sum", "count")]
+
+        before = own_time()
+        with Health(self.server, self.options.model) as health:
+            process = self.hey(clients, seconds)
+            meanwhile()
+            out, error = process.communicate()
+        if (ended := self.server.process.poll()) is not None:
+            raise SystemExit(f"the server ended with {ended}:\n{self.server.log.read_text()[-4000:]}")
+        if process.returncode:
+            raise SystemExit(f"{self.options.hey}: ended with {process.returncode}: {error}")
+        total, pictures = (after - old for after, old in zip(own_time(), before))
+        return {"clients": clients, **summary(out), "model_ms": round(1e3 * total / pictures, 1),
+                "slowest_probe_ms": round(health.slowest_ms, 1),
+                "failed_probes": len(health.failed)}
+
+
+def table(rows, titles):
+    print("  ".join(title.rjust(max(9, len(title))) for title in titles.values()))
+    for row in rows:
+        print("  ".join(str(row[key]).rjust(max(9, len(title))) for key, title in titles.items()))
+
+
+def load(options, folder):
+    """Whether the server did only what it should."""
+    with ModelServer(options.repository, folder, [options.model]) as server:
+        asked, rows = Load(options, server, folder), []
+        for clients in options.clients:
+            rows.append(asked.measure(clients, options.seconds))
+            print(json.dumps(rows[-1]), flush=True)
+    for row in rows:
+        row["refused_percent"] = f"{100 * row['refused']:.1f}"
+    table(rows, {"clients": "clients", "answered_per_s": "answers/s", "p50_ms": "p50 ms",
+                 "p99_ms": "p99 ms", "model_ms": "model ms", "refused_percent": "refused %",
+                 "slowest_probe_ms": "slowest probe ms"})
+    return not any(row["otherwise"] or row["failed_probes"] for row in rows)
+
+
+def resident_mb(process):
+    [line] = [line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
+              if line.startswith("VmRSS:")]
+    return int(line.split()[1]) / 1024
+
+
+def soak(options, folder):
+    """Whether every bad request was refused as it should be, by the same process to the end."""
+    seconds = round(60 * options.minutes)
+    with ModelServer(options.repository, folder, [options.model], **SOAK) as server:
+        asked = Load(options, server, folder)
+        kinds = hostile_requests(options.model, options.photograph.read_bytes())
+        end, statuses = time.monotonic() + seconds, {kind.what: [] for kind in kinds}
+
+        def send(kind):
+            while time.monotonic() < end:
+                try:
+                    statuses[kind.what].append(kind.send(server.http))
+                except OSError as error:  # neither answered nor closed, or the server is gone
+                    statuses[kind.what].append(str(error))
+                time.sleep(min(1, max(0, end - time.monotonic())))
+
+        for kind in kinds:  # once each, so that the first figure of memory is that of a used server
+            if kind.is_quick:
+                kind.send(server.http)
+        memory = [resident_mb(server.process)]
+
+        def meanwhile():
+            threads = [threading.Thread(target=send, args=[kind]) for kind in kinds]
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads) and server.process.poll() is None:
+                memory.append(resident_mb(server.process))
+                time.sleep(1)
+        good = asked.measure(options.clients[0], seconds, meanwhile)
+        memory.append(resident_mb(server.process))
+    rows = [{"what": kind.what, "wanted": kind.wanted or "closed", "sent": len(statuses[kind.what]),
+             "otherwise": [status for status in statuses[kind.what] if status != kind.wanted]}
+            for kind in kinds]
+    for row in rows:
+        print(json.dumps(row))
+    print(json.dumps(good))
+    print(json.dumps({"pid": server.process.pid, "resident_mb": {
+        "first": round(memory[0]), "highest": round(max(memory)), "last": round(memory[-1])}}))
+    width = max(len(row["what"]) for row in rows)
+    for row in rows:
+        print(f"{row['what']:<{width}}  {row['sent']:>6} sent, {len(row['otherwise'])} not "
+              f"{row['wanted']}")
+    print(f"good requests of {good['clients']} clients: {good['answered_per_s']}/s, p50 "
+          f"{good['p50_ms']} ms, p99 {good['p99_ms']} ms, model {good['model_ms']} ms, "
+          f"{100 * good['refused']:.1f} % refused, {good['otherwise']} ended otherwise")
+    print(f"process {server.process.pid} from first to last; resident memory {memory[0]:.0f} MB "
+          f"first, {max(memory):.0f} at most, {memory[-1]:.0f} last; slowest probe "
+          f"{good['slowest_probe_ms']} ms, {good['failed_probes']} failed")
+    return (all(row["sent"] and not row["otherwise"] for row in rows)
+            and not good["otherwise"] and not good["failed_probes"])
+
+
+def versions():
+    found = {"python": sys.version.split()[0]}
+    for name in ("mlserver", "torch", "uvicorn"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            raise SystemExit(f"{sys.executable}: has no {name}; hint: run this with the Python "
+                             "that jobs/serving/README.md makes") from None
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repository", type=Path, required=True,
+                        help="the folder of retina-convert --repository")
+    parser.add_argument("--photograph", type=Path, required=True)
+    parser.add_argument("--model", default="coco_retinanet")
+    parser.add_argument("--clients", type=int, nargs="+",
+                        help="default 1 4 16 32; 2 in a soak")
+    parser.add_argument("--seconds", type=int, default=30, help="for each number of clients")
+    parser.add_argument("--minutes", type=float, help="a soak of that length instead")
+    parser.add_argument("--quick", action="store_true", help="3 seconds each, or a soak of 20")
+    parser.add_argument("--hey", default=shutil.which("hey"), help="default: that of PATH")
+    options = parser.parse_args()
+    if not options.hey:
+        parser.error("hey is missing; hint: apt-get install hey")
+    if options.quick:
+        options.seconds = 3
+        options.minutes = options.minutes and 1 / 3
+    options.clients = options.clients or ([2] if options.minutes else [1, 4, 16, 32])
+    print(json.dumps({"command": sys.argv, **versions()}), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        good = (soak if options.minutes else load)(options, folder)
+        if not good:
+            print((Path(folder) / "server.log").read_text()[-4000:], file=sys.stderr)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
