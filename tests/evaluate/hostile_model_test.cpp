@@ -29,7 +29,7 @@ class HostileModel : public testing::Test {
     write_tiny_checkpoint(*folder_ / "checkpoint.pt", tiny_network(4));
     const ProcessResult converted =
         run_process({"retina-convert", "--checkpoint", *folder_ / "checkpoint.pt", "--output",
-                     *folder_ / "model.pt", "--score-threshold", "0.008"});
+                     *folder_ / "model.pt", "--score-threshold", "0.008", "--proof-images", "1"});
     ASSERT_EQ(converted.exit_code, 0) << converted.err;
     caffe2::serialize::PyTorchStreamReader zip(*folder_ / "model.pt");
     for (const std::string& name : zip.getAllRecords()) {
