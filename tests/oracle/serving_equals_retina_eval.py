@@ -39,7 +39,7 @@ from model_server import ModelServer  # noqa: E402
 NAME, CLASSIFIER = "coco_retinanet", "classifier"
 BOX_PX, SCORE = 1e-2, 1e-4
 ODD_PHOTOS = 4
-LIMITS = {"max_requests": 2, "max_body_seconds": 2}
+LIMITS = {"max_requests": 2, "max_body_seconds": 10}
 
 
 # --- Comparing -----------------------------------------------------------------------------------

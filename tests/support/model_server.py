@@ -75,7 +75,7 @@ class ModelServer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-        except OSError:
+        except (ConnectionError, urllib.error.URLError):
             return 0, ""
 
     def metric(self, name, **labels):

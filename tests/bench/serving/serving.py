@@ -69,7 +69,10 @@ class Health:
         while not self._end.is_set():
             for path in self._paths:
                 start = time.monotonic()
-                status = self._server.get(path)[0]
+                try:
+                    status = self._server.get(path)[0]
+                except OSError as error:
+                    status = error
                 self.slowest_ms = max(self.slowest_ms, 1e3 * (time.monotonic() - start))
                 if status != OK:
                     self.failed.append(f"{path}: {status}")
