@@ -30,6 +30,9 @@
 namespace retina {
 namespace {
 
+// A point: what rounding to 8 bits may cost without a warning.
+constexpr double kMostLost = 0.01;
+
 // What decides a model, as --overwrite and the message without it see it.
 SettingValues settings_of(const InferenceHeader& header) {
   SettingValues settings{
@@ -173,6 +176,10 @@ std::string write_onnx(Conversion& conversion, const ConvertOptions& options,
              return accuracy_on(std::move(model), shards, options.calibration_image_count);
            };
            const Accuracy before = figure(opened()), after = figure(std::move(written));
+           if (after.figure < before.figure - kMostLost) {
+             log_warning(options.output, ": 8 bits cost ", before.figure - after.figure, " of ",
+                         before.name, "; more --calibration-images may help, or --weights f16");
+           }
            return cat("proof: ", before.name, " on ", before.image_count, " images of ",
                       options.proof_data, ": ", before.figure, " with f32, ", after.figure,
                       " with int8\n");

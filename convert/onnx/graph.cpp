@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -95,6 +96,7 @@ Value OnnxGraph::node(const std::string& op, const std::vector<Value>& inputs,
                       const std::vector<Attribute>& attributes, const std::string& name) {
   const Value made = nodes(op, inputs, 1, attributes).front();
   if (name.empty()) return made;
+  --node_count_;
   onnx::NodeProto& node = *graph_->mutable_node(graph_->node_size() - 1);
   node.set_name(name);
   node.set_output(0, name);
@@ -177,12 +179,8 @@ Value OnnxGraph::rounded(const Value& value) {
   const Value scale =
       stored(ElementType::kFloat, {}, std::vector{rounding.scale}, value + "/scale");
   const Value zero = stored(ElementType::kUint8, {}, std::vector{rounding.zero}, value + "/zero");
-  // Numbers of other nodes' names stay those of the f32 graph, whose ranges these are.
-  const int node_count = node_count_;
   const Value bits = node("QuantizeLinear", {value, scale, zero}, {}, value + "/bits");
-  node("DequantizeLinear", {bits, scale, zero}, {}, name);
-  node_count_ = node_count;
-  return name;
+  return node("DequantizeLinear", {bits, scale, zero}, {}, name);
 }
 
 OnnxGraph::RoundedWeights OnnxGraph::rounded_weights(const Array& array, const std::string& name) {
@@ -203,9 +201,7 @@ OnnxGraph::RoundedWeights OnnxGraph::rounded_weights(const Array& array, const s
   const Value stored_bits = stored(ElementType::kInt8, array.shape, bits, result.value + "/bits");
   const Value scale =
       stored(ElementType::kFloat, {array.shape.at(0)}, result.scales, result.value + "/scale");
-  const int node_count = node_count_;
   node("DequantizeLinear", {stored_bits, scale}, {{"axis", std::int64_t{0}}}, result.value);
-  node_count_ = node_count;
   return result;
 }
 
@@ -224,10 +220,7 @@ Value OnnxGraph::rounded_bias(const Array& bias, const std::vector<float>& weigh
   }
   const Value stored_bits = stored(ElementType::kInt32, bias.shape, bits, whole + "/bits");
   const Value scale = stored(ElementType::kFloat, bias.shape, scales, whole + "/scale");
-  const int node_count = node_count_;
-  node("DequantizeLinear", {stored_bits, scale}, {{"axis", std::int64_t{0}}}, whole);
-  node_count_ = node_count;
-  return whole;
+  return node("DequantizeLinear", {stored_bits, scale}, {{"axis", std::int64_t{0}}}, whole);
 }
 
 Value OnnxGraph::last_axis(const Value& value, std::int64_t begin, std::int64_t count) {

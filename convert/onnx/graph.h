@@ -4,11 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -66,7 +64,9 @@ class OnnxGraph {
   void enter(const std::string& scope) { scope_ = scope; }
   std::string place(const std::string& name) const { return scope_ + "/" + name; }
 
-  // Adds a node and returns its only output, named "SCOPE/OP_n", or `name` as it is.
+  // Adds a node and returns its only output, named "SCOPE/OP_n", or `name` as it is. A name takes
+  // no number: those of the other nodes are the same in f32 and int8, so that ranges find their
+  // values.
   Value node(const std::string& op, const std::vector<Value>& inputs,
              const std::vector<Attribute>& attributes = {}, const std::string& name = "");
   // The same with `output_count` outputs.

@@ -18,7 +18,7 @@ namespace retina {
 namespace {
 
 // Part of the format; never change. A zip ends with a 22-byte record whose last two bytes are the
-// comment's length (APPNOTE.TXT 4.3.16); ours is kMark and 16 hexadecimal digits.
+// comment's length (APPNOTE.TXT 4.3.16); ours is kZipMark and kDigits hexadecimal digits.
 constexpr std::size_t kEndRecordBytes = 22;
 constexpr std::string_view kEndSignature("PK\5\6", 4);
 constexpr std::string_view kZipMark = "retina-xxh3:";
