@@ -1,16 +1,13 @@
 #include "convert/convert.h"
 
-#include <torch/csrc/jit/serialization/export.h>
-
 #include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "convert/calibration.h"
 #include "convert/conversion.h"
-#include "convert/proof/accuracy.h"
 #include "convert/proof/proof_images.h"
+#include "convert/publication.h"
 #include "convert/repository.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -24,14 +21,9 @@
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/model/device.h"
-#include "shared/onnx/onnx_session.h"
-#include "shared/shard/shard_set.h"
 
 namespace retina {
 namespace {
-
-// A point: what rounding to 8 bits may cost without a warning.
-constexpr double kMostLost = 0.01;
 
 // What decides a model, as --overwrite and the message without it see it.
 SettingValues settings_of(const InferenceHeader& header) {
@@ -112,80 +104,6 @@ InferenceHeader header_of(const CheckpointHeader& checkpoint, std::uint64_t chec
           .max_detections = postprocess.max_detections};
 }
 
-// Both publish the model only after the proof on the written file, whose words they return.
-std::string write_script(Conversion& conversion, const ConvertOptions& options,
-                         const InferenceHeader& header, c10::Device device,
-                         const std::vector<Image>& images) {
-  const torch::jit::Module module = conversion.module();
-  std::string proof;
-  midway([&] {
-    write_sealed(
-        options.output,
-        [&](const ByteSink& sink) {
-          torch::jit::ExportModule(module, sink, {{kInferenceHeaderFile, header.to_json()}});
-        },
-        [&](const std::string& temporary) {
-          proof = conversion.prove({temporary, device_text(device)}, options.output, images);
-        });
-  });
-  return proof;
-}
-
-std::string write_onnx(Conversion& conversion, const ConvertOptions& options,
-                       const InferenceHeader& header, const std::vector<Image>& images) {
-  InferenceHeader exact_header = header;
-  exact_header.onnx->weights = WeightType::kF32;
-  const OnnxModel exact = conversion.onnx(exact_header, {});
-  if (!has_onnx_runtime() && header.onnx->weights != WeightType::kInt8) {
-    write_sealed_onnx(options.output, conversion.onnx(header, {}).bytes);
-    return "proof: ONNX's own checker only: this build has no runtime for ONNX models\n";
-  }
-  const auto opened = [&] { return ConvertedModel(exact.bytes, exact_header, options.output); };
-  const auto publish = [&](const std::string& model, const auto& prove) {
-    std::string words;
-    midway([&] {
-      write_sealed_onnx(options.output, model, [&](const std::string& temporary) {
-        words = prove(ConvertedModel(temporary, "cpu"));
-      });
-    });
-    return words;
-  };
-  if (header.onnx->weights == WeightType::kF32) {
-    return publish(exact.bytes, [&](ConvertedModel written) {
-      return conversion.prove(std::move(written), options.output, images);
-    });
-  }
-  // First the graph, then what rounding does to it.
-  std::string proof = conversion.prove(opened(), options.output, images);
-  if (header.onnx->weights == WeightType::kF16) {
-    return proof + publish(conversion.onnx(header, {}).bytes, [&](ConvertedModel written) {
-             return conversion.prove_rounded(std::move(written), options.output, images);
-           });
-  }
-  const ShardSet shards(options.proof_data);
-  log_info("reading the ranges of values on ", options.calibration_image_count, " images of ",
-           options.proof_data);
-  std::vector<Image> pictures = shard_images(options.proof_data, options.calibration_image_count);
-  if (header.onnx->picture) {
-    for (Image& picture : pictures) picture = fitted(picture, *header.onnx->picture);
-  }
-  const ValueRanges ranges = ranges_on(exact, pictures, options.output);
-  return proof + publish(conversion.onnx(header, ranges).bytes, [&](ConvertedModel written) {
-           if (!can_be_scored(header)) return std::string();
-           const auto figure = [&](ConvertedModel model) {
-             return accuracy_on(std::move(model), shards, options.calibration_image_count);
-           };
-           const Accuracy before = figure(opened()), after = figure(std::move(written));
-           if (after.figure < before.figure - kMostLost) {
-             log_warning(options.output, ": 8 bits cost ", before.figure - after.figure, " of ",
-                         before.name, "; more --calibration-images may help, or --weights f16");
-           }
-           return cat("proof: ", before.name, " on ", before.image_count, " images of ",
-                      options.proof_data, ": ", before.figure, " with f32, ", after.figure,
-                      " with int8\n");
-         });
-}
-
 }  // namespace
 
 std::string convert(const ConvertOptions& asked) {
@@ -218,8 +136,8 @@ std::string convert(const ConvertOptions& asked) {
   if (has_repository) repository.prepare(header, options.overwrite);
   log_info("proving the model on ", images.size(), " images");
   const std::string proof = header.onnx
-                                ? write_onnx(*conversion, options, header, images)
-                                : write_script(*conversion, options, header, device, images);
+                                ? publish_onnx(*conversion, options, header, images)
+                                : publish_script(*conversion, options, header, device, images);
   std::string text =
       cat(options.output, ": ", human_bytes(static_cast<double>(file_size_bytes(options.output))),
           "\n", proof);

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "shared/anchor/anchor.h"
 #include "shared/image/image.h"
 #include "shared/model/config.h"
 
