@@ -142,6 +142,7 @@ test: build
 	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,58 MB)
 	cmake --build $(BUILD) -j $(JOBS)
 	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
+	export OMP_WAIT_POLICY=passive  # threads that spin while they wait take the other tests' cores
 	ctest --test-dir $(BUILD) -j $(TEST_JOBS) -LE gpu --output-on-failure --no-tests=error
 	echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	cmake --preset asan --log-level=NOTICE

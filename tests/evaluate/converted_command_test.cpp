@@ -68,10 +68,10 @@ void ConvertedCommand::expect_what_the_checkpoint_finds(const std::string& model
   const ProcessResult plain = run_process(
       command("checkpoint.pt", "plain", {"--score-threshold", "0.008", "--max-detections", "25"}));
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
-  const ProcessResult converted = run_process(command(model, "converted", {}));
+  const ProcessResult converted = run_process(command(model, model + "-found", {}));
   ASSERT_EQ(converted.exit_code, 0) << converted.err;
   const auto expected = read_results(*folder_ / "plain/detections.json");
-  const auto found = read_results(*folder_ / "converted/detections.json");
+  const auto found = read_results(*folder_ / (model + "-found/detections.json"));
   ASSERT_GT(expected.size(), 20U);
   ASSERT_EQ(found.size(), expected.size());
   // Scores that differ by rounding alone may swap places: each wants a partner, not its place.
@@ -86,10 +86,10 @@ void ConvertedCommand::expect_what_the_checkpoint_finds(const std::string& model
     EXPECT_TRUE(matched) << "image " << want.image_id << ", score " << want.score;
   }
 
-  const ProcessResult ranks = run_process(under_mpirun(2, command(model, "ranks", {})));
+  const ProcessResult ranks = run_process(under_mpirun(2, command(model, model + "-ranks", {})));
   ASSERT_EQ(ranks.exit_code, 0) << ranks.err;
-  EXPECT_EQ(read_file(*folder_ / "ranks/detections.json"),
-            read_file(*folder_ / "converted/detections.json"));
+  EXPECT_EQ(read_file(*folder_ / (model + "-ranks/detections.json")),
+            read_file(*folder_ / (model + "-found/detections.json")));
 }
 
 TEST_F(ConvertedCommand, FindsWhatTheCheckpointFindsAloneAndOnRanks) {

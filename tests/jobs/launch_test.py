@@ -13,17 +13,16 @@ import tempfile
 import time
 import unittest
 
+import small_training
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = SOURCE / "docker/retina-launch"
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 PID_1 = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-HAS_TRAINER = all((BUILD / "bin" / name).exists() for name in ("retina-train", "render_scenes"))
+HAS_TRAINER = all((BUILD / "bin" / name).exists() for name in small_training.PROGRAMS)
 OWN_CODES = [1, 64, 65, 66, 69, 70, 73, 74, 78]  # that no restart changes
 
-TRAIN = ["--backbone", "resnet18", "--min-side", "64", "--max-side", "96", "--anchor-sizes",
-         "16,32,64,128,256", "--lr", "0.001", "--clip-norm", "10", "--compute-threads", "1",
-         "--threads", "1", "--device", "cpu", "--images-per-step", "4", "--checkpoint-every",
-         "5000steps", "--steps-per-epoch", "5000"]
+TRAIN = [*small_training.TRAIN, "--checkpoint-every", "100000steps", "--steps-per-epoch", 100000]
 
 
 def missing(*tools):
@@ -435,15 +434,10 @@ while true; do sleep 0.02; done
     @unittest.skipUnless(has_pid_namespaces(), "no process namespaces here")
     @unittest.skipUnless(HAS_TRAINER, f"no retina-train in {BUILD}/bin")
     def test_the_trainer_as_pid_1_saves_on_term_and_finishes_when_run_again(self):
-        scenes, shards, run = self.room / "scenes", self.room / "shards", self.room / "run"
-        for name, *options in (
-                ["render_scenes", "--output", scenes, "--train", 8, "--validation", 2, "--intact"],
-                ["coco-pack", "--annotations", scenes / "annotations/instances_train2017.json",
-                 "--images", scenes / "images/train2017", "--output", shards]):
-            subprocess.run([BUILD / "bin" / name, *map(str, options)], check=True,
-                           capture_output=True, timeout=60)
+        shards, run = self.room / "shards", self.room / "run"
+        small_training.pack(BUILD, self.room)
         trainer = [BUILD / "bin/retina-train", "--train", shards, "--output", run, *TRAIN]
-        process = self.start("--ranks", 2, "--", *trainer, "--steps", 5000, before=PID_1)
+        process = self.start("--ranks", 2, "--", *trainer, "--steps", 100000, before=PID_1)
         metrics = run / "metrics.jsonl"
         end = time.monotonic() + 60
         while not (metrics.exists() and metrics.read_text().count("\n") >= 2):

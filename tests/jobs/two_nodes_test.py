@@ -17,17 +17,16 @@ import time
 import unittest
 
 import nodes
+import small_training
 from nodes import BUILD, wait_until
 
 IMAGE_USER, ROOT = 10001, 0
 LIMIT_S = 10  # the promise: a dead or cut-off node ends the job within this
-STEPS = 40
+STEPS, SAVED_EVERY = 400, 50
 HANG_S = 400  # a machine with other work to do is slow, not hung
-TRAIN = ["--steps", STEPS, "--images-per-step", 4, "--backbone", "resnet18", "--min-side", 64,
-         "--max-side", 96, "--anchor-sizes", "16,32,64,128,256", "--lr", 0.001, "--clip-norm", 10,
-         "--compute-threads", 1, "--threads", 1, "--device", "cpu", "--checkpoint-every", "10steps",
-         "--steps-per-epoch", 1000]
-NEEDED = ["render_scenes", "coco-pack"] + ([] if nodes.IMAGE_ROOT else ["retina-train"])
+TRAIN = [*small_training.TRAIN, "--steps", STEPS, "--steps-per-epoch", STEPS, "--checkpoint-every",
+         f"{SAVED_EVERY}steps"]
+NEEDED = [name for name in small_training.PROGRAMS if name != "retina-train" or not nodes.IMAGE_ROOT]
 
 
 def what_is_missing():
@@ -44,13 +43,7 @@ class TwoNodes(unittest.TestCase):
     def setUpClass(cls):
         cls.data = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.data, ignore_errors=True)
-        scenes = cls.data / "scenes"
-        for name, *options in (
-                ["render_scenes", "--output", scenes, "--train", 8, "--validation", 2, "--intact"],
-                ["coco-pack", "--annotations", scenes / "annotations/instances_train2017.json",
-                 "--images", scenes / "images/train2017", "--output", cls.data / "shards"]):
-            subprocess.run([BUILD / "bin" / name, *map(str, options)], check=True,
-                           capture_output=True, timeout=60)
+        small_training.pack(BUILD, cls.data)
 
     def boot(self, uid):
         """Two machines with a folder that both mount, as a file share."""
@@ -117,7 +110,7 @@ class TwoNodes(unittest.TestCase):
     def death(self, uid):
         self.boot(uid)
         job = self.train()
-        self.wait_for_step(job, 10)
+        self.wait_for_step(job, SAVED_EVERY)
         self.assertIn("retina-train", " ".join(self.second.processes()))
         saved = self.last_step()
         self.second.kill_all()
@@ -129,7 +122,7 @@ class TwoNodes(unittest.TestCase):
     def cut(self, uid):
         self.boot(uid)
         job = self.train()
-        self.wait_for_step(job, 10)
+        self.wait_for_step(job, SAVED_EVERY)
         saved = self.last_step()
         self.second.cut()
         began = time.monotonic()
@@ -152,7 +145,7 @@ class TwoNodes(unittest.TestCase):
     def test_a_launcher_with_restarts_goes_on_when_the_node_is_back(self):
         self.boot(IMAGE_USER)
         job = self.train(restarts=10)
-        self.wait_for_step(job, 10)
+        self.wait_for_step(job, SAVED_EVERY)
         saved = self.last_step()
         self.second.kill_all()
         wait_until(lambda: "attempt 2 of 11" in self.text(), LIMIT_S, "the restart")
@@ -163,7 +156,7 @@ class TwoNodes(unittest.TestCase):
     def test_term_on_the_first_node_saves_the_training_of_both(self):
         self.boot(IMAGE_USER)
         job = self.train(restarts=10)
-        self.wait_for_step(job, 10)
+        self.wait_for_step(job, SAVED_EVERY)
         os.kill(nodes.children_of(job.pid)[0], signal.SIGTERM)
         self.tell("TERM: the job ended with 75", self.ended(job, 75, 60))
         saved = self.last_step()
