@@ -15,7 +15,7 @@ class RetinaClassifier(RetinaService):
     @torch.inference_mode()
     def _result(self, height, width, planes):
         """(scores [k], labels [k]) of one picture, best first, as lists."""
-        with self._model_turn():
+        with self._seconds.time():
             scores = self._model(self._pixels(height, width, planes))[0]
             # Of equal scores the lower label first, as retina-eval has it.
             best, labels = scores.sort(descending=True, stable=True)

@@ -18,7 +18,7 @@ class RetinaDetector(RetinaService):
     @torch.inference_mode()
     def _result(self, height, width, planes):
         """(boxes [n][4], scores [n], labels [n]) of one picture, as lists."""
-        with self._model_turn():
+        with self._seconds.time():
             boxes, scores, labels, counts = self._model(self._pixels(height, width, planes))
             count = int(counts[0])
             return tuple(tensor[0, :count].tolist() for tensor in (boxes, scores, labels))

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import mlserver.rest.app
@@ -102,8 +102,11 @@ class RetinaService(MLModel):
         super().__init__(settings)
         limits = Limits.of_settings(settings.parameters.extra)
         self._admission = Admission(limits, settings.name)
-        # Two pictures are in memory, however many requests there are.
-        self._room = threading.BoundedSemaphore(2)
+        # Requests in the order of their arrival, each with one decoded picture in memory: the next is
+        # decoded while the model has one.
+        self._workers = ThreadPoolExecutor(2)
+        # A thread of its own: each thread that computes would bring OpenMP's on every core.
+        self._model_thread = ThreadPoolExecutor(1)
         ADMISSION_OF_MODEL[settings.name] = self._admission
 
     async def load(self) -> bool:
@@ -116,8 +119,6 @@ class RetinaService(MLModel):
             kinds = ("a detector", "a classifier")
             raise ValueError(f"{path}: is {kinds[self.DETECTS]} (want {kinds[not self.DETECTS]}); "
                              "hint: serve the folder that retina-convert --repository wrote for it")
-        # One picture at a time has the device; others are decoded meanwhile.
-        self._turn = threading.Lock()
         self._seconds = MODEL_SECONDS.labels(self.name, self.version)
         return True
 
@@ -129,7 +130,8 @@ class RetinaService(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         # In a thread: the server goes on answering, health checks above all.
         with refusals(self.name), self._admission.place():
-            outputs = await asyncio.to_thread(self._outputs, payload)
+            outputs = await asyncio.get_running_loop().run_in_executor(
+                self._workers, self._outputs, payload)
         return InferenceResponse(id=payload.id, model_name=self.name, model_version=self.version,
                                  outputs=outputs)
 
@@ -138,8 +140,8 @@ class RetinaService(MLModel):
         # wait for all.
         results = []
         for jpeg in jpegs_of(tensors_of(request), self._admission.limits):
-            with self._room:
-                results.append(self._result(jpeg.height, jpeg.width, decoded(jpeg)))
+            results.append(self._model_thread.submit(
+                self._result, jpeg.height, jpeg.width, decoded(jpeg)).result())
         outputs = self._tensors(results)
         if not request.outputs:
             return outputs
@@ -148,12 +150,6 @@ class RetinaService(MLModel):
             if wanted.name not in by_name:
                 raise Refused(BAD, f"outputs: no {wanted.name} (there are {', '.join(by_name)})")
         return [by_name[wanted.name] for wanted in request.outputs]
-
-    @contextlib.contextmanager
-    def _model_turn(self):
-        """The model's turn with one picture, timed."""
-        with self._turn, self._seconds.time():
-            yield
 
     def _pixels(self, height, width, planes):
         """[1, 3, H, W] on the model's device."""

@@ -3,7 +3,6 @@ that retina_service.py and the runtimes use of them. What the real ones do is te
 """
 import asyncio
 import base64
-import concurrent.futures
 import contextlib
 import importlib
 import io
@@ -153,23 +152,43 @@ class Serving(unittest.TestCase):
             timeout=300).stdout) for count in (1, 6))
         self.assertLess(six - one, PLANES_KIB)
 
-    def test_many_requests_hold_two_decoded_pictures_at_most(self):
-        model, lock, held, most = detector(), threading.Lock(), [], []
+    def answered(self, requests):
+        """The places in `requests` in the order in which the model had their pictures, and how many
+        decoded pictures there were at most. The width of a picture says which request it is of."""
+        model, lock, held, most, order = detector(max_requests=len(requests)), threading.Lock(), [], [], []
+        service = model.predict.__globals__
+        decode = service["decoded"]
 
-        def detect(*_):
+        def decoded(file):
             with lock:
                 held.append(1)
                 most.append(len(held))
+            return decode(file)
+
+        def detect(_, width, __):
             time.sleep(0.02)  # for the others to come, if they may
+            order.append(width - 1)
             with lock:
                 held.pop()
             return [], [], []
 
+        async def all_at_once():
+            await asyncio.gather(*map(model.predict, requests))
+
         model._result = detect
-        sent = request(jpeg(), jpeg())
-        with concurrent.futures.ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda _: model._outputs(sent), range(8)))
-        self.assertEqual((len(most), max(most)), (16, 2))
+        with unittest.mock.patch.dict(service, decoded=decoded):
+            asyncio.run(all_at_once())
+        return order, max(most)
+
+    def test_many_requests_hold_two_decoded_pictures_at_most(self):
+        order, most = self.answered([request(jpeg(), jpeg())] * 8)
+        self.assertEqual((len(order), most), (16, 2))
+
+    def test_requests_are_answered_in_the_order_of_their_arrival(self):
+        order, _ = self.answered([request(jpeg(width)) for width in range(1, 25)])
+        self.assertEqual(sorted(order), list(range(24)))
+        for place, number in enumerate(order):  # two are decoded at once
+            self.assertLessEqual(abs(place - number), 1, order)
 
     def test_a_request_over_a_limit_is_refused_before_a_picture_is_decoded(self):
         small, large = jpeg(), claiming(1000, 1001)

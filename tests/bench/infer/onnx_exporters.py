@@ -11,7 +11,7 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -23,6 +23,7 @@ import onnxruntime  # noqa: E402
 import torch  # noqa: E402
 
 import inference_model_equals_torchvision as scaled  # noqa: E402
+from onnx_files import in_turns, ratio  # noqa: E402
 
 
 def export_torchvision(checkpoint, path, picture, count):
@@ -56,21 +57,16 @@ def main():
             files = {who: folder / f"{who}.onnx" for who in inputs}
             sessions = {who: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
                         for who, path in files.items()}
-            found = {who: sessions[who].run(None, inputs[who]) for who in inputs}  # warm
+            found = {who: sessions[who].run(None, inputs[who]) for who in inputs}
             ours, theirs = int(found["ours"][3][0]), len(found["torchvision"][0])
-            times = {who: [] for who in inputs}
-            for _ in range(options.rounds):
-                for who, session in sessions.items():
-                    start = time.monotonic()
-                    session.run(None, inputs[who])
-                    times[who].append(time.monotonic() - start)
+            times = in_turns({who: partial(session.run, None, inputs[who]) for who, session in sessions.items()},
+                             options.rounds)
             for who, path in files.items():
                 nodes = len(onnx.load(path).graph.node)
                 print(f"{who:12} batch {count}: {nodes} nodes, {path.stat().st_size / 1e6:.1f} MB, "
                       f"{1e3 * statistics.median(times[who]):.0f} ms", flush=True)
-            ratio = statistics.median(a / b for a, b in zip(times["ours"], times["torchvision"]))
-            print(f"batch {count}: ours / torchvision {ratio:.3f}; detections on the first picture {ours}, {theirs}",
-                  flush=True)
+            print(f"batch {count}: ours / torchvision {ratio(times, 'ours', 'torchvision'):.3f}; "
+                  f"detections on the first picture {ours}, {theirs}", flush=True)
 
 
 if __name__ == "__main__":
