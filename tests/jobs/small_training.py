@@ -1,5 +1,4 @@
-"""The smallest training that the programs know, for tests of what becomes of a job: Keras' CIFAR-10 network,
-a hundredth of a second a step."""
+"""The smallest training that the programs know, for tests of what becomes of a job: Keras' CIFAR-10 network."""
 import subprocess
 
 PROGRAMS = ["render_classes", "coco-pack", "retina-train"]

@@ -145,8 +145,8 @@ def compare():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         images = photographs(build / "bin", folder)[0]
-        pictures = [numpy.array(Image.open(path).convert("RGB")).transpose(2, 0, 1)[None]
-                    for path in sorted(images.parents[2].glob("*/images/**/*.jpg"), key=lambda path: path.name)[:wanted]]
+        photos = sorted(images.parents[2].glob("*/images/**/*.jpg"), key=lambda path: path.name)[:wanted]
+        pictures = [numpy.array(Image.open(path).convert("RGB")).transpose(2, 0, 1)[None] for path in photos]
         for detector in DETECTORS:
             compare_detector(programs, folder, pictures, *detector)
         for classifier in CLASSIFIERS:
