@@ -127,7 +127,7 @@ std::string ConvertOptions::service_name_of(Task task) const {
 ModelConfig ConvertOptions::import_config() const {
   ModelConfig config;
   config.task = import_task.value_or(config.task);
-  const InputSides sides = default_sides(config.task);
+  const InputSides sides = default_sides(config.task, config.backbone);
   config.min_side_px = min_side_px.value_or(sides.min_px);
   config.max_side_px = max_side_px.value_or(sides.max_px);
   if (anchor_sizes) config.anchor_sizes = *anchor_sizes;
@@ -181,8 +181,9 @@ void declare_options(Cli& cli, ConvertOptions& options) {
              "[coco for 91 classes]");
   cli.option("norm-eps", options.norm_eps, "EPS",
              "added to the variance in batch norm [0 for 91 classes of v1, else 1e-05]");
-  const InputSides detector = default_sides(Task::kDetection),
-                   classifier = default_sides(Task::kClassification);
+  const std::string resnet = ModelConfig{}.backbone;
+  const InputSides detector = default_sides(Task::kDetection, resnet),
+                   classifier = default_sides(Task::kClassification, resnet);
   cli.option("anchor-sizes", options.anchor_sizes, "PX,PX,PX,PX,PX",
              cat("base anchor of P3..P7 that it was trained with; unset: ",
                  listed(ModelConfig{}.anchor_sizes)));

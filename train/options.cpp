@@ -128,10 +128,10 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "their size before resizing, a quarter of them upright");
   cli.option("min-side", o.min_side_px, "PX",
              "resize the shorter side to this; classify: side of the square that the network sees "
-             "[800; classify 224]");
+             "[800; classify 224, cifar-cnn 32]");
   cli.option("max-side", o.max_side_px, "PX",
              "but never the longer side past this; classify: the shorter side before validation "
-             "takes the square from the middle [1333; classify 256]");
+             "takes the square from the middle [1333; classify 256, cifar-cnn 32]");
   cli.option("min-sides", o.min_sides_px, "PX,PX,...",
              "multi-scale: each step draws its shorter side from these");
   cli.choice("shuffle", o.shuffle, {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},

@@ -45,7 +45,7 @@ struct TrainOptions {
   std::optional<std::uint64_t> stage_limit_bytes;  // see StageOptions
   std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
   std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
-  // Unset: 800 and 1333; a classifier's 224 and 256.
+  // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.
   std::optional<int> min_side_px, max_side_px;
   std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
   AugmentChoice augment;
@@ -141,8 +141,8 @@ struct TrainOptions {
   // A detector keeps what it starts from, as torchvision's; a classifier learns all of it anew.
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
-  int min_side() const { return min_side_px.value_or(default_sides(task).min_px); }
-  int max_side() const { return max_side_px.value_or(default_sides(task).max_px); }
+  int min_side() const { return min_side_px.value_or(default_sides(task, backbone).min_px); }
+  int max_side() const { return max_side_px.value_or(default_sides(task, backbone).max_px); }
   Augment augment_set() const {
     return augment.set.value_or(classifies() ? Augment::kCrop : Augment::kFlip);
   }

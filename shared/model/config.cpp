@@ -91,8 +91,9 @@ void read_detector(const JsonView& json, ModelConfig& config) {
 
 }  // namespace
 
-InputSides default_sides(Task task) {
-  return task == Task::kClassification ? InputSides{224, 256} : InputSides{};
+InputSides default_sides(Task task, const std::string& backbone) {
+  if (task == Task::kDetection) return {};
+  return backbone == kCifarCnn ? InputSides{32, 32} : InputSides{224, 256};
 }
 
 void ModelConfig::validate() const {

@@ -28,8 +28,9 @@ inline const Choices<HeadNorm> kHeadNorms = {{"group", HeadNorm::kGroup},
 struct InputSides {
   int min_px = 800, max_px = 1333;
 };
-// torchvision's: of its RetinaNets, and of its ResNets for ImageNet (the first weights of each).
-InputSides default_sides(Task task);
+// torchvision's, of its RetinaNets and of its ResNets for ImageNet (the first weights of each);
+// of cifar-cnn CIFAR-10's.
+InputSides default_sides(Task task, const std::string& backbone);
 
 struct ModelConfig {
   Task task = Task::kDetection;  // a RetinaNet, or a classifier (classifier.h)

@@ -2,8 +2,8 @@
 import subprocess
 
 PROGRAMS = ["render_classes", "coco-pack", "retina-train"]
-TRAIN = ["--task", "classify", "--backbone", "cifar-cnn", "--min-side", 32, "--max-side", 32, "--images-per-step", 4,
-         "--lr", 0.001, "--compute-threads", 1, "--threads", 1, "--device", "cpu"]
+TRAIN = ["--task", "classify", "--backbone", "cifar-cnn", "--images-per-step", 4, "--lr", 0.001, "--compute-threads", 1,
+         "--threads", 1, "--device", "cpu"]
 
 
 def pack(build, folder):

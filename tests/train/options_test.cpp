@@ -347,6 +347,9 @@ TEST(Task, ClassifiersHaveSizesAndAugmentationOfTheirOwn) {
   EXPECT_EQ(options.model_config(2).min_side_px, 224);
   EXPECT_EQ(options.model_config(2).max_side_px, 256);
   EXPECT_EQ(options.augment_set(), Augment::kCrop);
+  const TrainOptions small = parse({"--task", "classify", "--backbone", "cifar-cnn"});
+  EXPECT_EQ(small.model_config(10).min_side_px, 32) << "CIFAR-10's";
+  EXPECT_EQ(small.model_config(10).max_side_px, 32);
   const TrainOptions tuned = parse({"--task", "classify", "--init", "weights.pt"});
   EXPECT_EQ(tuned.norm_kind(), Norm::kBatch) << "all of it learns";
   EXPECT_EQ(tuned.layers_to_train(), 5);
