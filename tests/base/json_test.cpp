@@ -8,27 +8,16 @@
 #include <limits>
 
 #include "shared/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
 
 using testing::HasSubstr;
 
-template <class F>
-std::string message_of(F&& body, ErrorKind kind = ErrorKind::kData) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
-}
-
 TEST(JsonFile, NamesLineAndColumnOfASyntaxError) {
-  const std::string message =
-      message_of([] { JsonFile::parse("{\n  \"a\": 1,\n  \"b\": x\n}", "f.json"); });
+  const std::string message = refusal_of(
+      ErrorKind::kData, [] { JsonFile::parse("{\n  \"a\": 1,\n  \"b\": x\n}", "f.json"); });
   EXPECT_THAT(message, HasSubstr("f.json"));
   EXPECT_THAT(message, HasSubstr("line 3, column 8"));
 }
@@ -44,17 +33,21 @@ TEST(JsonFile, SaysThatACutFileEndsTooEarly) {
 }
 
 TEST(JsonFile, RefusesDeepNestingWithoutOverflowingTheStack) {
-  message_of([] { JsonFile::parse(std::string(10'000'000, '['), "deep.json"); });
+  EXPECT_THAT(refusal_of(ErrorKind::kData,
+                         [] { JsonFile::parse(std::string(10'000'000, '['), "deep.json"); }),
+              HasSubstr("deep.json"));
 }
 
 TEST(JsonFile, SaysThatAMissingFileIsMissing) {
-  message_of([] { JsonFile::read("/nowhere/f.json"); }, ErrorKind::kNoInput);
+  EXPECT_THAT(refusal_of(ErrorKind::kNoInput, [] { JsonFile::read("/nowhere/f.json"); }),
+              HasSubstr("/nowhere/f.json"));
 }
 
 TEST(JsonView, NamesThePlaceOfAWrongType) {
   const JsonFile file = JsonFile::parse(R"({"shards": [{"records": "x"}]})", "m.json");
-  const std::string message =
-      message_of([&] { file.root().at("shards").at(std::size_t{0}).at("records").as_int(); });
+  const std::string message = refusal_of(ErrorKind::kData, [&] {
+    file.root().at("shards").at(std::size_t{0}).at("records").as_int();
+  });
   EXPECT_THAT(message, HasSubstr("m.json"));
   EXPECT_THAT(message, HasSubstr("shards[0]"));
   EXPECT_THAT(message, HasSubstr("records"));
@@ -63,18 +56,23 @@ TEST(JsonView, NamesThePlaceOfAWrongType) {
 
 TEST(JsonView, NamesAMissingKeyAndAnIndexOutOfRange) {
   const JsonFile file = JsonFile::parse(R"({"list": [1]})", "m.json");
-  EXPECT_THAT(message_of([&] { file.root().at("b"); }), HasSubstr("\"b\" is missing"));
-  EXPECT_THAT(message_of([&] { file.root().at("list").at(1); }), HasSubstr("want at least 2"));
-  EXPECT_THAT(message_of([&] { file.root().at("list").at("b"); }), HasSubstr("want an object"));
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { file.root().at("b"); }),
+              HasSubstr("\"b\" is missing"));
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { file.root().at("list").at(1); }),
+              HasSubstr("want at least 2"));
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { file.root().at("list").at("b"); }),
+              HasSubstr("want an object"));
 }
 
 TEST(JsonView, TellsIntegersFromFractions) {
   const JsonFile file = JsonFile::parse("[1.5, -1, 18446744073709551615, true]", "m.json");
-  EXPECT_THAT(message_of([&] { file.root().at(std::size_t{0}).as_int(); }),
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { file.root().at(std::size_t{0}).as_int(); }),
               HasSubstr("want an integer"));
-  EXPECT_THAT(message_of([&] { file.root().at(1).as_uint(); }), HasSubstr("want an integer >= 0"));
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { file.root().at(1).as_uint(); }),
+              HasSubstr("want an integer >= 0"));
   EXPECT_EQ(file.root().at(2).as_uint(), std::numeric_limits<std::uint64_t>::max());
-  EXPECT_THAT(message_of([&] { file.root().at(3).as_double(); }), HasSubstr("want a number"));
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { file.root().at(3).as_double(); }),
+              HasSubstr("want a number"));
 }
 
 TEST(JsonWriter, WritesNumbersThatReadBackEqual) {
@@ -107,7 +105,8 @@ TEST(JsonFile, ReadsNumbersWithDigitsFarBehindThePoint) {
 
 TEST(JsonFile, RefusesNumbersBeyondF64) {
   for (const char* number : {"1e400", "-1e309", "1e99999999999"}) {
-    EXPECT_THAT(message_of([&] { JsonFile::parse(cat("{\"a\": [2, ", number, "]}"), "text"); }),
+    EXPECT_THAT(refusal_of(ErrorKind::kData,
+                           [&] { JsonFile::parse(cat("{\"a\": [2, ", number, "]}"), "text"); }),
                 HasSubstr("not valid JSON at line 1, column 11, byte 10 (Number too big"))
         << number;
   }

@@ -9,19 +9,14 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/random.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
 
 std::string problem(const std::string& text) {
-  try {
-    parse_results(text, "r.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
-  return "no error";
+  return refusal_of(ErrorKind::kData, [&] { parse_results(text, "r.json"); });
 }
 
 TEST(Results, WrittenDetectionsReadBackBitForBit) {

@@ -17,6 +17,7 @@
 #include "shared/evaluation/trained_network.h"
 #include "shared/model/resnet_shape.h"
 #include "tests/convert/random_checkpoint.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -39,13 +40,7 @@ ConvertOptions options_in(const TestFolder& folder) {
 }
 
 std::string refusal(const ConvertOptions& options, ErrorKind kind) {
-  try {
-    convert(options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "accepted";
+  return refusal_of(kind, [&] { convert(options); });
 }
 
 class ClassifierArchitectures : public testing::TestWithParam<const char*> {};

@@ -6,6 +6,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "tests/convert/pth_writer.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -16,14 +17,10 @@ using testing::HasSubstr;
 const NamedBytes kFiles = {{"a/data.pkl", "pickle"}, {"a/data/0", "tensor"}, {"a/empty", ""}};
 
 std::string refusal(const std::string& bytes) {
-  try {
+  return refusal_of(ErrorKind::kData, [&] {
     const StoredZip zip(bytes, "w.pth");
     for (const auto& [name, content] : kFiles) zip.read(name);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
-  return "accepted";
+  });
 }
 
 TEST(StoredZip, KnowsTheCheckValueOfCrc32) {

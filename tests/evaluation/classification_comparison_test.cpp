@@ -10,6 +10,7 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/evaluation/classification_comparison_text.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -128,13 +129,7 @@ TEST(ClassificationComparison, TheLossIntervalIsThatOfThePairedMean) {
 }
 
 std::string refusal(const std::array<ClassifiedSide, 2>& sides, ErrorKind kind) {
-  try {
-    compare_predictions(sides, three_classes());
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.what();
-  }
-  return "no error";
+  return refusal_of(kind, [&] { compare_predictions(sides, three_classes()); });
 }
 
 TEST(ClassificationComparison, OtherImagesOrClassesAreRefusedNamingTheFirst) {

@@ -23,6 +23,7 @@
 #include "tests/convert/pth_writer.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/ranks/thread_world.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -38,16 +39,6 @@ void convert_to(const std::string& checkpoint, const std::string& output) {
   options.output = output;
   options.proof_image_count = 1;
   convert(options);
-}
-
-std::string refusal(const std::function<void()>& action, ErrorKind kind) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "accepted";
 }
 
 class ScriptClassify : public testing::Test {
@@ -169,20 +160,21 @@ TEST_F(ScriptClassify, ModelsAndSetsOfTheOtherTaskAreRefusedByName) {
   write_tiny_shards(*folder_ / "boxes", 2);
   const ShardSet boxes(*folder_ / "boxes");
   ConvertedModel classifier = model();
-  EXPECT_THAT(refusal([&] { classify(classifier, boxes, *self, {}); }, ErrorKind::kConfig),
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { classify(classifier, boxes, *self, {}); }),
               HasSubstr("boxes: is a detection set (want classification)"));
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig,
+                         [&] { detect(classifier, ShardPictures(*shards_), *self, {}); }),
+              HasSubstr("m.pt: is a model for classification (want detection)"));
   EXPECT_THAT(
-      refusal([&] { detect(classifier, ShardPictures(*shards_), *self, {}); }, ErrorKind::kConfig),
-      HasSubstr("m.pt: is a model for classification (want detection)"));
-  EXPECT_THAT(
-      refusal([&] { classifier.set_thresholds({.score = 0.1, .nms = {}, .max_detections = {}}); },
-              ErrorKind::kConfig),
+      refusal_of(
+          ErrorKind::kConfig,
+          [&] { classifier.set_thresholds({.score = 0.1, .nms = {}, .max_detections = {}}); }),
       HasSubstr("score_threshold"));
 
   write_tiny_checkpoint(*folder_ / "d.pt", tiny_network(4));
   convert_to(*folder_ / "d.pt", *folder_ / "detector.pt");
   ConvertedModel detector(*folder_ / "detector.pt", "cpu");
-  EXPECT_THAT(refusal([&] { classify(detector, *shards_, *self, {}); }, ErrorKind::kConfig),
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { classify(detector, *shards_, *self, {}); }),
               HasSubstr("detector.pt: is a model for detection (want classification)"));
 }
 
@@ -190,9 +182,9 @@ TEST_F(ScriptClassify, CheckpointsOfTheOtherTaskAreRefusedByName) {
   write_tiny_checkpoint(*folder_ / "d.pt", tiny_network(4));
   const Checkpoint detector = load_checkpoint(*folder_ / "d.pt");
   const Checkpoint classifier = load_checkpoint(*folder_ / "c.pt");
-  EXPECT_THAT(refusal([&] { trained_network(classifier, "c.pt"); }, ErrorKind::kConfig),
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { trained_network(classifier, "c.pt"); }),
               HasSubstr("c.pt: is a model for classification (want detection)"));
-  EXPECT_THAT(refusal([&] { trained_classifier(detector, "d.pt"); }, ErrorKind::kConfig),
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { trained_classifier(detector, "d.pt"); }),
               HasSubstr("d.pt: is a model for detection (want classification)"));
 }
 
@@ -203,7 +195,7 @@ TEST_F(ScriptClassify, ADamagedModelIsBadData) {
     std::string bytes = whole;
     bytes[place] = static_cast<char>(bytes[place] ^ 1);
     write_file_atomically(path, bytes);
-    EXPECT_THAT(refusal([&] { ConvertedModel(path, "cpu"); }, ErrorKind::kData),
+    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { ConvertedModel(path, "cpu"); }),
                 HasSubstr("damaged.pt"));
   }
 }
@@ -234,7 +226,7 @@ TEST_F(ScriptClassify, AModelThatSavesIsRefusedThoughItWorks) {
        {std::pair{"    pooled = torch.mean(features", "classification.forward"},
         {"    shorter = ", "input.forward"}}) {
     make_hostile(*folder_ / "m.pt", line, target, path);
-    EXPECT_THAT(refusal([&] { ConvertedModel(path, "cpu"); }, ErrorKind::kData),
+    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { ConvertedModel(path, "cpu"); }),
                 HasSubstr(cat(function, " uses aten::save")));
     EXPECT_FALSE(path_exists(target));
     ConvertedModel trusted(path, "cpu", /*trusted=*/true);

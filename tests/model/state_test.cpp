@@ -3,6 +3,7 @@
 
 #include "shared/base/error.h"
 #include "tests/model/small_model.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -23,13 +24,7 @@ bool equal(const RetinaNet& model, const NamedTensors& state) {
 }
 
 std::string refusal(RetinaNet& model, const NamedTensors& state) {
-  try {
-    load_state(model, state, "old.pt");
-    return "loaded";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
+  return refusal_of(ErrorKind::kData, [&] { load_state(model, state, "old.pt"); });
 }
 
 TEST(LoadState, RestoresEveryTensor) {

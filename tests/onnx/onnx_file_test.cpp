@@ -5,6 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "shared/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -33,13 +34,8 @@ onnx::ModelProto small_model() {
 }
 
 std::string refusal(const onnx::ModelProto& model) {
-  try {
-    check_onnx_model(model.SerializeAsString(), "m.onnx");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    return error.what();
-  }
-  return "accepted";
+  return refusal_of(ErrorKind::kData,
+                    [&] { check_onnx_model(model.SerializeAsString(), "m.onnx"); });
 }
 
 TEST(OnnxFile, TellsItsMetadata) {

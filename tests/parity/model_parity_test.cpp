@@ -42,6 +42,7 @@ class ModelParity : public testing::TestWithParam<const char*> {
   }
   void check_outputs(const HeadOutputs& outputs, const char* layout) const;
   void check_gradients(const RetinaNet& model) const;
+  void check_whole_gradient(const RetinaNet& model) const;
   void check_statistics(const RetinaNet& model) const;
   void check_detections(const std::vector<ImageDetections>& found) const;
   void check_ap(const std::vector<ImageDetections>& found) const;
@@ -71,10 +72,22 @@ void ModelParity::check_gradients(const RetinaNet& model) const {
     const at::Tensor& gradient = parameter.grad();
     ASSERT_TRUE(gradient.defined()) << name;
     const double error = deviation(gradients.at(name.c_str()), gradient, floor).relative;
-    EXPECT_LE(error, 1e-3) << name;
+    EXPECT_LE(error, 1e-6) << name;
     worst = std::max(worst, error);
   }
-  EXPECT_TRUE(row("every gradient by name, relative", worst, 1e-3));
+  EXPECT_TRUE(row("every gradient in f64 by name, relative", worst, 1e-6));
+}
+
+// The errors of all parameters' gradients together, in units of the whole gradient.
+void ModelParity::check_whole_gradient(const RetinaNet& model) const {
+  const JsonView gradients = golden_.root().at("gradients");
+  const double norm = golden_.root().at("gradient_norm").as_double();
+  double squares = 0;
+  for (const auto& [name, parameter] : parameters_of(model)) {
+    const double error = deviation(gradients.at(name.c_str()), parameter.grad(), norm).relative;
+    squares += error * error;
+  }
+  EXPECT_TRUE(row("whole gradient in f32, relative", std::sqrt(squares), 1e-4));
 }
 
 void ModelParity::check_statistics(const RetinaNet& model) const {
@@ -189,7 +202,7 @@ TEST_P(ModelParity, OutputsLossesGradientsDetectionsAndApAreTorchvisions) {
   EXPECT_TRUE(row("box loss, relative",
                   relative_error(loss.box_regression, root.at("box_regression")), 1e-5));
   loss.backward();
-  check_gradients(model);
+  check_whole_gradient(model);
   check_statistics(model);
   const auto found = postprocess(outputs, model.config(), kGoldenPadded, golden_image_sizes(),
                                  PostprocessOptions());
@@ -204,8 +217,9 @@ TEST_P(ModelParity, ChannelsLastAgreesToo) {
   check_outputs(model.forward(golden_images()), ", channels last");
 }
 
-// Sum over parameters of |gradient|: what the loss gains along every tensor's own gradient.
-TEST_P(ModelParity, GradientsEqualCentralDifferencesInF64) {
+// In f64: in f32 an activation beside ReLU's kink is on either side of it, as the CPU's kernels
+// have it.
+TEST_P(ModelParity, GradientsInF64AreTorchvisionsAndEqualCentralDifferences) {
   constexpr double kStep = 1e-7;
   RetinaNet model = golden_model();
   model.to(at::kDouble);
@@ -216,7 +230,9 @@ TEST_P(ModelParity, GradientsEqualCentralDifferencesInF64) {
                           golden_loss_options(name_), 2);
   };
   loss().backward();
+  check_gradients(model);
   const torch::NoGradGuard no_gradient;
+  // Sum over parameters of |gradient|: what the loss gains along every tensor's own gradient.
   double expected = 0;
   for (const auto& [name, parameter] : parameters_of(model)) {
     const double norm = parameter.grad().norm().item<double>();

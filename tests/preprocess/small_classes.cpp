@@ -85,4 +85,10 @@ PackOptions SmallCifar10::options(const std::string& name) const {
   return options;
 }
 
+std::vector<std::string> class_names(const ReadAnnotations& read) {
+  std::vector<std::string> names;
+  for (const Category& one : read.instances.categories) names.push_back(one.name);
+  return names;
+}
+
 }  // namespace retina

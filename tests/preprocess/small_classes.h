@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/formats/annotation_source.h"
 #include "preprocess/options.h"
 
 namespace retina {
@@ -34,5 +35,8 @@ struct SmallCifar10 {
   void write() const;
   PackOptions options(const std::string& name) const;
 };
+
+// Of its categories, in their order.
+std::vector<std::string> class_names(const ReadAnnotations& read);
 
 }  // namespace retina

@@ -1,0 +1,322 @@
+// A folder for each class, and a flat folder with a list: what becomes a class, and what is
+// refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "preprocess/packer.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/shard/shard_set.h"
+#include "tests/preprocess/small_classes.h"
+#include "tests/support/pictures/pictures.h"
+#include "tests/support/refusal.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::internal::CaptureStderr;
+using testing::internal::GetCapturedStderr;
+// "cat/1.jpg" -> "cat".
+std::map<std::string, std::string> class_of_picture(const ReadAnnotations& read) {
+  std::map<std::string, std::string> classes;
+  for (std::size_t i = 0; i < read.instances.images.size(); ++i) {
+    classes[read.instances.images[i].file_name] =
+        read.instances.categories[static_cast<std::size_t>(read.image_labels.at(i))].name;
+  }
+  return classes;
+}
+
+class Folders : public testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& bytes) const {
+    fs::create_directories(fs::path(folder_ / name).parent_path());
+    write_file_atomically(folder_ / name, bytes);
+  }
+  AnnotationSource source() const {
+    return {.format = AnnotationFormat::kFolders, .images = folder_ / "images"};
+  }
+  // A flat folder with these classes.
+  AnnotationSource flat(const std::string& annotations, const std::string& classes) const {
+    AnnotationSource flat = source();
+    write("truth", annotations);
+    flat.path = folder_ / "truth";
+    if (classes.empty()) return flat;
+    write("classes", classes);
+    flat.classes = folder_ / "classes";
+    return flat;
+  }
+  std::string refusal(const AnnotationSource& source, ErrorKind kind = ErrorKind::kData) const {
+    std::string message = refusal_of(kind, [&] { read_annotations(source); });
+    // Without the folder's path.
+    for (std::size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;) {
+      message.erase(at, folder_.path().size() + 1);
+    }
+    return message;
+  }
+  static std::string log_of(const AnnotationSource& source) {
+    CaptureStderr();
+    read_annotations(source);
+    return GetCapturedStderr();
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(Folders, AreTheClassesInTheOrderOfTheirNamesBytes) {
+  for (const char* name : {"b", "B", "10", "9", "a b", "\xC3\xA9"}) {
+    write(std::string("images/") + name + "/1.jpg", "");
+  }
+  const ReadAnnotations read = read_annotations(source());
+  EXPECT_THAT(class_names(read), ElementsAre("10", "9", "B", "a b", "b", "\xC3\xA9"));
+  EXPECT_THAT(read.image_labels, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(read.instances.categories[0].id, 1);
+  EXPECT_EQ(read.instances.images[0].id, 1);
+  EXPECT_EQ(read.instances.images[0].file_name, "10/1.jpg");
+}
+
+TEST_F(Folders, HoldPicturesAtAnyDepth) {
+  SmallFolders{folder_.path()}.write();
+  const ReadAnnotations read = read_annotations(source());
+  EXPECT_THAT(class_names(read), ElementsAre("cat", "dog", "empty"));
+  EXPECT_EQ(read.image_labels.size(), 21U);
+  EXPECT_EQ(class_of_picture(read).at("cat/more/of them/x.Jpg"), "cat");
+  EXPECT_TRUE(read.instances.annotations.empty());
+}
+
+TEST_F(Folders, WhatIsLeftOutIsTold) {
+  SmallFolders{folder_.path()}.write();
+  for (const char* name : {"cat/1.png", "cat/2.WebP", "dog/notes.txt", "dog/Makefile", "top.jpg"}) {
+    write(std::string("images/") + name, "");
+  }
+  const std::string log = log_of(source());
+  EXPECT_THAT(log, HasSubstr("images: 4 files are left out, not named as JPEGs (without an ending "
+                             "1, .png 1, .txt 1, .webp 1); --convert takes .png and .webp, too\n"));
+  EXPECT_THAT(log,
+              HasSubstr("images: 1 picture is left out, outside every class folder (top.jpg)"));
+  EXPECT_THAT(log, HasSubstr("images: 1 class has no pictures (empty)"));
+  AnnotationSource converting = source();
+  converting.convert = true;
+  EXPECT_THAT(log_of(converting), HasSubstr("images: 2 files are left out, not named as pictures "
+                                            "(without an ending 1, .txt 1)\n"));
+  EXPECT_EQ(read_annotations(converting).image_labels.size(), 23U);
+}
+
+TEST_F(Folders, TakeTheOrderOfAListOfClasses) {
+  SmallFolders{folder_.path()}.write();
+  AnnotationSource listed = source();
+  listed.classes = folder_ / "classes";
+  write("classes", "  bird\nempty\r\n\ndog \ncat");
+  const ReadAnnotations read = read_annotations(listed);
+  EXPECT_THAT(class_names(read), ElementsAre("bird", "empty", "dog", "cat"));
+  EXPECT_EQ(class_of_picture(read).at("cat/1.jpg"), "cat");
+  EXPECT_THAT(log_of(listed), HasSubstr("2 classes have no pictures (bird, empty)"));
+  write("classes", "dog\nempty\n");
+  EXPECT_EQ(refusal(listed), "images/cat: is not a class of classes");
+  write("classes", "dog\ncat\ndog\n");
+  EXPECT_EQ(refusal(listed), "classes: line 3: class \"dog\" is that of line 1, too");
+  write("classes", "\n\n");
+  EXPECT_EQ(refusal(listed), "classes: has no classes (want a class name a line)");
+}
+
+// synset_words.txt, LOC_synset_mapping.txt and the devkit's map_clsloc.txt.
+TEST_F(Folders, OfALineWithAWordNetIdTheClassIsTheId) {
+  write("images/n01440764/1.jpg", "");
+  write("images/n02119789/1.jpg", "");
+  AnnotationSource listed = source();
+  listed.classes = folder_ / "classes";
+  for (const char* lines : {"n02119789 kit fox, Vulpes macrotis\nn01440764 tench, Tinca tinca\n",
+                            "n02119789 1 kit_fox\nn01440764 2 tench\n", "n02119789\nn01440764\n"}) {
+    write("classes", lines);
+    EXPECT_THAT(class_names(read_annotations(listed)), ElementsAre("n02119789", "n01440764"));
+  }
+}
+
+TEST_F(Folders, WithoutPicturesOrClassesAreRefused) {
+  write("images/x.jpg", "");
+  EXPECT_EQ(refusal(source()), "images: has no folders (want one of pictures for each class)");
+  fs::create_directories(folder_ / "images/cat");
+  EXPECT_EQ(refusal(source()), "images: has no pictures in its class folders (want .jpg or .jpeg)");
+}
+
+TEST_F(Folders, FlatOnesTakeAClassIdForEachNameInOrder) {
+  for (const char* name : {"val_2.JPEG", "val_10.JPEG", "val_1.JPEG"}) {
+    write(std::string("images/") + name, "");
+  }
+  const ReadAnnotations read = read_annotations(flat("2\r\n1\n 2\n\n", "owl\ncat\n"));
+  EXPECT_EQ(class_of_picture(read),
+            (std::map<std::string, std::string>{
+                {"val_1.JPEG", "cat"}, {"val_10.JPEG", "owl"}, {"val_2.JPEG", "cat"}}));
+  EXPECT_EQ(refusal(flat("1\n2\n3\n", "owl\ncat\n")),
+            "truth: line 3: class id: got 3, want 1..2, a class of classes");
+  EXPECT_EQ(refusal(flat("0\n1\n1\n", "owl\ncat\n")),
+            "truth: line 1: class id: got 0, want 1..2, a class of classes");
+  EXPECT_EQ(refusal(flat("99999999999999999999999\n1\n1\n", "owl\ncat\n")),
+            "truth: line 1: class id: got 99999999999999999999999, want 1..2, a class of classes");
+  EXPECT_EQ(refusal(flat("1\n1\n", "owl\ncat\n")),
+            "truth: has not one class id for each picture (got 2 ids, 3 pictures in images)");
+  EXPECT_EQ(refusal(flat("1\n1\n1\n", ""), ErrorKind::kConfig),
+            "truth: lists class ids, which needs --classes");
+}
+
+TEST_F(Folders, IdsWithClassesInTheOrderOfWordNetAreWarnedOf) {
+  write("images/1.jpg", "");
+  write("images/2.jpg", "");
+  EXPECT_THAT(log_of(flat("1\n2\n", "n01440764 tench\nn02119789 kit fox\n")),
+              HasSubstr("count in the order of its map_clsloc.txt; if"));
+  EXPECT_THAT(log_of(flat("1\n2\n", "n02119789 1 kit_fox\nn01440764 2 tench\n")), "");
+}
+
+TEST_F(Folders, FlatOnesTakeLinesOfNameAndClass) {
+  for (const char* name : {"a.jpg", "sub/b.jpeg", "c, d.jpg", "unlisted.jpg"}) {
+    write(std::string("images/") + name, "");
+  }
+  const AnnotationSource truth =
+      flat("sub/b.jpeg,owl\n\"c, d.jpg\", cat \na.jpg,owl\ngone.jpg,cat\n", "");
+  const ReadAnnotations read = read_annotations(truth);
+  EXPECT_THAT(class_names(read), ElementsAre("cat", "owl"));
+  EXPECT_EQ(
+      class_of_picture(read),
+      (std::map<std::string, std::string>{
+          {"a.jpg", "owl"}, {"c, d.jpg", "cat"}, {"gone.jpg", "cat"}, {"sub/b.jpeg", "owl"}}));
+  EXPECT_THAT(log_of(truth), HasSubstr("1 picture is left out, not in "));
+  EXPECT_THAT(class_names(read_annotations(flat("a.jpg,owl\n", "owl\nbat\n"))),
+              ElementsAre("owl", "bat"));
+  EXPECT_EQ(refusal(flat("a.jpg,owl\na.jpg,cat\n", "")),
+            "truth: line 2: a.jpg is the picture of line 1, too");
+  EXPECT_EQ(refusal(flat("\na.jpg,owl\n", "cat\n")),
+            "truth: line 2: class \"owl\" is not in classes");
+  for (const char* bad : {"a.jpg\n", "a.jpg 65\n", ",owl\n", "a.jpg,\n", "a.jpg,owl,2\n", "-1\n"}) {
+    EXPECT_THAT(refusal(flat(bad, "")),
+                AllOf(HasSubstr("truth: line 1: got \""), HasSubstr("want FILE NAME,CLASS")))
+        << bad;
+  }
+  EXPECT_EQ(refusal(flat("", "")), "truth: the data set is empty (it lists no images)");
+}
+
+// LOC_val_solution.csv: names without their ending, boxes behind the class.
+TEST_F(Folders, FlatOnesTakeKagglesGroundTruth) {
+  write("images/ILSVRC2012_val_00000001.JPEG", "");
+  write("images/ILSVRC2012_val_00000002.JPEG", "");
+  const AnnotationSource truth = flat(
+      "ImageId,PredictionString\nILSVRC2012_val_00000002,n03995372 85 1 499 272 \n"
+      "ILSVRC2012_val_00000001,n01440764 1 2 3 4 n01440764 5 6 7 8 \n",
+      "");
+  EXPECT_EQ(class_of_picture(read_annotations(truth)),
+            (std::map<std::string, std::string>{{"ILSVRC2012_val_00000001.JPEG", "n01440764"},
+                                                {"ILSVRC2012_val_00000002.JPEG", "n03995372"}}));
+  EXPECT_THAT(log_of(truth), HasSubstr("line 1 is taken as the columns' names"));
+}
+
+TEST_F(Folders, ANameThatTwoPicturesShareWithoutTheirEndingIsNoneOfThem) {
+  write("images/a.jpg", "");
+  write("images/a.jpeg", "");
+  const auto classes = class_of_picture(read_annotations(flat("a.jpg,owl\na,cat\n", "")));
+  EXPECT_EQ(classes, (std::map<std::string, std::string>{{"a.jpg", "owl"}, {"a", "cat"}}));
+}
+
+TEST(PackFolders, KeepsPicturesAndTellsEachItsClass) {
+  const TestFolder folder;
+  const SmallFolders folders{folder.path()};
+  folders.write();
+  const PackResult result = pack(folders.options("set"));
+  EXPECT_EQ(result.manifest.task, Task::kClassification);
+  EXPECT_EQ(result.manifest.label_counts, (std::vector<std::int64_t>{12, 9, 0}));
+  EXPECT_EQ(result.manifest.counts, (ManifestCounts{.images = 21}));
+  const ReadAnnotations read = read_annotations(folders.options("").annotation_source());
+  const ShardSet set(folder / "set");
+  EXPECT_GT(set.manifest().shards.size(), 2U);
+  for (std::size_t i = 0; i < set.index().size(); ++i) {
+    const Record record = set.read(i);
+    const auto image = static_cast<std::size_t>(record.image_id - 1);
+    EXPECT_EQ(record.label, read.image_labels.at(image));
+    EXPECT_EQ(record.picture,
+              read_file(folder / "images/" + read.instances.images[image].file_name));
+  }
+}
+
+TEST(PackFolders, APictureMayHaveAnySizeAndBadOnesGoToQuarantine) {
+  const TestFolder folder;
+  const SmallFolders folders{folder.path()};
+  folders.write();
+  const std::string jpeg = noisy_jpeg(40, 30, 99);
+  write_file_atomically(folder / "images/dog/cut.jpg", jpeg.substr(0, jpeg.size() / 2));
+  write_file_atomically(folder / "images/dog/png.jpg", encode_png(colourful(30, 20)));
+  fs::create_symlink("nowhere", folder / "images/dog/link.jpg");
+  EXPECT_EQ(pack(folders.options("set")).manifest.counts.quarantined, 3);
+  std::map<std::string, std::string> kinds;
+  for (const QuarantinedImage& bad : ShardSet(folder / "set").read_quarantine()) {
+    kinds[bad.file_name] = bad.kind;
+  }
+  EXPECT_EQ(kinds, (std::map<std::string, std::string>{{"dog/cut.jpg", "damaged"},
+                                                       {"dog/png.jpg", "format"},
+                                                       {"dog/link.jpg", "missing"}}));
+  PackOptions converting = folders.options("converted");
+  converting.convert = true;
+  EXPECT_EQ(pack(converting).manifest.counts.quarantined, 2);
+}
+
+TEST(PackFolders, SplitsByNameAndKeepsTheClasses) {
+  const TestFolder folder;
+  const SmallFolders folders{folder.path()};
+  folders.write();
+  PackOptions options = folders.options("set");
+  options.split = 0.6;
+  std::int64_t images = 0;
+  const ReadAnnotations read = read_annotations(options.annotation_source());
+  for (const PackOptions& part : options.sets()) {
+    const PackResult result = pack(part);
+    images += result.manifest.counts.images;
+    EXPECT_EQ(result.manifest.class_count(), 3);
+    const ShardSet set(part.output);
+    for (std::size_t i = 0; i < set.index().size(); ++i) {
+      const Record record = set.read(i);
+      EXPECT_EQ(record.label, read.image_labels.at(static_cast<std::size_t>(record.image_id - 1)));
+    }
+  }
+  EXPECT_EQ(images, 21);
+}
+
+TEST(PackFolders, RefusesAnOutputAmongTheClasses) {
+  const TestFolder folder;
+  const SmallFolders folders{folder.path()};
+  folders.write();
+  for (const char* output : {"images/set", "images", "images/cat/../set/deep"}) {
+    EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options(output)); }),
+                HasSubstr("lies in the pictures' folder"));
+  }
+  pack(folders.options("images-of-mine"));
+}
+
+TEST(PackFolders, AnotherPictureIsAnotherSet) {
+  const TestFolder folder;
+  const SmallFolders folders{folder.path()};
+  folders.write();
+  pack(folders.options("set"));
+  EXPECT_TRUE(pack(folders.options("set")).was_finished);
+  write_file_atomically(folder / "images/empty/1.jpg", noisy_jpeg(9, 9, 5));
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options("set")); }),
+              HasSubstr("annotations"));
+  fs::rename(folder / "images/empty/1.jpg", folder / "1.jpg");
+  fs::rename(folder / "images/cat/1.jpg", folder / "images/dog/x1.jpg");
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options("set")); }),
+              HasSubstr("annotations"))
+      << "the same picture under another class";
+  fs::rename(folder / "images/dog/x1.jpg", folder / "images/cat/1.jpg");
+  EXPECT_TRUE(pack(folders.options("set")).was_finished);
+  write_file_atomically(folder / "images/cat/1.jpg", noisy_jpeg(9, 9, 5));
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options("set")); }),
+              HasSubstr("cat/1.jpg is a different picture now"));
+}
+
+}  // namespace
+}  // namespace retina
