@@ -31,7 +31,7 @@ std::vector<std::string> joined(std::vector<std::string> first,
 }
 
 TEST(GuardRails, ARunInTwoPartsKeepsAverageAndPlateauState) {
-  const Job job;
+  const Job job(Task::kClassification);
   const std::vector<std::string> options = {"--ema",
                                             "0.9",
                                             "--lr-schedule",
@@ -104,7 +104,7 @@ TEST(GuardRails, WarnOfAFrozenNormFromScratch) {
 }
 
 TEST(GuardRails, RefuseAnotherNumberOfRanksThanExpected) {
-  const Job job;
+  const Job job(Task::kClassification);
   const ProcessResult result =
       run_process(job.train_command(job / "run", 1, {"--expect-ranks", "2"}));
   EXPECT_EQ(result.exit_code, 78);
@@ -143,7 +143,7 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
 }
 
 TEST(GuardRails, NoFileOfAnotherProgramIsReplaced) {
-  const Job job;
+  const Job job(Task::kClassification);
   const std::vector<std::pair<std::string, std::string>> files = {
       {"config.json", R"({"fixed": {"model": "11", "data": "22"}})"},
       {"report.html", "<p>an evaluation"},
@@ -200,7 +200,7 @@ TEST(GuardRails, APreviewTrainsNothingAndARunKeepsItsAugmentation) {
 }
 
 TEST(GuardRails, AFolderForTensorBoardThatCannotBeMadeEndsTheJobAtItsStart) {
-  const Job job;
+  const Job job(Task::kClassification);
   write_file_atomically(job / "file", "");
   const ProcessResult result =
       run_process(job.train_command(job / "run", 1, {"--tensorboard", job / "file/events"}));
@@ -212,7 +212,7 @@ TEST(GuardRails, AFolderForTensorBoardThatCannotBeMadeEndsTheJobAtItsStart) {
 }
 
 TEST(GuardRails, ATimelineThatIsAFolderEndsTheJobAtItsStart) {
-  const Job job;
+  const Job job(Task::kClassification);
   const ProcessResult result =
       run_process(job.train_command(job / "run", 1, {"--timeline", job / "shards"}));
   EXPECT_EQ(result.exit_code, 73) << result.err;
@@ -282,7 +282,7 @@ TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {
 // The shards are mapped: what a read would return as an error is a SIGBUS there.
 TEST(GuardRails, AShardThatIsCutUnderARunIsOneLine) {
   for (const int ranks : {1, 2}) {
-    const Job job;
+    const Job job(Task::kClassification);
     const auto command = job.train_command(job / "run", 100000);
     ChildProcess child(ranks == 1 ? command : under_mpirun(ranks, command));
     ASSERT_TRUE(child.run_until([&] { return steps_logged(job / "run") >= 1; }, 120));

@@ -319,7 +319,7 @@ TEST(TimelineOfAStoppedRun, HasTheStepsSoFar) {
   const TestFolder folder;
   auto command = speed_test("1", {"--output", folder / "run", "--timeline", folder / "trace.json",
                                   "--timeline-steps", "2:100000"});
-  *(std::find(command.begin(), command.end(), "--steps") + 1) = "100000";
+  set_value(command, "--steps", "100000");
   ChildProcess child(command);
   ASSERT_TRUE(child.run_until([&] { return steps_logged(folder / "run") >= 3; }, 120));
   EXPECT_FALSE(path_exists(folder / "trace.json"));

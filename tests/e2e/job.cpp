@@ -2,64 +2,95 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
+#include <stdexcept>
 
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "tests/support/child_process.h"
+#include "tests/support/classes/class_set.h"
 #include "tests/support/scenes/data_set.h"
 
 namespace retina {
+namespace {
 
-Job::Job() {
-  const std::string scenes = folder_ / "scenes";
-  scenes::write_data_set({.output = scenes, .train_count = 12, .validation_count = 6});
+using Words = std::vector<std::string>;
+
+Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Words network_words(Task task) {
+  if (task == Task::kClassification) {
+    return {"--task", "classify", "--backbone", "cifar-cnn", "--images-per-step", "6"};
+  }
+  return {"--images-per-step", "4",  "--backbone",     "resnet18",         "--min-side",  "64",
+          "--max-side",        "96", "--anchor-sizes", "16,32,64,128,256", "--clip-norm", "10"};
+}
+
+}  // namespace
+
+Words small_train_command(const std::string& shards, const std::string& run, int steps,
+                          const Words& more, Task task) {
+  const Words command = {"retina-train",
+                         "--train",
+                         shards,
+                         "--output",
+                         run,
+                         "--steps",
+                         std::to_string(steps),
+                         "--lr",
+                         "0.001",
+                         "--warmup-steps",
+                         "2",
+                         "--compute-threads",
+                         "1",
+                         "--threads",
+                         "1",
+                         "--device",
+                         "cpu"};
+  return joined(joined(command, network_words(task)), more);
+}
+
+void set_value(Words& command, const std::string& option, const std::string& value) {
+  const auto place = std::find(command.begin(), command.end(), option);
+  if (place == command.end()) throw std::logic_error(option + " is not there");
+  *(place + 1) = value;
+}
+
+Job::Job(Task task) : task_(task) {
+  if (task == Task::kClassification) {
+    classes::write_class_set({.output = folder_ / "pictures",
+                              .layout = classes::ClassLayout::kFolders,
+                              .train_count = 12,
+                              .validation_count = 10,
+                              .side_px = 200});
+  } else {
+    scenes::write_data_set(
+        {.output = folder_ / "scenes", .train_count = 12, .validation_count = 6});
+  }
   for (const std::string split : {"train", "val"}) {
-    const ProcessResult packed = run_process(
-        {"coco-pack", "--annotations", scenes + "/annotations/instances_" + split + "2017.json",
-         "--images", scenes + "/images/" + split + "2017", "--output",
-         folder_ / ("shards/" + split)});
+    const ProcessResult packed = run_process(pack_command(split, folder_ / ("shards/" + split)));
     EXPECT_EQ(packed.exit_code, 0) << packed.err;
   }
 }
 
-std::vector<std::string> small_train_command(const std::string& shards, const std::string& run,
-                                             int steps, const std::vector<std::string>& more) {
-  std::vector<std::string> command = {"retina-train",
-                                      "--train",
-                                      shards,
-                                      "--output",
-                                      run,
-                                      "--steps",
-                                      std::to_string(steps),
-                                      "--images-per-step",
-                                      "4",
-                                      "--backbone",
-                                      "resnet18",
-                                      "--min-side",
-                                      "64",
-                                      "--max-side",
-                                      "96",
-                                      "--anchor-sizes",
-                                      "16,32,64,128,256",
-                                      "--lr",
-                                      "0.001",
-                                      "--clip-norm",
-                                      "10",
-                                      "--warmup-steps",
-                                      "2",
-                                      "--compute-threads",
-                                      "1",
-                                      "--threads",
-                                      "1",
-                                      "--device",
-                                      "cpu"};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+Words Job::pack_command(const std::string& split, const std::string& output,
+                        const Words& more) const {
+  const Words pack = {"coco-pack", "--output", output};
+  const Words source =
+      task_ == Task::kClassification
+          ? Words{"--format", "folders", "--images", folder_ / ("pictures/" + split)}
+          : Words{"--annotations",
+                  folder_ / ("scenes/annotations/instances_" + split + "2017.json"), "--images",
+                  folder_ / ("scenes/images/" + split + "2017")};
+  return joined(joined(pack, source), more);
 }
 
-std::vector<std::string> Job::train_command(const std::string& run, int steps,
-                                            const std::vector<std::string>& more) const {
-  return small_train_command(train_shards(), run, steps, more);
+Words Job::train_command(const std::string& run, int steps, const Words& more) const {
+  return small_train_command(train_shards(), run, steps, more, task_);
 }
 
 double first_step(const std::string& run, const char* figure) {

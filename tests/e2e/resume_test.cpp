@@ -64,7 +64,7 @@ std::size_t count_of(const std::string& part, const std::string& text) {
 
 // Every step ends an epoch here, so the stop comes between an epoch's last step and its end.
 TEST(Resume, MakesUpForTheEndOfAnEpochAndSavesIt) {
-  const Job job;
+  const Job job(Task::kClassification);
   const std::string run = job / "run";
   const std::vector<std::string> epochs = {"--steps-per-epoch", "1", "--validation",
                                            job.val_shards()};
@@ -86,7 +86,7 @@ TEST(Resume, MakesUpForTheEndOfAnEpochAndSavesIt) {
 }
 
 TEST(Resume, RefusesToBeginAnewWhereNoCheckpointIsWhole) {
-  const Job job;
+  const Job job(Task::kClassification);
   const std::string run = job / "run";
   ASSERT_EQ(run_process(job.train_command(run, 2)).exit_code, 0);
   for (const char* name : {"/checkpoint-01.pt", "/checkpoint-01-00000002.pt"}) {
@@ -103,7 +103,7 @@ TEST(Resume, RefusesToBeginAnewWhereNoCheckpointIsWhole) {
 // Only what was read and found damaged is passed over.
 TEST(Resume, DoesNotSkipACheckpointThatCannotBeReadNow) {
   namespace fs = std::filesystem;
-  const Job job;
+  const Job job(Task::kClassification);
   const std::string run = job / "run";
   ASSERT_EQ(run_process(job.train_command(run, 3, {"--checkpoint-every", "1steps"})).exit_code, 0);
   const std::string newest = last_checkpoint(run), metrics = read_file(run + "/metrics.jsonl");
@@ -121,7 +121,7 @@ TEST(Resume, DoesNotSkipACheckpointThatCannotBeReadNow) {
 }
 
 TEST(Resume, CutsTheMetricsAtADamagedLine) {
-  const Job job;
+  const Job job(Task::kClassification);
   const std::string run = job / "run";
   ASSERT_EQ(run_process(job.train_command(run, 3)).exit_code, 0);
   std::string metrics = read_file(run + "/metrics.jsonl");
@@ -135,7 +135,7 @@ TEST(Resume, CutsTheMetricsAtADamagedLine) {
 }
 
 TEST(Resume, SkipsADamagedNewestCheckpoint) {
-  const Job job;
+  const Job job(Task::kClassification);
   const std::string run = job / "run";
   const std::vector<std::string> often = {"--checkpoint-every", "2steps"};
   ASSERT_EQ(run_process(job.train_command(run, 4, often)).exit_code, 0);

@@ -106,15 +106,15 @@ TEST_F(Rollback, LeavesTheStepOutAndARestartDoesNotTryItAgain) {
 
 TEST_F(Rollback, EndsTheRunWhenEveryStepGoesWrong) {
   auto words = command("run", 20, {"--on-nan", "rollback"});
-  *(std::find(words.begin(), words.end(), "--lr") + 1) = "1e36";
-  *(std::find(words.begin(), words.end(), "--clip-norm") + 1) = "0";
+  set_value(words, "--lr", "1e36");
+  set_value(words, "--clip-norm", "0");
   const ProcessResult result = run_process(words);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("after 3 returns without a new checkpoint"));
 }
 
 TEST(CheckpointAuto, SavesByTheClockFromWhatOneCosts) {
-  const Job job;
+  const Job job(Task::kClassification);
   const ProcessResult result = run_process(job.train_command(
       job / "run", 12, {"--checkpoint-every", "auto", "--mtbf", "1s", "--steps-per-epoch", "12"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;

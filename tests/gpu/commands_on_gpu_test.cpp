@@ -38,7 +38,7 @@ class CommandsOnGpu : public testing::Test {
                                    const std::string& device,
                                    const std::vector<std::string>& more = {}) {
     std::vector<std::string> command = job.train_command(job / run, steps, more);
-    *(std::find(command.begin(), command.end(), "--device") + 1) = device;
+    set_value(command, "--device", device);
     if (std::find(more.begin(), more.end(), "--tf32") == more.end()) {
       command.insert(command.end(), {"--tf32", "off"});
     }
@@ -105,7 +105,7 @@ class TwoGpus : public CommandsOnGpu {
   static std::vector<double> train_on_two(const Job& job, const std::string& run,
                                           const std::vector<std::string>& more) {
     std::vector<std::string> command = job.train_command(job / run, 5, more);
-    *(std::find(command.begin(), command.end(), "--device") + 1) = "cuda";
+    set_value(command, "--device", "cuda");
     command.insert(command.end(), {"--tf32", "off"});
     const ProcessResult result = run_process(under_mpirun(2, command));
     EXPECT_EQ(result.exit_code, 0) << result.err;

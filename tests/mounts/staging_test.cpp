@@ -21,10 +21,8 @@ class Staging : public TrainRoom {
  protected:
   // The job's training pictures in several shards.
   Staging() {
-    const ProcessResult packed = run_process({"coco-pack", "--annotations",
-                                              *job_ / "scenes/annotations/instances_train2017.json",
-                                              "--images", *job_ / "scenes/images/train2017",
-                                              "--output", set(), "--shard-size", "64KiB"});
+    const ProcessResult packed =
+        run_process(job_->pack_command("train", set(), {"--shard-size", "64KiB"}));
     EXPECT_EQ(packed.exit_code, 0) << packed.err;
     manifest_ = read_manifest(set());
     EXPECT_GE(manifest_.shards.size(), 3U);

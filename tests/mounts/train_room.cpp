@@ -30,8 +30,8 @@ void expect_equal(const NamedTensors& left, const NamedTensors& right) {
 
 Job* TrainRoom::job_ = nullptr;
 
-void TrainRoom::SetUpTestSuite() {
-  job_ = new Job;
+void TrainRoom::set_up(Task task) {
+  job_ = new Job(task);
   const ProcessResult calm = run_process(training(*job_, *job_ / "calm", kSteps));
   ASSERT_EQ(calm.exit_code, 0) << calm.err;
 }
