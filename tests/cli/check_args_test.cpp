@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -168,9 +170,13 @@ TEST(CheckArgsOfContradictions, RefusesInTheWordsOfARealRun) {
   }
 }
 
+// The first contradiction of each program and exit code: which rank tells it does not depend on what
+// it is.
 TEST(CheckArgsOfContradictions, AreToldOnceByAllRanks) {
+  std::set<std::pair<std::string, int>> told;
   for (const auto& [command, exit_code] : contradictions()) {
     if (command[0] != "retina-train" && command[0] != "retina-eval") continue;
+    if (!told.insert({command[0], exit_code}).second) continue;
     auto checked = command;
     checked.push_back("--check-args");
     const ProcessResult result = run_process(under_mpirun(3, checked));
