@@ -170,8 +170,8 @@ TEST(CheckArgsOfContradictions, RefusesInTheWordsOfARealRun) {
   }
 }
 
-// The first contradiction of each program and exit code: which rank tells it does not depend on what
-// it is.
+// The first contradiction of each program and exit code: which rank tells it does not depend on
+// what it is.
 TEST(CheckArgsOfContradictions, AreToldOnceByAllRanks) {
   std::set<std::pair<std::string, int>> told;
   for (const auto& [command, exit_code] : contradictions()) {
