@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <span>
 
 #include "tests/evaluation/explained_scene.h"

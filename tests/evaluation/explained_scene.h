@@ -12,8 +12,8 @@ namespace retina {
 // As COCO has it: x, y, width, height, px.
 using SceneBox = std::array<double, 4>;
 
-constexpr std::int64_t kCat = 3, kDog = 7;
-constexpr SceneBox kHere{0, 0, 40, 40}, kThere{100, 100, 40, 40};
+inline constexpr std::int64_t kCat = 3, kDog = 7;
+inline constexpr SceneBox kHere{0, 0, 40, 40}, kThere{100, 100, 40, 40};
 
 inline Explanation explain(const Scene& scene, const ExplainOptions& options = {}) {
   return explain_detections(scene.truth, scene.found, options);

@@ -178,29 +178,5 @@ TEST_F(Again, TwoJobsAtOnceInOnePlaceAreRefused) {
   for (const Words& one : commands) expect_refusal(one, {"another process is writing here"});
 }
 
-TEST_F(Again, EvaluationAndConversionReadPoorMountsToo) {
-  RETINA_FAULTS_OR_SKIP();
-  const std::string checkpoint = last_checkpoint(*job_ / "calm");
-  const std::string poor =
-      "fsync-folder=ENOTSUP; lock=ENOTSUP; rename-over=EACCES; open=EROFS path=" +
-      (*job_ / "calm") + "; mmap=ENODEV path=" + job_->val_shards();
-  const std::vector<std::string> evaluate = {
-      "retina-eval",          "--model",  checkpoint, "--data", job_->val_shards(), "--output",
-      folder_ / "evaluation", "--device", "cpu"};
-  for (const char* again : {"", "--overwrite"}) {
-    auto command = evaluate;
-    if (*again != '\0') command.push_back(again);
-    const ProcessResult result = run_process(faulty(poor, command));
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_EQ(count_of("quarantined", result.err), 1) << result.err;
-    EXPECT_EQ(count_of("warning:", result.err), 3 + 1) << result.err;
-    EXPECT_TRUE(path_exists(folder_ / "evaluation/metrics.json"));
-  }
-  const ProcessResult converted = run_process(faulty(
-      poor, {"retina-convert", "--checkpoint", checkpoint, "--output", folder_ / "model.pt"}));
-  EXPECT_EQ(converted.exit_code, 0) << converted.err;
-  EXPECT_TRUE(path_exists(folder_ / "model.pt"));
-}
-
 }  // namespace
 }  // namespace retina

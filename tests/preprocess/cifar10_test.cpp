@@ -25,16 +25,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
+
 class Cifar10 : public testing::Test {
  protected:
   Cifar10() { cifar_.write(); }
 
   std::string refusal(const PackOptions& options, ErrorKind kind = ErrorKind::kData) const {
-    std::string message = refusal_of(kind, [&] { read_annotations(options.annotation_source()); });
-    for (std::size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;) {
-      message.erase(at, folder_.path().size() + 1);
-    }
-    return message;
+    return without_folder(refusal_of(kind, [&] { read_annotations(options.annotation_source()); }),
+                          folder_.path());
   }
   std::string path(const std::string& name) const { return folder_ / ("cifar/" + name); }
 

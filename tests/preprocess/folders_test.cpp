@@ -26,6 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
+
 // "cat/1.jpg" -> "cat".
 std::map<std::string, std::string> class_of_picture(const ReadAnnotations& read) {
   std::map<std::string, std::string> classes;
@@ -56,12 +57,7 @@ class Folders : public testing::Test {
     return flat;
   }
   std::string refusal(const AnnotationSource& source, ErrorKind kind = ErrorKind::kData) const {
-    std::string message = refusal_of(kind, [&] { read_annotations(source); });
-    // Without the folder's path.
-    for (std::size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;) {
-      message.erase(at, folder_.path().size() + 1);
-    }
-    return message;
+    return without_folder(refusal_of(kind, [&] { read_annotations(source); }), folder_.path());
   }
   static std::string log_of(const AnnotationSource& source) {
     CaptureStderr();

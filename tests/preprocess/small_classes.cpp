@@ -85,6 +85,14 @@ PackOptions SmallCifar10::options(const std::string& name) const {
   return options;
 }
 
+std::string without_folder(std::string message, const std::string& folder) {
+  const std::string prefix = folder + "/";
+  for (std::size_t at; (at = message.find(prefix)) != std::string::npos;) {
+    message.erase(at, prefix.size());
+  }
+  return message;
+}
+
 std::vector<std::string> class_names(const ReadAnnotations& read) {
   std::vector<std::string> names;
   for (const Category& one : read.instances.categories) names.push_back(one.name);

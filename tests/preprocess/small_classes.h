@@ -36,6 +36,9 @@ struct SmallCifar10 {
   PackOptions options(const std::string& name) const;
 };
 
+// A message that names no file by the path of the test's folder.
+std::string without_folder(std::string message, const std::string& folder);
+
 // Of its categories, in their order.
 std::vector<std::string> class_names(const ReadAnnotations& read);
 
