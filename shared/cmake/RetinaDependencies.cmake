@@ -11,10 +11,19 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp)
 pkg_check_modules(PUGIXML REQUIRED IMPORTED_TARGET pugixml)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-cpp)
+pkg_check_modules(TCMALLOC REQUIRED IMPORTED_TARGET libtcmalloc_minimal)
 
 add_library(retina_rapidjson INTERFACE)
 target_include_directories(retina_rapidjson SYSTEM INTERFACE ${RapidJSON_INCLUDE_DIRS})
 target_compile_definitions(retina_rapidjson INTERFACE RAPIDJSON_HAS_STDSTRING=1)
+
+# What programs allocate with. A step's tensors come and go by the gigabyte: glibc's allocator gives
+# much of that back to the kernel each time and gets it anew, page by page.
+add_library(retina_allocator INTERFACE)
+add_library(retina::allocator ALIAS retina_allocator)
+if(NOT RETINA_SANITIZE)  # sanitizers bring their own
+  target_link_libraries(retina_allocator INTERFACE PkgConfig::TCMALLOC)
+endif()
 
 if(RETINA_BUILD_TESTS)
   find_package(GTest REQUIRED)

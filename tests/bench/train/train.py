@@ -22,12 +22,13 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BIN = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve() / "bin"
+BUILD = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve()
+BIN = BUILD / "bin"
+CLOCK = BUILD / "lib/libretina_convolution_clock.so"
 CLASSES = 80
 LAYERS = {"batch": 5, "frozen": 3}  # of the backbone that are trained
 WARM_UP = 2  # steps of each round that are left out
-PROFILED = 3  # the last ones of peer.py --profile
-PARTS = ["forward_ms", "loss_ms", "backward_ms", "update_ms"]
+PARTS = ["data_ms", "forward_ms", "loss_ms", "backward_ms", "update_ms"]
 
 
 def make_data(folder, width, height, count):
@@ -73,7 +74,7 @@ def ours(folder, options, number):
         options.threads, "--device", options.device, "--precision", options.precision,
         "--checkpoint-every", f"{options.steps}epoch")
     lines = map(json.loads, (output / "metrics.jsonl").read_text().splitlines())
-    return [line for line in lines if "step_ms" in line]
+    return [line | {"data_ms": line["data_wait_ms"] + line["upload_ms"]} for line in lines if "step_ms" in line]
 
 
 def theirs(folder, options, *more):
@@ -101,8 +102,8 @@ def main():
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     parser.add_argument("--compile", action="store_true")
     options = parser.parse_args()
-    if options.steps < WARM_UP + PROFILED + 1:
-        parser.error(f"--steps: too few (got {options.steps}, want {WARM_UP + PROFILED + 1})")
+    if options.steps <= WARM_UP:
+        parser.error(f"--steps: too few (got {options.steps}, want {WARM_UP + 1})")
     width, height = map(int, options.size.split("x"))
     options.sides = min(width, height), max(width, height)
     more = (["--amp"] if options.precision == "bf16" else []) + (["--compile"] if options.compile else [])
@@ -125,11 +126,10 @@ def main():
                                  "--images", options.images, "--steps", options.steps, "--threads",
                                  options.threads, "--precision", options.precision, "--norm",
                                  options.norm, "--trainable-layers", LAYERS[options.norm]))
-            outside["ours"].append(one["step_ms"] - one["convolution_ms"])
-            steps = theirs(folder, options, *more, "--profile")
-            plain = [step["step_ms"] for step in steps[WARM_UP:] if "convolution_ms" not in step]
-            outside["theirs"].append(statistics.median(plain) - statistics.median(
-                step["convolution_ms"] for step in steps if "convolution_ms" in step))
+            outside["ours"].append(one["outside_ms"])
+            outside["theirs"].append(statistics.median(
+                step["step_ms"] - step["convolution_ms"]
+                for step in theirs(folder, options, *more, "--convolution-clock", CLOCK)[WARM_UP:]))
     mine, other = medians(runs["ours"]), medians(runs["theirs"])
     if outside["ours"]:
         mine["no convolution"] = statistics.median(outside["ours"])
@@ -137,7 +137,9 @@ def main():
     print(f"{options.backbone}, norm {options.norm}, {options.size} x {options.images}, {options.precision}, {options.device}, "
           f"{options.threads} threads: medians of {options.rounds} rounds")
     print(f"{'':<14}{'ours':>12}{'torchvision':>14}{'ratio':>8}")
-    for key in ("step_ms", *PARTS, "no convolution", "memory", "device_memory"):
+    for one in (mine, other):
+        one["images/s"] = 1e3 * options.images / one["step_ms"]
+    for key in ("images/s", "step_ms", *PARTS, "no convolution", "memory", "device_memory"):
         if other.get(key):
             print(f"{key:<14}{mine[key]:>12.1f}{other[key]:>14.1f}{mine[key] / other[key]:>8.3f}")
     pairs = [(a["loss"], b["loss"]) for a, b in zip(runs["ours"][0], runs["theirs"][0])]
