@@ -8,19 +8,10 @@
 #include "shared/ops/kernels.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/partials.h"
+#include "shared/ops/wide.h"
 
 namespace retina::kernels {
 namespace {
-
-// Built for AVX2 too, chosen when the program starts: without fused multiply-adds the bits are the
-// same.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define RETINA_WIDE __attribute__((target_clones("default", "avx2")))
-#else
-#define RETINA_WIDE
-#endif
-
-constexpr std::int64_t kLanes = 8;
 
 // The terms of `count` background logits and their gradients, for gamma 2.
 struct TermWeights {

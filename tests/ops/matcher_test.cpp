@@ -51,6 +51,17 @@ TEST(Matcher, EqualsTheMatrixRuleOnRandomBoxes) {
   }
 }
 
+// As those of a grid are: a box meets few stretches of the list.
+TEST(Matcher, EqualsTheMatrixRuleOnThousandsOfAnchorsInOrder) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const at::Tensor some = random_boxes({.seed = 1, .count = 5000, .extent = 2000, .side = 60});
+    const at::Tensor anchors = some.index_select(0, some.select(1, 1).argsort()).round().to(type);
+    const at::Tensor boxes =
+        random_boxes({.seed = 2, .count = 300, .extent = 2000, .side = 60}).round().to(type);
+    EXPECT_TRUE(match_one(anchors, boxes).equal(match_by_matrix(anchors, boxes, {})));
+  }
+}
+
 TEST(Matcher, WithoutBoxesEverythingIsBackground) {
   const at::Tensor anchors = random_boxes({.seed = 1, .count = 9});
   const at::Tensor matches = match_one(anchors, torch::zeros({0, 4}, at::kDouble));
