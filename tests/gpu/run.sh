@@ -16,6 +16,9 @@ readonly packages=(rapidjson-dev liblmdb-dev liblmdb0 libxxhash-dev libxxhash0 l
   libjpeg62-turbo-dev libjpeg62-turbo libjpeg-turbo8-dev libjpeg-turbo8 libjpeg8-dev libjpeg8
   libpng-dev libpng16-16 libpng16-16t64 libwebp-dev libwebp7 libsharpyuv-dev libsharpyuv0
   libpugixml-dev libpugixml1v5 libyaml-cpp-dev libyaml-cpp0.7 libyaml-cpp0.8
+  libonnx-dev libonnx1 libonnx1t64 libprotobuf-dev libprotobuf32 libprotobuf32t64
+  libprotobuf-lite32 libprotobuf-lite32t64 libgoogle-perftools-dev libtcmalloc-minimal4
+  libtcmalloc-minimal4t64
   libgtest-dev googletest libgmock-dev pkgconf pkgconf-bin libpkgconf3
   libboost-program-options1.74-dev libboost-program-options1.74.0 libboost1.74-dev
   libboost-program-options1.83-dev libboost-program-options1.83.0 libboost1.83-dev
@@ -123,6 +126,9 @@ needs libpng-dev png.h
 needs libwebp-dev webp/decode.h
 needs libpugixml-dev pugixml.hpp
 needs libyaml-cpp-dev yaml-cpp/yaml.h
+needs libprotobuf-dev google/protobuf/message.h
+needs libonnx-dev onnx/onnx_pb.h
+needs libgoogle-perftools-dev gperftools/tcmalloc.h
 needs libgtest-dev gtest/gtest.h
 needs libgmock-dev gmock/gmock.h
 printf '#include <cstdio>\n#include <jpeglib.h>\n' | g++ -E -x c++ - >/dev/null 2>&1 || missing+=(libjpeg-dev)
