@@ -127,7 +127,7 @@ needs libwebp-dev webp/decode.h
 needs libpugixml-dev pugixml.hpp
 needs libyaml-cpp-dev yaml-cpp/yaml.h
 needs libprotobuf-dev google/protobuf/message.h
-needs libonnx-dev onnx/onnx_pb.h
+needs libonnx-dev onnx/onnx-ml.pb.h
 needs libgoogle-perftools-dev gperftools/tcmalloc.h
 needs libgtest-dev gtest/gtest.h
 needs libgmock-dev gmock/gmock.h
