@@ -14,7 +14,7 @@ extern "C" {
 
 void retina_start_convolution_clock() {
   operators.reset();
-  operators.emplace();
+  operators.emplace(retina::LoggedOperators::kConvolutions);
 }
 
 // Milliseconds since the start.

@@ -1,6 +1,6 @@
 // build/bin/bench_step: steps of training on random pictures, and how much of them is not
-// convolution.
-// train.py runs it beside torchvision's. Prints one line of JSON: medians of the steps.
+// convolution. train.py runs it beside torchvision's. Prints one line of JSON: medians of the
+// steps.
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
 
@@ -103,7 +103,8 @@ int measure(const BenchOptions& options) {
   const Batch batch = random_batch(options);
   std::vector<double> step_ms, outside_ms;
   for (int step = 1; step <= options.steps; ++step) {
-    const OperatorLog log;
+    const OperatorLog log(options.operators ? LoggedOperators::kAll
+                                            : LoggedOperators::kConvolutions);
     Stopwatch clock;
     replica.accumulate(batch);
     replica.all_reduce();

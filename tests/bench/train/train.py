@@ -4,12 +4,12 @@ boxes, in turns.
 
     python3 tests/bench/train/train.py [--backbone resnet50] [--norm frozen] [--size 512x512] [--images 2]
 
-This Python needs torch, torchvision and Pillow. Packs pictures without loss, imports torchvision's first
-weights, then prints a line of JSON a round and a table: the median step of all rounds and of each part,
-ours over theirs, what of it is not convolution (on a CPU, square images, measured apart), the most
-memory, and how far the losses of the same steps differ. On a GPU, --device cuda,
-with --precision bf16 beside torchvision's autocast in channels_last, and with --compile beside that
-under torch.compile."""
+This Python needs torch (the release of the build's LibTorch), torchvision and Pillow. Packs pictures without
+loss, imports torchvision's first weights, then prints a line of JSON a round and a table: the median step of
+all rounds and of each part, ours over theirs, what of it is not convolution (on a CPU, square images, measured
+apart, by the same clock in both), the most memory, and how far the losses of the same steps differ. On a GPU,
+--device cuda, with --precision bf16 beside torchvision's autocast in channels_last, and with --compile beside
+that under torch.compile."""
 
 import argparse
 import json
@@ -74,7 +74,8 @@ def ours(folder, options, number):
         options.threads, "--device", options.device, "--precision", options.precision,
         "--checkpoint-every", f"{options.steps}epoch")
     lines = map(json.loads, (output / "metrics.jsonl").read_text().splitlines())
-    return [line | {"data_ms": line["data_wait_ms"] + line["upload_ms"]} for line in lines if "step_ms" in line]
+    return [line | {"data_ms": line["data_wait_ms"] + line["upload_ms"]} for line in lines
+            if "step_ms" in line]
 
 
 def theirs(folder, options, *more):

@@ -44,7 +44,12 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   return std::make_unique<Started>();
 }
 
+std::unique_ptr<at::ObserverContext> begin_convolution(const at::RecordFunction& function) {
+  return is_convolution(function) ? begin(function) : nullptr;
+}
+
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
+  if (context == nullptr) return;
   const double seconds = now_seconds() - static_cast<Started*>(context)->seconds;
   if (is_convolution(function)) --depth;
   if (depth > 0) return;
@@ -57,11 +62,12 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
 
 }  // namespace
 
-OperatorLog::OperatorLog() {
+OperatorLog::OperatorLog(LoggedOperators which) {
   calls.clear();
-  handle_ = at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
+  const bool all = which == LoggedOperators::kAll;
+  handle_ = at::addGlobalCallback(at::RecordFunctionCallback(all ? begin : begin_convolution, end)
                                       .scopes({at::RecordScope::FUNCTION})
-                                      .needsOutputs(true));
+                                      .needsOutputs(all));
 }
 
 OperatorLog::~OperatorLog() {

@@ -13,10 +13,15 @@ struct OperatorCalls {
   std::int64_t largest = 0;  // elements of its largest result
 };
 
+enum class LoggedOperators {
+  kAll,
+  kConvolutions,  // costs the others least, so that they can be timed
+};
+
 // Logs the operators of all threads while it lives; one at a time.
 class OperatorLog {
  public:
-  OperatorLog();
+  explicit OperatorLog(LoggedOperators which = LoggedOperators::kAll);
   ~OperatorLog();
   OperatorLog(const OperatorLog&) = delete;
   OperatorLog& operator=(const OperatorLog&) = delete;
