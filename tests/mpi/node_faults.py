@@ -34,6 +34,14 @@ class TwoNodes:
         tag = f"{os.getpid() % 10000:04d}"
         self.names = [f"rw{tag}a", f"rw{tag}b"]
         self.net = f"10.{os.getpid() % 200 + 20}.77"
+        self.agent = Path(folder) / "agent.sh"
+        try:
+            self.build()
+        except BaseException:
+            self.close()
+            raise
+
+    def build(self):
         for name in self.names:
             self.ip("netns", "add", name)
             self.ip("-n", name, "link", "set", "lo", "up")
@@ -42,7 +50,6 @@ class TwoNodes:
         for place, name in enumerate(self.names, 1):
             self.ip("-n", name, "address", "add", f"{self.net}.{place}/24", "dev", name)
             self.ip("-n", name, "link", "set", name, "up")
-        self.agent = Path(folder) / "agent.sh"
         # What mpirun takes for ssh: AGENT HOST COMMAND.
         self.agent.write_text(
             "#!/bin/sh\nwhile case $1 in -*) true;; *) false;; esac; do shift; done\nshift\n"
