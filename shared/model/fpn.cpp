@@ -41,8 +41,8 @@ std::array<at::Tensor, kLevelCount> Fpn::forward(const std::array<at::Tensor, 3>
   at::Tensor top = inner_[2].forward(features[2]);  // [N, 256, h5, w5]
   pyramid[2] = layer_[2].forward(top);
   for (const std::size_t level : {std::size_t{1}, std::size_t{0}}) {
-    const at::Tensor lateral = inner_[level].forward(features[level]);
-    top = lateral + at::upsample_nearest2d(top, {lateral.size(2), lateral.size(3)});
+    at::Tensor lateral = inner_[level].forward(features[level]);
+    top = lateral.add_(at::upsample_nearest2d(top, {lateral.size(2), lateral.size(3)}));
     pyramid[level] = layer_[level].forward(top);
   }
   pyramid[3] = p6_->forward(p6_from_c5_ ? features[2] : pyramid[2]);

@@ -51,7 +51,8 @@ struct ConvShape {
   bool same = true;  // padded so that stride 1 keeps the size; false: not padded
 };
 
-// A square convolution.
+// A square convolution. A ReLU behind it stays an operator of its own: as a part of the convolution
+// (oneDNN's post-ops) it makes zeros of NaN, and a run that has gone wrong would look well.
 class Conv {
  public:
   Conv(const ModelScope& scope, const ConvShape& shape);
