@@ -52,7 +52,7 @@ struct ConvShape {
 };
 
 // A square convolution. A ReLU behind it stays an operator of its own: as a part of the convolution
-// (oneDNN's post-ops) it makes zeros of NaN, and a run that has gone wrong would look well.
+// (oneDNN's post-ops) it turns NaN into 0, and a diverged run would look healthy.
 class Conv {
  public:
   Conv(const ModelScope& scope, const ConvShape& shape);

@@ -120,7 +120,7 @@ int measure(const BenchOptions& options) {
   getrusage(RUSAGE_SELF, &usage);
   JsonWriter json;
   json.begin_object().field("bench", "step").field("step_ms", median(step_ms));
-  json.field("outside_ms", median(outside_ms));  // convolutions
+  json.field("outside_convolution_ms", median(outside_ms));
   json.field("memory_bytes", std::int64_t{usage.ru_maxrss} * 1024).end_object();
   std::cout << json.text() << '\n';
   return 0;

@@ -127,7 +127,7 @@ def main():
                                  "--images", options.images, "--steps", options.steps, "--threads",
                                  options.threads, "--precision", options.precision, "--norm",
                                  options.norm, "--trainable-layers", LAYERS[options.norm]))
-            outside["ours"].append(one["outside_ms"])
+            outside["ours"].append(one["outside_convolution_ms"])
             outside["theirs"].append(statistics.median(
                 step["step_ms"] - step["convolution_ms"]
                 for step in theirs(folder, options, *more, "--convolution-clock", CLOCK)[WARM_UP:]))
