@@ -134,7 +134,16 @@ ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files)
                 cat(source.images, ": has no folders (want one of pictures for each class)"),
                 "where all pictures are in one folder, give their classes by --annotations");
   }
-  if (source.classes.empty()) return {source.images, std::move(folders)};
+  if (source.classes.empty()) {
+    for (const std::string& folder : folders) {
+      if (is_utf8(folder)) continue;
+      throw Error(
+          ErrorKind::kData,
+          cat(source.images, "/", escaped(folder), ": the class folder's name is not UTF-8"),
+          "rename the folder");
+    }
+    return {source.images, std::move(folders)};
+  }
   ClassList classes = read_class_list(source.classes, files);
   for (const std::string& folder : folders) {
     if (classes.label_of.contains(folder)) continue;

@@ -89,10 +89,11 @@ void AnnotationFiles::add(const std::string& name, std::string_view text) {
   size_bytes_ += text.size();
 }
 
-std::string AnnotationFiles::read(const std::string& path, const std::string& name) {
+std::string AnnotationFiles::read(const std::string& path, const std::string& name,
+                                  EncodingIn where) {
   std::string text = read_file(path);
   add(name, text);
-  return text;
+  return decode_text(std::move(text), where, path);
 }
 
 void AnnotationFiles::read_pieces(const std::string& path, const std::string& name,
@@ -113,9 +114,10 @@ void AnnotationFiles::read_pieces(const std::string& path, const std::string& na
 
 std::vector<std::string> AnnotationFiles::read_lines(const std::string& path,
                                                      const std::string& name) {
-  const std::string text = read(path, name);
+  const std::string text = read(path, name, EncodingIn::kNothing);
+  require_utf8(text, path);
   std::vector<std::string> lines;
-  for (std::size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size();) {
+  for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     lines.push_back(text.substr(begin, end - begin));
     if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();

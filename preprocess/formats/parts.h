@@ -11,15 +11,16 @@
 
 #include "preprocess/formats/annotation_source.h"
 #include "shared/base/hash.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 
 // Reads the files of a source and remembers what they hold.
 class AnnotationFiles {
  public:
-  // `path` and, among the files of the source, `name`.
-  std::string read(const std::string& path, const std::string& name);
-  // Without their ends, be those "\n" or "\r\n".
+  // A text at `path` and, among the files of the source, `name`; as decode_text() has it.
+  std::string read(const std::string& path, const std::string& name, EncodingIn where);
+  // In UTF-8, without their ends, be those "\n" or "\r\n". Throws as require_utf8().
   std::vector<std::string> read_lines(const std::string& path, const std::string& name);
   // Gives the file to `take` in pieces of `piece_bytes`, the last one maybe shorter.
   void read_pieces(const std::string& path, const std::string& name, std::size_t piece_bytes,

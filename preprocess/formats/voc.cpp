@@ -19,7 +19,8 @@ namespace {
 class VocFile {
  public:
   VocFile(std::string path, std::string text) : path_(std::move(path)), text_(std::move(text)) {
-    const pugi::xml_parse_result result = document_.load_buffer(text_.data(), text_.size());
+    const pugi::xml_parse_result result =
+        document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
     if (!result) fail_line(path_, line_at(result.offset), result.description());
     root_ = document_.child("annotation");
     if (!root_) fail_line(path_, 1, "has no <annotation>");
@@ -39,6 +40,7 @@ class VocFile {
     const pugi::xml_node found = child(node, name);
     std::string value = found.text().get();
     if (value.empty()) fail_line(path_, line_of(found), cat("<", name, "> is empty"));
+    require_utf8(value, path_, line_of(found));
     return value;
   }
   double number(const pugi::xml_node& node, const char* name) const {
@@ -152,7 +154,7 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
   std::int64_t difficult_count = 0;
   for (const std::string& name : xml_names) {
     const std::string path = cat(selection.folder(), "/", name);
-    const VocFile file(path, files.read(path, name));
+    const VocFile file(path, files.read(path, name, EncodingIn::kXml));
     // Of all files, so that training and validation lists get the same ids.
     for (const pugi::xml_node object : file.root().children("object")) {
       class_names.insert(file.text(object, "name"));

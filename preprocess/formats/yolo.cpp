@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 // "names" is a list, or a map from index to name.
 Categories read_names(const std::string& path, const std::string& text) {
+  require_utf8(text, path);
   try {
     const YAML::Node names = YAML::Load(text)["names"];
     if (!names || !(names.IsSequence() || names.IsMap()) || names.size() == 0) {
@@ -131,7 +132,8 @@ Label parse_label(const std::string& text, const Categories& categories, const s
 }  // namespace
 
 Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
-  Instances out{.categories = read_names(source.path, files.read(source.path, "data.yaml"))};
+  Instances out{.categories = read_names(
+                    source.path, files.read(source.path, "data.yaml", EncodingIn::kComment))};
   const std::string labels = labels_folder(source.images);
   for (const std::string& name : files_below(source.images)) {
     if (!is_picture_name(name)) continue;

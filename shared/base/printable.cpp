@@ -1,32 +1,11 @@
 #include "shared/base/printable.h"
 
-#include <cstdint>
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
 
 constexpr std::size_t kShownBytes = 80;
-
-// Length of the UTF-8 character that `text` begins with; 0 when it is not one.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t length = byte(0) < 0x80   ? 1
-                             : byte(0) < 0xC2 ? 0
-                             : byte(0) < 0xE0 ? 2
-                             : byte(0) < 0xF0 ? 3
-                             : byte(0) < 0xF5 ? 4
-                                              : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Longer than it must be, half of a UTF-16 pair, beyond the last character.
-  if (byte(0) == 0xE0 && byte(1) < 0xA0) return 0;
-  if (byte(0) == 0xED && byte(1) > 0x9F) return 0;
-  if (byte(0) == 0xF0 && byte(1) < 0x90) return 0;
-  if (byte(0) == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
 
 // C0, DEL and, as two bytes of UTF-8, C1: terminals act on all three.
 bool is_control(std::string_view character) {

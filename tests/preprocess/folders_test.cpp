@@ -137,6 +137,16 @@ TEST_F(Folders, OfALineWithAWordNetIdTheClassIsTheId) {
   }
 }
 
+TEST_F(Folders, WhoseNamesAreNotUtf8AreNamed) {
+  write("images/cat/1.jpg", "");
+  write("images/\xE9lan/1.jpg", "");
+  EXPECT_EQ(refusal(source()), "images/\\xe9lan: the class folder's name is not UTF-8");
+  write("classes", "cat\n\xE9lan\n");
+  AnnotationSource listed = source();
+  listed.classes = folder_ / "classes";
+  EXPECT_EQ(refusal(listed), "classes: line 2: is not UTF-8 (got \"\\xe9lan\")");
+}
+
 TEST_F(Folders, WithoutPicturesOrClassesAreRefused) {
   write("images/x.jpg", "");
   EXPECT_EQ(refusal(source()), "images: has no folders (want one of pictures for each class)");

@@ -163,6 +163,34 @@ TEST(Formats, VocWithoutSizesTakesThemFromThePictures) {
   expect_the_same(read_annotations(source).instances, set);
 }
 
+TEST(Formats, XmlAndYamlAreDecodedFromWhatTheyDeclare) {
+  const SameSet set;
+  const std::string car = "\xE6\xB1\xBD\xE8\xBD\xA6", in_gbk = "\xC6\xFB\xB3\xB5";
+  write(
+      set.folder / "xml/a.xml",
+      "<?xml version=\"1.0\" encoding=\"gb2312\"?>\n<annotation><owner>\xC6\xFB</owner><filename>" +
+          in_gbk + ".jpg</filename>\n<object><name>" + in_gbk +
+          "</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox>"
+          "</object></annotation>");
+  const Instances voc = read_annotations({.format = AnnotationFormat::kVoc,
+                                          .path = set.folder / "xml",
+                                          .images = set.folder / "images"})
+                            .instances;
+  EXPECT_EQ(voc.categories.at(0).name, car);
+  EXPECT_EQ(voc.images.at(0).file_name, car + ".jpg");
+  const AnnotationSource yolo = set.yolo();
+  write(yolo.path, "# -*- coding: gbk -*-\nnames: {3: " + in_gbk + ", 17: owl}\n");
+  EXPECT_EQ(read_annotations(yolo).instances.categories.at(0).name, car);
+}
+
+TEST(Formats, WhatIsNotUsedOfAnXmlNeedNotBeUtf8) {
+  const SameSet set;
+  const AnnotationSource source = set.voc();
+  const std::string path = cat(source.path, "/", set.coco.images.front().id, ".xml");
+  write(path, read_file(path).insert(12, "<owner>Andr\xE9</owner>"));
+  expect_the_same(read_annotations(source).instances, set);
+}
+
 // The message and the hint of what read_annotations() refuses; nothing when it accepts.
 std::string refusal(const AnnotationSource& source) {
   try {
@@ -324,6 +352,10 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"VocHasNoName", kVoc, "xml/a.xml", "<name>owl</name>", "",
                "line 4: <object> has no <name>"},
         Damage{"VocHasAnEmptyName", kVoc, "xml/a.xml", "owl", "", "line 5: <name> is empty"},
+        Damage{"VocHasANameThatIsNotUtf8", kVoc, "xml/a.xml", "owl", "caf\xE9",
+               "line 5: is not UTF-8 (got \"caf\\xe9\")"},
+        Damage{"VocHasAFileNameThatIsNotUtf8", kVoc, "xml/a.xml", "a.jpg", "\xFF.jpg",
+               "line 2: is not UTF-8 (got \"\\xff.jpg\")"},
         Damage{"VocHasNoNumber", kVoc, "xml/a.xml", "<xmax>5", "<xmax>5px",
                "line 7: xmax: got \"5px\", want a number"},
         Damage{"VocHasCornersTheOtherWayRound", kVoc, "xml/a.xml", "<ymax>6", "<ymax>0",
@@ -342,6 +374,10 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"CsvHasNoPath", kCsv, "boxes.csv", "b.jpg,", ",",
                "line 2: has no path, want PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image "
                "without boxes"},
+        Damage{"CsvHasANameThatIsNotUtf8", kCsv, "boxes.csv", "b.jpg", "\xE9.jpg",
+               "line 2: is not UTF-8 (got \"\\xe9.jpg,,,,,\")"},
+        Damage{"CsvHasAClassThatIsNotUtf8", kCsv, "classes.csv", "elk", "\xE9lan",
+               "line 2: is not UTF-8 (got \"\\xe9lan,4\")"},
         Damage{"CsvHasAClassTwice", kCsv, "classes.csv", "elk", "owl",
                "line 2: class \"owl\" is there twice"},
         Damage{"CsvHasAnIdTwice", kCsv, "classes.csv", "4", "3",
@@ -350,6 +386,8 @@ INSTANTIATE_TEST_SUITE_P(
                "line 2: id: got 4.5, want a whole number"},
         Damage{"YoloHasNoNames", kYolo, "data.yaml", "names", "name",
                "key \"names\" is missing, or no list of classes"},
+        Damage{"YoloHasANameThatIsNotUtf8", kYolo, "data.yaml", "elk", "\xE9lan",
+               "line 2: is not UTF-8 (got \"names: [owl, \\xe9lan]\")"},
         Damage{"YoloIsNoYaml", kYolo, "data.yaml", "[owl", "[owl: [",
                "line 3: end of sequence flow not found"},
         Damage{"YoloHasAnUnknownClass", kYolo, "labels/a.txt", "1 .5", "2 .5",

@@ -1,0 +1,37 @@
+// Text that other programs wrote, on its way in: all that is understood and kept here is UTF-8, but
+// files may say that they are encoded otherwise (an XML declaration, a byte order mark).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace retina {
+
+// Length of the UTF-8 character that `text` begins with; 0 when it is not one. Not empty.
+std::size_t utf8_length(std::string_view text);
+
+bool is_utf8(std::string_view text);
+
+// Where a file may say its encoding, beside a byte order mark, which each may have.
+enum class EncodingIn {
+  kNothing,
+  kXml,      // <?xml version="1.0" encoding="GBK"?>
+  kComment,  // "# -*- coding: GBK -*-" (PEP 263) among the comments and directives at the top
+};
+
+// `bytes` of the file `path` as UTF-8 without a byte order mark: decoded from UTF-16 or UTF-32 that
+// a mark or zero bytes tell, or from what the file declares, by iconv. Text that declares nothing,
+// and UTF-8 under a name that does not fit it, comes back as it is, UTF-8 or not: see
+// require_utf8(). Throws kData naming the line that is not what the file declares, and where iconv
+// does not know that encoding.
+std::string decode_text(std::string bytes, EncodingIn where, const std::string& path);
+
+// Throws kData, "PATH: line N: is not UTF-8 (got ...)", unless `text` is UTF-8 without zero bytes.
+// It begins in line `line` of the file.
+void require_utf8(std::string_view text, const std::string& path, std::size_t line = 1);
+
+// For comparing names whatever their letters' case, in any script.
+std::string lower_case(std::string_view utf8);
+
+}  // namespace retina
