@@ -111,7 +111,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
            "you know; otherwise models that retina-convert cannot have written are refused");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
   cli.option("images", options.images, "DIR",
-             "instead of --data: detect on every JPEG, PNG and WebP below this folder; files that "
+             "instead of --data: detect on every JPEG, PNG, TIFF and WebP below this folder; files that "
              "cannot be used are named and left out, exit 65 when none can be");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");

@@ -81,10 +81,11 @@ Cli make_cli(CommandLine& line) {
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
              "re-encode larger images so that the longer side is this; scales their boxes too");
-  cli.flag("convert", pack.convert, "take PNG and WebP pictures, too: they are encoded anew");
-  cli.choice("exif", pack.exif, kExifPolicies,
-             "JPEGs whose EXIF data say that they are stored turned: taken as stored, as COCO's "
-             "annotations do; turned upright, for annotations of the upright picture; or bad");
+  cli.flag("convert", pack.convert, "take PNG, TIFF and WebP pictures, too: they are encoded anew");
+  cli.choice(
+      "exif", pack.exif, kExifPolicies,
+      "JPEGs and TIFFs whose EXIF data say that they are stored turned: taken as stored, as COCO's "
+      "annotations do; turned upright, for annotations of the upright picture; or bad");
   cli.choice("encoding", pack.encoding, kPictureEncodings,
              "pictures that are encoded anew: as JPEG, or as raw RGB pixels, larger and without "
              "loss");

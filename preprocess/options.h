@@ -28,7 +28,7 @@ struct PackOptions {
   std::optional<int> max_side_px{};        // re-encode larger images down to this; unset: never
   std::optional<int> quality{};            // of JPEGs that are made here, 1..100; 90 when unset
   PictureEncoding encoding = PictureEncoding::kJpeg;  // of pictures that are made here
-  bool convert = false;                               // take PNG and WebP
+  bool convert = false;                               // take PNG, TIFF and WebP
   ExifPolicy exif = ExifPolicy::kIgnore;
   PictureCheck check = PictureCheck::kFull;
   std::optional<double> split{};    // share of the images for OUTPUT/train; sets() has both

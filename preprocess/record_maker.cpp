@@ -58,26 +58,23 @@ std::string RecordMaker::shrink_image(Record& record) {
 std::optional<FileProblem> RecordMaker::check_picture(std::string& file, Record& record) {
   const std::string format = image_format(file);
   has_pixels_ = false;
-  if (options_.pack.convert && (format == "PNG" || format == "WebP")) return convert(file, record);
-  return check_jpeg(file, record);
-}
-
-std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, Record& record) {
   const int orientation = options_.pack.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(file);
   if (orientation != 1 && options_.pack.exif == ExifPolicy::kError) {
     return FileProblem{.kind = "exif",
                        .reason = cat("is stored turned (EXIF orientation ", orientation, ")")};
   }
+  const bool is_converted = options_.pack.convert && format != "JPEG" && is_picture_format(format);
+  return is_converted ? convert(file, orientation, record) : check_jpeg(file, orientation, record);
+}
+
+std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orientation,
+                                                   Record& record) {
   // A picture whose end marker is not where it belongs may have been cut: only decoding tells.
   has_pixels_ = options_.pack.check == PictureCheck::kFull || orientation != 1 ||
                 options_.pack.max_side_px > 0 || !file.ends_with("\xFF\xD9");
-  DecodeStatus status =
+  const DecodeStatus status =
       has_pixels_ ? decoder_.decode(file.data(), file.size(), pixels_)
-                  : decoder_.read_size(file.data(), file.size(), record.width, record.height);
-  if (!has_pixels_ && status.ok) {
-    status.ok =
-        !has_too_many_pixels(record.width, record.height, decoder_.max_pixels(), status.problem);
-  }
+                  : decoder_.check_header(file.data(), file.size(), record.width, record.height);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     const std::string format = image_format(file);
@@ -95,16 +92,20 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, Record& re
   return std::nullopt;
 }
 
-std::optional<FileProblem> RecordMaker::convert(std::string& file, Record& record) {
+std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientation,
+                                                Record& record) {
   const DecodeStatus status = decode_any_picture(file, decoder_, pixels_);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
-  if (!problem.empty()) return FileProblem{.kind = "damaged", .reason = problem};
+  if (!problem.empty()) {
+    return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = problem};
+  }
   if (options_.pack.encoding == PictureEncoding::kJpeg &&
       std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {
     return FileProblem{.kind = "too-large",
                        .reason = cat("a JPEG has at most ", kMaxJpegSidePx, " pixels a side")};
   }
   has_pixels_ = true;
+  if (orientation != 1) pixels_ = upright(pixels_, orientation);
   // The colours of other formats have the full resolution, and edges of graphics keep theirs.
   file = encode(pixels_, ChromaSize::kFull, record);
   record.converted = true;

@@ -46,8 +46,8 @@ class RecordMaker {
   // What is wrong with the picture; else `file` is what to store, with its size and encoding in
   // `record`, and pixels_ hold the picture where has_pixels_.
   std::optional<FileProblem> check_picture(std::string& file, Record& record);
-  std::optional<FileProblem> check_jpeg(std::string& file, Record& record);
-  std::optional<FileProblem> convert(std::string& file, Record& record);
+  std::optional<FileProblem> check_jpeg(std::string& file, int orientation, Record& record);
+  std::optional<FileProblem> convert(std::string& file, int orientation, Record& record);
   std::string shrink_image(Record& record);
   // What to store of a picture that was made here.
   std::string encode(const Image& image, ChromaSize chroma, Record& record) const;

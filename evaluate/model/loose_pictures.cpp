@@ -22,6 +22,7 @@
 #include "shared/evaluation/pictures.h"
 #include "shared/evaluation/visits.h"
 #include "shared/image/jpeg.h"
+#include "shared/image/picture.h"
 #include "shared/model/device.h"
 
 namespace retina {
@@ -203,7 +204,7 @@ Error nothing_usable(const std::string& folder, std::size_t file_count) {
   return {ErrorKind::kData,
           file_count == 0 ? cat(folder, ": holds no files")
                           : cat(folder, ": none of its ", file_count, " files can be used"),
-          "give --images a folder with JPEG, PNG or WebP pictures"};
+          cat("give --images a folder with ", kPictureFormats, " pictures")};
 }
 
 // --- The output ---------------------------------------------------------------------------------

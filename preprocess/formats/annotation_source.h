@@ -41,7 +41,7 @@ struct AnnotationSource {
   std::string classes{};
   std::string images{};  // folder that file names are relative to; kCifar10: or a batch file
   bool upright = false;  // sizes are those of pictures turned upright by their EXIF data
-  bool convert = false;  // kFolders: PNG and WebP are pictures, too
+  bool convert = false;  // kFolders: PNG, TIFF and WebP are pictures, too
   int thread_count = 1;  // where picture sizes are read from the pictures
 };
 

@@ -61,6 +61,11 @@ std::vector<std::string> sub_folders(const std::string& root) {
   return {names.begin(), names.end()};
 }
 
+// Of the pictures that --convert takes.
+bool is_convertible(const std::string& suffix) {
+  return suffix == ".png" || suffix == ".webp" || suffix == ".tif" || suffix == ".tiff";
+}
+
 // The pictures below ROOT by their names; what else is there is told.
 std::vector<std::string> list_pictures(const AnnotationSource& source) {
   std::vector<std::string> pictures;
@@ -68,8 +73,7 @@ std::vector<std::string> list_pictures(const AnnotationSource& source) {
   std::int64_t other_count = 0;
   for (std::string& name : files_below(source.images)) {
     const std::string suffix = lower_suffix(name);
-    if (suffix == ".jpg" || suffix == ".jpeg" ||
-        (source.convert && (suffix == ".png" || suffix == ".webp"))) {
+    if (suffix == ".jpg" || suffix == ".jpeg" || (source.convert && is_convertible(suffix))) {
       pictures.push_back(std::move(name));
     } else {
       ++others[suffix];
@@ -81,11 +85,12 @@ std::vector<std::string> list_pictures(const AnnotationSource& source) {
   for (const auto& [suffix, count] : others) {
     kinds.push_back(cat(suffix.empty() ? "without an ending" : suffix, " ", count));
   }
-  const bool could_convert = others.count(".png") + others.count(".webp") > 0;
+  const bool could_convert = std::any_of(
+      others.begin(), others.end(), [](const auto& other) { return is_convertible(other.first); });
   log_warning(source.images, ": ", other_count, other_count == 1 ? " file is" : " files are",
               " left out, not named as ", source.convert ? "pictures" : "JPEGs", " (",
               first_names(kinds), ")",
-              could_convert && !source.convert ? "; --convert takes .png and .webp, too" : "");
+              could_convert ? "; --convert takes .png, .tif, .tiff and .webp, too" : "");
   return pictures;
 }
 
@@ -118,10 +123,11 @@ std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList&
   }
   tell_left_out(source.images, loose, "outside every class folder");
   if (labelled.empty()) {
-    throw Error(ErrorKind::kData,
-                cat(source.images, ": has no pictures in its class folders (want ",
-                    source.convert ? ".jpg, .jpeg, .png or .webp" : ".jpg or .jpeg", ")"),
-                "check --images");
+    throw Error(
+        ErrorKind::kData,
+        cat(source.images, ": has no pictures in its class folders (want ",
+            source.convert ? ".jpg, .jpeg, .png, .tif, .tiff or .webp" : ".jpg or .jpeg", ")"),
+        "check --images");
   }
   return labelled;
 }

@@ -73,9 +73,9 @@ std::optional<FileProblem> unless_unreadable(const ImageFolder& folder, const st
   }
 }
 
-FileProblem picture_problem(std::string_view bytes, const std::string& reason) {
-  const std::string format = image_format(bytes);
-  const bool is_ours = format == "JPEG" || format == "PNG" || format == "WebP";
+FileProblem picture_problem(std::string_view bytes, const DecodeStatus& status,
+                            const std::string& reason) {
+  const bool is_ours = is_picture_format(image_format(bytes)) && !status.unsupported;
   return {.kind = is_ours ? "damaged" : "format", .reason = reason};
 }
 
@@ -133,12 +133,12 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
     picture.start_xxh3 = xxh3(bytes);
     DecodeStatus status = read_any_size(bytes, decoder, picture.width, picture.height);
     if (!status.ok && bytes.size() < picture.size_bytes &&
-        picture_problem(bytes, "").kind == "damaged") {  // long headers: all of it
+        is_picture_format(image_format(bytes))) {  // long headers: all of it
       bytes = read_file(path);
       status = read_any_size(bytes, decoder, picture.width, picture.height);
     }
-    if (!status.ok) return picture_problem(bytes, status.problem);
-    if (image_format(bytes) == "JPEG") picture.orientation = exif_orientation(bytes);
+    if (!status.ok) return picture_problem(bytes, status, status.problem);
+    picture.orientation = exif_orientation(bytes);
     std::string problem;
     if (has_too_many_pixels(picture.width, picture.height, decoder.max_pixels(), problem)) {
       return FileProblem{.kind = "too-large", .reason = problem};
@@ -172,7 +172,7 @@ std::optional<FileProblem> PictureFolder::decode(std::size_t place, JpegDecoder&
       reason = "the file changed while it was used";
     }
     if (reason.empty()) return std::nullopt;
-    return picture_problem(bytes, reason);
+    return picture_problem(bytes, status, reason);
   });
 }
 

@@ -1,5 +1,5 @@
-// Loose pictures: every JPEG, PNG and WebP below a folder, whatever their names; what cannot be
-// used is left out with a reason. As in coco-pack, EXIF orientation is ignored and a truncated
+// Loose pictures: every JPEG, PNG, TIFF and WebP below a folder, whatever their names; what cannot
+// be used is left out with a reason. As in coco-pack, EXIF orientation is ignored and a truncated
 // picture refused.
 #pragma once
 
@@ -35,7 +35,7 @@ FolderListing list_files(const std::string& folder, const std::string& without,
 struct LoosePicture {
   std::string name{};
   int width = 0, height = 0;                     // as stored
-  int orientation = 1;                           // of a JPEG, see orientation.h
+  int orientation = 1;                           // see orientation.h
   std::uint64_t size_bytes = 0, start_xxh3 = 0;  // of the file; of its first 64 KiB
 };
 struct LookedAt {

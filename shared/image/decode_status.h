@@ -8,6 +8,8 @@ namespace retina {
 
 // Pillow's limit, about a quarter GiB of 24-bit pixels.
 inline constexpr std::uint64_t kDefaultMaxPixels = 178'956'970;
+// libpng's own limit for a side, and ours for a TIFF's; a picture of this length would be a line.
+inline constexpr std::uint32_t kMaxSidePx = 1'000'000;
 
 // What became of one file. A corrupt image is expected trouble: a value, not an exception.
 struct DecodeStatus {
@@ -16,6 +18,7 @@ struct DecodeStatus {
   int warning_count = 0;        // the library's complaints about damaged data
   std::string first_warning{};  // the first of them
   bool truncated = false;       // the file ends before its picture does: part of it is made up
+  bool unsupported = false;     // not damaged: a kind of picture that we do not read
   bool is_blank = false;        // it ends right after its headers: there never was a pixel in it
 };
 

@@ -27,6 +27,8 @@ constexpr std::array kSignatures = {
     Signature{0, "BM"sv, "BMP"},
     Signature{0, "II*\0"sv, "TIFF"},
     Signature{0, "MM\0*"sv, "TIFF"},
+    Signature{0, "II+\0"sv, "TIFF"},
+    Signature{0, "MM\0+"sv, "TIFF"},
     Signature{4, "ftypavif"sv, "AVIF"},
     Signature{4, "ftyp"sv, "HEIF"},
     Signature{0, "\0\0\0\x0CjP  "sv, "JPEG 2000"},

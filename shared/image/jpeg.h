@@ -26,8 +26,12 @@ class JpegDecoder {
   // recognised and refused. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
   DecodeStatus decode(const void* bytes, std::size_t size_bytes, Image& out);
 
-  // Only the header: size of the picture in `width`, `height`.
+  // Only the header, of a file or its beginning: size of the picture in `width`, `height`.
   DecodeStatus read_size(const void* bytes, std::size_t size_bytes, int& width, int& height);
+
+  // The header of a whole file: not ok, too, when the picture has too many pixels or the file is
+  // too short for it, whatever its last bytes are. decode() begins with this.
+  DecodeStatus check_header(const void* bytes, std::size_t size_bytes, int& width, int& height);
 
   std::uint64_t max_pixels() const;
 

@@ -55,6 +55,7 @@ struct JpegDecoder::State {
   bool lacks_memory = false;  // this, not the file, was the last error
   bool ended_early = false;   // libjpeg asked for bytes after the last one
   bool ran_dry = false;       // entropy data ended inside a scan
+  bool lacks_rows = false;    // at the end marker, and far from the picture's end
   bool is_complete = false;   // every coefficient of every component was in some scan
   std::uint64_t max_pixels;
   std::vector<std::uint8_t> cmyk_row{};
@@ -74,7 +75,19 @@ struct JpegDecoder::State {
     State& state = of(info);
     if (state.warning_count++ == 0) info->err->format_message(info, state.warning_text.data());
     if (info->err->msg_code == JWRN_JPEG_EOF) state.ended_early = true;
-    if (info->err->msg_code == JWRN_HIT_MARKER) state.ran_dry = true;
+    if (info->err->msg_code == JWRN_HIT_MARKER) {
+      state.ran_dry = true;
+      state.lacks_rows = state.lacks_rows || ends_far_from_last_row(state.info);
+    }
+  }
+
+  // An end marker proves nothing: tools put it behind half a stream. Flipped bits, too, make the
+  // decoder lose count and run into it, but by some blocks (a flipped bit in 400 cost two rows of
+  // 30), and such a picture is filled but for these.
+  static bool ends_far_from_last_row(const jpeg_decompress_struct& info) {
+    constexpr JDIMENSION kShare = 15;
+    const JDIMENSION missing_rows = info.total_iMCU_rows - 1 - info.input_iMCU_row;
+    return info.unread_marker == JPEG_EOI && missing_rows * kShare > info.total_iMCU_rows;
   }
 
   static void on_progress(j_common_ptr info) {
@@ -105,7 +118,7 @@ struct JpegDecoder::State {
   bool read_header(const void* bytes, std::size_t size_bytes) {
     jpeg_abort_decompress(&info);  // whatever the previous image left
     warning_count = 0;
-    lacks_memory = ended_early = ran_dry = is_complete = false;
+    lacks_memory = ended_early = ran_dry = lacks_rows = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
     if (setjmp(escape) != 0) return false;
     jpeg_mem_src(&info, static_cast<const unsigned char*>(bytes), size_bytes);
@@ -137,6 +150,22 @@ struct JpegDecoder::State {
     return true;
   }
 
+  // Whether nothing comes after the header of the first scan.
+  bool is_blank() const { return info.src->bytes_in_buffer == 0; }
+
+  // Each block takes a bit at least: its DC coefficient has a Huffman code in every sequential file
+  // and in the first scan of every progressive one (ITU T.81, F.1.2.1, G.1.2.1). Of a blank file,
+  // which has none on purpose, all that it holds counts.
+  bool is_too_short(std::size_t size_bytes) const {
+    if (info.arith_code != FALSE) return false;
+    std::uint64_t block_count = 0;
+    for (int c = 0; c < info.num_components; ++c) {
+      block_count +=
+          std::uint64_t{info.comp_info[c].width_in_blocks} * info.comp_info[c].height_in_blocks;
+    }
+    return block_count / 8 > (is_blank() ? size_bytes : info.src->bytes_in_buffer);
+  }
+
   // A file cut between two scans ends without any complaint except about the missing end marker.
   bool all_coefficients_seen() const {
     for (int c = 0; c < info.num_components; ++c) {
@@ -156,8 +185,14 @@ struct JpegDecoder::State {
     status.warning_count = warning_count;
     if (warning_count > 0) status.first_warning = warning_text.data();
     if (!status.ok) status.problem = error_text.data();
+  }
+
+  // After the pixels.
+  void fill_truncation(DecodeStatus& status) const {
     // The arithmetic decoder feeds itself zeros at the end of the file and says nothing.
-    status.truncated = ended_early && (ran_dry || !is_complete || info.arith_code != FALSE);
+    status.truncated =
+        !is_complete || lacks_rows || (ended_early && (ran_dry || info.arith_code != FALSE));
+    if (status.truncated && warning_count == 0) status.first_warning = "its last scans are missing";
   }
 };
 
@@ -193,24 +228,34 @@ DecodeStatus JpegDecoder::read_size(const void* bytes, std::size_t size_bytes, i
     height = static_cast<int>(state_->info.image_height);
   }
   state_->fill(status);
-  status.truncated = false;  // only the pixels can tell
+  return status;
+}
+
+DecodeStatus JpegDecoder::check_header(const void* bytes, std::size_t size_bytes, int& width,
+                                       int& height) {
+  DecodeStatus status = read_size(bytes, size_bytes, width, height);
+  if (!status.ok) return status;
+  if (has_too_many_pixels(width, height, state_->max_pixels, status.problem)) {
+    status.ok = false;
+  } else if (state_->is_too_short(size_bytes)) {
+    status.ok = false;
+    status.problem =
+        cat("truncated: ", size_bytes, " bytes cannot hold ", width, "x", height, " pixels");
+  }
   return status;
 }
 
 DecodeStatus JpegDecoder::decode(const void* bytes, std::size_t size_bytes, Image& out) {
-  DecodeStatus status = read_size(bytes, size_bytes, out.width, out.height);
+  DecodeStatus status = check_header(bytes, size_bytes, out.width, out.height);
   if (!status.ok) return status;
   const auto width = static_cast<std::size_t>(out.width);
   const auto height = static_cast<std::size_t>(out.height);
-  if (has_too_many_pixels(out.width, out.height, state_->max_pixels, status.problem)) {
-    status.ok = false;
-    return status;
-  }
   out.rgb.resize(width * height * 3);
   if (state_->info.out_color_space == JCS_CMYK) state_->cmyk_row.resize(width * 4);
-  const bool is_blank = state_->info.src->bytes_in_buffer == 0;  // nothing after the scan's header
+  const bool is_blank = state_->is_blank();
   status.ok = state_->read_pixels(out.rgb.data());
   state_->fill(status);
+  if (status.ok) state_->fill_truncation(status);
   status.is_blank = is_blank;
   return status;
 }

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <optional>
 
+#include "shared/image/format.h"
+#include "shared/image/tiff.h"
+
 namespace retina {
 namespace {
 
@@ -52,9 +55,7 @@ int orientation_of_tiff(std::string_view bytes) {
   return kUpright;
 }
 
-}  // namespace
-
-int exif_orientation(std::string_view jpeg) {
+int orientation_of_jpeg(std::string_view jpeg) {
   constexpr std::string_view kExif("Exif\0\0", 6);
   constexpr unsigned char kApp1 = 0xE1, kStartOfScan = 0xDA, kFill = 0xFF;
   std::size_t at = 2;  // past the start of the image
@@ -76,6 +77,14 @@ int exif_orientation(std::string_view jpeg) {
     at += 2 + length;
   }
   return kUpright;
+}
+
+}  // namespace
+
+int exif_orientation(std::string_view file) {
+  const std::string format = image_format(file);
+  if (format == "JPEG") return orientation_of_jpeg(file);
+  return format == "TIFF" ? read_tiff_orientation(file) : kUpright;
 }
 
 Image upright(const Image& stored, int orientation) {

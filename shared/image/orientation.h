@@ -1,5 +1,6 @@
-// How a camera held the picture: EXIF's orientation (CIPA DC-008, tag 0x0112). COCO's annotations
-// and our decoder ignore it; tools that turn pictures upright before they are annotated do not.
+// How a camera held the picture: EXIF's orientation (CIPA DC-008, tag 0x0112), which is TIFF's own.
+// COCO's annotations and our decoder ignore it; tools that turn pictures upright before they are
+// annotated do not.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace retina {
 
-// 1..8 from a JPEG's first EXIF segment; 1, upright, where there is none or it makes no sense.
-int exif_orientation(std::string_view jpeg);
+// 1..8 from a JPEG's first EXIF segment or a TIFF's first page; 1, upright, where there is none or
+// it makes no sense, and of other formats.
+int exif_orientation(std::string_view file);
 
 // Whether width and height change places in the upright picture.
 constexpr bool is_turned_sideways(int orientation) {

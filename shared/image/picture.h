@@ -1,5 +1,5 @@
-// A picture of any of the formats that we read, told by its content: JPEG, PNG, WebP. For loose
-// files; shards hold JPEGs only.
+// A picture of any of the formats that we read, told by its content. For loose files; shards hold
+// JPEGs only.
 #pragma once
 
 #include <string_view>
@@ -9,6 +9,10 @@
 #include "shared/image/jpeg.h"
 
 namespace retina {
+
+inline constexpr const char* kPictureFormats = "JPEG, PNG, TIFF or WebP";
+// Whether a format, as image_format() names it, is one of them.
+bool is_picture_format(std::string_view format);
 
 // Decodes `bytes` into `out`, whose storage is reused. The decoder, one per thread, sets the limit
 // of pixels for every format. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.

@@ -17,9 +17,6 @@
 namespace retina {
 namespace {
 
-// libpng's own limit for a side; a picture of this length would be a line.
-constexpr std::uint32_t kMaxSidePx = 1'000'000;
-
 // libpng calls back into this and leaves by longjmp: every function that calls setjmp holds plain
 // values only, so that no destructor is ever jumped over.
 struct PngReader {

@@ -41,7 +41,8 @@ DecodeStatus read_webp_size(std::string_view bytes, int& width, int& height) {
   WebPBitstreamFeatures features;
   const VP8StatusCode code = WebPGetFeatures(begin_of(bytes), bytes.size(), &features);
   if (code != VP8_STATUS_OK) return refused(code);
-  if (features.has_animation != 0) return {.ok = false, .problem = "an animated WebP"};
+  if (features.has_animation != 0)
+    return {.ok = false, .problem = "an animated WebP", .unsupported = true};
   width = features.width;
   height = features.height;
   return {.ok = true};

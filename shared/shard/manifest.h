@@ -52,7 +52,7 @@ struct ManifestOptions {
   int max_side_px = 0;  // 0: no image is made smaller
   int quality = 0;      // of JPEGs that are made here; 0 where none is
   PictureEncoding encoding = PictureEncoding::kJpeg;  // of the pictures that are made here
-  bool convert = false;                               // PNG and WebP are taken
+  bool convert = false;                               // PNG, TIFF and WebP are taken
   ExifPolicy exif = ExifPolicy::kIgnore;
   PictureCheck check = PictureCheck::kFull;
   std::string part{};  // of --split: "train 0.9", "validation 0.9"; empty: all images

@@ -38,7 +38,7 @@ struct Record {
   int width = 0;  // of the stored image, pixels
   int height = 0;
   bool rescaled = false;   // coco-pack --max-side made image and boxes smaller than the source
-  bool converted = false;  // made by coco-pack of a PNG or WebP, or of a picture turned upright
+  bool converted = false;  // made by coco-pack of another format, or of a picture turned upright
   PictureEncoding encoding = PictureEncoding::kJpeg;
   std::vector<RecordAnnotation> annotations{};
   // The class of the whole picture, a place in manifest.categories: in every record of a

@@ -141,7 +141,7 @@ TEST_F(LoosePictures, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
   }
   EXPECT_THAT(result.err, HasSubstr("/bad/link\\n.jpg: left out: does not exist\n"));
   EXPECT_THAT(result.err, HasSubstr("/bad/pipe.jpg: left out: is not a regular file\n"));
-  EXPECT_THAT(result.err, HasSubstr("/Thumbs.db: left out: not a JPEG, PNG or WebP"));
+  EXPECT_THAT(result.err, HasSubstr("/Thumbs.db: left out: not a JPEG, PNG, TIFF or WebP"));
   EXPECT_THAT(result.err, HasSubstr("/bad/flipped.png: left out: damaged PNG: "));
   EXPECT_THAT(result.out, HasSubstr("left out: 4 damaged, 3 format, 2 missing; reasons in "));
 
@@ -260,7 +260,7 @@ TEST_F(LoosePictures, AFolderWithoutPicturesIsBadData) {
   write_file_atomically(images_ + "/sub/b.jpg", "hello");
   const ProcessResult texts = run_process(under_mpirun(2, command("out")));
   expect_refusal(texts, 65, "empty: none of its 2 files can be used");
-  EXPECT_THAT(texts.err, HasSubstr("/empty/sub/b.jpg: left out: not a JPEG, PNG or WebP"));
+  EXPECT_THAT(texts.err, HasSubstr("/empty/sub/b.jpg: left out: not a JPEG, PNG, TIFF or WebP"));
   EXPECT_FALSE(path_exists(folder_ / "out"));
 
   // One whose header is right is tried, so the output folder is there: unfinished.

@@ -144,6 +144,78 @@ TEST(Jpeg, AProgressiveFileCutBetweenScansIsTruncated) {
   EXPECT_GE(cuts, 5);
 }
 
+// `bytes` up to `size`, with an end marker put behind.
+std::string ended_at(const std::string& bytes, std::size_t size) {
+  return bytes.substr(0, size) + "\xFF\xD9";
+}
+
+TEST(Jpeg, AnEndMarkerBehindAPartOfThePictureProvesNothing) {
+  const std::string bytes = encode_jpeg(gradient(640, 480), 90);
+  const std::size_t start = bytes.find("\xFF\xDA") + 14;
+  Image out;
+  for (const int percent : {0, 1, 10, 50, 75, 90}) {
+    const std::size_t size =
+        start + (bytes.size() - start) * static_cast<std::size_t>(percent) / 100;
+    const DecodeStatus status = decode(ended_at(bytes, size), out);
+    EXPECT_FALSE(usable(status, TruncatedPolicy::kRefuse)) << percent;
+    EXPECT_TRUE(unusable_reason(status, TruncatedPolicy::kRefuse).starts_with("truncated: "))
+        << percent << unusable_reason(status, TruncatedPolicy::kRefuse);
+  }
+}
+
+TEST(Jpeg, AnEndMarkerBehindSomeOfTheScansProvesNothing) {
+  const std::string bytes = progressive_jpeg(64);
+  const std::string scan = "\xFF\xDA";
+  Image out;
+  for (auto at = bytes.find(scan, bytes.find(scan) + 2); at != std::string::npos;
+       at = bytes.find(scan, at + 2)) {
+    const DecodeStatus status = decode(ended_at(bytes, at), out);
+    EXPECT_FALSE(usable(status, TruncatedPolicy::kRefuse)) << at;
+    EXPECT_NE(unusable_reason(status, TruncatedPolicy::kRefuse), "truncated: ") << at;
+  }
+  EXPECT_TRUE(usable(decode(bytes, out), TruncatedPolicy::kRefuse));
+}
+
+TEST(Jpeg, AFlippedBitIsNoTruncation) {
+  const std::string bytes = encode_jpeg(gradient(320, 240), 90);
+  const std::size_t start = bytes.find("\xFF\xDA") + 14;
+  Image out;
+  for (std::size_t at = start; at + 2 < bytes.size(); at += 7) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    const DecodeStatus status = decode(damaged, out);
+    ASSERT_FALSE(status.ok && status.truncated) << at << status.first_warning;
+  }
+}
+
+TEST(Jpeg, AHeaderThatTheFileCannotFillIsRefusedBeforeAnythingIsAllocated) {
+  for (const std::string& end : {std::string(), std::string("\xFF\xD9"), std::string(50, '\x55')}) {
+    std::string bytes = encode_jpeg(gradient(8, 8), 90);
+    const std::size_t size = bytes.find(std::string("\0\x08\0\x08", 4));
+    bytes.replace(size, 4, "\x33\xF4\x33\xF4");  // 13300 x 13300: 531 MB
+    bytes = bytes.substr(0, bytes.find("\xFF\xDA") + 14) + end;
+    Image out;
+    JpegDecoder decoder;
+    int width = 0, height = 0;
+    for (const DecodeStatus& status :
+         {decoder.decode(bytes.data(), bytes.size(), out),
+          decoder.check_header(bytes.data(), bytes.size(), width, height)}) {
+      EXPECT_FALSE(status.ok);
+      EXPECT_TRUE(status.problem.starts_with("truncated: ")) << status.problem;
+      EXPECT_TRUE(status.problem.ends_with(" bytes cannot hold 13300x13300 pixels"));
+    }
+    EXPECT_EQ(out.rgb.capacity(), 0U);
+  }
+}
+
+TEST(Jpeg, AFlatPictureIsNotTooShort) {
+  for (const std::string& bytes : {encode_jpeg(Image(4000, 3000), 10), progressive_jpeg(8)}) {
+    Image out;
+    const DecodeStatus status = decode(bytes, out);
+    EXPECT_TRUE(usable(status, TruncatedPolicy::kRefuse)) << status.problem;
+  }
+}
+
 TEST(Jpeg, ADecoderRecoversFromEveryError) {
   const std::string good = encode_jpeg(gradient(50, 40), 90);
   JpegDecoder decoder;

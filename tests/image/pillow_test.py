@@ -1,4 +1,4 @@
-"""PNG and WebP files that Pillow writes have the pixels that Pillow reads: convert("RGB") bit for bit.
+"""PNG, TIFF and WebP files that Pillow writes have the pixels that Pillow reads: convert("RGB") bit for bit.
 
 Runs with the wheels of tests/jobs; skips without Pillow.
 """
@@ -77,10 +77,20 @@ class Pillow(unittest.TestCase):
     def test_lossy_webp(self):
         self.expect_equal(self.saved(noise("RGB", 1), format="WEBP", quality=80), "lossy")
 
+    def test_tiff_of_every_mode_and_compression(self):
+        for compression in (None, "tiff_lzw", "tiff_adobe_deflate", "packbits"):
+            for seed, mode in enumerate(["1", "L", "LA", "P", "RGB", "RGBA"]):
+                self.expect_equal(self.saved(noise(mode, seed), format="TIFF",
+                                             compression=compression), f"{mode} {compression}")
+
+    def test_tiff_of_several_pages(self):
+        self.expect_equal(self.saved(noise("RGB", 3), format="TIFF", save_all=True,
+                                     append_images=[noise("RGB", 4)]), "two pages")
+
     def test_exif_orientation_is_ignored(self):
         exif = Image.Exif()
         exif[0x0112] = 6
-        for kind in ("PNG", "WEBP", "JPEG"):
+        for kind in ("PNG", "WEBP", "JPEG"):  # of a TIFF Pillow applies it
             options = {"lossless": True} if kind == "WEBP" else {}
             self.expect_equal(self.saved(noise("RGB", 2), format=kind, exif=exif, **options), kind)
 

@@ -95,8 +95,10 @@ TEST_F(Folders, WhatIsLeftOutIsTold) {
     write(std::string("images/") + name, "");
   }
   const std::string log = log_of(source());
-  EXPECT_THAT(log, HasSubstr("images: 4 files are left out, not named as JPEGs (without an ending "
-                             "1, .png 1, .txt 1, .webp 1); --convert takes .png and .webp, too\n"));
+  EXPECT_THAT(
+      log,
+      HasSubstr("images: 4 files are left out, not named as JPEGs (without an ending "
+                "1, .png 1, .txt 1, .webp 1); --convert takes .png, .tif, .tiff and .webp, too\n"));
   EXPECT_THAT(log,
               HasSubstr("images: 1 picture is left out, outside every class folder (top.jpg)"));
   EXPECT_THAT(log, HasSubstr("images: 1 class has no pictures (empty)"));

@@ -83,10 +83,10 @@ Image slope(int width, int height) {
   return image;
 }
 
-TEST(Convert, PngAndWebpBecomeJpegs) {
+TEST(Convert, PngTiffAndWebpBecomeJpegs) {
   const Image picture = slope(40, 30);
-  for (const std::string& bytes :
-       {encode_png(picture), encode_webp(picture), encode_lossy_webp(picture, 95)}) {
+  for (const std::string& bytes : {encode_png(picture), encode_tiff(picture), encode_webp(picture),
+                                   encode_lossy_webp(picture, 95)}) {
     const TestFolder folder;
     PackOptions options =
         OnePicture{.name = "a.png", .bytes = bytes, .width = 40, .height = 30}.write(folder);
@@ -101,6 +101,42 @@ TEST(Convert, PngAndWebpBecomeJpegs) {
     EXPECT_LT(mean_difference(decoded(record), picture), 3);
     EXPECT_EQ(verify_shards({.folder = options.output}).problem_count, 0);
     EXPECT_TRUE(pack(options).was_finished);
+  }
+}
+
+TEST(Convert, ATiffIsTurnedAsItsOrientationSays) {
+  const Image stored = slope(40, 30);
+  const std::string bytes = encode_tiff({.width = 40, .height = 30, .orientation = 6},
+                                        {stored.rgb.begin(), stored.rgb.end()});
+  for (const ExifPolicy policy : {ExifPolicy::kIgnore, ExifPolicy::kApply}) {
+    const TestFolder folder;
+    const Image expected = policy == ExifPolicy::kApply ? upright(stored, 6) : stored;
+    PackOptions options =
+        OnePicture{
+            .name = "a.tif", .bytes = bytes, .width = expected.width, .height = expected.height}
+            .write(folder);
+    options.convert = true;
+    options.exif = policy;
+    options.encoding = PictureEncoding::kRaw;
+    pack(options);
+    EXPECT_EQ(decoded(only_record(ShardSet(options.output))).rgb, expected.rgb);
+  }
+}
+
+TEST(Convert, ATiffThatIsNoPhotographIsLeftOutWithItsReason) {
+  const TestFolder folder;
+  PackOptions options =
+      OnePicture{.name = "a.tif",
+                 .bytes = encode_tiff({.bits = 16}, std::vector<std::uint16_t>(16 * 16 * 3)),
+                 .width = 16,
+                 .height = 16}
+          .write(folder);
+  options.convert = true;
+  try {
+    pack(options);
+    FAIL() << "16-bit samples were taken for colours";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a.tif: a TIFF of 16-bit samples"));
   }
 }
 
@@ -270,6 +306,20 @@ TEST(CheckHeader, PacksTheSameRecordsFromHeadersAlone) {
   EXPECT_EQ(of_full.counts, of_header.counts) << "cut files and wrong sizes are found, too";
   EXPECT_EQ(of_full.shards.at(0).file.xxh3, of_header.shards.at(0).file.xxh3);
   EXPECT_NE(read_file(folder / "full/manifest.json"), read_file(folder / "header/manifest.json"));
+}
+
+TEST(CheckHeader, AFileTooShortForItsPictureIsLeftOut) {
+  const TestFolder folder;
+  std::string bytes = encode_jpeg(slope(2000, 1500), 90);
+  bytes = bytes.substr(0, bytes.find("\xFF\xDA") + 50) + "\xFF\xD9";
+  PackOptions options = OnePicture{.bytes = bytes, .width = 2000, .height = 1500}.write(folder);
+  options.check = PictureCheck::kHeader;
+  try {
+    pack(options);
+    FAIL() << "an end marker was taken for a whole picture";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("truncated: "));
+  }
 }
 
 TEST(CheckHeader, WhatOnlyDecodingShowsIsLeftToTheReaders) {

@@ -1,8 +1,11 @@
 #include "tests/support/pictures/pictures.h"
 
 #include <png.h>
+#include <tiffio.h>
 #include <webp/encode.h>
 
+#include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace retina {
@@ -18,6 +21,89 @@ std::string taken(std::uint8_t* bytes, std::size_t size_bytes) {
   std::string out(reinterpret_cast<const char*>(bytes), size_bytes);
   WebPFree(bytes);
   return out;
+}
+
+// A file in memory that libtiff writes.
+struct TiffMemory {
+  std::string bytes{};
+  std::size_t at = 0;
+
+  static TiffMemory& of(thandle_t self) { return *static_cast<TiffMemory*>(self); }
+  static tmsize_t read(thandle_t self, void* to, tmsize_t count) {
+    TiffMemory& file = of(self);
+    const std::size_t got =
+        file.bytes.copy(static_cast<char*>(to), static_cast<std::size_t>(count), file.at);
+    file.at += got;
+    return static_cast<tmsize_t>(got);
+  }
+  static tmsize_t write(thandle_t self, void* from, tmsize_t count) {
+    TiffMemory& file = of(self);
+    const auto size = static_cast<std::size_t>(count);
+    file.bytes.resize(std::max(file.bytes.size(), file.at + size));
+    std::memcpy(file.bytes.data() + file.at, from, size);
+    file.at += size;
+    return count;
+  }
+  static toff_t seek(thandle_t self, toff_t offset, int whence) {
+    TiffMemory& file = of(self);
+    const std::size_t from = whence == SEEK_SET   ? 0
+                             : whence == SEEK_CUR ? file.at
+                                                  : file.bytes.size();
+    return file.at = from + offset;
+  }
+  static int close(thandle_t) { return 0; }
+  static toff_t size(thandle_t self) { return of(self).bytes.size(); }
+};
+
+// Values of `bits` bits, the first one in the upper bits of a byte; of 16 and 32 in this machine's
+// order.
+std::vector<std::uint8_t> packed_row(const std::vector<std::uint16_t>& values, std::size_t bits) {
+  std::vector<std::uint8_t> row((values.size() * bits + 7) / 8);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const unsigned value = values[i];
+    if (bits >= 16) {
+      std::memcpy(row.data() + i * bits / 8, &value, bits / 8);
+    } else {
+      const std::size_t shift = 8 - bits - i * bits % 8;
+      row[i * bits / 8] = static_cast<std::uint8_t>(row[i * bits / 8] | value << shift);
+    }
+  }
+  return row;
+}
+
+void set_tiff_fields(TIFF* tiff, const TiffLook& look) {
+  TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, look.width);
+  TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, look.height);
+  TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, look.bits);
+  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, look.samples);
+  TIFFSetField(tiff, TIFFTAG_SAMPLEFORMAT, look.sample_format);
+  TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, look.photometric);
+  TIFFSetField(tiff, TIFFTAG_COMPRESSION, look.compression);
+  TIFFSetField(tiff, TIFFTAG_ORIENTATION, look.orientation);
+  TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, look.separate ? 2 : 1);
+  if (look.is_preview) TIFFSetField(tiff, TIFFTAG_SUBFILETYPE, FILETYPE_REDUCEDIMAGE);
+  if (!look.extra.empty()) {
+    TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, static_cast<int>(look.extra.size()),
+                 look.extra.data());
+  }
+  if (look.tile_px > 0) {
+    TIFFSetField(tiff, TIFFTAG_TILEWIDTH, look.tile_px);
+    TIFFSetField(tiff, TIFFTAG_TILELENGTH, look.tile_px);
+  } else {
+    TIFFSetField(tiff, TIFFTAG_ROWSPERSTRIP, look.rows_per_strip);
+  }
+  if (look.photometric == PHOTOMETRIC_PALETTE) {
+    std::vector<std::uint16_t> map[3];
+    for (int i = 0; i < 1 << look.bits; ++i) {
+      for (std::size_t c = 0; c < 3; ++c) {
+        map[c].push_back(static_cast<std::uint16_t>(palette_entry(i)[c] * 257));
+      }
+    }
+    TIFFSetField(tiff, TIFFTAG_COLORMAP, map[0].data(), map[1].data(), map[2].data());
+  }
+  if (look.photometric == PHOTOMETRIC_YCBCR && look.compression == COMPRESSION_JPEG) {
+    TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);  // what is written
+  }
 }
 
 int channels_of(int colour_type) {
@@ -100,6 +186,60 @@ std::string encode_png(const PngLook& look, const std::vector<std::uint16_t>& sa
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   return out;
+}
+
+std::string encode_tiff(const TiffLook& look, const std::vector<std::uint16_t>& samples) {
+  TiffMemory file;
+  TIFF* const tiff =
+      TIFFClientOpen("test", look.is_big ? "w8" : "w", &file, TiffMemory::read, TiffMemory::write,
+                     TiffMemory::seek, TiffMemory::close, TiffMemory::size, nullptr, nullptr);
+  const auto width = static_cast<std::size_t>(look.width),
+             height = static_cast<std::size_t>(look.height),
+             channels = static_cast<std::size_t>(look.samples),
+             bits = static_cast<std::size_t>(look.bits);
+  const std::size_t planes = look.separate ? channels : 1, per_pixel = channels / planes;
+  for (int page = 0; page < look.pages; ++page) {
+    set_tiff_fields(tiff, look);
+    // Row `y` of a plane from column `x` on, `count` pixels, zeros beyond the picture.
+    const auto row = [&](std::size_t plane, std::size_t y, std::size_t x, std::size_t count) {
+      std::vector<std::uint16_t> values;
+      for (std::size_t i = 0; i < count * per_pixel; ++i) {
+        const std::size_t column = x + i / per_pixel;
+        const bool is_there = page == 0 && y < height && column < width;
+        values.push_back(is_there
+                             ? samples.at((y * width + column) * channels + plane + i % per_pixel)
+                             : std::uint16_t{0});
+      }
+      return packed_row(values, bits);
+    };
+    const auto side = static_cast<std::size_t>(look.tile_px);
+    for (std::size_t plane = 0; plane < planes; ++plane) {
+      for (std::size_t y = 0; side == 0 && y < height; ++y) {
+        auto line = row(plane, y, 0, width);
+        TIFFWriteScanline(tiff, line.data(), static_cast<std::uint32_t>(y),
+                          static_cast<std::uint16_t>(plane));
+      }
+      for (std::size_t y = 0; side > 0 && y < height; y += side) {
+        for (std::size_t x = 0; x < width; x += side) {
+          std::vector<std::uint8_t> tile;
+          for (std::size_t i = 0; i < side; ++i) {
+            const auto line = row(plane, y + i, x, side);
+            tile.insert(tile.end(), line.begin(), line.end());
+          }
+          TIFFWriteTile(tiff, tile.data(), static_cast<std::uint32_t>(x),
+                        static_cast<std::uint32_t>(y), 0, static_cast<std::uint16_t>(plane));
+        }
+      }
+    }
+    TIFFWriteDirectory(tiff);
+  }
+  TIFFClose(tiff);
+  return file.bytes;
+}
+
+std::string encode_tiff(const Image& image) {
+  return encode_tiff({.width = image.width, .height = image.height},
+                     {image.rgb.begin(), image.rgb.end()});
 }
 
 std::string encode_png(const Image& image) {

@@ -1,4 +1,4 @@
-// PNG and WebP files for tests, written with the plain libraries.
+// PNG, TIFF and WebP files for tests, written with the plain libraries.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,26 @@ std::string encode_png(const PngLook& look, const std::vector<std::uint16_t>& sa
 // The palette of colour type 3: entry i.
 std::vector<std::uint8_t> palette_entry(int i);
 
+// Numbers as in tiff.h of libtiff.
+struct TiffLook {
+  int width = 16, height = 16;
+  int bits = 8, samples = 3, photometric = 2, sample_format = 1;
+  int compression = 1;                 // none; 5 LZW, 7 JPEG, 8 deflate, 32773 PackBits
+  std::vector<std::uint16_t> extra{};  // samples that are no colours: 0 anything, 1 premultiplied
+                                       // alpha, 2 alpha
+  int tile_px = 0;                     // a multiple of 16; 0: in strips
+  int rows_per_strip = 5;
+  bool separate = false;  // a plane for each sample
+  int orientation = 1;
+  bool is_preview = false;
+  bool is_big = false;  // BigTIFF
+  int pages = 1;        // the others are black
+};
+// `samples` as for a PNG; those of 32 bits and palettes likewise.
+std::string encode_tiff(const TiffLook& look, const std::vector<std::uint16_t>& samples);
+
 std::string encode_png(const Image& image);
+std::string encode_tiff(const Image& image);
 std::string encode_webp(const Image& image);  // lossless
 std::string encode_lossy_webp(const Image& image, float quality);
 

@@ -1,0 +1,297 @@
+#include "shared/image/tiff.h"
+
+#include <tiffio.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/image/format.h"
+
+namespace retina {
+namespace {
+
+// What libtiff may take at once beside the pixels of a strip or tile.
+constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
+
+// An open TIFF in memory, and what libtiff says about it.
+class TiffFile {
+ public:
+  // `pixels`: of the picture, as far as it is known; strips and tiles that claim far more fail.
+  TiffFile(std::string_view bytes, std::uint64_t pixels) : bytes_(bytes) {
+    const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
+        TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
+    if (!options) throw std::bad_alloc();
+    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(),
+                                        static_cast<tmsize_t>(kSpareBytes + 8 * pixels));
+    TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
+    TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
+    tiff_ = TIFFClientOpenExt("picture", "r", this, read, write, seek, close, size, map, unmap,
+                              options.get());
+  }
+  ~TiffFile() {
+    if (tiff_ != nullptr) TIFFClose(tiff_);
+  }
+  TiffFile(const TiffFile&) = delete;
+  TiffFile& operator=(const TiffFile&) = delete;
+
+  TIFF* get() const { return tiff_; }  // nullptr: it has no directory that could be read
+
+  // 0 where there is neither the tag nor a default.
+  template <class Value>
+  Value field(ttag_t tag) const {
+    Value value = 0;
+    return TIFFGetFieldDefaulted(tiff_, tag, &value) == 1 ? value : Value{0};
+  }
+
+  DecodeStatus damaged(const char* problem = "") const {
+    const char* const text = error_[0] != '\0' ? error_.data() : problem;
+    return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
+  }
+  int warning_count() const { return warning_count_; }
+  const char* last_warning() const { return warning_.data(); }
+
+ private:
+  using Text = std::array<char, 200>;
+
+  static TiffFile& of(void* self) { return *static_cast<TiffFile*>(self); }
+
+  // The first one is the cause.
+  static int on_error(TIFF*, void* self, const char*, const char* format, std::va_list values) {
+    Text& text = of(self).error_;
+    if (text[0] == '\0') std::vsnprintf(text.data(), text.size(), format, values);
+    return 1;
+  }
+  static int on_warning(TIFF*, void* self, const char*, const char* format, std::va_list values) {
+    Text& text = of(self).warning_;
+    ++of(self).warning_count_;
+    std::vsnprintf(text.data(), text.size(), format, values);
+    return 1;
+  }
+
+  static tmsize_t read(thandle_t self, void* to, tmsize_t wanted) {
+    TiffFile& file = of(self);
+    const std::size_t at = std::min(file.at_, file.bytes_.size());
+    const std::size_t count = std::min(static_cast<std::size_t>(wanted), file.bytes_.size() - at);
+    std::memcpy(to, file.bytes_.data() + at, count);
+    file.at_ = at + count;
+    return static_cast<tmsize_t>(count);
+  }
+  static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
+  static toff_t seek(thandle_t self, toff_t offset, int whence) {
+    TiffFile& file = of(self);
+    const toff_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file.at_ : file.bytes_.size();
+    file.at_ = static_cast<std::size_t>(from + offset);
+    return file.at_;
+  }
+  static int close(thandle_t) { return 0; }
+  static toff_t size(thandle_t self) { return of(self).bytes_.size(); }
+  static int map(thandle_t self, void** base, toff_t* size_bytes) {
+    // libtiff only reads what it maps of a file opened for reading.
+    *base = const_cast<char*>(of(self).bytes_.data());
+    *size_bytes = of(self).bytes_.size();
+    return 1;
+  }
+  static void unmap(thandle_t, void*, toff_t) {}
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  TIFF* tiff_ = nullptr;
+  Text error_{}, warning_{};
+  int warning_count_ = 0;
+};
+
+DecodeStatus unsupported(const std::string& what) {
+  return {.ok = false, .problem = cat("a TIFF ", what), .unsupported = true};
+}
+
+DecodeStatus size_of(const TiffFile& file, int& width, int& height) {
+  const auto wide = file.field<std::uint32_t>(TIFFTAG_IMAGEWIDTH);
+  const auto high = file.field<std::uint32_t>(TIFFTAG_IMAGELENGTH);
+  if (wide < 1 || high < 1 || wide > kMaxSidePx || high > kMaxSidePx) {
+    return {.ok = false, .problem = cat("damaged TIFF: a size of ", wide, "x", high)};
+  }
+  width = static_cast<int>(wide);
+  height = static_cast<int>(high);
+  return {.ok = true};
+}
+
+// The meanings of the samples after those of the colours; of most files there are none.
+std::vector<std::uint16_t> extra_samples(const TiffFile& file) {
+  std::uint16_t count = 0;
+  std::uint16_t* kinds = nullptr;
+  if (TIFFGetFieldDefaulted(file.get(), TIFFTAG_EXTRASAMPLES, &count, &kinds) != 1) return {};
+  return {kinds, kinds + count};
+}
+
+// What a sample is must be known, and how it looks must not be a matter of choice.
+std::optional<DecodeStatus> unknown_samples(const TiffFile& file) {
+  const auto bits = file.field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
+  switch (file.field<std::uint16_t>(TIFFTAG_SAMPLEFORMAT)) {
+    case SAMPLEFORMAT_UINT:
+    case SAMPLEFORMAT_VOID:
+      break;
+    case SAMPLEFORMAT_IEEEFP:
+      return unsupported(cat("of ", bits, "-bit floating-point samples (want 8-bit colours)"));
+    default:
+      return unsupported("of signed or complex samples (want 8-bit colours)");
+  }
+  if (bits > 8) {
+    return unsupported(cat("of ", bits, "-bit samples, whose range is not known (want 8 bits)"));
+  }
+  if ((file.field<std::uint32_t>(TIFFTAG_SUBFILETYPE) & FILETYPE_REDUCEDIMAGE) != 0) {
+    return unsupported("whose first page is a preview of another (a camera's raw file?)");
+  }
+  return std::nullopt;
+}
+
+std::optional<DecodeStatus> unknown_colours(const TiffFile& file, const TIFFRGBAImage& image,
+                                            const std::vector<std::uint16_t>& extras) {
+  const auto refused = [&] {
+    return unsupported(
+        cat("of ", image.samplesperpixel, image.samplesperpixel == 1 ? " band" : " bands",
+            " that are not colours (photometric interpretation ", image.photometric, ")"));
+  };
+  const bool is_separate = image.isContig == 0;
+  switch (image.photometric) {
+    case PHOTOMETRIC_RGB:
+    case PHOTOMETRIC_YCBCR:
+      return std::nullopt;
+    case PHOTOMETRIC_SEPARATED:
+      if (file.field<std::uint16_t>(TIFFTAG_INKSET) == INKSET_CMYK) return std::nullopt;
+      return refused();
+    case PHOTOMETRIC_MINISBLACK:
+    case PHOTOMETRIC_MINISWHITE:
+    case PHOTOMETRIC_PALETTE: {
+      // Alpha alone may follow; libtiff takes separate planes for black to white.
+      const bool has_alpha = extras.size() == 1 && extras[0] != EXTRASAMPLE_UNSPECIFIED;
+      const bool may_be_separate = image.photometric == PHOTOMETRIC_MINISBLACK;
+      if (image.samplesperpixel > (has_alpha ? 2 : 1)) return refused();
+      if (is_separate && !may_be_separate) return refused();
+      return std::nullopt;
+    }
+    default:
+      return refused();
+  }
+}
+
+// What a premultiplied sample was, as Pillow computes it.
+std::uint8_t unmultiplied(std::uint32_t sample, std::uint32_t alpha) {
+  if (alpha == 0 || alpha == 255) return static_cast<std::uint8_t>(sample);
+  return static_cast<std::uint8_t>(std::min(255U, 255 * sample / alpha));
+}
+
+// libtiff's four bytes a pixel, `row_pixels` a row, become three in place.
+void pack_rgb(Image& image, std::size_t row_pixels, bool is_premultiplied) {
+  const auto width = static_cast<std::size_t>(image.width);
+  const auto height = static_cast<std::size_t>(image.height);
+  std::uint8_t* rgb = image.rgb.data();
+  for (std::size_t y = 0; y < height; ++y) {
+    for (std::size_t x = 0; x < width; ++x, rgb += 3) {
+      std::uint32_t pixel = 0;
+      std::memcpy(&pixel, image.rgb.data() + 4 * (y * row_pixels + x), sizeof pixel);
+      const std::uint32_t alpha = is_premultiplied ? TIFFGetA(pixel) : 255;
+      rgb[0] = unmultiplied(TIFFGetR(pixel), alpha);
+      rgb[1] = unmultiplied(TIFFGetG(pixel), alpha);
+      rgb[2] = unmultiplied(TIFFGetB(pixel), alpha);
+    }
+  }
+  image.rgb.resize(3 * width * height);
+}
+
+// Pixels of a row with whole tiles: where they must be clipped, libtiff (4.5) shears grey with
+// alpha.
+std::uint32_t row_pixels_of(const TiffFile& file, std::uint32_t width) {
+  if (TIFFIsTiled(file.get()) == 0) return width;
+  const std::uint32_t tile =
+      std::clamp(file.field<std::uint32_t>(TIFFTAG_TILEWIDTH), 1U, kMaxSidePx);
+  return (width + tile - 1) / tile * tile;
+}
+
+// Plain pixels take their room in the file.
+bool is_cut(const TiffFile& file, std::uint64_t pixels, std::size_t size_bytes) {
+  if (file.field<std::uint16_t>(TIFFTAG_COMPRESSION) != COMPRESSION_NONE) return false;
+  const bool has_few_chroma = file.field<std::uint16_t>(TIFFTAG_PHOTOMETRIC) == PHOTOMETRIC_YCBCR;
+  const std::uint64_t samples =
+      has_few_chroma ? 1 : file.field<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL);
+  const std::uint64_t bits = file.field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
+  return pixels * samples * bits / 8 > size_bytes;
+}
+
+DecodeStatus decode_page(const TiffFile& file, std::uint64_t max_pixels, Image& out) {
+  if (auto status = unknown_samples(file)) return *status;
+  std::vector<std::uint16_t> extras = extra_samples(file);
+  const bool is_premultiplied = !extras.empty() && extras[0] == EXTRASAMPLE_ASSOCALPHA;
+  if (!extras.empty()) {  // or libtiff would multiply the colours by it
+    auto said = extras;
+    said[0] = EXTRASAMPLE_ASSOCALPHA;
+    TIFFSetField(file.get(), TIFFTAG_EXTRASAMPLES, static_cast<int>(said.size()), said.data());
+  }
+  std::array<char, 1024> problem{};
+  TIFFRGBAImage image;
+  if (TIFFRGBAImageBegin(&image, file.get(), 1, problem.data()) == 0) {
+    return unsupported(cat("that libtiff cannot show: ", problem.data()));
+  }
+  const std::unique_ptr<TIFFRGBAImage, void (*)(TIFFRGBAImage*)> ending(&image, TIFFRGBAImageEnd);
+  if (auto status = unknown_colours(file, image, extras)) return *status;
+  image.orientation = image.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
+  DecodeStatus status;
+  const std::uint32_t row_pixels = row_pixels_of(file, image.width);
+  image.width = row_pixels;
+  if (has_too_many_pixels(static_cast<int>(row_pixels), out.height, max_pixels, status.problem)) {
+    return status;
+  }
+  out.rgb.resize(std::size_t{4} * row_pixels * image.height);
+  const int warnings_before = file.warning_count();
+  const bool ok = TIFFRGBAImageGet(&image, reinterpret_cast<std::uint32_t*>(out.rgb.data()),
+                                   row_pixels, image.height) == 1;
+  if (!ok) return file.damaged("its pixels cannot be read");
+  pack_rgb(out, row_pixels, is_premultiplied && image.photometric == PHOTOMETRIC_RGB);
+  status.ok = true;
+  status.warning_count = file.warning_count();
+  if (status.warning_count > 0) status.first_warning = file.last_warning();
+  // JPEG data that end early are filled up with grey, and only this tells.
+  status.truncated = file.warning_count() > warnings_before;
+  return status;
+}
+
+}  // namespace
+
+DecodeStatus read_tiff_size(std::string_view bytes, int& width, int& height) {
+  if (image_format(bytes) != "TIFF") {
+    return {.ok = false, .problem = describe_other_format(bytes, "TIFF")};
+  }
+  const TiffFile file(bytes, 0);
+  return file.get() == nullptr ? file.damaged("no directory") : size_of(file, width, height);
+}
+
+int read_tiff_orientation(std::string_view bytes) {
+  const TiffFile file(bytes, 0);
+  if (file.get() == nullptr) return ORIENTATION_TOPLEFT;
+  const auto orientation = file.field<std::uint16_t>(TIFFTAG_ORIENTATION);
+  return orientation >= 1 && orientation <= 8 ? orientation : ORIENTATION_TOPLEFT;
+}
+
+DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image& out) {
+  DecodeStatus status = read_tiff_size(bytes, out.width, out.height);
+  if (!status.ok) return status;
+  if (has_too_many_pixels(out.width, out.height, max_pixels, status.problem)) {
+    status.ok = false;
+    return status;
+  }
+  const std::uint64_t pixels =
+      static_cast<std::uint64_t>(out.width) * static_cast<std::uint64_t>(out.height);
+  const TiffFile file(bytes, pixels);
+  if (file.get() == nullptr) return file.damaged("no directory");
+  if (is_cut(file, pixels, bytes.size())) return file.damaged("the file ends too early");
+  return decode_page(file, max_pixels, out);
+}
+
+}  // namespace retina
