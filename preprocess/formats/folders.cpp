@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "preprocess/formats/parts.h"
+#include "shared/base/droppings.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
@@ -55,7 +57,8 @@ std::vector<std::string> sub_folders(const std::string& root) {
   std::error_code code;
   for (fs::directory_iterator entry(root, code), end; entry != end; entry.increment(code)) {
     std::error_code ignored;  // a link to nowhere
-    if (entry->is_directory(ignored)) names.insert(entry->path().filename().string());
+    std::string name = entry->path().filename().string();
+    if (!is_dropping(name) && entry->is_directory(ignored)) names.insert(std::move(name));
   }
   if (code) throw read_error(root, code.value());
   return {names.begin(), names.end()};
@@ -132,6 +135,26 @@ std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList&
   return labelled;
 }
 
+// Whether a folder is called as those into which data sets are divided, not as a class.
+bool is_part_of_a_set(const std::string& folder) {
+  const std::string lower = lower_case(folder);
+  for (const char* part : {"train", "training", "val", "valid", "validation", "test", "testing",
+                           "images", "labels", "annotations", "jpegimages", "imagesets"}) {
+    if (lower == part) return true;
+  }
+  return false;
+}
+
+void tell_classes(const std::string& root, const std::vector<std::string>& folders) {
+  log_info(root, ": ", folders.size() == 1 ? "its folder is the class " : "its folders are the ",
+           folders.size() == 1 ? "" : cat(folders.size(), " classes "), first_names(folders));
+  if (!std::all_of(folders.begin(), folders.end(), is_part_of_a_set)) return;
+  log_warning(root,
+              ": its folders are called as parts of a data set, not as classes; of a set with ",
+              "a folder for each class in each part, give --images ", root, "/",
+              escaped(folders.front()), "; boxes need --format coco, voc, csv or yolo");
+}
+
 // The classes of ROOT's folders. A folder that `classes` does not list would be lost.
 ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files) {
   std::vector<std::string> folders = sub_folders(source.images);
@@ -148,6 +171,7 @@ ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files)
           cat(source.images, "/", escaped(folder), ": the class folder's name is not UTF-8"),
           "rename the folder");
     }
+    tell_classes(source.images, folders);
     return {source.images, std::move(folders)};
   }
   ClassList classes = read_class_list(source.classes, files);
@@ -209,33 +233,6 @@ std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& cl
   }
   return labelled;
 }
-
-// The pictures of ROOT by the names that a file may use for them.
-class PictureNames {
- public:
-  explicit PictureNames(std::vector<std::string> pictures) : pictures_(std::move(pictures)) {
-    for (std::size_t i = 0; i < pictures_.size(); ++i) {
-      const std::string stem = fs::path(pictures_[i]).replace_extension().string();
-      const auto [place, is_new] = by_stem_.emplace(stem, i);
-      if (!is_new) place->second = pictures_.size();  // "a" may be a.jpg or a.png
-    }
-  }
-
-  // The picture of that name, with or without its ending; nothing when there is none.
-  const std::string* find(const std::string& name) const {
-    const auto same = std::lower_bound(pictures_.begin(), pictures_.end(), name);
-    if (same != pictures_.end() && *same == name) return &*same;
-    const auto stem = by_stem_.find(name);
-    return stem != by_stem_.end() && stem->second < pictures_.size() ? &pictures_[stem->second]
-                                                                     : nullptr;
-  }
-
-  const std::vector<std::string>& all() const { return pictures_; }
-
- private:
-  std::vector<std::string> pictures_;  // by their bytes
-  std::map<std::string, std::size_t> by_stem_{};
-};
 
 // Lines of "FILE NAME,CLASS". A picture that does not exist stays in the list: packing leaves it
 // out with its reason.
@@ -308,22 +305,23 @@ ReadAnnotations to_annotations(const ClassList& classes, const std::vector<Label
   ReadAnnotations out;
   out.instances.categories = numbered_categories(classes.names);
   for (const std::string& name : classes.names) files.add("class", name);
-  std::vector<bool> has_pictures(classes.names.size());
+  std::map<std::string, std::int64_t> count_of;
   for (const auto& [name, label] : labelled) {
-    files.add(name, classes.names[static_cast<std::size_t>(label)]);
-    has_pictures[static_cast<std::size_t>(label)] = true;
+    const std::string& class_name = classes.names[static_cast<std::size_t>(label)];
+    files.add(name, class_name);
+    ++count_of[class_name];
     out.instances.images.push_back(
         {.id = static_cast<std::int64_t>(out.instances.images.size()) + 1, .file_name = name});
     out.image_labels.push_back(label);
   }
   std::vector<std::string> empty;
-  for (std::size_t label = 0; label < classes.names.size(); ++label) {
-    if (!has_pictures[label]) empty.push_back(classes.names[label]);
-  }
+  std::copy_if(classes.names.begin(), classes.names.end(), std::back_inserter(empty),
+               [&](const std::string& name) { return !count_of.contains(name); });
   if (!empty.empty()) {
     log_warning(root, ": ", empty.size(), empty.size() == 1 ? " class has" : " classes have",
                 " no pictures (", first_names(empty), ")");
   }
+  warn_of_alike_classes(root, count_of, "pictures");
   return out;
 }
 

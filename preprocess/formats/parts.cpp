@@ -9,6 +9,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/log.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/data/picture_folder.h"
@@ -50,9 +51,26 @@ std::vector<std::string> split_csv(std::string_view line) {
   return fields;
 }
 
+bool is_picture_name(const std::string& name) {
+  const std::string suffix = lower_suffix(name);
+  for (const char* known : {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}) {
+    if (suffix == known) return true;
+  }
+  return false;
+}
+
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  for (bool is_cut = true; is_cut;) {
+    is_cut = false;
+    for (const std::string_view space :
+         {" ", "\t", "\n", "\r", "\xC2\xA0", "\xE3\x80\x80", "\xEF\xBB\xBF"}) {
+      const bool begins = text.starts_with(space);
+      if (begins) text.remove_prefix(space.size());
+      const bool ends = text.ends_with(space);
+      if (ends) text.remove_suffix(space.size());
+      is_cut = is_cut || begins || ends;
+    }
+  }
   return text;
 }
 
@@ -70,6 +88,22 @@ std::string first_names(const std::vector<std::string>& names) {
     text += cat(i == 0 ? "" : ", ", escaped(names[i]));
   }
   return text + (names.size() > kNamed ? ", ..." : "");
+}
+
+void warn_of_alike_classes(const std::string& path,
+                           const std::map<std::string, std::int64_t>& count_of,
+                           const char* things) {
+  std::map<std::string, std::vector<std::string>> alike;
+  for (const auto& [name, count] : count_of) {
+    alike[lower_case(name)].push_back(cat("\"", name, "\" ", count));
+  }
+  std::vector<std::string> groups;
+  for (const auto& [lower, names] : alike) {
+    if (names.size() > 1) groups.insert(groups.end(), names.begin(), names.end());
+  }
+  if (groups.empty()) return;
+  log_warning(path, ": classes stay apart although their names differ only by case (", things, ": ",
+              first_names(groups), ")");
 }
 
 Categories numbered_categories(const std::vector<std::string>& names) {
@@ -174,6 +208,22 @@ std::vector<std::string> files_below(const std::string& folder) {
                 cat(folder, "/", escaped(first.name), ": ", first.problem.reason));
   }
   return std::move(listing.names);
+}
+
+PictureNames::PictureNames(std::vector<std::string> pictures) : pictures_(std::move(pictures)) {
+  for (std::size_t i = 0; i < pictures_.size(); ++i) {
+    const std::string stem = std::filesystem::path(pictures_[i]).replace_extension().string();
+    const auto [place, is_new] = by_stem_.emplace(stem, i);
+    if (!is_new) place->second = pictures_.size();  // "a" may be a.jpg or a.png
+  }
+}
+
+const std::string* PictureNames::find(const std::string& name) const {
+  const auto same = std::lower_bound(pictures_.begin(), pictures_.end(), name);
+  if (same != pictures_.end() && *same == name) return &*same;
+  const auto stem = by_stem_.find(name);
+  return stem != by_stem_.end() && stem->second < pictures_.size() ? &pictures_[stem->second]
+                                                                   : nullptr;
 }
 
 void read_picture_sizes(const AnnotationSource& source, Instances& instances) {

@@ -64,13 +64,21 @@ class ClassIds {
   std::map<std::string, std::int64_t> ids_{};
 };
 
+// Warns of names of which only letters' case tells one class from another; `things` ("boxes") are
+// counted for each.
+void warn_of_alike_classes(const std::string& path,
+                           const std::map<std::string, std::int64_t>& count_of, const char* things);
+
 // A class for each name, with the ids 1, 2, ...
 Categories numbered_categories(const std::vector<std::string>& names);
 
 // How the name ends, in lower case: ".jpeg"; empty where nothing follows a dot.
 std::string lower_suffix(const std::string& name);
 
-// Without spaces and tabs at either end.
+// Whether it ends as pictures do, whatever coco-pack can read of them.
+bool is_picture_name(const std::string& name);
+
+// Without white space at either end, be it that of ASCII, U+00A0, U+3000 or a byte order mark.
 std::string_view trimmed(std::string_view text);
 
 // "a, b, c, ..." of many names, escaped.
@@ -78,6 +86,21 @@ std::string first_names(const std::vector<std::string>& names);
 
 // Below `folder`, by name; those that may not be entered are an error.
 std::vector<std::string> files_below(const std::string& folder);
+
+// The pictures of a folder by the names that a file may use for them.
+class PictureNames {
+ public:
+  // Names in the order of their bytes.
+  explicit PictureNames(std::vector<std::string> pictures);
+
+  // The picture of that name, with or without its ending; nothing when there is none.
+  const std::string* find(const std::string& name) const;
+  const std::vector<std::string>& all() const { return pictures_; }
+
+ private:
+  std::vector<std::string> pictures_;
+  std::map<std::string, std::size_t> by_stem_{};
+};
 
 // Fills in the sizes of images that have none yet, from the pictures.
 void read_picture_sizes(const AnnotationSource& source, Instances& instances);

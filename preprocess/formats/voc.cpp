@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -19,6 +20,9 @@ namespace {
 class VocFile {
  public:
   VocFile(std::string path, std::string text) : path_(std::move(path)), text_(std::move(text)) {
+    for (std::size_t at = 0; (at = text_.find('\n', at)) != std::string::npos; ++at) {
+      line_ends_.push_back(static_cast<std::ptrdiff_t>(at));
+    }
     const pugi::xml_parse_result result =
         document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
     if (!result) fail_line(path_, line_at(result.offset), result.description());
@@ -36,11 +40,16 @@ class VocFile {
     if (!found) fail_line(path_, line_of(node), cat("<", node.name(), "> has no <", name, ">"));
     return found;
   }
+  // Without white space around it.
   std::string text(const pugi::xml_node& node, const char* name) const {
     const pugi::xml_node found = child(node, name);
-    std::string value = found.text().get();
+    const std::string value(trimmed(raw_text(found)));
     if (value.empty()) fail_line(path_, line_of(found), cat("<", name, "> is empty"));
-    require_utf8(value, path_, line_of(found));
+    return value;
+  }
+  std::string raw_text(const pugi::xml_node& node) const {
+    std::string value = node.text().get();
+    require_utf8(value, path_, line_of(node));
     return value;
   }
   double number(const pugi::xml_node& node, const char* name) const {
@@ -50,11 +59,12 @@ class VocFile {
 
  private:
   std::size_t line_at(std::ptrdiff_t offset) const {
-    const auto end = text_.begin() + std::clamp<std::ptrdiff_t>(offset, 0, std::ssize(text_));
-    return static_cast<std::size_t>(std::count(text_.begin(), end, '\n')) + 1;
+    const auto next = std::lower_bound(line_ends_.begin(), line_ends_.end(), offset);
+    return static_cast<std::size_t>(next - line_ends_.begin()) + 1;
   }
 
   std::string path_, text_;
+  std::vector<std::ptrdiff_t> line_ends_{};
   pugi::xml_document document_;
   pugi::xml_node root_;
 };
@@ -71,7 +81,32 @@ int side_of(const VocFile& file, const char* name) {
   return static_cast<int>(side);
 }
 
+// Says what an object has in the place of its box, or as well.
+void check_shape(const VocFile& file, const pugi::xml_node& object) {
+  const pugi::xml_node box = object.child("bndbox");
+  if (const pugi::xml_node second = box.next_sibling("bndbox")) {
+    fail_line(file.path(), file.line_of(second), "<object> has two <bndbox>, want one");
+  }
+  if (box.child("angle").text().as_double() != 0) {
+    fail_line(file.path(), file.line_of(box.child("angle")),
+              "<bndbox> has an <angle>, but rotated boxes cannot be trained on");
+  }
+  if (box) return;
+  for (const auto& [name, what] : {std::pair{"robndbox", "rotated boxes"},
+                                   {"polygon", "outlines"},
+                                   {"segmentation", "outlines"},
+                                   {"points", "outlines"},
+                                   {"ellipse", "ellipses"}}) {
+    const pugi::xml_node shape = object.child(name);
+    if (!shape) continue;
+    fail_line(file.path(), file.line_of(shape),
+              cat("<object> has a <", name, "> and no <bndbox>; ", what,
+                  " of XML files are not read, export upright boxes"));
+  }
+}
+
 std::array<double, 4> box_of(const VocFile& file, const pugi::xml_node& object) {
+  check_shape(file, object);
   const pugi::xml_node box = file.child(object, "bndbox");
   const double left = file.number(box, "xmin"), top = file.number(box, "ymin");
   const double width = file.number(box, "xmax") - left, height = file.number(box, "ymax") - top;
@@ -80,6 +115,21 @@ std::array<double, 4> box_of(const VocFile& file, const pugi::xml_node& object) 
               cat(width < 0 ? "xmax is less than xmin" : "ymax is less than ymin"));
   }
   return {left, top, width, height};
+}
+
+std::string stem_of(const std::string& xml_name) {
+  return xml_name.substr(0, xml_name.rfind('.'));
+}
+
+// Boxes elsewhere would be lost without a word.
+void check_objects(const VocFile& file) {
+  if (file.root().child("object")) return;
+  const pugi::xml_node box = file.root().find_node(
+      [](const pugi::xml_node& node) { return std::strcmp(node.name(), "bndbox") == 0; });
+  if (!box) return;
+  fail_line(
+      file.path(), file.line_of(box),
+      cat("<bndbox> is in <", box.parent().name(), ">, want it in an <object> of <annotation>"));
 }
 
 struct NamedBox {
@@ -105,9 +155,9 @@ class VocSelection {
     lines_ = files.read_lines(path, "list");
     for (std::size_t line = 1; line <= lines_->size(); ++line) {
       std::string& name = (*lines_)[line - 1];
-      name.erase(name.find_last_not_of(" \t") + 1);
+      name = std::string(trimmed(name));
       if (name.empty()) continue;
-      const auto [first, is_new] = line_of_.emplace(name + ".xml", line);
+      const auto [first, is_new] = line_of_.emplace(name, line);
       if (!is_new) {
         fail_line(path, line, cat(escaped(name), " is in line ", first->second, ", too"));
       }
@@ -116,14 +166,16 @@ class VocSelection {
   }
 
   const std::string& folder() const { return folder_; }
-  bool has(const std::string& xml) const { return !lines_ || line_of_.contains(xml); }
+  bool has(const std::string& xml) const { return !lines_ || line_of_.contains(stem_of(xml)); }
 
-  // Throws when the list has a line without its file among `names`, which are in order.
-  void check_against(const std::vector<std::string>& names) const {
+  // Throws when the list has a line without its file among `xml_names`.
+  void check_against(const std::vector<std::string>& xml_names) const {
     if (!lines_) return;
+    std::set<std::string> stems;
+    for (const std::string& xml : xml_names) stems.insert(stem_of(xml));
     for (std::size_t line = 1; line <= lines_->size(); ++line) {
       const std::string& name = (*lines_)[line - 1];
-      if (name.empty() || std::binary_search(names.begin(), names.end(), name + ".xml")) continue;
+      if (name.empty() || stems.contains(name)) continue;
       const std::string last = name.substr(name.find_last_of(" \t") + 1);
       if (last != name && (last == "-1" || last == "0" || last == "1")) {
         throw Error(ErrorKind::kData,
@@ -137,7 +189,113 @@ class VocSelection {
  private:
   std::string path_, folder_;
   std::optional<std::vector<std::string>> lines_{};  // of the list, where there is one
-  std::map<std::string, std::size_t> line_of_{};     // XML file -> line
+  std::map<std::string, std::size_t> line_of_{};     // XML file without its ending -> line
+};
+
+// The pictures that XML files are about, by their names in the image folder.
+class VocPictures {
+ public:
+  explicit VocPictures(std::string folder) : folder_(std::move(folder)) {}
+
+  // <filename> where it may be a picture's; else, for a name without ending or with the path of
+  // another computer, the picture of that name, and without <filename> that with the XML file's.
+  // Pictures may lie in folders as the XML files do.
+  std::string name_for(const VocFile& file, const std::string& xml_name) {
+    const pugi::xml_node element = file.root().child("filename");
+    const std::string named(trimmed(file.raw_text(element)));
+    const std::string stem = stem_of(xml_name), last_of_stem = last_part(stem);
+    const std::string below = stem.substr(0, stem.size() - last_of_stem.size());
+    const bool is_plain = below.empty() && !named.starts_with('/') &&
+                          named.find('\\') == std::string::npos && is_picture_name(named);
+    const std::string& asked = named.empty() ? last_of_stem : named;
+    for (const std::string& one :
+         {below + asked, asked, below + last_part(asked), last_part(asked)}) {
+      if (is_plain) break;
+      const std::string* const picture = pictures().find(one);
+      if (picture == nullptr) continue;
+      if (*picture != named && *picture != below + named) {
+        found_.push_back(cat(*picture, " for ", named.empty() ? xml_name : named));
+      }
+      return *picture;
+    }
+    if (named.empty()) {
+      fail_line(file.path(), file.line_of(element ? element : file.root()),
+                cat(element ? "<filename> is empty" : "<annotation> has no <filename>", ", and ",
+                    folder_, " has no picture ", escaped(stem)));
+    }
+    if (last_of_stem != stem_of(last_part(named))) {
+      odd_.push_back({.named = named, .xml_name = xml_name});
+    }
+    return named;
+  }
+
+  void tell() {
+    if (!found_.empty()) {
+      log_info(folder_, ": ", found_.size(), found_.size() == 1 ? " picture is" : " pictures are",
+               " not called as the XML files say and taken by the name alone (",
+               first_names(found_), ")");
+    }
+    std::vector<std::string> lost;
+    for (const auto& [named, xml_name] : odd_) {
+      if (pictures().find(named) != nullptr) continue;
+      const std::string* const picture = pictures().find(stem_of(xml_name));
+      if (picture != nullptr)
+        lost.push_back(cat(xml_name, " says ", named, ", there is ", *picture));
+    }
+    if (lost.empty()) return;
+    log_warning(folder_, ": pictures that ", lost.size(),
+                lost.size() == 1 ? " XML file names" : " XML files name",
+                " are not there, but ones called as the XML files (", first_names(lost),
+                "); correct <filename>, or remove it to go by the XML files' names");
+  }
+
+ private:
+  struct OddName {
+    std::string named{}, xml_name{};
+  };
+
+  static std::string last_part(const std::string& path) {
+    return path.substr(path.find_last_of("/\\") + 1);
+  }
+
+  // Listed when first asked for: most sets name their pictures.
+  const PictureNames& pictures() {
+    if (!pictures_) {
+      std::vector<std::string> names = files_below(folder_);
+      std::erase_if(names, [](const std::string& name) { return !is_picture_name(name); });
+      pictures_.emplace(std::move(names));
+    }
+    return *pictures_;
+  }
+
+  std::string folder_;
+  std::optional<PictureNames> pictures_{};
+  std::vector<std::string> found_{};  // for messages
+  std::vector<OddName> odd_{};        // <filename> is not called as the XML file
+};
+
+// Class names as the files write them, with the number of their boxes.
+class VocClasses {
+ public:
+  void add(const std::string& raw_name) {
+    const std::string name(trimmed(raw_name));
+    ++count_of_[name];
+    if (name != raw_name) ++spaced_[raw_name];
+  }
+  const std::map<std::string, std::int64_t>& count_of() const { return count_of_; }
+
+  void tell(const std::string& path) const {
+    std::vector<std::string> spaced;
+    for (const auto& [name, count] : spaced_) spaced.push_back(cat("\"", name, "\" ", count));
+    if (!spaced.empty()) {
+      log_warning(path, ": class names have spaces around them, which are dropped (boxes: ",
+                  first_names(spaced), ")");
+    }
+    warn_of_alike_classes(path, count_of_, "boxes");
+  }
+
+ private:
+  std::map<std::string, std::int64_t> count_of_{}, spaced_{};
 };
 
 }  // namespace
@@ -146,9 +304,10 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
   Instances out;
   const VocSelection selection(source.path, files);
   std::vector<std::string> xml_names = files_below(selection.folder());
-  std::erase_if(xml_names, [](const std::string& name) { return !name.ends_with(".xml"); });
+  std::erase_if(xml_names, [](const std::string& name) { return lower_suffix(name) != ".xml"; });
   selection.check_against(xml_names);
-  std::set<std::string> class_names;
+  VocPictures pictures(source.images);
+  VocClasses classes;
   std::vector<NamedBox> boxes;
   std::map<std::string, std::string> file_of;  // picture -> XML file
   std::int64_t difficult_count = 0;
@@ -157,12 +316,14 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
     const VocFile file(path, files.read(path, name, EncodingIn::kXml));
     // Of all files, so that training and validation lists get the same ids.
     for (const pugi::xml_node object : file.root().children("object")) {
-      class_names.insert(file.text(object, "name"));
+      file.text(object, "name");
+      classes.add(file.raw_text(object.child("name")));
     }
+    check_objects(file);
     if (!selection.has(name)) continue;
     const auto image_id = static_cast<std::int64_t>(out.images.size()) + 1;
     out.images.push_back({.id = image_id,
-                          .file_name = file.text(file.root(), "filename"),
+                          .file_name = pictures.name_for(file, name),
                           .width = side_of(file, "width"),
                           .height = side_of(file, "height")});
     const std::string& picture = out.images.back().file_name;
@@ -192,7 +353,8 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
     given.emplace(source.classes, files);
     out.categories = given->categories();
   } else {
-    for (const std::string& name : class_names) {
+    classes.tell(source.path);
+    for (const auto& [name, count] : classes.count_of()) {
       found[name] = static_cast<std::int64_t>(out.categories.size()) + 1;
       out.categories.push_back({.id = found[name], .name = name});
     }
@@ -208,6 +370,7 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
   if (difficult_count > 0) {
     log_info(source.path, ": ", difficult_count, " boxes are marked difficult; they are kept");
   }
+  pictures.tell();
   read_picture_sizes(source, out);
   return out;
 }

@@ -41,14 +41,6 @@ Categories read_names(const std::string& path, const std::string& text) {
   }
 }
 
-bool is_picture_name(const std::string& name) {
-  const std::string suffix = lower_suffix(name);
-  for (const char* known : {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}) {
-    if (suffix == known) return true;
-  }
-  return false;
-}
-
 // Ultralytics' rule: of the pictures' path, the last folder that is called "images" is "labels".
 std::string labels_folder(const std::string& images) {
   const fs::path path = fs::absolute(images).lexically_normal();

@@ -263,6 +263,7 @@ void require_utf8(std::string_view text, const std::string& path, std::size_t li
 }
 
 std::string lower_case(std::string_view utf8) {
+  if (!is_utf8(utf8)) return std::string(utf8);
   // Never freed: for the life of the program.
   static const locale_t locale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   const std::string wide = Decoder("UTF-8", "WCHAR_T").decode(utf8);

@@ -31,7 +31,8 @@ std::string decode_text(std::string bytes, EncodingIn where, const std::string& 
 // It begins in line `line` of the file.
 void require_utf8(std::string_view text, const std::string& path, std::size_t line = 1);
 
-// For comparing names whatever their letters' case, in any script.
+// For comparing names whatever their letters' case, in any script. Text that is not UTF-8 comes
+// back as it is.
 std::string lower_case(std::string_view utf8);
 
 }  // namespace retina

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "shared/base/droppings.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -34,7 +35,7 @@ struct FolderEntry {
   bool may_be_folder = true;  // false: surely a file, which saves asking a slow mount
 };
 
-// What is in the folder but "." and "..", by name; throws read_error().
+// What is in the folder but what systems leave there, by name; throws read_error().
 std::vector<FolderEntry> entries_of(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
   if (!folder) throw read_error(path, errno);
@@ -44,7 +45,7 @@ std::vector<FolderEntry> entries_of(const std::string& path) {
     const dirent* const entry = ::readdir(folder.get());
     if (entry == nullptr) break;
     std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
+    if (is_dropping(name)) continue;  // "." and "..", too
     entries.push_back({.name = std::move(name), .may_be_folder = entry->d_type != DT_REG});
   }
   if (errno != 0) throw read_error(path, errno);

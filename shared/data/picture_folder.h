@@ -24,10 +24,10 @@ struct FolderListing {
   std::vector<LeftOutFile> left_out{};  // folders that may not be read
 };
 
-// All files below `folder` at any depth. Links to files and folders are followed, each folder is
-// entered once, `without` (where the results go) never. `on_folder` is called for each folder.
-// Throws kNoInput when there is no such folder, or no permission, kConfig when `without` is the
-// folder itself, kIo.
+// All files below `folder` at any depth but what is_dropping() and what is in such folders. Links
+// to files and folders are followed, each folder is entered once, `without` (where the results go)
+// never. `on_folder` is called for each folder. Throws kNoInput when there is no such folder, or no
+// permission, kConfig when `without` is the folder itself, kIo.
 FolderListing list_files(const std::string& folder, const std::string& without,
                          const std::function<void()>& on_folder = {});
 

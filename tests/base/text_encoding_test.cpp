@@ -133,6 +133,7 @@ TEST(TextEncoding, LettersOfAnyScriptHaveACase) {
   EXPECT_EQ(lower_case("\xD0\x9A\xD0\x9E\xD0\xA2 \xC3\x84"), "\xD0\xBA\xD0\xBE\xD1\x82 \xC3\xA4");
   EXPECT_EQ(lower_case(kCar), kCar);
   EXPECT_EQ(lower_case(""), "");
+  EXPECT_EQ(lower_case("CAT\xFF"), "CAT\xFF");
 }
 
 }  // namespace

@@ -45,12 +45,21 @@ class Folder : public testing::Test {
 
 TEST_F(Folder, IsListedToAnyDepthByName) {
   for (const char* name : {"b.png", "a.d/z", "a/deep/er/x y.JPG", "a/\xC3\xA9t\xC3\xA9.webp",
-                           "a/\xFF\x80.png", ".hidden", "new\nline.png"}) {
+                           "a/\xFF\x80.png", "new\nline.png"}) {
     write(name, png_);
   }
-  EXPECT_THAT(listed(),
-              ElementsAre(".hidden", "a.d/z", "a/deep/er/x y.JPG", "a/\xC3\xA9t\xC3\xA9.webp",
-                          "a/\xFF\x80.png", "b.png", "new\nline.png"));
+  EXPECT_THAT(listed(), ElementsAre("a.d/z", "a/deep/er/x y.JPG", "a/\xC3\xA9t\xC3\xA9.webp",
+                                    "a/\xFF\x80.png", "b.png", "new\nline.png"));
+}
+
+TEST_F(Folder, WhatSystemsLeaveBehindIsNotListed) {
+  for (const char* name : {"1.png", "._1.png", ".hidden", ".DS_Store", "Thumbs.db", "desktop.ini",
+                           ".ipynb_checkpoints/1.png", "a/__MACOSX/1.png", "a/@eaDir/1.png"}) {
+    write(name, png_);
+  }
+  EXPECT_THAT(listed(), ElementsAre("1.png"));
+  // Below a folder that was asked for.
+  EXPECT_THAT(list_files(folder_ / ".ipynb_checkpoints", "").names, ElementsAre("1.png"));
 }
 
 TEST_F(Folder, LinksThatLeadInACircleEnd) {

@@ -109,6 +109,38 @@ TEST_F(Folders, WhatIsLeftOutIsTold) {
   EXPECT_EQ(read_annotations(converting).image_labels.size(), 23U);
 }
 
+TEST_F(Folders, ThatSystemsLeaveBehindAreNoClasses) {
+  for (const char* name : {"cat/1.jpg", "cat/._1.jpg", "cat/.ipynb_checkpoints/1.jpg",
+                           "cat/Thumbs.db", ".ipynb_checkpoints/1.jpg", "__MACOSX/cat/1.jpg",
+                           "@eaDir/1.jpg", ".git/1.jpg", "dog/2.jpg", "desktop.ini"}) {
+    write(std::string("images/") + name, "");
+  }
+  const ReadAnnotations read = read_annotations(source());
+  EXPECT_THAT(class_names(read), ElementsAre("cat", "dog"));
+  EXPECT_EQ(read.image_labels.size(), 2U);
+  EXPECT_THAT(log_of(source()),
+              testing::EndsWith("images: its folders are the 2 classes cat, dog\n"));
+}
+
+TEST_F(Folders, ThatArePartsOfASetAreTold) {
+  for (const char* name : {"train/cat/1.jpg", "Val/cat/2.jpg"}) {
+    write(std::string("images/") + name, "");
+  }
+  const std::string log = log_of(source());
+  EXPECT_THAT(log, HasSubstr("images: its folders are the 2 classes Val, train\n"));
+  EXPECT_THAT(log,
+              AllOf(HasSubstr("called as parts of a data set"), HasSubstr("images/Val; boxes")));
+  write("images/cat/1.jpg", "");
+  EXPECT_THAT(log_of(source()), testing::Not(HasSubstr("parts of a data set")));
+}
+
+TEST_F(Folders, ThatDifferByCaseAreTold) {
+  for (const char* name : {"cat/1.jpg", "cat/2.jpg", "Cat/1.jpg", "dog/1.jpg"}) {
+    write(std::string("images/") + name, "");
+  }
+  EXPECT_THAT(log_of(source()), HasSubstr("differ only by case (pictures: \"Cat\" 1, \"cat\" 2)"));
+}
+
 TEST_F(Folders, TakeTheOrderOfAListOfClasses) {
   SmallFolders{folder_.path()}.write();
   AnnotationSource listed = source();
