@@ -1,9 +1,12 @@
 #include "preprocess/formats/annotation_source.h"
 
+#include <map>
 #include <utility>
 
 #include "preprocess/formats/parts.h"
 #include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 
@@ -27,6 +30,27 @@ ReadAnnotations read(const AnnotationSource& source, AnnotationFiles& files) {
   RETINA_CHECK(false, "read_instances() reads COCO's JSON");
 }
 
+// Of slips of the pen, which split a class in two. Boxes are counted, or images that have a class.
+void warn_of_alike_classes(const std::string& path, const ReadAnnotations& read_now) {
+  const Categories& categories = read_now.instances.categories;
+  std::map<std::int64_t, std::int64_t> count_of;  // by category id
+  for (const Annotation& one : read_now.instances.annotations) ++count_of[one.category_id];
+  for (const int label : read_now.image_labels) {
+    ++count_of[categories.at(static_cast<std::size_t>(label)).id];
+  }
+  std::map<std::string, std::vector<std::string>> alike;
+  for (const Category& one : categories) {
+    alike[lower_case(trimmed(one.name))].push_back(cat("\"", one.name, "\" ", count_of[one.id]));
+  }
+  std::vector<std::string> told;
+  for (const auto& [name, members] : alike) {
+    if (members.size() > 1) told.insert(told.end(), members.begin(), members.end());
+  }
+  if (told.empty()) return;
+  log_warning(path, ": classes stay apart although their names differ only by case or spaces (",
+              read_now.image_labels.empty() ? "boxes" : "images", ": ", first_names(told), ")");
+}
+
 }  // namespace
 
 Task task_of(AnnotationFormat format) {
@@ -45,6 +69,7 @@ ReadAnnotations read_annotations(const AnnotationSource& source) {
   if (read_now.instances.categories.empty()) {
     throw Error(ErrorKind::kData, cat(name, ": the data set has no classes (no box has one)"));
   }
+  warn_of_alike_classes(name, read_now);
   read_now.size_bytes = files.size_bytes();
   read_now.xxh3 = files.xxh3();
   return read_now;

@@ -305,23 +305,22 @@ ReadAnnotations to_annotations(const ClassList& classes, const std::vector<Label
   ReadAnnotations out;
   out.instances.categories = numbered_categories(classes.names);
   for (const std::string& name : classes.names) files.add("class", name);
-  std::map<std::string, std::int64_t> count_of;
+  std::set<std::string> with_pictures;
   for (const auto& [name, label] : labelled) {
     const std::string& class_name = classes.names[static_cast<std::size_t>(label)];
     files.add(name, class_name);
-    ++count_of[class_name];
+    with_pictures.insert(class_name);
     out.instances.images.push_back(
         {.id = static_cast<std::int64_t>(out.instances.images.size()) + 1, .file_name = name});
     out.image_labels.push_back(label);
   }
   std::vector<std::string> empty;
   std::copy_if(classes.names.begin(), classes.names.end(), std::back_inserter(empty),
-               [&](const std::string& name) { return !count_of.contains(name); });
+               [&](const std::string& name) { return !with_pictures.contains(name); });
   if (!empty.empty()) {
     log_warning(root, ": ", empty.size(), empty.size() == 1 ? " class has" : " classes have",
                 " no pictures (", first_names(empty), ")");
   }
-  warn_of_alike_classes(root, count_of, "pictures");
   return out;
 }
 

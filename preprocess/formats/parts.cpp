@@ -9,7 +9,6 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/log.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/data/picture_folder.h"
@@ -88,22 +87,6 @@ std::string first_names(const std::vector<std::string>& names) {
     text += cat(i == 0 ? "" : ", ", escaped(names[i]));
   }
   return text + (names.size() > kNamed ? ", ..." : "");
-}
-
-void warn_of_alike_classes(const std::string& path,
-                           const std::map<std::string, std::int64_t>& count_of,
-                           const char* things) {
-  std::map<std::string, std::vector<std::string>> alike;
-  for (const auto& [name, count] : count_of) {
-    alike[lower_case(name)].push_back(cat("\"", name, "\" ", count));
-  }
-  std::vector<std::string> groups;
-  for (const auto& [lower, names] : alike) {
-    if (names.size() > 1) groups.insert(groups.end(), names.begin(), names.end());
-  }
-  if (groups.empty()) return;
-  log_warning(path, ": classes stay apart although their names differ only by case (", things, ": ",
-              first_names(groups), ")");
 }
 
 Categories numbered_categories(const std::vector<std::string>& names) {

@@ -64,11 +64,6 @@ class ClassIds {
   std::map<std::string, std::int64_t> ids_{};
 };
 
-// Warns of names of which only letters' case tells one class from another; `things` ("boxes") are
-// counted for each.
-void warn_of_alike_classes(const std::string& path,
-                           const std::map<std::string, std::int64_t>& count_of, const char* things);
-
 // A class for each name, with the ids 1, 2, ...
 Categories numbered_categories(const std::vector<std::string>& names);
 

@@ -274,28 +274,26 @@ class VocPictures {
   std::vector<OddName> odd_{};        // <filename> is not called as the XML file
 };
 
-// Class names as the files write them, with the number of their boxes.
+// Class names, and how files write those of them that have spaces around them.
 class VocClasses {
  public:
   void add(const std::string& raw_name) {
-    const std::string name(trimmed(raw_name));
-    ++count_of_[name];
+    const std::string& name = *names_.emplace(trimmed(raw_name)).first;
     if (name != raw_name) ++spaced_[raw_name];
   }
-  const std::map<std::string, std::int64_t>& count_of() const { return count_of_; }
+  const std::set<std::string>& names() const { return names_; }
 
   void tell(const std::string& path) const {
     std::vector<std::string> spaced;
     for (const auto& [name, count] : spaced_) spaced.push_back(cat("\"", name, "\" ", count));
-    if (!spaced.empty()) {
-      log_warning(path, ": class names have spaces around them, which are dropped (boxes: ",
-                  first_names(spaced), ")");
-    }
-    warn_of_alike_classes(path, count_of_, "boxes");
+    if (spaced.empty()) return;
+    log_warning(path, ": class names have spaces around them, which are dropped (boxes: ",
+                first_names(spaced), ")");
   }
 
  private:
-  std::map<std::string, std::int64_t> count_of_{}, spaced_{};
+  std::set<std::string> names_{};
+  std::map<std::string, std::int64_t> spaced_{};  // by name as written, its boxes
 };
 
 }  // namespace
@@ -353,8 +351,7 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
     given.emplace(source.classes, files);
     out.categories = given->categories();
   } else {
-    classes.tell(source.path);
-    for (const auto& [name, count] : classes.count_of()) {
+    for (const std::string& name : classes.names()) {
       found[name] = static_cast<std::int64_t>(out.categories.size()) + 1;
       out.categories.push_back({.id = found[name], .name = name});
     }
@@ -368,8 +365,11 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
          .area = one.box[2] * one.box[3]});
   }
   if (difficult_count > 0) {
-    log_info(source.path, ": ", difficult_count, " boxes are marked difficult; they are kept");
+    log_info(source.path, ": ", difficult_count,
+             difficult_count == 1 ? " box is marked difficult and kept"
+                                  : " boxes are marked difficult and kept");
   }
+  classes.tell(source.path);
   pictures.tell();
   read_picture_sizes(source, out);
   return out;

@@ -18,7 +18,8 @@
 namespace retina {
 namespace {
 
-constexpr const char* kHint = "save the file as UTF-8";
+constexpr const char* kHint =
+    "save the file as UTF-8 (iconv -f ITS_ENCODING -t UTF-8 FILE > NEW_FILE)";
 
 std::size_t line_of(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, offset);

@@ -518,13 +518,24 @@ TEST(Formats, VocClassNamesThatDifferByCaseAreTold) {
                         object("dog") + object("\xD0\x9A\xD0\xBE\xD1\x82") +
                         object("\xD0\xBA\xD0\xBE\xD1\x82")}});
   EXPECT_EQ(set.read().categories.size(), 5U);
-  EXPECT_THAT(set.log(),
-              HasSubstr("xml: classes stay apart although their names differ only by case (boxes: "
-                        "\"Cat\" 1, \"cat\" 2, \"\xD0\x9A\xD0\xBE\xD1\x82\" 1, "
-                        "\"\xD0\xBA\xD0\xBE\xD1\x82\" 1)"));
+  EXPECT_THAT(
+      set.log(),
+      HasSubstr(
+          "xml: classes stay apart although their names differ only by case or spaces (boxes: "
+          "\"Cat\" 1, \"cat\" 2, \"\xD0\x9A\xD0\xBE\xD1\x82\" 1, "
+          "\"\xD0\xBA\xD0\xBE\xD1\x82\" 1)"));
   const SmallVoc apart(
       Xml{{"a.xml", "<filename>a.jpg</filename>" + object("cat") + object("dog")}});
   EXPECT_THAT(apart.log(), IsEmpty());
+}
+
+TEST(Formats, ClassesOfAnyFormatThatDifferByCaseAreTold) {
+  const SameSet set;
+  const AnnotationSource yolo = set.yolo();
+  write(yolo.path, "names: {3: OWL, 17: 'owl '}\n");
+  testing::internal::CaptureStderr();
+  read_annotations(yolo);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("(boxes: \"OWL\" "));
 }
 
 TEST(Formats, VocGoesByTheNameOfTheXmlFileWhereThereIsNoOther) {
