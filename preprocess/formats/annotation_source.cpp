@@ -6,6 +6,7 @@
 #include "preprocess/formats/parts.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {
@@ -28,6 +29,16 @@ ReadAnnotations read(const AnnotationSource& source, AnnotationFiles& files) {
       break;
   }
   RETINA_CHECK(false, "read_instances() reads COCO's JSON");
+}
+
+// Names are kept in the set, and pages and JSON take no other bytes. Those in texts are UTF-8.
+void require_utf8_files(const std::string& folder, const Instances& instances) {
+  for (const ImageInfo& image : instances.images) {
+    if (is_utf8(image.file_name)) continue;
+    throw Error(ErrorKind::kData,
+                cat(folder, "/", escaped(image.file_name), ": the file's name is not UTF-8"),
+                "rename the file, or all of them with convmv -f ITS_ENCODING -t UTF-8");
+  }
 }
 
 // Of slips of the pen, which split a class in two. Boxes are counted, or images that have a class.
@@ -69,6 +80,7 @@ ReadAnnotations read_annotations(const AnnotationSource& source) {
   if (read_now.instances.categories.empty()) {
     throw Error(ErrorKind::kData, cat(name, ": the data set has no classes (no box has one)"));
   }
+  require_utf8_files(source.images, read_now.instances);
   warn_of_alike_classes(name, read_now);
   read_now.size_bytes = files.size_bytes();
   read_now.xxh3 = files.xxh3();

@@ -169,7 +169,7 @@ ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files)
       throw Error(
           ErrorKind::kData,
           cat(source.images, "/", escaped(folder), ": the class folder's name is not UTF-8"),
-          "rename the folder");
+          "rename the folder, or all of them with convmv -f ITS_ENCODING -t UTF-8");
     }
     tell_classes(source.images, folders);
     return {source.images, std::move(folders)};

@@ -174,6 +174,9 @@ TEST_F(Folders, OfALineWithAWordNetIdTheClassIsTheId) {
 
 TEST_F(Folders, WhoseNamesAreNotUtf8AreNamed) {
   write("images/cat/1.jpg", "");
+  write("images/cat/\xE8.jpg", "");
+  EXPECT_EQ(refusal(source()), "images/cat/\\xe8.jpg: the file's name is not UTF-8");
+  fs::remove(folder_ / "images/cat/\xE8.jpg");
   write("images/\xE9lan/1.jpg", "");
   EXPECT_EQ(refusal(source()), "images/\\xe9lan: the class folder's name is not UTF-8");
   write("classes", "cat\n\xE9lan\n");
