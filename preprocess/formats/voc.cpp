@@ -232,8 +232,7 @@ class VocPictures {
   void tell() {
     if (!found_.empty()) {
       log_info(folder_, ": ", found_.size(), found_.size() == 1 ? " picture is" : " pictures are",
-               " not called as the XML files say and taken by the name alone (",
-               first_names(found_), ")");
+               " matched by the bare name (", first_names(found_), ")");
     }
     std::vector<std::string> lost;
     for (const auto& [named, xml_name] : odd_) {
@@ -243,10 +242,13 @@ class VocPictures {
         lost.push_back(cat(xml_name, " says ", named, ", there is ", *picture));
     }
     if (lost.empty()) return;
-    log_warning(folder_, ": pictures that ", lost.size(),
-                lost.size() == 1 ? " XML file names" : " XML files name",
-                " are not there, but ones called as the XML files (", first_names(lost),
-                "); correct <filename>, or remove it to go by the XML files' names");
+    log_warning(folder_, ": ", lost.size(),
+                lost.size() == 1 ? " XML file names a picture that does not exist, where one with "
+                                   "the XML file's own name does ("
+                                 : " XML files name pictures that do not exist, where those with "
+                                   "the XML files' own names do (",
+                first_names(lost),
+                "); correct <filename>, or remove it to go by the names of XML files");
   }
 
  private:

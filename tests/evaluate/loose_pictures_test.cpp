@@ -48,7 +48,9 @@ std::vector<std::string> write_mixed_folder(const std::string& folder) {
   write("\xC3\xA9t\xC3\xA9 \xE2\x98\x80.png", encode_png(image));
   write("a/b.c/no extension", encode_jpeg(image, 80));
   write("sub/\xFF.webp", encode_lossy_webp(image, 80));
+  write("A picture", encode_webp(image));
   write(".hidden", encode_webp(image));
+  write("sub/._picture1.jpg", "macOS leaves it");
 
   const std::string png = encode_png(image), jpeg = encode_jpeg(image, 80);
   write("bad/cut.png", png.substr(0, png.size() / 2));
@@ -119,7 +121,7 @@ TEST_F(LoosePictures, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
   for (std::size_t i = 0; i < images.images.size(); ++i) {
     EXPECT_EQ(images.images[i].id, static_cast<std::int64_t>(i) + 1);
   }
-  EXPECT_EQ(images.images[0].file_name, ".hidden");
+  EXPECT_EQ(images.images[0].file_name, "A picture");
   EXPECT_EQ(images.images[1].file_name, "a/b.c/no extension");
   EXPECT_EQ(images.images[22].file_name, "sub/\\xff.webp") << "JSON holds UTF-8 only";
   EXPECT_EQ(images.images[23].file_name, "\xC3\xA9t\xC3\xA9 \xE2\x98\x80.png");
@@ -153,7 +155,7 @@ TEST_F(LoosePictures, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
     EXPECT_TRUE(JpegDecoder().decode(bytes.data(), bytes.size(), image).ok) << drawn.back();
   }
   EXPECT_THAT(
-      drawn, testing::UnorderedElementsAre("1_.hidden.jpg", "2_a_b.c_no extension.jpg",
+      drawn, testing::UnorderedElementsAre("1_A picture.jpg", "2_a_b.c_no extension.jpg",
                                            "3_picture0.jpg", "4_picture10.jpg", "5_picture12.jpg"));
   EXPECT_FALSE(path_exists(folder_ / "out/metrics.json"));
   EXPECT_FALSE(path_exists(folder_ / "out/report.html"));

@@ -544,8 +544,8 @@ TEST(Formats, VocGoesByTheNameOfTheXmlFileWhereThereIsNoOther) {
         Xml{{"a.xml", filename + object("owl")}, {"sub/b.XML", "<filename>b.jpg</filename>"}},
         {"a.PNG", "a.xml", "b.jpg"});
     EXPECT_THAT(file_names(set.read()), ElementsAre("a.PNG", "b.jpg"));
-    EXPECT_THAT(set.log(), HasSubstr("images: 1 picture is not called as the XML files say and "
-                                     "taken by the name alone (a.PNG for a.xml)"));
+    EXPECT_THAT(set.log(),
+                HasSubstr("images: 1 picture is matched by the bare name (a.PNG for a.xml)"));
   }
   const SmallVoc none(Xml{{"c.xml", object("owl")}});
   EXPECT_EQ(none.refused(),
@@ -564,16 +564,18 @@ TEST(Formats, VocFindsPicturesByNamesWithoutEndingAndPathsOfOtherComputers) {
                      {"a.jpg", "b.jpg", "c.jpeg", "n01/d.JPEG", "n01/a.jpg"});
   EXPECT_THAT(file_names(set.read()),
               ElementsAre("a.jpg", "b.jpg", "c.jpeg", "gone", "n01/d.JPEG", "n01/a.jpg"));
-  EXPECT_THAT(set.log(), HasSubstr("images: 4 pictures are not called as the XML files say"));
+  EXPECT_THAT(set.log(),
+              HasSubstr("images: 4 pictures are matched by the bare name (a.jpg for a, b.jpg "));
 }
 
 TEST(Formats, VocTellsOfPicturesThatAreCalledAsTheXmlFiles) {
   const SmallVoc set(Xml{{"a.xml", "<filename>IMG_1.jpg</filename>" + object("owl")},
                          {"c.xml", "<filename>b.jpg</filename>"}});
   EXPECT_THAT(file_names(set.read()), ElementsAre("IMG_1.jpg", "b.jpg"));
-  EXPECT_THAT(set.log(), HasSubstr("images: pictures that 1 XML file names are not there, but ones "
-                                   "called as the XML files (a.xml says IMG_1.jpg, there is "
-                                   "a.jpg); correct <filename>, or remove it to go by"));
+  EXPECT_THAT(set.log(),
+              HasSubstr("images: 1 XML file names a picture that does not exist, where one "
+                        "with the XML file's own name does (a.xml says IMG_1.jpg, there "
+                        "is a.jpg); correct <filename>, or remove it to go by"));
 }
 
 TEST(Formats, VocObjectsNeedAnUprightBoxOfTheirOwn) {
