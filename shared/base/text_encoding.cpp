@@ -38,6 +38,8 @@ std::string around(std::string_view text, std::size_t offset) {
   return escaped(shown);
 }
 
+constexpr const char* kShiftJis = "CP932";
+
 // Of a name of an encoding, what tells it from others: "UTF_8" and "utf-8" are one.
 std::string plain_name(std::string_view name) {
   std::string plain;
@@ -66,7 +68,7 @@ std::vector<std::string> names_for_iconv(const std::string& name) {
     if (plain == known) return {"GB18030"};
   }
   for (const char* known : {"shiftjis", "sjis", "windows31j", "mskanji"}) {
-    if (plain == known) return {"CP932"};
+    if (plain == known) return {kShiftJis};
   }
   for (const char* known : {"euckr", "ksc56011987", "ksc5601"}) {
     if (plain == known) return {"CP949"};
@@ -99,9 +101,13 @@ class Decoder {
       const bool is_stuck = !is_done && errno != E2BIG;
       text.append(piece.data(), piece.size() - out_left);
       bytes.remove_prefix(bytes.size() - in_left);
-      if (is_stuck) break;
+      if (is_stuck) return text;
     }
-    return text;
+    // The last letter may still wait for an accent.
+    char* out = piece.data();
+    std::size_t out_left = piece.size();
+    ::iconv(handle_, nullptr, nullptr, &out, &out_left);
+    return text.append(piece.data(), piece.size() - out_left);
   }
 
  private:
@@ -127,12 +133,13 @@ std::size_t character_count(std::string_view utf8) {
 // Whether `bytes` are UTF-8 that somebody saved below a declaration of something else, which makes
 // `decoded` of it. By chance, text in an encoding of two bytes a character can be UTF-8 of two
 // bytes a character; longer ones do not happen, nor do characters beyond ASCII where each has one
-// byte.
-bool is_mislabelled_utf8(std::string_view bytes, std::string_view decoded) {
+// byte (but for Shift_JIS's narrow katakana).
+bool is_mislabelled_utf8(std::string_view bytes, const std::string& encoding,
+                         std::string_view decoded) {
   return is_utf8(bytes) && bytes.find('\0') == std::string_view::npos &&
          (std::any_of(bytes.begin(), bytes.end(),
                       [](char c) { return static_cast<unsigned char>(c) >= 0xE0; }) ||
-          character_count(decoded) == bytes.size());
+          (encoding != kShiftJis && character_count(decoded) == bytes.size()));
 }
 
 std::string decode_from(const std::string& name, const char* how, const std::string& bytes,
@@ -142,7 +149,7 @@ std::string decode_from(const std::string& name, const char* how, const std::str
     if (!decoder.is_known()) continue;
     std::string_view rest = bytes;
     std::string text = decoder.decode(rest);
-    if (is_mislabelled_utf8(bytes, text)) return bytes;
+    if (is_mislabelled_utf8(bytes, known, text)) return bytes;
     if (rest.empty()) return text;
     throw Error(ErrorKind::kData,
                 cat(path, ": line ", line_of(text, text.size()), ": is not ", escaped(name),

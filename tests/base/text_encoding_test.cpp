@@ -55,6 +55,13 @@ TEST(TextEncoding, AFamilysLargestIsTaken) {
   EXPECT_EQ(decoded(xml("shift_jis", "C:\\~"), EncodingIn::kXml), xml("shift_jis", "C:\\~"));
 }
 
+TEST(TextEncoding, TheLastLetterIsDecodedToo) {
+  // Vietnamese letters wait for their accents.
+  const std::string top = "<?xml version='1.0' encoding='windows-1258'?>";
+  EXPECT_EQ(decoded(top + "a\xEC", EncodingIn::kXml), top + "\xC3\xA1");
+  EXPECT_EQ(decoded(top + "\xD0 a", EncodingIn::kXml), top + "\xC4\x90 a");
+}
+
 TEST(TextEncoding, ACommentAtTheTopOfAYamlIsBelieved) {
   for (const std::string top : {"# -*- coding: gbk -*-\n", "#!x\n# vim: set fileencoding=gbk :\n",
                                 "%YAML 1.2\n---\n# encoding: GBK\r\n", "\n# coding: gbk\n"}) {
@@ -92,7 +99,9 @@ TEST(TextEncoding, Utf8UnderAnotherNameStays) {
   }
   EXPECT_EQ(decoded(xml("windows-1252", "caf\xC3\xA9"), EncodingIn::kXml),
             xml("windows-1252", "caf\xC3\xA9"));
-  // GB2312 that could be UTF-8 by its bytes.
+  // GB2312 and Shift_JIS that could be UTF-8 by their bytes.
+  EXPECT_EQ(decoded(xml("shift_jis", "\xC8\xBA"), EncodingIn::kXml),
+            xml("shift_jis", "\xEF\xBE\x88\xEF\xBD\xBA"));
   EXPECT_EQ(decoded(xml("gb2312", "\xCA\xB1"), EncodingIn::kXml), xml("gb2312", "\xE6\x97\xB6"));
   EXPECT_EQ(decoded(xml("klingon", kCar), EncodingIn::kXml), xml("klingon", kCar));
 }
