@@ -110,9 +110,10 @@ void declare_options(Cli& cli, EvalOptions& options) {
            "run whatever an inference model holds: it is a program, so only for one whose maker "
            "you know; otherwise models that retina-convert cannot have written are refused");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
-  cli.option("images", options.images, "DIR",
-             "instead of --data: detect on every JPEG, PNG, TIFF and WebP below this folder; files that "
-             "cannot be used are named and left out, exit 65 when none can be");
+  cli.option(
+      "images", options.images, "DIR",
+      "instead of --data: detect on every JPEG, PNG, TIFF and WebP below this folder; files that "
+      "cannot be used are named and left out, exit 65 when none can be");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");
