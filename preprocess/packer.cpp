@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "preprocess/image_check.h"
+#include "preprocess/look_alikes.h"
 #include "preprocess/ordered_work.h"
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
@@ -21,6 +22,7 @@
 #include "preprocess/tally.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/mount.h"
@@ -37,9 +39,10 @@ namespace retina {
 namespace {
 
 [[noreturn]] void fail_on_bad_image(const QuarantinedImage& bad) {
-  throw Error(ErrorKind::kData,
-              cat(escaped(bad.file_name), ": image ", bad.image_id, ": ", bad.reason),
-              "fix the image, or leave such images out with --on-bad-image quarantine");
+  throw Error(
+      ErrorKind::kData, cat(escaped(bad.file_name), ": image ", bad.image_id, ": ", bad.reason),
+      bad.hint.empty() ? "fix the image, or leave such images out with --on-bad-image quarantine"
+                       : bad.hint);
 }
 
 void check_image_folder(const PackOptions& options) {
@@ -221,12 +224,14 @@ class Packer {
     const std::size_t reused = shards_.size();
     if (next_image_ == 0) check_free_space(options_, plan_, scratch_folder_);
     if (next_image_ < plan_.images.size()) make_shards();
+    name_look_alikes(quarantined_, options_.images_folder());
+    tell_respelled();
     if (index_.empty()) {
       throw Error(ErrorKind::kData,
                   cat(options_.images, ": none of the ", plan_.images.size(),
                       " images is usable (the first: ", escaped(quarantined_.at(0).file_name), ": ",
                       quarantined_.at(0).reason, ")"),
-                  "check --images");
+                  commonest_hint().value_or("check --images"));
     }
     PackResult result{.manifest = publish(), .reused_shards = reused};
     result.far_from_anchors = count_uncovered(facts_.box_sizes(), default_anchor_sizes()).all();
@@ -321,7 +326,22 @@ class Packer {
     progress.finish();
   }
 
+  std::optional<std::string> commonest_hint() const {
+    const auto hints = count_hints(quarantined_);
+    return hints.empty() ? std::nullopt : std::optional(hints.front().hint);
+  }
+
+  void tell_respelled() const {
+    if (respelled_count_ == 0) return;
+    log_warning(options_.images, ": ", respelled_count_,
+                respelled_count_ == 1 ? " file was" : " files were",
+                " found under another spelling of the annotations' name (", first_respelled_, ")");
+  }
+
   void append(const MadeRecord& made) {
+    if (!made.found_as.empty() && respelled_count_++ == 0) {
+      first_respelled_ = describe_spelling(plan_.images[next_image_].file_name, made.found_as);
+    }
     if (writer_ && !writer_->has_room(made.bytes.size())) finish_shard();
     if (!writer_) {
       const std::string path = journal_shard_path(options_.output, open_shard());
@@ -376,7 +396,11 @@ class Packer {
   }
 
   void quarantine(const QuarantinedImage& bad) {
-    if (options_.on_bad_image == BadImage::kFail) fail_on_bad_image(bad);
+    if (options_.on_bad_image == BadImage::kFail) {
+      std::vector<QuarantinedImage> first = {bad};
+      name_look_alikes(first, options_.images_folder());
+      fail_on_bad_image(first.front());
+    }
     log_debug(bad.file_name, ": left out: ", bad.reason);
     quarantined_.push_back(bad);
     ++unsaved_quarantined_;
@@ -441,6 +465,8 @@ class Packer {
   std::vector<IndexEntry> index_{};
   std::vector<SourceFile> sources_{};  // of the open shard's records
   std::vector<QuarantinedImage> quarantined_{};
+  std::int64_t respelled_count_ = 0;  // images whose file has another name, of this run
+  std::string first_respelled_{};
   std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of quarantined_, in no note yet
   std::unique_ptr<ShardWriter> writer_{};
   bool may_hold_shards_ = true;             // of a run before this one

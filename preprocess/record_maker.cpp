@@ -16,9 +16,28 @@ namespace {
 constexpr std::size_t kKeptPixelBytes = std::size_t{64} << 20;
 constexpr int kMaxJpegSidePx = 65500;  // libjpeg's limit
 
-QuarantinedImage bad_image(const PlannedImage& planned, const std::string& kind,
-                           const std::string& reason) {
-  return {.image_id = planned.id, .file_name = planned.file_name, .kind = kind, .reason = reason};
+constexpr const char* kConvertHint = "--convert packs PNG, TIFF and WebP pictures";
+
+MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem) {
+  return {.bad = QuarantinedImage{.image_id = planned.id,
+                                  .file_name = planned.file_name,
+                                  .kind = problem.kind,
+                                  .reason = problem.reason,
+                                  .hint = problem.hint}};
+}
+
+// `is_turned`: the picture is stored on its side, and turned upright when `is_applied`.
+FileProblem other_size(const ImageSize& found, const ImageSize& stated, bool is_turned,
+                       bool is_applied) {
+  FileProblem problem{.kind = "size",
+                      .reason = cat("the picture is ", found.width, "x", found.height,
+                                    ", the annotations say ", stated.width, "x", stated.height)};
+  if (!is_turned || found.width != stated.height || found.height != stated.width) return problem;
+  problem.reason += is_applied ? " as before its EXIF orientation was applied"
+                               : ", which it is when its EXIF orientation is applied";
+  problem.hint = is_applied ? "--exif ignore packs pictures as they are stored"
+                            : "--exif apply turns pictures upright, as the annotations have them";
+  return problem;
 }
 
 }  // namespace
@@ -79,7 +98,9 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orient
   if (!problem.empty()) {
     const std::string format = image_format(file);
     const bool other_format = !format.empty() && format != "JPEG";
-    return FileProblem{.kind = other_format ? "format" : "damaged", .reason = problem};
+    return FileProblem{.kind = other_format ? "format" : "damaged",
+                       .reason = problem,
+                       .hint = other_format && is_picture_format(format) ? kConvertHint : ""};
   }
   if (!has_pixels_) return std::nullopt;
   if (orientation != 1) {
@@ -117,26 +138,27 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
 MadeRecord RecordMaker::make(const PlannedImage& planned) {
   SourcePicture source;
   if (const auto problem = images_.read(planned.file_name, source)) {
-    return {.bad = bad_image(planned, problem->kind, problem->reason)};
+    return bad_image(planned, *problem);
   }
   MadeRecord made{.record = {.image_id = planned.id,
                              .annotations = planned.annotations,
                              .label = planned.label}};
   made.source = source.file;
+  made.found_as = source.found_as;
   std::string& file = source.bytes;
+  const bool is_turned = !source.raw_size && is_turned_sideways(exif_orientation(file));
   if (source.raw_size) {
     made.record.width = source.raw_size->width;
     made.record.height = source.raw_size->height;
     made.record.encoding = PictureEncoding::kRaw;
   } else if (const auto problem = check_picture(file, made.record)) {
-    return {.bad = bad_image(planned, problem->kind, problem->reason)};
+    return bad_image(planned, *problem);
   }
   const Record& record = made.record;
   const std::optional<ImageSize>& stated = planned.stated_size;
   if (stated && (record.width != stated->width || record.height != stated->height)) {
-    return {.bad = bad_image(planned, "size",
-                             cat("the picture is ", record.width, "x", record.height,
-                                 ", the annotations say ", stated->width, "x", stated->height))};
+    return bad_image(planned, other_size({.width = record.width, .height = record.height}, *stated,
+                                         is_turned, options_.pack.exif == ExifPolicy::kApply));
   }
   const int max_side_px = options_.pack.max_side_px;
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {

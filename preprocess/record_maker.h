@@ -29,6 +29,7 @@ struct MadeRecord {
   std::string bytes{};
   std::uint64_t bytes_xxh3 = 0, picture_xxh3 = 0;
   SourceFile source{};
+  std::string found_as{};                 // the file's name where it is not that of the annotations
   std::optional<QuarantinedImage> bad{};  // then the others are empty
 };
 

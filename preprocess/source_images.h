@@ -17,6 +17,7 @@ namespace retina {
 struct SourcePicture {
   std::string bytes{};  // a JPEG's or another format's, or [height, width, 3] u8 RGB
   std::optional<ImageSize> raw_size{};  // of RGB bytes; unset: they are an encoded picture's
+  std::string found_as{};               // the file's name where it is not that of the annotations
   SourceFile file{};                    // of `bytes`
 };
 
@@ -24,9 +25,8 @@ class SourceImages {
  public:
   SourceImages(const std::string& folder, AnnotationFormat format);
 
-  // Reads a picture. A problem where ImageFolder::read has one, for a name that leads out of the
-  // folder ("name"), and for a file that ends before the picture ("damaged"). Throws as
-  // ImageFolder::read.
+  // Reads a picture. A problem where ImageFolder::find has one, and for a file that ends before the
+  // picture ("damaged"). Throws as ImageFolder::find, and kNoInput when the file may not be read.
   std::optional<FileProblem> read(const std::string& name, SourcePicture& out) const;
 
   // compare_file() for a picture. Throws as it does.
@@ -44,10 +44,11 @@ class SourceImages {
  private:
   // Where a picture lies; all of the file without an offset.
   struct Place {
-    std::string path{};
+    FoundFile file{};
     std::optional<std::uint64_t> offset_bytes{};
   };
-  std::optional<Place> place_of(const std::string& name) const;
+  // As ImageFolder::find.
+  std::optional<FileProblem> find(const std::string& name, Place& out) const;
   std::optional<FileProblem> read_part_of(const Place& place, SourcePicture& out) const;
 
   ImageFolder folder_;

@@ -218,7 +218,7 @@ void read_picture_sizes(const AnnotationSource& source, Instances& instances) {
     const std::size_t end = std::min(instances.images.size(), (block + 1) * kBlock);
     for (std::size_t i = block * kBlock; i < end; ++i) {
       ImageInfo& image = instances.images[i];
-      if (image.width > 0 || !folder.path_of(image.file_name)) continue;
+      if (image.width > 0) continue;
       const LookedAt seen = look_at(folder, image.file_name, decoder);
       if (seen.problem) continue;
       image.width = seen.picture.width;

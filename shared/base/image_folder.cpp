@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
 
 namespace retina {
 namespace {
@@ -24,22 +25,26 @@ std::optional<dev_t> device_of(const std::string& folder) {
   return status.st_dev;
 }
 
-}  // namespace
-
-ImageFolder::ImageFolder(std::string path) : path_(std::move(path)), device_(device_of(path_)) {}
-
-// COCO file names are relative; others would read files outside the data set.
-std::optional<std::string> ImageFolder::path_of(const std::string& file_name) const {
-  const std::filesystem::path name(file_name);
-  if (name.empty() || name.is_absolute() ||
-      std::find(name.begin(), name.end(), "..") != name.end()) {
-    return std::nullopt;
-  }
-  return path_ + "/" + file_name;
+std::string own_name_of(const std::string& folder) {
+  std::error_code code;
+  const auto path = std::filesystem::absolute(folder, code).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-std::optional<FileProblem> ImageFolder::check_file(const std::string& path,
-                                                   std::uint64_t& size_bytes) const {
+}  // namespace
+
+ImageFolder::ImageFolder(std::string path)
+    : path_(std::move(path)), own_name_(own_name_of(path_)), device_(device_of(path_)) {}
+
+std::optional<FileProblem> ImageFolder::find_as_written(const std::string& file_name,
+                                                        FoundFile& out) const {
+  const std::filesystem::path name(file_name);
+  // COCO file names are relative; others would read files outside the data set.
+  if (name.empty() || name.is_absolute() ||
+      std::find(name.begin(), name.end(), "..") != name.end()) {
+    return FileProblem{.kind = "name", .reason = "the file name leads out of the image folder"};
+  }
+  const std::string path = path_ + "/" + file_name;
   std::error_code code;
   const std::filesystem::file_status status = std::filesystem::status(path, code);
   if (!std::filesystem::is_regular_file(status)) {
@@ -49,20 +54,26 @@ std::optional<FileProblem> ImageFolder::check_file(const std::string& path,
         .kind = "missing",
         .reason = std::filesystem::exists(status) ? "is not a regular file" : "does not exist"};
   }
-  size_bytes = std::filesystem::file_size(path, code);
-  if (!code && size_bytes > kMaxFileBytes) {
-    return FileProblem{
-        .kind = "too-large",
-        .reason = cat("the file has ", size_bytes, " bytes (the limit is ", kMaxFileBytes, ")")};
+  out = {.path = path, .size_bytes = std::filesystem::file_size(path, code), .name = file_name};
+  if (!code && out.size_bytes > kMaxFileBytes) {
+    return FileProblem{.kind = "too-large",
+                       .reason = cat("the file has ", out.size_bytes, " bytes (the limit is ",
+                                     kMaxFileBytes, ")")};
   }
   return std::nullopt;
 }
 
-std::optional<FileProblem> ImageFolder::read(const std::string& path, std::string& bytes) const {
-  std::uint64_t size_bytes = 0;
-  if (auto problem = check_file(path, size_bytes)) return problem;
-  bytes = read_file(path);
-  return std::nullopt;
+std::optional<FileProblem> ImageFolder::find(const std::string& file_name, FoundFile& out) const {
+  const auto is_elsewhere = [](const std::optional<FileProblem>& problem) {
+    return problem && (problem->kind == "missing" || problem->kind == "name");
+  };
+  std::optional<FileProblem> problem = find_as_written(file_name, out);
+  if (!is_elsewhere(problem)) return problem;
+  for (const std::string& other : other_spellings(file_name, own_name_)) {
+    auto other_problem = find_as_written(other, out);
+    if (!is_elsewhere(other_problem)) return other_problem;
+  }
+  return problem;
 }
 
 void ImageFolder::check_present() const {

@@ -16,6 +16,14 @@ namespace retina {
 struct FileProblem {
   std::string kind{};    // one word for counting: "missing", "too-large", "damaged", ...
   std::string reason{};  // one sentence for people
+  std::string hint{};    // what to do about it, the same for all of the kind; may be empty
+};
+
+// A file that was found.
+struct FoundFile {
+  std::string path{};
+  std::uint64_t size_bytes = 0;
+  std::string name{};  // below the folder: what was asked for, or another spelling of it
 };
 
 // The folder as it is now: a mount that is lost later leaves an empty folder in its place.
@@ -25,24 +33,21 @@ class ImageFolder {
 
   const std::string& path() const { return path_; }
 
-  // Path of an image; nothing for a name that is empty or leads out of the folder.
-  std::optional<std::string> path_of(const std::string& file_name) const;
-
-  // The size in `size_bytes` of the file at `path`, one of path_of(). A problem when there is no
-  // regular file ("missing"; a pipe would block forever) or it has more than 512 MiB ("too-large").
-  // Throws gone() and kIo.
-  std::optional<FileProblem> check_file(const std::string& path, std::uint64_t& size_bytes) const;
-
-  // check_file(), then the whole content. Throws gone(), kIo, and kNoInput when the file may not be
-  // read.
-  std::optional<FileProblem> read(const std::string& path, std::string& bytes) const;
+  // Looks for an image, under its name and where there is no such file under other_spellings(). A
+  // problem when there is no regular file ("missing"; a pipe would block forever), when the name is
+  // empty or leads out of the folder ("name"), or when the file has more than 512 MiB
+  // ("too-large"). The folder is not listed: that takes minutes on some mounts. Throws gone(), kIo.
+  std::optional<FileProblem> find(const std::string& file_name, FoundFile& out) const;
 
   // Throws gone() unless the folder is there and is the same mount.
   void check_present() const;
   Error gone() const;
 
  private:
+  std::optional<FileProblem> find_as_written(const std::string& file_name, FoundFile& out) const;
+
   std::string path_;
+  std::string own_name_;  // the last part of the path
   std::optional<dev_t> device_;
 };
 

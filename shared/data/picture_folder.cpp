@@ -129,13 +129,15 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
   LoosePicture& picture = result.picture;
   const std::string path = cat(folder.path(), "/", name);
   result.problem = unless_unreadable(folder, path, [&]() -> std::optional<FileProblem> {
-    if (auto problem = folder.check_file(path, picture.size_bytes)) return problem;
-    std::string bytes = read_start(path, kStartBytes);
+    FoundFile file;
+    if (auto problem = folder.find(name, file)) return problem;
+    picture.size_bytes = file.size_bytes;
+    std::string bytes = read_start(file.path, kStartBytes);
     picture.start_xxh3 = xxh3(bytes);
     DecodeStatus status = read_any_size(bytes, decoder, picture.width, picture.height);
     if (!status.ok && bytes.size() < picture.size_bytes &&
         is_picture_format(image_format(bytes))) {  // long headers: all of it
-      bytes = read_file(path);
+      bytes = read_file(file.path);
       status = read_any_size(bytes, decoder, picture.width, picture.height);
     }
     if (!status.ok) return picture_problem(bytes, status, status.problem);
@@ -164,8 +166,9 @@ std::optional<FileProblem> PictureFolder::decode(std::size_t place, JpegDecoder&
                                                  Image& out) const {
   const std::string path = cat(folder_.path(), "/", names_[place]);
   return unless_unreadable(folder_, path, [&]() -> std::optional<FileProblem> {
-    std::string bytes;
-    if (auto problem = folder_.read(path, bytes)) return problem;
+    FoundFile file;
+    if (auto problem = folder_.find(names_[place], file)) return problem;
+    const std::string bytes = read_file(file.path);
     const DecodeStatus status = decode_any_picture(bytes, decoder, out);
     std::string reason = unusable_reason(status, policy_on_foreign_files(status));
     if (reason.empty() &&

@@ -14,9 +14,17 @@ struct QuarantinedImage {
   // One word for counting: "missing", "name", "too-large", "format", "damaged", "size".
   std::string kind{};
   std::string reason{};  // one sentence for people
+  std::string hint{};    // the cure where one is known, the same words for all images that it helps
 
   friend bool operator==(const QuarantinedImage&, const QuarantinedImage&) = default;
 };
+
+// Each hint with the number of images that it helps, the most helpful first.
+struct HintCount {
+  std::string hint{};
+  std::size_t count = 0;
+};
+std::vector<HintCount> count_hints(const std::vector<QuarantinedImage>& images);
 
 std::string encode_quarantine(const std::vector<QuarantinedImage>& images);
 

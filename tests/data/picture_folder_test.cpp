@@ -112,9 +112,14 @@ TEST_F(Folder, EveryFileIsLookedAtByItsContent) {
   write("no-name", encode_jpeg(colourful(31, 21), 90));
   write("a.jpg", png_);
   write("b.txt", encode_webp(colourful(33, 23)));
+  write("c",
+        encode_tiff({.width = 300, .height = 200, .orientation = 6},
+                    std::vector<std::uint16_t>(300 * 200 * 3)));  // its directory is at the end
   EXPECT_EQ(look("no-name").picture.width, 31);
   EXPECT_EQ(look("a.jpg").picture.height, 20);
   EXPECT_EQ(look("b.txt").picture.width, 33);
+  EXPECT_EQ(look("c").picture.width, 300);
+  EXPECT_EQ(look("c").picture.orientation, 6);
   EXPECT_NE(look("a.jpg").picture.start_xxh3, look("b.txt").picture.start_xxh3);
 }
 

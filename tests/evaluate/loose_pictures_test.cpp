@@ -48,7 +48,7 @@ std::vector<std::string> write_mixed_folder(const std::string& folder) {
   write("\xC3\xA9t\xC3\xA9 \xE2\x98\x80.png", encode_png(image));
   write("a/b.c/no extension", encode_jpeg(image, 80));
   write("sub/\xFF.webp", encode_lossy_webp(image, 80));
-  write("A picture", encode_webp(image));
+  write("A picture", encode_tiff(image));
   write(".hidden", encode_webp(image));
   write("sub/._picture1.jpg", "macOS leaves it");
 

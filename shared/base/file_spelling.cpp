@@ -1,0 +1,116 @@
+#include "shared/base/file_spelling.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "shared/base/cat.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+bool is_ascii(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x80; });
+}
+
+// In another of Unicode's forms; `text` itself where it is not UTF-8.
+std::string mapped(const std::string& text, int options) {
+  utf8proc_uint8_t* result = nullptr;
+  const utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &result,
+                   static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE));
+  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(result, std::free);
+  if (size < 0) return text;
+  return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};
+}
+
+std::string with_slashes(std::string name) {
+  std::replace(name.begin(), name.end(), '\\', '/');
+  return name;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+std::string without_escapes(const std::string& name) {
+  std::string out;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const int high = name[i] == '%' && i + 2 < name.size() ? hex_digit(name[i + 1]) : -1;
+    const int low = high >= 0 ? hex_digit(name[i + 2]) : -1;
+    const int byte = 16 * high + low;
+    if (low < 0 || byte == 0) {
+      out += name[i];
+    } else {
+      out += static_cast<char>(byte);
+      i += 2;
+    }
+  }
+  return out;
+}
+
+// Some tools write names without their ending.
+constexpr std::array kEndings = {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"};
+
+// What follows the folder's own name, each time that it is a part of the path.
+std::vector<std::string> inside(const std::string& name, const std::string& folder_name) {
+  std::vector<std::string> rests;
+  std::size_t begin = 0;
+  for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', begin)) {
+    if (name.compare(begin, end - begin, folder_name) == 0) rests.push_back(name.substr(end + 1));
+    begin = end + 1;
+  }
+  return rests;
+}
+
+}  // namespace
+
+std::vector<std::string> other_spellings(const std::string& name, const std::string& folder_name) {
+  std::vector<std::string> names = {name};
+  const auto add = [&](const std::string& other) {
+    if (std::find(names.begin(), names.end(), other) == names.end()) names.push_back(other);
+  };
+  add(with_slashes(name));
+  add(without_escapes(names.back()));
+  for (std::size_t i = 0, count = names.size(); i < count; ++i) {
+    if (is_ascii(names[i])) continue;
+    add(mapped(names[i], UTF8PROC_COMPOSE));
+    add(mapped(names[i], UTF8PROC_DECOMPOSE));
+  }
+  for (std::size_t i = 0, count = names.size(); i < count; ++i) {
+    if (last_part(names[i]).find('.') != std::string::npos) continue;
+    for (const char* const ending : kEndings) add(names[i] + ending);
+  }
+  for (std::size_t i = 0, count = names.size(); i < count; ++i) {
+    for (const std::string& rest : inside(names[i], folder_name)) add(rest);
+  }
+  names.erase(names.begin());
+  return names;
+}
+
+std::string describe_spelling(const std::string& name, const std::string& found) {
+  const bool look_the_same = mapped(name, UTF8PROC_COMPOSE) == mapped(found, UTF8PROC_COMPOSE);
+  return cat(escaped(name), " is ", escaped(found),
+             look_the_same ? ", its accents in another Unicode form" : "");
+}
+
+std::string last_part(const std::string& name) {
+  return name.substr(name.find_last_of("/\\") + 1);
+}
+
+std::string look_alike_key(const std::string& name) {
+  const std::string last = last_part(without_escapes(name));
+  const std::size_t dot = last.rfind('.');
+  const std::string stem = dot == std::string::npos || dot == 0 ? last : last.substr(0, dot);
+  return mapped(stem, UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+}
+
+}  // namespace retina
