@@ -55,7 +55,7 @@ struct JpegDecoder::State {
   bool lacks_memory = false;  // this, not the file, was the last error
   bool ended_early = false;   // libjpeg asked for bytes after the last one
   bool ran_dry = false;       // entropy data ended inside a scan
-  bool lacks_rows = false;    // at the end marker, and far from the picture's end
+  bool lacks_rows = false;    // at the end marker, a row of blocks or more too early
   bool is_complete = false;   // every coefficient of every component was in some scan
   std::uint64_t max_pixels;
   std::vector<std::uint8_t> cmyk_row{};
@@ -77,17 +77,14 @@ struct JpegDecoder::State {
     if (info->err->msg_code == JWRN_JPEG_EOF) state.ended_early = true;
     if (info->err->msg_code == JWRN_HIT_MARKER) {
       state.ran_dry = true;
-      state.lacks_rows = state.lacks_rows || ends_far_from_last_row(state.info);
+      state.lacks_rows = state.lacks_rows || ends_before_last_row(state.info);
     }
   }
 
-  // An end marker proves nothing: tools put it behind half a stream. Flipped bits, too, make the
-  // decoder lose count and run into it, but by some blocks (a flipped bit in 400 cost two rows of
-  // 30), and such a picture is filled but for these.
-  static bool ends_far_from_last_row(const jpeg_decompress_struct& info) {
-    constexpr JDIMENSION kShare = 15;
-    const JDIMENSION missing_rows = info.total_iMCU_rows - 1 - info.input_iMCU_row;
-    return info.unread_marker == JPEG_EOI && missing_rows * kShare > info.total_iMCU_rows;
+  // An end marker proves nothing: tools put it behind half a stream. A flipped bit, too, makes the
+  // decoder lose count and run into it, but by less than a row of blocks.
+  static bool ends_before_last_row(const jpeg_decompress_struct& info) {
+    return info.unread_marker == JPEG_EOI && info.input_iMCU_row + 1 < info.total_iMCU_rows;
   }
 
   static void on_progress(j_common_ptr info) {
