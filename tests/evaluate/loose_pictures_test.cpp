@@ -61,12 +61,13 @@ std::vector<std::string> write_mixed_folder(const std::string& folder) {
   write("bad/flipped.png", flipped);
   write("bad/text.jpg", "no picture\n");
   write("bad/empty.png", "");
-  write("Thumbs.db", std::string(100, '\0'));
+  write("Notes.db", std::string(100, '\0'));
+  write("Thumbs.db", "Windows leaves it");
   fs::create_symlink("nowhere", folder + "/bad/link\n.jpg");
   EXPECT_EQ(::mkfifo((folder + "/bad/pipe.jpg").c_str(), 0600), 0);
   fs::create_directory(folder + "/folder.jpg");
   fs::create_directory_symlink(folder, folder + "/sub/circle");
-  return {"Thumbs.db",       "bad/cut.jpg",    "bad/cut.png",  "bad/cut.webp", "bad/empty.png",
+  return {"Notes.db",        "bad/cut.jpg",    "bad/cut.png",  "bad/cut.webp", "bad/empty.png",
           "bad/flipped.png", "bad/link\n.jpg", "bad/pipe.jpg", "bad/text.jpg"};
 }
 
@@ -143,7 +144,7 @@ TEST_F(LoosePictures, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
   }
   EXPECT_THAT(result.err, HasSubstr("/bad/link\\n.jpg: left out: does not exist\n"));
   EXPECT_THAT(result.err, HasSubstr("/bad/pipe.jpg: left out: is not a regular file\n"));
-  EXPECT_THAT(result.err, HasSubstr("/Thumbs.db: left out: not a JPEG, PNG, TIFF or WebP"));
+  EXPECT_THAT(result.err, HasSubstr("/Notes.db: left out: not a JPEG, PNG, TIFF or WebP"));
   EXPECT_THAT(result.err, HasSubstr("/bad/flipped.png: left out: damaged PNG: "));
   EXPECT_THAT(result.out, HasSubstr("left out: 4 damaged, 3 format, 2 missing; reasons in "));
 
