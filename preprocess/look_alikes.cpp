@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "shared/base/cat.h"
+#include "shared/base/droppings.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/printable.h"
 #include "shared/base/stop_signal.h"
@@ -33,6 +34,10 @@ NamesByKey list_by_key(const std::string& folder) {
   for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
     if (stop_signal() != 0 || Clock::now() > end) break;
     std::error_code ignored;
+    if (is_dropping(entry->path().filename().string())) {
+      entry.disable_recursion_pending();
+      continue;
+    }
     if (entry->is_directory(ignored)) continue;
     const std::string name = entry->path().lexically_relative(folder).string();
     names[look_alike_key(name)].push_back(name);

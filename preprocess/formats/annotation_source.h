@@ -68,8 +68,8 @@ struct ReadAnnotations {
 // left out is told in the log.
 //
 // XML and YAML are decoded from what they declare, see text_encoding.h; other names must be UTF-8.
-// What is_dropping() is never read. VOC's pictures go by <filename>, in a plain name's place by
-// what it leads to in `images`, and without it by the XML file's name.
+// What is_dropping() is never read. VOC's pictures go by <filename>, and without it by the XML
+// file's name.
 //
 // CSV and YOLO do not say how large a picture is: that is read from it. A picture that has no
 // readable size gets 0 x 0, which no picture has: it is left out with its own reason later.

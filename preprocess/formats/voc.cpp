@@ -9,6 +9,8 @@
 #include "preprocess/formats/parts.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
+#include "shared/base/image_folder.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 
@@ -195,54 +197,31 @@ class VocSelection {
 // The pictures that XML files are about, by their names in the image folder.
 class VocPictures {
  public:
-  explicit VocPictures(std::string folder) : folder_(std::move(folder)) {}
+  explicit VocPictures(const std::string& folder) : folder_(folder) {}
 
-  // <filename> where it may be a picture's; else, for a name without ending or with the path of
-  // another computer, the picture of that name, and without <filename> that with the XML file's.
-  // Pictures may lie in folders as the XML files do.
+  // <filename>, or where there is none the XML file's name without its ending, which the image
+  // folder does not need. Pictures may lie in folders as their XML files do.
   std::string name_for(const VocFile& file, const std::string& xml_name) {
-    const pugi::xml_node element = file.root().child("filename");
-    const std::string named(trimmed(file.raw_text(element)));
-    const std::string stem = stem_of(xml_name), last_of_stem = last_part(stem);
-    const std::string below = stem.substr(0, stem.size() - last_of_stem.size());
-    const bool is_plain = below.empty() && !named.starts_with('/') &&
-                          named.find('\\') == std::string::npos && is_picture_name(named);
-    const std::string& asked = named.empty() ? last_of_stem : named;
-    for (const std::string& one :
-         {below + asked, asked, below + last_part(asked), last_part(asked)}) {
-      if (is_plain) break;
-      const std::string* const picture = pictures().find(one);
-      if (picture == nullptr) continue;
-      if (*picture != named && *picture != below + named) {
-        found_.push_back(cat(*picture, " for ", named.empty() ? xml_name : named));
-      }
-      return *picture;
+    const std::string stem = stem_of(xml_name);
+    const std::string named(trimmed(file.raw_text(file.root().child("filename"))));
+    if (named.empty()) return beside(xml_name, last_part(stem));
+    if (last_part(stem) != stem_of(last_part(named))) {
+      renamed_.push_back({.named = named, .xml_name = xml_name});
     }
-    if (named.empty()) {
-      fail_line(file.path(), file.line_of(element ? element : file.root()),
-                cat(element ? "<filename> is empty" : "<annotation> has no <filename>", ", and ",
-                    folder_, " has no picture ", escaped(stem)));
-    }
-    if (last_of_stem != stem_of(last_part(named))) {
-      odd_.push_back({.named = named, .xml_name = xml_name});
-    }
-    return named;
+    return beside(xml_name, named);
   }
 
-  void tell() {
-    if (!found_.empty()) {
-      log_info(folder_, ": ", found_.size(), found_.size() == 1 ? " picture is" : " pictures are",
-               " matched by the bare name (", first_names(found_), ")");
-    }
+  // Of pictures that are not there, where the XML file's own name leads to one.
+  void tell_renamed() const {
     std::vector<std::string> lost;
-    for (const auto& [named, xml_name] : odd_) {
-      if (pictures().find(named) != nullptr) continue;
-      const std::string* const picture = pictures().find(stem_of(xml_name));
-      if (picture != nullptr)
+    for (const auto& [named, xml_name] : renamed_) {
+      const std::optional<std::string> picture = find(stem_of(xml_name));
+      if (picture && !find(named)) {
         lost.push_back(cat(xml_name, " says ", named, ", there is ", *picture));
+      }
     }
     if (lost.empty()) return;
-    log_warning(folder_, ": ", lost.size(),
+    log_warning(folder_.path(), ": ", lost.size(),
                 lost.size() == 1 ? " XML file names a picture that does not exist, where one with "
                                    "the XML file's own name does ("
                                  : " XML files name pictures that do not exist, where those with "
@@ -252,28 +231,23 @@ class VocPictures {
   }
 
  private:
-  struct OddName {
+  struct Renamed {
     std::string named{}, xml_name{};
   };
 
-  static std::string last_part(const std::string& path) {
-    return path.substr(path.find_last_of("/\\") + 1);
+  std::optional<std::string> find(const std::string& name) const {
+    FoundFile found;
+    if (folder_.find(name, found)) return std::nullopt;
+    return found.name;
   }
 
-  // Listed when first asked for: most sets name their pictures.
-  const PictureNames& pictures() {
-    if (!pictures_) {
-      std::vector<std::string> names = files_below(folder_);
-      std::erase_if(names, [](const std::string& name) { return !is_picture_name(name); });
-      pictures_.emplace(std::move(names));
-    }
-    return *pictures_;
+  std::string beside(const std::string& xml_name, const std::string& name) const {
+    const std::string below = xml_name.substr(0, xml_name.rfind('/') + 1);
+    return !below.empty() && find(below + name) ? below + name : name;
   }
 
-  std::string folder_;
-  std::optional<PictureNames> pictures_{};
-  std::vector<std::string> found_{};  // for messages
-  std::vector<OddName> odd_{};        // <filename> is not called as the XML file
+  ImageFolder folder_;
+  std::vector<Renamed> renamed_{};
 };
 
 // Class names, and how files write those of them that have spaces around them.
@@ -372,7 +346,7 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
                                   : " boxes are marked difficult and kept");
   }
   classes.tell(source.path);
-  pictures.tell();
+  pictures.tell_renamed();
   read_picture_sizes(source, out);
   return out;
 }

@@ -540,32 +540,31 @@ TEST(Formats, ClassesOfAnyFormatThatDifferByCaseAreTold) {
 
 TEST(Formats, VocGoesByTheNameOfTheXmlFileWhereThereIsNoOther) {
   for (const char* filename : {"", "<filename/>", "<filename> </filename>"}) {
-    const SmallVoc set(
-        Xml{{"a.xml", filename + object("owl")}, {"sub/b.XML", "<filename>b.jpg</filename>"}},
-        {"a.PNG", "a.xml", "b.jpg"});
-    EXPECT_THAT(file_names(set.read()), ElementsAre("a.PNG", "b.jpg"));
-    EXPECT_THAT(set.log(),
-                HasSubstr("images: 1 picture is matched by the bare name (a.PNG for a.xml)"));
+    const SmallVoc set(Xml{{"a.xml", filename + object("owl")},
+                           {"sub/b.XML", filename},
+                           {"sub/c.xml", "<filename>c.jpg</filename>"},
+                           {"sub/d.xml", "<filename>d</filename>"}},
+                       {"a.PNG", "b.jpg", "sub/c.jpg", "c.jpg", "sub/d.JPEG"});
+    EXPECT_THAT(file_names(set.read()), ElementsAre("a", "b", "sub/c.jpg", "sub/d"));
+    EXPECT_THAT(set.log(), IsEmpty());
   }
-  const SmallVoc none(Xml{{"c.xml", object("owl")}});
-  EXPECT_EQ(none.refused(),
-            "xml/c.xml: line 1: <annotation> has no <filename>, and images has no picture c");
-  const SmallVoc two(Xml{{"a.xml", "\n<filename/>"}}, {"a.jpg", "a.png"});
-  EXPECT_EQ(two.refused(), "xml/a.xml: line 2: <filename> is empty, and images has no picture a");
 }
 
-TEST(Formats, VocFindsPicturesByNamesWithoutEndingAndPathsOfOtherComputers) {
-  const SmallVoc set(Xml{{"1.xml", "<filename>a</filename>" + object("owl")},
-                         {"2.xml", "<filename>C:\\my data\\b.jpg</filename>"},
-                         {"3.xml", "<filename>/home/me/sub.d/c</filename>"},
-                         {"4.xml", "<filename>gone</filename>"},
-                         {"n01/5.xml", "<filename>d</filename>"},
-                         {"n01/6.xml", "<filename>a.jpg</filename>"}},
-                     {"a.jpg", "b.jpg", "c.jpeg", "n01/d.JPEG", "n01/a.jpg"});
-  EXPECT_THAT(file_names(set.read()),
-              ElementsAre("a.jpg", "b.jpg", "c.jpeg", "gone", "n01/d.JPEG", "n01/a.jpg"));
-  EXPECT_THAT(set.log(),
-              HasSubstr("images: 4 pictures are matched by the bare name (a.jpg for a, b.jpg "));
+TEST(Formats, VocPicturesWithoutNameAreReadAndPacked) {
+  const SameSet set;
+  const AnnotationSource source = set.voc();
+  const ImageInfo& image = set.coco.images.front();
+  const std::string xml = cat(source.path, "/", image.id, ".xml");
+  std::string text = read_file(xml);
+  const std::size_t begin = text.find("<filename>"), end = text.find("</size>");
+  write(xml, text.erase(begin, end + 7 - begin));
+  fs::rename(source.images + "/" + image.file_name, cat(source.images, "/", image.id, ".jpg"));
+  PackOptions options = SmallCoco{.folder = set.folder.path()}.options("set");
+  options.format = source.format;
+  options.annotations = source.path;
+  const PackResult result = pack(options);
+  EXPECT_EQ(result.manifest.counts.quarantined, 0);
+  EXPECT_EQ(result.manifest.counts.images, static_cast<std::int64_t>(set.coco.images.size()));
 }
 
 TEST(Formats, VocTellsOfPicturesThatAreCalledAsTheXmlFiles) {

@@ -95,6 +95,7 @@ TEST_F(LookAlikes, AMissingFileHasTheNameOfItsLookAlike) {
   file("deep/c.jpg");
   file("d.jpg");
   file("other/e.JPG");
+  file(".ipynb_checkpoints/none.jpg");
   image("img_1.jpg");
   image("b.png");
   image("c.jpg");
