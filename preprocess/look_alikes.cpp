@@ -53,7 +53,7 @@ std::string ending_of(const std::string& name) {
   return fs::path(name).extension().string();
 }
 
-// How the two names differ: most in what `found` is preferred for last.
+// How two names differ: the lower the rank, the likelier they mean the same file.
 struct Difference {
   bool in_folder = false, in_ending = false, in_letters = false;
 
@@ -65,10 +65,15 @@ struct Difference {
   int rank() const { return (in_folder ? 4 : 0) + (in_ending ? 2 : 0) + (in_letters ? 1 : 0); }
 };
 
-// The cure, in words that are the same for all images that it helps.
+// The cure of a name in the annotations, both as plain_spelling(), in words that are the same for
+// all images that it helps.
 std::string cure_of(const std::string& wanted, const std::string& found,
                     const std::string& folder) {
   const Difference difference(wanted, found);
+  if (difference.rank() == 0) {
+    return "correct the file names in the annotations, or rename the files: their accents have "
+           "another Unicode form";
+  }
   if (!difference.in_folder) {
     return difference.in_ending && !difference.in_letters
                ? "correct the endings of the file names in the annotations"
@@ -96,15 +101,16 @@ void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& 
     if (!has_no_file(image)) continue;
     const auto alike = names.find(look_alike_key(image.file_name));
     if (alike == names.end()) continue;
+    const std::string wanted = plain_spelling(image.file_name);
     const std::string& found = *std::min_element(
         alike->second.begin(), alike->second.end(), [&](const auto& a, const auto& b) {
-          const int rank_a = Difference(image.file_name, a).rank(),
-                    rank_b = Difference(image.file_name, b).rank();
+          const int rank_a = Difference(wanted, plain_spelling(a)).rank(),
+                    rank_b = Difference(wanted, plain_spelling(b)).rank();
           return rank_a != rank_b ? rank_a < rank_b : a < b;
         });
     if (found == image.file_name) continue;  // it has just come
     image.reason += cat("; the folder has ", escaped(found));
-    image.hint = cure_of(image.file_name, found, folder);
+    image.hint = cure_of(wanted, plain_spelling(found), folder);
   }
 }
 

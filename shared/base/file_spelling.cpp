@@ -97,9 +97,14 @@ std::vector<std::string> other_spellings(const std::string& name, const std::str
 }
 
 std::string describe_spelling(const std::string& name, const std::string& found) {
-  const bool look_the_same = mapped(name, UTF8PROC_COMPOSE) == mapped(found, UTF8PROC_COMPOSE);
+  const bool differs_in_accents =
+      name.find('\\') == std::string::npos && plain_spelling(name) == plain_spelling(found);
   return cat(escaped(name), " is ", escaped(found),
-             look_the_same ? ", its accents in another Unicode form" : "");
+             differs_in_accents ? ", its accents in another Unicode form" : "");
+}
+
+std::string plain_spelling(const std::string& name) {
+  return mapped(with_slashes(name), UTF8PROC_COMPOSE);
 }
 
 std::string last_part(const std::string& name) {

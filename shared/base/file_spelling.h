@@ -22,6 +22,9 @@ std::string describe_spelling(const std::string& name, const std::string& found)
 // its ending, in one case and one form of accents.
 std::string look_alike_key(const std::string& name);
 
+// With slashes and composed accents: the same for names that look the same.
+std::string plain_spelling(const std::string& name);
+
 // Without what leads to the last part; both kinds of slash.
 std::string last_part(const std::string& name);
 

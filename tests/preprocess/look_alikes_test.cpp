@@ -102,6 +102,8 @@ TEST_F(LookAlikes, AMissingFileHasTheNameOfItsLookAlike) {
   image("x/d.jpg");
   image("e.jpg");
   image("none.jpg");
+  file("Zoe\xCC\x88/mixed\xC3\xBC.jpg");
+  image("Zo\xC3\xAB/mixed\xC3\xBC.jpg");
   pack_set();
   auto bad = quarantined();
   EXPECT_EQ(bad["img_1.jpg"].reason, "does not exist; the folder has IMG_1.JPG");
@@ -112,6 +114,7 @@ TEST_F(LookAlikes, AMissingFileHasTheNameOfItsLookAlike) {
   EXPECT_EQ(bad["c.jpg"].hint, "give --images " + folder_ / "images/deep");
   EXPECT_EQ(bad["x/d.jpg"].hint, "remove \"x/\" from the file names in the annotations");
   EXPECT_THAT(bad["e.jpg"].hint, HasSubstr("folders"));
+  EXPECT_THAT(bad["Zo\xC3\xAB/mixed\xC3\xBC.jpg"].hint, HasSubstr("another Unicode form"));
   EXPECT_EQ(bad["none.jpg"].reason, "does not exist");
   EXPECT_EQ(bad["none.jpg"].hint, "");
 }
