@@ -90,6 +90,11 @@ std::vector<std::string> list_pictures(const AnnotationSource& source) {
   }
   const bool could_convert = std::any_of(
       others.begin(), others.end(), [](const auto& other) { return is_convertible(other.first); });
+  if (pictures.empty() && could_convert) {
+    throw Error(ErrorKind::kData,
+                cat(source.images, ": has no JPEGs (got ", first_names(kinds), ")"),
+                "--convert packs PNG, TIFF and WebP pictures");
+  }
   log_warning(source.images, ": ", other_count, other_count == 1 ? " file is" : " files are",
               " left out, not named as ", source.convert ? "pictures" : "JPEGs", " (",
               first_names(kinds), ")",

@@ -91,14 +91,14 @@ TEST_F(Folders, HoldPicturesAtAnyDepth) {
 
 TEST_F(Folders, WhatIsLeftOutIsTold) {
   SmallFolders{folder_.path()}.write();
-  for (const char* name : {"cat/1.png", "cat/2.WebP", "dog/notes.txt", "dog/Makefile", "top.jpg"}) {
+  for (const char* name :
+       {"cat/1.png", "cat/2.WebP", "cat/3.TIF", "dog/notes.txt", "dog/Makefile", "top.jpg"}) {
     write(std::string("images/") + name, "");
   }
   const std::string log = log_of(source());
-  EXPECT_THAT(
-      log,
-      HasSubstr("images: 4 files are left out, not named as JPEGs (without an ending "
-                "1, .png 1, .txt 1, .webp 1); --convert takes .png, .tif, .tiff and .webp, too\n"));
+  EXPECT_THAT(log, HasSubstr("images: 5 files are left out, not named as JPEGs (without an ending "
+                             "1, .png 1, .tif 1, .txt 1, .webp 1); --convert takes .png, .tif, "
+                             ".tiff and .webp, too\n"));
   EXPECT_THAT(log,
               HasSubstr("images: 1 picture is left out, outside every class folder (top.jpg)"));
   EXPECT_THAT(log, HasSubstr("images: 1 class has no pictures (empty)"));
@@ -106,7 +106,23 @@ TEST_F(Folders, WhatIsLeftOutIsTold) {
   converting.convert = true;
   EXPECT_THAT(log_of(converting), HasSubstr("images: 2 files are left out, not named as pictures "
                                             "(without an ending 1, .txt 1)\n"));
-  EXPECT_EQ(read_annotations(converting).image_labels.size(), 23U);
+  EXPECT_EQ(read_annotations(converting).image_labels.size(), 24U);
+}
+
+TEST_F(Folders, OfOtherFormatsAloneNeedConvert) {
+  for (const char* name : {"cat/1.png", "cat/2.png", "dog/3.tiff"}) {
+    write(std::string("images/") + name, "");
+  }
+  try {
+    read_annotations(source());
+    FAIL() << "a set without JPEGs was accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("images: has no JPEGs (got .png 2, .tiff 1)"));
+    EXPECT_THAT(error.hint(), HasSubstr("--convert"));
+  }
+  AnnotationSource converting = source();
+  converting.convert = true;
+  EXPECT_EQ(read_annotations(converting).image_labels.size(), 3U);
 }
 
 TEST_F(Folders, ThatSystemsLeaveBehindAreNoClasses) {
