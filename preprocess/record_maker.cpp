@@ -120,6 +120,7 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
     return {.bad = bad_image(planned, problem->kind, problem->reason)};
   }
   MadeRecord made{.record = {.image_id = planned.id,
+                             .file_name = planned.file_name,
                              .annotations = planned.annotations,
                              .label = planned.label}};
   made.source = source.file;

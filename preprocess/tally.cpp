@@ -43,7 +43,8 @@ IndexEntry index_entry(const Record& record, const RecordPlace& at) {
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = at.shard,
           .place = at.place,
-          .labels = entry_labels(record)};
+          .labels = entry_labels(record),
+          .file_name = record.file_name};
 }
 
 }  // namespace retina
