@@ -149,11 +149,11 @@ TEST(ClassOutcome, AScoreThatIsNotFiniteIsRefusedNamingTheImage) {
         -std::numeric_limits<float>::infinity()}) {
     const std::vector<float> scores{0, bad, 1};
     try {
-      class_outcome({.image_id = 4711, .label = 0, .scores = scores});
+      class_outcome({.image_id = 4711, .file_name = "a.jpg", .label = 0, .scores = scores});
       FAIL() << bad;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kData);
-      EXPECT_THAT(error.what(), HasSubstr("image 4711: score of class 1 (got "));
+      EXPECT_THAT(error.what(), HasSubstr("a.jpg (image 4711): score of class 1 (got "));
       EXPECT_THAT(error.what(), HasSubstr("want a finite number)"));
     }
   }
