@@ -9,6 +9,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/little_endian.h"
 
@@ -83,6 +84,11 @@ class RowReader {
 
 std::string image_name(const IndexEntry& entry) {
   return image_name(entry.image_id, entry.file_name);
+}
+
+std::string record_name(const IndexEntry& entry) {
+  const std::string& file = entry.file_name;
+  return cat("record ", entry.place, file.empty() ? "" : cat(" (", escaped(file), ")"));
 }
 
 FileNames file_names_of(const std::vector<IndexEntry>& index) {

@@ -35,6 +35,9 @@ struct IndexEntry {
 // What people call the image, see shared/base/image_name.h.
 std::string image_name(const IndexEntry& entry);
 
+// "record 7 (street/17.jpg)", of the entry's shard; "record 7" where the name is not known.
+std::string record_name(const IndexEntry& entry);
+
 // File names by image id; images without one are missing.
 using FileNames = std::unordered_map<std::int64_t, std::string>;
 FileNames file_names_of(const std::vector<IndexEntry>& index);

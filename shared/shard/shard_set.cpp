@@ -88,7 +88,7 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
                              const RecordSource& source) {
   const Manifest& manifest = source.manifest;
   const std::string place =
-      cat(source.folder, "/", manifest.shards[entry.shard].file.name, ": record ", entry.place);
+      cat(source.folder, "/", manifest.shards[entry.shard].file.name, ": ", record_name(entry));
   Record record = decode_record(bytes, place);
   if (record.image_id != entry.image_id || record.width != entry.width ||
       record.height != entry.height || record.annotations.size() != entry.box_count ||
