@@ -117,7 +117,7 @@ TEST_F(Verify, NamesTheDamagedRecord) {
   write(name, damaged);
   verify();
   EXPECT_THAT(problems_,
-              HasSubstr(cat(name, ": record ", place, " (", set.read(place).file_name, ")")));
+              HasSubstr(cat(name, ": record ", place, " (", set.index()[place].file_name, ")")));
 }
 
 TEST_F(Verify, FindsARecordThatIsWholeButWrong) {

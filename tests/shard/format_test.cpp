@@ -87,7 +87,7 @@ TEST(Format, ARecordWithAClassBuiltByHandDecodes) {
 }
 
 TEST(Format, ARecordWithItsFileNameBuiltByHandDecodes) {
-  const std::string annotations = le(1, 4) + le(0, 4) + le(3, 4) + le(9, 4) + "a/\xc3\xa9.jpg";
+  const std::string annotations = le(1, 4) + le(0, 4) + le(3, 4) + le(8, 4) + "a/\xc3\xa9.jpg";
   const std::string jpeg = "\xff\xd8 \xff\xd9";
   std::string bytes = "RREC" + le(1, 2) + le(0, 2) + le(7, 8) + le(32, 4) + le(30, 4) +
                       le(annotations.size(), 4) + le(jpeg.size(), 4);
