@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <future>
+#include <optional>
 #include <vector>
 
 #include "evaluate/compare.h"
@@ -16,8 +17,10 @@
 #include "shared/base/version.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
+#include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/job/rank_program.h"
+#include "shared/shard/shard_set.h"
 
 namespace retina {
 
@@ -27,14 +30,17 @@ constexpr const char* kUsage =
     "retina-eval --model RUN|MODEL.pt --data SHARDS --output DIR [options]\n"
     "retina-eval --model RUN|MODEL.pt --images DIR --output DIR [options]\n"
     "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
+    "retina-eval --detections RESULTS.json --data SHARDS --output DIR\n"
     "retina-eval --compare A B --output DIR     each a DIR of the above or a RESULTS.json\n"
     "mpirun -np N retina-eval --model ...     every image once, on one of the ranks";
 constexpr const char* kSummary = "scores detections as COCO does, with a model or on results";
 
 // Inputs count by content, so that moved files are the same evaluation.
-EvalIdentity scoring_identity(const EvalOptions& options) {
+EvalIdentity scoring_identity(const EvalOptions& options, const ShardSet* shards) {
+  const std::string truth =
+      shards != nullptr ? manifest_hash(shards->manifest()) : hex64(xxh3_file(options.annotations));
   return {{"detections", quoted(hex64(xxh3_file(options.detections)))},
-          {"annotations", quoted(hex64(xxh3_file(options.annotations)))}};
+          {shards != nullptr ? "data" : "annotations", quoted(truth)}};
 }
 
 // Degenerate boxes are scored; one of negative size is no box.
@@ -49,23 +55,29 @@ void check_sizes(const Instances& truth, const std::string& path) {
 }
 
 int score_results(const EvalOptions& options, const Cli& cli) {
+  std::optional<ShardSet> shards;
+  if (!options.data.empty()) shards.emplace(options.data, options.scratch);
+  const ShardSet* const set = shards ? &*shards : nullptr;
+  const std::string& truth_path = shards ? options.data : options.annotations;
   auto reading = std::async(std::launch::async, [&] { return read_results(options.detections); });
-  auto identity = std::async(std::launch::async, [&] { return scoring_identity(options); });
-  const Instances truth = read_instances(options.annotations);
-  check_sizes(truth, options.annotations);
+  auto identity = std::async(std::launch::async, [&] { return scoring_identity(options, set); });
+  const Instances truth = shards ? ground_truth_of(*shards) : read_instances(options.annotations);
+  check_sizes(truth, truth_path);
   const std::vector<Detection> detections = reading.get();
   const BoxGroups boxes(truth, detections);
-  const CocoMetrics metrics = evaluate_detections(boxes);
+  CocoMetrics metrics = evaluate_detections(boxes);
+  if (shards) metrics.quarantined_count = shards->manifest().counts.quarantined;
   OutputFolder folder(options.output);
   if (const auto ap =
           folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
-    return already_done(options, folder, *ap);
+    return already_done(options, folder, *ap, metrics.quarantined_count);
   }
   return midway([&] {
     return publish(options, cli, folder,
-                   {.subject = cat(options.detections, " on ", options.annotations),
+                   {.subject = cat(options.detections, " on ", truth_path),
                     .boxes = boxes,
-                    .metrics = metrics});
+                    .metrics = metrics,
+                    .shards = set});
   });
 }
 

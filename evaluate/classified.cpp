@@ -51,12 +51,13 @@ void draw_mistakes(const EvalOptions& options, const OutputFolder& folder,
   JpegDecoder decoder;
   Image image;
   for (const ClassOutcome* one : mistakes) {
-    decode_picture(classified.shards.read(places.at(one->image_id)), classified.shards.folder(),
-                   decoder, image);
+    const Record record = classified.shards.read(places.at(one->image_id));
+    decode_picture(record, classified.shards.folder(), decoder, image);
     const Image drawn = captioned(image, {.truth = name_of(one->label),
                                           .predicted = name_of(one->predicted()),
                                           .confidence = one->confidence()});
-    write_file_atomically(folder.drawn_path(one->image_id), encode_jpeg(drawn, kDrawnQuality));
+    write_file_atomically(folder.drawn_path(record.image_id, record.file_name),
+                          encode_jpeg(drawn, kDrawnQuality));
     classified.on_progress();
   }
 }
@@ -111,9 +112,11 @@ int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
   classified.on_progress();
 
   folder.check_present();
-  write_predictions(folder.predictions_path(), classified.outcomes, manifest.categories);
+  const FileNames file_names = file_names_of(classified.shards.index());
+  write_predictions(folder.predictions_path(), classified.outcomes, manifest.categories,
+                    file_names);
   EvalPage page{.subtitle = classified.subject,
-                .metrics_json = classification_json(metrics, examples),
+                .metrics_json = classification_json(metrics, examples, file_names),
                 .settings = cli.effective()};
   if (!oddities.empty()) page.notes.push_back(oddities + ".");
   std::vector<std::int64_t> pictured;

@@ -82,7 +82,7 @@ Truth read_truth(StoredTruth source, const std::string& scratch) {
   Truth truth;
   if (source.is_shards) {
     const ShardSet shards(source.path, scratch);
-    source.hash = hex64(xxh3(encode_manifest(shards.manifest())));
+    source.hash = manifest_hash(shards.manifest());
     truth.instances = ground_truth_of(shards);
   } else {
     source.hash = hex64(xxh3_file(source.path));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "shared/base/cat.h"
+#include "shared/base/image_name.h"
 #include "shared/evaluation/classification_comparison_text.h"
 #include "shared/evaluation/classification_text.h"
 
@@ -57,9 +58,9 @@ Table flips_table(const ClassificationComparison& comparison, const std::vector<
               .note = "The most confident mistakes of the other one first."};
   for (std::size_t i = 0; i < std::min(images.size(), kShownImages); ++i) {
     const ImageFlip& one = images[i];
-    table.rows.push_back({cat(one.image_id), compared_class_name(comparison, one.category_id),
-                          compared_class_name(comparison, one.predicted_id),
-                          share_text(one.confidence)});
+    table.rows.push_back(
+        {image_name(one.image_id, one.file_name), compared_class_name(comparison, one.category_id),
+         compared_class_name(comparison, one.predicted_id), share_text(one.confidence)});
   }
   return table;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/image_name.h"
 #include "shared/evaluation/metrics_text.h"
 
 namespace retina {
@@ -54,9 +55,8 @@ Table image_table(const Comparison& comparison, const std::vector<std::size_t>& 
               .note = image_note()};
   for (std::size_t i = 0; i < std::min(places.size(), kShownImages); ++i) {
     const ImageChange& one = comparison.images[places[i]];
-    table.rows.push_back(
-        {one.file_name.empty() ? cat(one.image_id) : cat(one.image_id, "  ", one.file_name),
-         mistakes_text(one.mistakes_a), mistakes_text(one.mistakes_b), gain_text(one.gain())});
+    table.rows.push_back({image_name(one.image_id, one.file_name), mistakes_text(one.mistakes_a),
+                          mistakes_text(one.mistakes_b), gain_text(one.gain())});
   }
   return table;
 }

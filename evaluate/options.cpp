@@ -43,15 +43,17 @@ void EvalOptions::validate_comparison() const {
 
 void EvalOptions::validate() const {
   if (compares()) return validate_comparison();
-  const bool with_model = !model.empty() || !data.empty() || !images.empty();
   const bool with_results = !detections.empty() || !annotations.empty();
+  const bool with_model =
+      !model.empty() || !images.empty() || (!data.empty() && detections.empty());
   if (with_model && with_results) {
-    refuse("--model with --data or --images, or --detections with --annotations: not both");
+    refuse(
+        "--model with --data or --images, or --detections with --annotations or --data: not both");
   }
   if (!with_model && !with_results) {
     refuse(
-        "nothing to evaluate: give --model and --data, --detections and --annotations, or "
-        "--compare");
+        "nothing to evaluate: give --model and --data, --detections and --annotations or --data, "
+        "or --compare");
   }
   if (with_model && model.empty()) refuse("--model is missing");
   if (with_model && data.empty() && images.empty()) refuse("--data or --images is missing");
@@ -62,7 +64,10 @@ void EvalOptions::validate() const {
   }
   if (min_ap && min_top1) refuse("--min-ap or --min-top1: a model detects or classifies, not both");
   if (with_results && detections.empty()) refuse("--detections is missing");
-  if (with_results && annotations.empty()) refuse("--annotations is missing");
+  if (with_results && annotations.empty() == data.empty()) {
+    refuse(data.empty() ? "--annotations or --data is missing"
+                        : "--annotations or --data: not both");
+  }
   if (with_results) {
     for (const auto& [name, is_given] : {std::pair{"min-top1", min_top1.has_value()},
                                          {"score-threshold", score_threshold.has_value()},
@@ -118,7 +123,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");
   cli.option("detections", options.detections, "RESULTS.json", "COCO results to score");
-  cli.option("annotations", options.annotations, "INSTANCES.json", "COCO ground truth for them");
+  cli.option("annotations", options.annotations, "INSTANCES.json",
+             "COCO ground truth for them; or --data SHARDS, whose images the page then shows");
   cli.group("Two evaluations side by side");
   cli.pair(
       "compare", options.compare, "A B",

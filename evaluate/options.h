@@ -22,7 +22,7 @@ struct EvalOptions {
   std::string images{};   // or a folder of loose pictures
   bool trust = false;     // a converted model may hold and do anything
   std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
-  // ... or existing results.
+  // ... or existing results, on the boxes of `data` or of `annotations`.
   std::string detections{};   // COCO results JSON
   std::string annotations{};  // COCO instances JSON
   // ... or two evaluations, each an output folder of this program or a COCO results JSON.

@@ -45,7 +45,7 @@ void draw_worst(const EvalOptions& options, const OutputFolder& folder,
                    .score = options.draw_score,
                    .first_ids = explanation.worst.ap_lost},
                   [&](const DrawnImage& drawn) {
-                    write_file_atomically(folder.drawn_path(drawn.image_id),
+                    write_file_atomically(folder.drawn_path(drawn.image_id, drawn.file_name),
                                           encode_jpeg(drawn.image, kDrawnQuality));
                     scored.on_progress();
                   });

@@ -25,7 +25,7 @@ constexpr const char* kOptionsKey = "options";
 // In the identity: the first two of an evaluation with a model, the third of one of results.
 constexpr const char* kModelKey = "model";
 constexpr const char* kDataKey = "data";
-constexpr const char* kAnnotationsKey = "annotations";
+constexpr const char* kAnnotationsKey = "annotations";  // or the second one
 constexpr const char* kResultsKey = "detections";
 constexpr const char* kImagesKey = "images";  // instead of the second one: loose pictures
 constexpr const char* kMaxImagesKey = "max-images";
@@ -80,12 +80,9 @@ void OutputFolder::check_present() const {
               "fix the mount or restore the folder, then run the same command again");
 }
 
-std::string OutputFolder::drawn_path(std::int64_t image_id) const {
-  return cat(made(folder_ + "/drawn"), "/", image_id, ".jpg");
-}
-
 std::string OutputFolder::drawn_path(std::int64_t image_id, const std::string& name) const {
-  return cat(made(folder_ + "/drawn"), "/", image_id, "_", flattened(name), ".jpg");
+  return cat(made(folder_ + "/drawn"), "/", image_id, name.empty() ? "" : "_", flattened(name),
+             ".jpg");
 }
 
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
@@ -103,7 +100,7 @@ std::optional<OutputFolder::Kind> OutputFolder::kind_of(const JsonView& identity
   if (identity.has(kModelKey)) {
     if (identity.has(kDataKey)) return identity.has(kTask) ? Kind::kClassifier : Kind::kModel;
     if (identity.has(kImagesKey)) return Kind::kPictures;
-  } else if (identity.has(kAnnotationsKey)) {
+  } else if (identity.has(kResultsKey)) {
     return Kind::kResults;
   }
   return std::nullopt;
@@ -130,12 +127,12 @@ std::vector<std::string> OutputFolder::written(Kind kind) const {
                                               : report_path());
   if (kind == Kind::kModel || kind == Kind::kClassifier || is_loose) {
     paths.push_back(kind == Kind::kClassifier ? predictions_path() : detections_path());
-    const char* const drawn = is_loose ? "[0-9]+_.*\\.jpg" : "-?[0-9]+\\.jpg";
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
-      if (name_matches(name, drawn)) paths.push_back(cat(folder_, "/drawn/", name));
+      if (name_matches(name, "-?[0-9]+(_.*)?\\.jpg"))
+        paths.push_back(cat(folder_, "/drawn/", name));
     }
   }
   paths.push_back(config_path());
@@ -239,8 +236,11 @@ StoredEvaluation read_evaluation(const std::string& folder) {
   } else {
     stored.results = options.at(kResultsKey).as_string();
     stored.results_hash = identity.at(kResultsKey).as_string();
-    stored.truth = {.path = options.at(kAnnotationsKey).as_string(),
-                    .hash = identity.at(kAnnotationsKey).as_string()};
+    const bool is_shards = identity.has(kDataKey);
+    const char* const key = is_shards ? kDataKey : kAnnotationsKey;
+    stored.truth = {.is_shards = is_shards,
+                    .path = options.at(key).as_string(),
+                    .hash = identity.at(key).as_string()};
   }
   return stored;
 }

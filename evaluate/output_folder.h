@@ -64,10 +64,9 @@ class OutputFolder {
   std::string report_path() const { return folder_ + "/report.html"; }
   std::string left_out_path() const { return folder_ + "/left_out.json"; }
   std::string images_path() const { return folder_ + "/images.json"; }
-  std::string drawn_path(std::int64_t image_id) const;
   std::string compare_path() const { return folder_ + "/compare.json"; }
   std::string compare_page_path() const { return folder_ + "/compare.html"; }
-  // With a part of the picture's own name: "drawn/12_holiday_beach.jpg".
+  // With a part of the image's file name: "drawn/12_holiday_beach.jpg"; "drawn/12.jpg" without one.
   std::string drawn_path(std::int64_t image_id, const std::string& name) const;
 
   // Starts an evaluation, or finds it done: the AP of a finished one with the same identity, of a

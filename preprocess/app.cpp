@@ -30,9 +30,6 @@ struct CommandLine {
       throw Error(ErrorKind::kUsage, "packing, --verify and --inspect exclude each other",
                   "run them one after the other");
     }
-    if (inspect.folder.empty() && (inspect.image_id || !inspect.draw.empty())) {
-      throw Error(ErrorKind::kUsage, "--image-id and --draw need --inspect SHARDS");
-    }
     inspect.validate();
     if (verify.empty() && inspect.folder.empty()) pack.validate();
   }
@@ -46,7 +43,8 @@ Cli make_cli(CommandLine& line) {
           "          --output SHARDS\n"
           "coco-pack --format cifar10 --images DIR|FILE.bin --output SHARDS\n"
           "coco-pack --verify SHARDS\n"
-          "coco-pack --inspect SHARDS [--image-id ID [--draw OUT.jpg]]",
+          "coco-pack --inspect SHARDS [--image-file NAME [--draw OUT.jpg]]\n"
+          "coco-pack --inspect SHARDS --export-annotations OUT.json",
           "packs a data set into a few large shards, once and checked");
   PackOptions& pack = line.pack;
   cli.group("Packing");
@@ -103,8 +101,14 @@ Cli make_cli(CommandLine& line) {
   cli.option("verify", line.verify, "SHARDS",
              "re-read every byte: checksums, decoding, counts; exit 1 if anything is wrong");
   cli.option("inspect", line.inspect.folder, "SHARDS", "print what the data set holds");
-  cli.option("image-id", line.inspect.image_id, "ID", "with --inspect: print this image's boxes");
-  cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-id: draw the boxes");
+  cli.option("image-file", line.inspect.image_file, "NAME",
+             "with --inspect: print the boxes of the image with this file name, or with one that "
+             "ends so: 17.jpg finds street/17.jpg");
+  cli.option("image-id", line.inspect.image_id, "ID", "with --inspect: the same by id");
+  cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-file: draw the boxes");
+  cli.option("export-annotations", line.inspect.export_annotations, "OUT.json",
+             "with --inspect: write the set's labels as COCO instances JSON with the original file "
+             "names and ids, whatever format they came from");
   cli.validate([&line] { line.validate(); });
   return cli;
 }

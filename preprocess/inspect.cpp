@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "preprocess/export.h"
 #include "preprocess/summary.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -35,6 +36,12 @@ std::string describe_images(const std::vector<IndexEntry>& index, Task task) {
              task == Task::kDetection ? cat("  boxes         ", spread(boxes), "\n") : "");
 }
 
+bool is_wanted(const IndexEntry& image, const InspectOptions& options) {
+  if (options.image_id) return image.image_id == *options.image_id;
+  return image.file_name == options.image_file ||
+         image.file_name.ends_with("/" + options.image_file);
+}
+
 std::string bbox_text(const RecordAnnotation& annotation) {
   std::string text;
   for (const double number : annotation.bbox) text += (text.empty() ? "" : ", ") + shortest(number);
@@ -62,26 +69,40 @@ std::string describe_set(const ShardSet& set) {
   return text + "\n" + shards.text() + "\n" + categories.text();
 }
 
-std::size_t find_image(const ShardSet& set, std::int64_t image_id) {
+std::size_t find_image(const ShardSet& set, const InspectOptions& options) {
   const auto& index = set.index();
-  const auto found = std::find_if(index.begin(), index.end(), [&](const IndexEntry& entry) {
-    return entry.image_id == image_id;
-  });
-  if (found != index.end()) return static_cast<std::size_t>(found - index.begin());
+  std::size_t found_count = 0, found = 0;
+  for (std::size_t place = 0; place < index.size(); ++place) {
+    if (!is_wanted(index[place], options)) continue;
+    if (index[place].file_name == options.image_file) return place;
+    if (found_count++ == 0) found = place;
+  }
+  if (found_count == 1 || (found_count > 1 && options.image_id)) return found;
+  const std::string wanted =
+      options.image_id ? cat("image ", *options.image_id) : escaped(options.image_file);
+  if (found_count > 1) {
+    throw Error(ErrorKind::kUsage,
+                cat("--image-file ", wanted, ": ", found_count, " images end so, the first is ",
+                    image_name(index[found])),
+                "give the name with its folders");
+  }
   std::string reason = "is not in this data set";
   for (const QuarantinedImage& bad : set.read_quarantine()) {
-    if (bad.image_id == image_id)
+    if (is_wanted({.image_id = bad.image_id, .file_name = bad.file_name}, options))
       reason = cat("is in quarantine: ", escaped(bad.file_name), ": ", bad.reason);
   }
-  throw Error(ErrorKind::kNoInput, cat(set.folder(), ": image ", image_id, " ", reason),
-              "the image ids are those of the annotation file");
+  const bool has_names = !index.empty() && !index[0].file_name.empty();
+  throw Error(ErrorKind::kNoInput, cat(set.folder(), ": ", wanted, " ", reason),
+              options.image_id ? "the image ids are those of the annotation file"
+              : has_names      ? "file names are those of the annotations"
+                          : "this set was packed before file names were kept: give --image-id");
 }
 
 std::string describe_record(const ShardSet& set, std::size_t index_place) {
   const IndexEntry& entry = set.index()[index_place];
   const Record record = set.read(index_place);
   std::string text =
-      cat("image ", record.image_id, ": ", record.width, "x", record.height, ", ",
+      cat(image_name(entry), ": ", record.width, "x", record.height, ", ",
           human_bytes(static_cast<double>(record.picture.size())),
           record.rescaled ? ", rescaled" : "", record.converted ? ", converted" : "",
           record.encoding == PictureEncoding::kRaw ? ", raw" : "", ", ",
@@ -118,16 +139,26 @@ void draw_record(const ShardSet& set, std::size_t index_place, const std::string
   write_file_atomically(path, encode_jpeg(image, kDrawQuality));
 }
 
+namespace {
+
+std::string exported_text(const InspectOptions& options) {
+  const std::string& path = options.export_annotations;
+  return path.empty() ? "" : cat("\nannotations: ", path, "\n");
+}
+
+}  // namespace
+
 std::string inspect(const InspectOptions& options) {
   const ShardSet set(options.folder);
-  if (!options.image_id) return describe_set(set);
-  const std::size_t place = find_image(set, *options.image_id);
+  if (!options.export_annotations.empty()) export_annotations(set, options.export_annotations);
+  if (!options.shows_image()) return describe_set(set) + exported_text(options);
+  const std::size_t place = find_image(set, options);
   std::string text = describe_record(set, place);
   if (!options.draw.empty()) {
     draw_record(set, place, options.draw);
     text += cat("drawn: ", options.draw, "\n");
   }
-  return text;
+  return text + exported_text(options);
 }
 
 }  // namespace retina

@@ -12,8 +12,10 @@ namespace retina {
 // Counts, shards, categories, image sizes.
 std::string describe_set(const ShardSet& set);
 
-// Where the image is in the index. Throws kNoInput, with the reason when it is in quarantine.
-std::size_t find_image(const ShardSet& set, std::int64_t image_id);
+// Where the image is in the index: the one of options.image_id, or whose file name is
+// options.image_file or ends with a slash and it. Throws kNoInput, with the reason when it is in
+// quarantine; kUsage when several images end so.
+std::size_t find_image(const ShardSet& set, const InspectOptions& options);
 
 // The record's annotations as a table.
 std::string describe_record(const ShardSet& set, std::size_t index_place);

@@ -129,8 +129,17 @@ ManifestOptions PackOptions::manifest_options() const {
 }
 
 void InspectOptions::validate() const {
-  if (!draw.empty() && !image_id) {
-    throw Error(ErrorKind::kUsage, "--draw: needs --image-id", "name the image to draw");
+  const bool has_suboption = shows_image() || !draw.empty() || !export_annotations.empty();
+  if (folder.empty() && has_suboption) {
+    throw Error(ErrorKind::kUsage,
+                "--image-id, --image-file, --draw and --export-annotations need --inspect SHARDS");
+  }
+  if (image_id && !image_file.empty()) {
+    throw Error(ErrorKind::kUsage, "--image-id or --image-file: not both");
+  }
+  if (!draw.empty() && !shows_image()) {
+    throw Error(ErrorKind::kUsage, "--draw: needs --image-file or --image-id",
+                "name the image to draw");
   }
 }
 

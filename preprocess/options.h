@@ -56,7 +56,11 @@ struct PackOptions {
 struct InspectOptions {
   std::string folder{};
   std::optional<std::int64_t> image_id{};  // show this image's record
+  std::string image_file{};                // or that of the image with this file name
   std::string draw{};                      // and write it as a JPEG with its boxes
+  std::string export_annotations{};        // write all labels as COCO instances JSON
+
+  bool shows_image() const { return image_id.has_value() || !image_file.empty(); }
 
   void validate() const;
 };

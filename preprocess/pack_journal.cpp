@@ -11,7 +11,9 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/log.h"
 #include "shared/base/settings.h"
+#include "shared/shard/image_index.h"
 
 namespace retina {
 namespace {
@@ -20,6 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFolder = ".packing";
 constexpr const char* kIdentityFile = "options.json";
+// Who wrote the shards here: those of another version would not make the same bytes.
+constexpr const char* kWriterKey = "index_version";
 
 std::string numbered(std::size_t shard, const char* ending) {
   std::array<char, 48> name{};
@@ -61,7 +65,7 @@ std::string encode_identity(const PackIdentity& identity) {
       .field("annotations_bytes", identity.annotations_size_bytes)
       .field("annotations_xxh3", hex64(identity.annotations_xxh3));
   write_manifest_options(json, identity.options);
-  json.end_object();
+  json.field(kWriterKey, std::uint64_t{kIndexVersion}).end_object();
   return seal(json.text());
 }
 
@@ -73,6 +77,11 @@ PackIdentity decode_identity(const std::string& text, const std::string& path) {
       .annotations_xxh3 = parse_hex64(root.at("annotations_xxh3").as_string(), path),
       .options = read_manifest_options(root),
   };
+}
+
+bool is_of_this_version(const std::string& identity, const std::string& path) {
+  const JsonFile file = JsonFile::parse(identity, path);
+  return file.root().has(kWriterKey) && file.root().at(kWriterKey).as_uint() == kIndexVersion;
 }
 
 std::string encode_note(const FinishedShard& finished) {
@@ -166,7 +175,10 @@ PackJournal::PackJournal(const std::string& output, const PackIdentity& identity
   if (const auto text = open_seal(path)) {
     const PackIdentity there = decode_identity(*text, path);
     if (!overwrite) check_same_identity(output, there, identity);
-    if (differences(there, identity).empty()) return;
+    if (differences(there, identity).empty()) {
+      if (is_of_this_version(*text, path)) return;
+      log_info(output, ": the packing was begun by another version and starts afresh");
+    }
   } else if (path_exists(note_path(folder_, 0)) && !overwrite) {
     throw Error(ErrorKind::kData, cat(path, ": is damaged or gone, but finished shards are there"),
                 "restore the file, or start afresh with --overwrite");

@@ -141,6 +141,7 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
     return bad_image(planned, *problem);
   }
   MadeRecord made{.record = {.image_id = planned.id,
+                             .file_name = planned.file_name,
                              .annotations = planned.annotations,
                              .label = planned.label}};
   made.source = source.file;

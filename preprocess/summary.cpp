@@ -42,11 +42,12 @@ std::string quarantine_by_kind(const std::string& output) {
 // Boxes that training leaves out, as record.h's training_box says.
 std::string degenerate_boxes(const PackResult& result) {
   const std::int64_t count = result.manifest.counts.degenerate;
-  std::string ids;
-  for (const std::int64_t id : result.first_degenerate) ids += cat(ids.empty() ? "" : ", ", id);
+  std::string boxes;
+  for (const std::string& one : result.first_degenerate)
+    boxes += cat(boxes.empty() ? "" : ", ", one);
   const bool more = count > static_cast<std::int64_t>(result.first_degenerate.size());
   return cat("  not trained   ", count, count == 1 ? " box" : " boxes",
-             " without width or height inside the image: annotation ids ", ids, more ? ", ..." : "",
+             " without width or height inside the image: annotations ", boxes, more ? ", ..." : "",
              "\n");
 }
 

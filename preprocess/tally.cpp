@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "shared/base/cat.h"
+#include "shared/base/image_name.h"
+
 namespace retina {
 void Tally::add(const Record& record) {
   counts.images += 1;
@@ -19,7 +22,10 @@ void Tally::add(const Record& record) {
     counts.trainable += trainable ? 1 : 0;
     if (!trainable && !annotation.iscrowd) {
       counts.degenerate += 1;
-      if (first_degenerate.size() < kNamedBoxes) first_degenerate.push_back(annotation.id);
+      if (first_degenerate.size() < kNamedBoxes) {
+        first_degenerate.push_back(
+            cat(annotation.id, " of ", image_name(record.image_id, record.file_name)));
+      }
     }
     count_label(annotation.label);
   }
@@ -43,7 +49,8 @@ IndexEntry index_entry(const Record& record, const RecordPlace& at) {
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = at.shard,
           .place = at.place,
-          .labels = entry_labels(record)};
+          .labels = entry_labels(record),
+          .file_name = record.file_name};
 }
 
 }  // namespace retina

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "shared/shard/image_index.h"
@@ -17,8 +18,8 @@ struct Tally {
   explicit Tally(std::size_t class_count) : label_counts(class_count) {}
 
   ManifestCounts counts{};
-  std::vector<std::int64_t> label_counts;        // as Manifest's
-  std::vector<std::int64_t> first_degenerate{};  // annotation ids, kNamedBoxes at most
+  std::vector<std::int64_t> label_counts;       // as Manifest's
+  std::vector<std::string> first_degenerate{};  // "12 of a.jpg (image 4)", kNamedBoxes at most
 
   void add(const Record& record);
 

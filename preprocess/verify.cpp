@@ -145,7 +145,9 @@ class Verifier {
   CheckedRecord check_record(const ShardWork& shard, std::size_t place,
                              JpegDecoder& decoder) const {
     try {
-      const std::string name = cat(shard.name, ": record ", place);
+      const std::string name =
+          cat(shard.name, ": ",
+              has_index_ ? record_name(index_[shard.first_index + place]) : cat("record ", place));
       const std::string_view bytes = shard.file.bytes(place);
       CheckedRecord checked{.record = has_index_ ? decode_with_index(bytes, shard, place)
                                                  : decode_record(bytes, name)};
@@ -167,7 +169,7 @@ class Verifier {
     counted.trainable_count = entry.trainable_count;   // by the writer's rule, FORMAT.md
     if (entry.labels.empty()) counted.labels.clear();  // an earlier writer's
     if (counted != entry || entry.trainable_count > entry.box_count) {
-      throw Error(ErrorKind::kData, cat(shard.name, ": record ", place,
+      throw Error(ErrorKind::kData, cat(shard.name, ": ", record_name(entry),
                                         ": disagrees with the index in its box counts"));
     }
     return record;

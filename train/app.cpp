@@ -194,7 +194,7 @@ void open_data(const TrainOptions& options, Data& data) {
   data.train.emplace(TrainingSet{.source = *data.source,
                                  .categories = manifest.categories,
                                  .left_out_boxes = manifest.counts.degenerate,
-                                 .fingerprint = manifest_fingerprint(manifest)});
+                                 .fingerprint = manifest_hash(manifest)});
   if (options.validation.empty()) return;
   data.validation.emplace(options.validation, options.scratch);
   check_task(data.validation->manifest(), options.task, options.validation);
@@ -343,8 +343,8 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     config.train_fingerprint = data.train->fingerprint;
     if (data.validation) {
       config.validation_fingerprint =
-          validation_identity(manifest_fingerprint(data.validation->manifest()),
-                              options.validation_images, data.validation->index().size());
+          validation_identity(manifest_hash(data.validation->manifest()), options.validation_images,
+                              data.validation->index().size());
     }
     if (!communicator.is_root() || !options.writes()) return;
     if (!options.from_scratch() && path_exists(options.init)) {

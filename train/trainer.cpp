@@ -201,7 +201,7 @@ void Trainer::launch_step(BatchLoader& batches) {
     }();
     RETINA_CHECK(batch.has_value() && batch->part.step == step_);
     record.data_wait_ms += part.lap_ms();
-    log_debug("step ", step_ + 1, ": images ", image_names(*batch));
+    log_debug("step ", step_ + 1, ": trains on ", image_names(*batch));
     left_out_warning_.look_at(*batch);
     damaged_records_.look_at(*batch);
     for (const Sample& sample : batch->samples) {
@@ -301,7 +301,7 @@ bool Trainer::finish_step(const StepAgreement& agreement) {
 void Trainer::leave_out(const StepMetrics& step, const std::string& problem) {
   TrainingPlan plan(input_.train.source.index(), options_.plan_options());
   const std::int64_t place = step.step - 1;
-  std::string text = cat("step ", step.step, ": ", problem, ", images ",
+  std::string text = cat("step ", step.step, ": ", problem, ", on ",
                          image_names(plan.at(place), input_.train.source.index()));
   if (options_.rolls_back() && rollback_.may_return()) {
     if (is_root()) {

@@ -282,9 +282,11 @@ void publish(const EvalOptions& options, const PictureSource& source, const Outp
   warn_of_left_out(options, outcome.left_out);
   write_file_atomically(folder.left_out_path(), left_out_json(outcome.left_out));
   if (outcome.images.empty()) throw nothing_usable(options.images, outcome.left_out.size());
-  write_results(folder.detections_path(), outcome.detections);
   const std::size_t drawn_count = draw(options, source, outcome, folder, ranks);
   for (ImageInfo& image : outcome.images) image.file_name = as_utf8(image.file_name);
+  write_results(folder.detections_path(), outcome.detections, [&](std::int64_t image_id) {
+    return std::string_view(outcome.images[static_cast<std::size_t>(image_id - 1)].file_name);
+  });
   const std::size_t image_count = outcome.images.size();
   write_file_atomically(folder.images_path(),
                         instances_to_json({.images = std::move(outcome.images),

@@ -12,7 +12,6 @@
 #include "evaluate/model/loose_pictures.h"
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
-#include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
@@ -31,7 +30,12 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
                    const OutputFolder& folder, const std::vector<Detection>& detections,
                    Communicator& ranks) {
   folder.check_present();
-  write_results(folder.detections_path(), detections);
+  const FileNames file_names = file_names_of(shards.index());
+  write_results(folder.detections_path(), detections,
+                [&](std::int64_t image_id) -> std::string_view {
+                  const auto name = file_names.find(image_id);
+                  return name == file_names.end() ? "" : std::string_view(name->second);
+                });
   // The other ranks wait for this one, which reads every record again.
   Instances truth = ground_truth_of(shards, [&] { tell_progress(ranks); });
   if (options.max_images > 0) {
@@ -95,7 +99,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     check_same_classes(model->categories(), opened->manifest().categories, options.model);
     if (!ranks.is_root()) return;
     folder = std::make_unique<OutputFolder>(options.output);
-    const std::string data_hash = hex64(xxh3(encode_manifest(opened->manifest())));
+    const std::string data_hash = manifest_hash(opened->manifest());
     done_figure = folder->begin(classifies ? classifier_identity(options, data_hash)
                                            : detection_identity(options, "data", data_hash),
                                 cli.effective(), options.overwrite);

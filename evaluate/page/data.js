@@ -57,6 +57,13 @@ function categoryName(id) {
   return place === undefined ? `category ${id}` : className(place);
 }
 
+// By its file's name, which every image has whose id stands in metrics.json; those of sets of earlier
+// versions have none.
+function nameOfImage(id) {
+  const listed = (metrics.file_names || {})[String(id)];
+  return plain(listed || drawnImages.get(String(id))?.file_name || "") || `image ${id}`;
+}
+
 function imageName(image) {
-  return plain(image.file_name || "") || `image ${image.image_id}`;
+  return nameOfImage(image.image_id);
 }

@@ -1,7 +1,10 @@
 #include "shared/coco/results.h"
 
+#include <optional>
+
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/json.h"
 #include "shared/coco/entry_reader.h"
 #include "shared/coco/plain_results.h"
 
@@ -51,10 +54,18 @@ std::vector<Detection> parse_results(std::string_view text, const std::string& n
   return ResultsReader().take(text, name);
 }
 
-void write_results(const std::string& path, const std::vector<Detection>& detections) {
+void write_results(const std::string& path, const std::vector<Detection>& detections,
+                   const FileNameOf& file_name_of) {
   std::string text = "[";
-  text.reserve(detections.size() * 160 + 4);
+  text.reserve(detections.size() * 200 + 4);
+  std::string name_field;  // of the image below: detections come image by image
+  std::optional<std::int64_t> named_id;
   for (const Detection& detection : detections) {
+    if (file_name_of && named_id != detection.image_id) {
+      named_id = detection.image_id;
+      const std::string_view name = file_name_of(detection.image_id);
+      name_field = name.empty() ? "" : ", \"file_name\": " + JsonWriter().value(name).text();
+    }
     text += text.size() == 1 ? "\n" : ",\n";
     text += "{\"image_id\": " + std::to_string(detection.image_id) +
             ", \"category_id\": " + std::to_string(detection.category_id) + ", \"bbox\": [";
@@ -62,7 +73,7 @@ void write_results(const std::string& path, const std::vector<Detection>& detect
       if (i > 0) text += ", ";
       text += shortest(detection.bbox[i]);
     }
-    text += "], \"score\": " + shortest(detection.score) + "}";
+    text += "], \"score\": " + shortest(detection.score) + name_field + "}";
   }
   text += "\n]\n";
   write_file_atomically(path, text);

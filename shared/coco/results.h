@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,12 @@ struct Detection {
 std::vector<Detection> read_results(const std::string& path);
 std::vector<Detection> parse_results(std::string_view text, const std::string& name);
 
-// Writes atomically; f64 as the shortest text that reads back equal.
-void write_results(const std::string& path, const std::vector<Detection>& detections);
+// The file name of an image; empty where it is not known.
+using FileNameOf = std::function<std::string_view(std::int64_t image_id)>;
+
+// Writes atomically; f64 as the shortest text that reads back equal. Each entry names its image's
+// file, which COCO's own tools and read_results() pass over, as the last field.
+void write_results(const std::string& path, const std::vector<Detection>& detections,
+                   const FileNameOf& file_name_of = {});
 
 }  // namespace retina

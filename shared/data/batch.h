@@ -56,6 +56,7 @@ struct Replaced {
 struct Sample {
   Slot slot;
   std::int64_t image_id = 0;
+  std::string file_name = {};                         // the record's
   int original_width_px = 0, original_height_px = 0;  // as stored in the shard
   int width_px = 0, height_px = 0;                    // after the resize, before padding
   // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels

@@ -155,16 +155,16 @@ PictureFolder::PictureFolder(std::string folder, const std::vector<LoosePicture>
                              Categories categories)
     : folder_(std::move(folder)), categories_(std::move(categories)) {
   for (const LoosePicture& one : pictures) {
-    names_.push_back(one.name);
-    index_.push_back({.image_id = static_cast<std::int64_t>(names_.size()),
+    index_.push_back({.image_id = static_cast<std::int64_t>(index_.size()) + 1,
                       .width = one.width,
-                      .height = one.height});
+                      .height = one.height,
+                      .file_name = one.name});
   }
 }
 
 std::optional<FileProblem> PictureFolder::decode(std::size_t place, JpegDecoder& decoder,
                                                  Image& out) const {
-  const std::string path = cat(folder_.path(), "/", names_[place]);
+  const std::string path = cat(folder_.path(), "/", index_[place].file_name);
   return unless_unreadable(folder_, path, [&]() -> std::optional<FileProblem> {
     FoundFile file;
     if (auto problem = folder_.find(names_[place], file)) return problem;

@@ -60,7 +60,6 @@ class PictureFolder : public PictureSource {
  private:
   ImageFolder folder_;
   Categories categories_;
-  std::vector<std::string> names_;
   std::vector<IndexEntry> index_;
 };
 

@@ -16,6 +16,7 @@ Sample PictureSamples::load(const BatchRequest& request, std::size_t place, Jpeg
   const IndexEntry& entry = pictures_.index()[slot.record];
   Sample sample = sized_sample(request, place, {.width = entry.width, .height = entry.height});
   sample.image_id = entry.image_id;
+  sample.file_name = entry.file_name;
   Image image;
   sample.problem = pictures_.decode(slot.record, decoder, image);
   if (!sample.problem) put_pixels(image, request, sample, normalisation_, pixels);

@@ -1,6 +1,7 @@
 #include "shared/data/record_picture.h"
 
 #include "shared/base/error.h"
+#include "shared/base/image_name.h"
 
 namespace retina {
 
@@ -20,7 +21,8 @@ void decode_picture(const Record& record, const std::string& subject, JpegDecode
   }
   if (problem.empty()) return;
   throw Error(ErrorKind::kData,
-              cat(subject, ": the picture of image ", record.image_id, ": ", problem),
+              cat(subject, ": the picture of ", image_name(record.image_id, record.file_name), ": ",
+                  problem),
               "run coco-pack --verify on this folder, then pack it again");
 }
 

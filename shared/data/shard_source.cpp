@@ -91,6 +91,7 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   decode_picture(record, shards_.folder(), decoder, image);
   Sample sample = sized_sample(request, place, {.width = image.width, .height = image.height});
   sample.image_id = record.image_id;
+  sample.file_name = record.file_name;
   put_pixels(image, request, sample, normalisation_, pixels);
   if (record.label) sample.labels = {*record.label};
   for (const RecordAnnotation& annotation : record.annotations) {

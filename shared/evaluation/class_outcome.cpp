@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "shared/base/error.h"
+#include "shared/base/image_name.h"
 
 namespace retina {
 
@@ -13,7 +14,7 @@ void check_finite(const ClassScores& image) {
   for (std::size_t label = 0; label < image.scores.size(); ++label) {
     if (std::isfinite(image.scores[label])) continue;
     throw Error(ErrorKind::kData,
-                cat("image ", image.image_id, ": score of class ", label, " (got ",
+                cat(image_name(image.image_id, image.file_name), ": score of class ", label, " (got ",
                     image.scores[label], ", want a finite number)"),
                 "the model has diverged: evaluate an earlier checkpoint");
   }

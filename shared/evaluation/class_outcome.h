@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace retina {
 
@@ -30,6 +31,7 @@ struct ClassOutcome {
 
 struct ClassScores {
   std::int64_t image_id = 0;
+  std::string_view file_name{};     // for error messages; may be empty
   int label = 0;                    // 0..K-1
   std::span<const float> scores{};  // [K] logits, any finite values; K >= 1
 };

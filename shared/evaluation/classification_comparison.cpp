@@ -5,12 +5,17 @@
 #include <unordered_map>
 
 #include "shared/base/error.h"
+#include "shared/base/image_name.h"
 
 namespace retina {
 
 namespace {
 
 constexpr const char* kSameImages = "evaluate both models on the same shards";
+
+std::string name_of(const Prediction& one) {
+  return image_name(one.image_id, one.file_name);
+}
 
 void check_same_images(const std::array<ClassifiedSide, 2>& sides) {
   const std::vector<Prediction>&a = sides[0].predictions, &b = sides[1].predictions;
@@ -21,12 +26,12 @@ void check_same_images(const std::array<ClassifiedSide, 2>& sides) {
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const bool only_a = i >= b.size() || (i < a.size() && a[i].image_id < b[i].image_id);
     if (only_a || i >= a.size() || a[i].image_id != b[i].image_id) {
-      throw refuse(cat("not the same images (", a.size(), " and ", b.size(), "; image ",
-                       only_a ? a[i].image_id : b[i].image_id, " is only in the ",
+      throw refuse(cat("not the same images (", a.size(), " and ", b.size(), "; ",
+                       name_of(only_a ? a[i] : b[i]), " is only in the ",
                        only_a ? "first" : "second", ")"));
     }
     if (a[i].category_id != b[i].category_id) {
-      throw refuse(cat("not the same classes (image ", a[i].image_id, " is of category ",
+      throw refuse(cat("not the same classes (", name_of(a[i]), " is of category ",
                        a[i].category_id, " and ", b[i].category_id, ")"));
     }
   }
@@ -65,7 +70,7 @@ ClassificationComparison compare_predictions(const std::array<ClassifiedSide, 2>
     const auto place = places.find(a.category_id);
     if (place == places.end()) {
       throw Error(ErrorKind::kData,
-                  cat(sides[0].name, ": image ", a.image_id, ": category ", a.category_id,
+                  cat(sides[0].name, ": ", name_of(a), ": category ", a.category_id,
                       " is not among its ", categories.size(), " classes"));
     }
     const bool a_hits = a.rank == 0, b_hits = b.rank == 0;
@@ -80,6 +85,7 @@ ClassificationComparison compare_predictions(const std::array<ClassifiedSide, 2>
     const Prediction& wrong = a_hits ? b : a;
     (a_hits ? result.only_a : result.only_b)
         .push_back({.image_id = wrong.image_id,
+                    .file_name = wrong.file_name,
                     .category_id = wrong.category_id,
                     .predicted_id = wrong.predicted_id,
                     .confidence = wrong.confidence});

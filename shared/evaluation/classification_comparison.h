@@ -26,6 +26,7 @@ struct ClassChange {
 // An image that only one of the two has right.
 struct ImageFlip {
   std::int64_t image_id = 0;
+  std::string file_name{};        // may be empty
   std::int64_t category_id = 0;   // the true class
   std::int64_t predicted_id = 0;  // of whom is wrong
   double confidence = 0;          // of whom is wrong

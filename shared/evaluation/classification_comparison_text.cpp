@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "shared/base/cat.h"
+#include "shared/base/image_name.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/evaluation/classification_text.h"
@@ -34,7 +35,7 @@ std::string flips_text(const ClassificationComparison& comparison,
   std::vector<TextRow> rows{{title, "confidence", "taken for", "truth"}};
   for (std::size_t i = 0; i < std::min(images.size(), kShownImages); ++i) {
     const ImageFlip& one = images[i];
-    rows.push_back({cat("image ", one.image_id), share_text(one.confidence),
+    rows.push_back({image_name(one.image_id, one.file_name), share_text(one.confidence),
                     escaped(compared_class_name(comparison, one.predicted_id)),
                     escaped(compared_class_name(comparison, one.category_id))});
   }
@@ -55,6 +56,7 @@ void write_flips(JsonWriter& json, const char* key, const std::vector<ImageFlip>
   for (const ImageFlip& one : images) {
     json.begin_object()
         .field("image_id", one.image_id)
+        .field("file_name", one.file_name)
         .field("category_id", one.category_id)
         .field("predicted_id", one.predicted_id)
         .field("confidence", one.confidence)

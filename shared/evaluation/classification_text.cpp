@@ -79,11 +79,14 @@ void write_most_confused(JsonWriter& json, const ClassExamples& examples, const 
   json.end_array();
 }
 
-void write_pictured(JsonWriter& json, const ClassExamples& examples, const IdOf& ids) {
+void write_pictured(JsonWriter& json, const ClassExamples& examples, const IdOf& ids,
+                    const FileNames& file_names) {
   json.begin_array();
   for (const ClassOutcome& one : examples.pictured) {
+    const auto name = file_names.find(one.image_id);
     json.begin_object()
         .field("image_id", one.image_id)
+        .field("file_name", name == file_names.end() ? "" : name->second)
         .field("category_id", id_of(ids, one.label))
         .field("rank", static_cast<std::int64_t>(one.rank))
         .field("loss", one.loss);
@@ -150,8 +153,8 @@ std::string classification_oddities_text(const ClassificationMetrics& metrics) {
   return text;
 }
 
-std::string classification_json(const ClassificationMetrics& metrics,
-                                const ClassExamples& examples) {
+std::string classification_json(const ClassificationMetrics& metrics, const ClassExamples& examples,
+                                const FileNames& file_names) {
   IdOf ids;
   JsonWriter json;
   json.begin_object()
@@ -187,7 +190,8 @@ std::string classification_json(const ClassificationMetrics& metrics,
                 [&](JsonWriter& j) { write_image_ids(j, examples.confident_wrong); }),
       ",\n",
       json_line("most_confused", [&](JsonWriter& j) { write_most_confused(j, examples, ids); }),
-      ",\n", json_line("images", [&](JsonWriter& j) { write_pictured(j, examples, ids); }),
+      ",\n",
+      json_line("images", [&](JsonWriter& j) { write_pictured(j, examples, ids, file_names); }),
       "\n}\n");
 }
 

@@ -6,6 +6,7 @@
 
 #include "shared/evaluation/class_examples.h"
 #include "shared/evaluation/classification.h"
+#include "shared/shard/image_index.h"
 
 namespace retina {
 
@@ -21,9 +22,10 @@ std::string classification_table_text(const ClassificationMetrics& metrics);
 // What a user should know besides the numbers, in one line; empty when there is nothing.
 std::string classification_oddities_text(const ClassificationMetrics& metrics);
 
-// metrics.json. Ids are the data set's own; null stands for what does not exist.
-std::string classification_json(const ClassificationMetrics& metrics,
-                                const ClassExamples& examples);
+// metrics.json. Ids are the data set's own; null stands for what does not exist. Every image of
+// `examples` is among those with a picture, which has its file name where `file_names` has it.
+std::string classification_json(const ClassificationMetrics& metrics, const ClassExamples& examples,
+                                const FileNames& file_names);
 
 // For people: three decimals, "-" for nothing.
 std::string share_text(const std::optional<double>& value);

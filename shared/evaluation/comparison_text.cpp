@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shared/base/cat.h"
+#include "shared/base/image_name.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/evaluation/matching.h"
@@ -33,8 +34,8 @@ std::string images_text(const Comparison& comparison, const std::vector<std::siz
   std::vector<TextRow> rows{{title, "mistakes of A", "of B", "change", ""}};
   for (std::size_t i = 0; i < std::min(places.size(), kShownImages); ++i) {
     const ImageChange& one = comparison.images[places[i]];
-    rows.push_back({cat("image ", one.image_id), mistakes_text(one.mistakes_a),
-                    mistakes_text(one.mistakes_b), gain_text(one.gain()), escaped(one.file_name)});
+    rows.push_back({image_name(one.image_id, one.file_name), mistakes_text(one.mistakes_a),
+                    mistakes_text(one.mistakes_b), gain_text(one.gain())});
   }
   return aligned_table(rows, true);
 }

@@ -131,10 +131,26 @@ class Explainer {
       explanation_.pictured.push_back(pictured_image(image, options_.most_boxes, verdicts_));
       explanation_.pictured.back().ap_lost = faults_[image].ap_lost;
     }
+    name_images();
     return std::move(explanation_);
   }
 
  private:
+  void name_images() {
+    const auto name_all = [&](const std::vector<std::int64_t>& image_ids) {
+      for (const std::int64_t id : image_ids) {
+        const std::string& name = boxes_.image(boxes_.image_place(id)).file_name;
+        if (!name.empty()) explanation_.file_names.emplace(id, name);
+      }
+    };
+    for (const ConfusionCell& cell : explanation_.confusion.cells) name_all(cell.image_ids);
+    for (const Suspect& suspect : explanation_.suspects) name_all({suspect.image_id});
+    const WorstImages& worst = explanation_.worst;
+    for (const auto* list : {&worst.ap_lost, &worst.confident_wrong, &worst.largest_missed}) {
+      name_all(*list);
+    }
+  }
+
   // AP that one object of each class is worth.
   std::vector<double> object_shares() const {
     const auto class_count = static_cast<double>(std::count_if(

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ struct Explanation {
   WorstImages worst{};
   std::vector<Suspect> suspects{};  // by SuspectKind, best evidence first
   std::vector<PicturedImage> pictured{};
+  // Of all images that stand above by their ids, where they are known.
+  std::map<std::int64_t, std::string> file_names{};
 };
 
 // Explains what `evaluate_detections` measures. Detections of unknown categories count as absent,

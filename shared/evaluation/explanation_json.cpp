@@ -80,13 +80,22 @@ void write_worst(const WorstImages& worst, JsonWriter& json) {
 }
 
 void write_suspect(const Suspect& suspect, JsonWriter& json) {
-  json.begin_object().field("why", suspect_name(suspect.kind)).field("image_id", suspect.image_id);
+  json.begin_object()
+      .field("why", suspect_name(suspect.kind))
+      .field("image_id", suspect.image_id)
+      .field("file_name", suspect.file_name);
   write_optional(json, "annotation_id", suspect.annotation_id);
   write_optional(json, "category_id", suspect.category_id);
   write_optional(json, "found_category_id", suspect.found_category_id);
   write_optional(json, "score", suspect.score);
   json.field("iou", suspect.iou);
   write_list(json, "bbox", suspect.bbox);
+  json.end_object();
+}
+
+void write_file_names(const std::map<std::int64_t, std::string>& file_names, JsonWriter& json) {
+  json.begin_object();
+  for (const auto& [image_id, file_name] : file_names) json.field(cat(image_id), file_name);
   json.end_object();
 }
 
@@ -157,7 +166,8 @@ std::string explanation_lines(const Explanation& explanation) {
       line("calibration", [&](JsonWriter& j) { write_calibration(explanation.calibration, j); }),
       ",\n", line("worst", [&](JsonWriter& j) { write_worst(explanation.worst, j); }), ",\n",
       line("suspects", [&](JsonWriter& j) { list(j, explanation.suspects, write_suspect); }), ",\n",
-      line("images", [&](JsonWriter& j) { list(j, explanation.pictured, write_picture); }));
+      line("images", [&](JsonWriter& j) { list(j, explanation.pictured, write_picture); }), ",\n",
+      line("file_names", [&](JsonWriter& j) { write_file_names(explanation.file_names, j); }));
 }
 
 }  // namespace retina

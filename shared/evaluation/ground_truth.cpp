@@ -17,8 +17,10 @@ Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& o
   for (const std::size_t place : places) {
     const Record record = shards.read(place);
     if (on_record) on_record();
-    truth.images.push_back(
-        {.id = record.image_id, .file_name = "", .width = record.width, .height = record.height});
+    truth.images.push_back({.id = record.image_id,
+                            .file_name = record.file_name,
+                            .width = record.width,
+                            .height = record.height});
     for (const RecordAnnotation& one : record.annotations) {
       const auto label = static_cast<std::size_t>(one.label);
       truth.annotations.push_back({.id = one.id,

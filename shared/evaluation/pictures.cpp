@@ -73,8 +73,11 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
     if (index[place].box_count == 0 && !is_shown) continue;
 
     const Record record = shards.read(place);
-    DrawnImage result{
-        .image_id = record.image_id, .found_count = 0, .object_count = 0, .image = {}};
+    DrawnImage result{.image_id = record.image_id,
+                      .file_name = record.file_name,
+                      .found_count = 0,
+                      .object_count = 0,
+                      .image = {}};
     decode_picture(record, shards.folder(), decoder, result.image);
     for (const RecordAnnotation& object : record.annotations) {
       if (object.iscrowd) continue;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "shared/coco/categories.h"
@@ -15,6 +16,7 @@ namespace retina {
 
 struct DrawnImage {
   std::int64_t image_id = 0;
+  std::string file_name{};
   int found_count = 0;   // detections drawn
   int object_count = 0;  // ground truth without crowds
   Image image;

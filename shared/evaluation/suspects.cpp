@@ -96,7 +96,9 @@ std::vector<Suspect> SuspectFinder::result(const BoxGroups& boxes) const {
     std::vector<Suspect> told;
     for (const Candidate& one : list) {
       if (told.size() == options_.most) break;
-      Suspect suspect{.kind = kind, .image_id = boxes.image(one.image).id, .iou = one.iou};
+      const ImageInfo& info = boxes.image(one.image);
+      Suspect suspect{
+          .kind = kind, .image_id = info.id, .file_name = info.file_name, .iou = one.iou};
       if (kind != SuspectKind::kNeverFound) {
         const Detection& detection = boxes.detections()[one.detection];
         suspect.found_category_id = detection.category_id;

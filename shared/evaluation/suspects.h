@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "shared/evaluation/verdicts.h"
@@ -28,6 +29,7 @@ inline constexpr double kWrongClassIou = .75;
 struct Suspect {
   SuspectKind kind = SuspectKind::kUnlabelled;
   std::int64_t image_id = 0;
+  std::string file_name{};                                     // of the image; may be empty
   std::optional<std::int64_t> annotation_id{}, category_id{};  // none when unlabelled
   std::optional<std::int64_t> found_category_id{};             // none when never found
   std::optional<double> score{};                               // none when never found

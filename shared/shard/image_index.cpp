@@ -8,6 +8,8 @@
 
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/little_endian.h"
 
@@ -28,41 +30,74 @@ int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   return static_cast<int>(value);
 }
 
-// The part after the entries: a row of labels for each image.
-void put_labels(std::string& content, const std::vector<IndexEntry>& entries) {
+// The part after the entries: a row of labels for each image, then its file name.
+void put_rows(std::string& content, const std::vector<IndexEntry>& entries) {
   for (const IndexEntry& entry : entries) {
     put(content, static_cast<std::uint32_t>(entry.labels.size()));
     for (const int label : entry.labels) put(content, static_cast<std::uint32_t>(label));
   }
+  for (const IndexEntry& entry : entries) {
+    put(content, static_cast<std::uint32_t>(entry.file_name.size()));
+    content += entry.file_name;
+  }
 }
 
-void read_labels(std::string_view rows, const std::string& name, std::vector<IndexEntry>& entries) {
-  std::size_t at = 0;
-  const auto take = [&] {
-    if (rows.size() - at < sizeof(std::uint32_t)) fail_damaged(name, "ends inside its labels");
-    const auto value = get<std::uint32_t>(rows, at);
-    at += sizeof(std::uint32_t);
-    return value;
-  };
-  for (IndexEntry& entry : entries) {
-    const std::uint32_t count = take();
+// Reads that part from front to back; `name` begins every error.
+class RowReader {
+ public:
+  RowReader(std::string_view rows, const std::string& name) : rows_(rows), name_(name) {}
+
+  void read_labels(IndexEntry& entry) {
+    const std::uint32_t count = number();
     // An image without boxes may have a class itself.
     if (count > std::max(entry.trainable_count, entry.box_count == 0 ? 1U : 0U)) {
-      fail_damaged(name, cat("has more classes than boxes (got ", count, " classes, ",
-                             entry.trainable_count, " boxes)"));
+      fail_damaged(name_, cat("has more classes than boxes (got ", count, " classes, ",
+                              entry.trainable_count, " boxes)"));
     }
     for (std::uint32_t i = 0; i < count; ++i) {
-      const auto label = static_cast<int>(take());
+      const auto label = static_cast<int>(number());
       if (label < 0 || (i > 0 && label <= entry.labels.back())) {
-        fail_damaged(name, cat("has labels that do not ascend (got ", label, ")"));
+        fail_damaged(name_, cat("has labels that do not ascend (got ", label, ")"));
       }
       entry.labels.push_back(label);
     }
   }
-  if (at != rows.size()) fail_damaged(name, cat("has ", rows.size() - at, " bytes too many"));
-}
+  void read_file_name(IndexEntry& entry) { entry.file_name = bytes(number()); }
+  void finish() const {
+    if (!rows_.empty()) fail_damaged(name_, cat("has ", rows_.size(), " bytes too many"));
+  }
+
+ private:
+  std::string_view bytes(std::size_t count) {
+    if (rows_.size() < count) fail_damaged(name_, "ends inside its labels or file names");
+    const std::string_view taken = rows_.substr(0, count);
+    rows_.remove_prefix(count);
+    return taken;
+  }
+  std::uint32_t number() { return get<std::uint32_t>(bytes(sizeof(std::uint32_t)), 0); }
+
+  std::string_view rows_;
+  const std::string& name_;
+};
 
 }  // namespace
+
+std::string image_name(const IndexEntry& entry) {
+  return image_name(entry.image_id, entry.file_name);
+}
+
+std::string record_name(const IndexEntry& entry) {
+  const std::string& file = entry.file_name;
+  return cat("record ", entry.place, file.empty() ? "" : cat(" (", escaped(file), ")"));
+}
+
+FileNames file_names_of(const std::vector<IndexEntry>& index) {
+  FileNames names;
+  for (const IndexEntry& entry : index) {
+    if (!entry.file_name.empty()) names.emplace(entry.image_id, entry.file_name);
+  }
+  return names;
+}
 
 std::vector<int> entry_labels(const Record& record) {
   if (record.label) return {*record.label};
@@ -85,7 +120,7 @@ std::string encode_index(const std::vector<IndexEntry>& entries) {
     put(content, entry.shard);
     put(content, entry.place);
   }
-  put_labels(content, entries);
+  put_rows(content, entries);
   std::string bytes(kIndexMagic);
   put(bytes, kIndexVersion);
   put(bytes, kEntryBytes);
@@ -115,7 +150,7 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
   }
   const std::string_view content = bytes.substr(kHeaderBytes);
   const auto count = get<std::uint64_t>(bytes, kCountAt);
-  const bool has_labels = version > 1;
+  const bool has_labels = version > 1, has_file_names = version > 2;
   if (get<std::uint16_t>(bytes, kEntryBytesAt) != kEntryBytes ||
       count > content.size() / kEntryBytes ||
       (!has_labels && content.size() != count * kEntryBytes)) {
@@ -139,7 +174,14 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
                   .shard = get<std::uint32_t>(entry, 24),
                   .place = get<std::uint32_t>(entry, 28)};
   }
-  if (has_labels) read_labels(content.substr(count * kEntryBytes), name, entries);
+  RowReader rows(content.substr(count * kEntryBytes), name);
+  for (IndexEntry& entry : entries) {
+    if (has_labels) rows.read_labels(entry);
+  }
+  for (IndexEntry& entry : entries) {
+    if (has_file_names) rows.read_file_name(entry);
+  }
+  rows.finish();
   return entries;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "shared/shard/record.h"
@@ -12,7 +13,7 @@
 namespace retina {
 
 // The version in the index header. Part of the format; never renumber.
-inline constexpr std::uint16_t kIndexVersion = 2;
+inline constexpr std::uint16_t kIndexVersion = 3;
 
 // One image, in the order of (shard, place).
 struct IndexEntry {
@@ -26,9 +27,20 @@ struct IndexEntry {
   // Classes of the trainable boxes, each once, ascending; of a classification set's image its one
   // class. Version 1 has none.
   std::vector<int> labels = {};
+  std::string file_name = {};  // the record's; versions 1 and 2 have none
 
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
+
+// What people call the image, see shared/base/image_name.h.
+std::string image_name(const IndexEntry& entry);
+
+// "record 7 (street/17.jpg)", of the entry's shard; "record 7" where the name is not known.
+std::string record_name(const IndexEntry& entry);
+
+// File names by image id; images without one are missing.
+using FileNames = std::unordered_map<std::int64_t, std::string>;
+FileNames file_names_of(const std::vector<IndexEntry>& index);
 
 // The labels of a record's entry.
 std::vector<int> entry_labels(const Record& record);

@@ -240,6 +240,10 @@ ManifestOptions read_manifest_options(const JsonView& view) {
           .part = view.has("part") ? view.at("part").as_string() : ""};
 }
 
+std::string manifest_hash(const Manifest& manifest) {
+  return hex64(xxh3(encode_manifest(manifest)));
+}
+
 Manifest decode_manifest(std::string_view text, const std::string& name) {
   const JsonFile file = JsonFile::parse(text, name);
   const JsonView root = file.root();

@@ -98,6 +98,9 @@ ManifestOptions read_manifest_options(const JsonView& view);
 // The text of manifest.json; its last field is the hash of the rest.
 std::string encode_manifest(const Manifest& manifest);
 
+// Which data set it is, for whoever compares inputs by content: 16 hexadecimal digits.
+std::string manifest_hash(const Manifest& manifest);
+
 // Errors begin with `name`. Throws kData: not JSON, another or newer format, a damaged text.
 Manifest decode_manifest(std::string_view text, const std::string& name);
 

@@ -22,7 +22,7 @@ constexpr std::uint16_t kJpegVersion = 1, kRawVersion = 2;
 
 // Blocks of the annotation part: u32 type, u32 content bytes, content.
 constexpr std::size_t kBlockHeaderBytes = 8;
-constexpr std::uint32_t kBoxesBlock = 1, kLabelBlock = 2;
+constexpr std::uint32_t kBoxesBlock = 1, kLabelBlock = 2, kFileNameBlock = 3;
 constexpr std::size_t kBoxBytes = 56, kLabelBytes = 4;
 constexpr std::uint32_t kCrowdFlag = 1;
 
@@ -82,6 +82,9 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
     } else if (type == kLabelBlock) {
       if (record.label) fail_damaged(place, "has more than one label block");
       record.label = decode_label(content, place);
+    } else if (type == kFileNameBlock) {
+      if (!record.file_name.empty()) fail_damaged(place, "has more than one file name");
+      record.file_name = content;
     }
     part.remove_prefix(content_bytes);
   }
@@ -90,9 +93,16 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
   }
 }
 
-// Of the block that a record has, without its header.
+// Of the block of boxes or of the class, without its header.
 std::size_t content_size_bytes(const Record& record) {
   return record.label ? kLabelBytes : record.annotations.size() * kBoxBytes;
+}
+
+// Of the whole annotation part.
+std::size_t annotation_part_bytes(const Record& record) {
+  const std::size_t name_bytes =
+      record.file_name.empty() ? 0 : kBlockHeaderBytes + record.file_name.size();
+  return kBlockHeaderBytes + content_size_bytes(record) + name_bytes;
 }
 
 // Lengths are checked before hashes: the hash is over what the lengths say.
@@ -138,22 +148,21 @@ bool is_trainable(const RecordAnnotation& annotation, int width, int height) {
 }
 
 std::size_t record_size_bytes(const Record& record) {
-  return kRecordHeaderBytes + kBlockHeaderBytes + content_size_bytes(record) +
-         record.picture.size();
+  return kRecordHeaderBytes + annotation_part_bytes(record) + record.picture.size();
 }
 
 std::string encode_record(const Record& record) {
   RETINA_CHECK(!record.label || (record.annotations.empty() && *record.label >= 0), "image ",
                record.image_id);
-  const std::size_t content_bytes = content_size_bytes(record);
+  const std::size_t annotation_bytes = annotation_part_bytes(record);
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
-  RETINA_CHECK(content_bytes + kBlockHeaderBytes <= kLimit && record.picture.size() <= kLimit,
-               "record of image ", record.image_id, " is too large");
+  RETINA_CHECK(annotation_bytes <= kLimit && record.picture.size() <= kLimit, "record of image ",
+               record.image_id, " is too large");
   // The header's hashes come last, over what is then in its place.
   std::string bytes(kRecordHeaderBytes, '\0');
   bytes.reserve(record_size_bytes(record));
   put(bytes, record.label ? kLabelBlock : kBoxesBlock);
-  put(bytes, static_cast<std::uint32_t>(content_bytes));
+  put(bytes, static_cast<std::uint32_t>(content_size_bytes(record)));
   if (record.label) put(bytes, static_cast<std::uint32_t>(*record.label));
   for (const RecordAnnotation& annotation : record.annotations) {
     put(bytes, annotation.id);
@@ -161,6 +170,11 @@ std::string encode_record(const Record& record) {
     put(bytes, annotation.area);
     put(bytes, static_cast<std::int32_t>(annotation.label));
     put(bytes, annotation.iscrowd ? kCrowdFlag : std::uint32_t{0});
+  }
+  if (!record.file_name.empty()) {
+    put(bytes, kFileNameBlock);
+    put(bytes, static_cast<std::uint32_t>(record.file_name.size()));
+    bytes.append(record.file_name);
   }
   bytes.append(record.picture);
 
@@ -173,7 +187,7 @@ std::string encode_record(const Record& record) {
   put(header, record.image_id);
   put(header, static_cast<std::uint32_t>(record.width));
   put(header, static_cast<std::uint32_t>(record.height));
-  put(header, static_cast<std::uint32_t>(kBlockHeaderBytes + content_bytes));
+  put(header, static_cast<std::uint32_t>(annotation_bytes));
   put(header, static_cast<std::uint32_t>(record.picture.size()));
   put(header, xxh3(std::string_view(bytes).substr(kRecordHeaderBytes)));
   put(header, xxh3(header));  // of the 40 bytes so far

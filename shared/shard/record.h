@@ -35,7 +35,8 @@ inline const Choices<PictureEncoding> kPictureEncodings = {{"jpeg", PictureEncod
 // A decoded record. `picture` points into the bytes it was decoded from.
 struct Record {
   std::int64_t image_id = 0;
-  int width = 0;  // of the stored image, pixels
+  std::string file_name{};  // as the annotations have it; empty in sets of earlier writers
+  int width = 0;            // of the stored image, pixels
   int height = 0;
   bool rescaled = false;   // coco-pack --max-side made image and boxes smaller than the source
   bool converted = false;  // made by coco-pack of another format, or of a picture turned upright

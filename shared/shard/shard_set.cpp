@@ -11,6 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
+#include "shared/base/image_name.h"
 #include "shared/base/log.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/shard_file.h"
@@ -70,13 +71,13 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
                     : entry.box_count == 0 && !entry.labels.empty()) {
       throw Error(
           ErrorKind::kData,
-          cat(name, ": image ", entry.image_id, " has not what a ", word_of(kTasks, manifest.task),
+          cat(name, ": ", image_name(entry), " has not what a ", word_of(kTasks, manifest.task),
               " set has (got ", entry.box_count, " boxes and ", entry.labels.size(), " classes)"),
           kDamagedHint);
     }
     if (!entry.labels.empty() && entry.labels.back() >= manifest.class_count()) {
       throw Error(ErrorKind::kData,
-                  cat(name, ": class label of image ", entry.image_id, " is out of range (got ",
+                  cat(name, ": class label of ", image_name(entry), " is out of range (got ",
                       entry.labels.back(), ", want less than ", manifest.class_count(), ")"),
                   kDamagedHint);
     }
@@ -87,18 +88,21 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
                              const RecordSource& source) {
   const Manifest& manifest = source.manifest;
   const std::string place =
-      cat(source.folder, "/", manifest.shards[entry.shard].file.name, ": record ", entry.place);
+      cat(source.folder, "/", manifest.shards[entry.shard].file.name, ": ", record_name(entry));
   Record record = decode_record(bytes, place);
   if (record.image_id != entry.image_id || record.width != entry.width ||
-      record.height != entry.height || record.annotations.size() != entry.box_count) {
-    throw Error(ErrorKind::kData,
-                cat(place, ": disagrees with the index (got image ", record.image_id, ", want ",
-                    entry.image_id, ")"),
-                kDamagedHint);
+      record.height != entry.height || record.annotations.size() != entry.box_count ||
+      record.file_name != entry.file_name) {
+    throw Error(
+        ErrorKind::kData,
+        cat(place, ": disagrees with the index (got ",
+            image_name(record.image_id, record.file_name), ", want ", image_name(entry), ")"),
+        kDamagedHint);
   }
   if (!has_class_of(record, entry, manifest.task)) {
     throw Error(ErrorKind::kData,
-                cat(place, ": its class is not that of the index (image ", record.image_id, ")"),
+                cat(place, ": its class is not that of the index (",
+                    image_name(record.image_id, record.file_name), ")"),
                 kDamagedHint);
   }
   for (const RecordAnnotation& annotation : record.annotations) {

@@ -8,6 +8,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/json.h"
 #include "shared/base/random.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
@@ -43,6 +44,22 @@ TEST(Results, WrittenDetectionsReadBackBitForBit) {
     ASSERT_EQ(back[i].bbox, detections[i].bbox);
     ASSERT_EQ(back[i].score, detections[i].score);
   }
+}
+
+TEST(Results, EntriesNameTheFileOfTheirImage) {
+  const TestFolder folder;
+  const std::string path = folder / "detections.json";
+  write_results(path, {{.image_id = 1}, {.image_id = 1}, {.image_id = 2}, {.image_id = 3}},
+                [](std::int64_t id) -> std::string_view {
+                  return id == 1 ? "a \"b\".jpg" : id == 2 ? "sub/é.jpg" : "";
+                });
+  const JsonFile file = JsonFile::read(path);
+  for (const std::size_t i : {0, 1}) {
+    EXPECT_EQ(file.root().at(i).at("file_name").as_string(), "a \"b\".jpg");
+  }
+  EXPECT_EQ(file.root().at(std::size_t{2}).at("file_name").as_string(), "sub/é.jpg");
+  EXPECT_FALSE(file.root().at(std::size_t{3}).has("file_name"));
+  EXPECT_EQ(read_results(path).size(), 4U);
 }
 
 TEST(Results, AnEmptyListIsFine) {

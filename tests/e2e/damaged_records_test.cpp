@@ -71,7 +71,7 @@ TEST_F(DamagedRecord, IsReplacedNamedOnceAndCountedOnAnyNumberOfRanks) {
     const ProcessResult result =
         train(ranks, run, {"--max-bad-fraction", "0.2", "--norm", "frozen"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    const std::string name = cat("warning: image ", image_id_, " (shard 0, record ");
+    const std::string name = cat("(image ", image_id_, ") (shard 0, record ");
     EXPECT_EQ(count_of(name, result.err), 1U) << result.err;
     EXPECT_EQ(replaced_images(run), 1);
     losses.push_back(first_step(run, "loss"));
@@ -85,7 +85,7 @@ TEST_F(DamagedRecord, EndsTheJobOnAllRanksWhereTooManyAre) {
     const ProcessResult result = train(ranks, job_ / ("run-" + std::to_string(ranks)));
     EXPECT_EQ(result.exit_code, 65) << result.err;
     EXPECT_EQ(count_of("error: ", result.err), 1U) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(cat("error: image ", image_id_, " (shard 0, record ")));
+    EXPECT_THAT(result.err, HasSubstr(cat("(image ", image_id_, ") (shard 0, record ")));
     EXPECT_THAT(result.err, HasSubstr("that makes 1 of 8 records damaged (want at most 0.001 of "
                                       "them, --max-bad-fraction)"));
   }

@@ -44,16 +44,17 @@ std::vector<std::string> launch(const Job& job, const std::string& run, int rank
 
 // The images that each step of one launch was trained with, over its ranks.
 StepImages images_of(const std::string& log, int ranks) {
-  const std::regex line(R"(debug: step ([0-9]+): images ([0-9, ]+)$)");
+  const std::regex line(R"(debug: step ([0-9]+): trains on (.*)$)");
+  const std::regex image(R"(\(image ([0-9]+)\))");
   StepImages steps;
   for (int rank = 0; rank < ranks; ++rank) {
     std::istringstream text(read_file(cat(log, ".", rank)));
     for (std::string words; std::getline(text, words);) {
       std::smatch match;
       if (!std::regex_search(words, match, line)) continue;
-      std::istringstream ids(match[2].str());
-      for (std::string id; std::getline(ids, id, ',');) {
-        steps[std::stoi(match[1].str())].push_back(std::stoi(id));
+      const std::string names = match[2].str();
+      for (std::sregex_iterator one(names.begin(), names.end(), image), end; one != end; ++one) {
+        steps[std::stoi(match[1].str())].push_back(std::stoi((*one)[1].str()));
       }
     }
   }

@@ -175,7 +175,7 @@ TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
   const ProcessResult result =
       run_process(small_train_command(job / "thin", job / "run", 6, {"--flip", "1"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const std::string line = cat("image ", thin.image_id, ", annotation ", thin.id,
+  const std::string line = cat("(image ", thin.image_id, "), annotation ", thin.id,
                                ": the box has no width or height inside the image");
   EXPECT_THAT(result.err, HasSubstr("boxes without an area, left out: 1)"));
   EXPECT_THAT(result.err, HasSubstr(line));

@@ -175,11 +175,11 @@ TEST_F(Classify, DrawWritesTheMostConfidentMistakes) {
   EvalOptions drawing = options(a_);
   drawing.draw = 2;
   ASSERT_EQ(evaluate(drawing, outcomes(3)).exit_code, 0);
-  EXPECT_TRUE(path_exists(a_ + "/drawn/11.jpg"));
-  EXPECT_TRUE(path_exists(a_ + "/drawn/12.jpg"));
-  EXPECT_FALSE(path_exists(a_ + "/drawn/13.jpg"));
+  EXPECT_TRUE(path_exists(a_ + "/drawn/11_0.jpg"));
+  EXPECT_TRUE(path_exists(a_ + "/drawn/12_1.jpg"));
+  EXPECT_FALSE(path_exists(a_ + "/drawn/13_2.jpg"));
   Image drawn;
-  const std::string jpeg = read_file(a_ + "/drawn/11.jpg");
+  const std::string jpeg = read_file(a_ + "/drawn/11_0.jpg");
   ASSERT_TRUE(JpegDecoder().decode(jpeg.data(), jpeg.size(), drawn).ok);
   EXPECT_EQ(drawn.width, 240) << "60 pixels four times as large";
   EXPECT_GT(drawn.height, 160) << "with room for the names";
@@ -196,7 +196,7 @@ TEST_F(Classify, NothingOfAnotherEvaluationStays) {
   testing::internal::GetCapturedStderr();
   plain.overwrite = true;
   ASSERT_EQ(evaluate(plain, outcomes(2)).exit_code, 0);
-  EXPECT_FALSE(path_exists(a_ + "/drawn/11.jpg"));
+  EXPECT_FALSE(path_exists(a_ + "/drawn/11_0.jpg"));
   // One of results replaces it wholly.
   write_file_atomically(folder_ / "results.json", "[]");
   const ProcessResult scored =
@@ -258,7 +258,8 @@ TEST_F(Classify, WhatCannotBeComparedIsOneLineNamingBoth) {
   fewer.erase(fewer.begin());
   const std::string c = folder_ / "C";
   ASSERT_EQ(evaluate(options(c), fewer).exit_code, 0);
-  expect_refusal(compare(a_, c), 78, {a_, c, "not the same images (12 and 11; image 11 is only"});
+  expect_refusal(compare(a_, c), 78,
+                 {a_, c, "not the same images (12 and 11; 0.jpg (image 11) is only"});
   expect_refusal(compare(a_, a_, {"--data", shards_}), 64, {"--data: has no effect"});
   remove_file(c + "/metrics.json");
   expect_refusal(compare(a_, c), 66, {c, "its evaluation is not finished"});

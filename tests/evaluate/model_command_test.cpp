@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -85,17 +84,40 @@ TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
   EXPECT_EQ(std::distance(begin(drawn), end(drawn)), 3);
 
   // Its own results scored again give the same numbers.
-  Instances truth = *truth_;
-  for (ImageInfo& image : truth.images) image.file_name = cat(image.id, ".jpg");
-  write_file_atomically(folder_ / "instances.json", instances_to_json(truth));
+  write_file_atomically(folder_ / "instances.json", instances_to_json(*truth_));
   const ProcessResult scored =
       run_process({"retina-eval", "--detections", folder_ / "out/detections.json", "--annotations",
                    folder_ / "instances.json", "--output", folder_ / "scored"});
   ASSERT_EQ(scored.exit_code, 0) << scored.err;
-  // Shards do not keep file names.
-  const std::string same = std::regex_replace(read_file(folder_ / "scored/metrics.json"),
-                                              std::regex("\"[0-9]+\\.jpg\""), "\"\"");
-  EXPECT_EQ(same, read_file(folder_ / "out/metrics.json"));
+  EXPECT_EQ(read_file(folder_ / "scored/metrics.json"), read_file(folder_ / "out/metrics.json"));
+  const ProcessResult on_shards =
+      run_process({"retina-eval", "--detections", folder_ / "out/detections.json", "--data",
+                   folder_ / "shards", "--output", folder_ / "on-shards"});
+  ASSERT_EQ(on_shards.exit_code, 0) << on_shards.err;
+  EXPECT_EQ(read_file(folder_ / "on-shards/metrics.json"), read_file(folder_ / "out/metrics.json"));
+  EXPECT_THAT(read_file(folder_ / "on-shards/report.html"), HasSubstr("data:image/jpeg"));
+}
+
+TEST_F(ModelCommand, NamesTheFileOfEveryImage) {
+  ASSERT_EQ(run_process(command("out", {"--draw", "1"})).exit_code, 0);
+  const JsonFile detections = JsonFile::read(folder_ / "out/detections.json");
+  for (std::size_t i = 0; i < detections.root().size(); ++i) {
+    const JsonView one = detections.root().at(i);
+    EXPECT_EQ(one.at("file_name").as_string(),
+              cat("tiny/", one.at("image_id").as_int() - 1000, ".jpg"));
+  }
+  const JsonFile metrics = JsonFile::read(folder_ / "out/metrics.json");
+  const JsonView names = metrics.root().at("file_names");
+  for (const char* list : {"ap_lost", "confident_wrong", "largest_missed"}) {
+    const JsonView ids = metrics.root().at("worst").at(list);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::int64_t id = ids.at(i).as_int();
+      EXPECT_EQ(names.at(cat(id).c_str()).as_string(), cat("tiny/", id - 1000, ".jpg"));
+    }
+  }
+  const std::filesystem::directory_iterator drawn(folder_ / "out/drawn");
+  EXPECT_TRUE(name_matches(drawn->path().filename().string(), "10[0-9]+_tiny_[0-9]+\\.jpg"))
+      << drawn->path();
 }
 
 TEST_F(ModelCommand, ThreeRanksWriteTheSameBytesAsOneProcess) {

@@ -55,9 +55,9 @@ void score(const std::string& folder) {
     categories.push_back({.id = static_cast<std::int64_t>(i) + 1, .name = cat("class ", i)});
   }
   const ClassificationMetrics metrics = classification_metrics(outcomes, categories);
-  write_predictions(folder + "/predictions.jsonl", outcomes, categories);
+  write_predictions(folder + "/predictions.jsonl", outcomes, categories, {});
   write_file_atomically(folder + "/metrics.json",
-                        classification_json(metrics, class_examples(outcomes, metrics)));
+                        classification_json(metrics, class_examples(outcomes, metrics), {}));
 }
 
 int evaluate(const std::string& folder, const std::string& shard_folder,

@@ -118,6 +118,15 @@ TEST(ClassificationComparison, CountsWhoIsRightAndListsWhoIsNot) {
   EXPECT_DOUBLE_EQ(result.per_class[0].hits.difference().value(), 1.0 / 4);
 }
 
+TEST(ClassificationComparison, NamesTheFilesOfImages) {
+  std::array<ClassifiedSide, 2> sides = two_sides();
+  for (ClassifiedSide& side : sides) side.predictions[2].file_name = "cat/3.jpg";
+  const ClassificationComparison result = compare_predictions(sides, three_classes());
+  EXPECT_EQ(result.only_b[0].file_name, "cat/3.jpg");
+  EXPECT_THAT(classification_comparison_text({}, result), HasSubstr("cat/3.jpg (image 3)"));
+  EXPECT_THAT(classification_comparison_json({}, result), HasSubstr("cat/3.jpg"));
+}
+
 TEST(ClassificationComparison, TheLossIntervalIsThatOfThePairedMean) {
   const ClassificationComparison result = compare_predictions(two_sides(), three_classes());
   // Changes 1.9, -1.9, -1.9, 0: mean -.475, variance 3.3091...
@@ -175,10 +184,12 @@ TEST(Predictions, ReadBackAsWritten) {
   const ClassOutcome one =
       class_outcome({.image_id = (std::int64_t{1} << 53) + 1, .label = 2, .scores = scores});
   const ClassOutcome first = class_outcome({.image_id = -4, .label = 1, .scores = scores});
-  write_predictions(path, {first, one}, three_classes());
+  write_predictions(path, {first, one}, three_classes(), {{-4, "a/\xc3\xa9.jpg"}});
   const std::vector<Prediction> read = read_predictions(path);
   ASSERT_EQ(read.size(), 2U);
   EXPECT_EQ(read[0].image_id, -4);
+  EXPECT_EQ(read[0].file_name, "a/é.jpg");
+  EXPECT_EQ(read[1].file_name, "");
   EXPECT_EQ(read[0].rank, 0);
   EXPECT_EQ(read[1].image_id, one.image_id);
   EXPECT_EQ(read[1].category_id, 9);

@@ -149,11 +149,11 @@ TEST(ClassOutcome, AScoreThatIsNotFiniteIsRefusedNamingTheImage) {
         -std::numeric_limits<float>::infinity()}) {
     const std::vector<float> scores{0, bad, 1};
     try {
-      class_outcome({.image_id = 4711, .label = 0, .scores = scores});
+      class_outcome({.image_id = 4711, .file_name = "a.jpg", .label = 0, .scores = scores});
       FAIL() << bad;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kData);
-      EXPECT_THAT(error.what(), HasSubstr("image 4711: score of class 1 (got "));
+      EXPECT_THAT(error.what(), HasSubstr("a.jpg (image 4711): score of class 1 (got "));
       EXPECT_THAT(error.what(), HasSubstr("want a finite number)"));
     }
   }
@@ -311,7 +311,8 @@ TEST(ClassificationText, JsonHoldsEveryFigureAndNullForWhatDoesNotExist) {
   ClassificationMetrics metrics = classification_metrics(outcomes, categories_of(3));
   metrics.quarantined_count = 4;
   const JsonFile file = JsonFile::parse(
-      classification_json(metrics, class_examples(outcomes, metrics)), "metrics.json");
+      classification_json(metrics, class_examples(outcomes, metrics), {{102, "dog/2.jpg"}}),
+      "metrics.json");
   const JsonView root = file.root();
   EXPECT_EQ(root.at("task").as_string(), "classification");
   EXPECT_EQ(root.at("image_count").as_int(), 6);
@@ -340,6 +341,7 @@ TEST(ClassificationText, JsonHoldsEveryFigureAndNullForWhatDoesNotExist) {
   EXPECT_EQ(root.at("most_confused").at(std::size_t{0}).at("images").size(), 1U);
   const JsonView image = root.at("images").at(std::size_t{0});
   EXPECT_EQ(image.at("image_id").as_int(), 102);
+  EXPECT_EQ(image.at("file_name").as_string(), "dog/2.jpg");
   EXPECT_EQ(image.at("category_id").as_int(), 10);
   EXPECT_EQ(image.at("top5").size(), 3U) << "no more than there are classes";
   EXPECT_EQ(image.at("top5").at(std::size_t{0}).at(std::size_t{0}).as_int(), 20);

@@ -158,7 +158,7 @@ TEST(Comparison, OrdersClassesAndImagesByTheSizeOfTheirChange) {
   }
   comparison.class_intervals[2] = Interval{.low = -.4, .high = -.1};
   comparison.images = {{.image_id = 1, .mistakes_a = 6, .mistakes_b = 5},
-                       {.image_id = 2, .mistakes_a = 9, .mistakes_b = 5},
+                       {.image_id = 2, .file_name = "b.jpg", .mistakes_a = 9, .mistakes_b = 5},
                        {.image_id = 3, .mistakes_a = 5, .mistakes_b = 5},
                        {.image_id = 4, .mistakes_a = 1, .mistakes_b = 5},
                        {.image_id = 5, .mistakes_a = 5, .mistakes_b = 9}};
@@ -169,7 +169,7 @@ TEST(Comparison, OrdersClassesAndImagesByTheSizeOfTheirChange) {
 
   const std::string text = comparison_text({.a = "one", .b = "two", .truth = "truth"}, comparison);
   EXPECT_THAT(text, HasSubstr("class 2  0.500  0.200  -0.300  -0.400 to -0.100  *\n"));
-  EXPECT_THAT(text, HasSubstr("image 2            0.9   0.5    -0.4\n"));
+  EXPECT_THAT(text, HasSubstr("b.jpg (image 2)    0.9   0.5    -0.4\n"));
   EXPECT_THAT(text, HasSubstr("2 images better, 2 worse, 1 the same."));
   EXPECT_THAT(text, HasSubstr("1 of 1 class interval excludes 0"));
   const JsonFile json = JsonFile::parse(comparison_json({}, comparison), "compare.json");

@@ -102,6 +102,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count, Task tas
     const std::string jpeg = picture_of(seen, width, height);
     const auto boxes = detects ? seen : std::vector<RecordAnnotation>{};
     Record record{.image_id = 1000 + number,
+                  .file_name = cat("tiny/", number, ".jpg"),
                   .width = width,
                   .height = height,
                   .annotations = boxes,
@@ -117,13 +118,14 @@ Instances write_tiny_shards(const std::string& folder, int image_count, Task tas
                      .trainable_count = static_cast<std::uint32_t>(trainable),
                      .shard = 0,
                      .place = writer.append(encode_record(record)),
-                     .labels = detects ? std::vector<int>{} : entry_labels(record)});
+                     .labels = detects ? std::vector<int>{} : entry_labels(record),
+                     .file_name = record.file_name});
     manifest.counts.images += 1;
     if (record.label) manifest.label_counts[static_cast<std::size_t>(*record.label)] += 1;
     manifest.counts.images_without_boxes += detects && boxes.empty() ? 1 : 0;
     manifest.counts.trainable += trainable;
     written.images.push_back(
-        {.id = record.image_id, .file_name = "", .width = width, .height = height});
+        {.id = record.image_id, .file_name = record.file_name, .width = width, .height = height});
     for (const RecordAnnotation& box : boxes) {
       manifest.counts.boxes += 1;
       manifest.counts.crowds += box.iscrowd ? 1 : 0;

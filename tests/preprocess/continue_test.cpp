@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "shared/base/hash.h"
 #include "shared/base/stop_signal.h"
 #include "tests/preprocess/packed_before.h"
 
@@ -217,6 +218,18 @@ TEST_F(Continue, NoErrorRemovesFinishedShards) {
   EXPECT_EQ(pack_error(strict, &message), ErrorKind::kData);
   EXPECT_THAT(message, HasSubstr("was left out by the run that this one continues"));
   EXPECT_TRUE(path_exists(shard));
+}
+
+TEST_F(Continue, WhatAnotherVersionBeganStartsAfresh) {
+  pack_interrupted(2);
+  const std::string identity = folder_ / "set/.packing/options.json";
+  std::string text = read_file(identity).substr(17);  // behind the hash
+  const std::string key = cat(",\"index_version\":", kIndexVersion);
+  ASSERT_NE(text.find(key), std::string::npos);
+  text.erase(text.find(key), key.size());
+  write_file_atomically(identity, hex64(xxh3(text)) + "\n" + text);
+  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 0U);
+  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }
 
 TEST_F(Continue, TwoPackersDoNotShareAFolder) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "preprocess/packer.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -45,7 +47,7 @@ TEST_F(Inspect, NamesFromTheFileCannotMoveTheCursor) {
 TEST_F(Inspect, ShowsAndDrawsOneImage) {
   const std::string text =
       inspect({.folder = folder_ / "set", .image_id = 4, .draw = folder_ / "out.jpg"});
-  EXPECT_THAT(text, HasSubstr("image 4: 79x117"));
+  EXPECT_THAT(text, HasSubstr("b/3.jpg (image 4): 79x117"));
   EXPECT_THAT(text, HasSubstr("crowd"));
   EXPECT_THAT(text, HasSubstr("drawn: "));
   const std::string jpeg = read_file(folder_ / "out.jpg");
@@ -67,6 +69,31 @@ TEST_F(Inspect, SaysWhyAnImageIsNotThere) {
     EXPECT_THAT(error.what(), HasSubstr("image 904 is in quarantine: size.jpg"));
   }
   EXPECT_THROW(inspect({.folder = folder_ / "set", .image_id = 12345}), Error);
+  EXPECT_THROW(inspect({.folder = folder_ / "set", .image_file = "nowhere"}), Error);
+}
+
+TEST_F(Inspect, FindsAnImageByItsFileName) {
+  for (const char* name : {"b/3.jpg", "3.jpg"}) {
+    EXPECT_THAT(inspect({.folder = folder_ / "set", .image_file = name}),
+                HasSubstr("b/3.jpg (image 4)"))
+        << name;
+  }
+}
+
+TEST_F(Inspect, AFileNameThatSeveralImagesEndInIsRefused) {
+  const SmallCoco coco{.folder = folder_ / "twice", .good_count = 2};
+  Instances source = coco.write();
+  std::filesystem::rename(folder_ / "twice/images/b/1.jpg", folder_ / "twice/images/b/0.jpg");
+  source.images[1].file_name = "b/0.jpg";
+  write_file_atomically(folder_ / "twice/annotations.json", instances_to_json(source));
+  pack(coco.options("set"));
+  try {
+    inspect({.folder = folder_ / "twice/set", .image_file = "0.jpg"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("--image-file 0.jpg: 2 images end so"));
+  }
 }
 
 }  // namespace

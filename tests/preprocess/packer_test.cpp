@@ -104,8 +104,8 @@ TEST(Packer, NamesTheBoxesThatTrainingWillNotUse) {
   EXPECT_EQ(result.manifest.counts.trainable, 1);
   EXPECT_EQ(result.manifest.counts.degenerate, 6);
   EXPECT_THAT(describe_result("set", result),
-              HasSubstr("6 boxes without width or height inside the image: annotation ids 71, 72, "
-                        "73, 74, 75, ..."));
+              HasSubstr("6 boxes without width or height inside the image: annotations 71 of "
+                        "a/0.jpg (image 1), 72 of a/0.jpg (image 1), 73 of "));
 }
 
 TEST(Packer, QuarantinesEachBadImageWithItsReason) {

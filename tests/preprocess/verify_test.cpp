@@ -116,7 +116,8 @@ TEST_F(Verify, NamesTheDamagedRecord) {
   damaged[at] = static_cast<char>(damaged[at] ^ 1);
   write(name, damaged);
   verify();
-  EXPECT_THAT(problems_, HasSubstr(cat(name, ": record ", place)));
+  EXPECT_THAT(problems_,
+              HasSubstr(cat(name, ": record ", place, " (", set.index()[place].file_name, ")")));
 }
 
 TEST_F(Verify, FindsARecordThatIsWholeButWrong) {

@@ -86,11 +86,25 @@ TEST(Format, ARecordWithAClassBuiltByHandDecodes) {
   EXPECT_EQ(encode_record(record), bytes);
 }
 
+TEST(Format, ARecordWithItsFileNameBuiltByHandDecodes) {
+  const std::string annotations = le(1, 4) + le(0, 4) + le(3, 4) + le(8, 4) + "a/\xc3\xa9.jpg";
+  const std::string jpeg = "\xff\xd8 \xff\xd9";
+  std::string bytes = "RREC" + le(1, 2) + le(0, 2) + le(7, 8) + le(32, 4) + le(30, 4) +
+                      le(annotations.size(), 4) + le(jpeg.size(), 4);
+  bytes += le(xxh3(annotations + jpeg), 8);
+  bytes += le(xxh3(bytes), 8) + annotations + jpeg;
+  const Record record = decode_record(bytes, "r");
+  EXPECT_EQ(record.file_name, "a/é.jpg");
+  EXPECT_EQ(record.picture, jpeg);
+  EXPECT_EQ(encode_record(record), bytes);
+}
+
 TEST(Format, AnIndexBuiltByHandDecodes) {
   const std::string entry = le(static_cast<std::uint64_t>(-9), 8) + le(640, 4) + le(480, 4) +
                             le(7, 4) + le(5, 4) + le(1, 4) + le(3, 4);
-  const std::string head = "RIDX" + le(2, 2) + le(32, 2) + le(1, 8);
-  const std::string content = entry + le(2, 4) + le(0, 4) + le(6, 4);
+  const std::string head = "RIDX" + le(3, 2) + le(32, 2) + le(1, 8);
+  const std::string labels = le(2, 4) + le(0, 4) + le(6, 4), name = le(5, 4) + "a.jpg";
+  const std::string content = entry + labels + name;
   const std::string bytes = head + le(xxh3(head + content), 8) + content;
   IndexEntry want{.image_id = -9,
                   .width = 640,
@@ -99,10 +113,16 @@ TEST(Format, AnIndexBuiltByHandDecodes) {
                   .trainable_count = 5,
                   .shard = 1,
                   .place = 3,
-                  .labels = {0, 6}};
+                  .labels = {0, 6},
+                  .file_name = "a.jpg"};
   ASSERT_EQ(decode_index(bytes, "i").size(), 1U);
   EXPECT_EQ(decode_index(bytes, "i")[0], want);
   EXPECT_EQ(encode_index({want}), bytes);
+  // Version 2 ends with the labels.
+  const std::string version_2 = "RIDX" + le(2, 2) + le(32, 2) + le(1, 8);
+  want.file_name.clear();
+  EXPECT_EQ(decode_index(version_2 + le(xxh3(version_2 + entry + labels), 8) + entry + labels, "i"),
+            std::vector<IndexEntry>{want});
   // Version 1 ends with the entries.
   const std::string old_head = "RIDX" + le(1, 2) + le(32, 2) + le(1, 8);
   want.labels.clear();

@@ -8,7 +8,7 @@ namespace retina {
 namespace {
 
 std::vector<IndexEntry> some_entries() {
-  return {{.image_id = 5, .width = 3, .height = 4, .box_count = 2},
+  return {{.image_id = 5, .width = 3, .height = 4, .box_count = 2, .file_name = "a/5.jpg"},
           {.image_id = -5,
            .width = 30,
            .height = 40,
@@ -21,6 +21,13 @@ std::vector<IndexEntry> some_entries() {
 TEST(ImageIndex, ReadsBackAsItWasWritten) {
   EXPECT_EQ(decode_index(encode_index(some_entries()), "i"), some_entries());
   EXPECT_TRUE(decode_index(encode_index({}), "i").empty());
+}
+
+TEST(ImageIndex, NamesAnImageByItsFileAndOneOfAnEarlierVersionByItsId) {
+  const std::vector<IndexEntry> entries = some_entries();
+  EXPECT_EQ(image_name(entries[0]), "a/5.jpg (image 5)");
+  EXPECT_EQ(image_name(entries[1]), "image -5");
+  EXPECT_EQ(file_names_of(entries), (FileNames{{5, "a/5.jpg"}}));
 }
 
 TEST(ImageIndex, AnImageWithoutBoxesMayHaveOneClass) {

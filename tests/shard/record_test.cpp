@@ -17,6 +17,7 @@ using testing::HasSubstr;
 
 void expect_equal(const Record& got, const Record& want) {
   EXPECT_EQ(got.image_id, want.image_id);
+  EXPECT_EQ(got.file_name, want.file_name);
   EXPECT_EQ(got.width, want.width);
   EXPECT_EQ(got.height, want.height);
   EXPECT_EQ(got.rescaled, want.rescaled);
@@ -39,6 +40,7 @@ TEST(Record, ReadsBackAsItWasWritten) {
     std::string storage;
     Record record = small_record(number, 37 * number, storage);
     record.rescaled = number % 2 == 1;
+    record.file_name = std::string(7 * number, 'n');
     const std::string bytes = encode_record(record);
     EXPECT_EQ(bytes.size(), record_size_bytes(record));
     expect_equal(decode_record(bytes, "r"), record);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/image_name.h"
 #include "shared/base/stop_signal.h"
 #include "shared/data/record_picture.h"
 #include "shared/evaluation/class_examples.h"
@@ -61,9 +62,9 @@ class DetectionValidation : public Validation {
         .title = "Example detections",
         .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed."};
     draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
-      gallery.pictures.push_back(
-          make_picture(drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count,
-                                        " found, ", drawn.object_count, " objects")));
+      gallery.pictures.push_back(make_picture(
+          drawn.image, cat(image_name(drawn.image_id, drawn.file_name), ": ", drawn.found_count,
+                           " found, ", drawn.object_count, " objects")));
     });
     return gallery;
   }
@@ -116,14 +117,15 @@ class ClassificationValidation : public Validation {
     for (const ClassOutcome* one : mistakes_by_confidence(outcomes_)) {
       if (gallery.pictures.size() == count) break;
       Image image;
-      decode_picture(shards_.read(places.at(one->image_id)), shards_.folder(), decoder, image);
+      const Record record = shards_.read(places.at(one->image_id));
+      decode_picture(record, shards_.folder(), decoder, image);
       const auto name = [&](std::int32_t label) {
         return categories()[static_cast<std::size_t>(label)].name;
       };
       gallery.pictures.push_back(make_picture(captioned(image, {.truth = name(one->label),
                                                                 .predicted = name(one->predicted()),
                                                                 .confidence = one->confidence()}),
-                                              cat("image ", one->image_id)));
+                                              image_name(record.image_id, record.file_name)));
     }
     return gallery;
   }

@@ -1,4 +1,4 @@
-// What messages say of the images of a step, by their COCO ids.
+// What messages say of the images of a step.
 #pragma once
 
 #include <string>

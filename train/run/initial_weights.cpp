@@ -3,7 +3,6 @@
 #include <map>
 
 #include "shared/base/error.h"
-#include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/model/heads.h"
@@ -145,10 +144,6 @@ void load_initial_weights(Network& network, const Checkpoint& checkpoint,
   load_state(network, state, source);
   log_info(source, ": weights taken; ", copies.size(), " of ", categories.size(),
            " classes matched by name", fresh_names.empty() ? "" : cat(", fresh: ", fresh_names));
-}
-
-std::string manifest_fingerprint(const Manifest& manifest) {
-  return hex64(xxh3(encode_manifest(manifest)));
 }
 
 }  // namespace retina

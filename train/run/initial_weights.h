@@ -24,7 +24,4 @@ void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source);
 
-// Hash that distinguishes one packed data set from another.
-std::string manifest_fingerprint(const Manifest& manifest);
-
 }  // namespace retina

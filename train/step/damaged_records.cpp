@@ -31,7 +31,7 @@ std::string DamagedRecords::agree(Communicator& communicator) {
     std::from_chars(line.data(), line.data() + space, record);
     if (!known_.insert(record).second) continue;  // another rank has it, too
     const IndexEntry& entry = index_[record];
-    last = cat("image ", entry.image_id, " (shard ", entry.shard, ", record ", entry.place,
+    last = cat(image_name(entry), " (shard ", entry.shard, ", record ", entry.place,
                "): ", line.substr(space + 1));
     if (communicator.is_root()) {
       log_warning(last, "; the next whole image is trained on in its place");

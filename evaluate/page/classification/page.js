@@ -44,7 +44,7 @@ function showPairs() {
       make("span", {class: "soft"}, `${things(pair.count, "image")}, share ${num(share(truth, found))}`),
       make("div", {class: "crops"}, list.map((image) => make("figure", {class: "tile"},
         make("button", {
-          type: "button", class: "open", "aria-label": `image ${image.image_id}. Enlarge`,
+          type: "button", class: "open", "aria-label": `${imageName(image)}. Enlarge`,
           click: () => openViewer(image, list),
         }, photo(image)),
         make("figcaption", {}, `confidence ${num(firstOf(image)[1])}`)))));

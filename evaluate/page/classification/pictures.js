@@ -6,7 +6,7 @@ const verdictText = (image) =>
 
 function photo(image) {
   const source = pictures[image.image_id];
-  const name = `image ${image.image_id}: ${verdictText(image)}`;
+  const name = `${imageName(image)}: ${verdictText(image)}`;
   return source ? make("img", {class: "photograph", src: source, alt: name, draggable: "false"}) :
     make("span", {class: "soft"}, "no picture");
 }
@@ -15,11 +15,11 @@ function photo(image) {
 function tile(image, list) {
   return make("figure", {class: "card tile", "data-image": image.image_id},
     make("button", {
-      type: "button", class: "open", "aria-label": `image ${image.image_id}: ${verdictText(image)}. Enlarge`,
+      type: "button", class: "open", "aria-label": `${imageName(image)}: ${verdictText(image)}. Enlarge`,
       click: () => openViewer(image, list),
     }, photo(image)),
     make("figcaption", {}, make("b", {title: verdictText(image)}, verdictText(image)),
-      make("span", {}, `confidence ${num(firstOf(image)[1])} · image ${image.image_id}`)));
+      make("span", {}, `confidence ${num(firstOf(image)[1])} · ${imageName(image)}`)));
 }
 
 function gallery(list) {
@@ -35,7 +35,7 @@ function openViewer(image, list) {
   const step = (by) => openViewer(list[(place + by + list.length) % list.length], list);
   const isTrue = (id) => String(id) === String(image.category_id);
   viewer.replaceChildren(
-    dialogHead(viewer, "viewer-title", `Image ${image.image_id}`, list.length > 1 ? [
+    dialogHead(viewer, "viewer-title", imageName(image), list.length > 1 ? [
       make("button", {type: "button", "aria-label": "Previous image", click: () => step(-1)}, "‹"),
       make("span", {class: "soft"}, `${place + 1} of ${list.length}`),
       make("button", {type: "button", "aria-label": "Next image", click: () => step(1)}, "›"),

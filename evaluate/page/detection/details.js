@@ -84,5 +84,5 @@ function showCell(truth, found) {
     list.length ? [boxLegend(), gallery(list, {
       concerns: (one) => involved.includes(String(one.category_id)),
     })] : make("p", {class: "soft"}, ids.length ? "Its images are not among those drawn." : "No images."),
-    others.length ? make("p", {class: "soft"}, `Seen also on image ${others.join(", ")}.`) : "");
+    others.length ? make("p", {class: "soft"}, `Seen also on ${others.map(nameOfImage).join(", ")}.`) : "");
 }

@@ -213,7 +213,7 @@ function suspectTable(list) {
 
 function imageLabel(id) {
   const image = drawnImages.get(String(id));
-  if (!image) return `image ${id}`;
+  if (!image) return nameOfImage(id);
   return make("button", {type: "button", class: "link", click: () => openViewer(image, [image])},
     imageName(image));
 }

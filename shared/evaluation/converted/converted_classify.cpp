@@ -40,6 +40,7 @@ std::vector<ClassOutcome> classify_share(ConvertedModel& model, const ShardSet& 
         const float* row = scores.const_data_ptr<float>();
         for (const Sample& sample : batch.samples) {
           outcomes.push_back(class_outcome({.image_id = sample.image_id,
+                                            .file_name = sample.file_name,
                                             .label = static_cast<int>(sample.labels.at(0)),
                                             .scores = std::span(row, class_count)}));
           row += class_count;
