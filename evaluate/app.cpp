@@ -14,6 +14,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/version.h"
+#include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/metrics.h"
@@ -48,6 +49,10 @@ void check_sizes(const Instances& truth, const std::string& path) {
   }
 }
 
+std::string doubt(const std::string& path, const std::string& text) {
+  return text.empty() ? "" : cat(path, ": ", text);
+}
+
 int score_results(const EvalOptions& options, const Cli& cli) {
   auto reading = std::async(std::launch::async, [&] { return read_results(options.detections); });
   auto identity = std::async(std::launch::async, [&] { return scoring_identity(options); });
@@ -65,7 +70,9 @@ int score_results(const EvalOptions& options, const Cli& cli) {
     return publish(options, cli, folder,
                    {.subject = cat(options.detections, " on ", options.annotations),
                     .boxes = boxes,
-                    .metrics = metrics});
+                    .metrics = metrics,
+                    .notes = {doubt(options.annotations, doubtful_boxes(truth)),
+                              doubt(options.detections, doubtful_boxes(truth, detections))}});
   });
 }
 
