@@ -130,7 +130,7 @@ std::string mlserver_settings(const std::string& name, const Service& service) {
 std::string labels_text(const InferenceHeader& header) {
   std::string text;
   for (const auto& category : header.categories) {
-    text += escaped(category.name) + "\n";  // a line each, whatever a name holds
+    text += escaped(category.name, kWholeText) + "\n";  // a line each, whatever a name holds
   }
   return text;
 }

@@ -15,6 +15,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/version.h"
+#include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/ground_truth.h"
@@ -54,6 +55,10 @@ void check_sizes(const Instances& truth, const std::string& path) {
   }
 }
 
+std::string doubt(const std::string& path, const std::string& text) {
+  return text.empty() ? "" : cat(path, ": ", text);
+}
+
 int score_results(const EvalOptions& options, const Cli& cli) {
   std::optional<ShardSet> shards;
   if (!options.data.empty()) shards.emplace(options.data, options.scratch);
@@ -77,7 +82,9 @@ int score_results(const EvalOptions& options, const Cli& cli) {
                    {.subject = cat(options.detections, " on ", truth_path),
                     .boxes = boxes,
                     .metrics = metrics,
-                    .shards = set});
+                    .shards = set,
+                    .notes = {doubt(truth_path, doubtful_boxes(truth)),
+                              doubt(options.detections, doubtful_boxes(truth, detections))}});
   });
 }
 

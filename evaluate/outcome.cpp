@@ -63,8 +63,10 @@ int already_done(const EvalOptions& options, const OutputFolder& folder, double 
 int publish(const EvalOptions& options, const Cli& cli, const OutputFolder& folder,
             const Scored& scored) {
   const CocoMetrics& metrics = scored.metrics;
-  const std::string oddities = oddities_text(metrics);
-  if (!oddities.empty()) log_warning(oddities);
+  std::vector<std::string> notes = scored.notes;
+  notes.push_back(oddities_text(metrics));
+  std::erase(notes, "");
+  for (const std::string& note : notes) log_warning(note);
   const auto file_count = static_cast<std::size_t>(options.draw);
   const Explanation explanation = explain_detections(
       scored.boxes, {.most_worst = std::max(ExplainOptions().most_worst, file_count)});
@@ -73,7 +75,7 @@ int publish(const EvalOptions& options, const Cli& cli, const OutputFolder& fold
   EvalPage page{.subtitle = scored.subject,
                 .metrics_json = metrics_json(metrics, explanation),
                 .settings = cli.effective()};
-  if (!oddities.empty()) page.notes.push_back(oddities + ".");
+  for (const std::string& note : notes) page.notes.push_back(note + ".");
   if (scored.shards != nullptr) {
     page.jpegs = pictures_of(explanation, scored);
     if (file_count > 0) draw_worst(options, folder, explanation, scored);
@@ -81,9 +83,10 @@ int publish(const EvalOptions& options, const Cli& cli, const OutputFolder& fold
   folder.check_present();
   write_file_atomically(folder.report_path(), render_detection_page(page));
   write_file_atomically(folder.metrics_path(), page.metrics_json);
-  std::cout << coco_summary_text(metrics) << '\n'
-            << class_table_text(metrics) << '\n'
-            << "report: " << folder.report_path() << '\n';
+  std::cout << (metrics.object_count == 0
+                    ? cat(no_truth_text(metrics), '\n')
+                    : cat(coco_summary_text(metrics), '\n', class_table_text(metrics)))
+            << "\nreport: " << folder.report_path() << '\n';
   return ap_verdict(options, metrics.stats[kAp], metrics.quarantined_count);
 }
 

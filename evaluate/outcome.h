@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "evaluate/options.h"
 #include "evaluate/output_folder.h"
@@ -26,6 +27,7 @@ struct Scored {
   std::string subject{};   // "run/checkpoint-08.pt on shards/val"
   const BoxGroups& boxes;  // of a model: detections in ascending image ids
   const CocoMetrics& metrics;
+  std::vector<std::string> notes{};           // doubts about the inputs, or empty
   const ShardSet* shards = nullptr;           // where the pictures are, if anywhere
   std::function<void()> on_progress = [] {};  // called every now and then
 };

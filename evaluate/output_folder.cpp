@@ -59,7 +59,8 @@ SettingValues entries_of(const JsonView& object) {
 // A relative path without its extension as one file name in UTF-8.
 std::string flattened(const std::string& name) {
   const std::size_t begin = name.rfind('/') + 1, dot = name.rfind('.');  // 0 without a folder
-  std::string flat = escaped(dot != std::string::npos && dot > begin ? name.substr(0, dot) : name);
+  std::string flat =
+      escaped(dot != std::string::npos && dot > begin ? name.substr(0, dot) : name, kWholeText);
   std::replace(flat.begin(), flat.end(), '/', '_');
   std::replace(flat.begin(), flat.end(), '\\', '_');
   if (flat.size() <= kDrawnNameBytes) return flat;

@@ -161,7 +161,8 @@ int run_verify(const CommandLine& line) {
                                              .scratch = line.pack.scratch,
                                              .thread_count = line.pack.thread_count(),
                                              .on_problem = [](const std::string& problem) {
-                                               std::cout << escaped(problem) << std::endl;
+                                               std::cout << escaped(problem, kWholeText)
+                                                         << std::endl;
                                              }});
   if (result.problem_count > 0) {
     throw Error(ErrorKind::kAnswerNo,

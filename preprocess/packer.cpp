@@ -30,6 +30,7 @@
 #include "shared/base/progress.h"
 #include "shared/base/scratch.h"
 #include "shared/base/stop_signal.h"
+#include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
 #include "shared/shard/shard_file.h"
 #include "shared/shard/shard_set.h"
@@ -507,6 +508,7 @@ PackResult pack(const PackOptions& options) {
   Instances instances = read ? std::move(read->instances) : read_instances(options.annotations);
   std::vector<int> image_labels = read ? std::move(read->image_labels) : std::vector<int>{};
   if (options.part) keep_part(instances, image_labels, *options.part, options.input());
+  const std::string doubts[] = {doubtful_boxes(instances), unmatchable_annotation(instances)};
   const PackPlan plan = make_pack_plan(std::move(instances), image_labels);
   if (!options.overwrite) {
     if (const auto manifest = finished_set(options, identity, plan)) {
@@ -530,6 +532,9 @@ PackResult pack(const PackOptions& options) {
     }
   }
   warn_of_equal_names(options, plan.categories);
+  for (const std::string& doubt : doubts) {
+    if (!doubt.empty()) log_warning(options.input(), ": ", doubt);
+  }
   return Packer(options, identity, plan).run();
 }
 

@@ -29,7 +29,7 @@ ClassRows fit_class_rows(std::int64_t row_count, const CategoryMap& categories,
 
 CategoryMap read_import_categories(const std::string& choice) {
   if (choice == "coco") return CategoryMap(coco_categories());
-  return CategoryMap(read_instances(choice).categories);
+  return CategoryMap(read_categories(choice));
 }
 
 }  // namespace retina

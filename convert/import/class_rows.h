@@ -21,7 +21,8 @@ struct ClassRows {
 ClassRows fit_class_rows(std::int64_t row_count, const CategoryMap& categories,
                          const std::string& subject, const std::string& source);
 
-// The categories of `choice`: "coco" for the built-in table, or the path of an annotations file.
+// The categories of `choice`: "coco" for the built-in table, or the path of an annotations file, of
+// which the categories alone are enough.
 CategoryMap read_import_categories(const std::string& choice);
 
 }  // namespace retina

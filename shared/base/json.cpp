@@ -11,6 +11,8 @@
 #include "shared/base/error.h"
 #include "shared/base/exact_number.h"
 #include "shared/base/file.h"
+#include "shared/base/foreign_content.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {
@@ -25,9 +27,7 @@ std::string show(const rapidjson::Value& value) {
   rapidjson::StringBuffer buffer;
   rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
   value.Accept(writer);
-  std::string text(buffer.GetString(), buffer.GetSize());
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
+  return escaped({buffer.GetString(), buffer.GetSize()}, 60);
 }
 
 // What RapidJSON reads goes into the document, numbers by exact_number.h.
@@ -68,8 +68,14 @@ class DocumentEvents {
   rapidjson::Document& document_;
 };
 
-rapidjson::SizeType length(std::string_view text) {
-  return static_cast<rapidjson::SizeType>(text.size());
+// Calls `write(characters, length)` with the text, made UTF-8 where it is not.
+template <class Write>
+void with_utf8(std::string_view text, const Write& write) {
+  const auto pass = [&](std::string_view utf8) {
+    write(utf8.data(), static_cast<rapidjson::SizeType>(utf8.size()));
+  };
+  if (is_utf8(text)) return pass(text);
+  pass(as_utf8(text));
 }
 
 }  // namespace
@@ -132,7 +138,8 @@ JsonFile JsonFile::parse(std::string_view text, std::string name) {
   JsonFile file;
   file.name_ = std::move(name);
   rapidjson::Reader reader;
-  rapidjson::MemoryStream stream(text.data(), text.size());
+  const std::size_t mark_bytes = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  rapidjson::MemoryStream stream(text.data() + mark_bytes, text.size() - mark_bytes);
   auto read = [&](rapidjson::Document& document) {
     DocumentEvents events(document);
     return !reader.Parse<kParseFlags>(stream, events).IsError();
@@ -140,10 +147,11 @@ JsonFile JsonFile::parse(std::string_view text, std::string name) {
   file.document_.Populate(read);
   if (reader.HasParseError()) {
     const rapidjson::ParseErrorCode code = reader.GetParseErrorCode();
-    fail_json_syntax(file.name_, text, reader.GetErrorOffset(),
-                     rapidjson::GetParseError_En(code == rapidjson::kParseErrorTermination
-                                                     ? rapidjson::kParseErrorNumberTooBig
-                                                     : code));
+    fail_json_syntax(
+        file.name_, text,
+        {.offset = reader.GetErrorOffset() + mark_bytes,
+         .code = code == rapidjson::kParseErrorTermination ? rapidjson::kParseErrorNumberTooBig
+                                                           : code});
   }
   return file;
 }
@@ -162,33 +170,62 @@ struct TextPlace {
   }
 };
 
-[[noreturn]] void fail_at(const std::string& name, const TextPlace& place, bool is_end,
-                          const std::string& problem) {
+constexpr std::size_t kStartBytes = 512;  // of a file, to see what it is
+
+void refuse_foreign_content(const std::string& name, std::string_view start) {
+  if (const auto foreign = foreign_content(start.substr(0, kStartBytes))) {
+    throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
+  }
+}
+
+// What to do about it; `rest` of the text begins at the error.
+const char* cure_of(rapidjson::ParseErrorCode code, std::string_view rest) {
+  if (rest.empty()) return "the file ends too early; copy it again";
+  switch (code) {
+    case rapidjson::kParseErrorStringInvalidEncoding:
+      return "JSON is UTF-8: save the file as that";
+    case rapidjson::kParseErrorDocumentRootNotSingular:
+      return rest[0] == '{' || rest[0] == '[' ? "put the lines of JSON Lines into one list" : "";
+    case rapidjson::kParseErrorObjectMissName:
+    case rapidjson::kParseErrorValueInvalid:
+      if (rest[0] == '\'') return "JSON wants double quotes: in Python, write it with json.dump()";
+      if (rest[0] == '}' || rest[0] == ']') return "remove the comma before it";
+      return "";
+    default:
+      return "";
+  }
+}
+
+[[noreturn]] void fail_at(const std::string& name, const TextPlace& place,
+                          const JsonSyntaxError& error, std::string_view rest) {
   throw Error(ErrorKind::kData,
               cat(name, ": not valid JSON at line ", place.line + 1, ", column ", place.column + 1,
-                  ", byte ", place.byte, " (", problem, ")"),
-              is_end ? "the file ends too early; copy it again" : "");
+                  ", byte ", place.byte, " (", rapidjson::GetParseError_En(error.code), ")"),
+              cure_of(error.code, rest));
 }
 
 }  // namespace
 
-void fail_json_syntax(const std::string& name, std::string_view text, std::size_t offset,
-                      const std::string& problem) {
+void fail_json_syntax(const std::string& name, std::string_view text,
+                      const JsonSyntaxError& error) {
+  refuse_foreign_content(name, text);
+  const std::size_t offset = std::min(error.offset, text.size());
   TextPlace place;
-  place.pass(text.substr(0, std::min(offset, text.size())));
-  fail_at(name, place, offset >= text.size(), problem);
+  place.pass(text.substr(0, offset));
+  fail_at(name, place, error, text.substr(offset));
 }
 
-void fail_json_syntax_of_file(const std::string& name, std::size_t offset,
-                              const std::string& problem) {
+void fail_json_syntax_of_file(const std::string& name, const JsonSyntaxError& error) {
+  refuse_foreign_content(name, read_start(name, kStartBytes));
   TextPlace place;
-  bool is_end = true;
+  std::string rest;  // its begin
   read_pieces(name, [&](std::string_view piece) {
-    const std::string_view before = piece.substr(0, std::min(offset - place.byte, piece.size()));
+    const std::string_view before =
+        piece.substr(0, std::min(error.offset - place.byte, piece.size()));
     place.pass(before);
-    if (before.size() < piece.size()) is_end = false;
+    if (rest.empty()) rest = piece.substr(before.size(), 1);
   });
-  fail_at(name, place, is_end, problem);
+  fail_at(name, place, error, rest);
 }
 
 JsonWriter& JsonWriter::begin_object() {
@@ -205,12 +242,13 @@ JsonWriter& JsonWriter::end_array() {
 }
 
 JsonWriter& JsonWriter::key(std::string_view name) {
-  writer_.Key(name.data(), length(name));
+  with_utf8(name, [&](const char* text, rapidjson::SizeType length) { writer_.Key(text, length); });
   return *this;
 }
 
 JsonWriter& JsonWriter::value(std::string_view text) {
-  writer_.String(text.data(), length(text));
+  with_utf8(text,
+            [&](const char* utf8, rapidjson::SizeType length) { writer_.String(utf8, length); });
   return *this;
 }
 

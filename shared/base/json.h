@@ -3,6 +3,7 @@
 #pragma once
 
 #include <rapidjson/document.h>
+#include <rapidjson/error/error.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
@@ -55,14 +56,23 @@ class JsonFile {
   std::string name_;
 };
 
-// Throws Error{kData}: "NAME: not valid JSON at line L, column C, byte B (REASON)" for byte
-// `offset` of a text, or of the file `name`, which is read again for it.
+// Where RapidJSON found that a text is not JSON.
+struct JsonSyntaxError {
+  std::size_t offset = 0;  // in bytes, a byte order mark counted
+  rapidjson::ParseErrorCode code = rapidjson::kParseErrorNone;
+};
+
+// Throws Error{kData}: "NAME: not valid JSON at line L, column C, byte B (REASON)" for a text, or
+// for the file `name`, which is read again for it; where the text is of another known kind (see
+// foreign_content.h), "NAME: got a web page (HTML), want JSON".
 [[noreturn]] void fail_json_syntax(const std::string& name, std::string_view text,
-                                   std::size_t offset, const std::string& problem);
-[[noreturn]] void fail_json_syntax_of_file(const std::string& name, std::size_t offset,
-                                           const std::string& problem);
+                                   const JsonSyntaxError& error);
+[[noreturn]] void fail_json_syntax_of_file(const std::string& name, const JsonSyntaxError& error);
+
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of Windows editors
 
 // Builds JSON text. f64 print as the shortest text that reads back equal; non-finite ones as null.
+// Always UTF-8: of a string that is not, the other bytes become "\\x80" (as_utf8()).
 class JsonWriter {
  public:
   JsonWriter() : writer_(buffer_) {}

@@ -15,6 +15,9 @@
 namespace retina {
 namespace {
 
+// No text of a file floods the log, however it came into a message.
+constexpr std::size_t kLineCharacters = 4000;
+
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
 std::mutex g_mutex;
 
@@ -55,7 +58,8 @@ LogLevel log_level() {
 
 void log_line(LogLevel level, const std::string& text) {
   const std::lock_guard lock(g_mutex);
-  const std::string line = cat(log_name(), ": ", prefix(level), escaped(text), "\n");
+  const std::string line =
+      cat(log_name(), ": ", prefix(level), escaped(text, kLineCharacters), "\n");
   // A log that cannot be written must not end the work it reports on.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

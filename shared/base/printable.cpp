@@ -39,9 +39,11 @@ std::string printable(std::string_view text) {
 namespace {
 
 template <class Refuses>
-std::string with_escapes(std::string_view text, const Refuses& refuses) {
+std::string with_escapes(std::string_view text, std::size_t max_characters,
+                         const Refuses& refuses) {
   std::string shown;
-  while (!text.empty()) {
+  for (std::size_t count = 0; !text.empty(); ++count) {
+    if (count == max_characters) return shown + "\u2026";
     const std::size_t length = utf8_length(text);
     const std::string_view character = text.substr(0, length == 0 ? 1 : length);
     if (length == 0 || refuses(character)) {
@@ -56,12 +58,21 @@ std::string with_escapes(std::string_view text, const Refuses& refuses) {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
-  return with_escapes(text, is_control);
+std::string escaped(std::string_view text, std::size_t max_characters) {
+  return with_escapes(text, max_characters, is_control);
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
 }
 
 std::string as_utf8(std::string_view text) {
-  return with_escapes(text, [](std::string_view) { return false; });
+  return with_escapes(text, kWholeText, [](std::string_view) { return false; });
 }
 
 }  // namespace retina

@@ -1,6 +1,7 @@
 // Text of a foreign file on its way to a terminal or a log.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,12 +11,20 @@ namespace retina {
 // message stays on one line.
 std::string printable(std::string_view text);
 
+// A name in a message has its first characters and "…": a file may hold one of a megabyte.
+inline constexpr std::size_t kNameCharacters = 200;
+// For texts that must stay whole.
+inline constexpr std::size_t kWholeText = std::string_view::npos;
+
 // For names in any language (of classes, of images): control characters, which would move the
 // cursor or write another line, become "\n", "\t", "\x1b"; all other UTF-8 stays. Bytes that are
-// not UTF-8 are escaped too.
-std::string escaped(std::string_view text);
+// not UTF-8 are escaped too. Behind `max_characters` of the text it ends with "…".
+std::string escaped(std::string_view text, std::size_t max_characters = kNameCharacters);
 
-// The text as it is where it is UTF-8, as JSON wants it; other bytes become "\\x80".
+// As JSON wants it.
+bool is_utf8(std::string_view text);
+
+// The text as it is where it is UTF-8; other bytes become "\\x80".
 std::string as_utf8(std::string_view text);
 
 }  // namespace retina

@@ -1,6 +1,5 @@
 #include "shared/coco/entry_reader.h"
 
-#include <rapidjson/error/en.h>
 #include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
 
@@ -9,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -27,8 +27,6 @@ constexpr unsigned kParseFlags = rapidjson::kParseNumbersAsStringsFlag |
                                  rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag |
                                  rapidjson::kParseValidateEncodingFlag;
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of Windows editors
-
 constexpr std::array<const char*, kCocoFieldCount> kFieldNames = {
     "id",   "image_id", "category_id", "file_name", "width",         "height",
     "bbox", "area",     "iscrowd",     "name",      "supercategory", "score"};
@@ -45,8 +43,8 @@ bool contains(const std::vector<CocoField>& fields, CocoField field) {
 }
 
 std::string quoted(std::string_view text) {
-  return text.size() > 60 ? cat('"', escaped(text.substr(0, 57)), "...\"")
-                          : cat('"', escaped(text), '"');
+  constexpr std::size_t kShownCharacters = 60;
+  return cat('"', escaped(text, kShownCharacters), '"');
 }
 
 std::string show(double number) {
@@ -128,6 +126,7 @@ class EntryEvents {
       case State::kList:
         state_ = State::kEntry;
         entry_ = CocoEntry();
+        keys_ = {};
         return true;
       case State::kField:
         wrong_type("an object");
@@ -150,7 +149,12 @@ class EntryEvents {
     } else {
       field_ = field_of(key);
       const CocoList& list = lists_[list_];
-      if (contains(list.needed, field_) || contains(list.allowed, field_)) state_ = State::kField;
+      if (contains(list.needed, field_) || contains(list.allowed, field_)) {
+        if (std::exchange(keys_[static_cast<std::size_t>(field_)], true)) {
+          fail_entry(cat("key \"", field_name(field_), "\" appears twice"));
+        }
+        state_ = State::kField;
+      }
     }
     return true;
   }
@@ -287,7 +291,14 @@ class EntryEvents {
     }
   }
 
+  // Bytes are checked while parsing; an escape may still be half of a UTF-16 pair.
   void set_text(CocoField field, std::string_view text) {
+    if (!is_utf8(text)) {
+      fail_entry(cat(field_name(field), ": got ", quoted(text), ", want UTF-8"),
+                 field == CocoField::kFileName
+                     ? "Python writes a name like this where the file's own is not UTF-8: rename it"
+                     : "");
+    }
     if (field == CocoField::kFileName) {
       entry_.file_name = text;
     } else if (field == CocoField::kName) {
@@ -327,9 +338,9 @@ class EntryEvents {
   [[noreturn]] void fail_list(const std::string& problem) const {
     fail_file(cat(lists_[list_].key, ": ", problem));
   }
-  [[noreturn]] void fail_entry(const std::string& problem) const {
+  [[noreturn]] void fail_entry(const std::string& problem, const std::string& hint = "") const {
     throw Error(ErrorKind::kData,
-                cat(EntryReader::place(name_, lists_[list_], index_, entry_), ": ", problem));
+                cat(EntryReader::place(name_, lists_[list_], index_, entry_), ": ", problem), hint);
   }
   [[noreturn]] void fail_entry_type(const std::string& got) {
     entry_ = CocoEntry();
@@ -357,6 +368,7 @@ class EntryEvents {
   std::size_t list_ = 0, index_ = 0, bbox_count_ = 0;
   CocoField field_ = CocoField::kOther;
   CocoEntry entry_;
+  std::array<bool, kCocoFieldCount> keys_{};  // of the entry, null values included
 };
 
 std::string EntryReader::place(const std::string& name, const CocoList& list, std::size_t index,
@@ -415,15 +427,12 @@ class FileStream {
 }  // namespace
 
 template <class Stream>
-std::optional<EntryReader::SyntaxError> EntryReader::parse(Stream& stream, const std::string& name,
-                                                           const std::vector<CocoList>& lists) {
+std::optional<JsonSyntaxError> EntryReader::parse(Stream& stream, const std::string& name,
+                                                  const std::vector<CocoList>& lists) {
   EntryEvents events(*this, name, lists);
   rapidjson::Reader reader;
   const rapidjson::ParseResult result = reader.Parse<kParseFlags>(stream, events);
-  if (result.IsError()) {
-    return SyntaxError{.offset = result.Offset(),
-                       .problem = rapidjson::GetParseError_En(result.Code())};
-  }
+  if (result.IsError()) return JsonSyntaxError{.offset = result.Offset(), .code = result.Code()};
   events.check_all_seen();
   return std::nullopt;
 }
@@ -432,17 +441,16 @@ void EntryReader::read(std::string_view text, const std::string& name,
                        const std::vector<CocoList>& lists) {
   const std::size_t mark_bytes = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   rapidjson::MemoryStream stream(text.data() + mark_bytes, text.size() - mark_bytes);
-  if (const auto error = parse(stream, name, lists)) {
-    fail_json_syntax(name, text, error->offset + mark_bytes, error->problem);
+  if (auto error = parse(stream, name, lists)) {
+    error->offset += mark_bytes;
+    fail_json_syntax(name, text, *error);
   }
 }
 
 void EntryReader::stream(const std::string& path, std::size_t piece_bytes,
                          const std::vector<CocoList>& lists) {
   FileStream file(path, piece_bytes);
-  if (const auto error = parse(file, path, lists)) {
-    fail_json_syntax_of_file(path, error->offset, error->problem);
-  }
+  if (const auto error = parse(file, path, lists)) fail_json_syntax_of_file(path, *error);
 }
 
 }  // namespace retina

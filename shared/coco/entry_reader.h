@@ -12,6 +12,8 @@
 
 namespace retina {
 
+struct JsonSyntaxError;
+
 // The keys that anything here reads; all others are skipped, whatever their value.
 enum class CocoField : std::uint8_t {
   kId,
@@ -32,7 +34,7 @@ inline constexpr std::size_t kCocoFieldCount = static_cast<std::size_t>(CocoFiel
 
 const char* field_name(CocoField field);
 
-// One object of a list. A field is meaningful when `has` it.
+// One object of a list. A field is meaningful when `has` it. Texts are UTF-8.
 struct CocoEntry {
   std::array<bool, kCocoFieldCount> given{};
   std::int64_t id = 0, image_id = 0, category_id = 0;
@@ -71,13 +73,9 @@ class EntryReader {
 
  private:
   friend class EntryEvents;
-  struct SyntaxError {
-    std::size_t offset = 0;  // in the stream
-    std::string problem{};
-  };
   template <class Stream>
-  std::optional<SyntaxError> parse(Stream& stream, const std::string& name,
-                                   const std::vector<CocoList>& lists);
+  std::optional<JsonSyntaxError> parse(Stream& stream, const std::string& name,
+                                       const std::vector<CocoList>& lists);
 };
 
 }  // namespace retina

@@ -21,15 +21,54 @@ constexpr std::uint64_t kLargestWhole = std::uint64_t{64} << 20;
 
 enum ListNumber : std::size_t { kImages, kAnnotations, kCategories };
 
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorKind::kData, message);
+}
+
+CocoList list_of_categories(const char* key = "categories") {
+  return {.key = key, .needed = {Field::kId, Field::kName}, .allowed = {Field::kSupercategory}};
+}
+
 std::vector<CocoList> lists_of_instances() {
   return {
       {.key = "images", .needed = {Field::kId, Field::kFileName, Field::kWidth, Field::kHeight}},
       {.key = "annotations",
        .needed = {Field::kId, Field::kImageId, Field::kCategoryId, Field::kBbox},
        .allowed = {Field::kArea, Field::kIscrowd}},
-      {.key = "categories",
-       .needed = {Field::kId, Field::kName},
-       .allowed = {Field::kSupercategory}}};
+      list_of_categories()};
+}
+
+Category category_of(CocoEntry& entry) {
+  return {.id = entry.id,
+          .name = std::move(entry.name),
+          .supercategory = std::move(entry.supercategory)};
+}
+
+// Ids in ascending order; throws when two entries share one.
+template <class Entry>
+std::vector<std::int64_t> unique_ids(const std::string& name, const std::vector<Entry>& entries,
+                                     const char* key) {
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  order.reserve(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) order.emplace_back(entries[i].id, i);
+  std::sort(order.begin(), order.end());
+  std::vector<std::int64_t> ids;
+  ids.reserve(order.size());
+  for (const auto& [id, index] : order) {
+    if (!ids.empty() && ids.back() == id) {
+      fail(cat(name, ": ", key, "[", index, "]: id ", id, " is already used at ", key, "[",
+               order[ids.size() - 1].second, "]"));
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<std::int64_t> ids_of_categories(const std::string& name, const Categories& categories) {
+  if (categories.empty()) {
+    fail(name + ": the data set has no classes (\"categories\" has no entries)");
+  }
+  return unique_ids(name, categories, "categories");
 }
 
 class InstancesReader : public EntryReader {
@@ -61,8 +100,11 @@ class InstancesReader : public EntryReader {
                              .file_name = std::move(entry.file_name),
                              .width = side(entry.width, "width", index, entry),
                              .height = side(entry.height, "height", index, entry)});
-      if (out_.images.back().file_name.empty()) {
-        fail(place(name_, lists_[kImages], index, entry) + ": file_name is empty");
+      const std::string& file_name = out_.images.back().file_name;
+      if (file_name.empty() || file_name.find('\0') != std::string::npos) {
+        fail(place(name_, lists_[kImages], index, entry) +
+             (file_name.empty() ? ": file_name is empty"
+                                : ": file_name: has a NUL character, which no file's name has"));
       }
     } else if (list == kAnnotations) {
       out_.annotations.push_back(
@@ -73,9 +115,7 @@ class InstancesReader : public EntryReader {
            .area = entry.has(Field::kArea) ? entry.area : entry.bbox[2] * entry.bbox[3],
            .iscrowd = entry.iscrowd});
     } else {
-      out_.categories.push_back({.id = entry.id,
-                                 .name = std::move(entry.name),
-                                 .supercategory = std::move(entry.supercategory)});
+      out_.categories.push_back(category_of(entry));
     }
   }
 
@@ -88,33 +128,11 @@ class InstancesReader : public EntryReader {
     return static_cast<int>(pixels);
   }
 
-  // Ids in ascending order; throws when two entries share one.
-  template <class Entry>
-  std::vector<std::int64_t> unique_ids(const std::vector<Entry>& entries, const char* key) const {
-    std::vector<std::pair<std::int64_t, std::size_t>> order;
-    order.reserve(entries.size());
-    for (std::size_t i = 0; i < entries.size(); ++i) order.emplace_back(entries[i].id, i);
-    std::sort(order.begin(), order.end());
-    std::vector<std::int64_t> ids;
-    ids.reserve(order.size());
-    for (const auto& [id, index] : order) {
-      if (!ids.empty() && ids.back() == id) {
-        fail(cat(name_, ": ", key, "[", index, "]: id ", id, " is already used at ", key, "[",
-                 order[ids.size() - 1].second, "]"));
-      }
-      ids.push_back(id);
-    }
-    return ids;
-  }
-
   void check_references() const {
     if (out_.images.empty()) fail(name_ + ": the data set is empty (\"images\" has no entries)");
-    if (out_.categories.empty()) {
-      fail(name_ + ": the data set has no classes (\"categories\" has no entries)");
-    }
-    const auto images = unique_ids(out_.images, "images");
-    const auto categories = unique_ids(out_.categories, "categories");
-    unique_ids(out_.annotations, "annotations");
+    const auto categories = ids_of_categories(name_, out_.categories);
+    const auto images = unique_ids(name_, out_.images, "images");
+    unique_ids(name_, out_.annotations, "annotations");
     for (std::size_t i = 0; i < out_.annotations.size(); ++i) {
       const Annotation& annotation = out_.annotations[i];
       if (!std::binary_search(images.begin(), images.end(), annotation.image_id)) {
@@ -128,16 +146,35 @@ class InstancesReader : public EntryReader {
     }
   }
 
-  [[noreturn]] static void fail(const std::string& message) {
-    throw Error(ErrorKind::kData, message);
-  }
-
   std::string name_;
   std::vector<CocoList> lists_;
   Instances out_;
 };
 
+class CategoriesReader : public EntryReader {
+ public:
+  Categories take(const std::string& path) {
+    const std::string text = read_file(path);
+    const std::size_t begin = text.find_first_of("[{");
+    const bool is_list = begin != std::string::npos && text[begin] == '[';
+    read(text, path, {list_of_categories(is_list ? "" : "categories")});
+    ids_of_categories(path, out_);
+    return std::move(out_);
+  }
+
+ private:
+  void entry(std::size_t, std::size_t, CocoEntry& entry) override {
+    out_.push_back(category_of(entry));
+  }
+
+  Categories out_;
+};
+
 }  // namespace
+
+Categories read_categories(const std::string& path) {
+  return CategoriesReader().take(path);
+}
 
 Instances read_instances(const std::string& path) {
   if (file_size_bytes(path) > kLargestWhole) return stream_instances(path);

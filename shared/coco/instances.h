@@ -36,7 +36,8 @@ struct Instances {
 // Reads and checks the file at `path`. Keys that are not needed (segmentation, licenses, ...) are
 // skipped at any depth. Degenerate boxes (no width or height) are kept: the caller deals with them.
 // Throws kNoInput / kIo (reading) and kData, naming the file and the place: not JSON (line and
-// column), a missing key, a wrong type, duplicate ids, an annotation whose image or category is
+// column), a missing key or one that comes twice, a wrong type, a name that is not UTF-8 or, of an
+// image, empty or with a NUL in it, duplicate ids, an annotation whose image or category is
 // missing, a box that is not four finite numbers, an image without size, no image or category.
 Instances read_instances(const std::string& path);
 
@@ -46,6 +47,10 @@ Instances stream_instances(const std::string& path, std::size_t piece_bytes = 1 
 
 // The same over text in memory; `name` begins every error message.
 Instances parse_instances(std::string_view text, const std::string& name);
+
+// The categories of an instances file, or of one that has nothing else: an object with the list, or
+// the list itself. Throws as read_instances().
+Categories read_categories(const std::string& path);
 
 // The whole as COCO JSON, f64 exact: `parse_instances` gives the same back.
 std::string instances_to_json(const Instances& instances);

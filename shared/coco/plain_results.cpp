@@ -27,22 +27,17 @@ constexpr std::size_t kOverhangBytes = std::size_t{16} << 10;
 bool take_record(PlainScanner& scanner, Detection& detection) {
   enum Key : unsigned { kImage = 1, kCategory = 2, kBox = 4, kScore = 8, kAll = 15 };
   unsigned given = 0;
+  const auto is_first = [&](Key key) { return (std::exchange(given, given | key) & key) == 0; };
   const bool whole = scanner.take_object([&] {
     if (scanner.take_key("\"image_id\"")) {
-      given |= kImage;
-      return scanner.take_integer(detection.image_id);
+      return is_first(kImage) && scanner.take_integer(detection.image_id);
     }
     if (scanner.take_key("\"category_id\"")) {
-      given |= kCategory;
-      return scanner.take_integer(detection.category_id);
+      return is_first(kCategory) && scanner.take_integer(detection.category_id);
     }
-    if (scanner.take_key("\"bbox\"")) {
-      given |= kBox;
-      return scanner.take_box(detection.bbox);
-    }
+    if (scanner.take_key("\"bbox\"")) return is_first(kBox) && scanner.take_box(detection.bbox);
     if (scanner.take_key("\"score\"")) {
-      given |= kScore;
-      return scanner.take_number(detection.score);
+      return is_first(kScore) && scanner.take_number(detection.score);
     }
     return scanner.skip_member();
   });

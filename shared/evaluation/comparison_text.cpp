@@ -126,8 +126,8 @@ std::string image_note() {
 std::string comparison_text(const ComparedNames& names, const Comparison& comparison) {
   const std::string interval_title = percent(comparison.options.confidence) + " interval";
   std::string text =
-      cat("A: ", escaped(names.a), "\nB: ", escaped(names.b), "\n", comparison.a.image_count,
-          " images, ", comparison.a.object_count, " objects: ", escaped(names.truth), "\n\n");
+      cat("A: ", escaped(names.a, kWholeText), "\nB: ", escaped(names.b, kWholeText), "\n", comparison.a.image_count,
+          " images, ", comparison.a.object_count, " objects: ", escaped(names.truth, kWholeText), "\n\n");
 
   std::vector<TextRow> rows{{"", "A", "B", "B - A", interval_title, ""}};
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {

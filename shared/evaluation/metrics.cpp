@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -209,6 +210,16 @@ class Accumulator {
   CocoMetrics& metrics_;
 };
 
+// Ascending, each once.
+std::vector<std::int64_t> unknown_categories(const BoxGroups& boxes) {
+  const CategoryMap known(boxes.truth().categories);
+  std::set<std::int64_t> ids;
+  for (const Detection& one : boxes.detections()) {
+    if (!known.label_of(one.category_id)) ids.insert(one.category_id);
+  }
+  return {ids.begin(), ids.end()};
+}
+
 // What there is of everything, before any of it is matched. Returns the objects of each class that
 // count in each area range.
 std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGroups& boxes,
@@ -218,6 +229,7 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
   metrics.detection_count = static_cast<std::int64_t>(boxes.detections().size());
   metrics.unknown_category_count =
       static_cast<std::int64_t>(boxes.detections().size() - boxes.entry.size());
+  if (metrics.unknown_category_count > 0) metrics.unknown_category_ids = unknown_categories(boxes);
   metrics.low_score_count = boxes.low_score_count();
   metrics.empty_box_count = boxes.empty_box_count();
   const CategoryMap categories(boxes.truth().categories);
@@ -240,6 +252,7 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
     }
     ++metrics.per_class[label].object_count;
     ++metrics.object_count;
+    metrics.has_annotation_0 |= one.id == 0;
     for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
       if (options.area_ranges[area].has(one.area)) ++counts[label][area];
     }

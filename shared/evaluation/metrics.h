@@ -64,8 +64,10 @@ struct CocoMetrics {
   int64_t object_count = 0;
   int64_t detection_count = 0;         // all results given
   int64_t unknown_category_count = 0;  // results of categories not in the ground truth: ignored
-  int64_t low_score_count = 0;         // results of score 0 or less: ranked like all others
-  int64_t empty_box_count = 0;         // results and objects without width or height: never a hit
+  std::vector<int64_t> unknown_category_ids{};  // theirs, ascending
+  int64_t low_score_count = 0;    // results of score 0 or less: ranked like all others
+  int64_t empty_box_count = 0;    // results and objects without width or height: never a hit
+  bool has_annotation_0 = false;  // an object with id 0: never found
   // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.
   int64_t quarantined_count = 0;
   CocoArrays arrays{};  // filled when asked for

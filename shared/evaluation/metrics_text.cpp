@@ -94,6 +94,7 @@ std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanat
   json.begin_object().key("stats").begin_array();
   for (const double value : metrics.stats) json.value(value);
   json.end_array();
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], metrics.stats[i]);
   json.field("image_count", metrics.image_count)
       .field("object_count", metrics.object_count)
       .field("detection_count", metrics.detection_count)
@@ -125,6 +126,30 @@ std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanat
   return text;
 }
 
+// Whether the results seem to have labels from 0 in the place of category ids.
+bool are_labels(const CocoMetrics& metrics) {
+  return metrics.unknown_category_ids.front() == 0 && !metrics.per_class.empty() &&
+         metrics.per_class.front().category_id > 0;
+}
+
+std::string unknown_categories_text(const CocoMetrics& metrics) {
+  constexpr std::size_t kShown = 5;
+  const std::vector<std::int64_t>& ids = metrics.unknown_category_ids;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(ids.size(), kShown); ++i) {
+    list += cat(i == 0 ? "" : ", ", ids[i]);
+  }
+  if (ids.size() > kShown) list += cat(" and ", ids.size() - kShown, " more");
+  const auto count = metrics.unknown_category_count;
+  std::string text = cat(count, count == 1 ? " detection has" : " detections have",
+                         " a category that is not in the annotations (", list, "): ignored");
+  if (are_labels(metrics)) {
+    text += cat("; category 0 looks like labels counted from 0: results want the annotations' ",
+                "category ids, which begin with ", metrics.per_class.front().category_id);
+  }
+  return text;
+}
+
 }  // namespace
 
 const char* stat_key(std::size_t stat) {
@@ -145,6 +170,15 @@ std::string coco_summary_text(const CocoMetrics& metrics) {
                 "\n");
   }
   return text;
+}
+
+std::string no_truth_text(const CocoMetrics& metrics) {
+  if (metrics.object_count > 0) return "";
+  return cat("no ground truth: ",
+             metrics.image_count == 1
+                 ? "the only image has no object"
+                 : cat("none of the ", metrics.image_count, " images has an object"),
+             " to find (crowd regions do not count), so there is no AP");
 }
 
 std::string class_table_text(const CocoMetrics& metrics) {
@@ -171,24 +205,28 @@ std::string class_table_text(const CocoMetrics& metrics) {
 }
 
 std::string oddities_text(const CocoMetrics& metrics) {
+  std::vector<std::string> sentences;
+  if (metrics.object_count == 0) sentences.push_back(no_truth_text(metrics));
+  if (metrics.has_annotation_0) {
+    sentences.push_back(
+        "an annotation has id 0, which COCO's evaluation (pycocotools) takes for \"no match\": its "
+        "object is never found, here neither; number annotations from 1");
+  }
+  if (const auto count = metrics.quarantined_count; count > 0) {
+    sentences.push_back(cat(count, count == 1 ? " image of the set is" : " images of the set are",
+                            " quarantined (quarantine.jsonl): not in these numbers"));
+  }
+  if (metrics.unknown_category_count > 0) sentences.push_back(unknown_categories_text(metrics));
+  if (const auto count = metrics.low_score_count; count > 0) {
+    sentences.push_back(cat(count, count == 1 ? " detection has" : " detections have",
+                            " a score of 0 or less: ranked like the others"));
+  }
+  if (const auto count = metrics.empty_box_count; count > 0) {
+    sentences.push_back(
+        cat(count, count == 1 ? " box has" : " boxes have", " no width or no height: never a hit"));
+  }
   std::string text;
-  if (metrics.quarantined_count > 0) {
-    text = cat(metrics.quarantined_count,
-               metrics.quarantined_count == 1 ? " image of the set is" : " images of the set are",
-               " quarantined (quarantine.jsonl): not in these numbers");
-  }
-  if (metrics.unknown_category_count > 0) {
-    text += cat(text.empty() ? "" : "; ", metrics.unknown_category_count,
-                " detections have a category that is not in the annotations: ignored");
-  }
-  if (metrics.low_score_count > 0) {
-    text += cat(text.empty() ? "" : "; ", metrics.low_score_count,
-                " detections have a score of 0 or less: ranked like the others");
-  }
-  if (metrics.empty_box_count > 0) {
-    text += cat(text.empty() ? "" : "; ", metrics.empty_box_count,
-                " boxes have no width or no height: never a hit");
-  }
+  for (const std::string& sentence : sentences) text += (text.empty() ? "" : "; ") + sentence;
   return text;
 }
 

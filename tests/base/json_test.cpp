@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
+#include "shared/base/random.h"
 #include "tests/support/refusal.h"
 
 namespace retina {
@@ -131,6 +133,49 @@ TEST(JsonWriter, PrettyTextHoldsTheSameValues) {
   json.value(2).end_array().end_object();
   const std::string pretty = json.pretty_text();
   EXPECT_EQ(pretty, "{\n  \"pi\": 3.141592653589793,\n  \"list\": [1, 2]\n}\n");
+}
+
+// Any bytes: names of files and classes come from foreign places.
+TEST(JsonWriter, IsAlwaysUtf8ThatReadsBack) {
+  const RandomStream random{.seed = 17, .use = RandomUse::kTest};
+  std::uint64_t place = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::string text;
+    for (std::uint64_t left = random.bits(place++) % 12; left > 0; --left) {
+      text += static_cast<char>(random.bits(place++) % 256);
+    }
+    JsonWriter json;
+    json.begin_object().field(text, text).end_object();
+    for (const std::string& written : {json.text(), json.pretty_text()}) {
+      ASSERT_TRUE(is_utf8(written)) << "seed 17, round " << round;
+      const JsonFile file = JsonFile::parse(written, "text");
+      const auto& member = *file.root().raw().MemberBegin();
+      EXPECT_EQ(member.value.GetString(), std::string(as_utf8(text).c_str()));
+      EXPECT_EQ(std::string(member.name.GetString(), member.name.GetStringLength()), as_utf8(text));
+    }
+  }
+}
+
+TEST(JsonFile, SkipsAByteOrderMark) {
+  EXPECT_EQ(JsonFile::parse("\xEF\xBB\xBF[3]", "f.json").root().at(std::size_t{0}).as_int(), 3);
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [] { JsonFile::parse("\xEF\xBB\xBF[x]", "f.json"); }),
+              HasSubstr("byte 4"));
+}
+
+TEST(JsonFile, SaysHowToMendCommonMistakes) {
+  const auto hint = [](const std::string& text) {
+    try {
+      JsonFile::parse(text, "f.json");
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(hint("{'a': 1}"), HasSubstr("json.dump()"));
+  EXPECT_THAT(hint("[1, ]"), HasSubstr("comma"));
+  EXPECT_THAT(hint("{\"a\": 1, }"), HasSubstr("comma"));
+  EXPECT_THAT(hint("{\"a\": 1}\n{\"a\": 2}\n"), HasSubstr("JSON Lines"));
+  EXPECT_EQ(hint("[1] x"), "");
 }
 
 }  // namespace

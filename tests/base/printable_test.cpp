@@ -33,6 +33,25 @@ TEST(Escaped, BytesThatAreNoUtf8AreWrittenOut) {
   EXPECT_EQ(escaped("\xe7\x8c"), "\\xe7\\x8c") << "a character cut short";
 }
 
+TEST(Escaped, ALongNameIsCutAtAWholeCharacter) {
+  std::string name;
+  for (int i = 0; i < 1'000'000; ++i) name += "\xe7\x8c\xab";
+  const std::string shown = escaped(name);
+  EXPECT_EQ(shown.size(), kNameCharacters * 3 + 3);
+  EXPECT_EQ(shown, name.substr(0, kNameCharacters * 3) + "\xe2\x80\xa6");
+  const std::string just_fits(kNameCharacters, 'x');
+  EXPECT_EQ(escaped(just_fits), just_fits);
+  EXPECT_EQ(escaped(name, kWholeText), name);
+}
+
+TEST(IsUtf8, TellsWhatJsonTakes) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("a\xe7\x8c\xab"));
+  for (const char* text : {"\xff", "caf\xe9", "\xed\xb3\xa9", "\xe7\x8c"}) {
+    EXPECT_FALSE(is_utf8(text)) << escaped(text);
+  }
+}
+
 TEST(AsUtf8, OnlyBytesThatAreNoUtf8AreWrittenOut) {
   EXPECT_EQ(as_utf8("a\nb \xc3\xa9"), "a\nb \xc3\xa9");
   EXPECT_EQ(as_utf8("x\xff.jpg"), "x\\xff.jpg");

@@ -9,6 +9,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/coco/categories.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -125,7 +126,8 @@ TEST(Instances, MissingFilesAreNoInput) {
 
 TEST(Instances, EveryCutIsASyntaxErrorWithItsPlace) {
   const std::string text = file_of(kImages, kAnnotations, kCategories);
-  for (std::size_t size = 0; size < text.size(); ++size) {
+  EXPECT_EQ(problem(""), "f.json: got an empty file, want JSON");
+  for (std::size_t size = 1; size < text.size(); ++size) {
     ASSERT_THAT(problem(text.substr(0, size)), HasSubstr("f.json: not valid JSON at line "))
         << size;
   }
@@ -188,6 +190,56 @@ TEST(Instances, BadImagesAreNamed) {
             "f.json: images[0] (id 1): width: got 2147483648, want 1 to 2147483647");
   EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": null, "height": 4})"),
             "f.json: images[0] (id 1): width: got null, want an integer");
+}
+
+TEST(Instances, NamesThatNoFileHasAreNamed) {
+  const auto with = [](const std::string& name) {
+    return problem(file_of(R"([{"id": 1, "width": 3, "height": 3, "file_name": ")" + name + "\"}]",
+                           "[]", kCategories));
+  };
+  EXPECT_EQ(with("a\\u0000.jpg"),
+            "f.json: images[0] (id 1): file_name: has a NUL character, which no file's name has");
+  EXPECT_EQ(with("caf\\udce9.jpg"),
+            "f.json: images[0] (id 1): file_name: got \"caf\\xed\\xb3\\xa9.jpg\", want UTF-8")
+      << "Python's text of a name in Latin-1";
+  EXPECT_EQ(with("caf\\ud83d\\udc31.jpg"), "no error");
+  EXPECT_THAT(with("caf\xe9.jpg"), HasSubstr("(Invalid encoding in string.)"));
+  EXPECT_EQ(problem(file_of(kImages, "[]", R"([{"id": 1, "name": "\udce9"}])")),
+            "f.json: categories[0] (id 1): name: got \"\\xed\\xb3\\xa9\", want UTF-8");
+}
+
+TEST(Instances, AKeyThatComesTwiceInAnEntryIsNamed) {
+  const std::string box = R"({"id": 8, "image_id": 5, "category_id": 2, "bbox": [1, 1, 1, 1])";
+  EXPECT_EQ(problem_with_annotation(box + R"(, "bbox": [2, 2, 2, 2]})"),
+            "f.json: annotations[0] (id 8): key \"bbox\" appears twice");
+  EXPECT_EQ(problem_with_annotation(box + R"(, "iscrowd": null, "iscrowd": 1})"),
+            "f.json: annotations[0] (id 8): key \"iscrowd\" appears twice");
+  EXPECT_EQ(problem_with_annotation(box + R"(, "x": 1, "x": 2})"), "no error") << "nobody reads it";
+  EXPECT_EQ(problem(file_of(kImages, "[]", R"([{"id": 1, "name": "a", "name": "b"}])")),
+            "f.json: categories[0] (id 1): key \"name\" appears twice");
+}
+
+TEST(Categories, OfAFileAreReadWithoutItsImages) {
+  const TestFolder folder;
+  const std::string path = folder / "c.json";
+  const std::string list = R"([{"id": 2, "name": "dog"}, {"id": 1, "name": "cat"}])";
+  for (const std::string& text :
+       {list, R"({"categories": )" + list + "}",
+        R"({"images": [], "annotations": [{}], "categories": )" + list + "}"}) {
+    write_file_atomically(path, text);
+    const Categories all = read_categories(path);
+    ASSERT_EQ(all.size(), 2U) << text;
+    EXPECT_EQ(all[0].name, "dog");
+  }
+  const auto refusal = [&](const std::string& text) {
+    write_file_atomically(path, text);
+    return refusal_of(ErrorKind::kData, [&] { read_categories(path); });
+  };
+  EXPECT_THAT(refusal(R"({"images": []})"), HasSubstr("key \"categories\" is missing"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("has no classes"));
+  EXPECT_THAT(refusal(R"(["cat"])"), HasSubstr("entry [0]: got a string, want an object"));
+  EXPECT_THAT(refusal(R"([{"id": 1, "name": "a"}, {"id": 1, "name": "b"}])"),
+              HasSubstr("categories[1]: id 1 is already used"));
 }
 
 TEST(Instances, DuplicateIdsAreNamedWithBothPlaces) {

@@ -19,7 +19,9 @@ namespace {
 // Draws instances files as programs write them, and with what makes the reader's work hard.
 class Author {
  public:
-  explicit Author(std::uint64_t seed) : random_{.seed = seed} {}
+  // A careless one writes a key twice now and then.
+  explicit Author(std::uint64_t seed, bool is_careless = false)
+      : random_{.seed = seed}, is_careless_(is_careless) {}
 
   std::string file() {
     const std::string images = list(1 + below(4), [&](std::uint64_t id) {
@@ -66,6 +68,7 @@ class Author {
 
   // The members in any order, and some that nobody reads.
   std::string object(std::vector<std::string> members) {
+    if (is_careless_ && below(8) == 0) members.push_back(members[below(members.size())]);
     while (below(3) == 0) {
       members.push_back(
           one_of({R"("segmentation": [[1.5, 2, 3], []])", R"("info": {"id": "}, {\"id\": 3"})",
@@ -80,6 +83,7 @@ class Author {
   }
 
   RandomStream random_;
+  bool is_careless_;
   std::uint64_t place_ = 0;
 };
 
@@ -91,6 +95,23 @@ TEST(PlainInstances, AreThoseOfTheCarefulReader) {
     EXPECT_EQ(instances_to_json(*quick), instances_to_json(parse_instances(text, "i.json")))
         << text;
   }
+}
+
+TEST(PlainInstances, AKeyThatComesTwiceIsLeftToTheCarefulReader) {
+  int quick_count = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const std::string text = Author(seed, true).file();
+    const auto quick = parse_plain_instances(text);
+    quick_count += quick ? 1 : 0;
+    try {
+      const Instances careful = parse_instances(text, "i.json");
+      EXPECT_TRUE(quick) << text;
+    } catch (const Error& error) {
+      EXPECT_FALSE(quick) << error.what() << '\n' << text;
+    }
+  }
+  EXPECT_GT(quick_count, 50);
+  EXPECT_LT(quick_count, 450);
 }
 
 // What a reader of instances says: their JSON, or the message.

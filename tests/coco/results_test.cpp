@@ -88,6 +88,9 @@ TEST(Results, BadEntriesAreNamed) {
   EXPECT_EQ(
       problem(R"([{"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": "high"}])"),
       "r.json: entry [0]: score: got \"high\", want a number");
+  EXPECT_EQ(problem(R"([{"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": 1,
+                        "score": 0.5}])"),
+            "r.json: entry [0]: key \"score\" appears twice");
   EXPECT_THAT(problem("[" + good), testing::HasSubstr("not valid JSON at line 1"));
 }
 

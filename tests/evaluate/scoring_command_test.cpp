@@ -193,7 +193,7 @@ TEST_F(ScoringCommand, UnknownCategoriesAndLowScoresCostOneWarningWithTheirCount
   const ProcessResult result = run();
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err,
-              HasSubstr("warning: 1 detections have a category that is not in the annotations: "
+              HasSubstr("warning: 1 detection has a category that is not in the annotations (8): "
                         "ignored; 2 detections have a score of 0 or less"));
   EXPECT_EQ(result.err.find("warning"), result.err.rfind("warning"));
 }
@@ -203,7 +203,7 @@ TEST_F(ScoringCommand, BoxesWithoutSizeAreScoredWithTheSameWarning) {
       detections_, R"([{"image_id": 1, "category_id": 7, "bbox": [1, 1, 0, 2], "score": 0.5}])");
   const ProcessResult result = run();
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("warning: 1 boxes have no width or no height: never a hit"));
+  EXPECT_THAT(result.err, HasSubstr("warning: 1 box has no width or no height: never a hit"));
 }
 
 TEST_F(ScoringCommand, NumbersThatAreNoBoxAreBadDataNamingTheEntry) {
@@ -228,6 +228,37 @@ TEST_F(ScoringCommand, AnAnnotationOfNegativeSizeIsBadData) {
   const std::string box = "[10, 10, 40, 40]";
   write_file_atomically(annotations_, text.replace(text.find(box), box.size(), "[9, 9, 1, -4]"));
   expect_refusal(run(), 65, "annotation id 1: bbox: got a size of 1 x -4, want at least 0 x 0");
+}
+
+TEST_F(ScoringCommand, WithoutGroundTruthASentenceStandsForTheNumbers) {
+  const std::string text = read_file(annotations_);
+  const std::size_t begin = text.find("\"annotations\": [");
+  write_file_atomically(annotations_, text.substr(0, begin) + "\"annotations\": []}");
+  const ProcessResult result = run();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string sentence = "no ground truth: none of the 2 images has an object to find";
+  EXPECT_THAT(result.out, HasSubstr(sentence));
+  EXPECT_THAT(result.out, Not(HasSubstr("-1.000")));
+  EXPECT_THAT(read_file(output_ + "/report.html"), HasSubstr(sentence));
+  const JsonFile metrics = JsonFile::read(output_ + "/metrics.json");
+  EXPECT_EQ(metrics.root().at("AP").as_double(), -1);
+}
+
+TEST_F(ScoringCommand, DetectionsThatAreCornersAreTold) {
+  write_file_atomically(detections_, R"([
+      {"image_id": 1, "category_id": 7, "bbox": [60, 60, 90, 90], "score": 0.9},
+      {"image_id": 1, "category_id": 7, "bbox": [70, 10, 99, 40], "score": 0.9},
+      {"image_id": 2, "category_id": 7, "bbox": [40, 60, 70, 95], "score": 0.8}])");
+  const ProcessResult result = run();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr(detections_ + ": 3 of 3 boxes reach beyond their image, but "
+                                                  "the boxes fit as corners x1, y1, x2, y2"));
+  EXPECT_THAT(read_file(output_ + "/report.html"), HasSubstr("fit as corners"));
+}
+
+TEST_F(ScoringCommand, WhatIsNoJsonIsNamedWithItsCure) {
+  write_file_atomically(detections_, "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  expect_refusal(run(), 65, "got a Git LFS pointer, want JSON; hint: run `git lfs pull`");
 }
 
 TEST_F(ScoringCommand, EmptyResultsHaveAnApOfZero) {

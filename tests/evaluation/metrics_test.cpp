@@ -127,9 +127,39 @@ TEST(Metrics, ScoresOfZeroAndBelowAreCountedAndRankedLikeTheOthers) {
   EXPECT_EQ(metrics.low_score_count, 3);
   scene.detect(1, 99, {0, 0, 4, 4}, .5);
   EXPECT_EQ(oddities_text(score(scene)),
-            "1 detections have a category that is not in the annotations: ignored; "
+            "1 detection has a category that is not in the annotations (99): ignored; "
             "3 detections have a score of 0 or less: ranked like the others");
-  EXPECT_EQ(oddities_text(score(Scene())), "");
+}
+
+TEST(Metrics, LabelsFromZeroInThePlaceOfCategoryIdsAreTold) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  EXPECT_EQ(oddities_text(score(scene)), "");
+  for (const int64_t label : {9, 0, 8, 8, 11, 12, 13}) scene.detect(1, label, {0, 0, 4, 4}, .5);
+  EXPECT_EQ(oddities_text(score(scene)),
+            "7 detections have a category that is not in the annotations (0, 8, 9, 11, 12 and 1 "
+            "more): ignored; category 0 looks like labels counted from 0: results want the "
+            "annotations' category ids, which begin with 3");
+  scene.truth.categories.push_back({.id = 0, .name = "background"});
+  EXPECT_THAT(oddities_text(score(scene)), testing::Not(HasSubstr("counted from 0")));
+}
+
+TEST(Metrics, AnObjectOfIdZeroIsNeverFoundAndTold) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  scene.detect(1, 3, {0, 0, 40, 40}, .5);
+  scene.truth.annotations[0].id = 0;
+  EXPECT_EQ(score(scene).stats[kAp], 0);
+  EXPECT_THAT(oddities_text(score(scene)), HasSubstr("an annotation has id 0"));
+}
+
+TEST(Metrics, NothingToFindIsASentence) {
+  Scene scene;
+  EXPECT_EQ(oddities_text(score(scene)),
+            "no ground truth: none of the 2 images has an object to find (crowd regions do not "
+            "count), so there is no AP");
+  scene.object(1, 3, {0, 0, 40, 40});
+  EXPECT_EQ(no_truth_text(score(scene)), "");
 }
 
 TEST(Metrics, ADetectionOnAnUnknownImageIsBadDataNamingTheId) {
@@ -284,6 +314,7 @@ TEST(MetricsText, ATableOfControlCharactersIsSafeToShow) {
 
 TEST(MetricsText, QuarantinedImagesAreTold) {
   CocoMetrics metrics;
+  metrics.object_count = 1;
   metrics.quarantined_count = 1;
   EXPECT_EQ(oddities_text(metrics),
             "1 image of the set is quarantined (quarantine.jsonl): not in these numbers");
@@ -298,6 +329,9 @@ TEST(MetricsText, TheJsonKeepsEveryDigit) {
   scene.detect(2, 3, {0, 0, 40, 40}, .7);
   const CocoMetrics metrics = score(scene);
   const auto file = JsonFile::parse(metrics_json(metrics), "metrics.json");
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+    EXPECT_EQ(file.root().at(stat_key(i)).as_double(), metrics.stats[i]) << stat_key(i);
+  }
   EXPECT_THAT(numbers(file.root().at("stats")), testing::ElementsAreArray(metrics.stats));
   const JsonView cat = file.root().at("per_class").at(std::size_t{0});
   EXPECT_EQ(cat.at("name").as_string(), "cat");

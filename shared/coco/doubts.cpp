@@ -1,0 +1,131 @@
+#include "shared/coco/doubts.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "shared/base/cat.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+// Ground truth has a name for what it means, a detection has its place in the file.
+struct BoxPlace {
+  const ImageInfo* image = nullptr;
+  std::string box{};
+};
+
+std::string text_of(const BoxPlace& place) {
+  return cat("image ", place.image->id, " \"", escaped(place.image->file_name), "\", ", place.box);
+}
+
+class BoxReadings {
+ public:
+  explicit BoxReadings(const std::vector<ImageInfo>& images) {
+    image_of_.reserve(images.size());
+    for (const ImageInfo& image : images) image_of_.emplace(image.id, &image);
+  }
+
+  template <class Describe>
+  void add(std::int64_t image_id, const std::array<double, 4>& bbox, const Describe& describe) {
+    const ImageInfo* image = image_with(image_id);
+    const auto [x, y, width, height] = bbox;
+    if (image == nullptr || image->width < 1 || !(width > 0) || !(height > 0)) return;
+    const double right = image->width, bottom = image->height;
+    const double slack_x = slack(right), slack_y = slack(bottom);
+    count_ += 1;
+    corners_ +=
+        x >= -1 && y >= -1 && x < width && y < height && width <= right + 1 && height <= bottom + 1;
+    shares_ += x >= 0 && y >= 0 && std::max({x, y, width, height}) <= 1 && right > 2 && bottom > 2;
+    if (x >= -slack_x && y >= -slack_y && x + width <= right + slack_x &&
+        y + height <= bottom + slack_y) {
+      return;
+    }
+    beyond_ += 1;
+    if (!first_beyond_) first_beyond_ = BoxPlace{.image = image, .box = describe()};
+    const double inside_x = std::min(x + width, right) - std::max(x, 0.0),
+                 inside_y = std::min(y + height, bottom) - std::max(y, 0.0);
+    if (std::max(inside_x, 0.0) * std::max(inside_y, 0.0) >= width * height / 2) return;
+    outside_ += 1;
+    if (!first_outside_) first_outside_ = BoxPlace{.image = image, .box = describe()};
+  }
+
+  std::string doubt() const {
+    if (count_ == 0) return "";
+    if (shares_ == count_) {
+      return cat(
+          count_ == 1 ? "the only box lies" : cat("all ", count_, " boxes lie"),
+          " within one pixel, as shares of the image's sides do; bbox is x, y, width, height "
+          "in pixels");
+    }
+    if (beyond_ == 0) return "";
+    const std::string of_all = cat(beyond_, " of ", count_, count_ == 1 ? " box" : " boxes",
+                                   beyond_ == 1 ? " reaches" : " reach", " beyond ",
+                                   beyond_ == 1 ? "its" : "their", " image");
+    if (are_corners()) {
+      return cat(of_all,
+                 ", but the boxes fit as corners x1, y1, x2, y2 (first: ", text_of(*first_beyond_),
+                 "); bbox is x, y, width, height: convert them");
+    }
+    if (outside_ == 0) return cat(of_all, " (first: ", text_of(*first_beyond_), ")");
+    return cat(of_all, ", ", outside_,
+               " wholly or mostly outside it (first: ", text_of(*first_outside_), ")");
+  }
+
+ private:
+  static double slack(double side) { return std::max(1.0, side / 100); }
+
+  // Boxes of x, y, width, height stay inside their image, and few are wider than their distance
+  // from its edge: neither a few careless boxes nor a set of large ones looks like corners.
+  bool are_corners() const {
+    constexpr std::int64_t kFewest = 3;
+    return beyond_ >= kFewest && beyond_ * 4 >= count_ && corners_ * 100 >= count_ * 99;
+  }
+
+  // Boxes of an image mostly follow each other.
+  const ImageInfo* image_with(std::int64_t id) {
+    if (last_ == nullptr || last_->id != id) {
+      const auto found = image_of_.find(id);
+      last_ = found == image_of_.end() ? nullptr : found->second;
+    }
+    return last_;
+  }
+
+  std::unordered_map<std::int64_t, const ImageInfo*> image_of_;
+  const ImageInfo* last_ = nullptr;
+  std::int64_t count_ = 0, corners_ = 0, shares_ = 0, beyond_ = 0, outside_ = 0;
+  std::optional<BoxPlace> first_beyond_{}, first_outside_{};
+};
+
+}  // namespace
+
+std::string doubtful_boxes(const Instances& truth) {
+  BoxReadings readings(truth.images);
+  for (const Annotation& one : truth.annotations) {
+    readings.add(one.image_id, one.bbox, [&] { return cat("annotation ", one.id); });
+  }
+  return readings.doubt();
+}
+
+std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections) {
+  BoxReadings readings(truth.images);
+  for (const Detection& one : detections) {
+    readings.add(one.image_id, one.bbox, [&] { return cat("entry ", &one - detections.data()); });
+  }
+  return readings.doubt();
+}
+
+std::string unmatchable_annotation(const Instances& truth) {
+  const auto found = std::find_if(truth.annotations.begin(), truth.annotations.end(),
+                                  [](const Annotation& one) { return one.id == 0; });
+  if (found == truth.annotations.end()) return "";
+  return cat(
+      "annotation id 0 (image ", found->image_id,
+      "): COCO's evaluation, pycocotools' and so retina-eval's, takes 0 for \"no match\" and "
+      "never counts this box as found; number annotations from 1");
+}
+
+}  // namespace retina

@@ -1,0 +1,24 @@
+// What COCO files may say and hardly ever mean: boxes in another convention, boxes outside their
+// image, an id that evaluation cannot match. Sentences for warnings; empty when there is no doubt.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+
+namespace retina {
+
+// Boxes are x, y, width, height in pixels. Tells, of those with an area in images with a size,
+// whether they read better as corners or as shares of the image, else how many reach beyond their
+// image by more than a pixel and 1 % of its side and how many have less than half their area in it,
+// with the first one's image and annotation.
+std::string doubtful_boxes(const Instances& truth);
+// The same of detections on these images; those on others are passed over.
+std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections);
+
+// pycocotools takes id 0 for "no match": a box that is never found.
+std::string unmatchable_annotation(const Instances& truth);
+
+}  // namespace retina

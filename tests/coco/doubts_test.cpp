@@ -1,0 +1,85 @@
+#include "shared/coco/doubts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+using Box = std::array<double, 4>;
+
+// Images of 100 x 80 pixels, a box each, ids from 1.
+Instances instances_of(const std::vector<Box>& boxes) {
+  Instances all{.categories = {{.id = 1, .name = "cat"}}};
+  for (std::int64_t id = 1; const Box& box : boxes) {
+    all.images.push_back({.id = id, .file_name = "a.jpg", .width = 100, .height = 80});
+    all.annotations.push_back({.id = 10 * id, .image_id = id, .category_id = 1, .bbox = box});
+    ++id;
+  }
+  return all;
+}
+
+std::string doubt(const std::vector<Box>& boxes) {
+  return doubtful_boxes(instances_of(boxes));
+}
+
+TEST(Doubts, BoxesInsideTheirImagesHaveNone) {
+  EXPECT_EQ(doubt({}), "");
+  EXPECT_EQ(doubt({{0, 0, 100, 80}, {99, 79, 1, 1}, {3, 4, 0.5, 0.5}}), "");
+  EXPECT_EQ(doubt({{-0.4, -1, 101, 81.2}}), "") << "rounding of other tools";
+  EXPECT_EQ(doubt({{500, 4, 0, 3}, {500, 4, 3, -3}}), "")
+      << "boxes without area are told elsewhere";
+}
+
+TEST(Doubts, CornersAreToldWithTheirNumberAndTheCure) {
+  const std::string text =
+      doubt({{5, 5, 20, 20}, {60, 30, 90, 70}, {40, 50, 70, 75}, {70, 10, 99, 40}});
+  EXPECT_EQ(text,
+            "3 of 4 boxes reach beyond their image, but the boxes fit as corners x1, y1, x2, y2 "
+            "(first: image 2 \"a.jpg\", annotation 20); bbox is x, y, width, height: convert them");
+}
+
+TEST(Doubts, FewCarelessBoxesAreNotCorners) {
+  const std::string text = doubt({{60, 30, 50, 30}, {2, 3, 10, 10}, {50, 3, 10, 10}, {3, 3, 9, 9}});
+  EXPECT_EQ(text,
+            "1 of 4 boxes reaches beyond its image (first: image 1 \"a.jpg\", annotation 10)");
+}
+
+TEST(Doubts, BoxesMostlyOutsideAreCountedWithTheFirst) {
+  EXPECT_EQ(
+      doubt(
+          {{2, 3, 10, 10}, {95, 3, 7, 10}, {95, 3, 20, 10}, {300, 300, 10, 10}, {-30, 3, 10, 10}}),
+      "4 of 5 boxes reach beyond their image, 3 wholly or mostly outside it (first: image 3 "
+      "\"a.jpg\", annotation 30)");
+}
+
+TEST(Doubts, SharesOfTheImageAreTold) {
+  EXPECT_THAT(doubt({{0.1, 0.2, 0.5, 0.5}, {0.9, 0.2, 0.1, 1}}),
+              HasSubstr("all 2 boxes lie within one pixel, as shares of the image's sides do"));
+  EXPECT_EQ(doubt({{0.1, 0.2, 0.5, 0.5}, {9, 2, 1, 1}}), "");
+}
+
+TEST(Doubts, DetectionsAreToldByTheirEntry) {
+  const Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}});
+  const std::vector<Detection> found{{.image_id = 7, .bbox = {500, 5, 5, 5}},
+                                     {.image_id = 1, .bbox = {5, 5, 5, 5}},
+                                     {.image_id = 2, .bbox = {500, 5, 5, 5}}};
+  EXPECT_EQ(doubtful_boxes(truth, found),
+            "1 of 2 boxes reaches beyond its image, 1 wholly or mostly outside it (first: image 2 "
+            "\"a.jpg\", entry 2)");
+}
+
+TEST(Doubts, AnnotationIdZeroIsToldWithWhatItCosts) {
+  Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}});
+  EXPECT_EQ(unmatchable_annotation(truth), "");
+  truth.annotations[1].id = 0;
+  EXPECT_THAT(unmatchable_annotation(truth), HasSubstr("annotation id 0 (image 2)"));
+}
+
+}  // namespace
+}  // namespace retina
