@@ -125,7 +125,7 @@ void JsonView::fail(const std::string& problem) const {
 }
 
 JsonFile JsonFile::read(const std::string& path) {
-  return parse(read_file(path), path);
+  return parse(read_text(path), path);
 }
 
 JsonFile JsonFile::parse(std::string_view text, std::string name) {
@@ -182,12 +182,16 @@ void fail_json_syntax(const std::string& name, std::string_view text, std::size_
 void fail_json_syntax_of_file(const std::string& name, std::size_t offset,
                               const std::string& problem) {
   TextPlace place;
-  bool is_end = true;
-  read_pieces(name, [&](std::string_view piece) {
-    const std::string_view before = piece.substr(0, std::min(offset - place.byte, piece.size()));
-    place.pass(before);
-    if (before.size() < piece.size()) is_end = false;
-  });
+  FileReader file(name);
+  std::string piece(1 << 20, '\0');
+  bool is_end = false;
+  while (!is_end && place.byte < offset) {
+    const std::size_t want = std::min(piece.size(), offset - place.byte);
+    const std::size_t got = file.read(piece.data(), want);
+    place.pass(std::string_view(piece).substr(0, got));
+    is_end = got < want;
+  }
+  if (!is_end) is_end = file.read(piece.data(), 1) == 0;
   fail_at(name, place, is_end, problem);
 }
 
