@@ -24,7 +24,8 @@ class ModelRepository {
 
   // To be called before a long conversion. Throws kConfig when one of the text files is there with
   // other content than `header` gives and `overwrite` is not set, kCannotCreate when that is so
-  // without a model beside it, which would make them ours, or when DIR cannot be made. Judging the model's own content is left to the caller.
+  // without a model beside it, which would make them ours, or when DIR cannot be made. Judging the
+  // model's own content is left to the caller.
   void prepare(const InferenceHeader& header, bool overwrite) const;
 
   // Brings the folder up to date with the model file `model`: whatever is missing or differs is

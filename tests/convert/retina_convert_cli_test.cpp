@@ -152,8 +152,8 @@ TEST_F(ConvertCli, AClassifierTakesNoOptionsOfDetectors) {
 
 TEST_F(ConvertCli, TheOutputsFolderIsMade) {
   make_checkpoint();
-  const auto result = run({"--checkpoint", checkpoint_, "--output", folder_ / "new/deep/m.pt",
-                           "--proof-images", "1"});
+  const auto result = run(
+      {"--checkpoint", checkpoint_, "--output", folder_ / "new/deep/m.pt", "--proof-images", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(path_exists(folder_ / "new/deep/m.pt"));
 }

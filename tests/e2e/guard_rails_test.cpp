@@ -225,7 +225,8 @@ TEST(GuardRails, ARunWithoutStandardStreamsHasNoLogInItsFiles) {
   EXPECT_EQ(result.exit_code, 0);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(job.folder().path())) {
     if (!entry.is_regular_file()) continue;
-    EXPECT_THAT(read_file(entry.path()), Not(HasSubstr("retina-train: training on"))) << entry.path();
+    EXPECT_THAT(read_file(entry.path()), Not(HasSubstr("retina-train: training on")))
+        << entry.path();
   }
   std::istringstream lines(read_file(job / "run/metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) EXPECT_NO_THROW(JsonFile::parse(line, line));
