@@ -14,6 +14,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/own_file.h"
 #include "shared/base/settings.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
@@ -63,9 +64,7 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
   try {
     header = read_inference_header(path);
   } catch (const Error& error) {
-    if (options.overwrite) return false;
-    throw Error(ErrorKind::kConfig,
-                cat(path, ": exists and is not ours to replace: ", error.what()), choose);
+    throw not_ours_to_replace(path, error.what(), option);
   }
   const std::string changed = differences(settings_of(header), settings_of(wanted));
   if (changed.empty()) return true;
@@ -120,6 +119,7 @@ std::string convert(const ConvertOptions& asked) {
   const bool has_repository = !options.repository.empty();
   if (has_repository) already_done(options, repository.model_path(), "--repository", header);
   if (is_converted) return finish_repository(options);
+  make_folder_of(options.output);
   // Inputs: the network, and the images of the proof.
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);

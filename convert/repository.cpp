@@ -159,17 +159,20 @@ std::vector<ModelRepository::TextFile> ModelRepository::text_files(
 }
 
 void ModelRepository::prepare(const InferenceHeader& header, bool overwrite) const {
-  if (!overwrite) {
+  // The model is written first: texts without it are not ours. One that is not ours is refused
+  // before this.
+  const bool is_ours = path_exists(model_path());
+  if (!overwrite || !is_ours) {
     std::string differing;
     for (const auto& [path, content] : text_files(header)) {
       if (!path_exists(path) || has_content(path, content)) continue;
       differing += cat(differing.empty() ? "" : ", ", path.substr(folder_.size() + 1));
     }
     if (!differing.empty()) {
-      throw Error(ErrorKind::kConfig, cat(folder_, ": holds something else (", differing, ")"),
-                  // Its model is looked at before: one that is not ours is refused there.
+      throw Error(is_ours ? ErrorKind::kConfig : ErrorKind::kCannotCreate,
+                  cat(folder_, ": holds something else (", differing, ")"),
                   cat("choose another --repository or --service-name",
-                      path_exists(model_path()) ? ", or give --overwrite" : ""));
+                      is_ours ? ", or give --overwrite" : ""));
     }
   }
   make_folder(parent_, "--repository");

@@ -23,8 +23,9 @@ class ModelRepository {
   std::string model_path() const { return folder_ + "/1/model.pt"; }
 
   // To be called before a long conversion. Throws kConfig when one of the text files is there with
-  // other content than `header` gives and `overwrite` is not set, kCannotCreate when DIR cannot be
-  // made. Judging the model's own content is left to the caller.
+  // other content than `header` gives and `overwrite` is not set, kCannotCreate when that is so
+  // without a model beside it, which would make them ours, or when DIR cannot be made. Judging the
+  // model's own content is left to the caller.
   void prepare(const InferenceHeader& header, bool overwrite) const;
 
   // Brings the folder up to date with the model file `model`: whatever is missing or differs is

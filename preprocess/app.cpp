@@ -149,8 +149,14 @@ void check_holds_no_set(const std::string& output) {
               "choose another --output");
 }
 
+constexpr double kStopLimitS = 0.5;
+
 int run_pack(const PackOptions& options) {
-  install_stop_signals();
+  // What waits for a mount or reads a large file may take longer than a stop; a set continues from
+  // its finished shards wherever it was ended.
+  install_stop_signals({.limit_s = kStopLimitS,
+                        .ended = "; run the same command again to continue from the shards that "
+                                 "are finished"});
   if (options.split) check_holds_no_set(options.output);
   for (const PackOptions& set : options.sets()) pack_set(set);
   return 0;

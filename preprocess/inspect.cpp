@@ -8,6 +8,7 @@
 #include "preprocess/summary.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/own_file.h"
 #include "shared/base/printable.h"
 #include "shared/data/record_picture.h"
 #include "shared/image/draw.h"
@@ -124,6 +125,20 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
   return text + (record.annotations.empty() ? "  no boxes\n" : table.text());
 }
 
+namespace {
+
+// A JPEG's comment: what we have drawn may be drawn again.
+constexpr std::string_view kDrawnBy = "drawn by coco-pack --inspect";
+
+// The comment directly behind the start of the image.
+std::string with_comment(const std::string& jpeg, std::string_view text) {
+  const std::size_t size = text.size() + 2;  // of the segment, without its marker
+  return cat(jpeg.substr(0, 2), "\xff\xfe", static_cast<char>(size >> 8),
+             static_cast<char>(size & 0xff), text, jpeg.substr(2));
+}
+
+}  // namespace
+
 void draw_record(const ShardSet& set, std::size_t index_place, const std::string& path) {
   const Record record = set.read(index_place);
   Image image;
@@ -136,7 +151,7 @@ void draw_record(const ShardSet& set, std::size_t index_place, const std::string
              {.colour = label_colour(annotation.label), .dashed = annotation.iscrowd},
              category.name);
   }
-  write_file_atomically(path, encode_jpeg(image, kDrawQuality));
+  write_file_atomically(path, with_comment(encode_jpeg(image, kDrawQuality), kDrawnBy));
 }
 
 namespace {
@@ -149,6 +164,7 @@ std::string exported_text(const InspectOptions& options) {
 }  // namespace
 
 std::string inspect(const InspectOptions& options) {
+  if (!options.draw.empty()) check_may_replace(options.draw, kDrawnBy, "--draw");
   const ShardSet set(options.folder);
   if (!options.export_annotations.empty()) export_annotations(set, options.export_annotations);
   if (!options.shows_image()) return describe_set(set) + exported_text(options);

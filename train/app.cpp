@@ -13,6 +13,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
 #include "shared/base/log.h"
+#include "shared/base/own_file.h"
 #include "shared/base/stop_signal.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/data/replacing_source.h"
@@ -294,6 +295,8 @@ std::vector<EffectiveOption> effective_options(const Cli& cli, const TrainOption
 int preview(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
   root_first(communicator, [&] {
     if (!communicator.is_root()) return;
+    const std::string path = cat(options.output, "/", kPreviewFile);
+    check_may_replace(path, kPreviewTitle, "--output");
     Data data;
     open_data(options, data);
     const TrainingPlan plan(data.train->source.index(), options.plan_options(),
@@ -311,7 +314,6 @@ int preview(const TrainOptions& options, const Cli& cli, Communicator& communica
          .threads = options.threads,
          .all_options = effective_options(cli, options)});
     make_folder(options.output);
-    const std::string path = cat(options.output, "/", kPreviewFile);
     write_file_atomically(path, page);
     std::cout << "preview: " << path << '\n';
   });
@@ -334,9 +336,8 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
     check_rank_count(options.expect_ranks, communicator);
     check_share(options, communicator.size());
     if (!options.scaling_report.empty()) check_even_shares(options, communicator.size());
-    if (communicator.is_root() && is_folder(options.timeline)) {
-      throw Error(ErrorKind::kCannotCreate, cat("--timeline ", options.timeline, ": is a folder"),
-                  "give the name of a file");
+    if (communicator.is_root() && !options.timeline.empty()) {
+      check_may_replace(options.timeline, kTimelineMark, "--timeline");
     }
     device = choose_device(options.device, place);
     open_data(options, data);
@@ -420,6 +421,9 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
                                     .announces = communicator.is_root()});
   }
   // The work, and what is printed about it.
+  install_stop_signals({.asked = communicator.is_root() && log_level() <= LogLevel::kInfo
+                                     ? "; training ends after this step, with what it has to save"
+                                     : ""});
   const int code = trainer.run();
   if (timeline) timeline->finish();
   const bool scaling_added =
@@ -449,7 +453,11 @@ int retina_train(int argc, const char* const* argv) {
   return run_rank_program(
       "retina-train", cli, argc, argv,
       [&](Communicator& communicator) {
-        install_stop_signals();
+        // Until there is something to save.
+        install_stop_signals({.limit_s = 0,
+                              .ended = communicator.is_root()
+                                           ? " before the first step; run the same command again"
+                                           : ""});
         const TrainOptions resolved = options.for_ranks(communicator.size());
         return options.preview > 0 ? preview(resolved, cli, communicator)
                                    : train(resolved, cli, communicator);

@@ -9,6 +9,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/own_file.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
 
@@ -71,17 +72,14 @@ bool already_imported(const ImportOptions& options, const std::string& made_from
       found = config.root().at("import").at("made_from").as_string();
     }
   } catch (const Error& error) {
-    if (options.overwrite) return false;
-    throw Error(ErrorKind::kConfig,
-                cat(options.output, ": exists and is not ours to replace: ", error.what()),
-                "choose another --output");
+    throw not_ours_to_replace(options.output, error.what(), "--output");
   }
   if (found == made_from) return true;
-  if (options.overwrite) return false;
   if (found.empty()) {
     throw Error(ErrorKind::kConfig, cat(options.output, ": exists and was trained, not imported"),
                 "choose another --output");
   }
+  if (options.overwrite) return false;
   throw Error(
       ErrorKind::kConfig,
       cat(options.output, ": exists and was imported with other weights, categories or options"),
@@ -96,6 +94,7 @@ std::string import_weights(const ImportOptions& options) {
   if (already_imported(options, made_from)) {
     return cat(options.output, ": already exists, imported from the same weights\n");
   }
+  make_folder_of(options.output);
   const FileLock lock(options.output);
   std::vector<ForeignTensor> tensors = read_tensors(file, options.weights);
   const ForeignNetwork network = options.config.task == Task::kDetection

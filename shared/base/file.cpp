@@ -1,10 +1,12 @@
 #include "shared/base/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <regex.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,7 +134,7 @@ Error read_error(const std::string& path, int code) {
     case ENXIO:
     case EACCES:
     case EPERM:
-    case EISDIR:  // a folder, a pipe: not a file with a size
+    case EISDIR:
     case EOPNOTSUPP:
       return {ErrorKind::kNoInput, problem, "check the path and its permissions"};
     case EMFILE:
@@ -144,18 +146,99 @@ Error read_error(const std::string& path, int code) {
   }
 }
 
-FileReader::FileReader(const std::string& path)
-    : path_(path),
-      descriptor_(retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); })) {
-  struct stat status {};
-  const int code = descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 ? errno : 0;
-  if (code == 0 && !S_ISDIR(status.st_mode)) {
-    size_bytes_ = static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
-    return;
+namespace {
+
+// What `mode` says that a path is, where that is not a regular file.
+const char* other_than_file(mode_t mode) {
+  if (S_ISREG(mode)) return nullptr;
+  if (S_ISDIR(mode)) return "is a folder (want a file)";
+  if (S_ISFIFO(mode)) return "is a pipe (want a regular file)";
+  return "is a device or socket (want a regular file)";
+}
+
+// Files that the kernel makes up while they are read: some wait for news, some have no end.
+bool is_of_kernel(int descriptor) {
+  struct statfs system {};
+  if (::fstatfs(descriptor, &system) != 0) return false;
+  switch (static_cast<unsigned long>(system.f_type)) {
+    case PROC_SUPER_MAGIC:
+    case SYSFS_MAGIC:
+    case DEBUGFS_MAGIC:
+    case TRACEFS_MAGIC:
+      return true;
+    default:
+      return false;
   }
-  if (descriptor_ >= 0) ::close(descriptor_);
-  if (code != 0) throw read_error(path, code);
-  throw Error(ErrorKind::kNoInput, cat(path, ": is a folder (want a file)"));
+}
+
+Error not_a_file(const std::string& path, const std::string& problem) {
+  return {ErrorKind::kNoInput, cat(path, ": ", problem),
+          "give the path of a file; what a command prints can be written to one"};
+}
+
+// Opening a pipe would wait for its writer. A regular file only refuses not to wait when somebody
+// holds a lease on it (Samba), which ends by being waited for.
+int open_input(const std::string& path) {
+  const auto open = [&](int flags) {
+    return retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | flags); });
+  };
+  const int descriptor = open(O_NONBLOCK);
+  return descriptor < 0 && errno == EWOULDBLOCK ? open(0) : descriptor;
+}
+
+std::uint64_t memory_bytes() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Calls `read_more(bytes that are there)` until `size_bytes` are, or the file ends.
+template <class Call>
+std::size_t read_all(const std::string& path, std::size_t size_bytes, const Call& read_more) {
+  std::size_t count = 0;
+  while (count < size_bytes) {
+    const ssize_t got = retried([&] { return read_more(count); });
+    if (got < 0) {
+      throw Error(ErrorKind::kIo, cat(path, ": reading failed (", reason(), ")"), kMountHint);
+    }
+    if (got == 0) break;
+    count += static_cast<std::size_t>(got);
+  }
+  return count;
+}
+
+// Whole content, of `max_bytes` at most; throws `too_large(got)` where there is more.
+template <class TooLarge>
+std::string read_whole(const std::string& path, std::uint64_t max_bytes,
+                       const TooLarge& too_large) {
+  FileReader file(path);
+  if (file.size_bytes() > max_bytes) throw too_large(file.size_bytes());
+  std::string bytes(file.size_bytes(), '\0');
+  bytes.resize(file.read(bytes.data(), bytes.size()));
+  // A file that grows, or one of a file system that reports no sizes.
+  std::array<char, 4096> more;
+  while (const std::size_t got = file.read(more.data(), more.size())) {
+    bytes.append(more.data(), got);
+    if (bytes.size() > max_bytes) throw too_large(bytes.size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+FileReader::FileReader(const std::string& path) : path_(path), descriptor_(open_input(path)) {
+  if (descriptor_ < 0) throw read_error(path, errno);
+  struct stat status {};
+  const int code = ::fstat(descriptor_, &status) != 0 ? errno : 0;
+  const char* problem = code == 0 ? other_than_file(status.st_mode) : nullptr;
+  if (code == 0 && problem == nullptr && status.st_size == 0 && is_of_kernel(descriptor_)) {
+    problem = "is a file of the kernel (want one on a disk)";
+  }
+  if (code != 0 || problem != nullptr) {
+    ::close(descriptor_);
+    throw code != 0 ? read_error(path, code) : not_a_file(path, problem);
+  }
+  ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
+  size_bytes_ = static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
 }
 
 FileReader::~FileReader() {
@@ -163,17 +246,17 @@ FileReader::~FileReader() {
 }
 
 std::size_t FileReader::read(char* buffer, std::size_t size_bytes) {
-  std::size_t count = 0;
-  while (count < size_bytes) {
-    const ssize_t got =
-        retried([&] { return ::read(descriptor_, buffer + count, size_bytes - count); });
-    if (got < 0) {
-      throw Error(ErrorKind::kIo, cat(path_, ": reading failed (", reason(), ")"), kMountHint);
-    }
-    if (got == 0) break;
-    count += static_cast<std::size_t>(got);
-  }
-  return count;
+  return read_all(path_, size_bytes, [&](std::size_t done) {
+    return ::read(descriptor_, buffer + done, size_bytes - done);
+  });
+}
+
+std::size_t FileReader::read_at(std::uint64_t offset_bytes, char* buffer,
+                                std::size_t size_bytes) const {
+  return read_all(path_, size_bytes, [&](std::size_t done) {
+    return ::pread(descriptor_, buffer + done, size_bytes - done,
+                   static_cast<off_t>(offset_bytes + done));
+  });
 }
 
 void FileReader::seek(std::uint64_t offset_bytes) {
@@ -205,21 +288,31 @@ std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::
 }
 
 std::string read_file(const std::string& path) {
-  FileReader file(path);
-  std::string bytes(file.size_bytes(), '\0');
-  bytes.resize(file.read(bytes.data(), bytes.size()));
-  // A file that grows, or one of the system's without a size.
-  std::array<char, 4096> more;
-  while (const std::size_t got = file.read(more.data(), more.size()))
-    bytes.append(more.data(), got);
-  return bytes;
+  const std::uint64_t limit = memory_bytes();
+  return read_whole(path, limit, [&](std::uint64_t got) {
+    return Error(ErrorKind::kUnavailable,
+                 cat(path, ": is larger than this machine's memory (got ",
+                     human_bytes(static_cast<double>(got)), ", want at most ",
+                     human_bytes(static_cast<double>(limit)), ")"),
+                 "check that this is the file you mean");
+  });
+}
+
+std::string read_text(const std::string& path, std::uint64_t max_bytes) {
+  return read_whole(path, max_bytes, [&](std::uint64_t got) {
+    return Error(ErrorKind::kData,
+                 cat(path, ": is too large to be this kind of text (got ",
+                     human_bytes(static_cast<double>(got)), ", want at most ",
+                     human_bytes(static_cast<double>(max_bytes)), ")"),
+                 "check that this is the file you mean");
+  });
 }
 
 std::uint64_t file_size_bytes(const std::string& path) {
-  std::error_code code;
-  const auto size = fs::file_size(path, code);
-  if (code) throw read_error(path, code.value());
-  return size;
+  struct stat status {};
+  if (retried([&] { return ::stat(path.c_str(), &status); }) != 0) throw read_error(path, errno);
+  if (const char* problem = other_than_file(status.st_mode)) throw not_a_file(path, problem);
+  return static_cast<std::uint64_t>(status.st_size);
 }
 
 bool name_matches(const std::string& name, const char* pattern) {
@@ -256,6 +349,10 @@ void make_folder(const std::string& path, const std::string& option) {
                     code ? code.message() : std::string("a file has this name"), ")"),
                 cat("choose another ", option, " or fix its permissions"));
   }
+}
+
+void make_folder_of(const std::string& path, const std::string& option) {
+  make_folder(parent_of(path), option);
 }
 
 std::optional<std::uint64_t> free_space_bytes(const std::string& path) {

@@ -1,5 +1,5 @@
-// Files: reading whole, and writing so that a crash at any moment leaves the old content or the
-// new, never half of it.
+// Files: opening inputs, reading them whole, and writing so that a crash at any moment leaves the
+// old content or the new, never half of it.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,9 @@
 
 namespace retina {
 
-// Whole content of a file. Throws kNoInput (missing, a folder, not readable), kIo midway.
-std::string read_file(const std::string& path);
-
-// Its first bytes, `max_bytes` at most. Throws as read_file.
-std::string read_start(const std::string& path, std::size_t max_bytes);
-
-// Its bytes from `offset_bytes` on, `max_bytes` at most; none beyond its end. Throws as read_file.
-std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::size_t max_bytes);
-
-// A file's bytes, as they are asked for. Throws as read_file.
+// An input, opened for reading: nothing else opens one. Takes regular files alone, because opening
+// or reading a pipe, a device or a file of /proc may wait without end. Throws kNoInput (missing,
+// not readable, not a regular file), kIo midway.
 class FileReader {
  public:
   explicit FileReader(const std::string& path);
@@ -33,14 +26,33 @@ class FileReader {
   std::size_t read(char* buffer, std::size_t size_bytes);
   // The next read() begins here, counted from the file's begin. Throws kIo.
   void seek(std::uint64_t offset_bytes);
+  // As read(), from `offset_bytes` on; leaves alone where read() is. For any thread.
+  std::size_t read_at(std::uint64_t offset_bytes, char* buffer, std::size_t size_bytes) const;
   // As the file system tells it: 0 where it does not.
   std::size_t size_bytes() const { return size_bytes_; }
+  // Open as long as this object.
+  int descriptor() const { return descriptor_; }
 
  private:
   std::string path_;
   int descriptor_;
   std::size_t size_bytes_ = 0;
 };
+
+// Whole content of a file. Throws as FileReader, and kUnavailable when it is larger than memory.
+std::string read_file(const std::string& path);
+
+// More than any text that is not a data set's table has.
+inline constexpr std::uint64_t kMostTextBytes = std::uint64_t{256} << 20;
+
+// The same of a text. Throws kData when it has more than `max_bytes`.
+std::string read_text(const std::string& path, std::uint64_t max_bytes = kMostTextBytes);
+
+// Its first bytes, `max_bytes` at most. Throws as read_file.
+std::string read_start(const std::string& path, std::size_t max_bytes);
+
+// Its bytes from `offset_bytes` on, `max_bytes` at most; none beyond its end. Throws as read_file.
+std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::size_t max_bytes);
 
 // Gives the file's bytes to `take`, a piece at a time. Throws as read_file.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take);
@@ -49,7 +61,7 @@ void read_pieces(const std::string& path, const std::function<void(std::string_v
 // or not readable for us, kUnavailable when this process is out of resources, else kIo: the mount.
 Error read_error(const std::string& path, int code);
 
-// Size in bytes. Throws read_error().
+// Size in bytes of a regular file. Throws as FileReader.
 std::uint64_t file_size_bytes(const std::string& path);
 
 // Throws kIo when the mount does not report it.
@@ -60,6 +72,9 @@ bool is_folder(const std::string& path);
 
 // Creates the folder and its parents. Throws kCannotCreate; `option` named it.
 void make_folder(const std::string& path, const std::string& option = "--output");
+
+// The same for the folder that the file `path` is to be in.
+void make_folder_of(const std::string& path, const std::string& option = "--output");
 
 // Free bytes of the file system that holds `path`; nothing when it does not report them.
 std::optional<std::uint64_t> free_space_bytes(const std::string& path);

@@ -131,7 +131,7 @@ void JsonView::fail(const std::string& problem) const {
 }
 
 JsonFile JsonFile::read(const std::string& path) {
-  return parse(read_file(path), path);
+  return parse(read_text(path), path);
 }
 
 JsonFile JsonFile::parse(std::string_view text, std::string name) {
@@ -218,14 +218,17 @@ void fail_json_syntax(const std::string& name, std::string_view text,
 void fail_json_syntax_of_file(const std::string& name, const JsonSyntaxError& error) {
   refuse_foreign_content(name, read_start(name, kStartBytes));
   TextPlace place;
-  std::string rest;  // its begin
-  read_pieces(name, [&](std::string_view piece) {
-    const std::string_view before =
-        piece.substr(0, std::min(error.offset - place.byte, piece.size()));
-    place.pass(before);
-    if (rest.empty()) rest = piece.substr(before.size(), 1);
-  });
-  fail_at(name, place, error, rest);
+  FileReader file(name);
+  std::string piece(1 << 20, '\0');
+  bool is_end = false;
+  while (!is_end && place.byte < error.offset) {
+    const std::size_t want = std::min(piece.size(), error.offset - place.byte);
+    const std::size_t got = file.read(piece.data(), want);
+    place.pass(std::string_view(piece).substr(0, got));
+    is_end = got < want;
+  }
+  const std::size_t rest_bytes = is_end ? 0 : file.read(piece.data(), 1);
+  fail_at(name, place, error, std::string_view(piece).substr(0, rest_bytes));
 }
 
 JsonWriter& JsonWriter::begin_object() {

@@ -11,6 +11,7 @@
 
 #include "shared/base/bus_error.h"
 #include "shared/base/printable.h"
+#include "shared/base/stop_signal.h"
 
 namespace retina {
 namespace {
@@ -46,6 +47,7 @@ void set_log_name(const std::string& name) {
   const std::lock_guard lock(g_mutex);
   log_name() = name;
   set_bus_error_name(name);
+  set_stop_signal_name(name);
 }
 
 void set_log_level(LogLevel level) {

@@ -1,14 +1,24 @@
 #include "shared/base/program.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <iostream>
 #include <new>
+#include <stdexcept>
+#include <system_error>
 
 #include "shared/base/bus_error.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/library_words.h"
 #include "shared/base/log.h"
 
 namespace retina {
@@ -24,6 +34,18 @@ std::string first_line(const std::string& text) {
 int report(const std::string& message, const std::string& hint, ErrorKind kind) {
   log_error(first_line(message), hint.empty() ? "" : cat("; hint: ", hint));
   return exit_code(kind);
+}
+
+// The next file that is opened takes the lowest free number: a log that is written to 2, a result
+// printed on 1, would go into it.
+void fill_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+    // Where there is no /dev, something that cannot be written to.
+    if (::open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) {
+      ::open("/", O_RDONLY | O_DIRECTORY);
+    }
+  }
 }
 
 // The words of LibTorch, CUDA, cuBLAS and cuDNN, whose exceptions have no common type.
@@ -46,30 +68,63 @@ constexpr const char* kLessMemory =
     "use smaller images, fewer of them at a time (retina-train --images-per-pass, retina-eval "
     "--images-per-batch) or fewer threads";
 
+// An exception that is not ours; the one being handled.
+int report_foreign() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return report("out of memory", kLessMemory, ErrorKind::kUnavailable);
+  } catch (const std::length_error&) {  // a size that no memory has
+    return report("out of memory", kLessMemory, ErrorKind::kUnavailable);
+  } catch (const std::filesystem::filesystem_error& error) {
+    const Error ours = read_error(error.path1().string(), error.code().value());
+    return report(ours.what(), ours.hint(), ours.kind());
+  } catch (const std::system_error& error) {
+    return report(cat("the system refused something needed (", error.code().message(), ")"),
+                  "free memory, or raise the limits of processes and files (`ulimit -u`, -n)",
+                  ErrorKind::kUnavailable);
+  } catch (const std::exception& error) {
+    if (means_out_of_memory(first_line(error.what()))) {
+      return report(cat("out of memory (", library_reason(error.what()), ")"), kLessMemory,
+                    ErrorKind::kUnavailable);
+    }
+    return report(
+        cat("an error that the program does not know (", library_reason(error.what()), ")"),
+        "this is a bug in retina-batch; please report it with the command", ErrorKind::kInternal);
+  }
+}
+
 }  // namespace
 
 int run_program(const std::string& name, const std::function<int()>& body,
                 const std::function<void(int)>& on_error) {
+  fill_standard_streams();
   set_log_name(name);
   allow_many_files();
   install_bus_error();
   std::signal(SIGXFSZ, SIG_IGN);  // the write fails then
   int code = 0;
   try {
-    return body();
+    code = body();
+    flush_results();
+    return code;
   } catch (const Error& error) {
     code = report(error.what(), error.hint(), error.kind());
-  } catch (const std::bad_alloc&) {
-    code = report("out of memory", kLessMemory, ErrorKind::kUnavailable);
-  } catch (const std::exception& error) {
-    const std::string message = first_line(error.what());
-    code = means_out_of_memory(message)
-               ? report(message, kLessMemory, ErrorKind::kUnavailable)
-               : report(message, "this is a bug in retina-batch; please report it with the command",
-                        ErrorKind::kInternal);
+  } catch (const std::exception&) {
+    code = report_foreign();
   }
   if (on_error) on_error(code);
   return code;
+}
+
+void flush_results() {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout) return;
+  const std::string reason = errno != 0 ? cat(" (", std::strerror(errno), ")") : "";
+  std::cout.clear();  // said once
+  throw Error(ErrorKind::kIo, cat("stdout: the results could not be written", reason),
+              "free some space, or send stdout elsewhere");
 }
 
 }  // namespace retina

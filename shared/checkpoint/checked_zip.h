@@ -10,6 +10,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/library_words.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/foreign/stored_zip.h"
 #include "shared/checkpoint/sealed_file.h"
@@ -32,7 +33,8 @@ auto with_checked_zip(const std::string& path, const std::string& what, Read rea
     ZipReader zip(path);
     return read(zip);
   } catch (const c10::Error& error) {
-    throw Error(ErrorKind::kData, cat(path, ": ", error.what_without_backtrace()));
+    throw Error(ErrorKind::kData,
+                cat(path, ": cannot be read as a zip (", library_reason(error.what()), ")"));
   }
 }
 

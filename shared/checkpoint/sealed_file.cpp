@@ -1,11 +1,7 @@
 #include "shared/checkpoint/sealed_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -82,23 +78,11 @@ class SealedStream {
   std::string tail_{};
 };
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
-
-// Throws kNoInput. `begin`: its first bytes.
-OpenFile open_sealed(const std::string& path, std::string& begin) {
-  OpenFile file(std::fopen(path.c_str(), "rb"));
-  if (!file) {
-    throw Error(ErrorKind::kNoInput, cat(path, ": cannot be read (", std::strerror(errno), ")"),
-                "check the path and its permissions");
-  }
-  begin.resize(2);
-  begin.resize(std::fread(begin.data(), 1, begin.size(), file.get()));
-  std::rewind(file.get());
-  return file;
+// Its first bytes, as form_of wants them.
+std::string begin_of(const FileReader& file) {
+  std::string begin(2, '\0');
+  begin.resize(file.read_at(0, begin.data(), begin.size()));
+  return begin;
 }
 
 // Publishes what is in `file`, once its seal and `verify` have accepted it.
@@ -141,17 +125,20 @@ void write_sealed_onnx(const std::string& path, std::string_view model,
 }
 
 std::uint64_t check_seal(const std::string& path, const std::string& what) {
-  const std::uint64_t size_bytes = file_size_bytes(path);
-  std::string begin;
-  const OpenFile file = open_sealed(path, begin);
+  FileReader file(path);
+  const std::uint64_t size_bytes = file.size_bytes();
   const auto fail = [&](const std::string& problem) {
     throw Error(ErrorKind::kData, cat(path, ": ", problem),
                 cat("copy the file again, or use another ", what));
   };
-  const std::optional<Form> form = form_of(begin);
+  const auto read = [&](char* buffer, std::size_t want) {
+    if (file.read(buffer, want) == want) return;
+    throw Error(ErrorKind::kIo, cat(path, ": reading failed (the file ends)"));
+  };
   if (size_bytes < kEndRecordBytes + kZip.seal_bytes()) {
     fail(cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)"));
   }
+  const std::optional<Form> form = form_of(begin_of(file));
   if (!form) fail(cat("not a ", what, " of retina-batch"));
   // Everything before the seal goes through the hash.
   Hasher hasher;
@@ -159,17 +146,13 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
   std::uint64_t left_bytes = size_bytes - form->seal_bytes();
   while (left_bytes > 0) {
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, chunk.size()));
-    if (std::fread(chunk.data(), 1, want, file.get()) != want) {
-      throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));
-    }
+    read(chunk.data(), want);
     hasher.update(chunk.data(), want);
     left_bytes -= want;
   }
   // The seal, compared with it.
   std::string seal(form->seal_bytes(), '\0');
-  if (std::fread(seal.data(), 1, seal.size(), file.get()) != seal.size()) {
-    throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));
-  }
+  read(seal.data(), seal.size());
   if (!seal.starts_with(form->mark)) {
     fail(cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)"));
   }
@@ -180,12 +163,12 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
 }
 
 std::uint64_t read_seal(const std::string& path, const std::string& what) {
-  std::string begin, seal;
-  const OpenFile file = open_sealed(path, begin);
-  const std::optional<Form> form = form_of(begin);
-  if (form) seal.resize(form->seal_bytes());
-  if (!form || std::fseek(file.get(), -static_cast<long>(seal.size()), SEEK_END) != 0 ||
-      std::fread(seal.data(), 1, seal.size(), file.get()) != seal.size() ||
+  const FileReader file(path);
+  const std::optional<Form> form = form_of(begin_of(file));
+  const std::size_t seal_bytes = form ? form->seal_bytes() : 0;
+  std::string seal(seal_bytes, '\0');
+  if (!form || file.size_bytes() < seal_bytes ||
+      file.read_at(file.size_bytes() - seal_bytes, seal.data(), seal_bytes) != seal_bytes ||
       !seal.starts_with(form->mark)) {
     return check_seal(path, what);  // says what is wrong
   }
@@ -193,9 +176,7 @@ std::uint64_t read_seal(const std::string& path, const std::string& what) {
 }
 
 bool is_onnx_file(const std::string& path) {
-  std::string begin;
-  open_sealed(path, begin);
-  return begin == kOnnx.begin;
+  return begin_of(FileReader(path)) == kOnnx.begin;
 }
 
 }  // namespace retina

@@ -1,8 +1,5 @@
 #include "shared/coco/plain_results.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
@@ -44,32 +41,6 @@ bool take_record(PlainScanner& scanner, Detection& detection) {
   return whole && given == kAll && detection.bbox[2] >= 0 && detection.bbox[3] >= 0;
 }
 
-class File {
- public:
-  explicit File(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  // All `size` bytes and a NUL behind them.
-  bool read(std::size_t from, std::size_t size, char* bytes) const {
-    bytes[size] = '\0';
-    for (std::size_t done = 0; done < size;) {
-      const ssize_t got =
-          ::pread(descriptor_, bytes + done, size - done, static_cast<off_t>(from + done));
-      if (got <= 0) return false;
-      done += static_cast<std::size_t>(got);
-    }
-    return true;
-  }
-
- private:
-  int descriptor_;
-};
-
 // The records of a piece, and where they begin and end in the file.
 struct Piece {
   std::vector<Detection> detections{};
@@ -92,7 +63,7 @@ class Reader {
  public:
   Reader(const std::string& path, const PlainResultsOptions& options)
       : file_(path),
-        size_(file_size_bytes(path)),
+        size_(file_.size_bytes()),
         piece_bytes_(options.piece_bytes),
         thread_count_(static_cast<std::size_t>(options.thread_count > 0 ? options.thread_count
                                                                         : usable_cores())) {}
@@ -171,7 +142,8 @@ class Reader {
                       last = is_last ? size_ : first + piece_bytes_ + kOverhangBytes;
     piece.is_read = true;
     const std::string_view text(buffer, std::min(last, size_) - first);
-    if (!file_.read(first, text.size(), buffer)) return;
+    if (file_.read_at(first, buffer, text.size()) != text.size()) return;
+    buffer[text.size()] = '\0';
     const auto place_of = [&](const PlainScanner& scanner) {
       return static_cast<std::size_t>(scanner.at() - text.data());
     };
@@ -209,7 +181,7 @@ class Reader {
 
   static constexpr std::size_t kUsualRecordBytes = 96;
   static constexpr std::size_t kAheadPerThread = 4;
-  File file_;
+  FileReader file_;
   std::size_t size_, piece_bytes_, thread_count_;
   std::mutex mutex_;  // of all below
   std::condition_variable joined_more_;

@@ -118,6 +118,7 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
         communicator = watch ? make_watched_communicator(std::move(communicator), *watch)
                              : make_unwatched_communicator(std::move(communicator));
         const int code = body(*communicator);
+        flush_results();  // while this rank can still end the job
         // Other ranks that still wait in a collective would wait forever in what follows.
         if (watch) {
           watch->leave();

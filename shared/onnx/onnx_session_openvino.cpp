@@ -1,21 +1,16 @@
 #include <openvino/openvino.hpp>
 
 #include "shared/base/error.h"
+#include "shared/base/library_words.h"
 #include "shared/onnx/onnx_session.h"
 
 namespace retina {
 namespace {
 
-// OpenVINO's messages are paragraphs.
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  const std::size_t begin = text.find_first_not_of('\n');
-  return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
-}
-
 [[noreturn]] void fail(const std::string& subject, const std::string& problem,
                        const std::exception& error) {
-  throw Error(ErrorKind::kData, cat(subject, ": ", problem, " (", first_line(error), ")"),
+  throw Error(ErrorKind::kData,
+              cat(subject, ": ", problem, " (", library_reason(error.what()), ")"),
               "convert the checkpoint again with this version's retina-convert");
 }
 

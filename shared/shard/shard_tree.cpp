@@ -1,10 +1,8 @@
 #include "shared/shard/shard_tree.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -48,38 +46,11 @@ T number(const char* bytes) {
   return value;
 }
 
-class Reader {
- public:
-  explicit Reader(const std::string& path)
-      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) {
-      throw read_error(path, errno);
-    }
-    // Only a page of every record is read: reading ahead would fetch the whole file.
-    ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
-  }
-  ~Reader() { ::close(descriptor_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-
-  void read(std::uint64_t offset, std::size_t size_bytes, char* out) const {
-    while (size_bytes > 0) {
-      const ssize_t got = ::pread(descriptor_, out, size_bytes, static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) {
-        throw Error(ErrorKind::kIo, cat(path_, ": reading failed at byte ", offset, " (",
-                                        got < 0 ? std::strerror(errno) : "the file ends", ")"));
-      }
-      out += got;
-      offset += static_cast<std::uint64_t>(got);
-      size_bytes -= static_cast<std::size_t>(got);
-    }
-  }
-
- private:
-  std::string path_;
-  int descriptor_;
-};
+void read_exactly(const FileReader& file, const std::string& path, std::uint64_t offset,
+                  std::size_t size_bytes, char* out) {
+  if (file.read_at(offset, out, size_bytes) == size_bytes) return;
+  throw Error(ErrorKind::kIo, cat(path, ": reading failed at byte ", offset, " (the file ends)"));
+}
 
 // `meta`: the first kMetaBytes of the file, or fewer where it ends.
 std::size_t page_size_bytes(std::string_view meta, const std::string& path) {
@@ -203,16 +174,18 @@ class TreeWalk {
 }  // namespace
 
 std::uint64_t shard_tree_xxh3(const std::string& path) {
-  const Reader file(path);
-  const std::uint64_t file_bytes = file_size_bytes(path);
+  const FileReader file(path);
+  // Only a page of every record is read: reading ahead would fetch the whole file.
+  ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_RANDOM);
+  const std::uint64_t file_bytes = file.size_bytes();
   std::string meta(std::min<std::uint64_t>(file_bytes, kMetaBytes), '\0');
-  file.read(0, meta.size(), meta.data());
+  read_exactly(file, path, 0, meta.size(), meta.data());
   const std::size_t page_bytes = page_size_bytes(meta, path);
   const std::uint64_t page_count = file_bytes / page_bytes;
   const auto page = std::make_unique<char[]>(page_bytes);
   Hasher hasher;
   for (std::uint64_t index = 0; index < page_count;) {
-    file.read(index * page_bytes, page_bytes, page.get());
+    read_exactly(file, path, index * page_bytes, page_bytes, page.get());
     const bool overflow = (number<std::uint16_t>(page.get() + kFlagsAt) & kOverflowFlag) != 0;
     hasher.update(page.get(), overflow ? kPageHeaderBytes : page_bytes);
     const std::uint64_t run = number<std::uint32_t>(page.get() + kRunLengthAt);

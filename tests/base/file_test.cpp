@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/scratch.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -56,6 +58,46 @@ TEST(ReadFile, ReturnsEveryByte) {
   write_file_atomically(folder / "file", bytes);
   EXPECT_EQ(read_file(folder / "file"), bytes);
   EXPECT_EQ(file_size_bytes(folder / "file"), 5U);
+}
+
+TEST(FileReader, TakesRegularFilesAlone) {
+  const TestFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder / "endless");
+  std::filesystem::create_symlink("/proc/self/status", folder / "kernel");
+  for (const char* name : {"pipe", "endless", "kernel"}) {
+    const std::string path = folder / name;
+    const std::string words = refusal_of(ErrorKind::kNoInput, [&] { FileReader file(path); });
+    EXPECT_THAT(words, HasSubstr(path + ": is a ")) << name;
+    EXPECT_THAT(words, HasSubstr("want ")) << name;
+  }
+  EXPECT_EQ(kind_of([&] { file_size_bytes(folder / "pipe"); }), ErrorKind::kNoInput);
+}
+
+TEST(FileReader, ReadsFromAnyPlaceBesideItsOwn) {
+  const TestFolder folder;
+  write_file_atomically(folder / "a", "hello");
+  FileReader file(folder / "a");
+  std::string bytes(3, '?');
+  EXPECT_EQ(file.read_at(2, bytes.data(), 3), 3U);
+  EXPECT_EQ(bytes, "llo");
+  EXPECT_EQ(file.read_at(4, bytes.data(), 3), 1U);
+  EXPECT_EQ(file.read(bytes.data(), 3), 3U);
+  EXPECT_EQ(bytes, "hel");
+}
+
+// A hole of a terabyte costs nothing on the disk.
+TEST(ReadText, RefusesWhatIsTooLargeBeforeReadingIt) {
+  const TestFolder folder;
+  write_file_atomically(folder / "a", "hello");
+  EXPECT_EQ(read_text(folder / "a", 5), "hello");
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { read_text(folder / "a", 4); }),
+              HasSubstr("a: is too large"));
+  std::error_code error;
+  std::filesystem::resize_file(folder / "a", std::uintmax_t{1} << 44, error);
+  if (error) GTEST_SKIP() << "this file system has no files of 16 TiB: " << error.message();
+  EXPECT_EQ(kind_of([&] { read_text(folder / "a"); }), ErrorKind::kData);
+  EXPECT_EQ(kind_of([&] { read_file(folder / "a"); }), ErrorKind::kUnavailable);
 }
 
 TEST(ReadStart, ReturnsNoMoreThanAskedFor) {

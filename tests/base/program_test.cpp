@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <new>
+#include <system_error>
+#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -15,7 +19,9 @@
 namespace retina {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 TEST(RunProgram, ReturnsWhatTheBodyReturns) {
   EXPECT_EQ(run_program("tool", [] { return 0; }), 0);
@@ -39,6 +45,29 @@ TEST(RunProgram, CallsAnUnknownExceptionABug) {
   const int code = run_program("tool", []() -> int { throw std::runtime_error("surprise"); });
   EXPECT_EQ(code, 70);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("surprise"));
+}
+
+TEST(RunProgram, TranslatesWhatTheSystemAndLibrariesThrow) {
+  const auto ending = [](const std::function<void()>& fail) {
+    testing::internal::CaptureStderr();
+    const int code = run_program("tool", [&] {
+      fail();
+      return 0;
+    });
+    return cat(code, " ", testing::internal::GetCapturedStderr());
+  };
+  EXPECT_THAT(ending([] { std::filesystem::resize_file("/nowhere/file", 1); }),
+              AllOf(StartsWith("66 "), HasSubstr("/nowhere/file: cannot be read (No such file")));
+  EXPECT_THAT(
+      ending([] {
+        throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+      }),
+      AllOf(StartsWith("69 "), HasSubstr("Resource temporarily unavailable")));
+  EXPECT_THAT(ending([] { std::vector<char>().reserve(std::size_t{1} << 63); }),
+              AllOf(StartsWith("69 "), HasSubstr("out of memory")));
+  EXPECT_THAT(
+      ending([] { throw std::runtime_error("Exception from src/a.cpp:7:\nno memory map\n"); }),
+      AllOf(StartsWith("70 "), HasSubstr("(no memory map)"), HasSubstr("bug")));
 }
 
 TEST(RunProgram, SaysThatMemoryRanOut) {

@@ -52,6 +52,17 @@ class CocoPack : public testing::Test {
   SmallCoco coco_{.folder = folder_.path(), .good_count = 60, .with_bad_images = true};
 };
 
+// The first file that is opened would take the place of a closed stream, and the log go into it.
+TEST_F(CocoPack, WithoutStandardStreamsWritesTheSameSet) {
+  ASSERT_EQ(run_process(command(folder_ / "set")).exit_code, 0);
+  EXPECT_EQ(run_without_streams(command(folder_ / "other")).exit_code, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "set")) {
+    const std::string name = entry.path().filename();
+    if (!entry.is_regular_file()) continue;
+    EXPECT_EQ(read_file(folder_ / "other/" + name), read_file(folder_ / "set/" + name)) << name;
+  }
+}
+
 TEST_F(CocoPack, PacksVerifiesAndInspects) {
   const ProcessResult packed = run_process(command(folder_ / "set"));
   EXPECT_EQ(packed.exit_code, 0) << packed.err;

@@ -253,11 +253,13 @@ TEST(Convert, AnotherFileAtTheOutputIsNotReplaced) {
   ConvertOptions options = options_in(folder);
   write_file_atomically(options.output, "precious");
   std::string message;
-  EXPECT_EQ(kind_of(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, testing::Not(HasSubstr("--overwrite")));
-  EXPECT_EQ(read_file(options.output), "precious");
+  for (const bool overwrite : {false, true}) {
+    options.overwrite = overwrite;
+    EXPECT_EQ(kind_of(options, &message), ErrorKind::kCannotCreate);
+    EXPECT_THAT(message, HasSubstr("not ours to replace"));
+    EXPECT_EQ(read_file(options.output), "precious");
+  }
   options.output = options.checkpoint;
-  options.overwrite = true;
   EXPECT_EQ(kind_of(options), ErrorKind::kConfig);
 }
 

@@ -101,7 +101,7 @@ TEST_F(RepositoryCli, ForeignFilesAreRefusedBeforeTheWork) {
   make_checkpoint();
   make_folder(root_ + "/coco_retinanet");
   write_file_atomically(config_, "mine");
-  expect_one_line(convert(repository_), 78, "holds something else (config.pbtxt)");
+  expect_one_line(convert(repository_), 73, "holds something else (config.pbtxt)");
   EXPECT_FALSE(path_exists(output_));
   EXPECT_EQ(read_file(config_), "mine");
 }

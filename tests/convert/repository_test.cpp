@@ -151,16 +151,19 @@ TEST_F(ModelRepositoryTest, ForeignContentIsNamedAndKept) {
   make_folder(repository_.model_folder());
   put("config.pbtxt", "mine");
   put("labels.txt", "mine, too");
-  try {
-    repository_.prepare(header_, /*overwrite=*/false);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(error.what(), HasSubstr("holds something else (labels.txt, config.pbtxt)"));
-    EXPECT_THAT(error.hint(), testing::Not(HasSubstr("--overwrite")))
-        << "no model of ours is there";
+  for (const bool overwrite : {false, true}) {
+    try {
+      repository_.prepare(header_, overwrite);
+      FAIL() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCannotCreate);
+      EXPECT_THAT(error.what(), HasSubstr("holds something else (labels.txt, config.pbtxt)"));
+      EXPECT_THAT(error.hint(), testing::Not(HasSubstr("--overwrite")))
+          << "no model of ours is there";
+    }
+    EXPECT_EQ(content("config.pbtxt"), "mine");
   }
-  EXPECT_EQ(content("config.pbtxt"), "mine");
+  write_file_atomically(repository_.model_path(), "a model of ours");
   EXPECT_NO_THROW(repository_.prepare(header_, /*overwrite=*/true));
 }
 

@@ -97,9 +97,9 @@ TEST_F(ConvertCli, ACutOrForeignCheckpointIsBadData) {
 
 TEST_F(ConvertCli, AnOutputThatCannotBeCreatedIs73) {
   make_checkpoint();
-  const auto missing =
-      run({"--checkpoint", checkpoint_, "--output", folder_ / "none/m.pt", "--log-level", "error"});
-  expect_one_line(missing, 73, "cannot be written");
+  const auto below_a_file =
+      run({"--checkpoint", checkpoint_, "--output", checkpoint_ + "/m.pt", "--log-level", "error"});
+  expect_one_line(below_a_file, 73, "cannot create the folder");
   expect_one_line(
       run({"--checkpoint", checkpoint_, "--output", folder_.path(), "--log-level", "error"}), 73,
       "is a folder");
@@ -148,6 +148,14 @@ TEST_F(ConvertCli, AClassifierTakesNoOptionsOfDetectors) {
   const auto done = run(command);
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("proof: 4 images, the same best class on 4"));
+}
+
+TEST_F(ConvertCli, TheOutputsFolderIsMade) {
+  make_checkpoint();
+  const auto result = run(
+      {"--checkpoint", checkpoint_, "--output", folder_ / "new/deep/m.pt", "--proof-images", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(path_exists(folder_ / "new/deep/m.pt"));
 }
 
 TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {

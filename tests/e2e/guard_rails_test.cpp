@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "shared/base/file.h"
 #include "shared/base/json.h"
@@ -190,6 +191,12 @@ TEST(GuardRails, APreviewTrainsNothingAndARunKeepsItsAugmentation) {
   EXPECT_THAT(preview.out, HasSubstr("preview.html"));
   EXPECT_THAT(read_file(job / "run/preview.html"), HasSubstr("--augment strong"));
   EXPECT_FALSE(path_exists(job / "run/config.json")) << "a run was begun";
+  // Its own page may be replaced, nobody else's.
+  const auto again = job.train_command(job / "run", 2, {"--preview", "1"});
+  EXPECT_EQ(run_process(again).exit_code, 0);
+  write_file_atomically(job / "run/preview.html", "<p>of a film");
+  EXPECT_EQ(run_process(again).exit_code, 73);
+  EXPECT_EQ(read_file(job / "run/preview.html"), "<p>of a film");
   const ProcessResult begun =
       run_process(job.train_command(job / "run", 2, {"--augment", "strong"}));
   ASSERT_EQ(begun.exit_code, 0) << begun.err;
@@ -211,12 +218,31 @@ TEST(GuardRails, AFolderForTensorBoardThatCannotBeMadeEndsTheJobAtItsStart) {
   EXPECT_EQ(steps_logged(job / "run"), 0);
 }
 
-TEST(GuardRails, ATimelineThatIsAFolderEndsTheJobAtItsStart) {
+TEST(GuardRails, ARunWithoutStandardStreamsHasNoLogInItsFiles) {
   const Job job(Task::kClassification);
+  const ProcessResult result = run_without_streams(
+      job.train_command(job / "run", 1, {"--tensorboard", job / "events", "--log-level", "debug"}));
+  EXPECT_EQ(result.exit_code, 0);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(job.folder().path())) {
+    if (!entry.is_regular_file()) continue;
+    EXPECT_THAT(read_file(entry.path()), Not(HasSubstr("retina-train: training on")))
+        << entry.path();
+  }
+  std::istringstream lines(read_file(job / "run/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) EXPECT_NO_THROW(JsonFile::parse(line, line));
+}
+
+TEST(GuardRails, ATimelineThatIsNotOursToReplaceEndsTheJobAtItsStart) {
+  const Job job(Task::kClassification);
+  write_file_atomically(job / "trace.json", R"({"traceEvents": []})");
+  const ProcessResult foreign =
+      run_process(job.train_command(job / "run", 1, {"--timeline", job / "trace.json"}));
+  EXPECT_EQ(foreign.exit_code, 73) << foreign.err;
+  EXPECT_THAT(foreign.err, HasSubstr("trace.json: exists and is not ours to replace"));
   const ProcessResult result =
       run_process(job.train_command(job / "run", 1, {"--timeline", job / "shards"}));
   EXPECT_EQ(result.exit_code, 73) << result.err;
-  EXPECT_THAT(result.err, HasSubstr(cat("--timeline ", job / "shards", ": is a folder")));
+  EXPECT_THAT(result.err, HasSubstr(cat(job / "shards", ": is a folder")));
   EXPECT_FALSE(std::filesystem::exists(job / "run"));
 }
 

@@ -10,6 +10,7 @@
 #include "shared/base/file.h"
 #include "shared/image/jpeg.h"
 #include "tests/preprocess/small_coco.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -58,6 +59,18 @@ TEST_F(Inspect, ShowsAndDrawsOneImage) {
   const std::string source = read_file(folder_ / "images/b/3.jpg");
   ASSERT_TRUE(JpegDecoder().decode(source.data(), source.size(), original).ok);
   EXPECT_NE(drawn.rgb, original.rgb);
+}
+
+TEST_F(Inspect, DrawsAgainButReplacesNobodyElsesPicture) {
+  const InspectOptions options{
+      .folder = folder_ / "set", .image_id = 4, .draw = folder_ / "out.jpg"};
+  inspect(options);
+  inspect(options);
+  const std::string photograph = read_file(folder_ / "images/b/3.jpg");
+  write_file_atomically(options.draw, photograph);
+  EXPECT_THAT(refusal_of(ErrorKind::kCannotCreate, [&] { inspect(options); }),
+              HasSubstr("out.jpg: exists and is not ours to replace"));
+  EXPECT_EQ(read_file(options.draw), photograph);
 }
 
 TEST_F(Inspect, SaysWhyAnImageIsNotThere) {

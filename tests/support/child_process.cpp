@@ -86,6 +86,13 @@ ProcessResult run_process(const std::vector<std::string>& arguments) {
   return ChildProcess(arguments).wait();
 }
 
+ProcessResult run_without_streams(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"sh", "-c", "exec \"$0\" \"$@\" <&- >&- 2>&-",
+                                  find_program(arguments.at(0))};
+  all.insert(all.end(), arguments.begin() + 1, arguments.end());
+  return run_process(all);
+}
+
 std::vector<std::string> under_mpirun(int ranks, std::vector<std::string> arguments) {
   // Containers forbid the single-copy system call; root needs both confirmations.
   ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);

@@ -33,6 +33,10 @@ struct ProcessResult {
 // Runs `arguments[0]` (a program of build/bin when it has no slash) and waits for it.
 ProcessResult run_process(const std::vector<std::string>& arguments);
 
+// The same for a program of build/bin, with stdin, stdout and stderr closed: what the next opened
+// files take.
+ProcessResult run_without_streams(const std::vector<std::string>& arguments);
+
 }  // namespace retina
 
 // Declares `std::string name` as the path of real data, or skips the test saying what is missing.

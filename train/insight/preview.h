@@ -14,6 +14,7 @@
 namespace retina {
 
 inline constexpr const char* kPreviewFile = "preview.html";  // in the RUN folder
+inline constexpr const char* kPreviewTitle = "<title>retina-train: preview of ";
 
 struct PreviewInput {
   const TrainingSet& train;

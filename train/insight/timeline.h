@@ -26,6 +26,9 @@
 
 namespace retina {
 
+// What tells the file from other programs' traces.
+inline constexpr const char* kTimelineMark = "\"clock_error_us\":";
+
 // Steps that are recorded, counted from 1 at this start of the program.
 struct StepWindow {
   std::int64_t first = 1, last = 20;

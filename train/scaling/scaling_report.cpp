@@ -7,6 +7,7 @@
 #include "shared/base/file.h"
 #include "shared/base/host.h"
 #include "shared/base/json.h"
+#include "shared/base/own_file.h"
 #include "shared/base/version.h"
 #include "train/reduce/link_probe.h"
 #include "train/scaling/scaling_projection.h"
@@ -16,9 +17,14 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kFormat = "retina-scaling";
+constexpr const char* kPageTitle = "<title>retina-train: scaling</title>";
 
 std::string json_path(const std::string& folder) {
   return folder + "/scaling.json";
+}
+
+std::string page_path(const std::string& folder) {
+  return folder + "/scaling.html";
 }
 
 void write_numbers(JsonWriter& json, const char* name, const std::vector<double>& values) {
@@ -146,6 +152,8 @@ ScalingReport::ScalingReport(const std::string& folder, const ScalingData& own,
   if (!communicator.is_root()) return;
   make_folder(folder, "--scaling-report");
   const std::string path = json_path(folder);
+  check_may_replace(path, kFormat, "--scaling-report");
+  check_may_replace(page_path(folder), kPageTitle, "--scaling-report");
   if (path_exists(path)) {
     ScalingData before = scaling_from_json(read_file(path), path);
     check_same_setup(path, before.setup, own.setup);
@@ -173,7 +181,7 @@ bool ScalingReport::add(ScalingRun run, const WireOptions& wire, Communicator& c
             [](const auto& a, const auto& b) { return a.point.ranks < b.point.ranks; });
   midway([&] {
     write_file_atomically(json_path(folder_), scaling_json(data_));
-    write_file_atomically(folder_ + "/scaling.html", scaling_html(data_));
+    write_file_atomically(page_path(folder_), scaling_html(data_));
   });
   return true;
 }

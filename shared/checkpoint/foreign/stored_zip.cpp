@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <deque>
 #include <memory>
 #include <set>
@@ -69,23 +68,21 @@ std::string lower_case(std::string_view name) {
 // What was read of a file; views of it stay valid.
 class FileBytes {
  public:
-  explicit FileBytes(const std::string& path)
-      : path_(path), file_(std::fopen(path.c_str(), "rb"), &std::fclose) {
-    if (!file_) throw read_error(path, errno);
-  }
+  explicit FileBytes(const std::string& path) : path_(path), file_(path) {}
+
+  std::uint64_t size_bytes() const { return file_.size_bytes(); }
 
   std::string_view read(std::uint64_t offset, std::uint64_t size_bytes) {
     std::string& bytes = pieces_.emplace_back(static_cast<std::size_t>(size_bytes), '\0');
-    if (std::fseek(file_.get(), static_cast<long>(offset), SEEK_SET) != 0 ||
-        std::fread(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) {
-      throw read_error(path_, std::ferror(file_.get()) != 0 ? errno : EIO);
+    if (file_.read_at(offset, bytes.data(), bytes.size()) != bytes.size()) {
+      throw read_error(path_, EIO);
     }
     return bytes;
   }
 
  private:
   std::string path_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  FileReader file_;
   std::deque<std::string> pieces_{};
 };
 
@@ -130,7 +127,7 @@ StoredZip::StoredZip(std::uint64_t file_bytes, Source source, std::string subjec
 StoredZip StoredZip::open(const std::string& path, std::string packed_folder) {
   const auto file = std::make_shared<FileBytes>(path);
   return StoredZip(
-      file_size_bytes(path),
+      file->size_bytes(),
       [file](std::uint64_t offset, std::uint64_t size_bytes) {
         return file->read(offset, size_bytes);
       },

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/library_words.h"
 #include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/evaluation/converted/script_operators.h"
 
@@ -79,9 +80,8 @@ torch::jit::Module load_module(const std::string& path) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {  // a c10::Error, or an ErrorReport of the compiler
-    const std::string text = error.what();
     throw Error(ErrorKind::kData,
-                cat(path, ": TorchScript cannot load it (", text.substr(0, text.find('\n')), ")"),
+                cat(path, ": TorchScript cannot load it (", library_reason(error.what()), ")"),
                 "convert the checkpoint again with this version's retina-convert");
   }
 }

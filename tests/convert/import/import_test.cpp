@@ -162,6 +162,10 @@ TEST_F(Import, NinetyOneRowsBecomeCocosEightyClassesWithEpsilonZero) {
   other.overwrite = true;
   import_weights(other.import_options());
   EXPECT_EQ(config_of(load_checkpoint(output_)).norm_eps, 1e-5);
+
+  write_file_atomically(output_, "precious");
+  EXPECT_THAT(refusal(other, ErrorKind::kCannotCreate), HasSubstr("not ours to replace"));
+  EXPECT_EQ(read_file(output_), "precious");
 }
 
 TEST_F(Import, AV2DetectorWithBatchCountersAndAWrappersPrefix) {

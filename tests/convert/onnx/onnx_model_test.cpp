@@ -17,6 +17,7 @@
 #include "tests/convert/onnx/graph_operators.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/evaluation/tiny_world.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -166,6 +167,16 @@ TEST_F(OnnxModel, EveryFlippedByteAndEveryCutIsFound) {
     bytes[whole.size() - back] = static_cast<char>(bytes[whole.size() - back] ^ 1);
     EXPECT_TRUE(is_refused(bytes)) << "flipped " << back << " before the end";
     EXPECT_TRUE(is_refused(whole.substr(0, whole.size() - back))) << back << " cut off";
+  }
+}
+
+TEST_F(OnnxModel, OpenVinosOwnReasonIsToldWithoutItsSource) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  const std::string words =
+      refusal_of(ErrorKind::kData, [] { OnnxSession("\x08\x08 not a model", "m.onnx", 1, {}); });
+  EXPECT_THAT(words, testing::StartsWith("m.onnx: OpenVINO cannot load it ("));
+  for (const char* internal : {"src/", ".cpp", "Exception from", "()"}) {
+    EXPECT_THAT(words, testing::Not(HasSubstr(internal)));
   }
 }
 

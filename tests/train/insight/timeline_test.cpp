@@ -10,6 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/base/own_file.h"
 #include "shared/watch/watched_communicator.h"
 #include "tests/support/ranks/thread_world.h"
 #include "tests/support/test_folder.h"
@@ -179,6 +180,7 @@ TEST(TimelineFile, GathersAllRanksIntoOneFile) {
     });
   }
   for (std::thread& rank : ranks) rank.join();
+  EXPECT_NO_THROW(check_may_replace(path, kTimelineMark, "--timeline")) << "not known as ours";
   const JsonFile json = JsonFile::read(path);
   const JsonView root = json.root();
   EXPECT_EQ(root.at("otherData").at("ranks").as_int(), 3);

@@ -9,6 +9,7 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "tests/support/ranks/thread_world.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -138,6 +139,20 @@ TEST(ScalingReport, SaysWhenTheLinksAreNotThoseOfTheGradients) {
   data.sums_by_nccl = true;
   data = scaling_from_json(scaling_json(data), path);
   EXPECT_THAT(scaling_html(data), HasSubstr("of the network between hosts"));
+}
+
+TEST(ScalingReport, ReplacesItsOwnFilesAlone) {
+  const auto comm = make_self_communicator();
+  for (const char* name : {"scaling.json", "scaling.html"}) {
+    const TestFolder folder;
+    add_run(folder / "s", 1);
+    EXPECT_NO_THROW(ScalingReport(folder / "s", empty_data(), *comm)) << name;
+    write_file_atomically(folder / "s/" + name, "{\"mine\": 1}");
+    EXPECT_THAT(refusal_of(ErrorKind::kCannotCreate,
+                           [&] { ScalingReport(folder / "s", empty_data(), *comm); }),
+                HasSubstr(cat(name, ": exists and is not ours to replace")));
+    EXPECT_EQ(read_file(folder / "s/" + name), "{\"mine\": 1}");
+  }
 }
 
 TEST(ScalingReport, RefusesRunsThatCannotBeCompared) {

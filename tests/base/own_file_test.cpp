@@ -1,0 +1,38 @@
+#include "shared/base/own_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "shared/base/file.h"
+#include "tests/support/refusal.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& path) {
+  return refusal_of(ErrorKind::kCannotCreate,
+                    [&] { check_may_replace(path, "<title>ours</title>", "--page"); });
+}
+
+TEST(OwnFile, MayBeReplacedAndSoMayAnEmptyOneAndNone) {
+  const TestFolder folder;
+  write_file_atomically(folder / "ours", "<html><title>ours</title>");
+  write_file_atomically(folder / "empty", "");
+  for (const char* name : {"ours", "empty", "none"}) EXPECT_EQ(refusal(folder / name), "accepted");
+}
+
+TEST(OwnFile, WhatSomebodyElseWroteStays) {
+  const TestFolder folder;
+  write_file_atomically(folder / "theirs", "<html><title>theirs</title>");
+  EXPECT_THAT(refusal(folder / "theirs"), HasSubstr("theirs: exists and is not ours to replace"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("is a folder"));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(folder / "pipe"), HasSubstr("not ours"));
+}
+
+}  // namespace
+}  // namespace retina

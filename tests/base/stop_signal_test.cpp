@@ -1,0 +1,109 @@
+#include "shared/base/stop_signal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+
+#include "shared/base/log.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+// What a process that runs `body` ends with, and writes to its log.
+struct Ending {
+  int code = -1;  // 128 + signal when killed
+  std::string log{};
+};
+
+Ending ending_of(const std::function<void()>& body) {
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDERR_FILENO);
+    set_log_name("tool");
+    body();
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  Ending ending;
+  char piece[512];
+  for (ssize_t got = 0; (got = ::read(ends[0], piece, sizeof piece)) > 0;) {
+    ending.log.append(piece, static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ending.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ending;
+}
+
+void wait_for_ever() {
+  for (;;) ::pause();
+}
+
+TEST(StopSignals, AreAcknowledgedAtOnceWhateverTheWorkDoes) {
+  const Ending ending = ending_of([] {
+    install_stop_signals({.asked = "; it ends after this step"});
+    std::raise(SIGTERM);
+    ::_exit(stop_signal());
+  });
+  EXPECT_EQ(ending.code, SIGTERM);
+  EXPECT_EQ(ending.log, "tool: stop requested by SIGTERM; it ends after this step\n");
+}
+
+TEST(StopSignals, EndWorkThatDoesNotLookWithinTheLimit) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Ending ending = ending_of([] {
+    install_stop_signals({.limit_s = 0.05, .ended = "; run it again"});
+    std::raise(SIGINT);
+    wait_for_ever();
+  });
+  EXPECT_EQ(ending.code, 75);
+  EXPECT_EQ(ending.log, "tool: stop requested by SIGINT; run it again\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(StopSignals, EndWorkThatHasNothingToSaveAtOnce) {
+  EXPECT_EQ(ending_of([] {
+              install_stop_signals({.limit_s = 0});
+              std::raise(SIGUSR1);
+            }).code,
+            75);
+}
+
+TEST(StopSignals, IncludeHangUpUnlessItCameIgnored) {
+  EXPECT_EQ(ending_of([] {
+              install_stop_signals();
+              std::raise(SIGHUP);
+              ::_exit(stop_signal());
+            }).code,
+            SIGHUP);
+  EXPECT_EQ(ending_of([] {
+              std::signal(SIGHUP, SIG_IGN);  // nohup
+              install_stop_signals();
+              std::raise(SIGHUP);
+              ::_exit(stop_signal());
+            }).code,
+            0);
+}
+
+TEST(StopSignals, ASecondInterruptEndsTheProcess) {
+  EXPECT_EQ(ending_of([] {
+              install_stop_signals();
+              std::raise(SIGINT);
+              std::raise(SIGINT);
+              wait_for_ever();
+            }).code,
+            130);
+}
+
+}  // namespace
+}  // namespace retina
