@@ -12,6 +12,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_kind.h"
 #include "shared/base/hash.h"
 
 namespace retina {
@@ -101,6 +102,19 @@ OpenFile open_sealed(const std::string& path, std::string& begin) {
   return file;
 }
 
+// What others wrote is named as what it is, with the way to a file of ours.
+void fail_as_known(const std::string& path, const std::string& what) {
+  const std::optional<FileKind> kind = file_kind_of(path);
+  if (!kind) return;
+  throw Error(ErrorKind::kData,
+              cat(path, ": ", kind->what, kind->is_torch_save ? cat(", not a ", what) : "",
+                  kind->is_torch_save ? " of retina-batch" : ""),
+              kind->is_torch_save  ? cat("import it first: retina-convert --import ", path,
+                                         " --output CHECKPOINT.pt")
+              : kind->hint.empty() ? cat("give a ", what, " of retina-batch")
+                                   : kind->hint);
+}
+
 // Publishes what is in `file`, once its seal and `verify` have accepted it.
 void commit_sealed(AtomicFile& file, const std::function<void(const std::string&)>& verify) {
   file.commit([&](const std::string& temporary) {
@@ -149,10 +163,11 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
                 cat("copy the file again, or use another ", what));
   };
   const std::optional<Form> form = form_of(begin);
-  if (size_bytes < kEndRecordBytes + kZip.seal_bytes()) {
-    fail(cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)"));
+  if (!form || size_bytes < kEndRecordBytes + kZip.seal_bytes()) {
+    fail_as_known(path, what);
+    fail(form ? cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)")
+              : cat("not a ", what, " of retina-batch"));
   }
-  if (!form) fail(cat("not a ", what, " of retina-batch"));
   // Everything before the seal goes through the hash.
   Hasher hasher;
   std::vector<char> chunk(1 << 20);
@@ -171,6 +186,7 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
     throw Error(ErrorKind::kIo, cat(path, ": reading failed (", std::strerror(errno), ")"));
   }
   if (!seal.starts_with(form->mark)) {
+    fail_as_known(path, what);
     fail(cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)"));
   }
   const std::uint64_t hash = hasher.digest();
