@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/stop_signal.h"
 #include "shared/data/record_picture.h"
 #include "shared/evaluation/class_examples.h"
@@ -63,7 +64,7 @@ class DetectionValidation : public Validation {
     draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
       gallery.pictures.push_back(
           make_picture(drawn.image, cat("image ", drawn.image_id, ": ", drawn.found_count,
-                                        " found, ", drawn.object_count, " objects")));
+                                        " found, ", counted(drawn.object_count, "object"))));
     });
     return gallery;
   }
