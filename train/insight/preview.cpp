@@ -5,6 +5,7 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/image/draw.h"
 #include "shared/report/report.h"
 #include "train/plan/step_loader.h"
@@ -44,8 +45,8 @@ std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncove
                sample.slot.flip ? ", mirrored" : "");
   }
   return cat("image ", sample.image_id, ", step ", step + 1, ": ", sample.width_px, " x ",
-             sample.height_px, " px", sample.slot.flip ? ", mirrored" : "", "; ", boxes,
-             boxes == 1 ? " box" : " boxes", uncovered == 0 ? "" : cat(", ", uncovered, " red"));
+             sample.height_px, " px", sample.slot.flip ? ", mirrored" : "", "; ",
+             counted(boxes, "box", "boxes"), uncovered == 0 ? "" : cat(", ", uncovered, " red"));
 }
 
 // What the batch shows of the run, until the page is full.
