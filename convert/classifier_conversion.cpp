@@ -4,6 +4,7 @@
 #include "convert/proof/classifier_proof.h"
 #include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/evaluation/trained_network.h"
 
 namespace retina {
@@ -43,7 +44,7 @@ class ClassifierConversion : public Conversion {
 
  private:
   static std::string words(const ScoreMatch& found) {
-    return cat("proof: ", found.image_count, " images, the same best class on ",
+    return cat("proof: ", counted(found.image_count, "image"), ", the same best class on ",
                found.same_best_count, "; largest difference: probability ",
                found.largest_probability, ", logit ", found.largest_logit, " of the largest\n");
   }

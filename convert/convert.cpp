@@ -9,6 +9,7 @@
 #include "convert/proof/proof_images.h"
 #include "convert/publication.h"
 #include "convert/repository.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -134,7 +135,7 @@ std::string convert(const ConvertOptions& asked) {
     for (Image& image : images) image = fitted(image, *header.onnx->picture);
   }
   if (has_repository) repository.prepare(header, options.overwrite);
-  log_info("proving the model on ", images.size(), " images");
+  log_info("proving the model on ", counted(images.size(), "image"));
   const std::string proof = header.onnx
                                 ? publish_onnx(*conversion, options, header, images)
                                 : publish_script(*conversion, options, header, device, images);

@@ -5,6 +5,7 @@
 #include "convert/proof/detector_proof.h"
 #include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/evaluation/trained_network.h"
 
 namespace retina {
@@ -32,15 +33,16 @@ class DetectorConversion : public Conversion {
     if (gives_anchors(model)) {
       const AnchorMatch found = compare_anchors(std::move(model), model_, inputs(images));
       require_equal(found, output);
-      return cat("proof: ", images.size(), " images, ", found.anchor_count,
+      return cat("proof: ", counted(images.size(), "image"), ", ", found.anchor_count,
                  " anchors equal; largest difference: box ", found.largest_box_px, " px, score ",
                  found.largest_score, "\n");
     }
     const MatchResult found = compare_models(std::move(model), model_, inputs(images));
     require_equal(found, output);
-    std::string text = cat("proof: ", images.size(), " images, ", found.paired_count,
-                           " detections equal; largest difference: box ", found.largest_box_px,
-                           " px, score ", found.largest_score, "\n");
+    std::string text =
+        cat("proof: ", counted(images.size(), "image"), ", ",
+            counted(found.paired_count, "detection"), " equal; largest difference: box ",
+            found.largest_box_px, " px, score ", found.largest_score, "\n");
     if (found.borderline_count > 0) {
       text += cat("proof: ", found.borderline_count, " more lie on a threshold\n");
     }

@@ -1,6 +1,7 @@
 #include "convert/options.h"
 
 #include <cstdio>
+#include <filesystem>
 
 #include "convert/import/import.h"
 #include "convert/repository.h"
@@ -33,6 +34,34 @@ std::string listed(const std::vector<double>& numbers) {
   return text;
 }
 
+// What is written is what the output's name says, unless --format says what another name stands
+// for.
+void check_output_name(const ConvertOptions& options) {
+  const std::string ending = std::filesystem::path(options.output).extension().string();
+  const auto refuse = [&](const std::string& problem, const std::string& hint) {
+    throw Error(ErrorKind::kUsage, cat("--output ", options.output, ": ", problem), hint);
+  };
+  if (ending.empty()) return;
+  if (!options.weights.empty()) {
+    if (ending == ".pt" || ending == ".pth") return;
+    refuse(cat("--import writes a checkpoint (got the ending ", ending, ", want .pt)"),
+           "convert the checkpoint in a second step: --checkpoint C.pt --output MODEL.onnx");
+  }
+  const bool is_onnx = ending == ".onnx", is_script = ending == ".pt";
+  if (!options.format && !is_onnx && !is_script) {
+    refuse(cat("unknown ending (got ", ending, ", want .onnx or, for TorchScript, .pt)"),
+           "other formats are made of an ONNX model by their own tools; --format writes what it "
+           "says under any other name");
+  }
+  const ModelFormat format =
+      options.format.value_or(is_onnx ? ModelFormat::kOnnx : ModelFormat::kTorchScript);
+  if (format == ModelFormat::kOnnx ? is_script : is_onnx) {
+    refuse(cat("contradicts --format ", word_of(kModelFormats, format), " (want ",
+               is_onnx ? ".pt" : ".onnx", ")"),
+           "leave out --format: the name decides");
+  }
+}
+
 }  // namespace
 
 void ConvertOptions::validate() const {
@@ -44,6 +73,7 @@ void ConvertOptions::validate() const {
                            : "--checkpoint and --import are both given");
   }
   if (output.empty()) refuse("--output: is required");
+  check_output_name(*this);
   if (weights.empty() && !categories.empty()) refuse("--categories: is for --import only");
   if (weights.empty() && norm_eps) refuse("--norm-eps: is for --import only");
   const bool has_sizes = anchor_sizes || min_side_px || max_side_px;
@@ -154,7 +184,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
            "replace an output that was made with other inputs or options");
   cli.group("Format of the model");
   cli.choice("format", options.format, kModelFormats,
-             "what to write; unset: ONNX where the output is named *.onnx, else TorchScript");
+             "what to write; unset: by the output's name, *.onnx or *.pt");
   cli.choice("weights", options.onnx_weights, kWeightTypes,
              "of an ONNX model: f16 halves the file; int8 (with --data) quarters it and is faster "
              "on CPUs");

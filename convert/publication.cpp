@@ -8,6 +8,7 @@
 #include "convert/calibration.h"
 #include "convert/proof/accuracy.h"
 #include "convert/proof/proof_images.h"
+#include "shared/base/counted.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/checkpoint/sealed_file.h"
@@ -35,8 +36,8 @@ std::string publish(const std::string& model, const std::string& output,
 
 OnnxModel with_int8(const Conversion& conversion, const ConvertOptions& options,
                     const InferenceHeader& header, const OnnxModel& exact) {
-  log_info("reading the ranges of values on ", options.calibration_image_count, " images of ",
-           options.proof_data);
+  log_info("reading the ranges of values on ", counted(options.calibration_image_count, "image"),
+           " of ", options.proof_data);
   std::vector<Image> pictures = shard_images(options.proof_data, options.calibration_image_count);
   if (header.onnx->picture) {
     for (Image& picture : pictures) picture = fitted(picture, *header.onnx->picture);
@@ -53,8 +54,8 @@ std::string cost_of_int8(const ConvertOptions& options, ConvertedModel exact,
     log_warning(options.output, ": 8 bits cost ", before.figure - after.figure, " of ", before.name,
                 "; more --calibration-images may help, or --weights f16");
   }
-  return cat("proof: ", before.name, " on ", before.image_count, " images of ", options.proof_data,
-             ": ", before.figure, " with f32, ", after.figure, " with int8\n");
+  return cat("proof: ", before.name, " on ", counted(before.image_count, "image"), " of ",
+             options.proof_data, ": ", before.figure, " with f32, ", after.figure, " with int8\n");
 }
 
 }  // namespace

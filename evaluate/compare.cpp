@@ -12,6 +12,7 @@
 #include "evaluate/compare_classifiers.h"
 #include "evaluate/compare_page.h"
 #include "evaluate/output_folder.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -172,7 +173,7 @@ void read_detections(Side& side, const Instances& truth) {
     if (images.contains(id)) continue;
     throw Error(ErrorKind::kData,
                 cat(stored.results, ": entry ", i, ": image id ", id,
-                    " is not in the ground truth (it has ", images.size(), " images)"),
+                    " is not in the ground truth (it has ", counted(images.size(), "image"), ")"),
                 "compare on the ground truth of the images that both were made on");
   }
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/image_name.h"
 #include "shared/evaluation/classification_comparison_text.h"
 #include "shared/evaluation/classification_text.h"
@@ -96,10 +97,10 @@ Report make_classifiers_page(const ComparedNames& names, const ClassificationCom
   report.figures = {
       {.label = "top-1 of A",
        .value = share_text(a),
-       .detail = cat(comparison.image_count, " images")},
+       .detail = counted(comparison.image_count, "image")},
       {.label = "top-1 of B",
        .value = share_text(b),
-       .detail = cat(comparison.image_count, " images")},
+       .detail = counted(comparison.image_count, "image")},
       {.label = "B − A",
        .value = a ? change_text(*a, *b) : "-",
        .detail = interval_text(top1.interval())},

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 
@@ -10,7 +11,9 @@ namespace retina {
 int verdict(const WantedFigure& wanted, double value, std::int64_t quarantined_count) {
   if (!wanted.least) return 0;
   const std::string lacking =
-      quarantined_count == 0 ? "" : cat(" (without ", quarantined_count, " quarantined images)");
+      quarantined_count == 0
+          ? ""
+          : cat(" (without ", counted(quarantined_count, "quarantined image"), ")");
   const std::string figure = cat(wanted.name, " ", fixed(value, 4), lacking);
   if (value >= *wanted.least) {
     if (!lacking.empty()) {

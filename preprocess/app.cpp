@@ -9,6 +9,7 @@
 #include "preprocess/summary.h"
 #include "preprocess/verify.h"
 #include "shared/base/cli.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
@@ -115,9 +116,10 @@ Cli make_cli(CommandLine& line) {
 
 void warn_of_bad_images(const Manifest& manifest, const std::string& output) {
   if (manifest.counts.quarantined == 0) return;
-  log_warning(
-      manifest.counts.quarantined, " of ", manifest.counts.quarantined + manifest.counts.images,
-      " images are left out; their names and reasons are in ", output, "/", kQuarantineFile);
+  const std::int64_t all = manifest.counts.quarantined + manifest.counts.images;
+  log_warning(manifest.counts.quarantined, " of ", counted(all, "image"),
+              manifest.counts.quarantined == 1 ? " is" : " are",
+              " left out; names and reasons are in ", output, "/", kQuarantineFile);
 }
 
 void warn_of_small_boxes(const PackResult& result) {
@@ -125,16 +127,19 @@ void warn_of_small_boxes(const PackResult& result) {
   const auto trainable = static_cast<double>(result.manifest.counts.trainable);
   const auto far = static_cast<double>(result.far_from_anchors);
   if (far == 0 || far < kWorthAWord * trainable) return;
-  log_warning(result.far_from_anchors, " of ", result.manifest.counts.trainable,
-              " boxes are too small or too thin for retina-train's default anchors at 800 px; ",
+  log_warning(result.far_from_anchors, " of ",
+              counted(result.manifest.counts.trainable, "box", "boxes"),
+              result.far_from_anchors == 1 ? " is" : " are",
+              " too small or too thin for retina-train's default anchors at 800 px; ",
               "consider a larger --min-side or smaller --anchor-sizes");
 }
 
 void pack_set(const PackOptions& options) {
   const PackResult result = pack(options);
   if (result.was_finished) {
-    std::cout << options.output << ": already finished, " << result.manifest.counts.images
-              << " images in " << result.manifest.shards.size() << " shards\n";
+    std::cout << options.output << ": already finished, "
+              << counted(result.manifest.counts.images, "image") << " in "
+              << counted(result.manifest.shards.size(), "shard") << "\n";
     return;
   }
   warn_of_bad_images(result.manifest, options.output);
@@ -172,11 +177,13 @@ int run_verify(const CommandLine& line) {
                                              }});
   if (result.problem_count > 0) {
     throw Error(ErrorKind::kAnswerNo,
-                cat(line.verify, ": damaged, ", result.problem_count, " problems found"),
+                cat(line.verify, ": damaged, ", counted(result.problem_count, "problem"), " found"),
                 "copy the data set again, or pack it again with --overwrite");
   }
-  std::cout << line.verify << ": whole, " << result.counts.images << " images, "
-            << (result.task == Task::kDetection ? cat(result.counts.boxes, " boxes, ") : "")
+  std::cout << line.verify << ": whole, " << counted(result.counts.images, "image") << ", "
+            << (result.task == Task::kDetection
+                    ? cat(counted(result.counts.boxes, "box", "boxes"), ", ")
+                    : "")
             << human_bytes(static_cast<double>(result.size_bytes)) << "\n";
   return 0;
 }

@@ -20,6 +20,7 @@
 #include "preprocess/record_maker.h"
 #include "preprocess/space_check.h"
 #include "preprocess/tally.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
@@ -229,9 +230,11 @@ class Packer {
     tell_respelled();
     if (index_.empty()) {
       throw Error(ErrorKind::kData,
-                  cat(options_.images, ": none of the ", plan_.images.size(),
-                      " images is usable (the first: ", escaped(quarantined_.at(0).file_name), ": ",
-                      quarantined_.at(0).reason, ")"),
+                  cat(options_.images,
+                      plan_.images.size() == 1 ? std::string(": its only image is not usable (")
+                                               : cat(": none of the ", plan_.images.size(),
+                                                     " images is usable (the first: "),
+                      escaped(quarantined_.at(0).file_name), ": ", quarantined_.at(0).reason, ")"),
                   commonest_hint().value_or("check --images"));
     }
     PackResult result{.manifest = publish(), .reused_shards = reused};
@@ -251,7 +254,8 @@ class Packer {
     journal_.forget_from(shards_.size());
     may_hold_shards_ = false;
     if (!shards_.empty()) {
-      log_info("continuing: ", shards_.size(), " shards are finished, image ", next_image_, " of ",
+      log_info("continuing: ", counted(shards_.size(), "shard"),
+               shards_.size() == 1 ? " is" : " are", " finished, image ", next_image_, " of ",
                plan_.images.size());
     }
   }
@@ -313,8 +317,9 @@ class Packer {
     Progress progress("packing", static_cast<std::int64_t>(plan_.images.size()), "images");
     for (; next_image_ < plan_.images.size(); ++next_image_) {
       stop_when_asked();
-      progress.update(static_cast<std::int64_t>(next_image_),
-                      cat(open_shard(), " shards, ", quarantined_.size(), " quarantined"));
+      progress.update(
+          static_cast<std::int64_t>(next_image_),
+          cat(counted(open_shard(), "shard"), ", ", quarantined_.size(), " quarantined"));
       const MadeRecord made = work.take();
       if (made.bad) {
         quarantine(*made.bad);
@@ -412,7 +417,7 @@ class Packer {
     await_finished_shard();
     throw Error(ErrorKind::kInterrupted,
                 cat(options_.output, ": stopped by signal ", stop_signal(), " with ",
-                    shards_.size(), " shards finished"),
+                    counted(shards_.size(), "shard"), " finished"),
                 "run the same command again to continue");
   }
 

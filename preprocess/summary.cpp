@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/file.h"
 #include "shared/base/printable.h"
 #include "shared/shard/quarantine.h"
@@ -46,7 +47,7 @@ std::string degenerate_boxes(const PackResult& result) {
   for (const std::string& one : result.first_degenerate)
     boxes += cat(boxes.empty() ? "" : ", ", one);
   const bool more = count > static_cast<std::int64_t>(result.first_degenerate.size());
-  return cat("  not trained   ", count, count == 1 ? " box" : " boxes",
+  return cat("  not trained   ", counted(count, "box", "boxes"),
              " without width or height inside the image: annotations ", boxes, more ? ", ..." : "",
              "\n");
 }
@@ -102,11 +103,11 @@ std::string describe_counts(const Manifest& manifest) {
   text += cat("  shards        ", manifest.shards.size(), ", ",
               human_bytes(static_cast<double>(total_bytes(manifest))), "\n");
   if (manifest.options.max_side_px > 0) {
-    text += cat("  rescaled      ", counts.rescaled, " images to at most ",
+    text += cat("  rescaled      ", counted(counts.rescaled, "image"), " to at most ",
                 manifest.options.max_side_px, " px, ", describe_encoding(manifest.options), "\n");
   }
   if (counts.converted > 0) {
-    text += cat("  converted     ", counts.converted, " images, ",
+    text += cat("  converted     ", counted(counts.converted, "image"), ", ",
                 describe_encoding(manifest.options), "\n");
   }
   return text;

@@ -9,12 +9,14 @@
 #include <memory>
 #include <optional>
 
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
 #include "shared/base/log.h"
 #include "shared/base/own_file.h"
 #include "shared/base/stop_signal.h"
+#include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/data/replacing_source.h"
 #include "shared/job/rank_program.h"
@@ -51,17 +53,23 @@ void check_keeps_over_restarts(const TrainOptions& options) {
 
 void check_share(const TrainOptions& options, int rank_count) {
   if (rank_count <= options.step_images()) return;
-  throw Error(
-      ErrorKind::kConfig,
-      cat("--images-per-step ", options.step_images(), ": too few for ", rank_count,
-          " ranks, each needs one image per step"),
-      cat("start at most ", options.step_images(), " ranks, or choose another --images-per-step"));
+  throw Error(ErrorKind::kConfig,
+              cat("--images-per-step ", options.step_images(), ": too few for ", rank_count,
+                  " ranks, each needs one image per step"),
+              cat("start at most ", counted(options.step_images(), "rank"),
+                  ", or choose another --images-per-step"));
 }
 
 Error missing_init(const TrainOptions& options) {
   const std::string hint = backbone_hint(options.recipe);
   return {ErrorKind::kNoInput, cat("--init ", options.init, ": no such file"),
           hint.empty() ? "check the path" : hint};
+}
+
+// --init as a file and its fingerprint: of a run's folder the best checkpoint.
+void take_init(TrainOptions& options, RunConfig& config) {
+  options.init = resolve_checkpoint(options.init);
+  config.init_fingerprint = hex64(check_seal(options.init, "checkpoint"));
 }
 
 void check_continues(const Found& found, const TrainOptions& options, const RunConfig& config,
@@ -74,9 +82,15 @@ void check_continues(const Found& found, const TrainOptions& options, const RunC
 
 // Rank 0 looks at the folder: what to continue from, if anything. All is checked before the folder
 // is changed.
-std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfig config,
+std::optional<Found> open_run(RunDir& dir, TrainOptions& options, RunConfig config,
                               const TrainingSet& train) {
   dir.check_own();
+  if (options.resumes_file() && is_folder(options.resume)) {
+    throw Error(ErrorKind::kData,
+                cat("--resume ", options.resume, ": is a folder (want a checkpoint)"),
+                "a run continues where --output names its folder, without --resume; --init takes "
+                "the best weights of a run's folder");
+  }
   if (options.overwrite && options.resumes_file()) {
     check_keeps(dir, {.option = "resume", .file = options.resume});
   }
@@ -101,6 +115,7 @@ std::optional<Found> open_run(RunDir& dir, const TrainOptions& options, RunConfi
   // A run that continues no longer needs the initial weights.
   if (!found && !options.from_scratch()) {
     if (!path_exists(options.init)) throw missing_init(options);
+    if (is_folder(options.init)) take_init(options, config);
     check_initial_weights(options.init, options.model_config(train.class_count()));
   }
   if (options.overwrite) dir.clear();
@@ -148,7 +163,7 @@ void check_validation_classes(const ShardSet& train, const ShardSet& validation)
   if (same) return;
   throw Error(ErrorKind::kConfig,
               cat(validation.folder(), ": classes differ from those of ", train.folder(), " (got ",
-                  b.size(), ", want the same ", a.size(), " names)"),
+                  b.size(), ", want the same ", counted(a.size(), "name"), ")"),
               "pack both sets from annotation files with the same categories");
 }
 
@@ -230,7 +245,7 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
   const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
   const std::size_t images = train.source.index().size();
   const std::size_t drawn = draws_per_pass(train.source.index(), options.plan_options());
-  log_info("training on ", images, " images",
+  log_info("training on ", counted(images, "image"),
            drawn == images ? "" : cat(", ", drawn, " per pass with the repeated ones"),
            train.left_out_boxes == 0
                ? ""
@@ -251,8 +266,8 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
   }
   if (options.recipe != "none" && options.lr_scaling == LrScaling::kNone &&
       options.step_images() != reference) {
-    log_info("the recipe's learning rate is for ", reference,
-             " images per step; --lr-scaling linear adapts it");
+    log_info("the recipe's learning rate is for ", counted(reference, "image"),
+             " per step; --lr-scaling linear adapts it");
   }
 }
 
@@ -320,7 +335,7 @@ int preview(const TrainOptions& options, const Cli& cli, Communicator& communica
   return 0;
 }
 
-int train(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
+int train(TrainOptions options, const Cli& cli, Communicator& communicator) {
   Data data;
   std::unique_ptr<RunDir> dir;
   std::optional<Found> found;
@@ -348,8 +363,11 @@ int train(const TrainOptions& options, const Cli& cli, Communicator& communicato
                               data.validation->index().size());
     }
     if (!communicator.is_root() || !options.writes()) return;
-    if (!options.from_scratch() && path_exists(options.init)) {
-      config.init_fingerprint = hex64(check_seal(options.init, "checkpoint"));
+    // A run's folder may have another best checkpoint by the time that this run continues.
+    const bool is_known_folder = is_folder(options.init) && !options.overwrite &&
+                                 RunDir::init_of(options.output) == options.init;
+    if (!options.from_scratch() && path_exists(options.init) && !is_known_folder) {
+      take_init(options, config);
     }
     try {
       dir = std::make_unique<RunDir>(options.output);

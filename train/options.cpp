@@ -161,9 +161,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.trainable_layers, "0..5",
              "backbone stages that learn [5; detect with --init: 3]");
-  cli.option("init", o.init, "CHECKPOINT",
-             "start from these weights; classes are matched by name; none: from scratch, even "
-             "where a recipe requires a pretrained backbone");
+  cli.option("init", o.init, "RUN|CHECKPOINT",
+             "start from these weights, of a run's folder from its best; classes are matched by "
+             "name; none: from scratch, even where a recipe requires a pretrained backbone");
   cli.group("Loss");
   cli.choice("box-loss", o.box_loss,
              {{"l1", BoxLossKind::kL1},
@@ -401,6 +401,11 @@ void TrainOptions::validate() const {
   }
   if (!checkpoint_auto()) parse_span("checkpoint-every", checkpoint_every);
   parse_duration_s("mtbf", mtbf);
+  if (resume == "true" || resume == "True" || resume == "1" || resume == "yes") {
+    throw Error(ErrorKind::kUsage,
+                cat("--resume: bad value (got ", resume, ", want auto, never or a checkpoint)"),
+                "leave it out: the same command again continues what is in --output");
+  }
   bucket_options();
   // Schedule, model and loss check their own values.
   for (const auto& text : lr_drop_at) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
@@ -361,7 +362,7 @@ bool Trainer::close_epoch() {
   closed_step_ = step_;
   insight_.close_epoch(epoch_point(step_, plan_.steps_per_epoch(), rollback_));
   if (at_epoch_end()) tell_pace(pacing_.close_epoch());
-  if (validates) judge_validation(step_ / plan_.steps_per_epoch());
+  if (validates) judge_validation(plan_.epoch_of(step_ - 1) + 1);
   return true;
 }
 
@@ -422,7 +423,7 @@ void Trainer::judge_validation(std::int64_t epoch) {
   if (!is_root()) return;
   if (pacing_.ended_early()) {
     log_info("early stop: no better ", shown_figures(options_.task).front().first, " for ",
-             options_.early_stop, " validations");
+             counted(options_.early_stop, "validation"));
   }
   insight_.write_report();
 }

@@ -133,6 +133,11 @@ std::int64_t class_rows(const ForeignTensor& layer, const std::string& subject) 
   return layer.shape[0] / kAnchorsPerCell;
 }
 
+// torch.optim.swa_utils.AveragedModel counts its updates beside the weights.
+void drop_average_counter(std::vector<ForeignTensor>& tensors) {
+  std::erase_if(tensors, [](const ForeignTensor& tensor) { return tensor.name == "n_averaged"; });
+}
+
 std::string required_prefix(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
   const std::optional<std::string> prefix = resnet_prefix(tensors);
   if (prefix) return *prefix;
@@ -145,6 +150,7 @@ std::string required_prefix(const std::vector<ForeignTensor>& tensors, const std
 }  // namespace
 
 Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  drop_average_counter(tensors);
   const std::string prefix = required_prefix(tensors, subject);
   if (prefix.ends_with(kBodyPrefix)) {
     throw Error(ErrorKind::kData, cat(subject, ": is a detector, not a classifier"),
@@ -165,6 +171,7 @@ Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std
 }
 
 Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  drop_average_counter(tensors);
   const std::string prefix = required_prefix(tensors, subject);
   Architecture result;
   const ForeignTensor* class_layer = nullptr;

@@ -1,6 +1,7 @@
 #include "convert/import/architecture.h"
 #include "convert/import/class_names.h"
 #include "convert/import/foreign_network.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
@@ -15,15 +16,15 @@ constexpr double kNormEps = 1e-5;  // torchvision's
 Categories categories_of(const ImportOptions& options, std::int64_t row_count) {
   const std::string hint = "add --categories FILE: annotations.json, or a text with a name a line";
   if (options.categories.empty()) {
-    throw Error(ErrorKind::kConfig,
-                cat(options.weights, ": nothing says what its ", row_count, " classes are called"),
-                hint);
+    throw Error(
+        ErrorKind::kConfig,
+        cat(options.weights, ": nothing names its ", counted(row_count, "class", "classes")), hint);
   }
   const Categories categories = read_class_names(options.categories);
   if (static_cast<std::int64_t>(categories.size()) != row_count) {
     throw Error(ErrorKind::kConfig,
                 cat(options.weights, ": its ", row_count, " classes do not fit ",
-                    options.categories, " (got ", categories.size(), " names)"),
+                    options.categories, " (got ", counted(categories.size(), "name"), ")"),
                 hint);
   }
   if (const auto labels = CategoryMap(categories).equal_names()) {
@@ -51,12 +52,14 @@ ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOpt
 
   NamedTensors state;
   for (const ForeignTensor& foreign : tensors) state.emplace_back(foreign.name, to_tensor(foreign));
+  check_finite(state, options.weights);
   check_variances(state, config, options.weights);
   const std::unique_ptr<Classifier> model = make_classifier(config);
   load_state(*model, state, options.weights);
   network.model = state_of(*model);
-  network.summary = cat(config.backbone, " classifier, ", config.class_count,
-                        " classes, batch norm epsilon ", shortest(config.norm_eps));
+  network.summary =
+      cat(config.backbone, " classifier, ", counted(config.class_count, "class", "classes"),
+          ", batch norm epsilon ", shortest(config.norm_eps));
   return network;
 }
 

@@ -6,6 +6,7 @@
 #include "convert/import/architecture.h"
 #include "convert/import/class_rows.h"
 #include "convert/import/foreign_network.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/model/retinanet.h"
 #include "shared/model/tensor_names.h"
@@ -31,8 +32,8 @@ std::string choose_categories(const ImportOptions& options, const Architecture& 
   if (!options.categories.empty()) return options.categories;
   if (architecture.backbone_only || architecture.class_rows == kCocoRows) return "coco";
   throw Error(ErrorKind::kConfig,
-              cat(options.weights, ": nothing says what its ", architecture.class_rows,
-                  " classes are called"),
+              cat(options.weights, ": nothing names its ",
+                  counted(architecture.class_rows, "class", "classes")),
               "add --categories annotations.json (or coco)");
 }
 
@@ -58,11 +59,11 @@ NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64
     const at::Tensor tensor = to_tensor(foreign);
     const bool scores = foreign.name.starts_with(kClassLayerPrefix);
     if (scores && (tensor.dim() == 0 || tensor.size(0) != kAnchorsPerCell * class_rows)) {
-      throw Error(
-          ErrorKind::kData,
-          cat(subject, ": tensor ", foreign.name, " has ", tensor.dim() == 0 ? 0 : tensor.size(0),
-              " rows (want ", kAnchorsPerCell * class_rows, ")"),
-          "is it a RetinaNet with 9 anchors per cell?");
+      throw Error(ErrorKind::kData,
+                  cat(subject, ": tensor ", foreign.name, " has ",
+                      counted(tensor.dim() == 0 ? 0 : tensor.size(0), "row"), " (want ",
+                      kAnchorsPerCell * class_rows, ")"),
+                  "is it a RetinaNet with 9 anchors per cell?");
     }
     state.emplace_back(foreign.name, scores ? select_rows(tensor, classes) : tensor);
   }
@@ -77,8 +78,9 @@ std::string summary(const ImportOptions& options, const Architecture& architectu
                options.output);
   }
   return cat(config.backbone, " RetinaNet of torchvision's ",
-             config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ", config.class_count,
-             " classes (of ", architecture.class_rows, " rows), batch norm epsilon ",
+             config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ",
+             counted(config.class_count, "class", "classes"), " (of ",
+             counted(architecture.class_rows, "row"), "), batch norm epsilon ",
              shortest(config.norm_eps));
 }
 
@@ -98,6 +100,7 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
   // The weights; what a bare backbone does not have is drawn.
   RetinaNet model(config);
   NamedTensors state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
+  check_finite(state, options.weights);
   check_variances(state, config, options.weights);
   if (architecture.backbone_only) {
     initialise(model, kFreshSeed);

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
 
 #include <cstring>
 
@@ -47,6 +48,19 @@ at::Tensor to_tensor(const ForeignTensor& foreign) {
       at::empty({count}, at::TensorOptions().dtype(scalar_type(foreign.element)));
   if (count > 0) std::memcpy(memory.data_ptr(), foreign.bytes.data(), foreign.bytes.size());
   return at::as_strided(memory, foreign.shape, foreign.strides);
+}
+
+void check_finite(const NamedTensors& state, const std::string& subject) {
+  for (const auto& [name, tensor] : state) {
+    if (!tensor.is_floating_point()) continue;
+    const at::Tensor finite = at::isfinite(tensor.to(at::kFloat));
+    if (finite.all().item<bool>()) continue;
+    throw Error(ErrorKind::kData,
+                cat(subject, ": tensor ", name, " has values that are not finite (got ",
+                    tensor.numel() - finite.sum().item<std::int64_t>(), " of ", tensor.numel(),
+                    " NaN, infinite or beyond f32)"),
+                "its training diverged: import an earlier checkpoint of it");
+  }
 }
 
 void check_variances(const NamedTensors& state, const ModelConfig& config,

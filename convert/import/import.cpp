@@ -9,6 +9,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/log.h"
 #include "shared/base/own_file.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/inference_file.h"
@@ -27,7 +28,12 @@ bool is_inference_model(const std::string& path) {
 // What retina-convert wrote itself is named as what it is, not by how its zip differs from a .pth.
 std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string& subject) {
   try {
-    return parse_pth(file, subject);
+    ForeignWeights found = parse_pth(file, subject);
+    if (!found.average.empty()) {
+      log_info(subject, ": holds weights (\"", found.weights, "\") and their moving average (\"",
+               found.average, "\"): taking the average, which its training validated");
+    }
+    return std::move(found.tensors);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData || !is_inference_model(subject)) throw;
   }

@@ -1,9 +1,11 @@
 #include "convert/import/pth_container.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/file_kind.h"
 #include "shared/checkpoint/foreign/pickle_reader.h"
 #include "shared/checkpoint/foreign/stored_zip.h"
 
@@ -14,8 +16,7 @@ namespace {
 constexpr std::string_view kLegacyMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr std::int64_t kLegacyProtocol = 1001;
 constexpr std::string_view kLegacyStart("\x80\x02\x8a\x0a", 4);  // PROTO 2, LONG1 of 10 bytes
-constexpr std::size_t kTarMagicOffset = 257;
-constexpr std::string_view kTarMagic = "ustar";
+constexpr const char* kWantHint = "give weights that torch.save wrote: a .pth file";
 
 [[noreturn]] void fail(const std::string& subject, const std::string& problem,
                        const std::string& hint = "copy or download the file again") {
@@ -48,10 +49,6 @@ PthContainer open_zip(std::string_view bytes, const std::string& subject) {
   if (zip.has(folder + "retina/index.json")) {
     fail(subject, "is already a checkpoint of retina-batch",
          "give it to retina-train --init or retina-convert --checkpoint as it is");
-  }
-  if (zip.has(folder + "constants.pkl")) {
-    fail(subject, "is a TorchScript model, not a file of torch.save",
-         "in Python: torch.save(torch.jit.load(FILE).state_dict(), \"weights.pth\")");
   }
   if (zip.has(folder + "byteorder") && zip.read(folder + "byteorder") != "little") {
     fail(subject, "was written on a big-endian machine", "load and save it again on another");
@@ -157,19 +154,15 @@ class LegacyReader {
 }  // namespace
 
 PthContainer open_container(std::string_view bytes, const std::string& subject) {
-  if (bytes.empty()) fail(subject, "is empty");
+  const std::string_view end = bytes.substr(bytes.size() - std::min(bytes.size(), kKindBytes));
+  const std::optional<FileKind> kind = file_kind(bytes.substr(0, kKindBytes), end);
+  if (kind && !kind->is_torch_save) {
+    fail(subject, kind->what, kind->hint.empty() ? kWantHint : kind->hint);
+  }
   if (StoredZip::looks_like_one(bytes)) return open_zip(bytes, subject);
   if (bytes.starts_with(kLegacyStart)) return LegacyReader(bytes, subject).read();
-  if (bytes.size() > kTarMagicOffset && bytes.substr(kTarMagicOffset).starts_with(kTarMagic)) {
-    fail(subject, "is a tar archive, as PyTorch 0.1 wrote",
-         "load the file in Python and save it again");
-  }
-  if (bytes[0] == '\x80') {
-    fail(subject, "is a pickle, but not one that torch.save wrote",
-         "in Python: torch.save(state_dict, \"weights.pth\")");
-  }
   fail(subject, "not a file of torch.save (neither of its two formats begins like this)",
-       "give weights that torch.save wrote: a .pth file");
+       kWantHint);
 }
 
 }  // namespace retina

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "convert/import/pth_container.h"
 #include "shared/base/error.h"
@@ -15,8 +16,17 @@ namespace {
 
 constexpr std::size_t kMaxDimensions = 16;
 constexpr std::uint64_t kMaxShare = 4;  // tensors that share a storage count each
-constexpr std::array<std::string_view, 3> kStateDictKeys = {"model", "state_dict",
-                                                            "model_state_dict"};
+// Of training checkpoints: torchvision's references, torch's ImageNet example, MMDetection, timm,
+// RT-DETR, BasicSR, and what users write after them.
+constexpr std::array<std::string_view, 8> kWeightKeys = {
+    "model", "state_dict", "model_state_dict", "model_state",
+    "net",   "network",    "weights",          "params"};
+constexpr std::array<std::string_view, 9> kAverageKeys = {
+    "model_ema", "ema",       "ema_state_dict", "state_dict_ema", "model_ema_state_dict",
+    "ema_model", "ema_state", "params_ema",     "averaged_model"};
+// Below such a key: RT-DETR's {"module": ..., "updates": ...}, and wrappers like it.
+constexpr std::array<std::string_view, 4> kInnerKeys = {"module", "state_dict", "model",
+                                                        "model_state_dict"};
 constexpr std::size_t kListedKeys = 8;  // in an error message
 
 class StateDictReader {
@@ -28,10 +38,13 @@ class StateDictReader {
         subject_(subject),
         left_bytes_(kMaxShare * file_bytes) {}
 
-  std::vector<ForeignTensor> read() {
-    std::vector<ForeignTensor> tensors;
+  ForeignWeights read() {
+    const Choice choice = state_dict();
+    ForeignWeights result{.average = std::string(choice.average),
+                          .weights = std::string(choice.weights)};
+    std::vector<ForeignTensor>& tensors = result.tensors;
     std::set<std::string_view> names;
-    const std::vector<PickleRef>& items = state_dict().items;
+    const std::vector<PickleRef>& items = choice.dict->items;
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const PickleValue &key = pickle_.at(items[i]), &value = pickle_.at(items[i + 1]);
       if (key.kind != PickleKind::kText || value.kind != PickleKind::kTensor) continue;
@@ -39,7 +52,7 @@ class StateDictReader {
       if (!names.insert(key.text).second) fail(key.text, "appears twice");
       tensors.push_back(tensor(key.text, value));
     }
-    return tensors;
+    return result;
   }
 
  private:
@@ -55,21 +68,60 @@ class StateDictReader {
     return false;
   }
 
-  const PickleValue& state_dict() const {
+  // A state dict under one of `keys`, the first of them that `dict` has, or null.
+  struct Keyed {
+    std::string_view key{};
+    const PickleValue* dict = nullptr;
+  };
+  using Keys = std::span<const std::string_view>;
+  Keyed find(const PickleValue& dict, Keys keys) const {
+    for (const std::string_view wanted : keys) {
+      for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+        const PickleValue& key = pickle_.at(dict.items[i]);
+        if (key.kind != PickleKind::kText || key.text != wanted) continue;
+        const PickleValue& value = pickle_.at(dict.items[i + 1]);
+        if (holds_tensors(value)) return {.key = wanted, .dict = &value};
+      }
+    }
+    return {};
+  }
+  // The same, also one dict further down.
+  Keyed find_deep(const PickleValue& dict, Keys keys) const {
+    if (const Keyed found = find(dict, keys); found.dict != nullptr) return found;
+    for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+      const PickleValue &key = pickle_.at(dict.items[i]), &value = pickle_.at(dict.items[i + 1]);
+      if (key.kind != PickleKind::kText || value.kind != PickleKind::kDict) continue;
+      const auto wanted = std::find(keys.begin(), keys.end(), key.text);
+      if (wanted == keys.end()) continue;
+      if (const Keyed inner = find(value, kInnerKeys); inner.dict != nullptr) {
+        return {.key = *wanted, .dict = inner.dict};
+      }
+    }
+    return {};
+  }
+
+  struct Choice {
+    const PickleValue* dict = nullptr;
+    std::string_view average{}, weights{};  // both, or neither
+  };
+  Choice state_dict() const {
     const PickleValue& root = pickle_.at(pickle_.root);
     if (root.kind != PickleKind::kDict) {
       throw Error(ErrorKind::kData, cat(subject_, ": holds no dict of tensors"),
                   "in Python: torch.save(model.state_dict(), \"weights.pth\")");
     }
-    if (holds_tensors(root)) return root;
+    const Keyed average = find_deep(root, kAverageKeys), weights = find_deep(root, kWeightKeys);
+    if (average.dict != nullptr && weights.dict != nullptr) {
+      return {.dict = average.dict, .average = average.key, .weights = weights.key};
+    }
+    if (average.dict != nullptr) return {.dict = average.dict};
+    if (weights.dict != nullptr) return {.dict = weights.dict};
+    // Last, as a training checkpoint may have a tensor beside its weights: its best accuracy.
+    if (holds_tensors(root)) return {.dict = &root};
     std::string keys;
-    for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
-      const PickleValue &key = pickle_.at(root.items[i]), &value = pickle_.at(root.items[i + 1]);
-      if (key.kind != PickleKind::kText) continue;
-      const bool known =
-          std::find(kStateDictKeys.begin(), kStateDictKeys.end(), key.text) != kStateDictKeys.end();
-      if (known && holds_tensors(value)) return value;
-      if (i / 2 < kListedKeys) keys += cat(keys.empty() ? "" : ", ", printable(key.text));
+    for (std::size_t i = 0; i + 1 < root.items.size() && i / 2 < kListedKeys; i += 2) {
+      const PickleValue& key = pickle_.at(root.items[i]);
+      if (key.kind == PickleKind::kText) keys += cat(keys.empty() ? "" : ", ", printable(key.text));
     }
     throw Error(ErrorKind::kData,
                 cat(subject_, ": holds no tensors, nor a dict of them as \"model\" or ",
@@ -148,7 +200,7 @@ class StateDictReader {
 
 }  // namespace
 
-std::vector<ForeignTensor> parse_pth(std::string_view bytes, const std::string& subject) {
+ForeignWeights parse_pth(std::string_view bytes, const std::string& subject) {
   const PthContainer container = open_container(bytes, subject);
   return StateDictReader(container, bytes.size(), subject).read();
 }

@@ -20,13 +20,22 @@ struct ForeignTensor {
   std::string_view bytes{};
 };
 
-// The tensors of the state dict in `bytes`, in its order: of the dict that the file holds, or of
-// its "model", "state_dict" or "model_state_dict" (training checkpoints). `bytes` must outlive the
-// result. Guarantees that shape and strides span exactly `bytes`, that no tensor has more elements
-// than its storage, and that copies of all `bytes` take at most 4 times the file's size.
-// Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file, names that no
-// state dict needs, a tensor outside its storage. Runs no code of the file
+// What a file holds.
+struct ForeignWeights {
+  std::vector<ForeignTensor> tensors{};  // in the file's order
+  // Where the file holds the weights and their moving average: the keys of the one that was taken,
+  // the average, and of the other; else both are empty.
+  std::string average{}, weights{};
+};
+
+// The tensors of the state dict in `bytes`: of the dict that the file holds, or of that under one
+// of its keys (training checkpoints; "model", "state_dict" and others, kWeightKeys), a moving
+// average (kAverageKeys) before the weights themselves: it is what its training validated. `bytes`
+// must outlive the result. Guarantees that shape and strides span exactly `bytes`, that no tensor
+// has more elements than its storage, and that copies of all `bytes` take at most 4 times the
+// file's size. Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file,
+// names that no state dict needs, a tensor outside its storage. Runs no code of the file
 // (tests/fuzz/pth_fuzz.cpp).
-std::vector<ForeignTensor> parse_pth(std::string_view bytes, const std::string& subject);
+ForeignWeights parse_pth(std::string_view bytes, const std::string& subject);
 
 }  // namespace retina

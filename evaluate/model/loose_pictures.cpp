@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "evaluate/output_folder.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
@@ -203,7 +204,9 @@ std::string left_out_json(const std::vector<LeftOutFile>& files) {
 Error nothing_usable(const std::string& folder, std::size_t file_count) {
   return {ErrorKind::kData,
           file_count == 0 ? cat(folder, ": holds no files")
-                          : cat(folder, ": none of its ", file_count, " files can be used"),
+                          : cat(folder, file_count == 1 ? ": its only file cannot be used"
+                                                        : cat(": none of its ", file_count,
+                                                              " files can be used")),
           cat("give --images a folder with ", kPictureFormats, " pictures")};
 }
 
@@ -292,8 +295,8 @@ void publish(const EvalOptions& options, const PictureSource& source, const Outp
                         instances_to_json({.images = std::move(outcome.images),
                                            .annotations = {},
                                            .categories = source.categories()}));
-  std::cout << folder.path() << ": " << outcome.detections.size() << " detections on "
-            << image_count << " pictures\n";
+  std::cout << folder.path() << ": " << counted(outcome.detections.size(), "detection") << " on "
+            << counted(image_count, "picture") << "\n";
   if (drawn_count > 0)
     std::cout << "drawn: " << drawn_count << " in " << folder.path() << "/drawn\n";
   if (!outcome.left_out.empty()) {
@@ -321,9 +324,9 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
     if (is_done) {
       std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
     } else {
-      log_info("detecting with ", options.model, " (", model.kind(), ") on ", found.pictures.size(),
-               " pictures with ", ranks.size(), ranks.size() == 1 ? " rank" : " ranks", ", device ",
-               device_text(device));
+      log_info("detecting with ", options.model, " (", model.kind(), ") on ",
+               counted(found.pictures.size(), "picture"), " with ", counted(ranks.size(), "rank"),
+               ", device ", device_text(device));
     }
   }
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;

@@ -11,6 +11,7 @@
 #include "evaluate/model/loaded_model.h"
 #include "evaluate/model/loose_pictures.h"
 #include "evaluate/outcome.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -55,12 +56,13 @@ int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& s
 
 void tell_start(const EvalOptions& options, const LoadedModel& model, const ShardSet& shards,
                 const c10::Device& device, int rank_count) {
-  log_info("evaluating ", options.model, " (", model.kind(), ") on ", shards.index().size(),
-           " images with ", rank_count, rank_count == 1 ? " rank" : " ranks", ", device ",
-           device_text(device));
+  log_info("evaluating ", options.model, " (", model.kind(), ") on ",
+           counted(shards.index().size(), "image"), " with ", counted(rank_count, "rank"),
+           ", device ", device_text(device));
   const std::int64_t rescaled = shards.manifest().counts.rescaled;
   if (rescaled == 0 || model.task() == Task::kClassification) return;
-  log_warning(shards.folder(), ": ", rescaled, " images were made smaller by coco-pack ",
+  log_warning(shards.folder(), ": ", counted(rescaled, "image"),
+              rescaled == 1 ? " was made" : " were made", " smaller by coco-pack ",
               "--max-side; small, medium, large and detections.json are in stored pixels");
 }
 

@@ -90,7 +90,7 @@ std::vector<Finding> class_findings(const DataPageInput& input, const ClassFindi
   std::vector<Finding> list;
   if (input.manifest.counts.quarantined > 0) list.push_back(quarantine_finding(input));
   if (found.contradictory > 0) {
-    list.push_back({.text = cat(counted(static_cast<std::int64_t>(found.contradictory),
+    list.push_back({.text = cat(grouped(static_cast<std::int64_t>(found.contradictory),
                                         "picture is", "pictures are"),
                                 " in the set under different classes: no classifier can get all "
                                 "of these right. Remove the wrong copies; the table below names "
@@ -107,7 +107,7 @@ std::vector<Finding> class_findings(const DataPageInput& input, const ClassFindi
   }
   if (found.identical.size() > found.contradictory) {
     list.push_back(
-        {.text = cat(counted(repeated_pictures(found.identical), "image repeats", "images repeat"),
+        {.text = cat(grouped(repeated_pictures(found.identical), "image repeats", "images repeat"),
                      " another one byte for byte. Make sure that no picture is in both "
                      "the training and the validation set.")});
   }
@@ -127,7 +127,7 @@ Histogram images_histogram(const DataPageInput& input, const ClassFindings& foun
     const std::int64_t count = images_of(input, label);
     images += count;
     histogram.bars.push_back({.label = name,
-                              .detail = cat(name, ": ", counted(count, "image", "images")),
+                              .detail = cat(name, ": ", grouped(count, "image", "images")),
                               .count = static_cast<double>(count)});
   }
   histogram.x_label =
@@ -163,8 +163,8 @@ std::string render_class_page(const DataPageInput& input) {
   const ClassFindings found = class_facts(input);
   Report report{.title = kDataPageTitle,
                 .subtitle = cat(
-                    counted(input.manifest.counts.images, "image", "images"), ", ",
-                    counted(static_cast<std::int64_t>(found.by_count.size()), "class", "classes"))};
+                    grouped(input.manifest.counts.images, "image", "images"), ", ",
+                    grouped(static_cast<std::int64_t>(found.by_count.size()), "class", "classes"))};
   report.figures = class_figures(input, found);
   report.findings = class_findings(input, found);
   report.histograms = {images_histogram(input, found), image_size_histogram(input.facts),

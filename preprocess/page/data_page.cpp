@@ -197,7 +197,7 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
   std::vector<Finding> list;
   if (counts.quarantined > 0) list.push_back(quarantine_finding(input));
   if (found.contradictory > 0) {
-    list.push_back({.text = cat(counted(static_cast<std::int64_t>(found.contradictory),
+    list.push_back({.text = cat(grouped(static_cast<std::int64_t>(found.contradictory),
                                         "picture is", "pictures are"),
                                 " in the set several times with different boxes: some of these "
                                 "annotations are wrong or incomplete.")});
@@ -223,13 +223,13 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
   if (few > 0) list.push_back(few_boxes_finding(input, found, few));
   if (found.identical.size() > found.contradictory) {
     list.push_back(
-        {.text = cat(counted(repeated_pictures(found.identical), "image repeats", "images repeat"),
+        {.text = cat(grouped(repeated_pictures(found.identical), "image repeats", "images repeat"),
                      " another one byte for byte. Make sure that no picture is in both "
                      "the training and the validation set.")});
   }
   if (counts.degenerate > 0) {
     list.push_back(
-        {.text = cat(counted(counts.degenerate, "box has", "boxes have"),
+        {.text = cat(grouped(counts.degenerate, "box has", "boxes have"),
                      " no width or height inside the image; training leaves them out.")});
   }
   if (list.empty()) list.push_back({.text = "Nothing stands out."});
@@ -249,7 +249,7 @@ Histogram class_histogram(const DataPageInput& input, const Findings& found) {
     const std::int64_t count = found.classes[label].boxes;
     boxes += count;
     histogram.bars.push_back({.label = name,
-                              .detail = cat(name, ": ", counted(count, "box", "boxes")),
+                              .detail = cat(name, ": ", grouped(count, "box", "boxes")),
                               .count = static_cast<double>(count)});
   }
   histogram.x_label =
@@ -315,8 +315,8 @@ std::string render_data_page(const DataPageInput& input) {
   Report report{
       .title = kDataPageTitle,
       .subtitle = cat(
-          counted(counts.images, "image", "images"), ", ", counted(counts.boxes, "box", "boxes"),
-          ", ", counted(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
+          grouped(counts.images, "image", "images"), ", ", grouped(counts.boxes, "box", "boxes"),
+          ", ", grouped(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
   report.figures = figures(input, found);
   report.findings = findings(input, found);
   report.histograms = {class_histogram(input, found), box_size_histogram(input.facts),

@@ -54,7 +54,7 @@ Picture draw_sample(const DataPageInput& input, const SamplePicture& sample) {
   const std::string truth =
       sample.label
           ? escaped(input.manifest.categories.at(static_cast<std::size_t>(*sample.label)).name)
-          : counted(static_cast<std::int64_t>(sample.annotations.size()), "box", "boxes");
+          : grouped(static_cast<std::int64_t>(sample.annotations.size()), "box", "boxes");
   return make_picture(image,
                       cat(escaped(input.file_name(sample.image_id)), " · ", sample.width, " × ",
                           sample.height, " · ", truth),
@@ -80,7 +80,7 @@ std::string grouped(std::int64_t count) {
   return digits;
 }
 
-std::string counted(std::int64_t count, const char* one, const char* many) {
+std::string grouped(std::int64_t count, const char* one, const char* many) {
   return cat(grouped(count), " ", count == 1 ? one : many);
 }
 
@@ -201,7 +201,7 @@ Table size_table(const DataFacts& facts) {
   Table table{
       .title = "Commonest image sizes",
       .columns = {"width × height", "images", "of all"},
-      .note = cat(counted(static_cast<std::int64_t>(sizes.size()), "size", "sizes"), " in all."),
+      .note = cat(grouped(static_cast<std::int64_t>(sizes.size()), "size", "sizes"), " in all."),
       .bar_column = 1};
   for (std::size_t i = 0; i < std::min(sizes.size(), kListedSizes); ++i) {
     const auto& [count, size] = sizes[i];
@@ -214,7 +214,7 @@ Table size_table(const DataFacts& facts) {
 
 Finding quarantine_finding(const DataPageInput& input) {
   const ManifestCounts& counts = input.manifest.counts;
-  return {.text = cat(counted(counts.quarantined, "image is", "images are"), " left out (",
+  return {.text = cat(grouped(counts.quarantined, "image is", "images are"), " left out (",
                       quarantine_kinds(input.quarantined),
                       "): ", percent(share(counts.quarantined, counts.quarantined + counts.images)),
                       " of all. Neither training nor evaluation sees them; the table below has the "

@@ -21,7 +21,7 @@ inline constexpr std::size_t kNamedClasses = 12;
 double share(std::int64_t part, std::int64_t whole);
 std::string percent(double value);        // of a share
 std::string grouped(std::int64_t count);  // 118287 as 118,287
-std::string counted(std::int64_t count, const char* one, const char* many);
+std::string grouped(std::int64_t count, const char* one, const char* many);
 
 // Counts between edges: bar i holds edges[i] <= value < edges[i + 1], the first and the last bar
 // what lies outside.

@@ -9,6 +9,7 @@
 
 #include "shared/base/cli_value.h"
 #include "shared/base/error.h"
+#include "shared/base/foreign_options.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/nearest.h"
@@ -189,9 +190,12 @@ const Cli::Option* Cli::find(const std::string& name) const {
 }
 
 void Cli::fail_unknown(const std::string& name) const {
+  const std::string shown = cat(name.size() == 1 ? "-" : "--", name);
+  const std::string answer = foreign_option_answer(program_, name);
+  if (!answer.empty()) throw Error(ErrorKind::kUsage, cat("unknown option ", shown, ": ", answer));
   const std::string nearest = nearest_match(name, option_names());
   throw Error(
-      ErrorKind::kUsage, cat("unknown option --", name),
+      ErrorKind::kUsage, cat("unknown option ", shown),
       nearest.empty() ? cat("run ", program_, " --help") : cat("did you mean --", nearest, "?"));
 }
 
@@ -210,7 +214,13 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
     }
     option->assign_pair({values[0], values[1]});
   } else {
-    option->assign(values.at(0));
+    // A value that means something elsewhere (--device 0,1) is answered as such.
+    try {
+      option->assign(values.at(0));
+    } catch (const Error& error) {
+      if (!error.hint().empty()) throw;
+      throw Error(error.kind(), error.what(), foreign_option_answer(program_, name));
+    }
   }
   given_[name] = source;
 }
@@ -319,6 +329,12 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   } catch (const po::too_many_positional_options_error&) {
     throw Error(ErrorKind::kUsage, "there is an argument without an option name",
                 cat("run ", program_, " --help"));
+  } catch (const po::error_with_option_name& error) {
+    std::string name = error.get_option_name();
+    name.erase(0, name.find_first_not_of('-'));
+    const std::string answer = foreign_option_answer(program_, name);
+    throw Error(ErrorKind::kUsage, error.what(),
+                answer.empty() ? cat("run ", program_, " --help") : answer);
   } catch (const po::error& error) {
     throw Error(ErrorKind::kUsage, error.what(), cat("run ", program_, " --help"));
   }

@@ -98,7 +98,7 @@ class Cli {
   // Runs after parsing and before --check-args ends the program; throws to refuse.
   void validate(std::function<void()> check);
 
-  // Throws Error{kUsage} (unknown option with the nearest match, bad value, stray argument),
+  // Throws Error{kUsage} (unknown option with ours or the nearest match, bad value, no option),
   // Error{kNoInput} / Error{kData} for --config.
   CliOutcome parse(int argc, const char* const* argv);
 

@@ -17,10 +17,6 @@ namespace {
 // classifier by its version. Part of the format; never renumber.
 constexpr int kDetectorVersion = 1, kClassifierVersion = 2;
 
-std::string header_record() {
-  return cat("extra/", kInferenceHeaderFile);
-}
-
 Task read_task(const JsonView& header) {
   if (!header.has("task")) return Task::kDetection;  // only what is something else says so
   const JsonView word = header.at("task");
@@ -71,6 +67,10 @@ InferenceHeader header_of(const JsonView& json, const std::string& path) {
 
 }  // namespace
 
+std::string inference_header_record() {
+  return cat("extra/", kInferenceHeaderFile);
+}
+
 std::string InferenceHeader::to_json() const {
   JsonWriter json;
   const bool detects = task == Task::kDetection;
@@ -93,8 +93,9 @@ InferenceHeader read_inference_header(const std::string& path) {
     return read_onnx_header(read_file(path), path);
   }
   return with_checked_zip(path, "inference model", [&](ZipReader& zip) {
-    const JsonFile file = read_versioned_json(
-        zip, header_record(), path, "an inference model of retina-convert", kClassifierVersion);
+    const JsonFile file =
+        read_versioned_json(zip, inference_header_record(), path,
+                            "an inference model of retina-convert", kClassifierVersion);
     return header_of(file.root(), path);
   });
 }
@@ -125,7 +126,7 @@ ModelFileKind model_file_kind(const std::string& path) {
   }
   return with_checked_zip(path, "model", [&](ZipReader& zip) {
     if (zip.hasRecord(checkpoint_format::kIndexRecord)) return ModelFileKind::kCheckpoint;
-    if (zip.hasRecord(header_record())) return ModelFileKind::kInference;
+    if (zip.hasRecord(inference_header_record())) return ModelFileKind::kInference;
     throw Error(ErrorKind::kData, cat(path, ": neither a checkpoint nor an inference model"));
   });
 }

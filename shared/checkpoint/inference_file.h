@@ -42,6 +42,8 @@ struct InferenceHeader {
 
 // The name of the extra file inside the archive that holds InferenceHeader::to_json().
 inline constexpr const char* kInferenceHeaderFile = "retina.json";
+// Its record in the zip; no checkpoint has one.
+std::string inference_header_record();
 
 // Checks the seal and reads the header. Throws kNoInput, kIo, and kData (damaged, not an inference
 // model of retina-convert, written by a newer version).

@@ -2,7 +2,7 @@
 // and which of them stands for the run.
 //
 //   checkpoint-{epoch}.pt          at epoch ends, the first is 01
-//   checkpoint-{epoch}-{step}.pt   in between; {epoch} is the one in progress
+//   checkpoint-{epoch}-{step}.pt   in between, and the last of --steps; {epoch}: in progress
 //   checkpoints.json               which is last, which is best; a hint, the files decide
 #pragma once
 

@@ -8,6 +8,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_kind.h"
 #include "shared/base/hash.h"
 
 namespace retina {
@@ -85,6 +86,19 @@ std::string begin_of(const FileReader& file) {
   return begin;
 }
 
+// What others wrote is named as what it is, with the way to a file of ours.
+void fail_as_known(const std::string& path, const std::string& what) {
+  const std::optional<FileKind> kind = file_kind_of(path);
+  if (!kind) return;
+  throw Error(ErrorKind::kData,
+              cat(path, ": ", kind->what, kind->is_torch_save ? cat(", not a ", what) : "",
+                  kind->is_torch_save ? " of retina-batch" : ""),
+              kind->is_torch_save  ? cat("import it first: retina-convert --import ", path,
+                                         " --output CHECKPOINT.pt")
+              : kind->hint.empty() ? cat("give a ", what, " of retina-batch")
+                                   : kind->hint);
+}
+
 // Publishes what is in `file`, once its seal and `verify` have accepted it.
 void commit_sealed(AtomicFile& file, const std::function<void(const std::string&)>& verify) {
   file.commit([&](const std::string& temporary) {
@@ -135,11 +149,12 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
     if (file.read(buffer, want) == want) return;
     throw Error(ErrorKind::kIo, cat(path, ": reading failed (the file ends)"));
   };
-  if (size_bytes < kEndRecordBytes + kZip.seal_bytes()) {
-    fail(cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)"));
-  }
   const std::optional<Form> form = form_of(begin_of(file));
-  if (!form) fail(cat("not a ", what, " of retina-batch"));
+  if (!form || size_bytes < kEndRecordBytes + kZip.seal_bytes()) {
+    fail_as_known(path, what);
+    fail(form ? cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)")
+              : cat("not a ", what, " of retina-batch"));
+  }
   // Everything before the seal goes through the hash.
   Hasher hasher;
   std::vector<char> chunk(1 << 20);
@@ -154,6 +169,7 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
   std::string seal(form->seal_bytes(), '\0');
   read(seal.data(), seal.size());
   if (!seal.starts_with(form->mark)) {
+    fail_as_known(path, what);
     fail(cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)"));
   }
   const std::uint64_t hash = hasher.digest();

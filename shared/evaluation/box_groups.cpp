@@ -9,6 +9,7 @@
 #include <string>
 
 #include "shared/base/cores.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/parallel.h"
 #include "shared/coco/categories.h"
@@ -277,10 +278,11 @@ void BoxGroups::fail_foreign_images() const {
     others += cat(named == 1 ? "; nor are " : ", ", other);
   }
   if (foreign.size() > kNamed) others += cat(" and ", foreign.size() - kNamed, " more");
-  throw Error(ErrorKind::kData,
-              cat("detections: entry ", first - detections_.begin(), ": image id ", first->image_id,
-                  " is not in the annotations (they have ", image_count(), " images", others, ")"),
-              "score detections against the annotations of the images they were made on");
+  throw Error(
+      ErrorKind::kData,
+      cat("detections: entry ", first - detections_.begin(), ": image id ", first->image_id,
+          " is not in the annotations (they have ", counted(image_count(), "image"), others, ")"),
+      "score detections against the annotations of the images they were made on");
 }
 
 }  // namespace retina

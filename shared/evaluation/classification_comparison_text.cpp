@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/image_name.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
@@ -97,8 +98,9 @@ std::string classification_interval_note(const ClassificationComparison& compari
 
 std::string classification_comparison_text(const ComparedNames& names,
                                            const ClassificationComparison& comparison) {
-  std::string text = cat("A: ", escaped(names.a, kWholeText), "\nB: ", escaped(names.b, kWholeText), "\n",
-                         comparison.image_count, " images: ", escaped(names.truth, kWholeText), "\n\n");
+  std::string text =
+      cat("A: ", escaped(names.a, kWholeText), "\nB: ", escaped(names.b, kWholeText), "\n",
+          counted(comparison.image_count, "image"), ": ", escaped(names.truth, kWholeText), "\n\n");
   const bool has_top5 = comparison.per_class.size() > kBestLabels;
   std::vector<TextRow> rows{{"", "A", "B", "B - A", "95 % interval", ""},
                             share_row("top-1", comparison.top1)};

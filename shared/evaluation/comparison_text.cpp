@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/image_name.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
@@ -126,8 +127,10 @@ std::string image_note() {
 std::string comparison_text(const ComparedNames& names, const Comparison& comparison) {
   const std::string interval_title = percent(comparison.options.confidence) + " interval";
   std::string text =
-      cat("A: ", escaped(names.a, kWholeText), "\nB: ", escaped(names.b, kWholeText), "\n", comparison.a.image_count,
-          " images, ", comparison.a.object_count, " objects: ", escaped(names.truth, kWholeText), "\n\n");
+      cat("A: ", escaped(names.a, kWholeText), "\nB: ", escaped(names.b, kWholeText), "\n",
+          counted(comparison.a.image_count, "image"), ", ",
+          counted(comparison.a.object_count, "object"), ": ", escaped(names.truth, kWholeText),
+          "\n\n");
 
   std::vector<TextRow> rows{{"", "A", "B", "B - A", interval_title, ""}};
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
@@ -151,7 +154,7 @@ std::string comparison_text(const ComparedNames& names, const Comparison& compar
 
   const std::vector<std::size_t> better = better_images(comparison);
   const std::vector<std::size_t> worse = worse_images(comparison);
-  text += cat(better.size(), " images better, ", worse.size(), " worse, ",
+  text += cat(counted(better.size(), "image"), " better, ", worse.size(), " worse, ",
               comparison.images.size() - better.size() - worse.size(), " the same.\n", image_note(),
               "\n");
   if (!better.empty()) text += "\n" + images_text(comparison, better, "better");

@@ -1,4 +1,5 @@
 #include "shared/job/rank_program.h"
+#include "shared/base/counted.h"
 
 #include <unistd.h>
 
@@ -150,8 +151,8 @@ bool is_alone_on_node(Communicator& communicator, const std::string& text) {
 void check_rank_count(int expected, const Communicator& communicator) {
   if (expected == 0 || expected == communicator.size()) return;
   throw Error(ErrorKind::kConfig,
-              cat("--expect-ranks ", expected, ": the launcher started ", communicator.size(),
-                  communicator.size() == 1 ? " rank" : " ranks"),
+              cat("--expect-ranks ", expected, ": the launcher started ",
+                  counted(communicator.size(), "rank")),
               "check the launcher's -np, its host file and the nodes that answered");
 }
 

@@ -1,4 +1,5 @@
 #include "shared/shard/stager.h"
+#include "shared/base/counted.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +29,7 @@ std::uint64_t limit_bytes(std::optional<std::uint64_t> wanted, const std::string
 }
 
 std::string shards_text(std::size_t count) {
-  return cat(count, count == 1 ? " shard" : " shards");
+  return counted(count, "shard");
 }
 
 }  // namespace

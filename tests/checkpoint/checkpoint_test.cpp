@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "shared/base/error.h"
@@ -24,6 +25,7 @@
 namespace retina {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 Checkpoint sample() {
@@ -182,6 +184,62 @@ void write_with_index(const std::string& path, const std::string& index) {
     zip.writeRecord("data/0", "12345678", 8);
     zip.writeEndOfFile();
   });
+}
+
+TEST(Checkpoint, FilesOfOtherToolsAreNamedForWhatTheyAreWithTheWayToACheckpoint) {
+  const TestFolder folder;
+  const std::string path = folder / "w";
+  const auto answer = [&](const std::string& bytes) {
+    overwrite(path, bytes);
+    for (const auto& read : {std::function<void()>([&] { load_checkpoint(path); }),
+                             std::function<void()>([&] { read_checkpoint_header(path); }),
+                             std::function<void()>([&] { check_seal(path, "checkpoint"); })}) {
+      try {
+        read();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
+        continue;
+      }
+      ADD_FAILURE() << "accepted";
+    }
+    try {
+      load_checkpoint(path);
+    } catch (const Error& error) {
+      return cat(error.what(), "; hint: ", error.hint());
+    }
+    return std::string("accepted");
+  };
+  const std::string pickle =
+      PickleText().op("}").text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
+  for (const std::string& weights : {pth_zip(pickle, {{"k", "12345678"}}),
+                                     pth_legacy(pickle, {{.key = "k", .bytes = "12345678"}})}) {
+    EXPECT_EQ(answer(weights),
+              cat(path,
+                  ": holds weights that torch.save wrote, not a checkpoint of retina-batch; "
+                  "hint: import it first: retina-convert --import ",
+                  path, " --output CHECKPOINT.pt"));
+  }
+  EXPECT_THAT(answer("version https://git-lfs.github.com/spec/v1\noid sha256:1f\nsize 9\n"),
+              AllOf(HasSubstr("Git LFS pointer"), HasSubstr("git lfs pull")));
+  EXPECT_THAT(answer("<!doctype html><html></html>"), HasSubstr("HTML page"));
+  EXPECT_THAT(answer("\x08\x07\x12\x07pytorch" + std::string(100, 'x')), HasSubstr("ONNX model"));
+  EXPECT_THAT(answer("\x08\x08\x12\x07pytorch" + std::string(100, 'x')), HasSubstr("ONNX model"));
+  EXPECT_THAT(answer(stored_zip({{"m/data.pkl", "."}, {"m/constants.pkl", "."}})),
+              AllOf(HasSubstr("TorchScript"), HasSubstr("--import")));
+  EXPECT_THAT(answer(std::string("\x10\0\0\0\0\0\0\0{\"a\":{}}", 16) + std::string(50, ' ')),
+              HasSubstr("safetensors"));
+}
+
+TEST(Checkpoint, AnInferenceModelOfOursIsSaidToBeOne) {
+  const TestFolder folder;
+  write_sealed_onnx(folder / "m.onnx", "\x08\x08" + std::string(100, 'x'));
+  try {
+    load_checkpoint(folder / "m.onnx");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_THAT(error.what(), HasSubstr("is an inference model that retina-convert wrote"));
+  }
 }
 
 TEST(Checkpoint, ANewerFormatVersionSaysUpdate) {

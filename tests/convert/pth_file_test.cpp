@@ -109,7 +109,7 @@ TEST(PthFile, ReadsWhatTorchWroteInBothFormats) {
   for (const char* name : {"zip", "legacy", "zip_protocol4", "training_zip", "training_legacy"}) {
     SCOPED_TRACE(name);
     const std::string bytes = fixture(name);
-    const auto tensors = parse_pth(bytes, name);
+    const auto tensors = parse_pth(bytes, name).tensors;
     const JsonView want = expected.root().at(name);
     ASSERT_EQ(tensors.size(), want.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -141,12 +141,69 @@ TEST(PthFile, SaysWhatAFileWithoutTensorsHolds) {
   EXPECT_THAT(refusal(pth_zip(PickleText().op("N").stop(), {})), HasSubstr("no dict of tensors"));
 }
 
+// {KEY: {NAME: a tensor of 8 bytes}, ...}, and a tensor beside them.
+std::string training_file(const std::vector<std::pair<std::string, std::string>>& dicts) {
+  PickleText pickle;
+  pickle.op("}").text("best_acc1").tensor("ByteStorage", "k", 8, 0, {}, {}).op("s");
+  for (const auto& [key, name] : dicts) {
+    pickle.text(key).op("}").text(name).tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("ss");
+  }
+  return pth_zip(pickle.stop(), {{"k", "12345678"}});
+}
+
+TEST(PthFile, TakesTheStateDictAndNotATensorBesideIt) {
+  for (const char* key : {"model", "state_dict", "model_state_dict", "ema", "params_ema"}) {
+    const std::string bytes = training_file({{"optimizer", "a"}, {key, "w"}});
+    const ForeignWeights found = parse_pth(bytes, "w.pth");
+    ASSERT_EQ(found.tensors.size(), 1U) << key;
+    EXPECT_EQ(found.tensors[0].name, "w");
+    EXPECT_EQ(found.average, "");
+  }
+}
+
+TEST(PthFile, TakesTheAverageOfTheWeightsWhereBothAreThereAndSaysSo) {
+  for (const auto& [weights, average] :
+       {std::pair{"model", "model_ema"}, std::pair{"state_dict", "ema_state_dict"},
+        std::pair{"params", "params_ema"}, std::pair{"model", "ema"}}) {
+    for (const bool average_first : {false, true}) {
+      std::vector<std::pair<std::string, std::string>> dicts = {{weights, "w"},
+                                                                {average, "module.w"}};
+      if (average_first) std::swap(dicts[0], dicts[1]);
+      const std::string bytes = training_file(dicts);
+      const ForeignWeights found = parse_pth(bytes, "w.pth");
+      ASSERT_EQ(found.tensors.size(), 1U);
+      EXPECT_EQ(found.tensors[0].name, "module.w");
+      EXPECT_EQ(found.average, average);
+      EXPECT_EQ(found.weights, weights);
+    }
+  }
+}
+
+TEST(PthFile, FindsAnAverageInsideOfItsWrapper) {
+  const std::string bytes = pth_zip(PickleText()
+                                        .op("}")
+                                        .text("ema")
+                                        .op("}")
+                                        .text("updates")
+                                        .op("K\x07s")
+                                        .text("module")
+                                        .op("}")
+                                        .text("w")
+                                        .tensor("ByteStorage", "k", 8, 0, {8}, {1})
+                                        .op("sss")
+                                        .stop(),
+                                    {{"k", "12345678"}});
+  const ForeignWeights found = parse_pth(bytes, "w.pth");
+  ASSERT_EQ(found.tensors.size(), 1U);
+  EXPECT_EQ(found.tensors[0].name, "w");
+}
+
 TEST(PthFile, TellsOtherFilesApart) {
   EXPECT_THAT(refusal(""), HasSubstr("is empty"));
   EXPECT_THAT(refusal("hello"), HasSubstr("not a file of torch.save"));
   EXPECT_THAT(refusal(PickleText().op("N").stop()), HasSubstr("not one that torch.save wrote"));
   EXPECT_THAT(refusal(std::string(257, 'x') + "ustar"), HasSubstr("tar archive"));
-  EXPECT_THAT(refusal(stored_zip({{"a/readme", "hello"}})), HasSubstr("no data.pkl"));
+  EXPECT_THAT(refusal(stored_zip({{"a/readme", "hello"}})), HasSubstr("is a zip archive"));
   EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/constants.pkl", "."}})),
               HasSubstr("TorchScript"));
   EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/retina/index.json", "."}})),
@@ -166,7 +223,7 @@ TEST(PthFile, EveryCutIsRefused) {
 
 TEST(PthFile, AFlippedBitOfTheZipsPickleOrTensorsIsFound) {
   const std::string bytes = fixture("zip");
-  const auto tensors = parse_pth(bytes, "zip");
+  const auto tensors = parse_pth(bytes, "zip").tensors;
   for (const ForeignTensor& tensor : tensors) {
     if (tensor.bytes.empty()) continue;
     std::string changed = bytes;

@@ -65,10 +65,37 @@ TEST_F(ConvertCli, WhatIsOnlyForOnnxIsUsageElsewhere) {
   expect_one_line(with({"--weights", "f16"}), 64, "--weights: is for --format onnx only");
   expect_one_line(with({"--onnx-static", "480x640"}), 64, "--onnx-static: is for --format onnx");
   expect_one_line(with({"--no-postprocess"}), 64, "--no-postprocess: is for --format onnx only");
-  expect_one_line(with({"--format", "onnx", "--onnx-static", "480"}), 64,
-                  "got \"480\", want HEIGHTxWIDTH");
-  expect_one_line(with({"--format", "onnx", "--repository", folder_ / "served"}), 64,
+  const std::vector<std::string> onnx = {"--checkpoint", checkpoint_, "--output",
+                                         folder_ / "m.onnx"};
+  const auto of_onnx = [&](const std::vector<std::string>& more) {
+    auto all = onnx;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  expect_one_line(of_onnx({"--onnx-static", "480"}), 64, "got \"480\", want HEIGHTxWIDTH");
+  expect_one_line(of_onnx({"--repository", folder_ / "served"}), 64,
                   "--repository: holds TorchScript models");
+}
+
+TEST_F(ConvertCli, TheOutputsNameSaysWhatIsWritten) {
+  const auto to = [&](const std::string& name, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"--checkpoint", checkpoint_, "--check-args", "--output", name};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  for (const char* name : {"m.engine", "m.xml", "m.tflite", "m.torchscript", "m.PT"}) {
+    expect_one_line(to(name), 64, "unknown ending (got ");
+  }
+  expect_one_line(to("m.engine"), 64, "want .onnx or, for TorchScript, .pt");
+  expect_one_line(to("m.onnx", {"--format", "torchscript"}), 64,
+                  "contradicts --format torchscript");
+  expect_one_line(to("m.pt", {"--format", "onnx"}), 64, "contradicts --format onnx");
+  for (const auto& result :
+       {to("m.pt"), to("m.onnx"), to("m"), to("m.model", {"--format", "onnx"})}) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  expect_one_line(run({"--import", "w.pth", "--output", "m.onnx"}), 64,
+                  "--import writes a checkpoint");
 }
 
 TEST_F(ConvertCli, HelpNamesEveryOption) {

@@ -105,7 +105,7 @@ TEST_F(FineTune, AnotherArchitectureNamesTheOptionsToGive) {
   given.insert(given.end(), v1.begin(), v1.end());
   const ProcessResult taken = train(shards, folder_ / "taken", 1, given);
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
-  EXPECT_THAT(taken.err, HasSubstr("1 of 1 classes matched by name"));
+  EXPECT_THAT(taken.err, HasSubstr("1 of 1 class matched by name"));
 }
 
 }  // namespace

@@ -94,6 +94,21 @@ TEST(GuardRails, EndsEarlyWhenTheApStaysAndIsThenFinished) {
   EXPECT_THAT(again.out, HasSubstr("already finished"));
 }
 
+// Two steps are an epoch.
+TEST(GuardRails, AValidationWithinAnEpochNamesTheEpochInProgressAndTheLastLineHasItsFigure) {
+  const Job job(Task::kClassification);
+  const ProcessResult result =
+      run_process(job.train_command(job / "run", 1, {"--validation", job.val_shards()}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string validation = "epoch 1, step 1: validation ";
+  ASSERT_THAT(result.err, HasSubstr(validation));
+  const std::size_t begin = result.err.find(validation) + validation.size();
+  const std::string figure = result.err.substr(begin, result.err.find(',', begin) - begin);
+  const std::size_t last = result.err.rfind("training 1/1 steps");
+  ASSERT_NE(last, std::string::npos) << result.err;
+  EXPECT_THAT(result.err.substr(last), HasSubstr(", " + figure));
+}
+
 TEST(GuardRails, WarnOfAFrozenNormFromScratch) {
   const Job job;
   const ProcessResult frozen =

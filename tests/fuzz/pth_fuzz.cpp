@@ -228,7 +228,7 @@ bool run_case(const Case& input) {
       const PickleDocument document = read_pickle(input.bytes, "case");
       require(document.size_bytes <= input.bytes.size(), "a pickle ends after its bytes");
     } else {
-      check_tensors(parse_pth(input.bytes, "case"), input.bytes);
+      check_tensors(parse_pth(input.bytes, "case").tensors, input.bytes);
     }
     return true;
   } catch (const Error& error) {

@@ -104,6 +104,29 @@ TEST_F(Again, RetinaTrainFromWeightsThatChangeOrVanish) {
   EXPECT_THAT(fresh.err, HasSubstr("weights.pt"));
 }
 
+// A run's folder stands for its best checkpoint when the other run begins.
+TEST_F(Again, RetinaTrainFromARunThatGoesOnMeanwhile) {
+  const std::string source = folder_ / "source";
+  ASSERT_EQ(run_process(small_train_command(job_->train_shards(), source, 1)).exit_code, 0);
+  const Words train =
+      job_->train_command(run(), 1, {"--init", source, "--norm", "batch", "--seed", "3"});
+  const ProcessResult first = run_process(train);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("taking checkpoint-01-00000001.pt"));
+  expect_one_line(train);
+  ASSERT_EQ(run_process(small_train_command(job_->train_shards(), source, 2)).exit_code, 0);
+  expect_one_line(train);
+  const Words longer =
+      job_->train_command(run(), 2, {"--init", source, "--norm", "batch", "--seed", "3"});
+  EXPECT_EQ(run_process(longer).exit_code, 0);
+  EXPECT_EQ(steps_logged(run()), 2);
+  fs::remove_all(source);
+  expect_one_line(longer);
+  const ProcessResult refused = run_process(longer + Words{"--resume", run()});
+  EXPECT_EQ(refused.exit_code, 65);
+  EXPECT_THAT(refused.err, HasSubstr("is a folder (want a checkpoint); hint: "));
+}
+
 TEST_F(Again, RetinaTrainWritesTheReportThatAKilledRunOwes) {
   ASSERT_EQ(run_process(command()).exit_code, 0);
   fs::remove(run() + "/report.html");

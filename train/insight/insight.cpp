@@ -30,12 +30,14 @@ void Insight::add(const StepMetrics& step) {
     if (log_) log_->append(step);
     if (events_) events_->add_scalars(step.step, event_scalars(step));
   }
-  std::string detail = summary(step);
-  if (validation_) {
-    detail += cat(", ", shown_figures(validation_->task).front().first, " ",
-                  metric_text(validation_->judged()));
-  }
-  progress_->update(step.step, detail);
+  latest_ = summary(step);
+  progress_->update(step.step, progress_text());
+}
+
+std::string Insight::progress_text() const {
+  if (!validation_) return latest_;
+  return cat(latest_, latest_.empty() ? "" : ", ", shown_figures(validation_->task).front().first,
+             " ", metric_text(validation_->judged()));
 }
 
 void Insight::add_validation(const ValidationMetrics& metrics, Table classes, Gallery gallery) {
@@ -53,6 +55,7 @@ void Insight::add_validation(const ValidationMetrics& metrics, Table classes, Ga
     text += cat(text.empty() ? " " : ", ", name, " ", metric_text(metrics.figures[place]));
   }
   log_info("epoch ", metrics.epoch, ", step ", metrics.step, ": validation", text);
+  progress_->update(metrics.step, progress_text());
 }
 
 std::optional<double> Insight::judged_of(std::int64_t step) const {

@@ -67,10 +67,14 @@ class Insight {
   const Throughput& throughput() const { return throughput_; }
 
  private:
+  // Of the latest step and the latest validation.
+  std::string progress_text() const;
+
   InsightInput input_;
   std::optional<MetricsLog> log_;     // rank 0 that writes
   std::optional<EventFile> events_;   // rank 0 with --tensorboard
   std::optional<Progress> progress_;  // rank 0
+  std::string latest_;                // step, in words; rank 0
   Throughput throughput_;
   EpochBooks books_;
   // The last validation, its classes and pictures; rank 0.

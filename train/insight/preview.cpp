@@ -5,6 +5,7 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/image_name.h"
 #include "shared/image/draw.h"
 #include "shared/report/report.h"
@@ -46,7 +47,7 @@ std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncove
   }
   return cat(image_name(sample.image_id, sample.file_name), ", step ", step + 1, ": ",
              sample.width_px, " x ", sample.height_px, " px", sample.slot.flip ? ", mirrored" : "",
-             "; ", boxes, boxes == 1 ? " box" : " boxes",
+             "; ", counted(boxes, "box", "boxes"),
              uncovered == 0 ? "" : cat(", ", uncovered, " red"));
 }
 

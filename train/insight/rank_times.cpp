@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/host.h"
 #include "shared/base/json.h"
@@ -91,8 +92,8 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
   Table table{.title = "Where the ranks' time goes",
               .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms",
                           "compute s", "data wait s", "waits for sums s"},
-              .note = cat("Median per step and sum over ", step_count,
-                          " steps, slowest rank per image first. Waiting for sums is waiting for "
+              .note = cat("Median per step and sum over ", counted(step_count, "step"),
+                          ", slowest rank per image first. Waiting for sums is waiting for "
                           "gradients on their way and for slower ranks."),
               .wide = true};
   if (rows.size() > kRowsInTable) {

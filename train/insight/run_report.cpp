@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/measure.h"
 #include "shared/evaluation/metrics_text.h"
 
@@ -139,8 +140,8 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   const auto& steps = log.steps();
   const auto& validations = log.validations();
   const std::int64_t done = steps.empty() ? 0 : steps.back().step;
-  report.subtitle = cat(done, " of ", input.total_steps, " steps, ", input.rank_count,
-                        input.rank_count == 1 ? " rank" : " ranks");
+  report.subtitle = cat(done, " of ", counted(input.total_steps, "step"), ", ",
+                        counted(input.rank_count, "rank"));
   // Figures: of validations, speed, where the time goes.
   if (!validations.empty()) {
     const auto best =
@@ -173,8 +174,9 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   const auto epoch = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return m.epoch_seconds.has_value(); });
   if (epoch != log.epochs().rend()) {
-    report.figures.push_back({"an epoch", human_seconds(*epoch->epoch_seconds),
-                              cat(epoch->images_per_epoch, " images, epoch ", epoch->epoch)});
+    report.figures.push_back(
+        {"an epoch", human_seconds(*epoch->epoch_seconds),
+         cat(counted(epoch->images_per_epoch, "image"), ", epoch ", epoch->epoch)});
   }
   // Curves over steps.
   if (!validations.empty()) report.curves.push_back(validation_curve(validations));

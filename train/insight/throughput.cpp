@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/measure.h"
 
@@ -88,8 +89,8 @@ std::string throughput_text(double images_per_second, std::int64_t step_count,
   const double mean =
       std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
   const auto rank_of = [&](auto place) { return place - rates.begin(); };
-  std::string text = cat("images/s in total   ", fixed(images_per_second, 2), " over ", step_count,
-                         " steps, ", rates.size(), rates.size() == 1 ? " rank\n" : " ranks\n");
+  std::string text = cat("images/s in total   ", fixed(images_per_second, 2), " over ",
+                         counted(step_count, "step"), ", ", counted(rates.size(), "rank"), "\n");
   text += cat("images/s per rank   mean ", fixed(mean, 2), ", least ", fixed(*least, 2), " (rank ",
               rank_of(least), "), most ", fixed(*most, 2), " (rank ", rank_of(most), "), spread ",
               fixed(mean > 0 ? (*most - *least) / mean * 100 : 0, 1), " %\n");

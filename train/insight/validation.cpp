@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
 #include "shared/base/image_name.h"
 #include "shared/base/stop_signal.h"
 #include "shared/data/record_picture.h"
@@ -64,7 +65,7 @@ class DetectionValidation : public Validation {
     draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
       gallery.pictures.push_back(make_picture(
           drawn.image, cat(image_name(drawn.image_id, drawn.file_name), ": ", drawn.found_count,
-                           " found, ", drawn.object_count, " objects")));
+                           " found, ", counted(drawn.object_count, "object"))));
     });
     return gallery;
   }

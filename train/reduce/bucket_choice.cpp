@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
@@ -118,8 +119,8 @@ std::string describe(const BucketChoice& choice, const BucketPlan& plan) {
   };
   std::string text =
       cat("gradients: ", fixed(static_cast<double>(total) * 1e-6, 1), " M values in ",
-          counts.size(), counts.size() == 1 ? " bucket" : " buckets", " of ", megabytes(*least),
-          " to ", megabytes(*most), " MB (", word_of(kWireTypes, choice.wire.type),
+          counted(counts.size(), "bucket"), " of ", megabytes(*least), " to ", megabytes(*most),
+          " MB (", word_of(kWireTypes, choice.wire.type),
           choice.wire.ordered ? ", in rank order)" : ")");
   if (choice.fit) {
     text += cat("; the link: ", fixed(choice.fit->link.latency_seconds * 1e3, 3), " ms and ",

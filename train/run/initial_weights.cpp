@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -142,8 +143,9 @@ void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                                       : item.tensor);
   }
   load_state(network, state, source);
-  log_info(source, ": weights taken; ", copies.size(), " of ", categories.size(),
-           " classes matched by name", fresh_names.empty() ? "" : cat(", fresh: ", fresh_names));
+  log_info(source, ": weights taken; ", copies.size(), " of ",
+           counted(categories.size(), "class", "classes"), " matched by name",
+           fresh_names.empty() ? "" : cat(", fresh: ", fresh_names));
 }
 
 }  // namespace retina

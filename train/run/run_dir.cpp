@@ -83,6 +83,17 @@ bool RunDir::has_checkpoint(const std::string& file) const {
   return std::find(names.begin(), names.end(), real.filename().string()) != names.end();
 }
 
+std::string RunDir::init_of(const std::string& folder) {
+  const std::string path = cat(folder, "/", kConfigFile);
+  if (!path_exists(path)) return "";
+  try {
+    const JsonFile stored = JsonFile::read(path);
+    return stored.root().at("options").at("init").as_string();
+  } catch (const Error&) {
+    return "";  // another program's file, which check_own reports
+  }
+}
+
 std::string RunDir::resume_fingerprint() const {
   const JsonFile stored = JsonFile::read(path(kConfigFile));
   return stored.root().has(kResumeKey) ? stored.root().at(kResumeKey).as_string() : "";

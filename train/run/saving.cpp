@@ -113,27 +113,23 @@ bool Saving::ends_epoch(const RunState& state) const {
 }
 
 RunPoint Saving::name_of(const RunState& state) const {
-  return {.step = state.step, .epoch = state.epoch, .epoch_end = ends_epoch(state), .ap = state.ap};
+  const bool is_last = input_.options.names_last_step && state.step == input_.facts.total_steps;
+  return {.step = state.step,
+          .epoch = state.epoch,
+          .epoch_end = ends_epoch(state) && !is_last,
+          .ap = state.ap};
 }
 
 void Saving::write(const RunState& state) {
-  const Checkpoint checkpoint = checkpoint_of(state);
-  std::vector<RunPoint> names{name_of(state)};
-  if (ends_epoch(state) && input_.options.names_last_step &&
-      state.step == input_.facts.total_steps) {
-    names.push_back(names.front());
-    names.back().epoch_end = false;
-  }
-  for (const RunPoint& named : names) {
-    const std::string file = checkpoint_name(named);
-    writer_.start(input_.run_dir->path(file), checkpoint,
-                  [this, file, named, start_s = now_seconds()](std::uint64_t hash) {
-                    input_.run_dir->record(
-                        {.file = file, .step = named.step, .ap = named.ap, .xxh3 = hex64(hash)},
-                        input_.options.keep);
-                    write_s_ = now_seconds() - start_s;
-                  });
-  }
+  const RunPoint point = name_of(state);
+  const std::string file = checkpoint_name(point);
+  writer_.start(input_.run_dir->path(file), checkpoint_of(state),
+                [this, file, point, start_s = now_seconds()](std::uint64_t hash) {
+                  input_.run_dir->record(
+                      {.file = file, .step = point.step, .ap = point.ap, .xxh3 = hex64(hash)},
+                      input_.options.keep);
+                  write_s_ = now_seconds() - start_s;
+                });
 }
 
 Checkpoint Saving::checkpoint_of(const RunState& state) const {

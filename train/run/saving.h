@@ -29,7 +29,7 @@ struct SavingOptions {
   bool writes = true;               // the job writes checkpoints, on rank 0
   std::string folder = {};          // the run's
   std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`
-  // A run that --steps ends finds its last checkpoint under its step, on an epoch's border too.
+  // The last checkpoint of a run that --steps ends is named by its step, also where an epoch ends.
   bool names_last_step = false;
 };
 

@@ -2,6 +2,7 @@
 // more ranks.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "train/scaling/scaling_report.h"
@@ -18,7 +19,10 @@ std::vector<ScalingPoint> points_of(const ScalingData& data);
 // Images/s of a rank over those of a rank in the smallest run; 1 is perfect.
 double efficiency(const ScalingData& data, double images_per_second, int ranks);
 
-// At 1, 2, 4, ... 1024 ranks.
+// Why no projection can be made: the model does not describe the runs themselves. "" when it does.
+std::string misfit(const ScalingData& data, const ScalingModel& model);
+
+// At 1, 2, 4, ... 1024 ranks; only for a model without a misfit.
 std::vector<Projection> projections(const ScalingData& data, const ScalingModel& model);
 
 }  // namespace retina

@@ -114,8 +114,11 @@ std::string scaling_json(const ScalingData& data) {
     json.field("own_seconds", model->own_seconds).field("overlap_seconds", model->overlap_seconds);
     json.field("all_reduce_median_relative_error", model->links.median_relative_error);
     json.field("all_reduce_worst_relative_error", model->links.worst_relative_error);
+    const std::string problem = misfit(data, *model);
+    if (!problem.empty()) json.field("misfit", problem);
     json.end_object().key("projected").begin_array();
-    for (const Projection& projected : projections(data, *model)) {
+    for (const Projection& projected :
+         problem.empty() ? projections(data, *model) : std::vector<Projection>{}) {
       json.begin_object().field("ranks", projected.ranks);
       json.field("projected_step_seconds", projected.step_seconds);
       json.field("projected_images_per_second", projected.images_per_second);

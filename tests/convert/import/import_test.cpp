@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -184,6 +185,28 @@ TEST_F(Import, AV2DetectorWithBatchCountersAndAWrappersPrefix) {
   EXPECT_EQ(got.norm, Norm::kBatch);
 }
 
+TEST_F(Import, AnAveragesWrapperAndCounterAreTakenOff) {
+  const Checkpoint source = random_checkpoint(v1_config(3), 5);
+  NamedTensors averaged = {{"n_averaged", at::scalar_tensor(7, at::kLong)}};
+  for (const auto& [name, tensor] : source.model) averaged.push_back({"module." + name, tensor});
+  ConvertOptions options = write(averaged);
+  options.categories = annotations({1, 2, 3});
+  import_weights(options.import_options());
+  expect_same_but_classes(load_checkpoint(output_), source);
+}
+
+TEST_F(Import, AValueThatIsNotFiniteIsRefusedWithItsTensor) {
+  for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    const Checkpoint source = random_checkpoint(v1_config(91), 6);
+    for (const auto& [name, tensor] : source.model) {
+      if (name == "backbone.body.layer2.0.conv1.weight") tensor.select(0, 3).fill_(value);
+    }
+    EXPECT_THAT(refusal(write(source.model), ErrorKind::kData),
+                HasSubstr("tensor backbone.body.layer2.0.conv1.weight has values that are not "
+                          "finite (got 576 of 73728 "));
+  }
+}
+
 // Names before torchvision 0.13, as its published v1 file still has them.
 std::string older_name(const std::string& name) {
   std::string older = name;
@@ -317,7 +340,7 @@ TEST_F(ImportClassifier, TakesTheCategoriesOfAnnotationsInTheOrderOfTheirIds) {
 
 TEST_F(ImportClassifier, WithoutANameForEachRowIsRefused) {
   ConvertOptions options = write_classifier(source_.model);
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("what its 3 classes are called"));
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("nothing names its 3 classes"));
   options.categories = names("a\nb\n");
   EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("(got 2 names)"));
   options.categories = names("\n \n");

@@ -105,6 +105,27 @@ TEST(ScalingReport, OfOneRankProjectsNothing) {
   EXPECT_THAT(page, HasSubstr("needs a run on two ranks or more"));
 }
 
+// Two ranks that share the cores: 62 % where the network alone would leave nearly all.
+TEST(ScalingReport, ProjectsNothingFromAModelThatItsRunsContradict) {
+  const TestFolder folder;
+  for (const int ranks : {1, 2}) add_run(folder / "s", ranks);
+  const std::string path = folder / "s/scaling.json";
+  ScalingData data = scaling_from_json(read_file(path), path);
+  ScalingRun& two = data.runs[1];
+  two.point.own_seconds = 0.78;
+  two.point.step_seconds = 0.8;
+  two.images_per_second = 2 * 2 / 0.8;
+  const std::string page = scaling_html(data);
+  EXPECT_THAT(page, Not(HasSubstr("projected")));
+  EXPECT_THAT(page, Not(HasSubstr("1024")));
+  EXPECT_THAT(page, HasSubstr("an efficiency of 62.5 % where it says"));
+  EXPECT_THAT(page, HasSubstr("own time grows from 500.0 ms with 1 rank to 780.0 ms with 2"));
+  const JsonFile json = JsonFile::parse(scaling_json(data), path);
+  EXPECT_EQ(json.root().at("projected").size(), 0U);
+  EXPECT_THAT(json.root().at("model").at("misfit").as_string(),
+              HasSubstr("at 1 rank a step takes"));
+}
+
 TEST(ScalingReport, MeasuresTheLinksAsGradientsUseThem) {
   const TestFolder folder;
   const LinkCost link{.latency_seconds = 50e-6, .bytes_per_second = 100e6};

@@ -1,0 +1,28 @@
+// What a file is that was given in the place of another, by its first and last bytes: for messages
+// alone. Downloads leave web pages and Git LFS pointers where weights were meant, other tools write
+// weights of their own kind.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace retina {
+
+struct FileKind {
+  std::string what{};          // "is a Git LFS pointer, not the file itself"
+  std::string hint{};          // the next step; empty where only the reader knows it
+  bool is_torch_save = false;  // weights that retina-convert --import reads
+};
+
+// How much of either end is looked at.
+inline constexpr std::size_t kKindBytes = 1 << 16;
+
+// `begin` and `end`: the file's first and last kKindBytes, or all of a shorter one. Nothing for
+// what it does not know, and for a zip that is cut short.
+std::optional<FileKind> file_kind(std::string_view begin, std::string_view end);
+// Throws as read_file.
+std::optional<FileKind> file_kind_of(const std::string& path);
+
+}  // namespace retina

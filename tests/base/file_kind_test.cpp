@@ -1,0 +1,71 @@
+#include "shared/base/file_kind.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+// A zip's two ends: a file's header with its name, and the directory's end record.
+std::string zip_of(const std::string& name) {
+  return std::string("PK\3\4", 4) + std::string(26, '\0') + name + "PK\5\6" + std::string(18, '\0');
+}
+
+std::string what_is(const std::string& bytes) {
+  const std::optional<FileKind> kind = file_kind(bytes, bytes);
+  return kind ? kind->what : "unknown";
+}
+
+TEST(FileKind, NamesWhatDownloadsLeaveInThePlaceOfAFile) {
+  EXPECT_EQ(what_is(""), "is empty");
+  EXPECT_EQ(what_is("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+            "is a Git LFS pointer, not the file itself");
+  for (const char* page :
+       {"<!DOCTYPE html><title>Sign in</title>", "\xEF\xBB\xBF \r\n<HTML lang=en>"}) {
+    EXPECT_THAT(what_is(page), HasSubstr("HTML page")) << page;
+  }
+  EXPECT_EQ(what_is("<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>"),
+            "is an XML document");
+  EXPECT_THAT(what_is("\x1f\x8b\x08"), HasSubstr("gzip"));
+}
+
+TEST(FileKind, NamesWeightsThatOtherToolsWrite) {
+  EXPECT_THAT(what_is(zip_of("archive/data.pkl")), HasSubstr("torch.save wrote"));
+  EXPECT_TRUE(file_kind(zip_of("w/data.pkl"), zip_of("w/data.pkl"))->is_torch_save);
+  EXPECT_THAT(what_is("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."),
+              HasSubstr("torch.save wrote"));
+  EXPECT_THAT(what_is("\x80\x04\x95"), HasSubstr("Python pickle"));
+  EXPECT_THAT(what_is(zip_of("m/data.pkl m/constants.pkl")), HasSubstr("TorchScript"));
+  EXPECT_THAT(what_is(zip_of("model.weights.h5")), HasSubstr("Keras"));
+  EXPECT_THAT(what_is(zip_of("arr_0.npy")), HasSubstr("NumPy"));
+  EXPECT_THAT(what_is("\x89HDF\r\n\x1a\n"), HasSubstr("HDF5"));
+  EXPECT_THAT(what_is(std::string("\x40\x01\0\0\0\0\0\0{\"conv1.weight\":{", 25)),
+              HasSubstr("safetensors"));
+  for (const char version : {'\x03', '\x07', '\x08', '\x0a'}) {
+    EXPECT_THAT(what_is(std::string{'\x08', version} + "\x12\x07pytorch"), HasSubstr("ONNX"));
+  }
+  EXPECT_THAT(what_is(std::string("\x1c\0\0\0TFL3", 8)), HasSubstr("TensorFlow Lite"));
+}
+
+TEST(FileKind, DoesNotGuess) {
+  EXPECT_EQ(what_is("hello"), "unknown");
+  const std::string whole = zip_of("archive/data.pkl");
+  EXPECT_EQ(what_is(whole.substr(0, whole.size() - 3)), "unknown");  // cut short: whose is it?
+  EXPECT_EQ(what_is(zip_of("archive/data.pkl archive/retina/index.json")), "unknown");  // ours
+}
+
+TEST(FileKind, SeesBothEndsOfALongFile) {
+  const TestFolder folder;
+  std::string bytes = zip_of("m/data.pkl");
+  bytes.insert(30, std::string(3 * kKindBytes, '\0'));
+  write_file_atomically(folder / "f", bytes);
+  EXPECT_TRUE(file_kind_of(folder / "f")->is_torch_save);
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,38 @@
+#include "shared/base/foreign_options.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace retina {
+namespace {
+
+TEST(ForeignOptions, AreAnsweredWithOurs) {
+  EXPECT_EQ(foreign_option_answer("retina-train", "batch-size"),
+            "here it is --images-per-step (all ranks together)");
+  EXPECT_EQ(foreign_option_answer("retina-eval", "batch_size"), "here it is --images-per-batch");
+  EXPECT_EQ(foreign_option_answer("retina-train", "lr0"), "here it is --lr");
+  EXPECT_EQ(foreign_option_answer("retina-convert", "weights"),
+            "here it is --checkpoint for a checkpoint of ours, --import for a .pth file");
+  EXPECT_EQ(foreign_option_answer("retina-train", "no-such-option"), "");
+}
+
+TEST(ForeignOptions, OfAnotherProgramNameIt) {
+  EXPECT_EQ(foreign_option_answer("retina-eval", "epochs"), "it is for retina-train: --epochs");
+  EXPECT_EQ(foreign_option_answer("coco-pack", "lr"), "");
+  EXPECT_EQ(foreign_option_answer("coco-pack", "conf"), "it is for retina-eval: --score-threshold");
+}
+
+TEST(ForeignOptions, HaveEachNameOnceAndSpelledOneWay) {
+  std::set<std::string> names;
+  for (const ForeignOption& row : foreign_options()) {
+    for (const std::string& name : row.names) {
+      EXPECT_TRUE(names.insert(name).second) << name;
+      EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos)
+          << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace retina
