@@ -42,6 +42,7 @@ OUT ?= demo
 CLASSIFY_OUT = $(if $(filter file,$(origin OUT)),demo/classify,$(OUT))
 RANKS ?=
 DATA ?=
+PACK_OPTIONS ?=
 TRAIN_OPTIONS ?=
 # An image is built from sources without tests and without .git.
 TESTS ?= ON
@@ -54,13 +55,13 @@ help:
 	make test-oracle   build + comparison with torchvision, PyTorch, pycocotools (large download)
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
 	    ~              evaluate, convert, evaluate the converted model
-	make demo DATA=DIR          the same on your own folder of COCO, Pascal VOC or YOLO
+	make demo DATA=DIR          the same on your own folder of COCO, YOLO, Pascal VOC or CSV
 	make demo-classify build + the same job with a classifier: Keras' CIFAR-10 network on pictures
 	    ~              of ten shapes
 	make demo-classify DATA=DIR the same on CIFAR-10's binary version or a folder for each class
 	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:
 	    ~              OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'; RANKS=N instead of a
-	    ~              rank for each GPU (2 without one)
+	    ~              rank for each GPU (2 without one); PACK_OPTIONS='--exif apply'
 	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
 	    ~              interrupted call continues; KEEP_ZIPS=1 keeps the archives
 	make weights DATA=DIR       fetch the ImageNet weights that the recipes start from (205 MB) and
@@ -170,8 +171,8 @@ demo: build
 	  data=$(OUT)/scenes
 	  $(BUILD)/bin/render_scenes --output $$data
 	fi
-	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) \
-	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) -- \
+	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) --task detect \
+	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
 	  --config jobs/demo.json $(TRAIN_OPTIONS)
 
 demo-classify: build
@@ -180,14 +181,14 @@ demo-classify: build
 	  data=$(CLASSIFY_OUT)/classes
 	  $(BUILD)/bin/render_classes --output $$data
 	fi
-	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(CLASSIFY_OUT) \
-	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) -- \
+	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(CLASSIFY_OUT) --task classify \
+	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
 	  --config jobs/demo-classify.json $(TRAIN_OPTIONS)
 
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }
 	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) \
-	  $(if $(RANKS),--ranks $(RANKS)) -- $(TRAIN_OPTIONS)
+	  $(if $(RANKS),--ranks $(RANKS)) --pack $(PACK_OPTIONS) -- $(TRAIN_OPTIONS)
 
 coco:
 	@[ -n "$(DATA)" ] || { echo "say where to: make coco DATA=FOLDER" >&2; exit 64; }

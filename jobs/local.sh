@@ -3,22 +3,23 @@
 # model. Every stage is a program that does nothing when its result is there, and continues when it
 # was interrupted: run the same command again.
 #
-#   jobs/local.sh --data FOLDER --output DIR [--bin build/bin] [--ranks N | --most-ranks N]
-#     [-- TRAIN OPTIONS]
+#   jobs/local.sh --data FOLDER --output DIR [--task detect|classify] [--bin build/bin]
+#     [--ranks N | --most-ranks N] [--pack COCO-PACK'S OPTIONS] [-- TRAIN OPTIONS]
 #
-# Without --ranks: a rank for each GPU that retina-train sees, up to --most-ranks; 2 on the CPU.
-# FOLDER holds a COCO data set, annotations/instances_{train,val}2017.json (or instances_{train,val}.json)
-# with images in images/{train,val}2017, {train,val}2017 or images/{train,val}; or a YOLO one, data.yaml
-# with images in images/{train,val} or {train,val,valid}/images and labels beside them; or a Pascal
-# VOC one, Annotations and JPEGImages, with lists in ImageSets/Main/{train,val}.txt where there are any.
-# For classification: the binary version of CIFAR-10, data_batch_*.bin and test_batch.bin; or
-# {train,val}/CLASS/*.jpg, or CLASS/*.jpg; such a set is trained with --task classify.
-# Where no validation images are set aside, a tenth of the images is (coco-pack --split 0.9).
+# FOLDER holds a data set as one of many tools exports it: jobs/README.md, "Your own data". Where no
+# validation images are set aside, a tenth of the images is (coco-pack --split 0.9). --task refuses data
+# for the other task. Without --ranks: a rank for each GPU that retina-train sees, up to --most-ranks;
+# 2 on the CPU. `make demo`, `make demo-classify` and `make pipeline` run this with DATA, OUT, RANKS,
+# PACK_OPTIONS and TRAIN_OPTIONS, and what is wrong with them is said in these words.
 set -euo pipefail
 
-fail() { echo "local.sh: error: $2" >&2; exit "$1"; }
+fail() { echo "error: ${*:2}" >&2; exit "$1"; }
 
-bin=build/bin ranks="" most_ranks="" data="" output=""
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+# shellcheck source=jobs/data_set.sh
+. "$here/data_set.sh"
+
+bin=build/bin ranks="" most_ranks="" data="" output="" wanted_task="" pack_options=()
 while [ $# -gt 0 ]; do
   case $1 in
     --data | --output | --bin | --ranks | --most-ranks)
@@ -26,97 +27,76 @@ while [ $# -gt 0 ]; do
       name=${1#--}
       declare "${name//-/_}=$2"
       shift 2 ;;
+    --task)
+      case ${2-} in detect | classify) wanted_task=$2 ;; *) fail 64 "--task: want detect or classify" ;; esac
+      shift 2 ;;
+    --pack)
+      shift
+      while [ $# -gt 0 ] && [ "$1" != -- ]; do pack_options+=("$1"); shift; done ;;
     --) shift; break ;;
     *) fail 64 "unknown option $1; hint: see the first lines of $0" ;;
   esac
 done
-[ -n "$data" ] && [ -n "$output" ] || fail 64 "--data and --output are needed"
-[ -d "$data" ] || fail 66 "$data: no such folder"
+[ "${data:+1}${output:+1}" = 11 ] || fail 64 "--data and --output are needed"
+[ -e "$data" ] || fail 66 "DATA=$data: there is no such folder"
+[ -d "$data" ] || fail 66 "DATA=$data is a file; give the folder that it is in, or unpacks to"
+case ${ranks:-1} in *[!0-9]* | 0) fail 64 "RANKS=$ranks: want a number of ranks" ;; esac
 if [ -z "$ranks" ]; then
   ranks=$("$bin/retina-train" --version | sed -n 's/^GPUs seen //p')
   [ "$ranks" -gt 0 ] || ranks=2
   [ "$ranks" -le "${most_ranks:-$ranks}" ] || ranks=$most_ranks
 fi
 
-# The first of the given paths that exists; nothing where none does.
-find_first() {
-  local path
-  for path in "$@"; do if [ -e "$path" ]; then echo "$path"; return; fi; done
-}
-
 step() { printf '\n== %s\n' "$*"; }
 
-# Where a split's images and annotations lie, into `images` and `annotations`; no images where it has
-# none. A classification set has no annotations.
-find_coco() {  # SPLIT
-  annotations=$(find_first "$data/annotations/instances_${1}2017.json" "$data/annotations/instances_$1.json")
-  images=$(find_first "$data/images/${1}2017" "$data/${1}2017" "$data/images/$1")
-  [ -n "$annotations" ] || images=""
-}
-find_yolo() {  # SPLIT
-  annotations=$data/data.yaml
-  images=$(find_first "$data/images/$1" "$data/$1/images" "$data/${1/%val/valid}/images")
-}
-find_voc() {  # SPLIT
-  local lists=$data/ImageSets/Main
-  annotations="" images=$data/JPEGImages
-  if [ -e "$lists/train.txt" ] && [ -e "$lists/val.txt" ]; then
-    annotations=$lists/$1.txt
-  elif [ "$1" = train ]; then
-    annotations=$(find_first "$lists/trainval.txt" "$lists/train.txt" "$data/Annotations")
-  fi
-  [ -n "$annotations" ] || images=""
-}
-find_cifar10() {  # SPLIT
-  annotations="" images=$data
-  [ "$1" = train ] || images=$(find_first "$data/test_batch.bin")
-}
-find_folders() {  # SPLIT
-  annotations="" images=$(find_first "$data/$1" "$data/${1/%val/validation}" "$data/${1/%val/test}")
-  if [ ! -d "$data/train" ]; then images=""; fi
-  if [ -z "$images" ] && [ "$1" = train ]; then images=$data; fi
-}
-
-# Whether $data has a file like one of these.
-has_any() {  # PATTERNS
-  local pattern
-  for pattern in "$@"; do if compgen -G "$data/$pattern" >/dev/null; then return; fi; done
+# Whether an option is among coco-pack's.
+packs_with() {  # OPTION
+  local option
+  for option in "${pack_options[@]}"; do
+    case $option in "$1" | "$1="*) return ;; esac
+  done
   return 1
 }
 
-find_format() {
-  format=coco
-  if [ -d "$data/Annotations" ] && [ -d "$data/JPEGImages" ]; then
-    format=voc
-  elif [ -e "$data/data.yaml" ]; then
-    format=yolo
-  elif has_any 'data_batch_*.bin'; then
-    format=cifar10
-  elif ! has_any annotations && has_any {train/,}'*/*.'{jpg,jpeg,JPG,JPEG}; then
-    format=folders
-  fi
-}
-
 pack() {  # OUTPUT [OPTIONS]
+  local options=("${@:2}" "${pack_options[@]}") code=0
+  [ -z "$list" ] || options+=(--list "$list")
+  [ -z "$classes" ] || packs_with --classes || options+=(--classes "$classes")
+  packs_with --convert || ! wants_conversion "$images" || options+=(--convert)
   step "pack: ${1##*/}"
+  printf 'format       %s\nimages       %s\n' "$format" "$images"
+  [ -z "$annotations" ] || printf 'annotations  %s\n' "$annotations"
+  [ -z "$list" ] || printf 'list         %s\n' "$list"
   "$bin/coco-pack" --format "$format" ${annotations:+--annotations "$annotations"} \
-    --images "$images" --output "$1" "${@:2}"
+    --images "$images" --output "$1" "${options[@]}" || code=$?
+  [ $code = 0 ] || fail $code "packing failed, see above; with make, coco-pack's options go into" \
+    "PACK_OPTIONS, for example PACK_OPTIONS='--exif apply'"
 }
 
 pack_all() {
+  find_data_set "$data"
+  task=detect
+  case $format in cifar10 | folders) task=classify ;; esac
+  case $wanted_task:$task in
+    detect:classify)
+      fail 65 "DATA=$data holds pictures by class, which is for a classifier:" \
+        "make demo-classify DATA=$data" ;;
+    classify:detect)
+      fail 65 "DATA=$data holds boxes, which are for a detector: make demo DATA=$data" ;;
+  esac
   train=$output/shards/train validation=$output/shards/val
-  find_format
-  "find_$format" train
-  if [ -z "$images" ]; then
-    fail 66 "$data: no data set of COCO, YOLO, Pascal VOC, CIFAR-10 or class folders; hint: see the first lines of $0"
-  fi
-  "find_$format" val
-  if [ -n "$images" ]; then
+  find_split train || no_data_set "$data"
+  local of_training=$annotations
+  if find_split val; then
+    share_classes "$of_training" "$annotations"
+    local shared=$classes
     pack "$validation"
-    "find_$format" train
+    find_split train || no_data_set "$data"
+    classes=$shared
     pack "$train"
   else
-    "find_$format" train
+    find_split train || no_data_set "$data"
+    step "$root has no validation images: a tenth of its images is set aside (coco-pack --split 0.9)"
     validation=$output/shards/validation
     pack "$output/shards" --split 0.9
   fi
@@ -137,8 +117,6 @@ renew() {  # SOURCE RESULT
 }
 
 pack_all
-task=detect
-case $format in cifar10 | folders) task=classify ;; esac
 
 step "train: $ranks ranks"
 launch "$bin/retina-train" --train "$train" --validation "$validation" \
@@ -159,16 +137,16 @@ renew "$output/model.pt" "$output/evaluation-converted/metrics.json"
   --output "$output/evaluation-converted" "${overwrite[@]}"
 
 step "results"
-drawn=detections numbers="COCO numbers      " found="detections         $output/evaluation/detections.json"
+drawn=detections numbers="COCO numbers      " results="detections         $output/evaluation/detections.json"
 if [ $task = classify ]; then
-  drawn="mistakes  " numbers="accuracy          " found="predictions        $output/evaluation/predictions.jsonl"
+  drawn="mistakes  " numbers="accuracy          " results="predictions        $output/evaluation/predictions.jsonl"
 fi
 cat <<END
 training report    $output/run/report.html
 evaluation report  $output/evaluation/report.html
 drawn $drawn   $output/evaluation/drawn/
 $numbers $output/evaluation/metrics.json
-$found
+$results
 checkpoints        $output/run/ (checkpoints.json says which is best)
 inference model    $output/model.pt
 END

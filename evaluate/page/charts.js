@@ -29,6 +29,33 @@ function legend(entries) {
     make("span", {}, make("i", {class: style}), name, value ? make("b", {}, value) : null)));
 }
 
+const scoreRange = ({low, high}) => `${+low.toFixed(3)} to ${+high.toFixed(3)}`;
+
+// Whether a bin's things are right more (1) or less often (-1) than their score says; 0 where the
+// difference is small or no more than chance (two standard errors).
+function calibrationLean({count: n, mean_score: score, precision}) {
+  const noise = 2 * Math.sqrt(Math.max(0, score * (1 - score)) / n);
+  return Math.abs(precision - score) <= Math.max(.05, noise) ? 0 : Math.sign(precision - score);
+}
+
+// What the chart shows, as a sentence by ranges of scores: one for all scores would be that of the
+// weak ones, which are most.
+function calibrationVerdict(bins, {many, score}) {
+  const ranges = [];  // of neighbouring bins that lean the same way
+  for (const bin of bins.filter((one) => one.count)) {
+    const lean = calibrationLean(bin), last = ranges.at(-1);
+    if (last?.lean === lean && last.high === bin.low) last.high = bin.high;
+    else ranges.push({lean, low: bin.low, high: bin.high});
+  }
+  const listed = (lean) => ranges.filter((one) => one.lean === lean).map(scoreRange).join(", ");
+  const less = listed(-1), more = listed(1);
+  const subject = many[0].toUpperCase() + many.slice(1);
+  if (!less && !more) return `${subject} are right about as often as their ${score} says.`;
+  const tail = `often than it says (${less ? "below" : "above"} the dashed line)`;
+  return `${subject} of ${score} ${less || more} are right ${less ? "less" : "more"} ${tail}` +
+    (less && more ? `, those of ${score} ${more} more often (above it).` : ".");
+}
+
 // How often things of a score are right. `words`: what they are called (one, many), their score and
 // the share of them that is right.
 function calibrationChart({bins, error}, words) {
@@ -38,13 +65,10 @@ function calibrationChart({bins, error}, words) {
   plot.append(svg("line", {
     class: "ideal", x1: plotX(0), y1: plotY(0), x2: plotX(1), y2: plotY(1),
   }));
-  const end = (value) => +value.toFixed(3);
-  let bias = 0;
   for (const bin of bins) {
     if (!bin.count) continue;
-    bias += bin.count * (bin.mean_score - bin.precision);
     const x = plotX(bin.low), y = plotY(bin.precision), width = plotX(bin.high) - x;
-    const text = `${score} ${end(bin.low)} to ${end(bin.high)}: ${things(bin.count, one, many)}, ` +
+    const text = `${score} ${scoreRange(bin)}: ${things(bin.count, one, many)}, ` +
       `mean ${score} ${num(bin.mean_score)}, ${right} ${num(bin.precision)}`;
     plot.append(
       svg("rect", {
@@ -56,11 +80,9 @@ function calibrationChart({bins, error}, words) {
         class: "mid count", x: x + width / 2, y: Math.max(y - 9, plotY(1) + 8),
       }, count(bin.count)));
   }
-  const verdict = bias > 0 ? "Scores promise more than they keep: above the bars lies the dashed " +
-    "line of a calibrated model." : "Scores promise less than they keep, or as much.";
   return make("div", {class: "card curve", id: "calibration"},
     make("h3", {}, "Calibration"),
     legend([["s0", "expected calibration error", num(error)]]), plot,
     make("p", {class: "note"}, bins.some((bin) => bin.count) ?
-      `${verdict} Numbers: ${many} in the bin.` : `No ${many} to calibrate.`));
+      `${calibrationVerdict(bins, words)} Numbers: ${many} in the bin.` : `No ${many} to calibrate.`));
 }

@@ -11,12 +11,15 @@ foreach(kind detection classification)
     file(READ ${FOLDER}/${name} text)
     string(APPEND ${kind}_script "${text}")
   endforeach()
+  string(SHA256 ${kind}_script_sha256 "${${kind}_script}")
 endforeach()
 set(source "#include \"evaluate/page/page_parts.h\"\n\nnamespace retina {\n\n")
 foreach(part html:kPageHtml style:kPageStyle
         detection_sections:kDetectionSections detection_script:kDetectionScript
+        detection_script_sha256:kDetectionScriptSha256
         classification_sections:kClassificationSections
-        classification_script:kClassificationScript)
+        classification_script:kClassificationScript
+        classification_script_sha256:kClassificationScriptSha256)
   string(REPLACE ":" ";" part ${part})
   list(GET part 0 text)
   list(GET part 1 name)

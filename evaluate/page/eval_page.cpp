@@ -11,6 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/version.h"
+#include "shared/report/page_head.h"
 #include "shared/report/style.h"
 #include "shared/report/text.h"
 
@@ -81,14 +82,17 @@ std::string filled(std::string_view text, std::initializer_list<Value> values) {
 struct PageKind {
   const char* sections;
   const char* script;
+  const char* script_sha256;
 };
 
 std::string render(const EvalPage& page, const PageKind& kind) {
   return filled(
       kPageHtml,
-      {{"TITLE", kTitle},
+      {{"HEAD", page_head({.title = kTitle,
+                           .style = cat(kReportStyle, kPageStyle),
+                           .script_sha256 = kind.script_sha256})},
+       {"TITLE", kTitle},
        {"SUBTITLE", escape_html(page.subtitle)},
-       {"STYLE", cat(kReportStyle, kPageStyle)},
        {"SECTIONS", kind.sections},
        {"SCRIPT", kind.script},
        {"METRICS", for_script(page.metrics_json)},
@@ -100,11 +104,15 @@ std::string render(const EvalPage& page, const PageKind& kind) {
 }  // namespace
 
 std::string render_detection_page(const EvalPage& page) {
-  return render(page, {.sections = kDetectionSections, .script = kDetectionScript});
+  return render(page, {.sections = kDetectionSections,
+                       .script = kDetectionScript,
+                       .script_sha256 = kDetectionScriptSha256});
 }
 
 std::string render_classification_page(const EvalPage& page) {
-  return render(page, {.sections = kClassificationSections, .script = kClassificationScript});
+  return render(page, {.sections = kClassificationSections,
+                       .script = kClassificationScript,
+                       .script_sha256 = kClassificationScriptSha256});
 }
 
 }  // namespace retina

@@ -12,6 +12,7 @@
 #include "shared/report/curve_svg.h"
 #include "shared/report/histogram_svg.h"
 #include "shared/report/interval_svg.h"
+#include "shared/report/page_head.h"
 #include "shared/report/style.h"
 #include "shared/report/text.h"
 
@@ -156,12 +157,9 @@ std::string render_settings(const std::vector<std::pair<std::string, std::string
 }  // namespace
 
 std::string render_report(const Report& report) {
-  std::string out =
-      cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-          escape_html(report.title), "</title>\n<style>", kReportStyle,
-          "</style></head>\n<body><main>\n<header><h1>", escape_html(report.title), "</h1>\n",
-          paragraph("subtitle", report.subtitle), "</header>\n");
+  std::string out = cat(page_head({.title = report.title, .style = kReportStyle}),
+                        "<body><main>\n<header><h1>", escape_html(report.title), "</h1>\n",
+                        paragraph("subtitle", report.subtitle), "</header>\n");
   if (!report.figures.empty()) out += render_figures(report.figures);
   if (!report.findings.empty()) out += render_findings(report.findings);
   if (!report.curves.empty()) out += render_curves(report.curves);

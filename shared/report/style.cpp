@@ -30,10 +30,11 @@ h2 { font-size: 18px; margin: 34px 0 12px; }
 h3 { font-size: 14px; margin: 0; font-weight: 650; }
 .subtitle { color: var(--soft); margin: 4px 0 0; }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; }
-.figures { display: grid; gap: 12px; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+.figures { display: grid; gap: 12px; grid-template-columns: repeat(auto-fit, minmax(168px, 1fr)); }
 .figure { padding: 13px 16px 12px; }
 .figure .label { color: var(--soft); font-size: 12.5px; }
-.figure .value { font-size: 24px; font-weight: 650; line-height: 1.3; white-space: nowrap; }
+.figure .value { font-size: 24px; font-weight: 650; line-height: 1.3;
+  overflow-wrap: anywhere; }
 .figure .value, td, .plot { font-variant-numeric: tabular-nums; }
 .figure .detail { color: var(--soft); font-size: 12.5px; }
 .curves { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); }

@@ -278,6 +278,27 @@ class ReportPageTest(unittest.TestCase):
             for text, one in zip(self.texts("#calibration .bin title"), filled, strict=True):
                 self.assertIn(f"mean score {shown(one['mean_score'])}, precision {shown(one['precision'])}", text)
 
+    def test_what_is_said_of_calibration_is_said_by_ranges_of_scores(self):
+        def verdict(*bins):
+            made = [{"low": low / 10, "high": (low + 1) / 10, "count": n, "mean_score": low / 10 + .05,
+                     "precision": precision} for low, n, precision in bins]
+            return self.browser.evaluate(
+                f"calibrationVerdict({json.dumps(made)}, {{many: 'detections', score: 'score'}})")
+        self.show("3")
+        # Many weak detections, few confident ones: each are told.
+        self.assertEqual(
+            verdict((0, 9000, 0), (1, 4000, .03), (3, 900, .34), (4, 0, 0), (7, 300, .95), (8, 200, .99)),
+            "Detections of score 0.1 to 0.2 are right less often than it says (below the dashed line), "
+            "those of score 0.7 to 0.9 more often (above it).")
+        self.assertEqual(verdict((1, 500, .02), (2, 500, .03), (5, 500, .2)),
+                         "Detections of score 0.1 to 0.3, 0.5 to 0.6 are right less often than it says "
+                         "(below the dashed line).")
+        self.assertEqual(verdict((8, 500, 1)), "Detections of score 0.8 to 0.9 are right more often than "
+                         "it says (above the dashed line).")
+        # One detection says nothing.
+        self.assertEqual(verdict((2, 400, .26), (8, 1, 0), (9, 1, 1)),
+                         "Detections are right about as often as their score says.")
+
     def check_matrix(self, metrics, at):
         """Every count of the matrix, of its sums and of the list beside it."""
         confusion = metrics["confusion"]

@@ -24,7 +24,7 @@ PROGRAMS = ("coco-pack", "retina-weights", "retina-train", "retina-eval", "retin
 ALONE = ("coco-pack", "retina-weights", "retina-convert")  # one process each
 INSTALL = "hint: make test installs tests/jobs/requirements.txt into .deps/jobs"
 # Not job files: the pipeline of this machine has its own tests, the others start nothing.
-NOT_JOB_FILES = {"local.sh", "fetch_coco.sh", "job.toml", "job-classify.toml", "render.py"}
+NOT_JOB_FILES = {"local.sh", "data_set.sh", "fetch_coco.sh", "job.toml", "job-classify.toml", "render.py"}
 
 
 def wheel(name):

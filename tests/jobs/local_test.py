@@ -1,4 +1,5 @@
-"""jobs/local.sh with stand-ins for the programs and for mpirun: with how many ranks it starts what."""
+"""jobs/local.sh with stand-ins for the programs and for mpirun: with how many ranks it starts what, with
+which options. Which data sets it sees: data_set_test.py."""
 import os
 import pathlib
 import shutil
@@ -25,21 +26,33 @@ class Local(unittest.TestCase):
             (self.room / name).write_text(STAND_IN)
             (self.room / name).chmod(0o755)
         for split in ("train", "val"):
-            (self.room / "data/images" / split).mkdir(parents=True)
-            annotations = self.room / f"data/annotations/instances_{split}.json"
-            annotations.parent.mkdir(exist_ok=True)
-            annotations.touch()
+            self.make(f"images/{split}/1.jpg", f"annotations/instances_{split}.json")
+
+    def make(self, *names):
+        for name in names:
+            path = self.room / "data" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    def start(self, gpus, *options, data=None):
+        (self.room / "calls").unlink(missing_ok=True)
+        return subprocess.run(
+            [SCRIPT, "--bin", self.room, "--data", data or self.room / "data", "--output", self.room / "out",
+             *options], capture_output=True, text=True, timeout=60,
+            env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}", "GPUS": str(gpus),
+                              "CALLS": str(self.room / "calls")})
 
     def calls(self, gpus, *options):
-        calls = self.room / "calls"
-        calls.unlink(missing_ok=True)
-        done = subprocess.run(
-            [SCRIPT, "--bin", self.room, "--data", self.room / "data", "--output", self.room / "out",
-             *options], capture_output=True, text=True, timeout=60,
-            env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}", "CALLS": str(calls),
-                              "GPUS": str(gpus)})
+        done = self.start(gpus, *options)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return [line.split() for line in calls.read_text().splitlines()]
+        return [line.split() for line in (self.room / "calls").read_text().splitlines()]
+
+    def refusal(self, code, *options, data=None):
+        """What is said, a line of make's words."""
+        done = self.start(1, *options, data=data)
+        self.assertEqual(done.returncode, code, done.stderr)
+        (line,) = done.stderr.splitlines()
+        return line
 
     def ranks_of_training(self, gpus, *options):
         training, = [call for call in self.calls(gpus, *options) if "--train" in call]
@@ -57,141 +70,91 @@ class Local(unittest.TestCase):
     def test_the_number_of_ranks_can_be_given(self):
         self.assertEqual(self.ranks_of_training(1, "--ranks", "2"), 2)
 
-    def packs(self):
-        return [call[1:] for call in self.calls(0) if call[0] == "coco-pack"]
+    def packs(self, *options):
+        return [call[1:] for call in self.calls(1, *options) if call[0] == "coco-pack"]
 
     def packed(self, form, annotations, images, output, *options):
         data, out = self.room / "data", self.room / "out"
-        return ["--format", form, "--annotations", f"{data}/{annotations}", "--images",
-                f"{data}/{images}", "--output", f"{out}/{output}", *options]
-
-    def test_a_folder_of_coco_is_packed(self):
-        self.assertEqual(self.packs(), [
-            self.packed("coco", f"annotations/instances_{split}.json", f"images/{split}",
-                        f"shards/{split}") for split in ("val", "train")])
-
-    def test_a_folder_of_yolo_is_packed_as_one(self):
-        data = self.room / "data"
-        (data / "data.yaml").touch()
-        self.assertEqual(self.packs(), [
-            self.packed("yolo", "data.yaml", f"images/{split}", f"shards/{split}")
-            for split in ("val", "train")])
-        (data / "images").rename(data / "elsewhere")
-        (data / "train/images").mkdir(parents=True)
-        (data / "valid/images").mkdir(parents=True)
-        self.assertEqual([pack[pack.index("--images") + 1] for pack in self.packs()],
-                         [f"{data}/valid/images", f"{data}/train/images"])
-
-    def test_one_split_alone_is_packed_in_two(self):
-        data, out = self.room / "data", self.room / "out"
-        (data / "annotations/instances_val.json").unlink()
-        self.assertEqual(self.packs(), [self.packed(
-            "coco", "annotations/instances_train.json", "images/train", "shards", "--split", "0.9")])
-        training, = [call for call in self.calls(0) if "--train" in call]
-        self.assertEqual(training[training.index("--train") + 1], f"{out}/shards/train")
-        self.assertEqual(training[training.index("--validation") + 1], f"{out}/shards/validation")
-        (data / "data.yaml").touch()
-        (data / "images/val").rmdir()
-        self.assertEqual(self.packs(), [self.packed(
-            "yolo", "data.yaml", "images/train", "shards", "--split", "0.9")])
-
-    def test_a_folder_of_voc_is_packed_in_two(self):
-        for name in ("Annotations", "JPEGImages"):
-            (self.room / "data" / name).mkdir()
-        self.assertEqual(self.packs(), [self.packed(
-            "voc", "Annotations", "JPEGImages", "shards", "--split", "0.9")])
-
-    def test_the_lists_of_a_voc_folder_are_its_splits(self):
-        data = self.room / "data"
-        for name in ("Annotations", "JPEGImages", "ImageSets/Main"):
-            (data / name).mkdir(parents=True)
-        lists = data / "ImageSets/Main"
-        (lists / "val.txt").touch()
-        self.assertEqual(self.packs(), [self.packed(
-            "voc", "Annotations", "JPEGImages", "shards", "--split", "0.9")])
-        (lists / "train.txt").touch()
-        (lists / "trainval.txt").touch()
-        self.assertEqual(self.packs(), [
-            self.packed("voc", f"ImageSets/Main/{split}.txt", "JPEGImages", f"shards/{split}")
-            for split in ("val", "train")])
-        (lists / "val.txt").unlink()
-        self.assertEqual(self.packs(), [self.packed(
-            "voc", "ImageSets/Main/trainval.txt", "JPEGImages", "shards", "--split", "0.9")])
-
-    def test_a_folder_without_a_data_set_is_66(self):
-        (self.room / "empty").mkdir()
-        done = subprocess.run(
-            [SCRIPT, "--bin", self.room, "--data", self.room / "empty", "--output",
-             self.room / "out", "--ranks", "1"], capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 66)
-        self.assertIn("empty: no data set of COCO, YOLO, Pascal VOC, CIFAR-10 or class folders",
-                      done.stderr)
+        return ["--format", form, *(["--annotations", f"{data}/{annotations}"] if annotations else []),
+                "--images", f"{data}/{images}".rstrip("/"), "--output", f"{out}/{output}", *options]
 
     def clear_data(self):
         shutil.rmtree(self.room / "data")
         (self.room / "data").mkdir()
 
-    def make_pictures(self, *names):
-        for name in names:
-            path = self.room / "data" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+    def test_both_splits_are_packed(self):
+        self.assertEqual(self.packs(), [
+            self.packed("coco", f"annotations/instances_{split}.json", f"images/{split}",
+                        f"shards/{split}") for split in ("val", "train")])
 
-    def packed_classes(self, form, images, output, *options):
-        return ["--format", form, "--images", f"{self.room}/data{images}", "--output",
-                f"{self.room}/out/{output}", *options]
+    def test_one_split_alone_is_packed_in_two_which_is_told(self):
+        data, out = self.room / "data", self.room / "out"
+        (data / "annotations/instances_val.json").unlink()
+        self.assertEqual(self.packs(), [self.packed(
+            "coco", "annotations/instances_train.json", "images/train", "shards", "--split", "0.9")])
+        done = self.start(1)
+        self.assertIn("has no validation images: a tenth of its images is set aside", done.stdout)
+        training, = [call for call in self.calls(1) if "--train" in call]
+        self.assertEqual(training[training.index("--train") + 1], f"{out}/shards/train")
+        self.assertEqual(training[training.index("--validation") + 1], f"{out}/shards/validation")
 
-    def task_of_training(self):
-        training, = [call for call in self.calls(0) if "--train" in call]
-        return training[training.index("--task") + 1]
+    def test_options_of_coco_pack_and_of_retina_train_reach_them(self):
+        options = ["--exif", "apply", "--check", "header"]
+        calls = self.calls(1, "--pack", *options, "--", "--epochs", "3")
+        self.assertEqual([call[-4:] for call in calls if call[0] == "coco-pack"], [options] * 2)
+        training, = [call for call in calls if "--train" in call]
+        self.assertEqual(training[-2:], ["--epochs", "3"])
 
-    def test_the_files_of_cifar10_are_packed_and_classified(self):
-        self.assertEqual(self.task_of_training(), "detect")
+    def test_pictures_of_which_none_is_a_jpeg_are_converted(self):
+        (self.room / "data/images/val/1.jpg").rename(self.room / "data/images/val/1.PNG")
+        validation, training = self.packs()
+        self.assertEqual((validation[-1], "--convert" in training), ("--convert", False))
+        self.assertEqual([pack.count("--convert") for pack in self.packs("--pack", "--convert")], [1, 1])
+
+    def test_classes_of_a_file_beside_the_data_give_way_to_those_that_are_given(self):
         self.clear_data()
-        self.make_pictures("data_batch_1.bin", "test_batch.bin")
-        self.assertEqual(self.packs(), [
-            self.packed_classes("cifar10", "/test_batch.bin", "shards/val"),
-            self.packed_classes("cifar10", "", "shards/train")])
-        self.assertEqual(self.task_of_training(), "classify")
-        (self.room / "data/test_batch.bin").unlink()
-        self.assertEqual(self.packs(), [
-            self.packed_classes("cifar10", "", "shards", "--split", "0.9")])
+        self.make("1.jpg", "classes.csv")
+        (self.room / "data/boxes.csv").write_text("1.jpg,1,2,3,4,cat\n")
+        self.assertEqual(self.packs()[0][-2:], ["--classes", f"{self.room}/data/classes.csv"])
+        self.assertEqual(self.packs("--pack", "--classes", "mine.csv")[0].count("--classes"), 1)
 
-    def test_folders_of_classes_are_packed_and_classified(self):
-        self.clear_data()
-        self.make_pictures("train/cat/1.jpg", "train/dog/2.JPEG", "validation/cat/3.jpg")
-        self.assertEqual(self.packs(), [
-            self.packed_classes("folders", "/validation", "shards/val"),
-            self.packed_classes("folders", "/train", "shards/train")])
-        self.assertEqual(self.task_of_training(), "classify")
-        shutil.rmtree(self.room / "data/validation")
-        self.assertEqual(self.packs(), [
-            self.packed_classes("folders", "/train", "shards", "--split", "0.9")])
-
-    def test_folders_of_classes_alone_are_packed_in_two(self):
-        self.clear_data()
-        self.make_pictures("cat/1.jpg", "dog/2.jpg", "val/3.jpg")
-        self.assertEqual(self.packs(), [
-            self.packed_classes("folders", "", "shards", "--split", "0.9")])
-
-    def test_photographs_of_coco_without_their_annotations_are_no_classes(self):
-        self.clear_data()
-        self.make_pictures("train2017/1.jpg", "val2017/2.jpg", "annotations/captions.json")
-        done = subprocess.run(
-            [SCRIPT, "--bin", self.room, "--data", self.room / "data", "--output",
-             self.room / "out", "--ranks", "1"], capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 66, done.stderr)
-
-    def test_the_numbers_are_named_by_the_task(self):
+    def test_what_is_trained_is_what_the_data_are_for(self):
         def results():
-            return subprocess.run(
-                [SCRIPT, "--bin", self.room, "--data", self.room / "data", "--output",
-                 self.room / "out", "--ranks", "1"], capture_output=True, text=True, timeout=60,
-                env=os.environ | {"CALLS": str(self.room / "calls"), "GPUS": "0"}).stdout
-        self.assertIn("/detections.json", results())
+            done = self.start(1)
+            training, = [line for line in (self.room / "calls").read_text().splitlines() if "--train" in line]
+            return training.split(" --task ")[1].split()[0], done.stdout
+        task, told = results()
+        self.assertEqual(task, "detect")
+        self.assertIn("/detections.json", told)
         self.clear_data()
-        self.make_pictures("cat/1.jpg")
-        self.assertIn("/predictions.jsonl", results())
+        self.make("cat/1.jpg", "dog/1.jpg")
+        task, told = results()
+        self.assertEqual(task, "classify")
+        self.assertIn("/predictions.jsonl", told)
+
+    def test_data_for_the_other_task_name_the_other_target(self):
+        self.assertIn(f"holds boxes, which are for a detector: make demo DATA={self.room}/data",
+                      self.refusal(65, "--task", "classify"))
+        self.clear_data()
+        self.make("cat/1.jpg", "dog/1.jpg")
+        self.assertIn(f"holds pictures by class, which is for a classifier: make demo-classify DATA={self.room}/data",
+                      self.refusal(65, "--task", "detect"))
+
+    def test_errors_speak_of_makes_variables(self):
+        self.assertEqual(self.refusal(66, data=self.room / "no"),
+                         f"error: DATA={self.room}/no: there is no such folder")
+        self.assertEqual(self.refusal(66, data=self.room / "data/images/val/1.jpg"),
+                         f"error: DATA={self.room}/data/images/val/1.jpg is a file; give the folder that it "
+                         "is in, or unpacks to")
+        self.assertEqual(self.refusal(64, "--ranks", "two"), "error: RANKS=two: want a number of ranks")
+        self.clear_data()
+        self.assertIn(f"error: DATA={self.room}/data holds no data set of COCO, YOLO,", self.refusal(66))
+
+    def test_an_error_of_coco_pack_says_where_its_options_go(self):
+        (self.room / "coco-pack").write_text("#!/bin/sh\nexit 65\n")
+        self.assertIn("with make, coco-pack's options go into PACK_OPTIONS", self.refusal(65))
+        (self.room / "coco-pack").write_text("#!/bin/sh\nexit 78\n")
+        self.assertIn("OUT=", self.refusal(78))
 
 
 if __name__ == "__main__":

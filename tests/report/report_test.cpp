@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "shared/image/jpeg.h"
+#include "shared/report/page_head.h"
 
 namespace retina {
 namespace {
@@ -83,6 +84,24 @@ TEST(Report, NeedsNothingFromOutside) {
     EXPECT_THAT(page, Not(HasSubstr(part)));
   }
   EXPECT_THAT(page, HasSubstr("src=\"data:image/jpeg;base64,/9j/"));
+}
+
+TEST(Report, AllowsNoScriptAndNothingFromOutside) {
+  EXPECT_THAT(
+      render_report(full_report()),
+      HasSubstr("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                "base-uri 'none'; form-action 'none'; img-src data:; style-src "
+                "'unsafe-inline'\">"));
+}
+
+TEST(PageHead, AllowsTheScriptOfItsHash) {
+  // SHA-256 of nothing.
+  const std::string head = page_head(
+      {.title = "<",
+       .script_sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"});
+  EXPECT_THAT(head,
+              HasSubstr("; script-src 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='\">"));
+  EXPECT_THAT(head, HasSubstr("<title>&lt;</title>"));
 }
 
 TEST(Report, EveryElementIsClosed) {
