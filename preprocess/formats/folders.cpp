@@ -195,33 +195,6 @@ std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& cl
   return labelled;
 }
 
-// The pictures of ROOT by the names that a file may use for them.
-class PictureNames {
- public:
-  explicit PictureNames(std::vector<std::string> pictures) : pictures_(std::move(pictures)) {
-    for (std::size_t i = 0; i < pictures_.size(); ++i) {
-      const std::string stem = fs::path(pictures_[i]).replace_extension().string();
-      const auto [place, is_new] = by_stem_.emplace(stem, i);
-      if (!is_new) place->second = pictures_.size();  // "a" may be a.jpg or a.png
-    }
-  }
-
-  // The picture of that name, with or without its ending; nothing when there is none.
-  const std::string* find(const std::string& name) const {
-    const auto same = std::lower_bound(pictures_.begin(), pictures_.end(), name);
-    if (same != pictures_.end() && *same == name) return &*same;
-    const auto stem = by_stem_.find(name);
-    return stem != by_stem_.end() && stem->second < pictures_.size() ? &pictures_[stem->second]
-                                                                     : nullptr;
-  }
-
-  const std::vector<std::string>& all() const { return pictures_; }
-
- private:
-  std::vector<std::string> pictures_;  // by their bytes
-  std::map<std::string, std::size_t> by_stem_{};
-};
-
 // Lines of "FILE NAME,CLASS". A picture that does not exist stays in the list: packing leaves it
 // out with its reason.
 struct NamedTruth {
