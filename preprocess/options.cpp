@@ -47,12 +47,12 @@ void PackOptions::validate() const {
   if (!is_cifar10 && format != AnnotationFormat::kFolders) require(annotations, "annotations");
   require(images, "images");
   require(output, "output");
-  if (format == AnnotationFormat::kCsv) require(classes, "classes");
   const bool takes_classes = format == AnnotationFormat::kCsv || format == AnnotationFormat::kVoc ||
                              format == AnnotationFormat::kFolders;
   if (!classes.empty() && !takes_classes) {
     throw Error(ErrorKind::kUsage, "--classes: has no effect with this --format",
-                "the annotations of COCO and YOLO list their classes, CIFAR-10 has its own");
+                "the annotations of COCO list their classes, YOLO's list of classes is its "
+                "--annotations, CIFAR-10 has its own");
   }
   if (is_cifar10) refuse_without_effect_on_cifar10(*this);
   check_range("threads", threads, 0, kMaxThreads);
@@ -104,7 +104,7 @@ AnnotationSource PackOptions::annotation_source() const {
           .path = annotations,
           .classes = classes,
           .images = images,
-          .upright = exif == ExifPolicy::kApply,
+          .exif = exif,
           .convert = convert,
           .thread_count = thread_count()};
 }

@@ -40,9 +40,9 @@ struct AnnotationSource {
   // tench, Tinca tinca"), that id.
   std::string classes{};
   std::string images{};  // folder that file names are relative to; kCifar10: or a batch file
-  bool upright = false;  // sizes are those of pictures turned upright by their EXIF data
-  bool convert = false;  // kFolders: PNG, TIFF and WebP are pictures, too
-  int thread_count = 1;  // where picture sizes are read from the pictures
+  ExifPolicy exif = ExifPolicy::kIgnore;  // with kApply sizes are those of upright pictures
+  bool convert = false;                   // kFolders: PNG, TIFF and WebP are pictures, too
+  int thread_count = 1;                   // where picture sizes are read from the pictures
 };
 
 struct ReadAnnotations {

@@ -5,10 +5,12 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/log.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/data/picture_folder.h"
@@ -38,7 +40,7 @@ double parse_number(std::string_view text, const char* field, const std::string&
   return number;
 }
 
-std::vector<std::string> split_csv(std::string_view line) {
+std::vector<std::string> split_csv(std::string_view line, char separator) {
   std::vector<std::string> fields(1);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -47,7 +49,7 @@ std::vector<std::string> split_csv(std::string_view line) {
       fields.back() += line[++i];
     } else if (c == '"') {
       quoted = !quoted;
-    } else if (c == ',' && !quoted) {
+    } else if (c == separator && !quoted) {
       fields.emplace_back();
     } else {
       fields.back() += c;
@@ -149,29 +151,59 @@ std::vector<std::string> AnnotationFiles::read_lines(const std::string& path,
   return lines;
 }
 
+std::vector<std::string> class_lines(const std::string& path, std::vector<std::string> lines) {
+  while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
+  std::map<std::string, std::size_t> line_of;
+  for (std::size_t line = 1; line <= lines.size(); ++line) {
+    std::string& name = lines[line - 1];
+    name = std::string(trimmed(name));
+    if (name.empty()) fail_line(path, line, "is empty, want a class name a line");
+    const auto [first, is_new] = line_of.emplace(name, line);
+    if (!is_new) {
+      fail_line(path, line,
+                cat("class \"", escaped(name), "\" is that of line ", first->second, ", too"));
+    }
+  }
+  if (lines.empty()) {
+    throw Error(ErrorKind::kData, cat(path, ": has no classes, want a class name a line"));
+  }
+  return lines;
+}
+
 ClassIds::ClassIds(const std::string& path, AnnotationFiles& files) : path_(path) {
   const std::vector<std::string> lines = files.read_lines(path, "classes");
+  const bool is_list = std::none_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return split_csv(line).size() > 1;
+  });
+  if (is_list) {
+    std::int64_t next = 1;
+    for (const std::string& name : class_lines(path, lines)) {
+      ids_.emplace(split_csv(name).front(), next++);
+    }
+    return;
+  }
   std::map<std::int64_t, std::size_t> line_of;
   for (std::size_t line = 1; line <= lines.size(); ++line) {
-    if (lines[line - 1].empty()) continue;
+    if (trimmed(lines[line - 1]).empty()) continue;
     const std::vector<std::string> fields = split_csv(lines[line - 1]);
-    if (fields.size() != 2 || fields[0].empty()) {
-      fail_line(path, line, cat("got \"", escaped(lines[line - 1]), "\", want CLASS,ID"));
+    const std::string name(trimmed(fields[0]));
+    if (fields.size() != 2 || name.empty()) {
+      fail_line(path, line,
+                cat("got \"", escaped(lines[line - 1]), "\", want CLASS,ID (or a class name alone ",
+                    "on every line)"));
     }
     const double id = parse_number(fields[1], "id", path, line);
     if (std::floor(id) != id || std::abs(id) > 1e9) {
       fail_line(path, line, cat("id: got ", escaped(fields[1]), ", want a whole number"));
     }
     const auto whole = static_cast<std::int64_t>(id);
-    if (!ids_.emplace(fields[0], whole).second) {
-      fail_line(path, line, cat("class \"", escaped(fields[0]), "\" is there twice"));
+    if (!ids_.emplace(name, whole).second) {
+      fail_line(path, line, cat("class \"", escaped(name), "\" is there twice"));
     }
     const auto [first, is_new] = line_of.emplace(whole, line);
     if (!is_new)
       fail_line(path, line, cat("id ", whole, " is that of line ", first->second, ", too"));
   }
-  if (ids_.empty())
-    throw Error(ErrorKind::kData, cat(path, ": has no classes, want lines CLASS,ID"));
 }
 
 std::int64_t ClassIds::id_of(const std::string& name, const std::string& file,
@@ -215,8 +247,31 @@ const std::string* PictureNames::find(const std::string& name) const {
                                                                    : nullptr;
 }
 
+namespace {
+
+void warn_of_turned(const std::string& folder, const Instances& instances,
+                    const std::vector<char>& is_turned) {
+  std::set<std::int64_t> with_boxes;
+  for (const Annotation& one : instances.annotations) with_boxes.insert(one.image_id);
+  std::vector<std::string> turned;
+  for (std::size_t i = 0; i < is_turned.size(); ++i) {
+    const ImageInfo& image = instances.images[i];
+    if (is_turned[i] != 0 && with_boxes.contains(image.id)) turned.push_back(image.file_name);
+  }
+  if (turned.empty()) return;
+  const bool is_one = turned.size() == 1;
+  log_warning(folder, ": the EXIF data of ", turned.size(), is_one ? " image" : " images",
+              " with boxes say that ", is_one ? "it is" : "they are", " stored turned (",
+              first_names(turned), "); ", is_one ? "it is" : "they are",
+              " packed as stored, and nothing states which way the boxes are meant: if of the ",
+              "upright image, as most tools show it, give --exif apply");
+}
+
+}  // namespace
+
 void read_picture_sizes(const AnnotationSource& source, Instances& instances) {
   const ImageFolder folder(source.images);
+  std::vector<char> is_turned(instances.images.size());
   constexpr std::size_t kBlock = 16;
   const std::size_t block_count = (instances.images.size() + kBlock - 1) / kBlock;
   for_each_parallel(block_count, source.thread_count, [&](std::size_t block) {
@@ -229,11 +284,24 @@ void read_picture_sizes(const AnnotationSource& source, Instances& instances) {
       if (seen.problem) continue;
       image.width = seen.picture.width;
       image.height = seen.picture.height;
-      if (source.upright && is_turned_sideways(seen.picture.orientation)) {
+      is_turned[i] = seen.picture.orientation != 1 ? 1 : 0;
+      if (source.exif == ExifPolicy::kApply && is_turned_sideways(seen.picture.orientation)) {
         std::swap(image.width, image.height);
       }
     }
   });
+  if (source.exif == ExifPolicy::kIgnore) warn_of_turned(source.images, instances, is_turned);
+}
+
+void scale_shares(Instances& instances) {
+  for (Annotation& one : instances.annotations) {
+    const ImageInfo& image = instances.images.at(static_cast<std::size_t>(one.image_id) - 1);
+    for (const std::size_t i : {0, 2}) {
+      one.bbox[i] *= image.width;
+      one.bbox[i + 1] *= image.height;
+    }
+    one.area = one.bbox[2] * one.bbox[3];
+  }
 }
 
 }  // namespace retina

@@ -49,10 +49,15 @@ ReadAnnotations read_cifar10(const AnnotationSource& source, AnnotationFiles& fi
 double parse_number(std::string_view text, const char* field, const std::string& path,
                     std::size_t line);
 
-// A line's fields, where commas are not inside quotes; "" inside quotes is a quote (RFC 4180).
-std::vector<std::string> split_csv(std::string_view line);
+// A line's fields, where separators are not inside quotes; "" inside quotes is a quote (RFC 4180).
+std::vector<std::string> split_csv(std::string_view line, char separator = ',');
 
-// Class names with their category ids, from a file of "class,id".
+// The lines of a file with a class name a line: without outer spaces and the empty lines at the
+// end. Throws where a line between is empty, a name is there twice, or there is none.
+std::vector<std::string> class_lines(const std::string& path, std::vector<std::string> lines);
+
+// Class names with their category ids, from a file of "class,id" or of a name a line, whose ids are
+// 1, 2, ...
 class ClassIds {
  public:
   ClassIds(const std::string& path, AnnotationFiles& files);
@@ -97,7 +102,12 @@ class PictureNames {
   std::map<std::string, std::size_t> by_stem_{};
 };
 
-// Fills in the sizes of images that have none yet, from the pictures.
+// Fills in the sizes of images that have none yet, from the pictures. Warns of images with boxes
+// that their EXIF data turn where the source takes them as stored: nothing states which way their
+// boxes are meant.
 void read_picture_sizes(const AnnotationSource& source, Instances& instances);
+
+// From shares of the sides to pixels: boxes, and their areas. Image ids are 1, 2, ... in order.
+void scale_shares(Instances& instances);
 
 }  // namespace retina

@@ -1,13 +1,19 @@
+// YOLO's labels: a text file an image, with the classes in Ultralytics' data.yaml or in a list.
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <optional>
+#include <set>
 #include <sstream>
 
 #include "preprocess/formats/parts.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/log.h"
 #include "shared/base/printable.h"
 
 namespace retina {
@@ -16,72 +22,269 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "names" is a list, or a map from index to name.
-Categories read_names(const std::string& path, const std::string& text) {
-  require_utf8(text, path);
-  try {
-    const YAML::Node names = YAML::Load(text)["names"];
-    if (!names || !(names.IsSequence() || names.IsMap()) || names.size() == 0) {
-      throw Error(ErrorKind::kData, cat(path, ": key \"names\" is missing, or no list of classes"),
-                  "give --annotations the data set's data.yaml");
+struct YoloSet {
+  std::string source{};  // the file that lists the classes, for messages
+  Categories categories{};
+  // Of pose labels, how many numbers follow the box: n * d of kpt_shape [n, d].
+  std::optional<std::size_t> point_numbers{};
+};
+
+std::size_t line_of(const YAML::Node& node) {
+  return static_cast<std::size_t>(std::max(node.Mark().line, 0)) + 1;
+}
+
+// data.yaml.
+class DataYaml {
+ public:
+  DataYaml(const std::string& path, const std::string& text)
+      : path_(path), root_(YAML::Load(text)) {}
+
+  YoloSet read() const {
+    YoloSet set{.source = path_, .categories = names()};
+    check_count(set.categories);
+    set.point_numbers = point_numbers();
+    return set;
+  }
+
+ private:
+  // The value of a key. Of a key that is there twice, tools differ in which value they take.
+  std::optional<YAML::Node> value_of(const std::string& key) const {
+    std::optional<YAML::Node> value;
+    if (!root_.IsMap()) return value;
+    for (const auto& entry : root_) {
+      if (!entry.first.IsScalar() || entry.first.Scalar() != key) continue;
+      if (value) {
+        fail_line(path_, line_of(entry.first),
+                  cat("key \"", key, "\" is that of line ", line_of(*value), ", too"));
+      }
+      value = entry.second;
+    }
+    return value;
+  }
+
+  std::int64_t whole_number(const YAML::Node& node, const char* field) const {
+    const double number =
+        parse_number(node.IsScalar() ? node.Scalar() : "", field, path_, line_of(node));
+    if (number < 0 || number > 1e9 || number != std::floor(number)) {
+      fail_line(path_, line_of(node),
+                cat(field, ": got ", escaped(node.Scalar()), ", want a whole number, 0 or more"));
+    }
+    return static_cast<std::int64_t>(number);
+  }
+
+  // A list, or a map from index to name.
+  Categories names() const {
+    const std::optional<YAML::Node> names = value_of("names");
+    if (!names || !(names->IsSequence() || names->IsMap()) || names->size() == 0) {
+      throw Error(ErrorKind::kData, cat(path_, ": key \"names\" is missing, or no list of classes"),
+                  "give --annotations the data set's data.yaml, or its classes.txt (.txt or "
+                  ".names: a class name a line)");
     }
     Categories categories;
-    std::int64_t next = 0;
-    for (const auto& entry : names) {
-      if (names.IsMap()) {
-        categories.push_back(
-            {.id = entry.first.as<std::int64_t>(), .name = entry.second.as<std::string>()});
-      } else {
-        categories.push_back({.id = next++, .name = entry.as<std::string>()});
+    std::set<std::int64_t> indices;
+    for (const auto& entry : *names) {
+      const YAML::Node& name = names->IsMap() ? entry.second : entry;
+      Category one{.id = std::ssize(categories)};
+      if (names->IsMap()) one.id = whole_number(entry.first, "index of names");
+      if (!indices.insert(one.id).second) {
+        fail_line(path_, line_of(entry.first), cat("names: index ", one.id, " is there twice"));
       }
+      if (!name.IsScalar() || trimmed(name.Scalar()).empty()) {
+        fail_line(path_, line_of(name), cat("names: class ", one.id, " has no name"));
+      }
+      one.name = name.Scalar();
+      categories.push_back(std::move(one));
     }
     return categories;
+  }
+
+  // "nc" counts the classes, or the places up to the last index where some have none.
+  void check_count(const Categories& categories) const {
+    const std::optional<YAML::Node> node = value_of("nc");
+    if (!node) return;
+    const std::int64_t count = whole_number(*node, "nc");
+    const auto last =
+        std::max_element(categories.begin(), categories.end(),
+                         [](const Category& a, const Category& b) { return a.id < b.id; });
+    if (count == std::ssize(categories) || count == last->id + 1) return;
+    fail_line(path_, line_of(*node),
+              cat("nc: got ", count, ", but \"names\" has ", categories.size(),
+                  categories.size() == 1 ? " class" : " classes"));
+  }
+
+  std::optional<std::size_t> point_numbers() const {
+    const std::optional<YAML::Node> shape = value_of("kpt_shape");
+    if (!shape) {
+      if (const std::optional<YAML::Node> flip = value_of("flip_idx")) {
+        fail_line(path_, line_of(*flip),
+                  "has \"flip_idx\", as of pose labels, but no \"kpt_shape\"");
+      }
+      return std::nullopt;
+    }
+    if (shape->IsSequence() && shape->size() == 2) {
+      const std::int64_t count = whole_number((*shape)[0], "kpt_shape"),
+                         size = whole_number((*shape)[1], "kpt_shape");
+      if (count > 0 && (size == 2 || size == 3)) return static_cast<std::size_t>(count * size);
+    }
+    fail_line(path_, line_of(*shape),
+              "kpt_shape: want [N, 2] or [N, 3], the number of key points and of numbers of each");
+  }
+
+  std::string path_;
+  YAML::Node root_;
+};
+
+// Label Studio's classes.txt, darknet's obj.names: line 1 is class 0.
+YoloSet read_class_list(const std::string& path, AnnotationFiles& files) {
+  YoloSet set{.source = path};
+  for (std::string& name : class_lines(path, files.read_lines(path, "data.yaml"))) {
+    set.categories.push_back({.id = std::ssize(set.categories), .name = std::move(name)});
+  }
+  return set;
+}
+
+YoloSet read_set(const std::string& path, AnnotationFiles& files) {
+  const std::string suffix = lower_suffix(path);
+  if (suffix == ".txt" || suffix == ".names") return read_class_list(path, files);
+  const std::string text = files.read(path, "data.yaml", EncodingIn::kComment);
+  require_utf8(text, path);
+  try {
+    return DataYaml(path, text).read();
   } catch (const YAML::Exception& error) {
     fail_line(path, static_cast<std::size_t>(std::max(error.mark.line, 0)) + 1, escaped(error.msg));
   }
 }
 
-// Ultralytics' rule: of the pictures' path, the last folder that is called "images" is "labels".
-std::string labels_folder(const std::string& images) {
-  const fs::path path = fs::absolute(images).lexically_normal();
+// Ultralytics' rule: of the path, the last folder that is called "images" is "labels". Nothing
+// where there is none.
+std::optional<std::string> beside_images(const fs::path& path) {
   std::vector<fs::path> parts(path.begin(), path.end());
   const auto found = std::find(parts.rbegin(), parts.rend(), fs::path("images"));
-  if (found == parts.rend()) {
-    throw Error(ErrorKind::kNoInput,
-                cat(images, ": has no folder \"images\" in its path (", path.string(),
-                    "), beside which the folder \"labels\" is"),
-                "give --images a folder .../images/SPLIT with the labels in .../labels/SPLIT");
-  }
+  if (found == parts.rend()) return std::nullopt;
   *found = "labels";
   fs::path labels;
   for (const fs::path& part : parts) labels /= part;
-  const std::string folder = labels.string();
-  if (!is_folder(folder)) {
-    throw Error(ErrorKind::kNoInput, cat(folder, ": is not a folder"),
-                "the labels of .../images/SPLIT belong into .../labels/SPLIT");
+  return labels.string();
+}
+
+bool is_label_name(const std::string& name) {
+  return name.ends_with(".txt") && fs::path(name).filename() != "classes.txt";
+}
+
+struct LabelFiles {
+  std::string folder{};                      // that their names are relative to
+  std::map<std::string, std::string> of{};   // image -> its label file
+  std::vector<std::string> without_image{};  // label files of no image
+};
+
+// The labels of the images, where `below` are all files of --images: in .../labels/SPLIT of
+// .../images/SPLIT; where there is no such folder, below --images by the same rule, or beside the
+// images.
+LabelFiles find_labels(const std::string& images, const std::vector<std::string>& below) {
+  LabelFiles labels{.folder = images};
+  const auto outside = beside_images(fs::absolute(images).lexically_normal());
+  const bool is_outside = outside && is_folder(*outside);
+  if (is_outside) labels.folder = *outside;
+  std::set<std::string> left;
+  for (const std::string& name : is_outside ? files_below(labels.folder) : below) {
+    if (is_label_name(name)) left.insert(name);
   }
-  return folder;
+  if (left.empty()) {
+    throw Error(
+        is_outside ? ErrorKind::kData : ErrorKind::kNoInput,
+        cat(labels.folder, ": has no label files",
+            outside && !is_outside ? cat(", and ", *outside, " is not a folder") : ""),
+        "the labels of .../images/SPLIT belong into .../labels/SPLIT, or beside the images");
+  }
+  const std::set<std::string> all = left;
+  for (const std::string& name : below) {
+    if (!is_picture_name(name)) continue;
+    const std::string label = fs::path(name).replace_extension(".txt").string();
+    for (const std::string& candidate :
+         {is_outside ? label : beside_images(label).value_or(label), label}) {
+      if (!all.contains(candidate)) continue;
+      labels.of.emplace(name, candidate);
+      left.erase(candidate);
+    }
+  }
+  labels.without_image.assign(left.begin(), left.end());
+  return labels;
+}
+
+// Throws where no label file fits; tells which do not.
+void check_labels(const LabelFiles& labels, const std::string& images,
+                  const std::vector<std::string>& pictures) {
+  const std::size_t count = labels.without_image.size();
+  if (labels.of.empty()) {
+    throw Error(ErrorKind::kData,
+                cat(labels.folder, ": none of its ", count, " label files (",
+                    first_names(labels.without_image), ") has the name of an image of ", images,
+                    " (", first_names(pictures), ")"),
+                "the labels of a.jpg are in a.txt");
+  }
+  if (count > 0) {
+    log_warning(labels.folder, ": ", count, count == 1 ? " label file has" : " label files have",
+                " no image in ", images, " (", first_names(labels.without_image), ")");
+  }
+  std::vector<std::string> unlabelled;
+  for (const std::string& name : pictures) {
+    if (!labels.of.contains(name)) unlabelled.push_back(name);
+  }
+  if (!unlabelled.empty()) {
+    log_info(images, ": ", unlabelled.size(), " of ", pictures.size(),
+             " images have no label file; they are packed without boxes (", first_names(unlabelled),
+             ")");
+  }
 }
 
 struct Label {
   std::int64_t category_id = 0;
-  double left = 0, top = 0, right = 0, bottom = 0;  // as shares of the picture's sides
+  std::array<double, 4> box{};  // left, top, width, height as shares of the image's sides
+  // Of an outline; the latter where its first four numbers would be a box around the others.
+  bool is_outline = false, may_be_pose = false;
+  friend auto operator<=>(const Label&, const Label&) = default;
 };
 
-// "CLASS CX CY WIDTH HEIGHT", or "CLASS X1 Y1 X2 Y2 X3 Y3 ..." for an outline.
-Label parse_label(const std::string& text, const Categories& categories, const std::string& path,
+void check_length(std::size_t count, const YoloSet& set, const std::string& path,
+                  std::size_t line) {
+  if (set.point_numbers) {
+    const std::size_t wanted = 5 + *set.point_numbers;
+    if (count == wanted) return;
+    fail_line(
+        path, line,
+        cat("has ", count, " numbers, want ", wanted,
+            ", CLASS CX CY WIDTH HEIGHT and the key points of \"kpt_shape\" in ", set.source));
+  }
+  if (count == 5 || (count >= 7 && count % 2 == 1)) return;
+  fail_line(
+      path, line,
+      cat("has ", count, " numbers", count == 6 ? ", as a prediction with its confidence has" : "",
+          ", want CLASS CX CY WIDTH HEIGHT, or CLASS and the points of an outline"));
+}
+
+bool may_be_pose(const std::vector<double>& numbers) {
+  constexpr std::size_t kCorners = 9;  // CLASS and the four corners of a turned box
+  if (numbers.size() == kCorners) return false;
+  for (std::size_t i = 5; i < numbers.size(); ++i) {
+    const std::size_t side = i % 2 == 1 ? 0 : 1;
+    const double centre = numbers[1 + side], half = numbers[3 + side] / 2;
+    if (centre - half < 0 || centre + half > 1 || std::abs(numbers[i] - centre) > half)
+      return false;
+  }
+  return true;
+}
+
+// "CLASS CX CY WIDTH HEIGHT", with the key points of a pose behind it where the set has such, or
+// "CLASS X1 Y1 X2 Y2 X3 Y3 ..." for an outline.
+Label parse_label(const std::string& text, const YoloSet& set, const std::string& path,
                   std::size_t line) {
   std::istringstream words(text);
   std::vector<double> numbers;
   for (std::string word; words >> word;) {
     numbers.push_back(parse_number(word, numbers.empty() ? "class" : "coordinate", path, line));
   }
-  const bool is_outline = numbers.size() >= 7 && numbers.size() % 2 == 1;
-  if (numbers.size() != 5 && !is_outline) {
-    fail_line(path, line,
-              cat("has ", numbers.size(), " numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and ",
-                  "the points of an outline"));
-  }
+  check_length(numbers.size(), set, path, line);
+  if (set.point_numbers) numbers.resize(5);
   for (std::size_t i = 1; i < numbers.size(); ++i) {
     constexpr double kRounding = 0.01;
     if (numbers[i] >= -kRounding && numbers[i] <= 1 + kRounding) continue;
@@ -90,70 +293,109 @@ Label parse_label(const std::string& text, const Categories& categories, const s
                   ", want 0 to 1, a share of the picture's side"));
   }
   // Compared as f64: the number may be larger than any integer.
-  const auto known = std::find_if(categories.begin(), categories.end(), [&](const Category& one) {
-    return static_cast<double>(one.id) == numbers[0];
-  });
-  if (known == categories.end()) {
+  const auto known =
+      std::find_if(set.categories.begin(), set.categories.end(),
+                   [&](const Category& one) { return static_cast<double>(one.id) == numbers[0]; });
+  if (known == set.categories.end()) {
     fail_line(path, line,
-              cat("class: got ", shortest(numbers[0]), ", which data.yaml does not name"));
+              cat("class: got ", shortest(numbers[0]), ", which ",
+                  fs::path(set.source).filename().string(), " does not name"));
   }
   Label label{.category_id = known->id};
-  if (!is_outline) {
+  double left = 0, top = 0, right = 0, bottom = 0;
+  if (numbers.size() == 5) {
     if (numbers[3] < 0 || numbers[4] < 0) {
       fail_line(path, line,
                 cat(numbers[3] < 0 ? "width" : "height", ": got ",
                     shortest(std::min(numbers[3], numbers[4])), ", want 0 to 1"));
     }
-    label.left = numbers[1] - numbers[3] / 2;
-    label.top = numbers[2] - numbers[4] / 2;
-    label.right = numbers[1] + numbers[3] / 2;
-    label.bottom = numbers[2] + numbers[4] / 2;
-    return label;
+    left = numbers[1] - numbers[3] / 2;
+    top = numbers[2] - numbers[4] / 2;
+    right = numbers[1] + numbers[3] / 2;
+    bottom = numbers[2] + numbers[4] / 2;
+  } else {
+    label.is_outline = true;
+    label.may_be_pose = may_be_pose(numbers);
+    left = top = std::numeric_limits<double>::infinity();
+    right = bottom = -std::numeric_limits<double>::infinity();
+    for (std::size_t i = 1; i < numbers.size(); i += 2) {
+      left = std::min(left, numbers[i]);
+      right = std::max(right, numbers[i]);
+      top = std::min(top, numbers[i + 1]);
+      bottom = std::max(bottom, numbers[i + 1]);
+    }
   }
-  label.left = label.top = std::numeric_limits<double>::infinity();
-  label.right = label.bottom = -std::numeric_limits<double>::infinity();
-  for (std::size_t i = 1; i < numbers.size(); i += 2) {
-    label.left = std::min(label.left, numbers[i]);
-    label.right = std::max(label.right, numbers[i]);
-    label.top = std::min(label.top, numbers[i + 1]);
-    label.bottom = std::max(label.bottom, numbers[i + 1]);
-  }
+  label.box = {left, top, right - left, bottom - top};
   return label;
 }
+
+// What is said once all label files are read.
+struct LabelNotes {
+  std::size_t box_count = 0, outline_count = 0, may_be_pose_count = 0;
+  std::size_t repeated_count = 0;
+  std::string first_repeated{};
+
+  void tell(const LabelFiles& labels) const {
+    if (repeated_count > 0) {
+      log_warning(labels.folder, ": ", repeated_count,
+                  repeated_count == 1 ? " line repeats" : " lines repeat",
+                  " a box of the same file and is left out (", first_repeated,
+                  repeated_count == 1 ? ")" : ", ...)");
+    }
+    if (may_be_pose_count > 0 && may_be_pose_count == outline_count) {
+      log_warning(labels.folder, ": the boxes of ", outline_count,
+                  " lines with more than 5 numbers are taken from the outlines; if these are key ",
+                  "points behind a box, give \"kpt_shape\" in data.yaml");
+    }
+    if (box_count + repeated_count == 0) {
+      log_warning(labels.folder, ": no label file has a box");
+    }
+  }
+};
 
 }  // namespace
 
 Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
-  Instances out{.categories = read_names(
-                    source.path, files.read(source.path, "data.yaml", EncodingIn::kComment))};
-  const std::string labels = labels_folder(source.images);
-  for (const std::string& name : files_below(source.images)) {
-    if (!is_picture_name(name)) continue;
-    out.images.push_back(
-        {.id = static_cast<std::int64_t>(out.images.size()) + 1, .file_name = name});
-  }
-  if (out.images.empty()) {
+  const YoloSet set = read_set(source.path, files);
+  Instances out{.categories = set.categories};
+  const std::vector<std::string> below = files_below(source.images);
+  std::vector<std::string> pictures;
+  std::copy_if(below.begin(), below.end(), std::back_inserter(pictures), is_picture_name);
+  if (pictures.empty()) {
     throw Error(ErrorKind::kData, cat(source.images, ": has no pictures"), "check --images");
   }
-  read_picture_sizes(source, out);
-  for (const ImageInfo& image : out.images) {
-    const std::string name = fs::path(image.file_name).replace_extension(".txt").string();
-    const std::string path = cat(labels, "/", name);
-    if (!path_exists(path)) continue;  // a picture without objects
-    const std::vector<std::string> lines = files.read_lines(path, name);
+  const LabelFiles labels = find_labels(source.images, below);
+  check_labels(labels, source.images, pictures);
+  LabelNotes notes;
+  for (const std::string& picture : pictures) {
+    const auto image_id = std::ssize(out.images) + 1;
+    out.images.push_back({.id = image_id, .file_name = picture});
+    const auto file = labels.of.find(picture);
+    if (file == labels.of.end()) continue;  // without objects
+    const std::string path = cat(labels.folder, "/", file->second);
+    const std::vector<std::string> lines = files.read_lines(path, file->second);
+    std::set<Label> seen;
     for (std::size_t line = 1; line <= lines.size(); ++line) {
-      if (lines[line - 1].find_first_not_of(" \t") == std::string::npos) continue;
-      const Label label = parse_label(lines[line - 1], out.categories, path, line);
-      const double width = (label.right - label.left) * image.width,
-                   height = (label.bottom - label.top) * image.height;
-      out.annotations.push_back(
-          {.id = static_cast<std::int64_t>(out.annotations.size()) + 1,
-           .image_id = image.id,
-           .category_id = label.category_id,
-           .bbox = {label.left * image.width, label.top * image.height, width, height},
-           .area = width * height});
+      if (trimmed(lines[line - 1]).empty()) continue;
+      const Label label = parse_label(lines[line - 1], set, path, line);
+      if (!seen.insert(label).second) {
+        if (notes.repeated_count++ == 0) {
+          notes.first_repeated = cat(escaped(file->second), ": line ", line);
+        }
+        continue;
+      }
+      ++notes.box_count;
+      notes.outline_count += label.is_outline ? 1 : 0;
+      notes.may_be_pose_count += label.may_be_pose ? 1 : 0;
+      out.annotations.push_back({.id = std::ssize(out.annotations) + 1,
+                                 .image_id = image_id,
+                                 .category_id = label.category_id,
+                                 .bbox = label.box});
     }
   }
+  notes.tell(labels);
+  read_picture_sizes(source, out);
+  scale_shares(out);
   return out;
 }
 
