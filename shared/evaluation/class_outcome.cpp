@@ -14,8 +14,8 @@ void check_finite(const ClassScores& image) {
   for (std::size_t label = 0; label < image.scores.size(); ++label) {
     if (std::isfinite(image.scores[label])) continue;
     throw Error(ErrorKind::kData,
-                cat(image_name(image.image_id, image.file_name), ": score of class ", label, " (got ",
-                    image.scores[label], ", want a finite number)"),
+                cat(image_name(image.image_id, image.file_name), ": score of class ", label,
+                    " (got ", image.scores[label], ", want a finite number)"),
                 "the model has diverged: evaluate an earlier checkpoint");
   }
 }

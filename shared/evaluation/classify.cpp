@@ -33,10 +33,10 @@ std::vector<ClassOutcome> classify_share(Classifier& network, const ShardSet& sh
                 const float* row = logits.const_data_ptr<float>();
                 for (const Sample& sample : batch.samples) {
                   const int label = shards.index()[sample.slot.record].labels.front();
-                  outcomes.push_back(class_outcome(
-                      {.image_id = sample.image_id,
-                       .file_name = sample.file_name,
-                       .label = label, .scores = {row, class_count}}));
+                  outcomes.push_back(class_outcome({.image_id = sample.image_id,
+                                                    .file_name = sample.file_name,
+                                                    .label = label,
+                                                    .scores = {row, class_count}}));
                   row += class_count;
                 }
               });

@@ -126,11 +126,10 @@ std::string image_note() {
 
 std::string comparison_text(const ComparedNames& names, const Comparison& comparison) {
   const std::string interval_title = percent(comparison.options.confidence) + " interval";
-  std::string text =
-      cat("A: ", escaped(names.a, kWholeText), "\nB: ", escaped(names.b, kWholeText), "\n",
-          counted(comparison.a.image_count, "image"), ", ",
-          counted(comparison.a.object_count, "object"), ": ", escaped(names.truth, kWholeText),
-          "\n\n");
+  std::string text = cat("A: ", escaped(names.a, kWholeText), "\nB: ", escaped(names.b, kWholeText),
+                         "\n", counted(comparison.a.image_count, "image"), ", ",
+                         counted(comparison.a.object_count, "object"), ": ",
+                         escaped(names.truth, kWholeText), "\n\n");
 
   std::vector<TextRow> rows{{"", "A", "B", "B - A", interval_title, ""}};
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
