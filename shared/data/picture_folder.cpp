@@ -167,7 +167,7 @@ std::optional<FileProblem> PictureFolder::decode(std::size_t place, JpegDecoder&
   const std::string path = cat(folder_.path(), "/", index_[place].file_name);
   return unless_unreadable(folder_, path, [&]() -> std::optional<FileProblem> {
     FoundFile file;
-    if (auto problem = folder_.find(names_[place], file)) return problem;
+    if (auto problem = folder_.find(index_[place].file_name, file)) return problem;
     const std::string bytes = read_file(file.path);
     const DecodeStatus status = decode_any_picture(bytes, decoder, out);
     std::string reason = unusable_reason(status, policy_on_foreign_files(status));
