@@ -7,6 +7,7 @@
 #include "shared/base/file.h"
 #include "shared/base/foreign_content.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 #include "shared/coco/class_text.h"
 
 namespace retina {

@@ -172,7 +172,7 @@ std::vector<LeftOutPlace> gather_places(const std::vector<LeftOutPlace>& own, Co
 void warn_of_left_out(const EvalOptions& options, const std::vector<LeftOutFile>& files) {
   for (std::size_t i = 0; i < std::min(files.size(), kNamedFiles); ++i) {
     log_warning(options.images, "/", escaped(files[i].name),
-                ": left out: ", escaped(files[i].problem.reason));
+                ": left out: ", escaped(files[i].problem.reason, kWholeText));
   }
   if (files.size() > kNamedFiles) {
     log_warning(options.images, ": ", files.size() - kNamedFiles, " more files are left out");

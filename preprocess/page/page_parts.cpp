@@ -226,7 +226,7 @@ Table quarantine_table(const DataPageInput& input) {
   for (std::size_t i = 0; i < std::min(input.quarantined.size(), kListedQuarantined); ++i) {
     const QuarantinedImage& bad = input.quarantined[i];
     table.rows.push_back({escaped(bad.file_name), cat(bad.image_id),
-                          cat(escaped(bad.reason), bad.hint.empty() ? "" : "; ", bad.hint)});
+                          cat(escaped(bad.reason, kWholeText), bad.hint.empty() ? "" : "; ", bad.hint)});
   }
   const bool more = input.quarantined.size() > kListedQuarantined;
   table.note = cat(quarantine_kinds(input.quarantined), more ? "; the first ones. " : ". ",

@@ -13,6 +13,7 @@
 #include "shared/base/file.h"
 #include "shared/base/foreign_content.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {

@@ -62,15 +62,6 @@ std::string escaped(std::string_view text, std::size_t max_characters) {
   return with_escapes(text, max_characters, is_control);
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 std::string as_utf8(std::string_view text) {
   return with_escapes(text, kWholeText, [](std::string_view) { return false; });
 }

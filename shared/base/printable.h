@@ -21,10 +21,7 @@ inline constexpr std::size_t kWholeText = std::string_view::npos;
 // not UTF-8 are escaped too. Behind `max_characters` of the text it ends with "…".
 std::string escaped(std::string_view text, std::size_t max_characters = kNameCharacters);
 
-// As JSON wants it.
-bool is_utf8(std::string_view text);
-
-// The text as it is where it is UTF-8; other bytes become "\\x80".
+// The text as it is where it is UTF-8, as JSON wants it; other bytes become "\\x80".
 std::string as_utf8(std::string_view text);
 
 }  // namespace retina

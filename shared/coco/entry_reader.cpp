@@ -16,6 +16,7 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {

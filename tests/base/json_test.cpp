@@ -10,6 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
 #include "shared/base/random.h"
+#include "shared/base/text_encoding.h"
 #include "tests/support/refusal.h"
 
 namespace retina {

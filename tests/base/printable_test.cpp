@@ -44,14 +44,6 @@ TEST(Escaped, ALongNameIsCutAtAWholeCharacter) {
   EXPECT_EQ(escaped(name, kWholeText), name);
 }
 
-TEST(IsUtf8, TellsWhatJsonTakes) {
-  EXPECT_TRUE(is_utf8(""));
-  EXPECT_TRUE(is_utf8("a\xe7\x8c\xab"));
-  for (const char* text : {"\xff", "caf\xe9", "\xed\xb3\xa9", "\xe7\x8c"}) {
-    EXPECT_FALSE(is_utf8(text)) << escaped(text);
-  }
-}
-
 TEST(AsUtf8, OnlyBytesThatAreNoUtf8AreWrittenOut) {
   EXPECT_EQ(as_utf8("a\nb \xc3\xa9"), "a\nb \xc3\xa9");
   EXPECT_EQ(as_utf8("x\xff.jpg"), "x\\xff.jpg");

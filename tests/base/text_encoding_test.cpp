@@ -32,6 +32,14 @@ std::string widened(const std::string& ascii, std::size_t size, std::size_t plac
   return wide;
 }
 
+TEST(IsUtf8, TellsWhatJsonTakes) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("a\xe7\x8c\xab"));
+  for (const char* text : {"\xff", "caf\xe9", "\xed\xb3\xa9", "\xe7\x8c"}) {
+    EXPECT_FALSE(is_utf8(text)) << text;
+  }
+}
+
 TEST(TextEncoding, AnXmlDeclarationIsBelieved) {
   for (const auto& [encoding, bytes, text] :
        {std::tuple{"gb2312", "\xC6\xFB\xB3\xB5"s, kCar},
