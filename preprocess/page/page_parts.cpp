@@ -225,8 +225,9 @@ Table quarantine_table(const DataPageInput& input) {
   Table table{.title = "Left out", .columns = {"image", "id", "reason"}};
   for (std::size_t i = 0; i < std::min(input.quarantined.size(), kListedQuarantined); ++i) {
     const QuarantinedImage& bad = input.quarantined[i];
-    table.rows.push_back({escaped(bad.file_name), cat(bad.image_id),
-                          cat(escaped(bad.reason, kWholeText), bad.hint.empty() ? "" : "; ", bad.hint)});
+    table.rows.push_back(
+        {escaped(bad.file_name), cat(bad.image_id),
+         cat(escaped(bad.reason, kWholeText), bad.hint.empty() ? "" : "; ", bad.hint)});
   }
   const bool more = input.quarantined.size() > kListedQuarantined;
   table.note = cat(quarantine_kinds(input.quarantined), more ? "; the first ones. " : ". ",

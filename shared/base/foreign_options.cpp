@@ -169,7 +169,8 @@ const std::vector<ForeignOption>& foreign_options() {
                  "min-size", "max-size", "image-max-side", "resize", "width", "height"},
        .pack = "--max-side; retina-train resizes by --min-side and --max-side",
        .train = "--min-side and --max-side",
-       .eval = "images are resized as the model was trained (retina-train --min-side, --max-side)",
+       .eval =
+           "images are resized as the model was trained, by retina-train --min-side and --max-side",
        .convert = "--onnx-static HxW where the size must be fixed"},
       {.names = {"multi-scale", "multiscale", "scales"}, .train = "--min-sides"},
       {.names = {"augmentation", "data-augmentation", "hflip-prob", "fliplr", "hyp", "hflip", "aug",
