@@ -52,14 +52,11 @@ SettingValues settings_of(const InferenceHeader& header) {
 // inputs; throws when it was made from others.
 bool already_done(const ConvertOptions& options, const std::string& path, const char* option,
                   const InferenceHeader& wanted) {
-  if (!path_exists(path)) return false;
+  if (!has_file(path, option)) return false;
   const std::string choose = cat("choose another ", option);
   std::error_code ignored;
   if (std::filesystem::equivalent(path, options.checkpoint, ignored)) {
     throw Error(ErrorKind::kConfig, cat(path, ": is the checkpoint itself"), choose);
-  }
-  if (is_folder(path)) {
-    throw Error(ErrorKind::kCannotCreate, cat(path, ": is a folder (want a file)"), choose);
   }
   InferenceHeader header;
   try {

@@ -3,10 +3,13 @@
 #include <algorithm>
 
 #include "shared/base/file.h"
+#include "shared/base/own_file.h"
 #include "shared/evaluation/ground_truth.h"
 
 namespace retina {
 namespace {
+
+constexpr const char* kExportedBy = "exported by coco-pack --inspect --export-annotations";
 
 Instances classes_of_images(const ShardSet& set) {
   Instances out{.categories = set.manifest().categories};
@@ -36,8 +39,14 @@ Instances exported_instances(const ShardSet& set) {
   return has_boxes ? ground_truth_of(set) : classes_of_images(set);
 }
 
+void check_may_export(const std::string& path) {
+  // As we write it: what another program has changed and saved, with its own spaces, is not ours.
+  check_may_replace(path, cat(R"({"info":{"description":")", kExportedBy, '"'),
+                    "--export-annotations");
+}
+
 void export_annotations(const ShardSet& set, const std::string& path) {
-  write_file_atomically(path, instances_to_json(exported_instances(set)));
+  write_file_atomically(path, instances_to_json(exported_instances(set), kExportedBy));
 }
 
 }  // namespace retina

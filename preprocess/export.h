@@ -15,7 +15,11 @@ namespace retina {
 // id is the image's. Throws kData when a record is damaged.
 Instances exported_instances(const ShardSet& set);
 
-// Writes that, whole or not at all; the same set makes the same bytes. Throws kCannotCreate, kIo.
+// Throws kCannotCreate where `path` is a file that export_annotations did not write.
+void check_may_export(const std::string& path);
+
+// Writes exported_instances, whole or not at all; the same set makes the same bytes. Throws
+// kCannotCreate, kIo.
 void export_annotations(const ShardSet& set, const std::string& path);
 
 }  // namespace retina

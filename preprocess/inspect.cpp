@@ -165,6 +165,7 @@ std::string exported_text(const InspectOptions& options) {
 
 std::string inspect(const InspectOptions& options) {
   if (!options.draw.empty()) check_may_replace(options.draw, kDrawnBy, "--draw");
+  if (!options.export_annotations.empty()) check_may_export(options.export_annotations);
   const ShardSet set(options.folder);
   if (!options.export_annotations.empty()) export_annotations(set, options.export_annotations);
   if (!options.shows_image()) return describe_set(set) + exported_text(options);

@@ -60,14 +60,10 @@ std::string import_json(const ImportOptions& options, std::uint64_t source_hash)
 // True when the output already exists and was made from the same inputs; throws when it was made
 // from others.
 bool already_imported(const ImportOptions& options, const std::string& made_from) {
-  if (!path_exists(options.output)) return false;
+  if (!has_file(options.output, "--output")) return false;
   std::error_code ignored;
   if (std::filesystem::equivalent(options.output, options.weights, ignored)) {
     throw Error(ErrorKind::kConfig, cat(options.output, ": is the imported file itself"),
-                "choose another --output");
-  }
-  if (is_folder(options.output)) {
-    throw Error(ErrorKind::kCannotCreate, cat(options.output, ": is a folder (want a file)"),
                 "choose another --output");
   }
   std::string found;

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "shared/base/foreign_content.h"
 
 namespace retina {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF", kSpace = " \t\r\n";
 constexpr const char* kImportHint =
     "retina-convert --import takes torchvision's weights as torch.save writes them (.pth)";
 constexpr const char* kForeignModelHint =
@@ -17,30 +18,12 @@ constexpr const char* kForeignModelHint =
 const FileKind kTorchSave{
     .what = "holds weights that torch.save wrote", .hint = "", .is_torch_save = true};
 
-// The start of a text, white space and a byte order mark skipped, in lower case.
-std::string text_start(std::string_view begin) {
-  constexpr std::size_t kStart = 64;
-  if (begin.starts_with(kByteOrderMark)) begin.remove_prefix(kByteOrderMark.size());
-  begin.remove_prefix(std::min(begin.find_first_not_of(kSpace), begin.size()));
-  std::string start(begin.substr(0, kStart));
-  for (char& c : start) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+// What is no more weights than it is text.
+std::optional<FileKind> other_kind(std::string_view begin) {
+  if (const auto foreign = foreign_content(begin)) {
+    return FileKind{cat("is ", foreign->what), foreign->cure};
   }
-  return start;
-}
-
-std::optional<FileKind> text_kind(std::string_view begin) {
-  const std::string start = text_start(begin);
-  if (start.starts_with("version https://git-lfs.github.com/spec/")) {
-    return FileKind{"is a Git LFS pointer, not the file itself", "fetch the file: git lfs pull"};
-  }
-  for (const char* mark : {"<!doctype html", "<html", "<head", "<body"}) {
-    if (!start.starts_with(mark)) continue;
-    return FileKind{"is an HTML page, not the file itself",
-                    "download the file again: the server sent a page in its place"};
-  }
-  if (start.starts_with("<?xml")) return FileKind{"is an XML document", ""};
-  if (start.starts_with("{\"") || start.starts_with("{\n")) return FileKind{"is JSON text", ""};
+  if (begin.starts_with("{\"") || begin.starts_with("{\n")) return FileKind{"is JSON text", ""};
   return std::nullopt;
 }
 
@@ -76,7 +59,7 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
   if (holds("/data.pkl")) return kTorchSave;
   if (holds("model.weights.h5")) return FileKind{"is a Keras model (.keras)", kImportHint};
   if (holds(".npy")) return FileKind{"is a NumPy archive (.npz)", kImportHint};
-  return FileKind{"is a zip archive", "unpack it first"};
+  return other_kind(begin);
 }
 
 }  // namespace
@@ -84,8 +67,7 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
 std::optional<FileKind> file_kind(std::string_view begin, std::string_view end) {
   // torch.save before PyTorch 1.6: a pickle of protocol 2 that is one number of 10 bytes.
   constexpr std::string_view kLegacyStart("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46", 8);
-  constexpr std::size_t kTarMark = 257, kTfliteMark = 4;
-  if (begin.empty()) return FileKind{"is empty", "copy or download the file again"};
+  constexpr std::size_t kTfliteMark = 4;
   if (begin.starts_with("PK\3\4")) return zip_kind(begin, end);
   if (begin.starts_with(kLegacyStart)) return kTorchSave;
   if (begin.starts_with("\x80")) {
@@ -111,15 +93,7 @@ std::optional<FileKind> file_kind(std::string_view begin, std::string_view end) 
     return FileKind{"is a TensorRT engine", kForeignModelHint};
   }
   if (begin.starts_with("\x93NUMPY")) return FileKind{"is a NumPy array (.npy)", kImportHint};
-  if (begin.starts_with("\x1f\x8b")) {
-    return FileKind{"is compressed by gzip", "unpack it first: gunzip, or tar -xzf"};
-  }
-  if (begin.substr(std::min(kTarMark, begin.size())).starts_with("ustar")) {
-    return FileKind{
-        "is a tar archive",
-        "unpack it first: tar -xf; what PyTorch 0.1 wrote, load in Python and save it again"};
-  }
-  return text_kind(begin);
+  return other_kind(begin);
 }
 
 std::optional<FileKind> file_kind_of(const std::string& path) {

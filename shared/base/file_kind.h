@@ -1,6 +1,5 @@
 // What a file is that was given in the place of another, by its first and last bytes: for messages
-// alone. Downloads leave web pages and Git LFS pointers where weights were meant, other tools write
-// weights of their own kind.
+// alone: weights as other tools write them, and what foreign_content.h knows.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 namespace retina {
 
 struct FileKind {
-  std::string what{};          // "is a Git LFS pointer, not the file itself"
+  std::string what{};          // "is a safetensors file"
   std::string hint{};          // the next step; empty where only the reader knows it
   bool is_torch_save = false;  // weights that retina-convert --import reads
 };

@@ -71,6 +71,11 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   for (const Signature& one : kSignatures) {
     if (start.starts_with(one.bytes)) return ForeignContent{.what = one.what, .cure = one.cure};
   }
+  constexpr std::size_t kTarMark = 257;
+  if (start.substr(std::min(kTarMark, start.size())).starts_with("ustar")) {
+    return ForeignContent{.what = "a tar archive",
+                          .cure = "unpack it (tar -xf) and give the file inside"};
+  }
   if (is_utf16(start)) return ForeignContent{.what = "UTF-16 text", .cure = kSaveAsUtf8};
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);
   const std::size_t begin = start.find_first_not_of(" \t\r\n"sv);
@@ -83,7 +88,7 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   }
   const std::string head = lower(start.substr(begin, 256));
   if (head.starts_with("<!doctype html") || head.starts_with("<html") ||
-      head.starts_with("<head")) {
+      head.starts_with("<head") || head.starts_with("<body")) {
     return ForeignContent{.what = "a web page (HTML)", .cure = kDownloadAgain};
   }
   if (head.starts_with("<?xml")) return ForeignContent{.what = "XML", .cure = kDownloadAgain};

@@ -1,5 +1,5 @@
-// What stands in the place of a text file that people mean to give: a Git LFS pointer, a web page,
-// an archive. For the error of a reader that could not make sense of the file.
+// What stands in the place of the file that people mean to give: a Git LFS pointer, a web page, an
+// archive. For the error of a reader that could not make sense of the file.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ struct ForeignContent {
   std::string cure{};  // what to do about it: a hint
 };
 
-// By the first bytes of a file, of which a few hundred are enough. Nothing when they are neither of
+// By the first bytes of a file, of which 512 are enough. Nothing when they are neither of
 // a known kind nor empty: text, as far as this can tell.
 std::optional<ForeignContent> foreign_content(std::string_view start);
 

@@ -9,6 +9,10 @@
 
 namespace retina {
 
+// Whether `path` is a file with content: nothing is lost where it is free or empty. Throws
+// Error{kCannotCreate} when it is a folder, a pipe or a device; `option` named it.
+bool has_file(const std::string& path, const std::string& option);
+
 // Throws Error{kCannotCreate} unless `path` is free, empty, or holds `mark` in its first bytes;
 // `option` named it.
 void check_may_replace(const std::string& path, std::string_view mark, const std::string& option);

@@ -193,9 +193,13 @@ Instances parse_instances(std::string_view text, const std::string& name) {
   return InstancesReader(name).take(text);
 }
 
-std::string instances_to_json(const Instances& instances) {
+std::string instances_to_json(const Instances& instances, std::string_view description) {
   JsonWriter json;
-  json.begin_object().key("images").begin_array();
+  json.begin_object();
+  if (!description.empty()) {
+    json.key("info").begin_object().field("description", description).end_object();
+  }
+  json.key("images").begin_array();
   for (const ImageInfo& image : instances.images) {
     json.begin_object()
         .field("id", image.id)

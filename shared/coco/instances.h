@@ -52,7 +52,8 @@ Instances parse_instances(std::string_view text, const std::string& name);
 // the list itself. Throws as read_instances().
 Categories read_categories(const std::string& path);
 
-// The whole as COCO JSON, f64 exact: `parse_instances` gives the same back.
-std::string instances_to_json(const Instances& instances);
+// The whole as COCO JSON, f64 exact: `parse_instances` gives the same back. `description`, where
+// there is one, comes first, in COCO's "info".
+std::string instances_to_json(const Instances& instances, std::string_view description = "");
 
 }  // namespace retina

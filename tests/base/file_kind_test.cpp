@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "shared/base/file.h"
+#include "shared/base/foreign_content.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -22,15 +23,11 @@ std::string what_is(const std::string& bytes) {
 }
 
 TEST(FileKind, NamesWhatDownloadsLeaveInThePlaceOfAFile) {
-  EXPECT_EQ(what_is(""), "is empty");
-  EXPECT_EQ(what_is("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
-            "is a Git LFS pointer, not the file itself");
-  for (const char* page :
-       {"<!DOCTYPE html><title>Sign in</title>", "\xEF\xBB\xBF \r\n<HTML lang=en>"}) {
-    EXPECT_THAT(what_is(page), HasSubstr("HTML page")) << page;
+  for (const std::string& bytes :
+       {std::string(), std::string("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"),
+        std::string("<!DOCTYPE html><title>Sign in</title>"), zip_of("README.txt")}) {
+    EXPECT_EQ(what_is(bytes), "is " + foreign_content(bytes)->what);
   }
-  EXPECT_EQ(what_is("<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>"),
-            "is an XML document");
   EXPECT_THAT(what_is("\x1f\x8b\x08"), HasSubstr("gzip"));
 }
 

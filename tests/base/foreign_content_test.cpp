@@ -30,6 +30,7 @@ TEST(ForeignContent, IsNamedByItsFirstBytes) {
       {"outs:\n- md5: 00\n", "a DVC pointer"},
       {"\n <!DOCTYPE html>\n<html>", "a web page (HTML)"},
       {"\xEF\xBB\xBF<html lang=\"en\">", "a web page (HTML)"},
+      {"<body>moved</body>", "a web page (HTML)"},
       {"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", "XML"},
       {"\xFF\xFE{\0"s, "UTF-16 text"},
       {"\xFE\xFF\0{"s, "UTF-16 text"},
@@ -38,6 +39,7 @@ TEST(ForeignContent, IsNamedByItsFirstBytes) {
       {"\xFF\xFE\0\0{\0\0\0"s, "UTF-32 text"},
       {"\x1F\x8B\x08\0"s, "a gzip archive"},
       {"PK\x03\x04", "a zip archive"},
+      {"file" + std::string(253, '\0') + "ustar", "a tar archive"},
       {"", "an empty file"},
       {" \r\n\t", "a blank file"},
       {std::string(40, '\0'), "nothing but zero bytes"}};

@@ -34,5 +34,16 @@ TEST(OwnFile, WhatSomebodyElseWroteStays) {
   EXPECT_THAT(refusal(folder / "pipe"), HasSubstr("not ours"));
 }
 
+TEST(OwnFile, IsThereWhereItHasContent) {
+  const TestFolder folder;
+  write_file_atomically(folder / "full", "x");
+  write_file_atomically(folder / "empty", "");
+  EXPECT_TRUE(has_file(folder / "full", "--page"));
+  EXPECT_FALSE(has_file(folder / "empty", "--page"));
+  EXPECT_FALSE(has_file(folder / "none", "--page"));
+  EXPECT_THAT(refusal_of(ErrorKind::kCannotCreate, [&] { has_file(folder.path(), "--page"); }),
+              HasSubstr("is a folder (want a file)"));
+}
+
 }  // namespace
 }  // namespace retina

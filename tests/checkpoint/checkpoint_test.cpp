@@ -221,7 +221,7 @@ TEST(Checkpoint, FilesOfOtherToolsAreNamedForWhatTheyAreWithTheWayToACheckpoint)
   }
   EXPECT_THAT(answer("version https://git-lfs.github.com/spec/v1\noid sha256:1f\nsize 9\n"),
               AllOf(HasSubstr("Git LFS pointer"), HasSubstr("git lfs pull")));
-  EXPECT_THAT(answer("<!doctype html><html></html>"), HasSubstr("HTML page"));
+  EXPECT_THAT(answer("<!doctype html><html></html>"), HasSubstr("web page"));
   EXPECT_THAT(answer("\x08\x07\x12\x07pytorch" + std::string(100, 'x')), HasSubstr("ONNX model"));
   EXPECT_THAT(answer("\x08\x08\x12\x07pytorch" + std::string(100, 'x')), HasSubstr("ONNX model"));
   EXPECT_THAT(answer(stored_zip({{"m/data.pkl", "."}, {"m/constants.pkl", "."}})),

@@ -46,7 +46,7 @@ TEST_F(ImportCli, FilesThatAreNoWeightsAreBadData) {
     expect_refusal({"--import", cut}, 65, "cut short");
   }
   write_file_atomically(cut, "<html>404</html>");
-  expect_refusal({"--import", cut}, 65, "is an HTML page");
+  expect_refusal({"--import", cut}, 65, "is a web page");
 }
 
 TEST_F(ImportCli, AMissingFileIsNoInput) {

@@ -199,7 +199,7 @@ TEST(PthFile, FindsAnAverageInsideOfItsWrapper) {
 }
 
 TEST(PthFile, TellsOtherFilesApart) {
-  EXPECT_THAT(refusal(""), HasSubstr("is empty"));
+  EXPECT_THAT(refusal(""), HasSubstr("is an empty file"));
   EXPECT_THAT(refusal("hello"), HasSubstr("not a file of torch.save"));
   EXPECT_THAT(refusal(PickleText().op("N").stop()), HasSubstr("not one that torch.save wrote"));
   EXPECT_THAT(refusal(std::string(257, 'x') + "ustar"), HasSubstr("tar archive"));

@@ -10,6 +10,7 @@
 #include "shared/base/file.h"
 #include "tests/preprocess/small_classes.h"
 #include "tests/preprocess/small_coco.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -38,6 +39,24 @@ TEST(ExportAnnotations, OfACocoSetAreTheFilesOwn) {
   EXPECT_THAT(text, HasSubstr("annotations: " + folder / "out.json"));
   EXPECT_EQ(instances_to_json(read_instances(folder / "out.json")),
             instances_to_json(in_export_order(source)));
+}
+
+TEST(ExportAnnotations, ReplaceAnEarlierExportAlone) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path()};
+  coco.write();
+  pack(coco.options("set"));
+  const InspectOptions options{.folder = folder / "set", .export_annotations = folder / "out.json"};
+  inspect(options);
+  EXPECT_NO_THROW(inspect(options));
+  // The set's own source, and an export that was changed elsewhere.
+  for (const std::string& theirs : {read_file(folder / "annotations.json"),
+                                    "{\n  " + read_file(folder / "out.json").substr(1)}) {
+    write_file_atomically(options.export_annotations, theirs);
+    EXPECT_THAT(refusal_of(ErrorKind::kCannotCreate, [&] { inspect(options); }),
+                HasSubstr("out.json: exists and is not ours to replace"));
+    EXPECT_EQ(read_file(options.export_annotations), theirs);
+  }
 }
 
 TEST(ExportAnnotations, OfAClassificationSetHaveTheWholeImageForABox) {
