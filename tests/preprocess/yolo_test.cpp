@@ -1,0 +1,225 @@
+// What YOLO's labels mean, and what is told or refused because it would be misread.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "preprocess/formats/annotation_source.h"
+#include "shared/base/file.h"
+#include "shared/image/image.h"
+#include "shared/image/jpeg.h"
+#include "tests/preprocess/small_classes.h"
+#include "tests/support/refusal.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+using Files = std::map<std::string, std::string>;
+using Box = std::array<double, 4>;
+
+constexpr const char* kNames = "names: [owl, elk]\n";
+
+// Labels of images of 40 x 20 pixels.
+struct SmallYolo {
+  TestFolder folder;
+  AnnotationSource source{
+      .format = AnnotationFormat::kYolo, .path = folder / "data.yaml", .images = folder / "images"};
+
+  explicit SmallYolo(const std::string& yaml, const Files& texts = {{"labels/a.txt", ""}},
+                     const std::vector<std::string>& images = {"images/a.jpg"}) {
+    write("data.yaml", yaml);
+    for (const auto& [name, text] : texts) write(name, text);
+    for (const std::string& name : images) write(name, encode_jpeg(Image(40, 20), 50));
+  }
+  void write(const std::string& name, const std::string& bytes) const {
+    const fs::path path(folder / name);
+    fs::create_directories(path.parent_path());
+    write_file_atomically(path.string(), bytes);
+  }
+  Instances read() const { return read_annotations(source).instances; }
+  std::vector<Box> boxes() const {
+    std::vector<Box> boxes;
+    for (const Annotation& one : read().annotations) boxes.push_back(one.bbox);
+    return boxes;
+  }
+  std::string log() const {
+    testing::internal::CaptureStderr();
+    read();
+    return without_folder(testing::internal::GetCapturedStderr(), folder.path());
+  }
+  std::string refused(ErrorKind kind = ErrorKind::kData) const {
+    return without_folder(refusal_of(kind, [&] { read(); }), folder.path());
+  }
+};
+
+TEST(Yolo, PoseLabelsAreBoxesWithKeyPointsBehindThem) {
+  const std::string box = "0 0.5 0.5 0.5 0.5", points = " 0.9 0.9 0 0 0.5 0.5";
+  EXPECT_THAT(
+      SmallYolo(cat(kNames, "kpt_shape: [3, 2]\n"), {{"labels/a.txt", box + points}}).boxes(),
+      ElementsAre(Box{10, 5, 20, 10}));
+  // The third number of each is its visibility, 2 where it is seen.
+  EXPECT_THAT(
+      SmallYolo(cat(kNames, "kpt_shape: [2, 3]\n"), {{"labels/a.txt", box + " 0.9 0.9 2 0 0 0"}})
+          .boxes(),
+      ElementsAre(Box{10, 5, 20, 10}));
+}
+
+TEST(Yolo, RefusesPoseLabelsOfAnotherLengthThanKptShape) {
+  EXPECT_EQ(SmallYolo(cat(kNames, "kpt_shape: [3, 2]\n"), {{"labels/a.txt", "0 .5 .5 .5 .5 .5 .5"}})
+                .refused(),
+            "labels/a.txt: line 1: has 7 numbers, want 11, CLASS CX CY WIDTH HEIGHT and the key "
+            "points of \"kpt_shape\" in data.yaml");
+  EXPECT_EQ(SmallYolo(cat(kNames, "kpt_shape: [3, 4]\n")).refused(),
+            "data.yaml: line 2: kpt_shape: want [N, 2] or [N, 3], the number of key points and of "
+            "numbers of each");
+  EXPECT_EQ(SmallYolo(cat(kNames, "flip_idx: [1, 0]\n")).refused(),
+            "data.yaml: line 2: has \"flip_idx\", as of pose labels, but no \"kpt_shape\"");
+}
+
+TEST(Yolo, TellsOutlinesThatMayBeKeyPoints) {
+  const char* pose = "0 .5 .5 .5 .5 .4 .4 .5 .5 .6 .6\n";
+  EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", pose}}).log(), HasSubstr("\"kpt_shape\""));
+  EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", "0 .1 .1 .9 .1 .5 .9\n"}}).log(), IsEmpty());
+}
+
+TEST(Yolo, RefusesAPredictionWithItsConfidence) {
+  EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", "0 .5 .5 .5 .5 .9"}}).refused(),
+              HasSubstr("line 1: has 6 numbers, as a prediction with its confidence has, want"));
+}
+
+TEST(Yolo, RefusesNcThatContradictsNames) {
+  EXPECT_EQ(SmallYolo(cat("nc: 3\n", kNames)).refused(),
+            "data.yaml: line 1: nc: got 3, but \"names\" has 2 classes");
+  EXPECT_EQ(SmallYolo("nc: 2\nnames: [owl]\n").refused(),
+            "data.yaml: line 1: nc: got 2, but \"names\" has 1 class");
+  EXPECT_EQ(SmallYolo("nc: two\nnames: [owl]\n").refused(),
+            "data.yaml: line 1: nc: got \"two\", want a number");
+}
+
+TEST(Yolo, NcCountsClassesOrPlacesUpToTheLast) {
+  for (const char* count : {"2", "8"}) {
+    EXPECT_EQ(SmallYolo(cat("nc: ", count, "\nnames: {3: owl, 7: elk}\n")).read().categories.size(),
+              2U);
+  }
+}
+
+TEST(Yolo, RefusesAKeyThatIsThereTwice) {
+  EXPECT_EQ(SmallYolo(cat(kNames, "nc: 2\nnames: [elk, owl]\n")).refused(),
+            "data.yaml: line 3: key \"names\" is that of line 1, too");
+  EXPECT_EQ(SmallYolo("names:\n  0: owl\n  1: elk\n  0: fox\n").refused(),
+            "data.yaml: line 4: names: index 0 is there twice");
+}
+
+TEST(Yolo, RefusesAClassWithoutAName) {
+  EXPECT_EQ(SmallYolo("names: [owl, ' ']\n").refused(),
+            "data.yaml: line 1: names: class 1 has no name");
+  EXPECT_EQ(SmallYolo("names: {0: owl, one: elk}\n").refused(),
+            "data.yaml: line 1: index of names: got \"one\", want a number");
+  EXPECT_EQ(SmallYolo("names: {0: owl, 1.5: elk}\n").refused(),
+            "data.yaml: line 1: index of names: got 1.5, want a whole number, 0 or more");
+}
+
+TEST(Yolo, TakesClassesFromAListOfNames) {
+  SmallYolo set("", {{"labels/a.txt", "1 .5 .5 .5 .5"}, {"classes.txt", "owl\r\nsea elk\r\n\r\n"}});
+  set.source.path = set.folder / "classes.txt";
+  const Instances read = set.read();
+  ASSERT_EQ(read.categories.size(), 2U);
+  EXPECT_EQ(read.categories[1].id, 1);
+  EXPECT_EQ(read.categories[1].name, "sea elk");
+  EXPECT_EQ(read.annotations.at(0).category_id, 1);
+}
+
+TEST(Yolo, RefusesAListOfNamesWithGapsOrRepeats) {
+  SmallYolo set("");
+  set.source.path = set.folder / "obj.names";
+  set.write("obj.names", "owl\n\nelk\n");
+  EXPECT_EQ(set.refused(), "obj.names: line 2: is empty, want a class name a line");
+  set.write("obj.names", "owl\nelk\nowl\n");
+  EXPECT_EQ(set.refused(), "obj.names: line 3: class \"owl\" is that of line 1, too");
+  set.write("obj.names", "\n");
+  EXPECT_EQ(set.refused(), "obj.names: has no classes, want a class name a line");
+}
+
+TEST(Yolo, FindsLabelsBesideTheImagesAndInFoldersOfTheSplits) {
+  const char* label = "0 .5 .5 .5 .5";
+  const std::vector<Box> wanted{{10, 5, 20, 10}};
+  EXPECT_EQ(SmallYolo(kNames, {{"images/a.txt", label}, {"images/classes.txt", "owl"}}).boxes(),
+            wanted);  // darknet
+  EXPECT_EQ(SmallYolo(kNames, {{"images/train/a.txt", label}}, {"images/train/a.jpg"}).boxes(),
+            wanted);
+  SmallYolo roboflow(kNames, {{"train/labels/a.txt", label}}, {"train/images/a.jpg"});
+  roboflow.source.images = roboflow.folder / "train/images";
+  EXPECT_EQ(roboflow.boxes(), wanted);
+  roboflow.source.images = roboflow.folder / "train";
+  EXPECT_EQ(roboflow.boxes(), wanted);
+}
+
+TEST(Yolo, RefusesLabelsThatFitNoImage) {
+  EXPECT_EQ(SmallYolo(kNames, {{"labels/img-1.txt", ""}}).refused(),
+            "labels: none of its 1 label files (img-1.txt) has the name of an image of images "
+            "(a.jpg)");
+  EXPECT_EQ(SmallYolo(kNames, {{"labels/README", ""}}).refused(), "labels: has no label files");
+}
+
+TEST(Yolo, NeedsTheFolderOfLabels) {
+  EXPECT_EQ(SmallYolo(kNames, {}).refused(ErrorKind::kNoInput),
+            "images: has no label files, and labels is not a folder");
+  SmallYolo elsewhere(kNames, {}, {"pictures/a.jpg"});
+  elsewhere.source.images = elsewhere.folder / "pictures";
+  EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "pictures: has no label files");
+}
+
+TEST(Yolo, TellsLabelFilesWithoutAnImageAndImagesWithoutLabels) {
+  EXPECT_THAT(
+      SmallYolo(kNames, {{"labels/a.txt", "0 .5 .5 .5 .5"}, {"labels/gone.txt", ""}},
+                {"images/a.jpg", "images/b.jpg"})
+          .log(),
+      AllOf(HasSubstr("labels: 1 label file has no image in images (gone.txt)"),
+            HasSubstr("images: 1 of 2 images have no label file; they are packed without boxes "
+                      "(b.jpg)")));
+}
+
+TEST(Yolo, TellsThatNoLabelFileHasABox) {
+  EXPECT_THAT(SmallYolo(kNames).log(), HasSubstr("labels: no label file has a box"));
+}
+
+TEST(Yolo, LeavesOutLinesThatRepeatABox) {
+  const SmallYolo set(kNames,
+                      {{"labels/a.txt", "0 .5 .5 .5 .5\n1 .5 .5 .5 .5\n0 0.5 0.50 .5 .5\n"}});
+  EXPECT_EQ(set.boxes().size(), 2U);
+  EXPECT_THAT(set.log(), HasSubstr("labels: 1 line repeats a box of the same file and is left out "
+                                   "(a.txt: line 3)"));
+}
+
+// Behind the start marker, an Exif segment whose only entry is the orientation.
+std::string turned(const std::string& jpeg) {
+  std::string tiff("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0", 26);
+  const std::string body = std::string("Exif\0\0", 6) + tiff;
+  const std::string head{'\xFF', '\xE1', '\0', static_cast<char>(body.size() + 2)};
+  return jpeg.substr(0, 2) + head + body + jpeg.substr(2);
+}
+
+TEST(Yolo, TellsOfImagesWithBoxesThatTheirExifDataTurn) {
+  SmallYolo set(kNames, {{"labels/a.txt", "0 .25 .25 .5 .5"}, {"labels/b.txt", ""}});
+  set.write("images/a.jpg", turned(encode_jpeg(Image(40, 20), 50)));
+  set.write("images/b.jpg", turned(encode_jpeg(Image(40, 20), 50)));
+  EXPECT_THAT(set.log(), HasSubstr("images: the EXIF data of 1 image with boxes say that it is "
+                                   "stored turned (a.jpg); it is packed as stored"));
+  EXPECT_THAT(set.log(), HasSubstr("--exif apply"));
+  EXPECT_THAT(set.boxes(), ElementsAre(Box{0, 0, 20, 10}));
+  set.source.exif = ExifPolicy::kApply;
+  EXPECT_THAT(set.log(), Not(HasSubstr("EXIF")));
+  EXPECT_THAT(set.boxes(), ElementsAre(Box{0, 0, 10, 20}));
+}
+
+}  // namespace
+}  // namespace retina
