@@ -32,9 +32,9 @@ function legend(entries) {
 const scoreRange = ({low, high}) => `${+low.toFixed(3)} to ${+high.toFixed(3)}`;
 
 // Whether a bin's things are right more (1) or less often (-1) than their score says; 0 where the
-// difference is small or no more than chance (two standard errors).
+// difference is small or no more than chance (two standard errors, corrected for continuity).
 function calibrationLean({count: n, mean_score: score, precision}) {
-  const noise = 2 * Math.sqrt(Math.max(0, score * (1 - score)) / n);
+  const noise = 2 * Math.sqrt(Math.max(0, score * (1 - score)) / n) + 1 / (2 * n);
   return Math.abs(precision - score) <= Math.max(.05, noise) ? 0 : Math.sign(precision - score);
 }
 

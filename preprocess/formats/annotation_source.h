@@ -16,7 +16,7 @@ enum class AnnotationFormat {
   kCoco,     // instances JSON
   kVoc,      // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
              // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
-  kCsv,      // keras-retinanet's "path,x1,y1,x2,y2,class", one a box, "path,,,,," without any
+  kCsv,      // a line a box: keras-retinanet's, DeepForest's, Open Images', see csv_layout.h
   kYolo,     // Ultralytics' data.yaml; a text file an image beside the pictures
   kFolders,  // classification: a folder of pictures for each class (ImageNet's training set), or
              // one folder of all pictures with a file that tells their classes (its validation set)
@@ -35,7 +35,7 @@ struct AnnotationSource {
   AnnotationFormat format = AnnotationFormat::kCoco;
   std::string
       path{};  // the file, or VOC's folder or list; kFolders: empty, or the pictures' classes
-  // Of kCsv, and of kVoc where given: file of "class,id", one a line. Of kFolders where given: a
+  // Of kCsv and kVoc where given: file of "class,id" or a name a line. Of kFolders where given: a
   // class a line, in the order of the labels; of a line that begins with a WordNet id ("n01440764
   // tench, Tinca tinca"), that id.
   std::string classes{};
@@ -56,9 +56,9 @@ struct ReadAnnotations {
 
 // What a source says that is not COCO's JSON, which read_instances() reads. Boxes become [x1, y1,
 // x2 - x1, y2 - y1] in pixels, areas are theirs, nothing is a crowd. Ids are 1, 2, ... of images by
-// name and of boxes by image and line; of VOC's classes without `classes` 1, 2, ... by name among
-// those of all its XML files, whatever the list; of YOLO's their index; of kFolders and kCifar10 1,
-// 2, ... in the order of their labels.
+// name and of boxes by image and line; of classes without `classes` 1, 2, ... by name, of VOC's
+// among those of all its XML files, whatever the list; of YOLO's their index; of kFolders and
+// kCifar10 1, 2, ... in the order of their labels.
 //
 // kFolders: without `classes`, labels are the places of ROOT's sub-folders by the bytes of their
 // names, as torchvision's ImageFolder has them. `path` tells the classes of pictures anywhere below
@@ -71,7 +71,7 @@ struct ReadAnnotations {
 // What is_dropping() is never read. VOC's pictures go by <filename>, and without it by the XML
 // file's name.
 //
-// CSV and YOLO do not say how large a picture is: that is read from it. A picture that has no
+// What CSV and YOLO do not say of how large a picture is, is read from it. A picture that has no
 // readable size gets 0 x 0, which no picture has: it is left out with its own reason later.
 // Throws kNoInput, kIo, and kData naming the file, the line and what is wrong there.
 ReadAnnotations read_annotations(const AnnotationSource& source);

@@ -10,6 +10,7 @@
 #include "preprocess/formats/parts.h"
 #include "shared/base/droppings.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/coco/class_text.h"

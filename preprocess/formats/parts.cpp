@@ -182,10 +182,12 @@ ClassIds::ClassIds(const std::string& path, AnnotationFiles& files) : path_(path
     }
     return;
   }
+  if (take_descriptions(lines)) return;
   std::map<std::int64_t, std::size_t> line_of;
   for (std::size_t line = 1; line <= lines.size(); ++line) {
     if (trimmed(lines[line - 1]).empty()) continue;
     const std::vector<std::string> fields = split_csv(lines[line - 1]);
+    if (line == 1 && fields.size() == 2 && lower_case(trimmed(fields[1])) == "id") continue;
     const std::string name(trimmed(fields[0]));
     if (fields.size() != 2 || name.empty()) {
       fail_line(path, line,
@@ -206,6 +208,26 @@ ClassIds::ClassIds(const std::string& path, AnnotationFiles& files) : path_(path
   }
 }
 
+// Open Images': lines of "/m/011k07,Tortoise", which annotations call by the first.
+bool ClassIds::take_descriptions(const std::vector<std::string>& lines) {
+  std::int64_t next = 1;
+  std::map<std::string, std::int64_t> ids;
+  std::map<std::int64_t, std::string> shown;
+  for (std::size_t line = 1; line <= lines.size(); ++line) {
+    if (trimmed(lines[line - 1]).empty()) continue;
+    const std::vector<std::string> fields = split_csv(lines[line - 1]);
+    const bool is_one =
+        fields.size() == 2 && fields[0].starts_with("/") && !trimmed(fields[1]).empty();
+    if (!is_one && line == 1) continue;  // LabelName,DisplayName
+    if (!is_one || !ids.emplace(fields[0], next).second) return false;
+    shown[next++] = std::string(trimmed(fields[1]));
+  }
+  if (ids.empty()) return false;
+  ids_ = std::move(ids);
+  shown_ = std::move(shown);
+  return true;
+}
+
 std::int64_t ClassIds::id_of(const std::string& name, const std::string& file,
                              std::size_t line) const {
   const auto found = ids_.find(name);
@@ -217,7 +239,10 @@ std::int64_t ClassIds::id_of(const std::string& name, const std::string& file,
 
 Categories ClassIds::categories() const {
   Categories categories;
-  for (const auto& [name, id] : ids_) categories.push_back({.id = id, .name = name});
+  for (const auto& [name, id] : ids_) {
+    const auto shown = shown_.find(id);
+    categories.push_back({.id = id, .name = shown == shown_.end() ? name : shown->second});
+  }
   return categories;
 }
 

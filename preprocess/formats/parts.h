@@ -56,8 +56,8 @@ std::vector<std::string> split_csv(std::string_view line, char separator = ',');
 // end. Throws where a line between is empty, a name is there twice, or there is none.
 std::vector<std::string> class_lines(const std::string& path, std::vector<std::string> lines);
 
-// Class names with their category ids, from a file of "class,id" or of a name a line, whose ids are
-// 1, 2, ...
+// Class names with their category ids, from a file of "class,id", or of a name or Open Images'
+// "/m/011k07,Tortoise" a line, whose ids are 1, 2, ...
 class ClassIds {
  public:
   ClassIds(const std::string& path, AnnotationFiles& files);
@@ -65,8 +65,11 @@ class ClassIds {
   Categories categories() const;
 
  private:
+  bool take_descriptions(const std::vector<std::string>& lines);
+
   std::string path_;
-  std::map<std::string, std::int64_t> ids_{};
+  std::map<std::string, std::int64_t> ids_{};    // by the name that annotations have
+  std::map<std::int64_t, std::string> shown_{};  // where people are shown another
 };
 
 // A class for each name, with the ids 1, 2, ...

@@ -135,7 +135,7 @@ class DataYaml {
 };
 
 // Label Studio's classes.txt, darknet's obj.names: line 1 is class 0.
-YoloSet read_class_list(const std::string& path, AnnotationFiles& files) {
+YoloSet read_name_list(const std::string& path, AnnotationFiles& files) {
   YoloSet set{.source = path};
   for (std::string& name : class_lines(path, files.read_lines(path, "data.yaml"))) {
     set.categories.push_back({.id = std::ssize(set.categories), .name = std::move(name)});
@@ -145,7 +145,7 @@ YoloSet read_class_list(const std::string& path, AnnotationFiles& files) {
 
 YoloSet read_set(const std::string& path, AnnotationFiles& files) {
   const std::string suffix = lower_suffix(path);
-  if (suffix == ".txt" || suffix == ".names") return read_class_list(path, files);
+  if (suffix == ".txt" || suffix == ".names") return read_name_list(path, files);
   const std::string text = files.read(path, "data.yaml", EncodingIn::kComment);
   require_utf8(text, path);
   try {

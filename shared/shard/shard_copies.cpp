@@ -182,10 +182,11 @@ class ShardCopies::Claim {
 };
 
 ShardCopies::ShardCopies(std::string source_folder, const std::vector<ManifestShard>& shards,
-                         std::string scratch)
+                         std::string scratch, ReadSource read_source)
     : source_folder_(std::move(source_folder)),
       scratch_(scratch.empty() ? default_scratch() : std::move(scratch)),
-      id_(id_of(shards)) {}
+      id_(id_of(shards)),
+      read_source_(std::move(read_source)) {}
 
 ShardCopies::~ShardCopies() {
   if (folder_.empty()) return;
@@ -274,7 +275,7 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
   }
   on_scratch([&] { require_space(folder_, static_cast<double>(size_bytes), "--scratch"); });
   std::uint64_t got_bytes = 0;
-  read_pieces(source, [&](std::string_view bytes) {
+  read_source_(source, [&](std::string_view bytes) {
     if (ahead != nullptr && ahead->stop.stop_requested()) throw Stopped{};
     got_bytes += bytes.size();
     if (got_bytes <= size_bytes) write_all(temporary, bytes, folder_);

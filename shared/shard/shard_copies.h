@@ -11,14 +11,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/shard/manifest.h"
 #include "shared/shard/mapped_file.h"
 
@@ -54,9 +57,13 @@ struct ShardCopy {
 
 class ShardCopies {
  public:
+  // As read_pieces().
+  using ReadSource =
+      std::function<void(const std::string& path, const std::function<void(std::string_view)>&)>;
+
   // Touches nothing before the first copy. `scratch` empty: $TMPDIR.
   ShardCopies(std::string source_folder, const std::vector<ManifestShard>& shards,
-              std::string scratch);
+              std::string scratch, ReadSource read_source = read_pieces);
   ~ShardCopies();
   ShardCopies(const ShardCopies&) = delete;
   ShardCopies& operator=(const ShardCopies&) = delete;
@@ -86,6 +93,7 @@ class ShardCopies {
   bool join(const std::string& folder);
 
   std::string source_folder_, scratch_, id_;
+  ReadSource read_source_;
   std::mutex mutex_;
   std::set<std::string> claimed_;  // shards that a thread of this process is copying
   std::string folder_{};           // empty: not opened yet

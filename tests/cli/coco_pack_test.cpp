@@ -82,7 +82,7 @@ TEST_F(CocoPack, PacksVerifiesAndInspects) {
   const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set",
                                                "--image-id", "4", "--draw", folder_ / "drawn.jpg"});
   EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
-  EXPECT_THAT(inspected.out, HasSubstr("image 4: "));
+  EXPECT_THAT(inspected.out, HasSubstr("b/3.jpg (image 4): "));
   EXPECT_GT(file_size_bytes(folder_ / "drawn.jpg"), 100U);
 }
 

@@ -163,6 +163,7 @@ TEST_F(ModelRepositoryTest, ForeignContentIsNamedAndKept) {
     }
     EXPECT_EQ(content("config.pbtxt"), "mine");
   }
+  make_folder_of(repository_.model_path());
   write_file_atomically(repository_.model_path(), "a model of ours");
   EXPECT_NO_THROW(repository_.prepare(header_, /*overwrite=*/true));
 }

@@ -278,7 +278,7 @@ TEST_F(CompareCommand, OddResultsCostAWarningEach) {
                         R"([{"image_id": 1, "category_id": 8, "bbox": [1, 1, 2, 2], "score": 1}])");
   const ProcessResult result = compare(a_, b_, {"--annotations", truth_});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr(cat("warning: ", b_, ": 1 detections have a category")));
+  EXPECT_THAT(result.err, HasSubstr(cat("warning: ", b_, ": 1 detection has a category")));
 }
 
 // Models' folders: the shards are their ground truth, as far as --max-images went.

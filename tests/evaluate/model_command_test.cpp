@@ -91,8 +91,8 @@ TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
   ASSERT_EQ(scored.exit_code, 0) << scored.err;
   EXPECT_EQ(read_file(folder_ / "scored/metrics.json"), read_file(folder_ / "out/metrics.json"));
   const ProcessResult on_shards =
-      run_process({"retina-eval", "--detections", folder_ / "out/detections.json", "--data",
-                   folder_ / "shards", "--output", folder_ / "on-shards"});
+      run_process({"retina-eval", "--detections", folder_ / "out/detections.json", "--data", data_,
+                   "--output", folder_ / "on-shards"});
   ASSERT_EQ(on_shards.exit_code, 0) << on_shards.err;
   EXPECT_EQ(read_file(folder_ / "on-shards/metrics.json"), read_file(folder_ / "out/metrics.json"));
   EXPECT_THAT(read_file(folder_ / "on-shards/report.html"), HasSubstr("data:image/jpeg"));

@@ -324,7 +324,7 @@ TEST_F(ScoringCommand, HalfACommandIsUsageNamingTheMissingOption) {
     EXPECT_EQ(result.exit_code, 64);
     EXPECT_THAT(result.err, HasSubstr(text));
   };
-  usage({"--detections", "a.json", "--output", "o"}, "--annotations is missing");
+  usage({"--detections", "a.json", "--output", "o"}, "--annotations or --data is missing");
   usage({"--model", "a.pt", "--output", "o"}, "--data or --images is missing");
   usage({"--model", "a.pt", "--data", "d"}, "--output is missing");
   usage({"--model", "a.pt", "--detections", "d"}, "not both");

@@ -169,7 +169,7 @@ TEST(Comparison, OrdersClassesAndImagesByTheSizeOfTheirChange) {
 
   const std::string text = comparison_text({.a = "one", .b = "two", .truth = "truth"}, comparison);
   EXPECT_THAT(text, HasSubstr("class 2  0.500  0.200  -0.300  -0.400 to -0.100  *\n"));
-  EXPECT_THAT(text, HasSubstr("b.jpg (image 2)    0.9   0.5    -0.4\n"));
+  EXPECT_THAT(text, HasSubstr("b.jpg (image 2)            0.9   0.5  -0.4\n"));
   EXPECT_THAT(text, HasSubstr("2 images better, 2 worse, 1 the same."));
   EXPECT_THAT(text, HasSubstr("1 of 1 class interval excludes 0"));
   const JsonFile json = JsonFile::parse(comparison_json({}, comparison), "compare.json");

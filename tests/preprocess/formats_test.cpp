@@ -370,15 +370,14 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"VocHasABadSize", kVoc, "xml/a.xml", "<width>8", "<width>8.5",
                "line 3: width: got 8.5, want a whole number of pixels"},
         Damage{"CsvHasTooFewFields", kCsv, "boxes.csv", "b.jpg,,,,,", "b.jpg,,",
-               "line 2: has 3 fields, want PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image "
+               "line 2: has 3 fields, want 6: PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image "
                "without boxes"},
         Damage{"CsvHasNoNumber", kCsv, "boxes.csv", ",5,", ",nan,",
                "line 1: x2: got \"nan\", want a number"},
         Damage{"CsvHasCornersTheOtherWayRound", kCsv, "boxes.csv", ",5,", ",0,",
                "line 1: x2 (0) is less than x1 (1)"},
         Damage{"CsvHasNoPath", kCsv, "boxes.csv", "b.jpg,", ",",
-               "line 2: has no path, want PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image "
-               "without boxes"},
+               "line 2: has no path"},
         Damage{"CsvHasANameThatIsNotUtf8", kCsv, "boxes.csv", "b.jpg", "\xE9.jpg",
                "line 2: is not UTF-8 (got \"\\xe9.jpg,,,,,\")"},
         Damage{"CsvHasAClassThatIsNotUtf8", kCsv, "classes.csv", "elk", "\xE9lan",

@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -80,7 +81,17 @@ class ShardCopiesTest : public testing::Test {
   const ManifestShard& shard(std::size_t number) const { return manifest_.shards[number]; }
 
   std::unique_ptr<ShardCopies> open() const {
-    return std::make_unique<ShardCopies>(set(), manifest_.shards, local());
+    return std::make_unique<ShardCopies>(set(), manifest_.shards, local(), read_file_or_pipe);
+  }
+  // A pipe is a source as slow as a test wants it.
+  static void read_file_or_pipe(const std::string& path,
+                                const std::function<void(std::string_view)>& take) {
+    if (!fs::is_fifo(path)) return read_pieces(path, take);
+    std::ifstream pipe(path, std::ios::binary);
+    std::string piece(4096, '\0');
+    while (pipe.read(piece.data(), static_cast<std::streamsize>(piece.size())), pipe.gcount() > 0) {
+      take(std::string_view(piece).substr(0, static_cast<std::size_t>(pipe.gcount())));
+    }
   }
   // The folder of copies that is there.
   std::string copies() const {

@@ -199,7 +199,7 @@ TEST_F(Import, AValueThatIsNotFiniteIsRefusedWithItsTensor) {
   for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     const Checkpoint source = random_checkpoint(v1_config(91), 6);
     for (const auto& [name, tensor] : source.model) {
-      if (name == "backbone.body.layer2.0.conv1.weight") tensor.select(0, 3).fill_(value);
+      if (name == "backbone.body.layer2.0.conv1.weight") tensor.detach().select(0, 3).fill_(value);
     }
     EXPECT_THAT(refusal(write(source.model), ErrorKind::kData),
                 HasSubstr("tensor backbone.body.layer2.0.conv1.weight has values that are not "
@@ -344,7 +344,7 @@ TEST_F(ImportClassifier, WithoutANameForEachRowIsRefused) {
   options.categories = names("a\nb\n");
   EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("(got 2 names)"));
   options.categories = names("\n \n");
-  EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr("has no classes"));
+  EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr("got a blank file"));
   options.categories = names("{\n");
   EXPECT_THAT(refusal(options, ErrorKind::kData), HasSubstr("names.txt"));
   EXPECT_FALSE(path_exists(output_));
@@ -373,7 +373,7 @@ TEST_F(ImportClassifier, WhatIsNotAClassifierIsNamed) {
 TEST_F(Import, ClassesThatDoNotFitAreNamed) {
   const Checkpoint source = random_checkpoint(v1_config(3), 10);
   ConvertOptions options = write(source.model);
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("3 classes are called"));
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("nothing names its 3 classes"));
   options.categories = annotations({1, 2, 3, 4, 9});
   EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("got 5 categories"));
 }

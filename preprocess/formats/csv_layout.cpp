@@ -1,0 +1,268 @@
+#include "preprocess/formats/csv_layout.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "preprocess/formats/parts.h"
+#include "shared/base/error.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+using Words = std::vector<const char*>;
+
+constexpr const char* kWanted =
+    "want PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image without boxes, or a first line that "
+    "names the columns, such as filename,xmin,ymin,xmax,ymax,class";
+
+// The letters and digits, in lower case: "x_min", "XMin" and "x min" are the same.
+std::string word_of(std::string_view name) {
+  std::string word;
+  for (const unsigned char c : name) {
+    if (c >= 0x80) {
+      word += static_cast<char>(c);
+    } else if (std::isalnum(c) != 0) {
+      word += static_cast<char>(std::tolower(c));
+    }
+  }
+  return word;
+}
+
+bool is_number(std::string_view text) {
+  text = trimmed(text);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_empty(const std::string& line) {
+  return trimmed(line).empty();
+}
+
+// Comma, but for files of which the first line has none: the decimal comma's countries, tables.
+char separator_of(const std::string& line) {
+  if (split_csv(line, ',').size() > 1) return ',';
+  for (const char one : {';', '\t'}) {
+    if (split_csv(line, one).size() > 1) return one;
+  }
+  return ',';
+}
+
+std::vector<CsvColumn> numbered(int first, const Words& names) {
+  std::vector<CsvColumn> columns;
+  for (const char* name : names) columns.push_back({.number = first++, .name = name});
+  return columns;
+}
+
+// AutoML's first column, where it is there.
+bool is_part(const std::string& field) {
+  const std::string word = word_of(field);
+  for (const char* known : {"train", "training", "validate", "validation", "test", "unassigned"}) {
+    if (word == known) return true;
+  }
+  return false;
+}
+
+CsvLayout automl_layout(int first) {
+  return {.column_count = static_cast<std::size_t>(first) + 10,
+          .box = CsvBox::kVertices,
+          .coordinates = numbered(
+              first + 2, {"x of vertex 1", "y of vertex 1", "x of vertex 2", "y of vertex 2",
+                          "x of vertex 3", "y of vertex 3", "x of vertex 4", "y of vertex 4"}),
+          .has_shares = true,
+          .image = {.number = first, .name = "path"},
+          .label = {.number = first + 1, .name = "label"},
+          .part = first == 0 ? CsvColumn{} : CsvColumn{.number = 0, .name = "set"}};
+}
+
+class Header {
+ public:
+  Header(const std::string& path, std::size_t line, const std::vector<std::string>& names)
+      : path_(path), line_(line), names_(names), is_used_(names.size()) {
+    for (const std::string& name : names) words_.push_back(word_of(name));
+  }
+
+  const std::string& path() const { return path_; }
+
+  bool is_automl() const {
+    return words_.size() == 11 && std::count(words_.begin(), words_.end(), "xmin") == 2 &&
+           std::count(words_.begin(), words_.end(), "ymax") == 2;
+  }
+
+  bool has(const Words& words) const { return find(words) >= 0; }
+
+  // The column of the first of `words` that is a column's.
+  CsvColumn take(const Words& words) {
+    const int number = find(words);
+    if (number < 0) return {};
+    const auto place = static_cast<std::size_t>(number);
+    const auto again = std::find(words_.begin() + number + 1, words_.end(), words_[place]);
+    if (again != words_.end()) {
+      fail_line(path_, line_, cat("column \"", escaped(names_[place]), "\" is there twice"));
+    }
+    is_used_[place] = 1;
+    return {.number = number, .name = std::string(trimmed(names_[place]))};
+  }
+
+  // Those of the alternatives that must all be there.
+  std::vector<CsvColumn> take_all(const std::vector<Words>& all) {
+    std::vector<CsvColumn> columns;
+    for (const Words& words : all) columns.push_back(take(words));
+    return columns;
+  }
+  bool has_all(const std::vector<Words>& all) const {
+    return std::all_of(all.begin(), all.end(), [this](const Words& one) { return has(one); });
+  }
+
+  // Without row numbers, whose column has no name.
+  std::vector<std::string> unused() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (is_used_[i] == 0 && !words_[i].empty() && !words_[i].starts_with("unnamed")) {
+        names.emplace_back(trimmed(names_[i]));
+      }
+    }
+    return names;
+  }
+
+  [[noreturn]] void lacks(const char* what, const char* names) const {
+    std::string got;
+    for (const std::string& name : names_) got += cat(got.empty() ? "" : ",", trimmed(name));
+    fail_line(path_, line_,
+              cat("no column for ", what, " (want ", names, ", got \"", escaped(got), "\")"));
+  }
+
+ private:
+  int find(const Words& words) const {
+    for (const char* word : words) {
+      for (std::size_t i = 0; i < words_.size(); ++i) {
+        if (is_used_[i] == 0 && words_[i] == word) return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+
+  const std::string& path_;
+  std::size_t line_;
+  const std::vector<std::string>& names_;
+  std::vector<std::string> words_{};
+  std::vector<char> is_used_;
+};
+
+void take_box(Header& header, CsvLayout& layout) {
+  static const std::vector<Words> kCorners{{"xmin", "x1", "left", "bboxxmin", "bboxx1"},
+                                           {"ymin", "y1", "top", "bboxymin", "bboxy1"},
+                                           {"xmax", "x2", "right", "bboxxmax", "bboxx2"},
+                                           {"ymax", "y2", "bottom", "bboxymax", "bboxy2"}};
+  static const Words kWidth{"bboxwidth", "boxwidth", "bboxw", "bw", "w", "width"};
+  static const Words kHeight{"bboxheight", "boxheight", "bboxh", "bh", "h", "height"};
+  static const std::vector<Words> kCentre{{"xcenter", "xcentre", "centerx", "centrex", "cx", "xc"},
+                                          {"ycenter", "ycentre", "centery", "centrey", "cy", "yc"},
+                                          kWidth,
+                                          kHeight};
+  static const std::vector<Words> kCorner{{"bboxx", "boxx", "bx", "x", "xmin", "x1", "left"},
+                                          {"bboxy", "boxy", "by", "y", "ymin", "y1", "top"},
+                                          kWidth,
+                                          kHeight};
+  static const Words kList{"bbox", "boundingbox", "box"};
+  if (header.has_all(kCorners)) {
+    layout.box = CsvBox::kCorners;
+    layout.coordinates = header.take_all(kCorners);
+  } else if (header.has_all(kCentre)) {
+    layout.box = CsvBox::kCentreAndSize;
+    layout.coordinates = header.take_all(kCentre);
+  } else if (header.has_all(kCorner)) {
+    layout.box = CsvBox::kCornerAndSize;
+    layout.coordinates = header.take_all(kCorner);
+  } else if (header.has(kList)) {
+    layout.box = CsvBox::kList;
+    layout.coordinates = {header.take(kList)};
+  } else {
+    header.lacks("the box", "xmin,ymin,xmax,ymax or x,y,width,height or bbox");
+  }
+}
+
+CsvLayout layout_of_header(Header& header) {
+  if (header.has({"regionshapeattributes"})) {
+    throw Error(
+        ErrorKind::kData,
+        cat(header.path(), ": is a table of VGG Image Annotator, which keeps boxes in JSON"),
+        "export its annotations as COCO's JSON, and pack that");
+  }
+  if (header.is_automl()) return automl_layout(1);
+  CsvLayout layout;
+  layout.image = header.take({"filename", "imagepath", "imagename", "imagefile", "imagefilename",
+                              "filepath", "path", "image", "file", "imgpath", "imgname", "img",
+                              "imageid", "imgid", "externalid"});
+  if (!layout.image.is_there()) {
+    header.lacks("the image", "filename, image_path, image_id or the like");
+  }
+  take_box(header, layout);
+  layout.has_shares = header.has({"isgroupof"});  // Open Images
+  layout.crowd = header.take({"iscrowd", "isgroupof"});
+  layout.label = header.take({"classname", "labelname", "categoryname", "class", "label",
+                              "category", "object", "classid", "labelid", "categoryid"});
+  layout.width = header.take({"imagewidth", "imgwidth", "imgw", "width"});
+  layout.height = header.take({"imageheight", "imgheight", "imgh", "height"});
+  layout.part = header.take({"set", "split", "subset", "mluse"});
+  layout.ignored = header.unused();
+  return layout;
+}
+
+bool has_known_word(const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    const std::string word = word_of(field);
+    for (const char* known : {"filename", "imagepath", "imageid", "imagename", "xmin", "x1", "xmax",
+                              "bbox", "label", "class", "width", "x"}) {
+      if (word == known) return true;
+    }
+  }
+  return false;
+}
+
+// A first line that is no data: words where data have numbers.
+bool is_header(const std::vector<std::string>& fields) {
+  const bool has_number = std::any_of(fields.begin(), fields.end(),
+                                      [](const std::string& field) { return is_number(field); });
+  return !has_number && fields.size() > 1 && has_known_word(fields) && !is_picture_name(fields[0]);
+}
+
+}  // namespace
+
+std::string CsvColumn::of(const std::vector<std::string>& fields) const {
+  const auto place = static_cast<std::size_t>(number);
+  if (!is_there() || place >= fields.size()) return "";
+  return std::string(trimmed(fields[place]));
+}
+
+CsvLayout csv_layout(const std::string& path, const std::vector<std::string>& lines) {
+  std::size_t line = 1;
+  while (line <= lines.size() && is_empty(lines[line - 1])) ++line;
+  if (line > lines.size()) throw Error(ErrorKind::kData, cat(path, ": is empty, ", kWanted));
+  const char separator = separator_of(lines[line - 1]);
+  const std::vector<std::string> fields = split_csv(lines[line - 1], separator);
+  CsvLayout layout;
+  if (is_header(fields)) {
+    Header header(path, line, fields);
+    layout = layout_of_header(header);
+    layout.first_line = line + 1;
+    layout.column_count = fields.size();
+  } else if (is_part(fields[0]) || fields.size() == 10 || fields.size() == 11) {
+    layout = automl_layout(is_part(fields[0]) ? 1 : 0);
+    layout.first_line = line;
+  } else if (fields.size() == 6) {
+    layout = {.first_line = line,
+              .column_count = 6,
+              .coordinates = numbered(1, {"x1", "y1", "x2", "y2"}),
+              .image = {.number = 0, .name = "path"},
+              .label = {.number = 5, .name = "class"}};
+  } else {
+    fail_line(path, line, cat("has ", fields.size(), " fields, ", kWanted));
+  }
+  layout.separator = separator;
+  return layout;
+}
+
+}  // namespace retina
