@@ -197,7 +197,7 @@ void run_csv(std::string_view bytes) {
   write_plainly(folder() / "boxes.csv", boxes);
   check_annotations({.format = AnnotationFormat::kCsv,
                      .path = folder() / "boxes.csv",
-                     .classes = folder() / "classes.csv",
+                     .classes = classes.empty() ? "" : folder() / "classes.csv",
                      .images = folder().path()});
 }
 
