@@ -204,9 +204,9 @@ class CsvReader {
     if (has_more || (fields.size() < layout_.column_count && !may_be_short)) {
       fail_line(path_, line,
                 cat("has ", counted(fields.size(), "field"), ", want ", layout_.column_count,
-                    layout_.first_line > 1 ? " as the first line"
-                                           : ": PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an "
-                                             "image without boxes"));
+                    layout_.has_header ? " as the header has"
+                                       : ": PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an "
+                                         "image without boxes"));
     }
     const std::string given = layout_.image.of(fields);
     if (given.empty()) fail_line(path_, line, cat("has no ", layout_.image.name));
@@ -259,8 +259,10 @@ class CsvReader {
   }
 
   void tell() const {
-    if (!layout_.ignored.empty()) {
-      log_info(path_, ": columns that are not read: ", first_names(layout_.ignored));
+    if (layout_.has_header) {
+      const bool reads_all = layout_.ignored.empty();
+      log_info(path_, ": line ", layout_.first_line - 1, " is the header",
+               reads_all ? "" : ", columns that are not read: ", first_names(layout_.ignored));
     }
     if (parts_.size() > 1) {
       std::vector<std::string> told;

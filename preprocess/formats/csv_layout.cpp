@@ -247,6 +247,7 @@ CsvLayout csv_layout(const std::string& path, const std::vector<std::string>& li
   if (is_header(fields)) {
     Header header(path, line, fields);
     layout = layout_of_header(header);
+    layout.has_header = true;
     layout.first_line = line + 1;
     layout.column_count = fields.size();
   } else if (is_part(fields[0]) || fields.size() == 10 || fields.size() == 11) {

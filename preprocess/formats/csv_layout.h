@@ -28,6 +28,7 @@ struct CsvColumn {
 
 struct CsvLayout {
   char separator = ',';
+  bool has_header = false;
   std::size_t first_line = 1;  // of the data, counted from 1
   // Of every line; what a line has beyond them is empty.
   std::size_t column_count = 0;

@@ -219,7 +219,7 @@ class ClassPageTest(unittest.TestCase):
             self.assertEqual(self.texts("#viewer .bars .number"), [shown(p) for _, p in first["top5"]])
             self.assertEqual(self.texts("#viewer .bars .name"), [names[id_] for id_, _ in first["top5"]])
             self.browser.press("ArrowRight")
-            self.assertEqual(self.text("#viewer-title"), metrics["file_names"][str(worst[1])])
+            self.assertEqual(self.text("#viewer-title"), images[worst[1]]["file_name"])
             self.browser.press("Escape")
 
     def test_confused_pairs_have_up_to_three_pictures(self):

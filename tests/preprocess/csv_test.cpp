@@ -187,7 +187,7 @@ TEST(Csv, TellsWhatItDoesNotRead) {
           "filename,xmin,ymin,xmax,ymax,class,pose,split\na.jpg,1,2,5,10,elk,left,train\n"
           "b.jpg,1,2,5,10,elk,left,valid\n")
           .log();
-  EXPECT_THAT(log, HasSubstr("boxes.csv: columns that are not read: pose"));
+  EXPECT_THAT(log, HasSubstr("boxes.csv: line 1 is the header, columns that are not read: pose"));
   EXPECT_THAT(log, HasSubstr("lines of all parts are packed as one set (split: train 1, valid 1)"));
   EXPECT_THAT(SmallCsv("a.jpg,1,2,5,10,elk\n").log(), IsEmpty());
 }
@@ -211,9 +211,9 @@ TEST(Csv, RefusesHeadersThatLackAColumn) {
 TEST(Csv, RefusesLinesThatDoNotFit) {
   const std::string head = "filename,xmin,ymin,xmax,ymax,class\n";
   EXPECT_EQ(SmallCsv(head + "a.jpg,1,2,5\n").refused(),
-            "boxes.csv: line 2: has 4 fields, want 6 as the first line");
+            "boxes.csv: line 2: has 4 fields, want 6 as the header has");
   EXPECT_EQ(SmallCsv(head + "a.jpg,1,2,5,10,elk,7\n").refused(),
-            "boxes.csv: line 2: has 7 fields, want 6 as the first line");
+            "boxes.csv: line 2: has 7 fields, want 6 as the header has");
   EXPECT_THAT(SmallCsv(head + "a.jpg,1,2,5,10,elk,,\n").boxes(), ElementsAre("a.jpg: elk 1 2 4 8"));
   EXPECT_EQ(SmallCsv(head + "a.jpg,1,2,0,10,elk\n").refused(),
             "boxes.csv: line 2: xmax (0) is less than xmin (1)");
