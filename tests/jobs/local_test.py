@@ -105,7 +105,7 @@ class Local(unittest.TestCase):
         training, = [call for call in calls if "--train" in call]
         self.assertEqual(training[-2:], ["--epochs", "3"])
 
-    def test_pictures_of_which_none_is_a_jpeg_are_converted(self):
+    def test_pictures_that_are_no_jpegs_are_converted(self):
         (self.room / "data/images/val/1.jpg").rename(self.room / "data/images/val/1.PNG")
         validation, training = self.packs()
         self.assertEqual((validation[-1], "--convert" in training), ("--convert", False))
