@@ -192,18 +192,21 @@ yaml_values() {  # FILE KEY
     }' "$1"
 }
 
-# What names the classes: a YAML file, or a list as labelImg, Label Studio and darknet write it.
+# What names the classes: a YAML file, or with label files a list as labelImg, Label Studio and darknet
+# write it.
+yolo_line='^[0-9]+([[:space:]]+[-+.0-9e]+){4,}[[:space:]]*$'
 yolo_classes() {
-  local file labels
+  local file folder
   while IFS= read -r file; do
     if LC_ALL=C grep -Eqs "^($byte_order_mark)?[\"']?names[\"']?[[:space:]]*:" "$file"; then
       echo "$file"
       return
     fi
   done < <(entries "$root" 'data.y?(a)ml' '*.y?(a)ml')
-  labels=$(entry "$root" labels obj_train_data)
-  [ -n "$labels" ] || return 0
-  { entries "$root" obj.names classes.txt '*.names'; entries "$labels" classes.txt; } | sed -n 1p
+  { grep -RqsE --include='*.txt' "$yolo_line" "$root" && for folder in "$root" \
+    "$(entry "$root" labels)" "$(entry "$root" images)" "$(entry "$root" obj_train_data)"; do
+    entries "$folder" obj.names classes.txt '*.names'
+  done; } | sed -n 1p
 }
 
 # What a path of the YAML file or of a list means here: it is relative to the file's `path`, else to
@@ -230,7 +233,7 @@ yaml_paths() {  # SPLIT
   [ "$1" = train ] || keys=(val valid validation test)
   for key in "${keys[@]}"; do
     while IFS= read -r value; do
-      if resolve "$value"; then paths+=("$resolved"); continue; fi
+      if resolve "$value"; then paths+=("$(realpath -s "$resolved")"); continue; fi
       [ "$key" != test ] || continue
       fail 66 "$annotations: $key: \"$value\" is neither a folder nor a file in DATA=$root; correct the" \
         "line$([ "$key" = train ] || echo ", or remove it to have a tenth of the images set aside")"
@@ -248,13 +251,13 @@ find_yolo() {  # SPLIT
     [[ $yaml_base == /* ]] || yaml_base=$root/$yaml_base
     yaml_paths "$1"
   else
-    mapfile -t paths < <(file_of_split "$1" "$root"/@(train|val?(id)|test).txt)
+    mapfile -t paths < <(file_of_split "$1" "${root%/}"/@(train|val?(id)|test).txt)
   fi
   if [ ${#paths[@]} = 0 ]; then
     while IFS= read -r folder; do
       if has_pictures "$folder"; then paths=("$folder"); break; fi
     done < <(split_folders "$(entry "$root" images)" "$1"; split_folders "$root" "$1"
-      [ "$1" != train ] || entries "$root" images obj_train_data)
+      [ "$1" != train ] || { entries "$root" images obj_train_data; echo "$root"; })
   fi
   [ ${#paths[@]} -gt 0 ] || return 1
   if [ ${#paths[@]} = 1 ] && [ -d "${paths[0]}" ]; then images=${paths[0]}; return; fi
@@ -273,7 +276,9 @@ link_images() {  # OUTPUT PATHS
     path=${path%$'\r'}
     [ -n "$path" ] || continue
     if ! resolve "${path#./}"; then lost=${lost:-$path}; continue; fi
-    path=$(realpath -s "$resolved") folder=${path%/*}
+    path=$resolved
+    [[ $path == /* ]] || path=$PWD/$path
+    folder=${path%/*}
     number=${number_of[$folder]:=$((${#number_of[@]} + 1))}
     label=${path%.*}.txt
     if [[ $label == */images/* && -e ${label%/images/*}/labels/${label##*/images/} ]]; then
@@ -369,7 +374,7 @@ has_label() {  # PICTURE
   local stem=${1%.*}
   [ -n "$1" ] || return 1
   [ -e "$stem.xml" ] || [ -e "$stem.json" ] ||
-    grep -aEqs '^[0-9]+([[:space:]]+[-+.0-9e]+){4,}[[:space:]]*$' "$stem.txt"
+    grep -aEqs "$yolo_line" "$stem.txt"
 }
 
 find_folders() {  # SPLIT
@@ -406,17 +411,18 @@ find_format() {  # FOLDER
 }
 
 find_data_set() {  # FOLDER
-  local folder found=()
+  local folder folders=() found=()
   if ! find_format "$1"; then
     # An archive's own folder, or one of several data sets. Folders in images/ are no classes.
-    if ! has_entry "$1" "${detection_names[@]}"; then
-      while IFS= read -r folder; do
-        if [ -d "$folder" ] && find_format "$folder"; then found+=("$folder"); fi
-      done < <(entries "$1" '*'; entries "$(entry "$1" VOCdevkit)" '*')
-    fi
-    case ${#found[@]} in
-      1) find_format "${found[0]}" ;;
-      0) no_data_set "$1" ;;
+    has_entry "$1" "${detection_names[@]}" ||
+      mapfile -t folders < <(entries "$1" '*'; entries "$(entry "$1" VOCdevkit)" '*')
+    for folder in "${folders[@]}"; do
+      if [ -d "$folder" ] && find_format "$folder"; then found+=("$folder"); fi
+    done
+    case ${#found[@]},${#folders[@]} in
+      0,1) if [ -d "${folders[0]}" ]; then find_data_set "${folders[0]}"; return; fi; no_data_set "$1" ;;
+      0,*) no_data_set "$1" ;;
+      1,*) find_format "${found[0]}" ;;
       *) fail 66 "DATA=$1 holds more than one data set: say which, for example DATA=${found[0]}" ;;
     esac
   fi
@@ -428,9 +434,10 @@ no_data_set() {  # FOLDER
   local layouts='jobs/README.md, "Your own data", shows how files should lie'
   local folder
   while IFS= read -r folder; do
-    if has_entry "$folder" labels && has_entry "$folder" images; then
-      fail 66 "DATA=$1 has images and labels as YOLO has them, but no YAML file that names the" \
-        "classes; write one, with your names: echo 'names: [cat, dog]' >$1/data.yaml"
+    if { has_entry "$folder" labels && has_entry "$folder" images; } ||
+      grep -RqsE --include='*.txt' "$yolo_line" "$folder"; then
+      fail 66 "DATA=$1 has images and labels as YOLO has them, but no file that names the classes;" \
+        "write one, with your names: echo 'names: [cat, dog]' >'$1/data.yaml'"
     fi
   done < <(echo "$1"; split_folders "$1" train)
   if has_entry "$1" "${detection_names[@]}"; then

@@ -68,13 +68,8 @@ pack() {  # SPLIT OUTPUT [OPTIONS]
   [ -z "$annotations" ] || printf 'annotations  %s\n' "$annotations"
   "$bin/coco-pack" --format "$format" ${annotations:+--annotations "$annotations"} \
     --images "$images" --output "$2" "${options[@]}" || code=$?
-  case $code in
-    0) ;;
-    78) fail 78 "the data or options differ from those of $2, see above; with make, OUT=FOLDER" \
-      "starts anew in another folder, and PACK_OPTIONS=--overwrite replaces what is there" ;;
-    *) fail $code "packing failed, see above; with make, coco-pack's options go into PACK_OPTIONS," \
-      "for example PACK_OPTIONS='--exif apply'" ;;
-  esac
+  [ $code = 0 ] || fail $code "packing failed, see above; with make, coco-pack's options go into" \
+    "PACK_OPTIONS, as in PACK_OPTIONS='--exif apply', and OUT=FOLDER starts anew in another folder"
 }
 
 pack_all() {
@@ -95,8 +90,13 @@ pack_all() {
     pack train "$train"
   else
     validation=$output/shards/validation
-    step "$data has no validation images: a tenth of its images is set aside (coco-pack --split 0.9)"
-    pack train "$output/shards" --split 0.9
+    local split=(--split 0.9)
+    if packs_with --split; then
+      split=()
+    else
+      step "$data has no validation images: a tenth of its images is set aside (coco-pack --split 0.9)"
+    fi
+    pack train "$output/shards" "${split[@]}"
   fi
 }
 
@@ -118,7 +118,9 @@ pack_all
 
 step "train: $ranks ranks"
 launch "$bin/retina-train" --train "$train" --validation "$validation" \
-  --output "$output/run" --task "$task" "$@"
+  --output "$output/run" --task "$task" "$@" ||
+  fail $? "training ended early, see above; with make, retina-train's options go into TRAIN_OPTIONS," \
+    "OUT=FOLDER starts anew in another folder, and the same command again continues"
 
 step "evaluate the best checkpoint"
 renew "$output/run/checkpoints.json" "$output/evaluation/metrics.json"

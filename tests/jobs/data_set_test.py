@@ -120,7 +120,7 @@ class DataSet(unittest.TestCase):
     def test_yolo_whose_yaml_has_names_alone(self):
         for files in (["images/train/1.jpg", "images/val/2.jpg"], ["train/images/1.jpg", "valid/images/2.jpg"]):
             self.expect({"data.yaml": "names: [a]"} | dict.fromkeys(files, ""), "yolo",
-                        *(("data.yaml", name.rsplit("/", 1)[0]) for name in files))
+                        *(("data.yaml", name.removesuffix("/1.jpg").removesuffix("/2.jpg").removesuffix("/images")) for name in files))
         self.expect({"my.yaml": "\ufeffnames:\r\n- a\r\n", "images/1.jpg": ""}, "yolo", ("my.yaml", "images"))
 
     def test_yolo_with_lists_of_folders(self):
@@ -149,6 +149,9 @@ class DataSet(unittest.TestCase):
     def test_yolo_without_a_yaml_but_with_names(self):
         self.expect({"classes.txt": "cat\r\nit's a dog\n\n", "notes.json": '{"categories": []}',
                      "images/1.jpg": "", "labels/1.txt": LABEL}, "yolo", ("classes.txt", "images"))
+        for folder in ("", "images/"):  # labelImg
+            self.expect({f"{folder}classes.txt": "cat\n", f"{folder}1.jpg": "", f"{folder}1.txt": LABEL}, "yolo",
+                        (f"{folder}classes.txt", folder.rstrip("/") or "."))
         self.expect({"obj.names": "cat\n", "obj.data": "", "train.txt": "data/obj_train_data/1.jpg\n",
                      "obj_train_data/1.jpg": "", "obj_train_data/1.txt": LABEL}, "yolo",
                     ("obj.names", "OUT/lists/train/images"))
@@ -205,11 +208,13 @@ class DataSet(unittest.TestCase):
     def test_an_archives_own_folder_and_droppings_do_not_matter(self):
         self.expect(["flowers/rose/1.jpg", "flowers/lily/2.jpg", "__MACOSX/flowers/._1.jpg", ".git/config",
                      "LICENSE.txt"], "folders", ("", "flowers"))
+        self.expect(["archive/data/annotations/1.xml", "archive/data/images/1.jpg"], "voc",
+                    ("archive/data/annotations", "archive/data/images"))
         self.expect(["Annotations/1.xml", "Annotations/._1.xml", "JPEGImages/1.jpg", "._Annotations"], "voc",
                     ("Annotations", "JPEGImages"))
 
     def test_detection_data_are_never_taken_for_classes(self):
-        names = "no YAML file that names the classes; write one"
+        names = "no file that names the classes; write one"
         lost = "no annotations and images that belong together were found"
         plain = "nothing that says what is on them"
         for files, wanted in (
@@ -219,9 +224,10 @@ class DataSet(unittest.TestCase):
                 (["annotations/captions.json", "train2017/1.jpg", "val2017/2.jpg"], lost),
                 (["train/1.jpg", "val/2.jpg"], plain), (["photographs/1.jpg", "photographs/2.jpg"], plain),
                 (["a/1.jpg", "a/1.json", "b/2.jpg", "b/2.json"], plain),
-                ({"a/1.jpg": "", "a/1.txt": LABEL, "b/2.jpg": ""}, plain),
-                ({"train/_annotations.coco.json": "[]", "train/a/1.jpg": "", "train/b/2.jpg": ""}, plain),
-                (["obj.data", "cats/1.jpg", "dogs/1.jpg"], lost), (["train/1.jpg", "train/labels/1.txt"], plain),
+                ({"a/1.jpg": "", "a/1.txt": LABEL, "b/2.jpg": ""}, names),
+                ({"train/_annotations.createml.json": "[]", "train/a/1.jpg": "", "train/b/2.jpg": ""}, plain),
+                (["obj.data", "cats/1.jpg", "dogs/1.jpg"], lost), (["train/1.jpg", "train/labels/1.txt"], lost),
+                (["images/cat/1.jpg", "images/dog/2.jpg"], lost),
                 (["readme.txt"], "holds no data set of COCO, YOLO, Pascal VOC, CSV or CIFAR-10")):
             self.assertIn(wanted, self.refusal(files))
 
