@@ -225,7 +225,7 @@ class DataSet(unittest.TestCase):
                 (["train/1.jpg", "val/2.jpg"], plain), (["photographs/1.jpg", "photographs/2.jpg"], plain),
                 (["a/1.jpg", "a/1.json", "b/2.jpg", "b/2.json"], plain),
                 ({"a/1.jpg": "", "a/1.txt": LABEL, "b/2.jpg": ""}, names),
-                ({"train/_annotations.createml.json": "[]", "train/a/1.jpg": "", "train/b/2.jpg": ""}, plain),
+                ({"train/_annotations.createml.json": "[]", "train/a/1.jpg": "", "train/b/2.jpg": ""}, lost),
                 (["obj.data", "cats/1.jpg", "dogs/1.jpg"], lost), (["train/1.jpg", "train/labels/1.txt"], lost),
                 (["images/cat/1.jpg", "images/dog/2.jpg"], lost),
                 (["readme.txt"], "holds no data set of COCO, YOLO, Pascal VOC, CSV or CIFAR-10")):
