@@ -326,9 +326,11 @@ find_coco() {  # SPLIT
   has_pictures "$images"
 }
 
-# Whether a line has an image's name and the four numbers of a box, or none.
+# Whether the first line names a box's columns, or one of the first has an image's name and the four
+# numbers of a box, or none.
 is_csv_of_boxes() {  # FILE
-  head -n 100 "$1" | grep -aiE "$picture_ending\\b" |
+  head -n 1 "$1" | tr -d ' "_\r' | grep -aiEc '(^|[,;])(xmin|x1|bbox|xcent(er|re)|left|x)([,;]|$)' >/dev/null ||
+    head -n 100 "$1" | grep -aiE "$picture_ending\\b" |
     grep -aEc '([,;]"?-?[0-9]+(\.[0-9]+)?"?.*){4}|,,,,,' >/dev/null
 }
 
@@ -338,16 +340,6 @@ find_csv() {  # SPLIT
   images=$(head -n 50 "$annotations" | tr -d '\r"' | tr ',;' '\n' | grep -aiE "$picture_ending\$" |
     folder_of_images "$(dirname "$annotations")" "$1")
   has_pictures "$images"
-}
-
-# The classes' ids: from a file beside the annotations, or of both splits in the order of their names.
-number_csv() {
-  classes=$(entry "$root" classes.csv class_list.csv)
-  [ -z "$classes" ] || return 0
-  mkdir -p "$output"
-  classes=$output/classes.csv
-  LC_ALL=C awk -F, '{ sub(/\r$/, "") } $NF != "" { gsub(/"/, "", $NF); print $NF }' \
-    "${annotations_of[@]}" | LC_ALL=C sort -u | awk '{ print "\"" $0 "\"," NR }' >"$classes"
 }
 
 # --- Classification --------------------------------------------------------------------------------
@@ -426,7 +418,10 @@ find_data_set() {  # FOLDER
       *) fail 66 "DATA=$1 holds more than one data set: say which, for example DATA=${found[0]}" ;;
     esac
   fi
-  case $format in voc) join_voc ;; csv) number_csv ;; esac
+  case $format in
+    voc) join_voc ;;
+    csv) classes=$(entry "$root" classes.csv class_list.csv) ;;
+  esac
 }
 
 # Says what is missing.

@@ -190,13 +190,14 @@ class DataSet(unittest.TestCase):
         self.expect({"annotations.csv": rows, "classes.csv": "cat,0\n", "images/1.jpg": ""}, "csv",
                     ("annotations.csv", ".", "classes.csv"))
 
-    def test_the_splits_of_csv_number_their_classes_once(self):
+    def test_csv_of_two_splits(self):
         for train, val, images in (("train/_annotations.csv", "valid/_annotations.csv", ("train", "valid")),
                                    ("train_labels.csv", "test_labels.csv", ("images", "images"))):
-            self.expect({train: "a.jpg,1,2,3,4,dog\r\n", val: 'b.jpg,1,2,3,4,"cat"\nc.jpg,,,,,\n',
-                         f"{images[0]}/a.jpg": "", f"{images[1]}/b.jpg": ""}, "csv",
-                        (train, images[0], "OUT/classes.csv"), (val, images[1], "OUT/classes.csv"))
-            self.assertEqual((self.output / "classes.csv").read_text(), '"cat",1\n"dog",2\n')
+            for head, row in (("", "{}.jpg,1,2,3,4,dog\r\n"), ("image_id,width,height,bbox\n", '{},9,9,"[1, 2, 3, 4]"\n'),
+                              ('filename,width,height,class,"xmin",ymin,xmax,ymax\n', "{}.jpg,9,9,dog,1,2,3,4\n")):
+                self.expect({train: head + row.format("a"), val: head + row.format("b"),
+                             f"{images[0]}/a.jpg": "", f"{images[1]}/b.jpg": ""}, "csv",
+                            (train, images[0]), (val, images[1]))
 
     def test_folders_of_classes(self):
         self.expect(["train/cat/1.jpg", "train/dog/1.JPEG", "val/cat/2.jpg"], "folders", ("", "train"), ("", "val"))
