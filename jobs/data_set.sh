@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# What data set a folder holds and where the images and annotations of its training and validation
+# Which data set a folder holds and where the images and annotations of its training and validation
 # split lie, as tools and platforms export them: the table is in jobs/README.md, "Your own data".
 # local.sh reads this file.
 #
-# shellcheck disable=SC2034,SC2154,SC2016  # what is set here is used there, and the other way round; awk
+#   find_data_set FOLDER  sets `format` as coco-pack names it, `images_of[SPLIT]` and
+#                         `annotations_of[SPLIT]` of train and, where there are such images, val, and
+#                         `classes`, a file for --classes or nothing. Ends the script where there is
+#                         no data set. What is made for coco-pack goes into $output.
 #
-#   find_data_set FOLDER  sets `root`, FOLDER or the folder in it that holds the set, and `format` as
-#                         coco-pack names it; ends the script where there is none. What has to be
-#                         written for coco-pack goes into $output.
-#   find_split SPLIT      of train and val: sets `images`, `annotations`, `classes` and `list` as
-#                         coco-pack's options take them; false where the set has no such split.
+# shellcheck disable=SC2034,SC2154  # what is set here is used there, and the other way round
 
 # The names of a split's folders and files, the best first. What is only there for tests serves as
 # validation set where there is no other.
@@ -18,60 +17,47 @@ declare -A split_names=(
   [val]="val valid val2017 validation dev test test2017 testing"
 )
 image_names=(jpegimages images image imgs img)
-pictures=(-iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png' -o -iname '*.webp' -o -iname '*.bmp'
-  -o -iname '*.tif' -o -iname '*.tiff')
+annotation_names=(annotations annotation xmls xml labels)
+# What lies in a folder of detection data and never in one of class folders.
+detection_names=("${image_names[@]}" "${annotation_names[@]}" imagesets obj_train_data obj.data
+  '*.names' '*.xml' 'data.y?(a)ml' '_annotations.*' 'instances_*.json')
+pictures=(-type f ! -name '.*' '(' -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png'
+  -o -iname '*.webp' -o -iname '*.bmp' -o -iname '*.tif' -o -iname '*.tiff' ')')
+picture_ending='\.(jpe?g|png|webp|bmp|tiff?)'
+byte_order_mark=$'\xef\xbb\xbf'
 
 # --- Files and folders -----------------------------------------------------------------------------
-# Names match in any case, and droppings of other systems do not match. What stands in @() is a
-# pattern without a wildcard, too.
+# Names match in any case, and hidden files do not match. What stands in @() is a pattern without a
+# wildcard, too.
 shopt -s extglob nocaseglob nullglob
 
-# What FOLDER has of that name or pattern, by name.
-entries() {  # FOLDER NAME
-  local path
-  [ -n "$1" ] || return 0
-  for path in "$1"/@($2); do
-    [ "${path##*/}" = __MACOSX ] || echo "$path"
-  done
-}
-
-# The first entry of FOLDER by the order of the names; nothing where there is none.
-entry() {  # FOLDER NAMES
-  local name path
+# What FOLDER has of these names or patterns, in their order.
+entries() {  # FOLDER NAMES
+  local path name
   [ -n "$1" ] || return 0
   for name in "${@:2}"; do
-    for path in "$1"/@($name); do echo "$path"; return; done
+    for path in "$1"/@($name); do
+      [ "${path##*/}" = __MACOSX ] || echo "$path"
+    done
   done
 }
 
-# The first of the paths that exists.
-first_of() {  # PATHS
-  local path
-  for path in "$@"; do if [ -n "$path" ] && [ -e "$path" ]; then echo "$path"; return; fi; done
-}
+entry() { entries "$@" | sed -n 1p; }  # the first of them
+has_entry() { [ -n "$(entry "$@")" ]; }
+a_picture() { find -L "$1" "${@:2}" "${pictures[@]}" -print -quit 2>/dev/null; }  # FOLDER [DEPTH]
+has_pictures() { [ -n "$1" ] && [ -n "$(a_picture "$@")" ]; }
 
-has_entry() {  # FOLDER NAMES
-  local name path
-  for name in "${@:2}"; do
-    for path in "$1"/@($name); do return; done
-  done
-  return 1
-}
-
-a_picture() {  # FOLDER [FIND'S OPTIONS]
-  find -L "$1" "${@:2}" -type f \( "${pictures[@]}" \) ! -name '.*' -print -quit 2>/dev/null
-}
-has_pictures() { [ -n "$(a_picture "$@")" ]; }
-
-# Whether all pictures of FOLDER are of kinds that coco-pack takes with --convert alone.
+# Whether FOLDER has pictures that coco-pack takes with --convert alone.
 wants_conversion() {  # FOLDER
-  has_pictures "$1" && [ -z "$(find -L "$1" -type f -iname '*.jp*g' ! -name '.*' -print -quit 2>/dev/null)" ]
+  [ -n "$(find -L "$1" -type f ! -name '.*' '(' -iname '*.png' -o -iname '*.webp' -o -iname '*.tif' \
+    -o -iname '*.tiff' ')' -print -quit 2>/dev/null)" ]
 }
 
 # The folders that may hold a split, the best first.
 split_folders() {  # FOLDER SPLIT
-  local name
-  for name in ${split_names[$2]}; do entries "$1" "$name"; done
+  local names
+  read -ra names <<<"${split_names[$2]}"
+  entries "$1" "${names[@]}"
 }
 
 # Of files, the one that is named after the split; for training also the only one that is of none.
@@ -90,16 +76,33 @@ file_of_split() {  # SPLIT FILES
   if [ ${#unnamed[@]} = 1 ]; then echo "${unnamed[0]}"; fi
 }
 
+# The file of a split's annotations: in the split's folder, in one for annotations, or in `root`.
+annotation_file() {  # SPLIT TEST PATTERN
+  local folder common file files
+  common=$(entry "$root" "${annotation_names[@]}")
+  while IFS= read -r folder; do
+    files=()
+    while IFS= read -r file; do
+      if [ -f "$file" ] && "$2" "$file"; then files+=("$file"); fi
+    done < <(entries "$folder" "$3")
+    case $folder in
+      "$root" | "$common") file=$(file_of_split "$1" "${files[@]}") ;;
+      *) if [ ${#files[@]} = 1 ]; then file=${files[0]}; else file=""; fi ;;
+    esac
+    if [ -n "$file" ]; then echo "$file"; return; fi
+  done < <(split_folders "$root" "$1"; [ -z "$common" ] || echo "$common"; echo "$root")
+}
+
 # The folder to which image names of annotations in FOLDER, which come in, are relative.
 folder_of_images() {  # FOLDER SPLIT
-  local images folders name folder names=()
+  local common folders name folder names
   mapfile -t names
-  images=$(entry "$root" "${image_names[@]}")
-  mapfile -t folders < <(split_folders "$images" "$2"; split_folders "$root" "$2"
-    entry "$1" "${image_names[@]}"; echo "$images"; printf '%s\n' "$1" "$root")
+  common=$(entry "$root" "${image_names[@]}")
+  mapfile -t folders < <(split_folders "$common" "$2"; split_folders "$root" "$2"
+    entry "$1" "${image_names[@]}"; [ -z "$common" ] || echo "$common"; printf '%s\n' "$1" "$root")
   for name in "${names[@]}"; do
     for folder in "${folders[@]}"; do
-      if [ -n "$folder" ] && [ -f "$folder/$name" ]; then echo "$folder"; return; fi
+      if [ -f "$folder/$name" ]; then echo "$folder"; return; fi
     done
   done
   # A folder that no rule foresees.
@@ -107,14 +110,14 @@ folder_of_images() {  # FOLDER SPLIT
     folder=$(find -L "$root" -path "*/${names[0]}" -print -quit 2>/dev/null)
     if [ -n "$folder" ]; then echo "${folder%"/${names[0]}"}"; return; fi
   fi
-  first_of "${folders[@]}"
+  echo "${folders[0]}"
 }
 
 # --- Pascal VOC ------------------------------------------------------------------------------------
 # XML files in a folder for annotations beside that of the images, or together with the images.
 find_voc_in() {  # FOLDER
   [ -n "$1" ] || return 1
-  annotations=$(entry "$1" annotations annotation xmls xml labels)
+  annotations=$(entry "$1" "${annotation_names[@]}")
   if [ -z "$annotations" ] || ! has_entry "$annotations" '*.xml'; then annotations=$1; fi
   has_entry "$annotations" '*.xml' || return 1
   images=$(entry "$1" "${image_names[@]}")
@@ -122,26 +125,43 @@ find_voc_in() {  # FOLDER
 }
 
 find_voc() {  # SPLIT
-  local lists=$root/ImageSets/Main folder images_root
+  local lists=$root/ImageSets/Main folder common
   if [ -d "$root/Annotations" ] && [ -e "$lists/train.txt" ] && [ -e "$lists/val.txt" ]; then
     find_voc_in "$root" && annotations=$lists/$1.txt
     return
   fi
-  images_root=$(entry "$root" "${image_names[@]}")
+  common=$(entry "$root" "${image_names[@]}")
   while IFS= read -r folder; do
     if find_voc_in "$folder"; then return; fi
-  done < <(split_folders "$root" "$1"; split_folders "$images_root" "$1")
-  annotations=$(split_folders "$(entry "$root" annotations annotation xmls labels)" "$1" | sed -n 1p)
-  images=$(split_folders "$images_root" "$1" | sed -n 1p)
+  done < <(split_folders "$root" "$1"; split_folders "$common" "$1")
+  annotations=$(split_folders "$(entry "$root" "${annotation_names[@]}")" "$1" | sed -n 1p)
+  images=$(split_folders "$common" "$1" | sed -n 1p)
   if [ -n "$images" ] && [ -n "$annotations" ] && has_entry "$annotations" '*.xml'; then return; fi
   [ "$1" = train ] || return 1
-  find_voc_in "$root" || find_voc_in "$images_root" || return 1
+  find_voc_in "$root" || find_voc_in "$common" || return 1
   if [ "$annotations" = "$root/Annotations" ]; then
-    annotations=$(first_of "$lists/trainval.txt" "$lists/train.txt" "$annotations")
+    if [ -e "$lists/train.txt" ]; then annotations=$lists/train.txt; fi
+    if [ -e "$lists/trainval.txt" ]; then annotations=$lists/trainval.txt; fi
   fi
 }
 
-byte_order_mark=$'\xef\xbb\xbf'
+# coco-pack numbers the classes of VOC by name among all XML files of one folder. Splits with folders
+# of their own become lists of one set.
+join_voc() {
+  local set=$output/lists/voc split
+  [ -d "${annotations_of[val]-}" ] || return 0
+  [ "${annotations_of[train]}" != "${annotations_of[val]}" ] || return 0
+  rm -rf "$set"
+  mkdir -p "$set"/{Annotations,JPEGImages,ImageSets/Main}
+  for split in train val; do
+    ln -s "$(realpath "${annotations_of[$split]}")" "$set/Annotations/$split"
+    ln -s "$(realpath "${images_of[$split]}")" "$set/JPEGImages/$split"
+    annotations_of[$split]=$set/ImageSets/Main/$split.txt
+    find -L "$set/Annotations/$split" -name '__MACOSX' -prune -o -type f -iname '*.xml' ! -name '.*' \
+      -printf "$split/%P\n" | sed 's/\.[^.]*$//' | LC_ALL=C sort >"${annotations_of[$split]}"
+    images_of[$split]=$set/JPEGImages
+  done
+}
 
 # --- YOLO ------------------------------------------------------------------------------------------
 # The values of a key at the top of a YAML file, one a line: a scalar, or a list in either notation.
@@ -172,194 +192,170 @@ yaml_values() {  # FILE KEY
     }' "$1"
 }
 
-names_classes() { LC_ALL=C grep -Eq "^($byte_order_mark)?[\"']?names[\"']?[[:space:]]*:" "$1"; }  # FILE
-
-find_yaml() {  # FOLDER
-  local file
+# What names the classes: a YAML file, or with label files a list as labelImg, Label Studio and darknet
+# write it.
+yolo_line='^[0-9]+([[:space:]]+[-+.0-9e]+){4,}[[:space:]]*$'
+yolo_classes() {
+  local file folder
   while IFS= read -r file; do
-    if [ -f "$file" ] && names_classes "$file"; then echo "$file"; return; fi
-  done < <(entries "$1" data.yaml; entries "$1" data.yml; entries "$1" '*.yaml'; entries "$1" '*.yml')
+    if LC_ALL=C grep -Eqs "^($byte_order_mark)?[\"']?names[\"']?[[:space:]]*:" "$file"; then
+      echo "$file"
+      return
+    fi
+  done < <(entries "$root" 'data.y?(a)ml' '*.y?(a)ml')
+  { grep -RqsE --include='*.txt' "$yolo_line" "$root" && for folder in "$root" \
+    "$(entry "$root" labels)" "$(entry "$root" images)" "$(entry "$root" obj_train_data)"; do
+    entries "$folder" obj.names classes.txt '*.names'
+  done; } | sed -n 1p
 }
 
-# Label files and a list of names without a YAML file, as labelImg, Label Studio and CVAT (darknet's
-# layout) write them: `yaml` is made of them.
-write_yaml() {
-  local names labels
-  labels=$(entry "$root" labels obj_train_data)
-  [ -n "$labels" ] || return 0
-  names=$(entry "$root" obj.names classes.txt '*.names')
-  names=${names:-$(entry "$labels" classes.txt)}
-  [ -n "$names" ] || return 0
-  mkdir -p "$output"
-  yaml=$output/data.yaml
-  {
-    echo "path: '$(realpath -s "$root" | sed "s/'/''/g")'"
-    local split
-    for split in train valid test; do
-      if [ -f "$root/$split.txt" ]; then echo "$split: $split.txt"; fi
-    done
-    echo "names:"
-    sed -E "s/[[:space:]]+$//; /^$/d; s/'/''/g; s/^.*$/- '&'/" "$names"
-  } >"$yaml"
-}
-
-# What a path of the YAML file means here: it is relative to the file's `path`, else to the file.
-# Exports have paths of the machine that they were made on, and Roboflow's have a "../" too many: what
-# does not exist is looked for without its first folders, but never as a mere "images", which may be
-# another split's.
-resolve() {  # PATH
-  local base folder rest=$1
-  base=$(yaml_values "$yaml" path | sed -n 1p)
-  case $base in /*) ;; *) base=$root/$base ;; esac
-  for folder in "$base" "$root"; do
-    case $rest in /*) folder="" ;; esac
-    if [ -e "$folder/$rest" ]; then realpath -s "$folder/$rest"; return; fi
+# What a path of the YAML file or of a list means here: it is relative to the file's `path`, else to
+# `root`. Exports have paths of the machine that they were made on, and Roboflow's have a "../" too
+# many: what does not exist is looked for without its first folders, but never as a mere "images",
+# which may be another split's.
+resolve() {  # PATH, into `resolved`
+  local rest=${1#../} absolute=()
+  [[ $1 != /* ]] || absolute=("$1")
+  for resolved in "$yaml_base/$rest" "$yaml_base/$1" "$root/$rest" "${absolute[@]}"; do
+    [ ! -e "$resolved" ] || return 0
   done
   while [[ $rest == */* ]]; do
-    rest=${rest#*/}
-    if [ "${rest,,}" = images ]; then return; fi
-    if [ -n "$rest" ] && [ -e "$root/$rest" ]; then realpath -s "$root/$rest"; return; fi
+    rest=${rest#*/} resolved=$root/$rest
+    [ "${rest,,}" != images ] || return 1
+    if [ -n "$rest" ] && [ -e "$resolved" ]; then return; fi
   done
+  return 1
 }
 
-# The folder with images whose labels coco-pack finds: Ultralytics looks below, too.
-yolo_images_in() {  # FOLDER
-  local below
-  below=$(entry "$1" images)
-  case $1/ in */images/*) below="" ;; esac
-  echo "${below:-$1}"
+# The paths that the YAML file has for a split, into `paths`.
+yaml_paths() {  # SPLIT
+  local key value keys=(train)
+  [ "$1" = train ] || keys=(val valid validation test)
+  for key in "${keys[@]}"; do
+    while IFS= read -r value; do
+      if resolve "$value"; then paths+=("$(realpath -s "$resolved")"); continue; fi
+      [ "$key" != test ] || continue
+      fail 66 "$annotations: $key: \"$value\" is neither a folder nor a file in DATA=$root; correct the" \
+        "line$([ "$key" = train ] || echo ", or remove it to have a tenth of the images set aside")"
+    done < <(yaml_values "$annotations" "$key")
+    [ ${#paths[@]} = 0 ] || return 0
+  done
 }
 
 find_yolo() {  # SPLIT
-  local key value path paths=() folder
-  annotations=$yaml
-  if [ "$1" = train ]; then set -- train train; else set -- val val valid validation test; fi
-  for key in "${@:2}"; do
-    while IFS= read -r value; do
-      path=$(resolve "$value")
-      [ -n "$path" ] || fail 66 "$yaml: $key: \"$value\" is neither a folder nor a file in DATA=$root"
-      paths+=("$path")
-    done < <(yaml_values "$yaml" "$key")
-    if [ ${#paths[@]} -gt 0 ]; then break; fi
-  done
+  local paths=() folder yaml_base=$root
+  annotations=$(yolo_classes)
+  [ -n "$annotations" ] || return 1
+  if [[ ${annotations,,} == *.y?(a)ml ]]; then
+    yaml_base=$(yaml_values "$annotations" path | sed -n 1p)
+    [[ $yaml_base == /* ]] || yaml_base=$root/$yaml_base
+    yaml_paths "$1"
+  else
+    mapfile -t paths < <(file_of_split "$1" "${root%/}"/@(train|val?(id)|test).txt)
+  fi
   if [ ${#paths[@]} = 0 ]; then
     while IFS= read -r folder; do
       if has_pictures "$folder"; then paths=("$folder"); break; fi
-    done < <(split_folders "$(entry "$root" images)" "$1"; split_folders "$root" "$1")
-  fi
-  if [ ${#paths[@]} = 0 ] && [ "$1" = train ]; then
-    folder=$(entry "$root" images obj_train_data)
-    if [ -n "$folder" ]; then paths=("$folder"); fi
+    done < <(split_folders "$(entry "$root" images)" "$1"; split_folders "$root" "$1"
+      [ "$1" != train ] || { entries "$root" images obj_train_data; echo "$root"; })
   fi
   [ ${#paths[@]} -gt 0 ] || return 1
-  if [ ${#paths[@]} = 1 ] && [ -d "${paths[0]}" ]; then
-    images=$(yolo_images_in "${paths[0]}")
-    return
-  fi
-  list_images "$1" "${paths[@]}"
+  if [ ${#paths[@]} = 1 ] && [ -d "${paths[0]}" ]; then images=${paths[0]}; return; fi
+  images=$output/lists/$1/images
+  link_images "$output/lists/$1" "${paths[@]}"
 }
 
-# Images of several folders, or those that a text file lists: `list` for coco-pack.
-list_images() {  # SPLIT PATHS
-  local path
-  images=$root
-  if [ $# = 2 ]; then list=$2; return; fi
-  mkdir -p "$output/lists"
-  list=$output/lists/$1.txt
-  for path in "${@:2}"; do
-    if [ -d "$path" ]; then find -L "$path" -type f \( "${pictures[@]}" \) ! -name '.*'; else cat "$path"; fi
-  done | sort -u >"$list"
+# One folder of images and one of labels, of links to the images that lie in several folders or that
+# text files list, and to their labels: beside the images, or by Ultralytics' rule.
+link_images() {  # OUTPUT PATHS
+  local path label folder number lost="" kind
+  local -A number_of=()
+  rm -rf "$1"
+  mkdir -p "$1"/{images,labels}
+  while IFS= read -r path; do
+    path=${path%$'\r'}
+    [ -n "$path" ] || continue
+    if ! resolve "${path#./}"; then lost=${lost:-$path}; continue; fi
+    path=$resolved
+    [[ $path == /* ]] || path=$PWD/$path
+    folder=${path%/*}
+    number=${number_of[$folder]:=$((${#number_of[@]} + 1))}
+    label=${path%.*}.txt
+    if [[ $label == */images/* && -e ${label%/images/*}/labels/${label##*/images/} ]]; then
+      label=${label%/images/*}/labels/${label##*/images/}
+    fi
+    printf '%s\0' "$path" >>"$1/images.$number"
+    [ ! -e "$label" ] || printf '%s\0' "$label" >>"$1/labels.$number"
+  done < <(for path in "${@:2}"; do
+    if [ -d "$path" ]; then find -L "$path" "${pictures[@]}"; else cat "$path"; fi
+  done | LC_ALL=C sort -u)
+  [ -z "$lost" ] || fail 66 "${*:2}: the image $lost is not in DATA=$root"
+  for number in "${number_of[@]}"; do
+    for kind in images labels; do
+      mkdir -p "$1/$kind/$number"
+      [ ! -e "$1/$kind.$number" ] || xargs -0 -a "$1/$kind.$number" ln -s -t "$1/$kind/$number"
+      rm -f "$1/$kind.$number"
+    done
+  done
 }
 
-# --- COCO ------------------------------------------------------------------------------------------
+# --- COCO and CSV ----------------------------------------------------------------------------------
 # By what a file has near its ends: COCO's own have hundreds of megabytes.
 is_coco() {  # FILE
-  case ${1##*/} in instances_*.json | _annotations.coco.json) return ;; esac
-  case ${1##*/} in captions_* | person_keypoints_* | image_info_* | panoptic_* | stuff_*) return 1 ;; esac
-  { head -c 65536 "$1"; tail -c 65536 "$1"; } | grep -aEc '"(images|annotations)"[[:space:]]*:' >/dev/null
-}
-
-coco_files() {  # FOLDER
-  local file
-  while IFS= read -r file; do
-    if [ -f "$file" ] && is_coco "$file"; then echo "$file"; fi
-  done < <(entries "$1" 'instances_*.json'; entries "$1" '*.json' | grep -v '/instances_[^/]*$')
+  case ${1##*/} in
+    instances_*.json | _annotations.coco.json) return ;;
+    captions_* | person_keypoints_* | image_info_* | panoptic_* | stuff_*) return 1 ;;
+  esac
+  [[ $(head -c 64 "$1" | tr -d '\0\357\273\277 \t\r\n') == '{'* ]] &&
+    { head -c 65536 "$1"; tail -c 65536 "$1"; } |
+    grep -aEc '"(images|annotations)"[[:space:]]*:' >/dev/null
 }
 
 # Some names of images of the file.
 coco_image_names() {  # FILE
-  { head -c 1000000 "$1"; tail -c 1000000 "$1"; } | grep -aoE '"file_name"[[:space:]]*:[[:space:]]*"[^"]*"' |
+  { head -c 1000000 "$1"; tail -c 1000000 "$1"; } |
+    grep -aoE '"file_name"[[:space:]]*:[[:space:]]*"[^"]*"' |
     sed -E 's/^[^:]*:[[:space:]]*"//; s/"$//; s/\\\//\//g' | sed -n 1,50p
 }
 
 find_coco() {  # SPLIT
-  local files folder
-  annotations=""
-  while IFS= read -r folder; do
-    mapfile -t files < <(coco_files "$folder")
-    if [ ${#files[@]} = 1 ]; then annotations=${files[0]}; break; fi
-  done < <(split_folders "$root" "$1")
-  for folder in "$(entry "$root" annotations annotation labels)" "$root"; do
-    if [ -n "$annotations" ] || [ -z "$folder" ]; then continue; fi
-    mapfile -t files < <(coco_files "$folder")
-    annotations=$(file_of_split "$1" "${files[@]}")
-  done
+  annotations=$(annotation_file "$1" is_coco 'instances_*.json')
+  annotations=${annotations:-$(annotation_file "$1" is_coco '*.json')}
   [ -n "$annotations" ] || return 1
   images=$(coco_image_names "$annotations" | folder_of_images "$(dirname "$annotations")" "$1")
   has_pictures "$images"
 }
 
-# --- CSV -------------------------------------------------------------------------------------------
-# Whether a line has an image's name and the four numbers of a box, or none.
+# Whether the first line names a box's columns, or one of the first has an image's name and the four
+# numbers of a box, or none.
 is_csv_of_boxes() {  # FILE
-  head -n 100 "$1" | grep -aiE '\.(jpe?g|png|webp|bmp|tiff?)\b' |
+  head -n 1 "$1" | tr -d ' "_\r' | grep -aiEc '(^|[,;])(xmin|x1|bbox|xcent(er|re)|left|x)([,;]|$)' >/dev/null ||
+    head -n 100 "$1" | grep -aiE "$picture_ending\\b" |
     grep -aEc '([,;]"?-?[0-9]+(\.[0-9]+)?"?.*){4}|,,,,,' >/dev/null
 }
 
-csv_files() {  # FOLDER
-  local file
-  while IFS= read -r file; do
-    if [ -f "$file" ] && is_csv_of_boxes "$file"; then echo "$file"; fi
-  done < <(entries "$1" '*.csv')
-}
-
 find_csv() {  # SPLIT
-  local files folder
-  annotations=""
-  while IFS= read -r folder; do
-    mapfile -t files < <(csv_files "$folder")
-    if [ ${#files[@]} = 1 ]; then annotations=${files[0]}; break; fi
-  done < <(split_folders "$root" "$1")
-  for folder in "$(entry "$root" annotations annotation labels)" "$root"; do
-    if [ -n "$annotations" ] || [ -z "$folder" ]; then continue; fi
-    mapfile -t files < <(csv_files "$folder")
-    annotations=$(file_of_split "$1" "${files[@]}")
-  done
+  annotations=$(annotation_file "$1" is_csv_of_boxes '*.csv')
   [ -n "$annotations" ] || return 1
-  classes=$(entry "$root" classes.csv class_list.csv classes.txt)
-  images=$(sed -n '1,50s/[\r"]//g; 1,50p' "$annotations" | tr ',;' '\n' |
-    grep -aiE '\.(jpe?g|png|webp|bmp|tiff?)$' | folder_of_images "$(dirname "$annotations")" "$1")
+  images=$(head -n 50 "$annotations" | tr -d '\r"' | tr ',;' '\n' | grep -aiE "$picture_ending\$" |
+    folder_of_images "$(dirname "$annotations")" "$1")
+  has_pictures "$images"
 }
 
 # --- Classification --------------------------------------------------------------------------------
 find_cifar10() {  # SPLIT
-  annotations="" images=$root
-  [ "$1" = train ] || images=$(first_of "$root/test_batch.bin")
+  images=$root
+  [ "$1" = train ] || images=$(entry "$root" test_batch.bin)
   [ -n "$images" ]
 }
-
-# Names that folders of detection data have, never classes.
-annotation_names=(labels annotations annotation imagesets jpegimages obj_train_data xmls)
-detection_names=("${image_names[@]}" "${annotation_names[@]}")
 
 # Two folders of pictures at least, none of which is a part of detection data.
 has_classes() {  # FOLDER
   local folder picture count=0
-  if has_entry "$1" "${detection_names[@]}"; then return 1; fi
   while IFS= read -r folder; do
     picture=$(a_picture "$folder")
     if [ -d "$folder" ] && [ -n "$picture" ]; then count=$((count + 1)); fi
-    if has_label "$picture" || has_entry "$folder" "${annotation_names[@]}"; then return 1; fi
+    if has_label "$picture" || has_entry "$folder" "${detection_names[@]}"; then return 1; fi
     if [ $count = 2 ]; then return; fi
   done < <(entries "$1" '*')
   return 1
@@ -370,105 +366,73 @@ has_label() {  # PICTURE
   local stem=${1%.*}
   [ -n "$1" ] || return 1
   [ -e "$stem.xml" ] || [ -e "$stem.json" ] ||
-    grep -aEqs '^[0-9]+([[:space:]]+[-+.0-9e]+){4,}[[:space:]]*$' "$stem.txt"
+    grep -aEqs "$yolo_line" "$stem.txt"
 }
 
 find_folders() {  # SPLIT
   local folder train
-  annotations="" images=""
   train=$(split_folders "$root" train | sed -n 1p)
+  for folder in "$root" ${train:+"$train"}; do
+    if has_entry "$folder" "${detection_names[@]}"; then return 1; fi
+  done
   if [ "$1" = train ]; then images=${train:-$root}; has_classes "$images"; return; fi
   [ -n "$train" ] || return 1
-  while IFS= read -r folder; do
-    if has_entry "$folder" "${detection_names[@]}"; then continue; fi
-    if has_pictures "$folder" -mindepth 2; then images=$folder; return; fi
+  while IFS= read -r images; do
+    if has_entry "$images" "${detection_names[@]}"; then continue; fi
+    if has_pictures "$images" -mindepth 2; then return; fi
   done < <(split_folders "$root" val)
   return 1
 }
 
-# --- Classes of both splits --------------------------------------------------------------------------
-voc_classes() {  # FOLDERS
-  find -L "$@" -maxdepth 1 -iname '*.xml' ! -name '.*' -print0 | LC_ALL=C xargs -0 awk '
-    BEGIN { RS = "<" }
-    /^object[ >]/ { within = 1 }
-    within && /^name>/ {
-      name = substr($0, 6); within = 0
-      gsub(/[ \t\r\n]+$|^[ \t\r\n]+/, "", name)
-      gsub(/&lt;/, "<", name); gsub(/&gt;/, ">", name); gsub(/&quot;/, "\"", name)
-      gsub(/&apos;/, "\047", name); gsub(/&amp;/, "\\&", name)
-      print name
-    }'
-}
-
-csv_classes() {  # FILES
-  LC_ALL=C awk -F '[,;]' '
-    { sub(/\r$/, ""); gsub(/"/, "") }
-    FNR == 1 {
-      sub(/^\357\273\277/, "")
-      column = 6
-      for (i = 1; i <= NF; ++i)
-        if (tolower($i) ~ /^ *((class|label|category)_?(name)?|name) *$/) { column = i; next }
-    }
-    $column != "" { gsub(/^ +| +$/, "", $column); print $column }' "$@"
-}
-
-# The classes of VOC and CSV are numbered by the files of one set: where the splits have files of their
-# own, `classes` becomes a list of both splits' classes.
-share_classes() {  # ANNOTATIONS OF EACH SPLIT
-  case $format in
-    voc) if [ ! -d "$1" ] || [ "$1" = "$2" ]; then return; fi ;;
-    csv) if [ -n "$classes" ] || [ "$1" = "$2" ]; then return; fi ;;
-    *) return ;;
-  esac
-  mkdir -p "$output"
-  classes=$output/classes.csv
-  "${format}_classes" "$@" | LC_ALL=C sort -u |
-    awk '{ gsub(/"/, "\"\""); print "\"" $0 "\"," NR }' >"$classes"
-}
-
 # --- All -------------------------------------------------------------------------------------------
-find_split() {  # SPLIT
-  images="" annotations="" classes="" list=""
-  "find_$format" "$1"
-}
+find_split() { annotations="" images=""; "find_$format" "$1"; }  # SPLIT
 
-# Sets `format` where FOLDER itself holds a data set.
+# Whether FOLDER itself holds a data set.
 find_format() {  # FOLDER
-  root=$1
-  yaml=$(find_yaml "$root")
-  [ -n "$yaml" ] || write_yaml
-  local candidates=(voc ${yaml:+yolo} coco csv folders)
+  local candidates=(voc yolo coco csv folders) split
+  root=$1 classes=""
+  declare -gA images_of=() annotations_of=()
   if has_entry "$root" 'data_batch_*.bin'; then candidates=(cifar10); fi
   for format in "${candidates[@]}"; do
-    if find_split train; then return; fi
+    find_split train || continue
+    images_of[train]=$images annotations_of[train]=$annotations
+    if find_split val; then images_of[val]=$images annotations_of[val]=$annotations; fi
+    return
   done
   return 1
 }
 
 find_data_set() {  # FOLDER
-  local folder found=()
-  if find_format "$1"; then return; fi
-  # An archive's own folder, or one of several data sets. Folders in images/ are no classes.
-  if ! has_entry "$1" "${detection_names[@]}"; then
-    while IFS= read -r folder; do
+  local folder folders=() found=()
+  if ! find_format "$1"; then
+    # An archive's own folder, or one of several data sets. Folders in images/ are no classes.
+    has_entry "$1" "${detection_names[@]}" ||
+      mapfile -t folders < <(entries "$1" '*'; entries "$(entry "$1" VOCdevkit)" '*')
+    for folder in "${folders[@]}"; do
       if [ -d "$folder" ] && find_format "$folder"; then found+=("$folder"); fi
-    done < <(entries "$1" '*'; entries "$(entry "$1" VOCdevkit)" '*')
+    done
+    case ${#found[@]},${#folders[@]} in
+      0,1) if [ -d "${folders[0]}" ]; then find_data_set "${folders[0]}"; return; fi; no_data_set "$1" ;;
+      0,*) no_data_set "$1" ;;
+      1,*) find_format "${found[0]}" ;;
+      *) fail 66 "DATA=$1 holds more than one data set: say which, for example DATA=${found[0]}" ;;
+    esac
   fi
-  case ${#found[@]} in
-    1) find_format "${found[0]}"; return ;;
-    0) no_data_set "$1" ;;
-    *) fail 66 "DATA=$1 holds more than one data set: say which, for example DATA=${found[0]}" ;;
+  case $format in
+    voc) join_voc ;;
+    csv) classes=$(entry "$root" classes.csv class_list.csv) ;;
   esac
 }
 
 # Says what is missing.
 no_data_set() {  # FOLDER
-  local layouts='jobs/README.md, "Your own data", tells how files should lie'
+  local layouts='jobs/README.md, "Your own data", shows how files should lie'
   local folder
   while IFS= read -r folder; do
-    if has_entry "$folder" labels && has_entry "$folder" images; then
-      fail 66 "DATA=$1 has images and labels as YOLO has them, but no YAML file that names the classes;" \
-        "write one, with your names: echo 'names: [cat, dog]' >$1/data.yaml"
+    if { has_entry "$folder" labels && has_entry "$folder" images; } ||
+      grep -RqsE --include='*.txt' "$yolo_line" "$folder"; then
+      fail 66 "DATA=$1 has images and labels as YOLO has them, but no file that names the classes;" \
+        "write one, with your names: echo 'names: [cat, dog]' >'$1/data.yaml'"
     fi
   done < <(echo "$1"; split_folders "$1" train)
   if has_entry "$1" "${detection_names[@]}"; then

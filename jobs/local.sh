@@ -58,19 +58,18 @@ packs_with() {  # OPTION
   return 1
 }
 
-pack() {  # OUTPUT [OPTIONS]
-  local options=("${@:2}" "${pack_options[@]}") code=0
-  [ -z "$list" ] || options+=(--list "$list")
+pack() {  # SPLIT OUTPUT [OPTIONS]
+  local images=${images_of[$1]} annotations=${annotations_of[$1]} code=0
+  local options=("${@:3}" "${pack_options[@]}")
   [ -z "$classes" ] || packs_with --classes || options+=(--classes "$classes")
   packs_with --convert || ! wants_conversion "$images" || options+=(--convert)
-  step "pack: ${1##*/}"
+  step "pack: ${2##*/}"
   printf 'format       %s\nimages       %s\n' "$format" "$images"
   [ -z "$annotations" ] || printf 'annotations  %s\n' "$annotations"
-  [ -z "$list" ] || printf 'list         %s\n' "$list"
   "$bin/coco-pack" --format "$format" ${annotations:+--annotations "$annotations"} \
-    --images "$images" --output "$1" "${options[@]}" || code=$?
+    --images "$images" --output "$2" "${options[@]}" || code=$?
   [ $code = 0 ] || fail $code "packing failed, see above; with make, coco-pack's options go into" \
-    "PACK_OPTIONS, for example PACK_OPTIONS='--exif apply'"
+    "PACK_OPTIONS, as in PACK_OPTIONS='--exif apply', and OUT=FOLDER starts anew in another folder"
 }
 
 pack_all() {
@@ -84,21 +83,20 @@ pack_all() {
     classify:detect)
       fail 65 "DATA=$data holds boxes, which are for a detector: make demo DATA=$data" ;;
   esac
-  train=$output/shards/train validation=$output/shards/val
-  find_split train || no_data_set "$data"
-  local of_training=$annotations
-  if find_split val; then
-    share_classes "$of_training" "$annotations"
-    local shared=$classes
-    pack "$validation"
-    find_split train || no_data_set "$data"
-    classes=$shared
-    pack "$train"
+  train=$output/shards/train
+  if [ -n "${images_of[val]-}" ]; then
+    validation=$output/shards/val
+    pack val "$validation"
+    pack train "$train"
   else
-    find_split train || no_data_set "$data"
-    step "$root has no validation images: a tenth of its images is set aside (coco-pack --split 0.9)"
     validation=$output/shards/validation
-    pack "$output/shards" --split 0.9
+    local split=(--split 0.9)
+    if packs_with --split; then
+      split=()
+    else
+      step "$data has no validation images: a tenth of its images is set aside (coco-pack --split 0.9)"
+    fi
+    pack train "$output/shards" "${split[@]}"
   fi
 }
 
@@ -120,7 +118,9 @@ pack_all
 
 step "train: $ranks ranks"
 launch "$bin/retina-train" --train "$train" --validation "$validation" \
-  --output "$output/run" --task "$task" "$@"
+  --output "$output/run" --task "$task" "$@" ||
+  fail $? "training ended early, see above; with make, retina-train's options go into TRAIN_OPTIONS," \
+    "OUT=FOLDER starts anew in another folder, and the same command again continues"
 
 step "evaluate the best checkpoint"
 renew "$output/run/checkpoints.json" "$output/evaluation/metrics.json"

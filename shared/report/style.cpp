@@ -26,6 +26,7 @@ body {
 main { max-width: 1180px; margin: 0 auto; padding: 36px 24px 60px; }
 header { margin-bottom: 26px; }
 h1 { font-size: 27px; line-height: 1.25; margin: 0; letter-spacing: -.01em; }
+h1, .subtitle { overflow-wrap: anywhere; }
 h2 { font-size: 18px; margin: 34px 0 12px; }
 h3 { font-size: 14px; margin: 0; font-weight: 650; }
 .subtitle { color: var(--soft); margin: 4px 0 0; }

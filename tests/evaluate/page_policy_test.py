@@ -1,5 +1,7 @@
 """The Content-Security-Policy of the pages: a page with a script allows that script alone, by its
-hash, which is taken here by other means than the build's; the browser tests show that it then runs."""
+hash, which is taken here by other means than the build's. Where there is a browser, it shows that a page
+breaks no rule of its own, that what is smuggled into it neither runs nor reaches the network, and that no
+page is wider than a telephone."""
 import base64
 import hashlib
 import os
@@ -14,8 +16,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import class_page_test
 import report_page_test
+from browser import Browser, find_browser
 
 BUILD = pathlib.Path(os.environ["RETINA_BUILD"]) / "bin"
+# A string; what a page does that may not happen makes it another one.
+SMUGGLED = """(async () => {
+  const script = document.createElement("script");
+  script.textContent = "window.smuggled = 'ran'";
+  document.head.append(script);
+  const image = new Image();
+  const loaded = new Promise((tell) => { image.onload = image.onerror = tell; });
+  image.src = "http://localhost:8/pixel.png";
+  await loaded;
+  const fetched = await fetch("http://localhost:8/").then(() => "answered", () => "refused");
+  return `${window.smuggled ?? "did not run"}, ${fetched}`;
+})()"""
 POLICY = re.compile('<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
 
@@ -23,7 +38,8 @@ class PagePolicyTest(unittest.TestCase):
     def setUp(self):
         room = tempfile.TemporaryDirectory()
         self.addCleanup(room.cleanup)
-        self.room = pathlib.Path(room.name)
+        self.room = pathlib.Path(room.name) / ("a_long_name" * 8)
+        self.room.mkdir()
 
     def check(self, page, script_count):
         """Nothing runs but the page's one script, and no policy comes later than what it rules."""
@@ -37,6 +53,24 @@ class PagePolicyTest(unittest.TestCase):
         self.assertEqual(rules.pop("script-src", ""), "".join(f"'sha256-{one}'" for one in hashes))
         self.assertEqual(rules, {"default-src": "'none'", "base-uri": "'none'", "form-action": "'none'",
                                  "img-src": "data:", "style-src": "'unsafe-inline'"})
+        if path := find_browser():
+            with Browser(path, width=400) as browser:
+                self.check_in(browser, page)
+
+    def check_in(self, browser, page):
+        browser.open(page.as_uri())
+        self.assertEqual(browser.problems, [])
+        self.assertEqual([url for url in browser.requests if not url.startswith("data:")], [page.as_uri()])
+        self.assertEqual(browser.evaluate("document.documentElement.scrollWidth"), 400, page)
+        # As the report of a training has it.
+        self.assertTrue(browser.evaluate("""[...document.querySelectorAll(".figure .value")].every((value) => {
+            value.textContent = "7 min 38 s";
+            return value.scrollWidth <= value.clientWidth;
+        })"""))
+        self.assertEqual(browser.evaluate(SMUGGLED), "did not run, refused")
+        told = "\n".join(browser.problems)
+        for directive in ("script", "image", "Connecting"):
+            self.assertRegex(told, f"{directive}.*violates the following Content Security Policy")
 
     def run_eval(self, *words):
         subprocess.run([BUILD / "retina-eval", *words], check=True, stdout=subprocess.DEVNULL,

@@ -8,17 +8,16 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/data_set.sh"
-# What was found, a line a split: format, annotations, images, list, classes.
+# What was found, a line a split: format, annotations, images, classes. What is made goes into OUT.
 ASK = """
 fail() { echo "$1: ${*:2}"; exit; }
 . "$1"
 output=$3
 find_data_set "$2"
-find_split train || exit
-of_training=$annotations
-tell() { echo "$1|$format|$annotations|$images|$list|$classes"; }
-tell train
-if find_split val; then share_classes "$of_training" "$annotations"; tell val; fi
+for split in train val; do
+  [ -z "${images_of[$split]-}" ] ||
+    echo "$split|$format|${annotations_of[$split]}|${images_of[$split]}|$classes"
+done
 """
 BOX = "<annotation><filename>a.jpg</filename>{}</annotation>"
 LABEL = "0 0.5 0.5 0.1 0.1\n"
@@ -50,11 +49,18 @@ class DataSet(unittest.TestCase):
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", ASK, "-", SCRIPT, self.root, self.output],
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.stderr, "")
-        return done.stdout.replace(f"{self.root}/", "").replace(str(self.root), ".").splitlines()
+        told = done.stdout.replace(str(self.output), "OUT").replace(f"{self.root}/", "")
+        return told.replace(str(self.root), ".").splitlines()
+
+    def links(self, split):
+        """The files below OUT/lists/SPLIT with what they lead to."""
+        made = self.output / "lists" / split
+        return {str(path.relative_to(made)): str(path.resolve().relative_to(self.root))
+                for path in sorted(made.rglob("*")) if path.is_file()}
 
     def expect(self, files, form, train, val=None):
-        """`train` and `val`: annotations and images, and where there are any list and classes."""
-        wanted = [(split, form, *found, *[""] * (4 - len(found)))
+        """`train` and `val`: annotations, images and, where there is one, the file of classes."""
+        wanted = [(split, form, *found, *[""] * (3 - len(found)))
                   for split, found in (("train", train), ("val", val)) if found]
         self.assertEqual([tuple(line.split("|")) for line in self.answer(files)], wanted)
 
@@ -109,34 +115,48 @@ class DataSet(unittest.TestCase):
                     ("coco128.yaml", "images/train2017"), ("coco128.yaml", "images/train2017"))
         self.expect({"data.yaml": "path: .\ntrain: train\nval: \"valid\"\nnames: [a]\n", "valid/images/2.jpg": "",
                      "train/images/1.jpg": ""}, "yolo",
-                    ("data.yaml", "train/images"), ("data.yaml", "valid/images"))
+                    ("data.yaml", "train"), ("data.yaml", "valid"))
 
     def test_yolo_whose_yaml_has_names_alone(self):
         for files in (["images/train/1.jpg", "images/val/2.jpg"], ["train/images/1.jpg", "valid/images/2.jpg"]):
             self.expect({"data.yaml": "names: [a]"} | dict.fromkeys(files, ""), "yolo",
-                        *(("data.yaml", name.rsplit("/", 1)[0]) for name in files))
+                        *(("data.yaml", name.removesuffix("/1.jpg").removesuffix("/2.jpg").removesuffix("/images")) for name in files))
         self.expect({"my.yaml": "\ufeffnames:\r\n- a\r\n", "images/1.jpg": ""}, "yolo", ("my.yaml", "images"))
 
-    def test_yolo_with_lists(self):
-        files = {f"{name}/images/{name}.jpg": "" for name in ("day", "night", "rain")}
+    def test_yolo_with_lists_of_folders(self):
+        files = {f"{name}/images/a {name}.jpg": "" for name in ("day", "night", "rain")}
+        files |= {"day/labels/a day.txt": LABEL, "night/images/a night.txt": LABEL}
         for lists in ("train: [day/images, 'night/images']\nval: [rain/images]\n",
                       "train:\n  - day/images\n  # more\n  - \"./night/images\"\nval:\n- rain/images\n",
                       "val: rain/images\ntrain: [day/images,\n  night/images]\n"):
             self.expect({"data.yaml": lists + "names: [a]\n"} | files, "yolo",
-                        ("data.yaml", ".", str(self.output / "lists/train.txt")), ("data.yaml", "rain/images"))
-            self.assertEqual((self.output / "lists/train.txt").read_text().splitlines(),
-                             [f"{self.root}/{name}/images/{name}.jpg" for name in ("day", "night")])
-        self.expect({"data.yaml": "train: train.txt\nnames: [a]\n", "train.txt": "./images/1.jpg\n",
-                     "images/1.jpg": ""}, "yolo", ("data.yaml", ".", "train.txt"))
+                        ("data.yaml", "OUT/lists/train/images"), ("data.yaml", "rain/images"))
+            self.assertEqual(self.links("train"), {
+                "images/1/a day.jpg": "day/images/a day.jpg", "labels/1/a day.txt": "day/labels/a day.txt",
+                "images/2/a night.jpg": "night/images/a night.jpg",
+                "labels/2/a night.txt": "night/images/a night.txt"})
+
+    def test_yolo_with_a_text_file_of_paths(self):
+        files = {"data.yaml": "train: train.txt\nnames: [a]\n", "labels/1.txt": LABEL, "images/1.jpg": "",
+                 "images/2.jpg": ""}
+        for path in ("./images/1.jpg", "images/1.jpg\r", "/home/me/set/images/1.jpg"):
+            self.expect(files | {"train.txt": f"{path}\n\n"}, "yolo", ("data.yaml", "OUT/lists/train/images"))
+            self.assertEqual(self.links("train"), {"images/1/1.jpg": "images/1.jpg",
+                                                   "labels/1/1.txt": "labels/1.txt"})
+        self.assertEqual(self.refusal(files | {"train.txt": "images/3.jpg\n"}),
+                         "66: train.txt: the image images/3.jpg is not in DATA=.")
 
     def test_yolo_without_a_yaml_but_with_names(self):
-        made = str(self.output / "data.yaml")
         self.expect({"classes.txt": "cat\r\nit's a dog\n\n", "notes.json": '{"categories": []}',
-                     "images/1.jpg": "", "labels/1.txt": LABEL}, "yolo", (made, "images"))
-        self.assertEqual((self.output / "data.yaml").read_text(),
-                         f"path: '{self.root}'\nnames:\n- 'cat'\n- 'it''s a dog'\n")
+                     "images/1.jpg": "", "labels/1.txt": LABEL}, "yolo", ("classes.txt", "images"))
+        for folder in ("", "images/"):  # labelImg
+            self.expect({f"{folder}classes.txt": "cat\n", f"{folder}1.jpg": "", f"{folder}1.txt": LABEL}, "yolo",
+                        (f"{folder}classes.txt", folder.rstrip("/") or "."))
         self.expect({"obj.names": "cat\n", "obj.data": "", "train.txt": "data/obj_train_data/1.jpg\n",
-                     "obj_train_data/1.jpg": "", "obj_train_data/1.txt": LABEL}, "yolo", (made, ".", "train.txt"))
+                     "obj_train_data/1.jpg": "", "obj_train_data/1.txt": LABEL}, "yolo",
+                    ("obj.names", "OUT/lists/train/images"))
+        self.assertEqual(self.links("train"), {"images/1/1.jpg": "obj_train_data/1.jpg",
+                                               "labels/1/1.txt": "obj_train_data/1.txt"})
 
     def test_voc_itself_and_with_lists(self):
         files = dict.fromkeys(["Annotations/1.xml", "JPEGImages/1.jpg"], "")
@@ -153,32 +173,31 @@ class DataSet(unittest.TestCase):
         self.expect(["annotations/1.xml", "images/1.png"], "voc", ("annotations", "images"))
         self.expect(["images/1.xml", "images/1.jpg", "classes.txt"], "voc", ("images", "images"))
         self.expect(["1.xml", "1.jpg"], "voc", (".", "."))
-        self.expect(["images/train/1.xml", "images/train/1.jpg", "images/test/2.jpg", "images/test/2.xml"],
-                    "voc", ("images/train", "images/train"),
-                    ("images/test", "images/test", "", str(self.output / "classes.csv")))
 
-    def test_the_splits_of_voc_number_their_classes_together(self):
-        def objects(*names):
-            return BOX.format("".join(f"<object>\n\t<name>{name}</name><part><name>head</name></part></object>"
-                                      for name in names))
-        self.expect({"train/1.xml": objects("dog", "a &amp; b"), "train/1.jpg": "", "valid/2.jpg": "",
-                     "valid/2.xml": objects(" cat, black ", "dog")}, "voc", ("train", "train"),
-                    ("valid", "valid", "", str(self.output / "classes.csv")))
-        self.assertEqual((self.output / "classes.csv").read_text(), '"a & b",1\n"cat, black",2\n"dog",3\n')
+    def test_the_splits_of_voc_are_lists_of_one_set_which_numbers_its_classes_once(self):
+        for train, val in (("images/train", "images/test"), ("train", "valid")):
+            self.expect([f"{train}/1.xml", f"{train}/1.jpg", f"{val}/2.jpg", f"{val}/2.b.XML", f"{val}/._2.xml"],
+                        "voc", ("OUT/lists/voc/ImageSets/Main/train.txt", "OUT/lists/voc/JPEGImages"),
+                        ("OUT/lists/voc/ImageSets/Main/val.txt", "OUT/lists/voc/JPEGImages"))
+            made = self.output / "lists/voc"
+            self.assertEqual((made / "ImageSets/Main/train.txt").read_text(), "train/1\n")
+            self.assertEqual((made / "ImageSets/Main/val.txt").read_text(), "val/2.b\n")
+            self.assertTrue((made / "Annotations/val/2.b.XML").is_file())
+            self.assertTrue((made / "JPEGImages/train/1.jpg").is_file())
 
     def test_csv_beside_its_images(self):
-        rows = "{}/1.jpg,1,2,30,40,cat\n{}/2.jpg,,,,,\n"
-        self.expect({"annotations.csv": rows.format("images", "images"), "classes.csv": "cat,0\n",
-                     "images/1.jpg": ""}, "csv", ("annotations.csv", ".", "", "classes.csv"))
-        head = "filename,width,height,class,xmin,ymin,xmax,ymax\n"
-        self.expect({f"{split}/_annotations.csv": f"{head}{split}.jpg,640,480,{name},1,2,3,4\n"
-                     for split, name in (("train", "dog"), ("valid", '"cat"'))}
-                    | {"train/train.jpg": "", "valid/valid.jpg": ""}, "csv", ("train/_annotations.csv", "train"),
-                    ("valid/_annotations.csv", "valid", "", str(self.output / "classes.csv")))
-        self.assertEqual((self.output / "classes.csv").read_text(), '"cat",1\n"dog",2\n')
-        self.expect({"train_labels.csv": "a.jpg,1,2,3,4,x\n", "test_labels.csv": "b.jpg,1,2,3,4,x\n",
-                     "images/a.jpg": "", "images/b.jpg": ""}, "csv", ("train_labels.csv", "images"),
-                    ("test_labels.csv", "images", "", str(self.output / "classes.csv")))
+        rows = "{0}/1.jpg,1,2,30,40,cat\n{0}/2.jpg,,,,,\n".format("images")
+        self.expect({"annotations.csv": rows, "classes.csv": "cat,0\n", "images/1.jpg": ""}, "csv",
+                    ("annotations.csv", ".", "classes.csv"))
+
+    def test_csv_of_two_splits(self):
+        for train, val, images in (("train/_annotations.csv", "valid/_annotations.csv", ("train", "valid")),
+                                   ("train_labels.csv", "test_labels.csv", ("images", "images"))):
+            for head, row in (("", "{}.jpg,1,2,3,4,dog\r\n"), ("image_id,width,height,bbox\n", '{},9,9,"[1, 2, 3, 4]"\n'),
+                              ('filename,width,height,class,"xmin",ymin,xmax,ymax\n', "{}.jpg,9,9,dog,1,2,3,4\n")):
+                self.expect({train: head + row.format("a"), val: head + row.format("b"),
+                             f"{images[0]}/a.jpg": "", f"{images[1]}/b.jpg": ""}, "csv",
+                            (train, images[0]), (val, images[1]))
 
     def test_folders_of_classes(self):
         self.expect(["train/cat/1.jpg", "train/dog/1.JPEG", "val/cat/2.jpg"], "folders", ("", "train"), ("", "val"))
@@ -190,11 +209,13 @@ class DataSet(unittest.TestCase):
     def test_an_archives_own_folder_and_droppings_do_not_matter(self):
         self.expect(["flowers/rose/1.jpg", "flowers/lily/2.jpg", "__MACOSX/flowers/._1.jpg", ".git/config",
                      "LICENSE.txt"], "folders", ("", "flowers"))
+        self.expect(["archive/data/annotations/1.xml", "archive/data/images/1.jpg"], "voc",
+                    ("archive/data/annotations", "archive/data/images"))
         self.expect(["Annotations/1.xml", "Annotations/._1.xml", "JPEGImages/1.jpg", "._Annotations"], "voc",
                     ("Annotations", "JPEGImages"))
 
     def test_detection_data_are_never_taken_for_classes(self):
-        names = "no YAML file that names the classes; write one"
+        names = "no file that names the classes; write one"
         lost = "no annotations and images that belong together were found"
         plain = "nothing that says what is on them"
         for files, wanted in (
@@ -204,14 +225,29 @@ class DataSet(unittest.TestCase):
                 (["annotations/captions.json", "train2017/1.jpg", "val2017/2.jpg"], lost),
                 (["train/1.jpg", "val/2.jpg"], plain), (["photographs/1.jpg", "photographs/2.jpg"], plain),
                 (["a/1.jpg", "a/1.json", "b/2.jpg", "b/2.json"], plain),
-                ({"a/1.jpg": "", "a/1.txt": LABEL, "b/2.jpg": ""}, plain),
+                ({"a/1.jpg": "", "a/1.txt": LABEL, "b/2.jpg": ""}, names),
+                ({"train/_annotations.createml.json": "[]", "train/a/1.jpg": "", "train/b/2.jpg": ""}, lost),
+                (["obj.data", "cats/1.jpg", "dogs/1.jpg"], lost), (["train/1.jpg", "train/labels/1.txt"], lost),
+                (["images/cat/1.jpg", "images/dog/2.jpg"], lost),
                 (["readme.txt"], "holds no data set of COCO, YOLO, Pascal VOC, CSV or CIFAR-10")):
             self.assertIn(wanted, self.refusal(files))
 
     def test_a_path_of_the_yaml_that_leads_nowhere_is_refused(self):
         self.assertEqual(
             self.refusal({"data.yaml": "train: /mnt/x/images\nnames: [a]\n", "images/1.jpg": ""}),
-            '66: data.yaml: train: "/mnt/x/images" is neither a folder nor a file in DATA=.')
+            '66: data.yaml: train: "/mnt/x/images" is neither a folder nor a file in DATA=.; correct the line')
+        files = {"data.yaml": "train: images\nval: valid/images\nnames: [a]\n", "images/1.jpg": ""}
+        self.assertIn("; correct the line, or remove it to have a tenth of the images set aside",
+                      self.refusal(files))
+        files["data.yaml"] = "train: images\ntest: ../test/images\nnames: [a]\n"  # Roboflow writes it always
+        self.expect(files, "yolo", ("data.yaml", "images"))
+
+    def test_a_path_with_a_step_too_many_does_not_lead_out_of_the_folder(self):
+        self.make(["images/1.jpg"])
+        other = self.root.parent / "train/images"
+        other.mkdir(parents=True)
+        self.expect({"data.yaml": "train: ../train/images\nnames: [a]\n", "train/images/1.jpg": ""}, "yolo",
+                    ("data.yaml", "train/images"))
 
 
 if __name__ == "__main__":

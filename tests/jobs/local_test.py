@@ -105,7 +105,7 @@ class Local(unittest.TestCase):
         training, = [call for call in calls if "--train" in call]
         self.assertEqual(training[-2:], ["--epochs", "3"])
 
-    def test_pictures_of_which_none_is_a_jpeg_are_converted(self):
+    def test_pictures_that_are_no_jpegs_are_converted(self):
         (self.room / "data/images/val/1.jpg").rename(self.room / "data/images/val/1.PNG")
         validation, training = self.packs()
         self.assertEqual((validation[-1], "--convert" in training), ("--convert", False))
@@ -151,10 +151,18 @@ class Local(unittest.TestCase):
         self.assertIn(f"error: DATA={self.room}/data holds no data set of COCO, YOLO,", self.refusal(66))
 
     def test_an_error_of_coco_pack_says_where_its_options_go(self):
-        (self.room / "coco-pack").write_text("#!/bin/sh\nexit 65\n")
-        self.assertIn("with make, coco-pack's options go into PACK_OPTIONS", self.refusal(65))
-        (self.room / "coco-pack").write_text("#!/bin/sh\nexit 78\n")
-        self.assertIn("OUT=", self.refusal(78))
+        for code in (65, 78):
+            (self.room / "coco-pack").write_text(f"#!/bin/sh\nexit {code}\n")
+            self.assertRegex(self.refusal(code), "with make, coco-pack's options go into PACK_OPTIONS, .* OUT=")
+
+    def test_an_error_of_retina_train_says_where_its_options_go(self):
+        (self.room / "retina-train").write_text("#!/bin/sh\nexit 78\n")
+        self.assertRegex(self.refusal(78, "--ranks", "1"), "retina-train's options go into TRAIN_OPTIONS, OUT=")
+
+    def test_another_share_can_be_set_aside(self):
+        (self.room / "data/annotations/instances_val.json").unlink()
+        self.assertEqual(self.packs("--pack", "--split", "0.5")[0][-2:], ["--split", "0.5"])
+        self.assertEqual(self.packs("--pack", "--split", "0.5")[0].count("--split"), 1)
 
 
 if __name__ == "__main__":
