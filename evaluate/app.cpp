@@ -69,6 +69,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   const Instances truth = shards ? ground_truth_of(*shards) : read_instances(options.annotations);
   check_sizes(truth, truth_path);
   const std::vector<Detection> detections = reading.get();
+  check_file_names(options.detections, file_name_finder(truth));
   const BoxGroups boxes(truth, detections);
   CocoMetrics metrics = evaluate_detections(boxes);
   if (shards) metrics.quarantined_count = shards->manifest().counts.quarantined;

@@ -17,6 +17,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/comparison.h"
@@ -166,6 +167,7 @@ void read_detections(Side& side, const Instances& truth) {
                 "evaluate them again, or compare the results file itself");
   }
   side.detections = read_results(stored.results);
+  check_file_names(stored.results, file_name_finder(truth));
   std::unordered_set<std::int64_t> images;
   for (const ImageInfo& image : truth.images) images.insert(image.id);
   for (std::size_t i = 0; i < side.detections.size(); ++i) {
@@ -235,8 +237,15 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   }
   const Comparison comparison =
       compare_detections(truth.instances, sides[0].detections, sides[1].detections);
+  if (const std::string doubt = doubtful_boxes(truth.instances); !doubt.empty()) {
+    log_warning(truth.source.path, ": ", doubt);
+  }
   for (const auto& [side, metrics] :
        {std::pair{&sides[0], &comparison.a}, {&sides[1], &comparison.b}}) {
+    if (const std::string doubt = doubtful_boxes(truth.instances, side->detections);
+        !doubt.empty()) {
+      log_warning(side->name, ": ", doubt);
+    }
     if (const std::string oddities = oddities_text(*metrics); !oddities.empty()) {
       log_warning(side->name, ": ", oddities);
     }

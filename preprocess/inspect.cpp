@@ -8,6 +8,8 @@
 #include "preprocess/summary.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
+#include "shared/base/image_name.h"
 #include "shared/base/own_file.h"
 #include "shared/base/printable.h"
 #include "shared/data/record_picture.h"
@@ -37,10 +39,22 @@ std::string describe_images(const std::vector<IndexEntry>& index, Task task) {
              task == Task::kDetection ? cat("  boxes         ", spread(boxes), "\n") : "");
 }
 
+// Names that look the same are the same: accents are written in two forms.
 bool is_wanted(const IndexEntry& image, const InspectOptions& options) {
   if (options.image_id) return image.image_id == *options.image_id;
-  return image.file_name == options.image_file ||
-         image.file_name.ends_with("/" + options.image_file);
+  const std::string name = plain_spelling(image.file_name);
+  const std::string wanted = plain_spelling(options.image_file);
+  return name == wanted || name.ends_with("/" + wanted);
+}
+
+// What a person may have meant by a name that no image has.
+std::string look_alike_hint(const std::vector<IndexEntry>& index, const std::string& wanted) {
+  const std::string key = look_alike_key(wanted);
+  for (const IndexEntry& entry : index) {
+    if (look_alike_key(entry.file_name) == key)
+      return cat("the set has ", escaped(entry.file_name));
+  }
+  return "file names are those of the annotations";
 }
 
 std::string bbox_text(const RecordAnnotation& annotation) {
@@ -87,15 +101,17 @@ std::size_t find_image(const ShardSet& set, const InspectOptions& options) {
                     image_name(index[found])),
                 "give the name with its folders");
   }
-  std::string reason = "is not in this data set";
   for (const QuarantinedImage& bad : set.read_quarantine()) {
-    if (is_wanted({.image_id = bad.image_id, .file_name = bad.file_name}, options))
-      reason = cat("is in quarantine: ", escaped(bad.file_name), ": ", bad.reason);
+    if (!is_wanted({.image_id = bad.image_id, .file_name = bad.file_name}, options)) continue;
+    throw Error(ErrorKind::kNoInput,
+                cat(set.folder(), ": ", retina::image_name(bad.image_id, bad.file_name),
+                    " is in quarantine: ", bad.reason),
+                bad.hint);
   }
   const bool has_names = !index.empty() && !index[0].file_name.empty();
-  throw Error(ErrorKind::kNoInput, cat(set.folder(), ": ", wanted, " ", reason),
+  throw Error(ErrorKind::kNoInput, cat(set.folder(), ": ", wanted, " is not in this data set"),
               options.image_id ? "the image ids are those of the annotation file"
-              : has_names      ? "file names are those of the annotations"
+              : has_names      ? look_alike_hint(index, options.image_file)
                           : "this set was packed before file names were kept: give --image-id");
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <unordered_map>
 
@@ -94,7 +95,8 @@ std::string cure_of(const std::string& wanted, const std::string& found,
 
 }  // namespace
 
-void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder) {
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
+                      std::size_t image_count) {
   if (std::none_of(images.begin(), images.end(), has_no_file)) return;
   NamesByKey names = list_by_key(folder);
   for (QuarantinedImage& image : images) {
@@ -111,6 +113,14 @@ void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& 
     if (found == image.file_name) continue;  // it has just come
     image.reason += cat("; the folder has ", escaped(found));
     image.hint = cure_of(wanted, plain_spelling(found), folder);
+  }
+  // Another --images that has a few of them would lose the others.
+  std::map<std::string, std::size_t> helped;
+  for (const QuarantinedImage& image : images) ++helped[image.hint];
+  for (QuarantinedImage& image : images) {
+    if (image.hint.starts_with("give --images") && helped[image.hint] * 2 < image_count) {
+      image.hint = "correct the folders of the file names in the annotations";
+    }
   }
 }
 

@@ -12,6 +12,7 @@ namespace retina {
 // Names in the reason of each image of kind "missing" or "name" the file that looks like it, and
 // the cure in its hint. The folder is listed once, for ten seconds at most: some mounts take half
 // an hour. Nothing changes where the listing finds none, or fails.
-void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder);
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
+                      std::size_t image_count);
 
 }  // namespace retina

@@ -137,6 +137,9 @@ void InspectOptions::validate() const {
   if (image_id && !image_file.empty()) {
     throw Error(ErrorKind::kUsage, "--image-id or --image-file: not both");
   }
+  if (!draw.empty() && !draw.ends_with(".jpg") && !draw.ends_with(".jpeg")) {
+    throw Error(ErrorKind::kUsage, cat("--draw ", draw, ": a JPEG is drawn (want OUT.jpg)"));
+  }
   if (!draw.empty() && !shows_image()) {
     throw Error(ErrorKind::kUsage, "--draw: needs --image-file or --image-id",
                 "name the image to draw");

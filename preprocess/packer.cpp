@@ -31,6 +31,7 @@
 #include "shared/base/progress.h"
 #include "shared/base/scratch.h"
 #include "shared/base/stop_signal.h"
+#include "shared/base/text_encoding.h"
 #include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
 #include "shared/shard/shard_file.h"
@@ -226,7 +227,7 @@ class Packer {
     const std::size_t reused = shards_.size();
     if (next_image_ == 0) check_free_space(options_, plan_, scratch_folder_);
     if (next_image_ < plan_.images.size()) make_shards();
-    name_look_alikes(quarantined_, options_.images_folder());
+    name_look_alikes(quarantined_, options_.images_folder(), plan_.images.size());
     tell_respelled();
     if (index_.empty()) {
       throw Error(ErrorKind::kData,
@@ -404,7 +405,7 @@ class Packer {
   void quarantine(const QuarantinedImage& bad) {
     if (options_.on_bad_image == BadImage::kFail) {
       std::vector<QuarantinedImage> first = {bad};
-      name_look_alikes(first, options_.images_folder());
+      name_look_alikes(first, options_.images_folder(), 1);
       fail_on_bad_image(first.front());
     }
     log_debug(bad.file_name, ": left out: ", bad.reason);
@@ -491,9 +492,26 @@ void warn_of_equal_names(const PackOptions& options, const CategoryMap& categori
               "apart");
 }
 
+// COCO is the default, also for those who did not ask for it.
+void check_format(const PackOptions& options) {
+  if (options.format != AnnotationFormat::kCoco) return;
+  const std::string& path = options.annotations;
+  const std::string suffix = lower_case(std::filesystem::path(path).extension().string());
+  const char* format = suffix == ".csv"                        ? "csv"
+                       : suffix == ".yaml" || suffix == ".yml" ? "yolo"
+                       : suffix == ".xml" || is_folder(path)   ? "voc"
+                                                               : nullptr;
+  if (format == nullptr) return;
+  throw Error(ErrorKind::kData,
+              cat(path, is_folder(path) ? ": is a folder" : ": is no JSON by its name",
+                  ", want COCO's instances JSON"),
+              cat("give --format ", format, " where it is that"));
+}
+
 }  // namespace
 
 PackResult pack(const PackOptions& options) {
+  check_format(options);
   check_output_is_outside(options);
   check_is_ours(options.output);
   const bool may_be_finished = !options.overwrite && holds_set(options.output);
@@ -513,7 +531,11 @@ PackResult pack(const PackOptions& options) {
   Instances instances = read ? std::move(read->instances) : read_instances(options.annotations);
   std::vector<int> image_labels = read ? std::move(read->image_labels) : std::vector<int>{};
   if (options.part) keep_part(instances, image_labels, *options.part, options.input());
-  const std::string doubts[] = {doubtful_boxes(instances), unmatchable_annotation(instances)};
+  const std::string doubts[] = {doubtful_boxes(instances), unmatchable_annotation(instances),
+                                shared_files(instances), rotated_boxes(instances)};
+  if (options.format == AnnotationFormat::kCoco && !may_be_finished) {
+    warn_of_alike_classes(options.input(), instances, image_labels);
+  }
   const PackPlan plan = make_pack_plan(std::move(instances), image_labels);
   if (!options.overwrite) {
     if (const auto manifest = finished_set(options, identity, plan)) {

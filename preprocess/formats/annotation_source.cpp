@@ -5,6 +5,7 @@
 
 #include "preprocess/formats/parts.h"
 #include "shared/base/error.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
@@ -41,27 +42,6 @@ void require_utf8_files(const std::string& folder, const Instances& instances) {
   }
 }
 
-// Of slips of the pen, which split a class in two. Boxes are counted, or images that have a class.
-void warn_of_alike_classes(const std::string& path, const ReadAnnotations& read_now) {
-  const Categories& categories = read_now.instances.categories;
-  std::map<std::int64_t, std::int64_t> count_of;  // by category id
-  for (const Annotation& one : read_now.instances.annotations) ++count_of[one.category_id];
-  for (const int label : read_now.image_labels) {
-    ++count_of[categories.at(static_cast<std::size_t>(label)).id];
-  }
-  std::map<std::string, std::vector<std::string>> alike;
-  for (const Category& one : categories) {
-    alike[lower_case(trimmed(one.name))].push_back(cat("\"", one.name, "\" ", count_of[one.id]));
-  }
-  std::vector<std::string> told;
-  for (const auto& [name, members] : alike) {
-    if (members.size() > 1) told.insert(told.end(), members.begin(), members.end());
-  }
-  if (told.empty()) return;
-  log_warning(path, ": classes stay apart although their names differ only by case or spaces (",
-              read_now.image_labels.empty() ? "boxes" : "images", ": ", first_names(told), ")");
-}
-
 }  // namespace
 
 Task task_of(AnnotationFormat format) {
@@ -81,10 +61,33 @@ ReadAnnotations read_annotations(const AnnotationSource& source) {
     throw Error(ErrorKind::kData, cat(name, ": the data set has no classes (no box has one)"));
   }
   require_utf8_files(source.images, read_now.instances);
-  warn_of_alike_classes(name, read_now);
+  warn_of_alike_classes(name, read_now.instances, read_now.image_labels);
   read_now.size_bytes = files.size_bytes();
   read_now.xxh3 = files.xxh3();
   return read_now;
+}
+
+void warn_of_alike_classes(const std::string& path, const Instances& instances,
+                           const std::vector<int>& image_labels) {
+  const Categories& categories = instances.categories;
+  std::map<std::int64_t, std::int64_t> count_of;  // by category id
+  for (const Annotation& one : instances.annotations) ++count_of[one.category_id];
+  for (const int label : image_labels) {
+    ++count_of[categories.at(static_cast<std::size_t>(label)).id];
+  }
+  std::map<std::string, std::map<std::string, std::int64_t>> alike;
+  for (const Category& one : categories) {
+    alike[lower_case(trimmed(plain_spelling(one.name)))][one.name] += count_of[one.id];
+  }
+  std::vector<std::string> told;
+  for (const auto& [key, members] : alike) {
+    if (members.size() < 2) continue;
+    for (const auto& [name, count] : members) told.push_back(cat("\"", name, "\" ", count));
+  }
+  if (told.empty()) return;
+  log_warning(path, ": classes stay apart although their names differ only by case, spaces or the ",
+              "form of their accents (", image_labels.empty() ? "boxes" : "images", ": ",
+              first_names(told), ")");
 }
 
 }  // namespace retina

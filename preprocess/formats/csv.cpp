@@ -25,9 +25,20 @@ class CsvPictures {
  public:
   explicit CsvPictures(std::string folder) : folder_(std::move(folder)), found_(folder_) {}
 
-  std::string name_of(const std::string& given, const std::string& file, std::size_t line) {
-    const auto [known, is_new] = names_.try_emplace(given);
-    if (is_new) known->second = look_up(given, file, line);
+  // `below` is a column of folders, or empty. A file of that name may lie in several.
+  std::string name_of(const std::string& given, const std::string& below, const std::string& file,
+                      std::size_t line) {
+    const auto [known, is_new] = names_.try_emplace({given, below});
+    if (!is_new) return known->second;
+    const std::string inside = cat(below, '/', given);
+    known->second = !below.empty() && has(inside) ? inside : look_up(given, file, line);
+    if (known->second == inside || below.empty()) return known->second;
+    const auto [first, is_first] = folder_of_.emplace(known->second, below);
+    if (!is_first && first->second != below) {
+      fail_line(file, line,
+                cat(escaped(given), " of folder \"", escaped(below), "\" is that of \"",
+                    escaped(first->second), "\", too, and neither is in ", folder_));
+    }
     return known->second;
   }
 
@@ -63,7 +74,8 @@ class CsvPictures {
   std::string folder_;
   ImageFolder found_;
   std::optional<PictureNames> listed_{};
-  std::map<std::string, std::string> names_{};  // by what lines say
+  std::map<std::pair<std::string, std::string>, std::string> names_{};  // by what lines say
+  std::map<std::string, std::string> folder_of_{};  // of files that do not lie in it here
 };
 
 // A line's coordinates, in the layout's order.
@@ -211,7 +223,13 @@ class CsvReader {
     const std::string given = layout_.image.of(fields);
     if (given.empty()) fail_line(path_, line, cat("has no ", layout_.image.name));
     if (layout_.part.is_there()) ++parts_[layout_.part.of(fields)];
-    ReadImage& image = images_[pictures_.name_of(given, path_, line)];
+    if (const std::string angle = layout_.angle.of(fields);
+        !angle.empty() && parse_number(angle, layout_.angle.name.c_str(), path_, line) != 0) {
+      fail_line(path_, line,
+                cat(layout_.angle.name, ": got ", escaped(angle),
+                    ", but rotated boxes cannot be trained on"));
+    }
+    ReadImage& image = images_[pictures_.name_of(given, layout_.folder.of(fields), path_, line)];
     take_size(image, fields, line);
     const std::vector<double> numbers = numbers_of(layout_, fields, path_, line);
     const bool has_box =

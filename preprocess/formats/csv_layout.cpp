@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "preprocess/formats/parts.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
 
@@ -167,7 +168,12 @@ void take_box(Header& header, CsvLayout& layout) {
                                           kWidth,
                                           kHeight};
   static const Words kList{"bbox", "boundingbox", "box"};
-  if (header.has_all(kCorners)) {
+  static const std::vector<Words> kVertices{{"x1"}, {"y1"}, {"x2"}, {"y2"},
+                                            {"x3"}, {"y3"}, {"x4"}, {"y4"}};
+  if (header.has_all(kVertices)) {
+    layout.box = CsvBox::kVertices;
+    layout.coordinates = header.take_all(kVertices);
+  } else if (header.has_all(kCorners)) {
     layout.box = CsvBox::kCorners;
     layout.coordinates = header.take_all(kCorners);
   } else if (header.has_all(kCentre)) {
@@ -199,11 +205,18 @@ CsvLayout layout_of_header(Header& header) {
   if (!layout.image.is_there()) {
     header.lacks("the image", "filename, image_path, image_id or the like");
   }
+  layout.folder = header.take({"folder", "directory", "dir"});
   take_box(header, layout);
+  layout.angle = header.take({"angle", "rotation", "theta"});
   layout.has_shares = header.has({"isgroupof"});  // Open Images
   layout.crowd = header.take({"iscrowd", "isgroupof"});
-  layout.label = header.take({"classname", "labelname", "categoryname", "class", "label",
-                              "category", "object", "classid", "labelid", "categoryid"});
+  // YOLOv5's table has the class's number as "class" beside its name.
+  const Words class_name{"name"};
+  layout.label =
+      header.has({"class"}) && header.has(class_name) ? header.take(class_name) : CsvColumn{};
+  if (!layout.label.is_there())
+    layout.label = header.take({"classname", "labelname", "categoryname", "class", "label",
+                                "category", "object", "name", "classid", "labelid", "categoryid"});
   layout.width = header.take({"imagewidth", "imgwidth", "imgw", "width"});
   layout.height = header.take({"imageheight", "imgheight", "imgh", "height"});
   layout.part = header.take({"set", "split", "subset", "mluse"});
@@ -241,6 +254,10 @@ CsvLayout csv_layout(const std::string& path, const std::vector<std::string>& li
   std::size_t line = 1;
   while (line <= lines.size() && is_empty(lines[line - 1])) ++line;
   if (line > lines.size()) throw Error(ErrorKind::kData, cat(path, ": is empty, ", kWanted));
+  if (trimmed(lines[line - 1]).starts_with('{') || trimmed(lines[line - 1]).starts_with('[')) {
+    throw Error(ErrorKind::kData, cat(path, ": is JSON, want CSV"),
+                "give --format coco where it is COCO's instances JSON");
+  }
   const char separator = separator_of(lines[line - 1]);
   const std::vector<std::string> fields = split_csv(lines[line - 1], separator);
   CsvLayout layout;
@@ -260,7 +277,7 @@ CsvLayout csv_layout(const std::string& path, const std::vector<std::string>& li
               .image = {.number = 0, .name = "path"},
               .label = {.number = 5, .name = "class"}};
   } else {
-    fail_line(path, line, cat("has ", fields.size(), " fields, ", kWanted));
+    fail_line(path, line, cat("has ", counted(fields.size(), "field"), ", ", kWanted));
   }
   layout.separator = separator;
   return layout;

@@ -38,6 +38,8 @@ struct CsvLayout {
   // them; of other files their values tell.
   bool has_shares = false;
   CsvColumn image{}, label{}, width{}, height{};  // the last two: the image's sides
+  CsvColumn folder{};                             // of the image's file
+  CsvColumn angle{};                              // of the box
   CsvColumn crowd{};                              // 1: a box around many
   CsvColumn part{};                               // "train", "validation", ...
   std::vector<std::string> ignored{};             // names of other columns

@@ -27,9 +27,27 @@ class VocFile {
     }
     const pugi::xml_parse_result result =
         document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
-    if (!result) fail_line(path_, line_at(result.offset), result.description());
+    if (!result) {
+      const bool ends_early = text_.find("<annotation") != std::string::npos &&
+                              text_.find("</annotation") == std::string::npos;
+      fail_line(path_, line_at(result.offset),
+                ends_early ? "the file ends early" : cat("is no XML: ", result.description()));
+    }
+    if (const std::size_t entity = text_.find("<!ENTITY"); entity != std::string::npos) {
+      fail_line(path_, line_at(static_cast<std::ptrdiff_t>(entity)),
+                "declares an entity, which is not read; write its text where it is used");
+    }
     root_ = document_.child("annotation");
-    if (!root_) fail_line(path_, 1, "has no <annotation>");
+    if (!root_) {
+      const pugi::xml_node other = document_.document_element();
+      fail_line(path_, 1,
+                cat("has no <annotation>, but <", escaped(other.name()),
+                    ">; want an XML file an image, as Pascal VOC has them"));
+    }
+    if (const pugi::xml_node second = root_.next_sibling("annotation")) {
+      fail_line(path_, line_of(second), "has a second <annotation>, want a file an image");
+    }
+    require_one(root_, "filename");
   }
 
   const std::string& path() const { return path_; }
@@ -54,7 +72,13 @@ class VocFile {
     require_utf8(value, path_, line_of(node));
     return value;
   }
+  void require_one(const pugi::xml_node& node, const char* name) const {
+    const pugi::xml_node second = node.child(name).next_sibling(name);
+    if (!second) return;
+    fail_line(path_, line_of(second), cat("<", node.name(), "> has two <", name, ">, want one"));
+  }
   double number(const pugi::xml_node& node, const char* name) const {
+    require_one(node, name);
     const pugi::xml_node found = child(node, name);
     return parse_number(found.text().get(), name, path_, line_of(found));
   }
@@ -86,8 +110,14 @@ int side_of(const VocFile& file, const char* name) {
 // Says what an object has in the place of its box, or as well.
 void check_shape(const VocFile& file, const pugi::xml_node& object) {
   const pugi::xml_node box = object.child("bndbox");
-  if (const pugi::xml_node second = box.next_sibling("bndbox")) {
-    fail_line(file.path(), file.line_of(second), "<object> has two <bndbox>, want one");
+  file.require_one(object, "bndbox");
+  file.require_one(object, "name");
+  // CVAT's, which keeps the box upright.
+  for (const pugi::xml_node attribute : object.child("attributes").children("attribute")) {
+    const bool is_angle = std::strcmp(attribute.child_value("name"), "rotation") == 0;
+    if (!is_angle || attribute.child("value").text().as_double() == 0) continue;
+    fail_line(file.path(), file.line_of(attribute),
+              "<object> has a rotation, but rotated boxes cannot be trained on");
   }
   if (box.child("angle").text().as_double() != 0) {
     fail_line(file.path(), file.line_of(box.child("angle")),
@@ -151,7 +181,8 @@ class VocSelection {
     const std::filesystem::path list = std::filesystem::absolute(path).lexically_normal();
     folder_ = (list.parent_path().parent_path().parent_path() / "Annotations").string();
     if (!is_folder(folder_)) {
-      throw Error(ErrorKind::kNoInput, cat(folder_, ": is not a folder"),
+      throw Error(ErrorKind::kNoInput,
+                  cat(path, ": is a list, and ", folder_, ", for its XML files, is not a folder"),
                   "a list belongs into DIR/ImageSets/Main, its XML files into DIR/Annotations");
     }
     lines_ = files.read_lines(path, "list");

@@ -143,15 +143,31 @@ YoloSet read_name_list(const std::string& path, AnnotationFiles& files) {
   return set;
 }
 
+std::string_view line_of_text(std::string_view text, std::size_t line) {
+  for (std::size_t i = 1; i < line && !text.empty(); ++i) {
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
 YoloSet read_set(const std::string& path, AnnotationFiles& files) {
   const std::string suffix = lower_suffix(path);
   if (suffix == ".txt" || suffix == ".names") return read_name_list(path, files);
+  if (is_folder(path)) {
+    const std::string inside = path + (path.ends_with('/') ? "data.yaml" : "/data.yaml");
+    throw Error(ErrorKind::kNoInput, cat(path, ": is a folder, want data.yaml"),
+                path_exists(inside) ? cat("give ", inside) : "");
+  }
   const std::string text = files.read(path, "data.yaml", EncodingIn::kComment);
   require_utf8(text, path);
   try {
     return DataYaml(path, text).read();
   } catch (const YAML::Exception& error) {
-    fail_line(path, static_cast<std::size_t>(std::max(error.mark.line, 0)) + 1, escaped(error.msg));
+    const auto line = static_cast<std::size_t>(std::max(error.mark.line, 0)) + 1;
+    const bool has_tab = line_of_text(text, line).find('\t') != std::string_view::npos;
+    fail_line(path, line,
+              has_tab ? "has a tab, which YAML does not indent with; want spaces"
+                      : cat("is no YAML: ", escaped(error.msg)));
   }
 }
 

@@ -222,7 +222,7 @@ Finding quarantine_finding(const DataPageInput& input) {
 }
 
 Table quarantine_table(const DataPageInput& input) {
-  Table table{.title = "Left out", .columns = {"image", "id", "reason"}};
+  Table table{.title = "Left out", .columns = {"image", "id", "reason"}, .text_column = 2};
   for (std::size_t i = 0; i < std::min(input.quarantined.size(), kListedQuarantined); ++i) {
     const QuarantinedImage& bad = input.quarantined[i];
     table.rows.push_back(

@@ -7,6 +7,9 @@
 #include <unordered_map>
 
 #include "shared/base/cat.h"
+#include "shared/base/counted.h"
+#include "shared/base/file_spelling.h"
+#include "shared/base/image_name.h"
 #include "shared/base/printable.h"
 
 namespace retina {
@@ -19,7 +22,7 @@ struct BoxPlace {
 };
 
 std::string text_of(const BoxPlace& place) {
-  return cat("image ", place.image->id, " \"", escaped(place.image->file_name), "\", ", place.box);
+  return cat(image_name(place.image->id, place.image->file_name), ", ", place.box);
 }
 
 class BoxReadings {
@@ -40,6 +43,11 @@ class BoxReadings {
     corners_ +=
         x >= -1 && y >= -1 && x < width && y < height && width <= right + 1 && height <= bottom + 1;
     shares_ += x >= 0 && y >= 0 && std::max({x, y, width, height}) <= 1 && right > 2 && bottom > 2;
+    if (count_ == 1) first_image_ = image;
+    has_two_images_ = has_two_images_ || image != first_image_;
+    percents_ +=
+        x >= 0 && y >= 0 && std::max(x + width, y + height) <= 100 && std::min(right, bottom) > 200;
+    farthest_ = std::max({farthest_, x + width, y + height});
     if (x >= -slack_x && y >= -slack_y && x + width <= right + slack_x &&
         y + height <= bottom + slack_y) {
       return;
@@ -56,10 +64,12 @@ class BoxReadings {
   std::string doubt() const {
     if (count_ == 0) return "";
     if (shares_ == count_) {
-      return cat(
-          count_ == 1 ? "the only box lies" : cat("all ", count_, " boxes lie"),
-          " within one pixel, as shares of the image's sides do; bbox is x, y, width, height "
-          "in pixels");
+      return cat(count_ == 1 ? "the only box lies" : cat("all ", count_, " boxes lie"),
+                 " within one pixel, as shares of the image's sides do; want pixels");
+    }
+    if (are_percent()) {
+      return cat("all ", count_, " boxes lie within the first 100 pixels of larger images, as ",
+                 "percent of the image's sides do; want pixels");
     }
     if (beyond_ == 0) return "";
     const std::string of_all = cat(beyond_, " of ", count_, count_ == 1 ? " box" : " boxes",
@@ -68,7 +78,7 @@ class BoxReadings {
     if (are_corners()) {
       return cat(of_all,
                  ", but the boxes fit as corners x1, y1, x2, y2 (first: ", text_of(*first_beyond_),
-                 "); bbox is x, y, width, height: convert them");
+                 "); want x, y, width, height: convert them");
     }
     if (outside_ == 0) return cat(of_all, " (first: ", text_of(*first_beyond_), ")");
     return cat(of_all, ", ", outside_,
@@ -85,6 +95,12 @@ class BoxReadings {
     return beyond_ >= kFewest && beyond_ * 4 >= count_ && corners_ * 100 >= count_ * 99;
   }
 
+  // Enough boxes of several images, the farthest near 100: no chance.
+  bool are_percent() const {
+    constexpr std::int64_t kFewest = 8;
+    return count_ >= kFewest && percents_ == count_ && has_two_images_ && farthest_ > 70;
+  }
+
   // Boxes of an image mostly follow each other.
   const ImageInfo* image_with(std::int64_t id) {
     if (last_ == nullptr || last_->id != id) {
@@ -96,7 +112,10 @@ class BoxReadings {
 
   std::unordered_map<std::int64_t, const ImageInfo*> image_of_;
   const ImageInfo* last_ = nullptr;
-  std::int64_t count_ = 0, corners_ = 0, shares_ = 0, beyond_ = 0, outside_ = 0;
+  std::int64_t count_ = 0, corners_ = 0, shares_ = 0, percents_ = 0, beyond_ = 0, outside_ = 0;
+  const ImageInfo* first_image_ = nullptr;
+  bool has_two_images_ = false;
+  double farthest_ = 0;
   std::optional<BoxPlace> first_beyond_{}, first_outside_{};
 };
 
@@ -126,6 +145,31 @@ std::string unmatchable_annotation(const Instances& truth) {
       "annotation id 0 (image ", found->image_id,
       "): COCO's evaluation, pycocotools' and so retina-eval's, takes 0 for \"no match\" and "
       "never counts this box as found; number annotations from 1");
+}
+
+std::string shared_files(const Instances& truth) {
+  std::unordered_map<std::string, std::int64_t> id_of;
+  std::int64_t count = 0;
+  std::string first;
+  for (const ImageInfo& image : truth.images) {
+    std::string name = plain_spelling(image.file_name);
+    while (name.starts_with("./")) name.erase(0, 2);
+    const auto [known, is_new] = id_of.emplace(std::move(name), image.id);
+    if (is_new || image.file_name.empty()) continue;
+    if (++count == 1) first = cat(escaped(image.file_name), ": ", known->second, " and ", image.id);
+  }
+  if (count == 0) return "";
+  return cat(counted(count, "image"), count == 1 ? " has" : " have", " the file of another image (",
+             first,
+             "): each is trained on with its own boxes alone, the others' count as background");
+}
+
+std::string rotated_boxes(const Instances& truth) {
+  if (truth.rotated_count == 0) return "";
+  const bool is_one = truth.rotated_count == 1;
+  return cat(counted(truth.rotated_count, "annotation"), is_one ? " has" : " have",
+             " a \"rotation\" that is not 0, but rotated boxes cannot be trained on: ",
+             is_one ? "it is" : "they are", " taken as upright; export upright boxes or outlines");
 }
 
 }  // namespace retina

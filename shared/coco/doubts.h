@@ -11,14 +11,20 @@
 namespace retina {
 
 // Boxes are x, y, width, height in pixels. Tells, of those with an area in images with a size,
-// whether they read better as corners or as shares of the image, else how many reach beyond their
-// image by more than a pixel and 1 % of its side and how many have less than half their area in it,
-// with the first one's image and annotation.
+// whether they read better as corners, as shares of the image or as percent of it, else how many
+// reach beyond their image by more than a pixel and 1 % of its side and how many have less than
+// half their area in it, with the first one's image and annotation.
 std::string doubtful_boxes(const Instances& truth);
 // The same of detections on these images; those on others are passed over.
 std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections);
 
 // pycocotools takes id 0 for "no match": a box that is never found.
 std::string unmatchable_annotation(const Instances& truth);
+
+// Images of one file: half of the boxes on each would be background. Empty names are passed over.
+std::string shared_files(const Instances& truth);
+
+// CVAT's boxes with an angle.
+std::string rotated_boxes(const Instances& truth);
 
 }  // namespace retina

@@ -1,6 +1,7 @@
 #include "shared/coco/instances.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -170,6 +171,20 @@ class CategoriesReader : public EntryReader {
   Categories out_;
 };
 
+// Of keys "rotation" those whose value is a number other than 0.
+std::int64_t count_rotated(std::string_view text) {
+  constexpr std::string_view kKey = "\"rotation\"";
+  std::int64_t count = 0;
+  for (std::size_t at = 0; (at = text.find(kKey, at)) != std::string_view::npos;) {
+    at = text.find_first_not_of(" \t\r\n:", at + kKey.size());
+    if (at == std::string_view::npos) break;
+    double angle = 0;
+    std::from_chars(text.data() + at, text.data() + text.size(), angle);
+    count += angle != 0 ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
 
 Categories read_categories(const std::string& path) {
@@ -179,10 +194,11 @@ Categories read_categories(const std::string& path) {
 Instances read_instances(const std::string& path) {
   if (file_size_bytes(path) > kLargestWhole) return stream_instances(path);
   const std::string text = read_file(path);
-  if (auto plain = parse_plain_instances(text)) {
-    return InstancesReader(path).checked(std::move(*plain));
-  }
-  return parse_instances(text, path);
+  auto plain = parse_plain_instances(text);
+  Instances instances =
+      plain ? InstancesReader(path).checked(std::move(*plain)) : parse_instances(text, path);
+  instances.rotated_count = count_rotated(text);
+  return instances;
 }
 
 Instances stream_instances(const std::string& path, std::size_t piece_bytes) {

@@ -31,6 +31,9 @@ struct Instances {
   std::vector<ImageInfo> images{};
   std::vector<Annotation> annotations{};
   Categories categories{};
+  // Annotations with CVAT's "rotation" (among their attributes) that is not 0; of files up to 64
+  // MiB.
+  std::int64_t rotated_count = 0;
 };
 
 // Reads and checks the file at `path`. Keys that are not needed (segmentation, licenses, ...) are

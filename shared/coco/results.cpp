@@ -1,10 +1,14 @@
 #include "shared/coco/results.h"
 
 #include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/json.h"
+#include "shared/base/printable.h"
 #include "shared/coco/entry_reader.h"
 #include "shared/coco/plain_results.h"
 
@@ -52,6 +56,42 @@ std::vector<Detection> read_results(const std::string& path) {
 
 std::vector<Detection> parse_results(std::string_view text, const std::string& name) {
   return ResultsReader().take(text, name);
+}
+
+FileNameOf file_name_finder(const Instances& truth) {
+  std::unordered_map<std::int64_t, const std::string*> names;
+  for (const ImageInfo& image : truth.images) names.emplace(image.id, &image.file_name);
+  return [names = std::move(names)](std::int64_t image_id) -> std::string_view {
+    const auto found = names.find(image_id);
+    return found == names.end() ? std::string_view() : std::string_view(*found->second);
+  };
+}
+
+void check_file_names(const std::string& path, const FileNameOf& file_name_of) {
+  constexpr std::size_t kLookedAt = std::size_t{1} << 20;
+  std::string start = read_start(path, kLookedAt);
+  if (start.find("\"file_name\"") == std::string::npos) return;
+  if (start.size() == kLookedAt) start = start.substr(0, start.rfind('}') + 1) + "]";
+  const JsonFile json = JsonFile::parse(start, path);
+  std::size_t named = 0, other = 0;
+  std::string first;
+  for (std::size_t i = 0; i < json.root().size(); ++i) {
+    const JsonView entry = json.root().at(i);
+    if (!entry.has("file_name") || !entry.has("image_id")) continue;
+    const std::int64_t id = entry.at("image_id").as_int();
+    const std::string theirs = entry.at("file_name").as_string();
+    const std::string ours(file_name_of(id));
+    if (theirs.empty() || ours.empty()) continue;
+    ++named;
+    if (last_part(plain_spelling(theirs)) == last_part(plain_spelling(ours))) continue;
+    if (other++ == 0) {
+      first = cat("entry [", i, "] has ", escaped(theirs), " as image ", id, ", which is ",
+                  escaped(ours), " here");
+    }
+  }
+  if (other * 2 <= named) return;
+  throw Error(ErrorKind::kData, cat(path, ": are detections on other images (", first, ")"),
+              "score them on the set that they were made on");
 }
 
 void write_results(const std::string& path, const std::vector<Detection>& detections,

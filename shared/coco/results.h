@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/coco/instances.h"
+
 namespace retina {
 
 struct Detection {
@@ -26,6 +28,14 @@ std::vector<Detection> parse_results(std::string_view text, const std::string& n
 
 // The file name of an image; empty where it is not known.
 using FileNameOf = std::function<std::string_view(std::int64_t image_id)>;
+
+// Of the images of a ground truth, which must outlive it.
+FileNameOf file_name_finder(const Instances& truth);
+
+// Ids of other images than those of the detections would be scored without a word: throws kData
+// where most of the first entries that name their image's file (as write_results() does) name
+// another one than `file_name_of` knows. Folders in front do not count.
+void check_file_names(const std::string& path, const FileNameOf& file_name_of);
 
 // Writes atomically; f64 as the shortest text that reads back equal. Each entry names its image's
 // file, which COCO's own tools and read_results() pass over, as the last field.

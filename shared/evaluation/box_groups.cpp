@@ -194,23 +194,26 @@ void BoxGroups::place_objects(const IdPlaces& labels) {
 
 void BoxGroups::place_detections(const IdPlaces& labels, int thread_count) {
   std::vector<std::uint32_t> image_of(detections_.size());
-  std::atomic<std::int64_t> low_scores{0}, empty_boxes{0};
+  std::atomic<std::int64_t> low_scores{0}, high_scores{0}, empty_boxes{0};
   constexpr std::size_t kBlock = 16384;
   for_each_parallel((detections_.size() + kBlock - 1) / kBlock, thread_count, [&](std::size_t b) {
     const std::size_t end = std::min(detections_.size(), (b + 1) * kBlock);
-    std::int64_t low = 0, empty = 0;
+    std::int64_t low = 0, high = 0, empty = 0;
     for (std::size_t i = b * kBlock; i < end; ++i) {
       const Detection& one = detections_[i];
       image_of[i] = image_places_.place_of(one.image_id);
       if (image_of[i] == IdPlaces::kNone) fail_foreign_images();
       if (labels.place_of(one.category_id) == IdPlaces::kNone) image_of[i] = IdPlaces::kNone;
       low += one.score <= 0 ? 1 : 0;
+      high += one.score > 1 ? 1 : 0;
       empty += is_empty(one.bbox) ? 1 : 0;
     }
     low_scores += low;
+    high_scores += high;
     empty_boxes += empty;
   });
   low_score_count_ = low_scores;
+  high_score_count_ = high_scores;
   empty_box_count_ = empty_boxes;
   group_boxes(image_of, image_count(), thread_count, found_begin, entry);
 }

@@ -66,8 +66,9 @@ class BoxGroups {
                                         class_begin_[one + 1] - class_begin_[one]);
   }
   // Of all detections given.
-  std::int64_t low_score_count() const { return low_score_count_; }  // score 0 or less
-  std::int64_t empty_box_count() const { return empty_box_count_; }  // no width or no height
+  std::int64_t low_score_count() const { return low_score_count_; }    // score 0 or less
+  std::int64_t high_score_count() const { return high_score_count_; }  // score above 1
+  std::int64_t empty_box_count() const { return empty_box_count_; }    // no width or no height
   // Whether truth.images has its ids in another than ascending order.
   bool images_are_shuffled() const { return !file_begin_.empty(); }
   // The slot that a detection of `image` would have if images kept the file's order.
@@ -101,7 +102,7 @@ class BoxGroups {
   std::uint32_t class_count_ = 0;
   std::vector<std::uint32_t> file_begin_{};  // [images] first slot in the file's order, if another
   std::vector<std::uint32_t> class_begin_{}, by_class_{};
-  std::int64_t low_score_count_ = 0, empty_box_count_ = 0;
+  std::int64_t low_score_count_ = 0, high_score_count_ = 0, empty_box_count_ = 0;
 };
 
 }  // namespace retina

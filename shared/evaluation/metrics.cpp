@@ -231,6 +231,7 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
       static_cast<std::int64_t>(boxes.detections().size() - boxes.entry.size());
   if (metrics.unknown_category_count > 0) metrics.unknown_category_ids = unknown_categories(boxes);
   metrics.low_score_count = boxes.low_score_count();
+  metrics.high_score_count = boxes.high_score_count();
   metrics.empty_box_count = boxes.empty_box_count();
   const CategoryMap categories(boxes.truth().categories);
   for (const Category& category : categories.all()) {

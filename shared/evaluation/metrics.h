@@ -66,6 +66,7 @@ struct CocoMetrics {
   int64_t unknown_category_count = 0;  // results of categories not in the ground truth: ignored
   std::vector<int64_t> unknown_category_ids{};  // theirs, ascending
   int64_t low_score_count = 0;    // results of score 0 or less: ranked like all others
+  int64_t high_score_count = 0;   // results of score above 1
   int64_t empty_box_count = 0;    // results and objects without width or height: never a hit
   bool has_annotation_0 = false;  // an object with id 0: never found
   // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.

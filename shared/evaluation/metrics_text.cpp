@@ -221,6 +221,14 @@ std::string oddities_text(const CocoMetrics& metrics) {
     sentences.push_back(cat(count, count == 1 ? " detection has" : " detections have",
                             " a score of 0 or less: ranked like the others"));
   }
+  if (metrics.detection_count == 0 && metrics.object_count > 0) {
+    sentences.push_back("there are no detections at all: every object counts as missed");
+  }
+  if (const auto count = metrics.high_score_count; count > 0) {
+    sentences.push_back(cat(count, count == 1 ? " detection has" : " detections have",
+                            " a score above 1, as percent have: ranked right, but what is said by "
+                            "score (calibration, thresholds) is not"));
+  }
   if (const auto count = metrics.empty_box_count; count > 0) {
     sentences.push_back(
         cat(count, count == 1 ? " box has" : " boxes have", " no width or no height: never a hit"));

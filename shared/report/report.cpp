@@ -112,7 +112,10 @@ std::string render_table(const Table& table) {
   std::string out = cat("<div class=\"card table", table.wide ? " wide" : "", "\">");
   if (!table.title.empty()) out += cat("<h3>", escape_html(table.title), "</h3>");
   out += "<div class=\"scroll\"><table><thead><tr>";
-  for (const std::string& column : table.columns) out += cat("<th>", escape_html(column), "</th>");
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const char* text = static_cast<int>(i) == table.text_column ? " class=\"sentence\"" : "";
+    out += cat("<th", text, ">", escape_html(table.columns[i]), "</th>");
+  }
   out += "</tr></thead><tbody>\n";
   for (std::size_t at = 0; at < table.rows.size(); ++at) {
     const std::vector<std::string>& row = table.rows[at];
@@ -122,7 +125,8 @@ std::string render_table(const Table& table) {
       if (static_cast<int>(i) == table.bar_column) {
         bar = at < table.bars.size() ? bar_style(table.bars[at]) : bar_style(row[i]);
       }
-      out += cat("<td", bar, ">", escape_html(row[i]), "</td>");
+      const char* text = static_cast<int>(i) == table.text_column ? " class=\"sentence\"" : "";
+      out += cat("<td", text, bar, ">", escape_html(row[i]), "</td>");
     }
     out += "</tr>\n";
   }

@@ -75,6 +75,7 @@ struct Table {
   std::string note{};
   int bar_column = -1;         // a column of values in [0, 1] that gets bars
   std::vector<double> bars{};  // of each row, in [0, 1]: for a column that shows something else
+  int text_column = -1;        // a column of sentences, which wrap
   bool wide = false;           // over the page's whole width: many columns
 };
 

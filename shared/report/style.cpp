@@ -78,6 +78,7 @@ table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 th { position: sticky; top: 0; background: var(--card); color: var(--soft); font-weight: 550;
   font-size: 12.5px; box-shadow: inset 0 -1px var(--rule); }
 th, td { padding: 5px 16px; text-align: right; white-space: nowrap; }
+.sentence { text-align: left; white-space: normal; min-width: 220px; overflow-wrap: anywhere; }
 th:first-child, td:first-child { text-align: left; }
 tbody tr:nth-child(even) { background: var(--stripe); }
 td.bar { background: linear-gradient(var(--bar), var(--bar)) no-repeat left center / var(--w) 70%; }

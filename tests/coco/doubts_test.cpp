@@ -6,6 +6,10 @@
 #include <array>
 #include <vector>
 
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "tests/support/test_folder.h"
+
 namespace retina {
 namespace {
 
@@ -41,21 +45,20 @@ TEST(Doubts, CornersAreToldWithTheirNumberAndTheCure) {
       doubt({{5, 5, 20, 20}, {60, 30, 90, 70}, {40, 50, 70, 75}, {70, 10, 99, 40}});
   EXPECT_EQ(text,
             "3 of 4 boxes reach beyond their image, but the boxes fit as corners x1, y1, x2, y2 "
-            "(first: image 2 \"a.jpg\", annotation 20); bbox is x, y, width, height: convert them");
+            "(first: a.jpg (image 2), annotation 20); want x, y, width, height: convert them");
 }
 
 TEST(Doubts, FewCarelessBoxesAreNotCorners) {
   const std::string text = doubt({{60, 30, 50, 30}, {2, 3, 10, 10}, {50, 3, 10, 10}, {3, 3, 9, 9}});
-  EXPECT_EQ(text,
-            "1 of 4 boxes reaches beyond its image (first: image 1 \"a.jpg\", annotation 10)");
+  EXPECT_EQ(text, "1 of 4 boxes reaches beyond its image (first: a.jpg (image 1), annotation 10)");
 }
 
 TEST(Doubts, BoxesMostlyOutsideAreCountedWithTheFirst) {
   EXPECT_EQ(
       doubt(
           {{2, 3, 10, 10}, {95, 3, 7, 10}, {95, 3, 20, 10}, {300, 300, 10, 10}, {-30, 3, 10, 10}}),
-      "4 of 5 boxes reach beyond their image, 3 wholly or mostly outside it (first: image 3 "
-      "\"a.jpg\", annotation 30)");
+      "4 of 5 boxes reach beyond their image, 3 wholly or mostly outside it (first: a.jpg "
+      "(image 3), annotation 30)");
 }
 
 TEST(Doubts, SharesOfTheImageAreTold) {
@@ -70,8 +73,8 @@ TEST(Doubts, DetectionsAreToldByTheirEntry) {
                                      {.image_id = 1, .bbox = {5, 5, 5, 5}},
                                      {.image_id = 2, .bbox = {500, 5, 5, 5}}};
   EXPECT_EQ(doubtful_boxes(truth, found),
-            "1 of 2 boxes reaches beyond its image, 1 wholly or mostly outside it (first: image 2 "
-            "\"a.jpg\", entry 2)");
+            "1 of 2 boxes reaches beyond its image, 1 wholly or mostly outside it (first: a.jpg "
+            "(image 2), entry 2)");
 }
 
 TEST(Doubts, AnnotationIdZeroIsToldWithWhatItCosts) {
@@ -79,6 +82,48 @@ TEST(Doubts, AnnotationIdZeroIsToldWithWhatItCosts) {
   EXPECT_EQ(unmatchable_annotation(truth), "");
   truth.annotations[1].id = 0;
   EXPECT_THAT(unmatchable_annotation(truth), HasSubstr("annotation id 0 (image 2)"));
+}
+
+TEST(Doubts, PercentOfTheImageAreTold) {
+  Instances truth = instances_of({{1, 1, 5, 5},
+                                  {90, 80, 9, 9},
+                                  {20, 30, 40, 50},
+                                  {0, 0, 9, 9},
+                                  {1, 1, 5, 5},
+                                  {90, 80, 9, 9},
+                                  {20, 30, 40, 50},
+                                  {0, 0, 9, 9}});
+  for (ImageInfo& image : truth.images) image.width = image.height = 640;
+  EXPECT_THAT(doubtful_boxes(truth), HasSubstr("all 8 boxes lie within the first 100 pixels"));
+  truth.annotations[3].bbox = {90, 80, 12, 9};
+  EXPECT_EQ(doubtful_boxes(truth), "");
+  truth.annotations.resize(3);
+  EXPECT_EQ(doubtful_boxes(truth), "") << "too few to tell";
+}
+
+TEST(Doubts, ImagesOfOneFileAreTold) {
+  Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}});
+  truth.images[0].file_name = "b.jpg";
+  EXPECT_THAT(shared_files(truth),
+              HasSubstr("1 image has the file of another image (a.jpg: 2 and 3)"));
+  truth.images[2].file_name = "./b.jpg";
+  EXPECT_THAT(shared_files(truth), HasSubstr("b.jpg: 1 and 3"));
+  truth.images[2].file_name = "c.jpg";
+  EXPECT_EQ(shared_files(truth), "");
+}
+
+TEST(Doubts, RotatedBoxesAreCounted) {
+  const auto read = [](const char* angle) {
+    const TestFolder folder;
+    write_file_atomically(
+        folder / "a.json",
+        cat(R"({"images":[{"id":1,"file_name":"a.jpg","width":9,"height":9}],"categories":)",
+            R"([{"id":1,"name":"a"}],"annotations":[{"id":1,"image_id":1,"category_id":1,)",
+            R"("bbox":[1,1,2,2],"attributes":{"rotation": )", angle, "}}]}"));
+    return rotated_boxes(read_instances(folder / "a.json"));
+  };
+  EXPECT_THAT(read("30.5"), HasSubstr("1 annotation has a \"rotation\" that is not 0"));
+  EXPECT_EQ(read("0.0"), "");
 }
 
 }  // namespace

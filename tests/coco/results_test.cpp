@@ -62,6 +62,24 @@ TEST(Results, EntriesNameTheFileOfTheirImage) {
   EXPECT_EQ(read_results(path).size(), 4U);
 }
 
+TEST(Results, OfOtherImagesAreRefusedByTheirFileNames) {
+  const TestFolder folder;
+  const std::string path = folder / "detections.json";
+  const std::vector<Detection> detections{{.image_id = 1}, {.image_id = 2}};
+  write_results(path, detections,
+                [](std::int64_t id) { return id == 1 ? "there/a.jpg" : "there/b.jpg"; });
+  Instances truth{.images = {{.id = 1, .file_name = "a.jpg"}, {.id = 2, .file_name = "b.jpg"}}};
+  EXPECT_NO_THROW(check_file_names(path, file_name_finder(truth)));
+  truth.images[1].file_name = "c.jpg";
+  EXPECT_NO_THROW(check_file_names(path, file_name_finder(truth))) << "a file was renamed";
+  truth.images[0].file_name = "d.jpg";
+  EXPECT_THAT(
+      refusal_of(ErrorKind::kData, [&] { check_file_names(path, file_name_finder(truth)); }),
+      testing::HasSubstr("entry [0] has there/a.jpg as image 1, which is d.jpg here"));
+  write_results(path, detections);
+  EXPECT_NO_THROW(check_file_names(path, file_name_finder(truth))) << "nothing is named";
+}
+
 TEST(Results, AnEmptyListIsFine) {
   const TestFolder folder;
   write_results(folder / "none.json", {});

@@ -192,6 +192,42 @@ TEST(Csv, TellsWhatItDoesNotRead) {
   EXPECT_THAT(SmallCsv("a.jpg,1,2,5,10,elk\n").log(), IsEmpty());
 }
 
+TEST(Csv, RefusesRotatedBoxes) {
+  const std::string head = "filename,xmin,ymin,xmax,ymax,class,angle\n";
+  EXPECT_EQ(SmallCsv(head + "a.jpg,1,2,5,10,elk,30\n").refused(),
+            "boxes.csv: line 2: angle: got 30, but rotated boxes cannot be trained on");
+  EXPECT_THAT(SmallCsv(head + "a.jpg,1,2,5,10,elk,0.0\n").boxes(),
+              ElementsAre("a.jpg: elk 1 2 4 8"));
+}
+
+TEST(Csv, FourCornersAreTheBoxAroundThem) {
+  EXPECT_THAT(SmallCsv("filename,x1,y1,x2,y2,x3,y3,x4,y4,class\n"
+                       "a.jpg,10,2,15,8,10,14,5,8,elk\n")
+                  .boxes(),
+              ElementsAre("a.jpg: elk 5 2 10 12"));
+}
+
+TEST(Csv, AClassesNameGoesBeforeItsNumber) {
+  EXPECT_THAT(SmallCsv("image,xmin,ymin,xmax,ymax,confidence,class,name\n"
+                       "a.jpg,1,2,5,10,0.9,16,dog\n")
+                  .boxes(),
+              ElementsAre("a.jpg: dog 1 2 4 8"));
+}
+
+TEST(Csv, AFolderIsPartOfTheName) {
+  const std::string text =
+      "folder,filename,xmin,ymin,xmax,ymax,class\n"
+      "s1,a.jpg,1,2,5,10,elk\ns2,a.jpg,3,4,8,10,elk\n";
+  EXPECT_THAT(SmallCsv(text).refused(),
+              HasSubstr("line 3: a.jpg of folder \"s2\" is that of \"s1\", too, and neither"));
+  const SmallCsv there(text);
+  for (const char* name : {"/s1", "/s2"}) {
+    make_folder(there.source.images + name);
+    write_file_atomically(there.source.images + name + "/a.jpg", encode_jpeg(Image(40, 20), 50));
+  }
+  EXPECT_THAT(there.boxes(), ElementsAre("s1/a.jpg: elk 1 2 4 8", "s2/a.jpg: elk 3 4 5 6"));
+}
+
 TEST(Csv, RefusesHeadersThatLackAColumn) {
   EXPECT_THAT(SmallCsv("xmin,ymin,xmax,ymax,class\n").refused(),
               AllOf(HasSubstr("line 1: no column for the image (want filename"),

@@ -184,7 +184,8 @@ TEST_F(DataPage, ListsTheFirstImagesLeftOut) {
   manifest_.counts.quarantined = 25;
   const std::string html = page();
   EXPECT_THAT(html, HasSubstr("25 images are left out (damaged 24, size 1)"));
-  EXPECT_THAT(html, HasSubstr("<td>bad19.jpg</td><td>19</td><td>is &lt;bad&gt;</td>"));
+  EXPECT_THAT(html,
+              HasSubstr("<td>bad19.jpg</td><td>19</td><td class=\"sentence\">is &lt;bad&gt;</td>"));
   EXPECT_THAT(html, Not(HasSubstr("bad20.jpg")));
 }
 

@@ -351,7 +351,8 @@ constexpr auto kYolo = AnnotationFormat::kYolo;
 INSTANTIATE_TEST_SUITE_P(
     Each, DamagedFormats,
     testing::Values(
-        Damage{"VocIsNoXml", kVoc, "xml/a.xml", "</object>", "", "line 9: Start-end tags mismatch"},
+        Damage{"VocIsNoXml", kVoc, "xml/a.xml", "</object>", "",
+               "line 9: is no XML: Start-end tags mismatch"},
         Damage{"VocHasNoName", kVoc, "xml/a.xml", "<name>owl</name>", "",
                "line 4: <object> has no <name>"},
         Damage{"VocHasAnEmptyName", kVoc, "xml/a.xml", "owl", "", "line 5: <name> is empty"},
@@ -367,6 +368,25 @@ INSTANTIATE_TEST_SUITE_P(
                "line 8: <object> has two <bndbox>, want one"},
         Damage{"VocHasAnAngle", kVoc, "xml/a.xml", "<xmin>", "<angle>0.5</angle><xmin>",
                "line 6: <bndbox> has an <angle>, but rotated boxes cannot be trained on"},
+        Damage{"VocHasARotation", kVoc, "xml/a.xml", "<bndbox>",
+               "<attributes><attribute><name>rotation</name><value>30.0</value></attribute>"
+               "</attributes><bndbox>",
+               "line 6: <object> has a rotation, but rotated boxes cannot be trained on"},
+        Damage{"VocHasTwoCorners", kVoc, "xml/a.xml", "<xmin>", "<xmin>9</xmin><xmin>",
+               "line 6: <bndbox> has two <xmin>, want one"},
+        Damage{"VocHasTwoFileNames", kVoc, "xml/a.xml", "<filename>",
+               "<filename>z.jpg</filename><filename>",
+               "line 2: <annotation> has two <filename>, want one"},
+        Damage{"VocHasTwoAnnotations", kVoc, "xml/a.xml", "</annotation>",
+               "</annotation><annotation/>",
+               "line 9: has a second <annotation>, want a file an image"},
+        Damage{"VocEndsEarly", kVoc, "xml/a.xml", "</annotation>", "</annot",
+               "line 9: the file ends early"},
+        Damage{"VocHasAnEntity", kVoc, "xml/a.xml", "<annotation>",
+               "<!DOCTYPE a [<!ENTITY y \"owl\">]><annotation>",
+               "line 1: declares an entity, which is not read; write its text where it is used"},
+        Damage{"YoloHasATab", kYolo, "data.yaml", "names:", "names:\n\t- a\nmore:",
+               "line 3: has a tab, which YAML does not indent with; want spaces"},
         Damage{"VocHasABadSize", kVoc, "xml/a.xml", "<width>8", "<width>8.5",
                "line 3: width: got 8.5, want a whole number of pixels"},
         Damage{"CsvHasTooFewFields", kCsv, "boxes.csv", "b.jpg,,,,,", "b.jpg,,",
@@ -392,7 +412,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"YoloHasANameThatIsNotUtf8", kYolo, "data.yaml", "elk", "\xE9lan",
                "line 2: is not UTF-8 (got \"names: [owl, \\xe9lan]\")"},
         Damage{"YoloIsNoYaml", kYolo, "data.yaml", "[owl", "[owl: [",
-               "line 3: end of sequence flow not found"},
+               "line 3: is no YAML: end of sequence flow not found"},
         Damage{"YoloHasAnUnknownClass", kYolo, "labels/a.txt", "1 .5", "2 .5",
                "line 2: class: got 2, which data.yaml does not name"},
         Damage{"YoloHasTooFewNumbers", kYolo, "labels/a.txt", "1 .5 .5 .25 .25", "1 .5 .5",
@@ -516,12 +536,10 @@ TEST(Formats, VocClassNamesThatDifferByCaseAreTold) {
                         object("dog") + object("\xD0\x9A\xD0\xBE\xD1\x82") +
                         object("\xD0\xBA\xD0\xBE\xD1\x82")}});
   EXPECT_EQ(set.read().categories.size(), 5U);
-  EXPECT_THAT(
-      set.log(),
-      HasSubstr(
-          "xml: classes stay apart although their names differ only by case or spaces (boxes: "
-          "\"Cat\" 1, \"cat\" 2, \"\xD0\x9A\xD0\xBE\xD1\x82\" 1, "
-          "\"\xD0\xBA\xD0\xBE\xD1\x82\" 1)"));
+  EXPECT_THAT(set.log(), HasSubstr("xml: classes stay apart although their names differ only by "
+                                   "case, spaces or the form of their accents (boxes: "
+                                   "\"Cat\" 1, \"cat\" 2, \"\xD0\x9A\xD0\xBE\xD1\x82\" 1, "
+                                   "\"\xD0\xBA\xD0\xBE\xD1\x82\" 1)"));
   const SmallVoc apart(
       Xml{{"a.xml", "<filename>a.jpg</filename>" + object("cat") + object("dog")}});
   EXPECT_THAT(apart.log(), IsEmpty());
@@ -627,8 +645,11 @@ TEST(Formats, AnXmlFileOfSomethingElseIsNamed) {
     read_annotations(source);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              cat(source.path, "/other.xml: line 1: has no <annotation>"));
+    EXPECT_EQ(
+        std::string(error.what()),
+        cat(source.path,
+            "/other.xml: line 1: has no <annotation>, but <svg>; want an XML file an image, as "
+            "Pascal VOC has them"));
   }
 }
 

@@ -79,7 +79,8 @@ TEST_F(Inspect, SaysWhyAnImageIsNotThere) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
-    EXPECT_THAT(error.what(), HasSubstr("image 904 is in quarantine: size.jpg"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("size.jpg (image 904) is in quarantine: the picture is 50x40"));
   }
   EXPECT_THROW(inspect({.folder = folder_ / "set", .image_id = 12345}), Error);
   EXPECT_THROW(inspect({.folder = folder_ / "set", .image_file = "nowhere"}), Error);
@@ -90,6 +91,25 @@ TEST_F(Inspect, FindsAnImageByItsFileName) {
     EXPECT_THAT(inspect({.folder = folder_ / "set", .image_file = name}),
                 HasSubstr("b/3.jpg (image 4)"))
         << name;
+  }
+}
+
+TEST_F(Inspect, ANameThatLooksTheSameIsFoundOrNamed) {
+  const SmallCoco coco{.folder = folder_ / "accents", .good_count = 2};
+  Instances source = coco.write();
+  const std::string decomposed = "b/e\xCC\x81.jpg";
+  std::filesystem::rename(folder_ / "accents/images/b/1.jpg",
+                          folder_ / "accents/images/" + decomposed);
+  source.images[1].file_name = decomposed;
+  write_file_atomically(folder_ / "accents/annotations.json", instances_to_json(source));
+  pack(coco.options("set"));
+  const InspectOptions options{.folder = folder_ / "accents/set", .image_file = "\xC3\xA9.jpg"};
+  EXPECT_THAT(inspect(options), HasSubstr("(image "));
+  try {
+    inspect({.folder = folder_ / "accents/set", .image_file = "B/\xC3\xA9.JPG"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.hint(), HasSubstr("the set has b/"));
   }
 }
 

@@ -111,7 +111,7 @@ TEST_F(LookAlikes, AMissingFileHasTheNameOfItsLookAlike) {
   EXPECT_EQ(bad["b.png"].reason, "does not exist; the folder has b.jpg");
   EXPECT_THAT(bad["b.png"].hint, HasSubstr("endings"));
   EXPECT_THAT(bad["c.jpg"].reason, HasSubstr("deep/c.jpg"));
-  EXPECT_EQ(bad["c.jpg"].hint, "give --images " + folder_ / "images/deep");
+  EXPECT_THAT(bad["c.jpg"].hint, HasSubstr("correct the folders")) << "one of many lies there";
   EXPECT_EQ(bad["x/d.jpg"].hint, "remove \"x/\" from the file names in the annotations");
   EXPECT_THAT(bad["e.jpg"].hint, HasSubstr("folders"));
   EXPECT_THAT(bad["Zo\xC3\xAB/mixed\xC3\xBC.jpg"].hint, HasSubstr("another Unicode form"));
