@@ -256,8 +256,9 @@ TEST(Formats, AListOfVocNamesItsBadLines) {
 TEST(Formats, AListOfVocNeedsItsFolders) {
   VocList list;
   list.source.path = list.set.folder / "train.txt";
-  EXPECT_THAT(refusal(list.with(list.line(0))), HasSubstr("Annotations: is not a folder; hint: a "
-                                                          "list belongs into DIR/ImageSets/Main"));
+  EXPECT_THAT(
+      refusal(list.with(list.line(0))),
+      HasSubstr("Annotations, for its XML files, is not a folder; hint: a list belongs into DIR/"));
   list.source.path = list.set.folder / "ImageSets/Main/none.txt";
   EXPECT_THAT(refusal(list.source), HasSubstr(list.source.path));
 }
