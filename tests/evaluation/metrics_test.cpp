@@ -134,7 +134,6 @@ TEST(Metrics, ScoresOfZeroAndBelowAreCountedAndRankedLikeTheOthers) {
 TEST(Metrics, LabelsFromZeroInThePlaceOfCategoryIdsAreTold) {
   Scene scene;
   scene.object(1, 3, {0, 0, 40, 40});
-  EXPECT_EQ(oddities_text(score(scene)), "");
   for (const int64_t label : {9, 0, 8, 8, 11, 12, 13}) scene.detect(1, label, {0, 0, 4, 4}, .5);
   EXPECT_EQ(oddities_text(score(scene)),
             "7 detections have a category that is not in the annotations (0, 8, 9, 11, 12 and 1 "
@@ -142,6 +141,18 @@ TEST(Metrics, LabelsFromZeroInThePlaceOfCategoryIdsAreTold) {
             "annotations' category ids, which begin with 3");
   scene.truth.categories.push_back({.id = 0, .name = "background"});
   EXPECT_THAT(oddities_text(score(scene)), testing::Not(HasSubstr("counted from 0")));
+}
+
+TEST(Metrics, NoDetectionsAndScoresInPercentAreTold) {
+  Scene scene;
+  scene.object(1, 3, {0, 0, 40, 40});
+  EXPECT_EQ(oddities_text(score(scene)),
+            "there are no detections at all: every object counts as missed");
+  scene.detect(1, 3, {0, 0, 40, 40}, 1);
+  EXPECT_EQ(oddities_text(score(scene)), "");
+  scene.detect(1, 3, {0, 0, 40, 40}, 87);
+  EXPECT_THAT(oddities_text(score(scene)),
+              HasSubstr("1 detection has a score above 1, as percent have"));
 }
 
 TEST(Metrics, AnObjectOfIdZeroIsNeverFoundAndTold) {
@@ -314,7 +325,7 @@ TEST(MetricsText, ATableOfControlCharactersIsSafeToShow) {
 
 TEST(MetricsText, QuarantinedImagesAreTold) {
   CocoMetrics metrics;
-  metrics.object_count = 1;
+  metrics.object_count = metrics.detection_count = 1;
   metrics.quarantined_count = 1;
   EXPECT_EQ(oddities_text(metrics),
             "1 image of the set is quarantined (quarantine.jsonl): not in these numbers");
