@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "shared/base/cat.h"
+#include "shared/base/foreign_content.h"
 #include "shared/image/decode_status.h"
 
 namespace retina {
@@ -58,6 +59,9 @@ std::string describe_other_format(std::string_view bytes, const std::string& wan
   if (bytes.empty()) return cat("not a ", wanted, ": the file is empty");
   const std::string format = image_format(bytes);
   if (!format.empty()) return cat("not a ", wanted, " but a ", format, " file");
+  if (const auto foreign = foreign_content(bytes.substr(0, 512))) {
+    return cat("not a ", wanted, " but ", foreign->what, ": ", foreign->cure);
+  }
   std::string start;
   for (const char byte : bytes.substr(0, 4)) {
     std::array<char, 8> hex{};

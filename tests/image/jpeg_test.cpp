@@ -285,6 +285,8 @@ TEST(Jpeg, OtherFormatsAreNamed) {
   EXPECT_EQ(describe("\x89PNG\r\n\x1A\n"), "not a JPEG but a PNG file");
   EXPECT_EQ(describe(std::string("RIFF\1\2\3\4WEBPVP8 ", 16)), "not a JPEG but a WebP file");
   EXPECT_EQ(describe("<!DOCTYPE html>"), "not a JPEG but a HTML file");
+  EXPECT_EQ(describe("version https://git-lfs.github.com/spec/v1\n"),
+            "not a JPEG but a Git LFS pointer: run `git lfs pull` in its repository");
   EXPECT_EQ(describe("\n\xFF\xD8\xFF"), "not a JPEG: starts with 0a ff d8 ff, want ff d8 ff");
   EXPECT_EQ(describe("\xFF\xD8\xFF"), "JPEG datastream contains no image");
 }
