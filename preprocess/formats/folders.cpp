@@ -144,11 +144,10 @@ std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList&
 // Whether a folder is called as those into which data sets are divided, not as a class.
 bool is_part_of_a_set(const std::string& folder) {
   const std::string lower = lower_case(folder);
-  for (const char* part : {"train", "training", "val", "valid", "validation", "test", "testing",
-                           "images", "labels", "annotations", "jpegimages", "imagesets"}) {
+  for (const char* part : {"images", "labels", "annotations", "jpegimages", "imagesets"}) {
     if (lower == part) return true;
   }
-  return false;
+  return is_split_name(folder);
 }
 
 void tell_classes(const std::string& root, const std::vector<std::string>& folders) {

@@ -66,6 +66,14 @@ bool is_picture_name(const std::string& name) {
   return false;
 }
 
+bool is_split_name(const std::string& folder) {
+  const std::string lower = lower_case(folder);
+  for (const char* split : {"train", "training", "val", "valid", "validation", "test", "testing"}) {
+    if (lower == split) return true;
+  }
+  return false;
+}
+
 std::string_view trimmed(std::string_view text) {
   for (bool is_cut = true; is_cut;) {
     is_cut = false;

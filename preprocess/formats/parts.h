@@ -81,6 +81,9 @@ std::string lower_suffix(const std::string& name);
 // Whether it ends as pictures do, whatever coco-pack can read of them.
 bool is_picture_name(const std::string& name);
 
+// Whether a folder is called as the training, validation or test part of a set.
+bool is_split_name(const std::string& folder);
+
 // Without white space at either end, be it that of ASCII, U+00A0, U+3000 or a byte order mark.
 std::string_view trimmed(std::string_view text);
 

@@ -369,6 +369,21 @@ struct LabelNotes {
   }
 };
 
+// Training and validation images packed as one set make validation worthless.
+void warn_of_splits(const std::string& folder, const std::vector<std::string>& pictures) {
+  std::map<std::string, std::int64_t> splits;
+  for (const std::string& picture : pictures) {
+    for (const fs::path& part : fs::path(picture).parent_path()) {
+      if (is_split_name(part.string())) ++splits[part.string()];
+    }
+  }
+  if (splits.size() < 2) return;
+  std::vector<std::string> told;
+  for (const auto& [name, count] : splits) told.push_back(cat(name, " ", count));
+  log_warning(folder, ": images of several parts are packed as one set (", first_names(told),
+              "); give --images the folder of one part");
+}
+
 }  // namespace
 
 Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
@@ -380,6 +395,7 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
   if (pictures.empty()) {
     throw Error(ErrorKind::kData, cat(source.images, ": has no pictures"), "check --images");
   }
+  warn_of_splits(source.images, pictures);
   const LabelFiles labels = find_labels(source.images, below);
   check_labels(labels, source.images, pictures);
   LabelNotes notes;

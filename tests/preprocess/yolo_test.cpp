@@ -188,6 +188,14 @@ TEST(Yolo, TellsLabelFilesWithoutAnImageAndImagesWithoutLabels) {
                       "(b.jpg)")));
 }
 
+TEST(Yolo, TellsThatSeveralPartsArePackedAsOne) {
+  const SmallYolo set(kNames, {{"labels/train/a.txt", ""}},
+                      {"images/train/a.jpg", "images/val/b.jpg"});
+  EXPECT_THAT(set.log(),
+              HasSubstr("images: images of several parts are packed as one set (train 1, "
+                        "val 1); give --images the folder of one part"));
+}
+
 TEST(Yolo, TellsThatNoLabelFileHasABox) {
   EXPECT_THAT(SmallYolo(kNames).log(), HasSubstr("labels: no label file has a box"));
 }
