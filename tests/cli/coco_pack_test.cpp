@@ -127,7 +127,8 @@ TEST_F(CocoPack, NamesWhatIsWrongWithTheCommandLine) {
               HasSubstr("want 1..100"));
   EXPECT_THAT(refusal(command("x", {"--shard-sizes", "1GiB"}), 64), HasSubstr("--shard-size"));
   EXPECT_THAT(refusal(command("x", {"--verify", "y"}), 64), HasSubstr("exclude each other"));
-  EXPECT_THAT(refusal({"coco-pack", "--inspect", "x", "--draw", "y.jpg"}, 64), HasSubstr("--image-id"));
+  EXPECT_THAT(refusal({"coco-pack", "--inspect", "x", "--draw", "y.jpg"}, 64),
+              HasSubstr("--image-id"));
   EXPECT_FALSE(path_exists("x"));
 }
 
