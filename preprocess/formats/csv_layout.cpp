@@ -211,12 +211,11 @@ CsvLayout layout_of_header(Header& header) {
   layout.has_shares = header.has({"isgroupof"});  // Open Images
   layout.crowd = header.take({"iscrowd", "isgroupof"});
   // YOLOv5's table has the class's number as "class" beside its name.
-  const Words class_name{"name"};
-  layout.label =
-      header.has({"class"}) && header.has(class_name) ? header.take(class_name) : CsvColumn{};
-  if (!layout.label.is_there())
-    layout.label = header.take({"classname", "labelname", "categoryname", "class", "label",
-                                "category", "object", "name", "classid", "labelid", "categoryid"});
+  const bool is_yolov5 = header.has({"class"}) && header.has({"name"});
+  layout.label = header.take(is_yolov5 ? Words{"name"}
+                                       : Words{"classname", "labelname", "categoryname", "class",
+                                               "label", "category", "object", "name", "classid",
+                                               "labelid", "categoryid"});
   layout.width = header.take({"imagewidth", "imgwidth", "imgw", "width"});
   layout.height = header.take({"imageheight", "imgheight", "imgh", "height"});
   layout.part = header.take({"set", "split", "subset", "mluse"});
