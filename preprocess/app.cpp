@@ -53,10 +53,9 @@ Cli make_cli(CommandLine& line) {
       "format", pack.format, kAnnotationFormats,
       "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files or a list "
       "ImageSets/Main/NAME.txt beside it, a CSV with a line a box (as of keras-retinanet, "
-      "DeepForest, "
-      "TensorFlow, Open Images), or YOLO's data.yaml, with the labels of --images .../images/SPLIT "
-      "in .../labels/SPLIT; for "
-      "classification, without annotations: folders, --images has a folder of pictures for each "
+      "DeepForest, TensorFlow, Open Images), or YOLO's data.yaml, with the labels of "
+      "--images .../images/SPLIT in .../labels/SPLIT; for classification, without annotations: "
+      "folders, --images has a folder of pictures for each "
       "class; cifar10, the binary version of CIFAR-10");
   cli.option("annotations", pack.annotations, "PATH",
              "file or folder of --format; with folders, where --images is not divided by classes "
@@ -65,8 +64,8 @@ Cli make_cli(CommandLine& line) {
   cli.option("classes", pack.classes, "FILE",
              "lines of CLASS,ID or of a class name: with csv and voc it fixes the ids, which are "
              "otherwise those of the names in order. With folders a class name a line, in the "
-             "order of the "
-             "labels, which is otherwise that of the names; of a line with a WordNet id (n01440764 "
+             "order of the labels, which is otherwise that of the names; of a line with a WordNet "
+             "id (n01440764 "
              "tench, Tinca tinca) that id. Pack training and validation set with the same file");
   cli.option(
       "images", pack.images, "DIR",

@@ -51,8 +51,8 @@ bool is_wanted(const IndexEntry& image, const InspectOptions& options) {
 std::string look_alike_hint(const std::vector<IndexEntry>& index, const std::string& wanted) {
   const std::string key = look_alike_key(wanted);
   for (const IndexEntry& entry : index) {
-    if (look_alike_key(entry.file_name) == key)
-      return cat("the set has ", escaped(entry.file_name));
+    if (look_alike_key(entry.file_name) != key) continue;
+    return cat("the set has ", escaped(entry.file_name));
   }
   return "file names are those of the annotations";
 }

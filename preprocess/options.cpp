@@ -5,6 +5,7 @@
 #include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
@@ -137,7 +138,8 @@ void InspectOptions::validate() const {
   if (image_id && !image_file.empty()) {
     throw Error(ErrorKind::kUsage, "--image-id or --image-file: not both");
   }
-  if (!draw.empty() && !draw.ends_with(".jpg") && !draw.ends_with(".jpeg")) {
+  const std::string drawn = lower_case(draw);
+  if (!drawn.empty() && !drawn.ends_with(".jpg") && !drawn.ends_with(".jpeg")) {
     throw Error(ErrorKind::kUsage, cat("--draw ", draw, ": a JPEG is drawn (want OUT.jpg)"));
   }
   if (!draw.empty() && !shows_image()) {

@@ -55,10 +55,10 @@ struct ReadAnnotations {
 };
 
 // What a source says that is not COCO's JSON, which read_instances() reads. Boxes become [x1, y1,
-// x2 - x1, y2 - y1] in pixels, areas are theirs, nothing is a crowd. Ids are 1, 2, ... of images by
-// name and of boxes by image and line; of classes without `classes` 1, 2, ... by name, of VOC's
-// among those of all its XML files, whatever the list; of YOLO's their index; of kFolders and
-// kCifar10 1, 2, ... in the order of their labels.
+// x2 - x1, y2 - y1] in pixels, areas are theirs, of CSV what a column says is a crowd and else
+// nothing. Ids are 1, 2, ... of images by name and of boxes by image and line; of classes without
+// `classes` 1, 2, ... by name, of VOC's among those of all its XML files, whatever the list; of
+// YOLO's their index; of kFolders and kCifar10 1, 2, ... in the order of their labels.
 //
 // kFolders: without `classes`, labels are the places of ROOT's sub-folders by the bytes of their
 // names, as torchvision's ImageFolder has them. `path` tells the classes of pictures anywhere below

@@ -8,9 +8,9 @@
 #include "preprocess/formats/parts.h"
 #include "shared/base/counted.h"
 #include "shared/base/error.h"
+#include "shared/base/image_folder.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
-#include "shared/data/picture_folder.h"
 
 namespace retina {
 namespace {
@@ -187,7 +187,11 @@ class CsvReader {
   // Whether boxes are shares of the image's sides. Throws where some read as shares, some do not:
   // no box is less than a pixel large.
   bool has_shares() const {
-    if (layout_.has_shares) return true;
+    if (layout_.has_shares) {
+      if (pixel_lines_.count == 0) return true;
+      fail_line(path_, pixel_lines_.first,
+                "the box is in pixels, want shares of the image's sides, as this layout has them");
+    }
     if (share_lines_.count == 0) return false;
     if (pixel_lines_.count == 0) return true;
     const bool has_more_shares = share_lines_.count > pixel_lines_.count;

@@ -67,23 +67,38 @@ FileNameOf file_name_finder(const Instances& truth) {
   };
 }
 
-void check_file_names(const std::string& path, const FileNameOf& file_name_of) {
+namespace {
+
+// The array's entries that begin a results file of ours; nothing where it is another's: what
+// read_results() passes over there may be anything.
+std::optional<JsonFile> first_entries(const std::string& path) {
   constexpr std::size_t kLookedAt = std::size_t{1} << 20;
   std::string start = read_start(path, kLookedAt);
-  if (start.find("\"file_name\"") == std::string::npos) return;
-  if (start.size() == kLookedAt) start = start.substr(0, start.rfind('}') + 1) + "]";
-  const JsonFile json = JsonFile::parse(start, path);
+  if (start.find("\"file_name\"") == std::string::npos) return std::nullopt;
+  if (start.size() == kLookedAt) start = start.substr(0, start.rfind("},\n") + 1) + "]";
+  try {
+    return JsonFile::parse(start, path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void check_file_names(const std::string& path, const FileNameOf& file_name_of) {
+  const std::optional<JsonFile> json = first_entries(path);
+  if (!json) return;
   std::size_t named = 0, other = 0;
   std::string first;
-  for (std::size_t i = 0; i < json.root().size(); ++i) {
-    const JsonView entry = json.root().at(i);
-    if (!entry.has("file_name") || !entry.has("image_id")) continue;
+  for (std::size_t i = 0; i < json->root().size(); ++i) {
+    const JsonView entry = json->root().at(i);
+    if (!entry.has("file_name") || !entry.at("file_name").raw().IsString()) continue;
     const std::int64_t id = entry.at("image_id").as_int();
     const std::string theirs = entry.at("file_name").as_string();
     const std::string ours(file_name_of(id));
     if (theirs.empty() || ours.empty()) continue;
     ++named;
-    if (last_part(plain_spelling(theirs)) == last_part(plain_spelling(ours))) continue;
+    if (look_alike_key(theirs) == look_alike_key(ours)) continue;
     if (other++ == 0) {
       first = cat("entry [", i, "] has ", escaped(theirs), " as image ", id, ", which is ",
                   escaped(ours), " here");
@@ -91,7 +106,8 @@ void check_file_names(const std::string& path, const FileNameOf& file_name_of) {
   }
   if (other * 2 <= named) return;
   throw Error(ErrorKind::kData, cat(path, ": are detections on other images (", first, ")"),
-              "score them on the set that they were made on");
+              "score them on the set that they were made on; where all files were renamed, remove "
+              "\"file_name\" from the results");
 }
 
 void write_results(const std::string& path, const std::vector<Detection>& detections,

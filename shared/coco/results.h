@@ -34,7 +34,7 @@ FileNameOf file_name_finder(const Instances& truth);
 
 // Ids of other images than those of the detections would be scored without a word: throws kData
 // where most of the first entries that name their image's file (as write_results() does) name
-// another one than `file_name_of` knows. Folders in front do not count.
+// another one than `file_name_of` knows. Folders in front, endings and case do not count.
 void check_file_names(const std::string& path, const FileNameOf& file_name_of);
 
 // Writes atomically; f64 as the shortest text that reads back equal. Each entry names its image's

@@ -78,6 +78,21 @@ TEST(Results, OfOtherImagesAreRefusedByTheirFileNames) {
       testing::HasSubstr("entry [0] has there/a.jpg as image 1, which is d.jpg here"));
   write_results(path, detections);
   EXPECT_NO_THROW(check_file_names(path, file_name_finder(truth))) << "nothing is named";
+  write_file_atomically(path, R"([{"image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2],
+                                   "score": 1, "file_name": null, "x": {"file_name": 7}}])");
+  EXPECT_NO_THROW(check_file_names(path, file_name_finder(truth))) << "not ours";
+}
+
+TEST(Results, OfManyImagesAreLookedAtInTheirFirstPart) {
+  const TestFolder folder;
+  const std::string path = folder / "detections.json";
+  write_results(path, std::vector<Detection>(20'000, {.image_id = 1}),
+                [](std::int64_t) { return "a}, \"b\".png"; });
+  ASSERT_GT(file_size_bytes(path), std::uint64_t{1} << 20);
+  Instances truth{.images = {{.id = 1, .file_name = "there/A}, \"B\".jpg"}}};
+  EXPECT_NO_THROW(check_file_names(path, file_name_finder(truth)));
+  truth.images[0].file_name = "c.jpg";
+  EXPECT_THROW(check_file_names(path, file_name_finder(truth)), Error);
 }
 
 TEST(Results, AnEmptyListIsFine) {

@@ -137,6 +137,13 @@ TEST(Csv, ReadsSharesOfTheSides) {
   EXPECT_EQ(plain.boxes(), wanted);
 }
 
+TEST(Csv, RefusesPixelsWhereALayoutHasShares) {
+  EXPECT_EQ(
+      SmallCsv("TRAIN,a.jpg,elk,0.25,0.25,,,0.75,0.75,,\nTRAIN,b.jpg,elk,3,4,,,9,9,,\n").refused(),
+      "boxes.csv: line 2: the box is in pixels, want shares of the image's sides, as this "
+      "layout has them");
+}
+
 TEST(Csv, RefusesSharesAmongPixels) {
   EXPECT_EQ(SmallCsv("a.jpg,1,2,5,10,elk\na.jpg,3,4,8,10,elk\nb.jpg,.1,.1,.5,.5,elk\n").refused(),
             "boxes.csv: line 3: the box is in shares of the image's sides, as 1 line of 3 have it; "
