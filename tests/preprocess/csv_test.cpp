@@ -5,13 +5,9 @@
 #include <filesystem>
 #include <map>
 
-#include "preprocess/formats/annotation_source.h"
-#include "shared/base/file.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
-#include "tests/preprocess/small_classes.h"
-#include "tests/support/refusal.h"
-#include "tests/support/test_folder.h"
+#include "tests/preprocess/small_source.h"
 
 namespace retina {
 namespace {
@@ -22,25 +18,18 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-using Box = std::array<double, 4>;
-
 // Boxes of a.jpg and b.jpg, of 40 x 20 pixels.
-struct SmallCsv {
-  TestFolder folder;
-  AnnotationSource source{
-      .format = AnnotationFormat::kCsv, .path = folder / "boxes.csv", .images = folder / "images"};
-
-  explicit SmallCsv(const std::string& text, const std::string& classes = "") {
-    make_folder(source.images);
-    write_file_atomically(source.path, text);
-    for (const char* name : {"/a.jpg", "/b.jpg"}) {
-      write_file_atomically(source.images + name, encode_jpeg(Image(40, 20), 50));
+struct SmallCsv : SmallSource {
+  explicit SmallCsv(const std::string& text, const std::string& classes = "")
+      : SmallSource(AnnotationFormat::kCsv, "boxes.csv") {
+    write("boxes.csv", text);
+    for (const char* name : {"images/a.jpg", "images/b.jpg"}) {
+      write(name, encode_jpeg(Image(40, 20), 50));
     }
     if (classes.empty()) return;
     source.classes = folder / "classes.csv";
-    write_file_atomically(source.classes, classes);
+    write("classes.csv", classes);
   }
-  Instances read() const { return read_annotations(source).instances; }
   // "a.jpg: owl 1 2 3 4" of each box, "b.jpg:" of an image without any.
   std::vector<std::string> boxes() const {
     const Instances instances = read();
@@ -58,14 +47,6 @@ struct SmallCsv {
       if (out.size() == before) out.push_back(image.file_name + ":");
     }
     return out;
-  }
-  std::string log() const {
-    testing::internal::CaptureStderr();
-    read();
-    return without_folder(testing::internal::GetCapturedStderr(), folder.path());
-  }
-  std::string refused(ErrorKind kind = ErrorKind::kData) const {
-    return without_folder(refusal_of(kind, [&] { read(); }), folder.path());
   }
 };
 
@@ -228,9 +209,8 @@ TEST(Csv, AFolderIsPartOfTheName) {
   EXPECT_THAT(SmallCsv(text).refused(),
               HasSubstr("line 3: a.jpg of folder \"s2\" is that of \"s1\", too, and neither"));
   const SmallCsv there(text);
-  for (const char* name : {"/s1", "/s2"}) {
-    make_folder(there.source.images + name);
-    write_file_atomically(there.source.images + name + "/a.jpg", encode_jpeg(Image(40, 20), 50));
+  for (const char* name : {"images/s1/a.jpg", "images/s2/a.jpg"}) {
+    there.write(name, encode_jpeg(Image(40, 20), 50));
   }
   EXPECT_THAT(there.boxes(), ElementsAre("s1/a.jpg: elk 1 2 4 8", "s2/a.jpg: elk 3 4 5 6"));
 }

@@ -2,21 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 
-#include "preprocess/formats/annotation_source.h"
-#include "shared/base/file.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
-#include "tests/preprocess/small_classes.h"
-#include "tests/support/refusal.h"
-#include "tests/support/test_folder.h"
+#include "tests/preprocess/small_source.h"
 
 namespace retina {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -29,35 +23,18 @@ using Box = std::array<double, 4>;
 constexpr const char* kNames = "names: [owl, elk]\n";
 
 // Labels of images of 40 x 20 pixels.
-struct SmallYolo {
-  TestFolder folder;
-  AnnotationSource source{
-      .format = AnnotationFormat::kYolo, .path = folder / "data.yaml", .images = folder / "images"};
-
+struct SmallYolo : SmallSource {
   explicit SmallYolo(const std::string& yaml, const Files& texts = {{"labels/a.txt", ""}},
-                     const std::vector<std::string>& images = {"images/a.jpg"}) {
+                     const std::vector<std::string>& images = {"images/a.jpg"})
+      : SmallSource(AnnotationFormat::kYolo, "data.yaml") {
     write("data.yaml", yaml);
     for (const auto& [name, text] : texts) write(name, text);
     for (const std::string& name : images) write(name, encode_jpeg(Image(40, 20), 50));
   }
-  void write(const std::string& name, const std::string& bytes) const {
-    const fs::path path(folder / name);
-    fs::create_directories(path.parent_path());
-    write_file_atomically(path.string(), bytes);
-  }
-  Instances read() const { return read_annotations(source).instances; }
   std::vector<Box> boxes() const {
     std::vector<Box> boxes;
     for (const Annotation& one : read().annotations) boxes.push_back(one.bbox);
     return boxes;
-  }
-  std::string log() const {
-    testing::internal::CaptureStderr();
-    read();
-    return without_folder(testing::internal::GetCapturedStderr(), folder.path());
-  }
-  std::string refused(ErrorKind kind = ErrorKind::kData) const {
-    return without_folder(refusal_of(kind, [&] { read(); }), folder.path());
   }
 };
 
