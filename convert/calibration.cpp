@@ -10,16 +10,17 @@
 namespace retina {
 ValueRanges ranges_on(const OnnxModel& model, const std::vector<Image>& images,
                       const std::string& subject) {
-  OnnxSession session(model.bytes, subject, usable_cores(), model.rounded_values);
+  const std::unique_ptr<OnnxSession> session =
+      open_onnx_session(model.bytes, subject, usable_cores(), model.rounded_values);
   const auto share = 1 / static_cast<float>(images.size());
   ValueRanges ranges;
   for (const Image& image : images) {
     const at::Tensor planes = planes_of(image);
     const std::vector<OnnxOutput> outputs =
-        session.run({.pixels = planes.const_data_ptr<std::uint8_t>(),
-                     .count = 1,
-                     .height = image.height,
-                     .width = image.width});
+        session->run({.pixels = planes.const_data_ptr<std::uint8_t>(),
+                      .count = 1,
+                      .height = image.height,
+                      .width = image.width});
     RETINA_CHECK(outputs.size() > model.rounded_values.size());
     const std::size_t first = outputs.size() - model.rounded_values.size();
     for (std::size_t place = 0; place < model.rounded_values.size(); ++place) {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/onnx/onnx_model.h"
 #include "shared/image/image.h"
+#include "shared/onnx/onnx_model.h"
 
 namespace retina {
 

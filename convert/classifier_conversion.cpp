@@ -1,8 +1,6 @@
 #include "convert/conversion.h"
-#include "convert/onnx/onnx_model.h"
 #include "convert/onnx_weights.h"
 #include "convert/proof/classifier_proof.h"
-#include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
 #include "shared/base/counted.h"
 #include "shared/evaluation/trained_network.h"
@@ -13,17 +11,12 @@ namespace {
 class ClassifierConversion : public Conversion {
  public:
   explicit ClassifierConversion(const ConversionInputs& inputs)
-      : extras_{.config_json = inputs.checkpoint.config_json,
-                .categories = inputs.checkpoint.categories},
-        device_(inputs.device),
+      : device_(inputs.device),
         model_(trained_classifier(inputs.checkpoint, inputs.options.checkpoint)) {}
 
-  torch::jit::Module module() const override { return make_inference_module(*model_, extras_); }
-
   OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const override {
-    const ModelConfig& config = model_->config();
-    return onnx_classifier(config, OnnxWeights(state_of(*model_), config.norm_eps),
-                           request_of(header, ranges));
+    return write_onnx_model(header, OnnxWeights(state_of(*model_), model_->config().norm_eps),
+                            ranges);
   }
 
   std::string prove(ConvertedModel model, const std::string& output,
@@ -49,7 +42,6 @@ class ClassifierConversion : public Conversion {
                found.largest_probability, ", logit ", found.largest_logit, " of the largest\n");
   }
 
-  InferenceExtras extras_;
   c10::Device device_;
   std::unique_ptr<Classifier> model_;
 };

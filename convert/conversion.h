@@ -3,17 +3,16 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <torch/csrc/jit/api/module.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "convert/onnx/onnx_model.h"
 #include "convert/options.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/evaluation/converted/converted_model.h"
 #include "shared/image/image.h"
+#include "shared/onnx/onnx_model.h"
 
 namespace retina {
 
@@ -27,8 +26,7 @@ class Conversion {
  public:
   virtual ~Conversion() = default;
 
-  // The inference model, in memory: TorchScript's module, or an ONNX model. `ranges`: for int8.
-  virtual torch::jit::Module module() const = 0;
+  // The inference model, in memory. `ranges`: for int8.
   virtual OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const = 0;
 
   // Compares `model` with the checkpoint's network. Returns what it found in words, lines that

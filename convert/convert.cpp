@@ -18,28 +18,23 @@
 #include "shared/base/own_file.h"
 #include "shared/base/settings.h"
 #include "shared/checkpoint/checkpoint.h"
-#include "shared/checkpoint/inference_file.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/model/device.h"
+#include "shared/onnx/onnx_file.h"
 
 namespace retina {
 namespace {
 
 // What decides a model, as --overwrite and the message without it see it.
 SettingValues settings_of(const InferenceHeader& header) {
+  const OnnxForm& form = header.form;
   SettingValues settings{
       {"checkpoint", hex64(header.checkpoint_hash)},
-      {"format",
-       word_of(kModelFormats, header.onnx ? ModelFormat::kOnnx : ModelFormat::kTorchScript)}};
-  if (header.onnx) {
-    const OnnxForm& form = *header.onnx;
-    settings.insert({{"weights", word_of(kWeightTypes, form.weights)},
-                     {"onnx-static",
-                      form.picture ? cat(form.picture->height, "x", form.picture->width) : "any"},
-                     {"no-postprocess", form.postprocess ? "off" : "on"}});
-  }
+      {"weights", word_of(kWeightTypes, form.weights)},
+      {"onnx-static", form.picture ? cat(form.picture->height, "x", form.picture->width) : "any"},
+      {"no-postprocess", form.postprocess ? "off" : "on"}};
   if (header.task == Task::kDetection) {
     settings.insert({{"score-threshold", shortest(header.score_threshold)},
                      {"nms-threshold", shortest(header.nms_threshold)},
@@ -95,7 +90,7 @@ InferenceHeader header_of(const CheckpointHeader& checkpoint, std::uint64_t chec
           .config_json = checkpoint.config_json,
           .categories = checkpoint.categories,
           .checkpoint_hash = checkpoint_hash,
-          .onnx = options.onnx_form(),
+          .form = options.onnx_form(),
           .score_threshold = postprocess.score_threshold,
           .nms_threshold = postprocess.nms_threshold,
           .max_detections = postprocess.max_detections};
@@ -128,14 +123,12 @@ std::string convert(const ConvertOptions& asked) {
   std::vector<Image> images = options.proof_data.empty()
                                   ? generated_images(options.proof_image_count)
                                   : shard_images(options.proof_data, options.proof_image_count);
-  if (header.onnx && header.onnx->picture) {
-    for (Image& image : images) image = fitted(image, *header.onnx->picture);
+  if (header.form.picture) {
+    for (Image& image : images) image = fitted(image, *header.form.picture);
   }
   if (has_repository) repository.prepare(header, options.overwrite);
   log_info("proving the model on ", counted(images.size(), "image"));
-  const std::string proof = header.onnx
-                                ? publish_onnx(*conversion, options, header, images)
-                                : publish_script(*conversion, options, header, device, images);
+  const std::string proof = publish_model(*conversion, options, header, images);
   std::string text =
       cat(options.output, ": ", human_bytes(static_cast<double>(file_size_bytes(options.output))),
           "\n", proof);

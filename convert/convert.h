@@ -1,4 +1,4 @@
-// retina-convert: a checkpoint becomes a self-contained TorchScript inference model.
+// retina-convert: a checkpoint becomes a self-contained ONNX inference model.
 #pragma once
 
 #include <string>

@@ -1,9 +1,7 @@
 #include "convert/conversion.h"
-#include "convert/onnx/onnx_model.h"
 #include "convert/onnx_weights.h"
 #include "convert/proof/anchor_proof.h"
 #include "convert/proof/detector_proof.h"
-#include "convert/script/inference_module.h"
 #include "shared/base/cat.h"
 #include "shared/base/counted.h"
 #include "shared/evaluation/trained_network.h"
@@ -14,18 +12,13 @@ namespace {
 class DetectorConversion : public Conversion {
  public:
   explicit DetectorConversion(const ConversionInputs& inputs)
-      : extras_{.config_json = inputs.checkpoint.config_json,
-                .categories = inputs.checkpoint.categories,
-                .postprocess = inputs.options.postprocess()},
+      : postprocess_(inputs.options.postprocess()),
         device_(inputs.device),
         model_(trained_network(inputs.checkpoint, inputs.options.checkpoint)) {}
 
-  torch::jit::Module module() const override { return make_inference_module(model_, extras_); }
-
   OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const override {
-    const ModelConfig& config = model_.config();
-    return onnx_detector(config, OnnxWeights(state_of(model_), config.norm_eps),
-                         model_.body_prefix(), extras_.postprocess, request_of(header, ranges));
+    return write_onnx_model(header, OnnxWeights(state_of(model_), model_.config().norm_eps),
+                            ranges);
   }
 
   std::string prove(ConvertedModel model, const std::string& output,
@@ -66,13 +59,13 @@ class DetectorConversion : public Conversion {
 
  private:
   static bool gives_anchors(const ConvertedModel& model) {
-    return model.header().onnx && !model.header().onnx->postprocess;
+    return !model.header().form.postprocess;
   }
   ProofInputs inputs(const std::vector<Image>& images) const {
-    return {.images = images, .postprocess = extras_.postprocess, .device = device_};
+    return {.images = images, .postprocess = postprocess_, .device = device_};
   }
 
-  InferenceExtras extras_;
+  PostprocessOptions postprocess_;
   c10::Device device_;
   RetinaNet model_;
 };

@@ -1,5 +1,5 @@
-// retina-convert: turns a checkpoint into one TorchScript file for inference, and weights of
-// torchvision into a checkpoint.
+// retina-convert: turns a checkpoint into one ONNX file for inference, and weights of torchvision
+// into a checkpoint.
 #include <iostream>
 
 #include "convert/convert.h"
@@ -13,10 +13,10 @@ int main(int argc, char** argv) {
     retina::register_torch_versions();
     retina::ConvertOptions options;
     retina::Cli cli("retina-convert",
-                    "retina-convert --checkpoint RUN|C.pt --output MODEL.pt [options]\n"
+                    "retina-convert --checkpoint RUN|C.pt --output MODEL.onnx [options]\n"
                     "retina-convert --import WEIGHTS.pth --output C.pt [--task detect|classify]"
                     " [--categories FILE|coco]",
-                    "Turns a checkpoint into one self-contained TorchScript inference model and "
+                    "Turns a checkpoint into one self-contained ONNX inference model and "
                     "proves that it\ngives the same detections or classes; or weights of "
                     "torchvision into a checkpoint.");
     declare_options(cli, options);

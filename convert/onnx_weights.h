@@ -1,31 +1,36 @@
-// What the ONNX writer takes from a trained network: tensors, and what the file says of itself.
+// A trained network's tensors as the ONNX writer takes them: f32 numbers, batch norms folded in.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <map>
 #include <string>
 
-#include "convert/onnx/onnx_model.h"
-#include "convert/script/weights.h"
-#include "shared/checkpoint/inference_file.h"
+#include "shared/onnx/parts.h"
+#include "shared/ops/named_tensor.h"
 
 namespace retina {
 
 class OnnxWeights : public NetworkArrays {
  public:
-  // `norm_eps`: of the batch norms.
+  // `state` as state_of (network.h) gives it; `norm_eps`: of the batch norms. Names must exist and
+  // have the shapes that are asked for: load_state has checked the architecture.
   OnnxWeights(const NamedTensors& state, double norm_eps);
 
-  LayerArrays layer(const std::string& prefix) const override;
-  LayerArrays folded(const std::string& conv, const std::string& norm) const override;
-  LayerArrays without_bias(const std::string& prefix) const override;
-  Array at(const std::string& name) const override;
+  LayerArrays layer(const std::string& prefix, const LayerShape& shape) const override;
+  // The convolution followed by the batch norm, as one convolution:
+  //   weight * g, bias - mean * g, where g = gamma / sqrt(var + eps)
+  // computed in f64, rounded once (Convert.FoldingEqualsConvolutionThenNorm).
+  LayerArrays folded(const std::string& conv, const std::string& norm,
+                     const LayerShape& shape) const override;
+  LayerArrays without_bias(const std::string& prefix, const LayerShape& shape) const override;
+  Array row(const std::string& name, std::int64_t count) const override;
 
  private:
-  Weights weights_;
+  at::Tensor at(const std::string& name) const;
+
+  std::map<std::string, at::Tensor> tensors_{};
   double norm_eps_;
 };
-
-// How the file is to be: its metadata are the header, for retina-eval, and `names` and
-// `category_ids`, a class a line, for everybody else.
-OnnxRequest request_of(const InferenceHeader& header, const ValueRanges& ranges);
 
 }  // namespace retina

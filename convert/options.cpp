@@ -34,8 +34,7 @@ std::string listed(const std::vector<double>& numbers) {
   return text;
 }
 
-// What is written is what the output's name says, unless --format says what another name stands
-// for.
+// What is written is what the output's name says; a name without an ending says nothing.
 void check_output_name(const ConvertOptions& options) {
   const std::string ending = std::filesystem::path(options.output).extension().string();
   const auto refuse = [&](const std::string& problem, const std::string& hint) {
@@ -47,19 +46,9 @@ void check_output_name(const ConvertOptions& options) {
     refuse(cat("--import writes a checkpoint (got the ending ", ending, ", want .pt)"),
            "convert the checkpoint in a second step: --checkpoint C.pt --output MODEL.onnx");
   }
-  const bool is_onnx = ending == ".onnx", is_script = ending == ".pt";
-  if (!options.format && !is_onnx && !is_script) {
-    refuse(cat("unknown ending (got ", ending, ", want .onnx or, for TorchScript, .pt)"),
-           "other formats are made of an ONNX model by their own tools; --format writes what it "
-           "says under any other name");
-  }
-  const ModelFormat format =
-      options.format.value_or(is_onnx ? ModelFormat::kOnnx : ModelFormat::kTorchScript);
-  if (format == ModelFormat::kOnnx ? is_script : is_onnx) {
-    refuse(cat("contradicts --format ", word_of(kModelFormats, format), " (want ",
-               is_onnx ? ".pt" : ".onnx", ")"),
-           "leave out --format: the name decides");
-  }
+  if (ending == ".onnx") return;
+  refuse(cat("an inference model is an ONNX file (got the ending ", ending, ", want .onnx)"),
+         "other formats are made of an ONNX model by their own tools");
 }
 
 }  // namespace
@@ -84,18 +73,12 @@ void ConvertOptions::validate() const {
   if (import_task == Task::kClassification && anchor_sizes) {
     refuse("--anchor-sizes: not with --task classify");
   }
-  const std::optional<OnnxForm> form = onnx_form();
-  if (!form) {
-    const char* const only = ": is for --format onnx only";
-    if (onnx_weights != WeightType::kF32) refuse(cat("--weights", only));
-    if (!onnx_static.empty()) refuse(cat("--onnx-static", only));
-    if (no_postprocess) refuse(cat("--no-postprocess", only));
-  } else {
-    if (checkpoint.empty()) refuse("--format onnx: is for --checkpoint only");
-    if (!repository.empty()) refuse("--repository: holds TorchScript models (got --format onnx)");
-    if (form->weights == WeightType::kInt8 && proof_data.empty()) {
-      refuse("--weights int8: needs --data, pictures whose values tell the ranges");
-    }
+  const OnnxForm form = onnx_form();
+  if (checkpoint.empty() && (form.weights != WeightType::kF32 || form.picture || no_postprocess)) {
+    refuse("--weights, --onnx-static and --no-postprocess: are for --checkpoint only");
+  }
+  if (form.weights == WeightType::kInt8 && proof_data.empty()) {
+    refuse("--weights int8: needs --data, pictures whose values tell the ranges");
   }
   if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
   if (repository.empty() && !service_name.empty()) refuse("--service-name: needs --repository");
@@ -133,9 +116,7 @@ void ConvertOptions::check_task(Task task) const {
   }
 }
 
-std::optional<OnnxForm> ConvertOptions::onnx_form() const {
-  const bool is_onnx = format ? *format == ModelFormat::kOnnx : output.ends_with(".onnx");
-  if (!is_onnx) return std::nullopt;
+OnnxForm ConvertOptions::onnx_form() const {
   OnnxForm form{.weights = onnx_weights, .postprocess = !no_postprocess};
   if (!onnx_static.empty()) form.picture = size_of(onnx_static);
   return form;
@@ -179,19 +160,18 @@ void declare_options(Cli& cli, ConvertOptions& options) {
       "checkpoint", options.checkpoint, "RUN|C.pt",
       "folder of retina-train (its best checkpoint, without validation its last), or a checkpoint");
   cli.option("output", options.output, "MODEL",
-             "inference model to write, as NAME.pt or NAME.onnx; with --import a checkpoint");
+             "inference model to write, NAME.onnx; with --import a checkpoint, NAME.pt");
   cli.flag("overwrite", options.overwrite,
            "replace an output that was made with other inputs or options");
-  cli.group("Format of the model");
-  cli.choice("format", options.format, kModelFormats,
-             "what to write; unset: by the output's name, *.onnx or *.pt");
-  cli.choice("weights", options.onnx_weights, kWeightTypes,
-             "of an ONNX model: f16 halves the file; int8 (with --data) quarters it and is faster "
-             "on CPUs");
+  cli.group("Form of the model");
+  cli.choice(
+      "weights", options.onnx_weights, kWeightTypes,
+      "how they are stored: f16 halves the file; int8 (with --data) quarters it and is faster "
+      "on CPUs");
   cli.option("onnx-static", options.onnx_static, "HxW",
              "all pictures have this size, for runtimes that want to know it; unset: any size");
   cli.flag("no-postprocess", options.no_postprocess,
-           "of a detector in ONNX: give every anchor's box and scores, suppress nothing");
+           "of a detector: give every anchor's box and scores, suppress nothing");
   cli.option("calibration-images", options.calibration_image_count, "COUNT",
              "int8: images of --data that tell the ranges of values; its accuracy is told on them");
   cli.group("Serving");
@@ -237,7 +217,8 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Proof that the model equals the checkpoint");
   cli.option("proof-images", options.proof_image_count, "COUNT", "images to compare on");
   cli.option("data", options.proof_data, "SHARDS", "take them from here (default: generated)");
-  cli.choice("device", options.device, kDeviceChoices, "where the proof runs");
+  cli.choice("device", options.device, kDeviceChoices,
+             "where the checkpoint's network runs for it; the model runs on the CPU");
   cli.validate([&options] { options.validate(); });
 }
 

@@ -21,8 +21,6 @@ struct ConvertOptions {
   std::string checkpoint{};  // ours, or a run's folder: its best; becomes an inference model
   std::string weights{};     // torchvision's (.pth): become a checkpoint
   std::string output{};      // the inference model or the checkpoint, written
-  // Of the inference model; unset: ONNX where the output is called so, else TorchScript.
-  std::optional<ModelFormat> format{};
   WeightType onnx_weights = WeightType::kF32;
   std::string onnx_static{};  // HxW of all pictures; empty: any
   bool no_postprocess = false;
@@ -35,8 +33,7 @@ struct ConvertOptions {
   std::optional<double> norm_eps{};
   std::optional<std::vector<double>> anchor_sizes{};
   std::optional<int> min_side_px{}, max_side_px{};
-  // Built into a detector as defaults, unset: PostprocessOptions'; its attributes of the same names
-  // can be changed later.
+  // Built into a detector, unset: PostprocessOptions'.
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};
   // Images that the written model is compared on; more find rarer differences, slower.
@@ -56,8 +53,8 @@ struct ConvertOptions {
   // this task: only the checkpoint tells which that is.
   void check_task(Task task) const;
 
-  // How an ONNX model is to be; unset for TorchScript.
-  std::optional<OnnxForm> onnx_form() const;
+  // How the inference model is to be.
+  OnnxForm onnx_form() const;
   PostprocessOptions postprocess() const;
   // What the model is called in a repository.
   std::string service_name_of(Task task) const;

@@ -1,7 +1,5 @@
 #include "convert/publication.h"
 
-#include <torch/csrc/jit/serialization/export.h>
-
 #include <functional>
 #include <utility>
 
@@ -11,8 +9,7 @@
 #include "shared/base/counted.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
-#include "shared/checkpoint/sealed_file.h"
-#include "shared/model/device.h"
+#include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_session.h"
 #include "shared/shard/shard_set.h"
 
@@ -27,8 +24,8 @@ std::string publish(const std::string& model, const std::string& output,
                     const std::function<std::string(ConvertedModel)>& prove) {
   std::string words;
   midway([&] {
-    write_sealed_onnx(output, model, [&](const std::string& temporary) {
-      words = prove(ConvertedModel(temporary, "cpu"));
+    write_onnx_file(output, model, [&](const std::string& temporary) {
+      words = prove(ConvertedModel(temporary));
     });
   });
   return words;
@@ -39,8 +36,8 @@ OnnxModel with_int8(const Conversion& conversion, const ConvertOptions& options,
   log_info("reading the ranges of values on ", counted(options.calibration_image_count, "image"),
            " of ", options.proof_data);
   std::vector<Image> pictures = shard_images(options.proof_data, options.calibration_image_count);
-  if (header.onnx->picture) {
-    for (Image& picture : pictures) picture = fitted(picture, *header.onnx->picture);
+  if (header.form.picture) {
+    for (Image& picture : pictures) picture = fitted(picture, *header.form.picture);
   }
   return conversion.onnx(header, ranges_on(exact, pictures, options.output));
 }
@@ -60,32 +57,14 @@ std::string cost_of_int8(const ConvertOptions& options, ConvertedModel exact,
 
 }  // namespace
 
-std::string publish_script(Conversion& conversion, const ConvertOptions& options,
-                           const InferenceHeader& header, c10::Device device,
-                           const std::vector<Image>& images) {
-  const torch::jit::Module module = conversion.module();
-  std::string proof;
-  midway([&] {
-    write_sealed(
-        options.output,
-        [&](const ByteSink& sink) {
-          torch::jit::ExportModule(module, sink, {{kInferenceHeaderFile, header.to_json()}});
-        },
-        [&](const std::string& temporary) {
-          proof = conversion.prove({temporary, device_text(device)}, options.output, images);
-        });
-  });
-  return proof;
-}
-
-std::string publish_onnx(Conversion& conversion, const ConvertOptions& options,
-                         const InferenceHeader& header, const std::vector<Image>& images) {
-  const WeightType weights = header.onnx->weights;
+std::string publish_model(Conversion& conversion, const ConvertOptions& options,
+                          const InferenceHeader& header, const std::vector<Image>& images) {
+  const WeightType weights = header.form.weights;
   InferenceHeader exact_header = header;
-  exact_header.onnx->weights = WeightType::kF32;
+  exact_header.form.weights = WeightType::kF32;
   const OnnxModel exact = conversion.onnx(exact_header, {});
   if (!has_onnx_runtime() && weights != WeightType::kInt8) {
-    write_sealed_onnx(options.output, conversion.onnx(header, {}).bytes);
+    write_onnx_file(options.output, conversion.onnx(header, {}).bytes);
     return "proof: ONNX's own checker only: this build has no runtime for ONNX models\n";
   }
   if (weights == WeightType::kF32) {

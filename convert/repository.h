@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "shared/checkpoint/inference_file.h"
+#include "shared/onnx/inference_header.h"
 
 namespace retina {
 

@@ -12,6 +12,7 @@
 #include "evaluate/outcome.h"
 #include "evaluate/output_folder.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/version.h"
@@ -21,6 +22,9 @@
 #include "shared/evaluation/ground_truth.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/job/rank_program.h"
+#include "shared/onnx/isolated_session.h"
+#include "shared/onnx/onnx_check.h"
+#include "shared/onnx/onnx_file.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -28,8 +32,8 @@ namespace retina {
 namespace {
 
 constexpr const char* kUsage =
-    "retina-eval --model RUN|MODEL.pt --data SHARDS --output DIR [options]\n"
-    "retina-eval --model RUN|MODEL.pt --images DIR --output DIR [options]\n"
+    "retina-eval --model RUN|MODEL.onnx --data SHARDS --output DIR [options]\n"
+    "retina-eval --model RUN|MODEL.onnx --images DIR --output DIR [options]\n"
     "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
     "retina-eval --detections RESULTS.json --data SHARDS --output DIR\n"
     "retina-eval --compare A B --output DIR     each a DIR of the above or a RESULTS.json\n"
@@ -89,9 +93,22 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   });
 }
 
+// What is not an inference model of ours is refused before LibTorch and a runtime are opened.
+void check_model_file(const EvalOptions& options) {
+  if (options.trust || !path_exists(options.model) || is_folder(options.model) ||
+      !is_onnx_file(options.model)) {
+    return;
+  }
+  const std::string problem = read_onnx_model(options.model).problem;
+  if (!problem.empty()) {
+    throw Error(ErrorKind::kData, cat(options.model, ": ", problem), kTrustHint);
+  }
+}
+
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   root_first(ranks, [&] { check_rank_count(options.expect_ranks, ranks); });
   if (!options.scores_only() && !options.compares()) {
+    root_first(ranks, [&] { check_model_file(options); });
     return evaluate_with_model(options, cli, ranks);
   }
   int code = 0;
@@ -111,6 +128,7 @@ int retina_eval(int argc, const char* const* argv) {
 #ifdef RETINA_TORCH_VERSION
   register_library_version("LibTorch", RETINA_TORCH_VERSION);
 #endif
+  if (is_isolated_call(argc, argv)) return run_isolated_model(argc, argv);
   EvalOptions options;
   Cli cli("retina-eval", kUsage, kSummary);
   declare_options(cli, options);

@@ -108,12 +108,12 @@ PostprocessOptions EvalOptions::postprocess() const {
 void declare_options(Cli& cli, EvalOptions& options) {
   const PostprocessOptions defaults;
   cli.group("A model over shards or pictures (alone or under mpirun)");
-  cli.option("model", options.model, "RUN|MODEL.pt",
+  cli.option("model", options.model, "RUN|MODEL.onnx",
              "folder of retina-train (its best checkpoint, without validation its last), "
              "checkpoint, or inference model of retina-convert");
   cli.flag("trust", options.trust,
-           "run whatever an inference model holds: it is a program, so only for one whose maker "
-           "you know; otherwise models that retina-convert cannot have written are refused");
+           "run an inference model that retina-convert cannot have written, in a process of its "
+           "own, with a warning: only for a file whose maker you know; otherwise it is refused");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
   cli.option(
       "images", options.images, "DIR",

@@ -7,19 +7,21 @@
 #include "convert/import/pth_file.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_kind.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/own_file.h"
 #include "shared/checkpoint/checkpoint.h"
-#include "shared/checkpoint/inference_file.h"
+#include "shared/onnx/onnx_file.h"
 
 namespace retina {
 namespace {
 
 bool is_inference_model(const std::string& path) {
   try {
-    return model_file_kind(path) == ModelFileKind::kInference;
+    peek_inference_header(path);
+    return true;
   } catch (const Error&) {
     return false;
   }
@@ -35,7 +37,11 @@ std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string
     }
     return std::move(found.tensors);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData || !is_inference_model(subject)) throw;
+    if (error.kind() != ErrorKind::kData) throw;
+    if (const auto kind = file_kind_of(subject); kind && kind->is_old_model) {
+      throw Error(ErrorKind::kData, cat(subject, ": ", kind->what), kind->hint);
+    }
+    if (!is_inference_model(subject)) throw;
   }
   throw Error(
       ErrorKind::kData,

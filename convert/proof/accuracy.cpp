@@ -26,7 +26,7 @@ void check_classes(const Categories& model, const Categories& data, const std::s
 }  // namespace
 
 bool can_be_scored(const InferenceHeader& header) {
-  return !header.onnx || (header.onnx->postprocess && !header.onnx->picture);
+  return header.form.postprocess && !header.form.picture;
 }
 
 Accuracy accuracy_on(ConvertedModel model, const ShardSet& shards, int image_count) {

@@ -13,7 +13,6 @@
 #include "convert/proof/network_input.h"
 #include "convert/proof/proof_failure.h"
 #include "convert/proof/proof_images.h"
-#include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/ops/box_coder.h"
 
 namespace retina {
@@ -52,7 +51,7 @@ AnchorMatch compare_anchors(ConvertedModel converted, RetinaNet& model, const Pr
   AnchorMatch total;
   for (const Image& image : inputs.images) {
     const Anchors want = run_reference(model, image, inputs.device);
-    const std::vector<at::Tensor> got = converted.runtime().detections(planes_of(image));
+    const std::vector<at::Tensor> got = converted.detections(planes_of(image));
     if (got.at(0)[0].sizes() != want.boxes.sizes() || got.at(1)[0].sizes() != want.scores.sizes()) {
       fail_proof(converted.path(), "it has another number of anchors");
     }

@@ -9,7 +9,6 @@
 #include "shared/base/cat.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/sample_source.h"
-#include "shared/evaluation/converted/converted_runtime.h"
 
 namespace retina {
 namespace {
@@ -40,8 +39,8 @@ ClassScoreRow scores_of_reference(const Classifier& model, const Image& image, c
   return {.logits = row_of(logits), .probabilities = row_of(at::softmax(logits, 1))};
 }
 
-ClassScoreRow scores_of_converted(ConvertedRuntime& converted, const Image& image) {
-  const at::Tensor pixels = planes_of(image).to(converted.device());
+ClassScoreRow scores_of_converted(ConvertedModel& converted, const Image& image) {
+  const at::Tensor pixels = planes_of(image);
   return {.logits = row_of(converted.logits(pixels)),
           .probabilities = row_of(converted.probabilities(pixels))};
 }
@@ -56,7 +55,7 @@ ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
   ScoreMatch total;
   for (const Image& image : inputs.images) {
     total.add(match_scores(scores_of_reference(model, image, inputs.device),
-                           scores_of_converted(converted.runtime(), image)));
+                           scores_of_converted(converted, image)));
   }
   return total;
 }

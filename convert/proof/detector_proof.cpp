@@ -11,7 +11,6 @@
 #include "convert/proof/proof_failure.h"
 #include "convert/proof/proof_images.h"
 #include "shared/base/cat.h"
-#include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/image/resize.h"
 
 namespace retina {
@@ -56,9 +55,8 @@ std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::
   return list;
 }
 
-std::vector<ScoredBox> run_converted(ConvertedRuntime& converted, const Image& image) {
-  const std::vector<at::Tensor> outputs =
-      converted.detections(planes_of(image).to(converted.device()));
+std::vector<ScoredBox> run_converted(ConvertedModel& converted, const Image& image) {
+  const std::vector<at::Tensor> outputs = converted.detections(planes_of(image));
   const std::int64_t count = outputs.at(3)[0].item<std::int64_t>();
   const auto rows = [&](std::size_t output) { return outputs.at(output)[0].narrow(0, 0, count); };
   return to_list(rows(0), rows(1), rows(2));
@@ -82,13 +80,13 @@ MatchResult compare_models(ConvertedModel converted, RetinaNet& model, const Pro
     references.push_back({std::move(found), options.score_threshold});
     lowest = std::min(lowest, options.score_threshold);
   }
-  // Once: a model of another format is compiled again. What scores lower suppresses nothing that
+  // Once: the model is compiled again. What scores lower suppresses nothing that
   // scores higher, so that an image's own threshold can follow.
   converted.set_thresholds({.score = lowest});
   MatchResult total;
   for (std::size_t place = 0; place < references.size(); ++place) {
     const auto& [want, score_threshold] = references[place];
-    std::vector<ScoredBox> got = run_converted(converted.runtime(), inputs.images[place]);
+    std::vector<ScoredBox> got = run_converted(converted, inputs.images[place]);
     std::erase_if(got, [&](const ScoredBox& box) { return box.score <= score_threshold; });
     total.add(match_detections(want, got,
                                {.score_threshold = score_threshold,

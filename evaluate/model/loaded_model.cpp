@@ -9,13 +9,13 @@
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
-#include "shared/checkpoint/inference_file.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/classify.h"
 #include "shared/evaluation/converted/converted_classify.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
+#include "shared/onnx/onnx_file.h"
 
 namespace retina {
 
@@ -65,15 +65,14 @@ LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& d
   return ready(trained_network(checkpoint, options.model));
 }
 
-ConvertedModel load_converted(const EvalOptions& options, const c10::Device& device,
-                              Categories& categories) {
+ConvertedModel load_converted(const EvalOptions& options, Categories& categories) {
   if (options.precision != Precision::kFp32) {
     throw Error(ErrorKind::kConfig,
                 cat(options.model, ": --precision ", word_of(kPrecisions, options.precision),
                     ": a converted model computes in fp32 only"),
                 "give --model the checkpoint that it was converted from");
   }
-  ConvertedModel model(options.model, device_text(device), options.trust);
+  ConvertedModel model(options.model, options.trust ? ModelTrust::kAny : ModelTrust::kOwnOnly);
   categories = model.header().categories;
   if (model.header().task == Task::kClassification) return model;  // has none
   model.set_thresholds({.score = options.score_threshold,
@@ -84,10 +83,8 @@ ConvertedModel load_converted(const EvalOptions& options, const c10::Device& dev
 
 LoadedModel::Model load(const EvalOptions& options, const c10::Device& device,
                         Categories& categories) {
-  if (model_file_kind(options.model) == ModelFileKind::kCheckpoint) {
-    return load_network(options, device, categories);
-  }
-  return load_converted(options, device, categories);
+  return is_onnx_file(options.model) ? LoadedModel::Model(load_converted(options, categories))
+                                     : load_network(options, device, categories);
 }
 
 }  // namespace

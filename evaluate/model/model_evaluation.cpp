@@ -21,6 +21,7 @@
 #include "shared/evaluation/metrics.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
+#include "shared/onnx/isolated_session.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -149,6 +150,10 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     if (folder) code = midway(finish);
   }
   return static_cast<int>(ranks.all_reduce_max(code));
+}
+
+extern "C" int retina_isolated_main(int argc, const char* const* argv) {
+  return isolated_main(argc, argv);
 }
 
 }  // namespace retina

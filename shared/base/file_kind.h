@@ -13,6 +13,7 @@ struct FileKind {
   std::string what{};          // "is a safetensors file"
   std::string hint{};          // the next step; empty where only the reader knows it
   bool is_torch_save = false;  // weights that retina-convert --import reads
+  bool is_old_model = false;   // TorchScript that retina-convert wrote once
 };
 
 // How much of either end is looked at.

@@ -310,4 +310,16 @@ std::string JsonWriter::pretty_text() const {
   return cat(std::string_view(pretty.GetString(), pretty.GetSize()), "\n");
 }
 
+JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version) {
+  JsonFile json = JsonFile::parse(text, path);
+  const std::int64_t got = json.root().at("format_version").as_int();
+  if (got > version) {
+    throw Error(ErrorKind::kData,
+                cat(path, ": written by a newer version (format got ", got, ", want at most ",
+                    version, ")"),
+                "update retina-batch");
+  }
+  return json;
+}
+
 }  // namespace retina

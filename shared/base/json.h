@@ -56,6 +56,10 @@ class JsonFile {
   std::string name_;
 };
 
+// A document with a `format_version` of at most `version`. Throws kData naming `path`: not JSON, no
+// version, written by a newer one.
+JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version);
+
 // Where RapidJSON found that a text is not JSON.
 struct JsonSyntaxError {
   std::size_t offset = 0;  // in bytes, a byte order mark counted

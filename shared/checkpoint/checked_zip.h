@@ -19,9 +19,9 @@ namespace retina {
 
 using ZipReader = caffe2::serialize::PyTorchStreamReader;
 
-// The directory as our own reader has it. Throws kData unless all records are stored (those of
-// TorchScript's code may be compressed), lie within the file, and have one name each below the
-// folder that LibTorch writes: LibTorch's reader would inflate whatever a small file claims.
+// The directory as our own reader has it. Throws kData unless all records are stored, lie within
+// the file, and have one name each below the folder that LibTorch writes: LibTorch's reader would
+// inflate whatever a small file claims. A TorchScript model of an earlier version is named as such.
 StoredZip open_records(const std::string& path);
 
 // Calls `read(ZipReader&)` on the verified file; what LibTorch's reader throws becomes bad data.
@@ -42,12 +42,5 @@ auto with_checked_zip(const std::string& path, const std::string& what, Read rea
 // with "not a WHAT".
 JsonFile read_versioned_json(ZipReader& zip, const std::string& record, const std::string& path,
                              const std::string& what, int version);
-
-// The same of its text.
-JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version);
-
-// The list written by `write_categories`.
-Categories read_categories(const JsonView& list);
-void write_categories(JsonWriter& json, const Categories& categories);
 
 }  // namespace retina

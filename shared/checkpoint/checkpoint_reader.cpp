@@ -7,7 +7,7 @@
 #include "shared/checkpoint/checked_zip.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/format.h"
-#include "shared/checkpoint/inference_file.h"
+#include "shared/onnx/onnx_file.h"
 
 namespace retina {
 namespace {
@@ -77,21 +77,16 @@ CheckpointHeader read_header(const JsonView& index) {
           .categories = read_categories(index.at("categories"))};
 }
 
-[[noreturn]] void fail_as_inference_model(const std::string& path) {
-  throw Error(ErrorKind::kData,
-              cat(path, ": is an inference model that retina-convert wrote, not a checkpoint"),
-              "give the run's folder, or the checkpoint that it was made from");
-}
-
 // Calls `read(zip, index)` on the verified file.
 template <class Read>
 auto with_index(const std::string& path, Read read) {
   if (is_onnx_file(path)) {
-    check_seal(path, "checkpoint");
-    fail_as_inference_model(path);
+    read_inference_header(path);  // says what is wrong with another one
+    throw Error(ErrorKind::kData,
+                cat(path, ": is an inference model that retina-convert wrote, not a checkpoint"),
+                "give the run's folder, or the checkpoint that it was made from");
   }
   return with_checked_zip(path, "checkpoint", [&](ZipReader& zip) {
-    if (zip.hasRecord(inference_header_record())) fail_as_inference_model(path);
     const JsonFile index = read_versioned_json(zip, format::kIndexRecord, path,
                                                "a checkpoint of retina-train", format::kVersion);
     return read(zip, index.root());

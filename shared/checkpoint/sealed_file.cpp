@@ -15,29 +15,12 @@ namespace retina {
 namespace {
 
 // Part of the format; never change. A zip ends with a 22-byte record whose last two bytes are the
-// comment's length (APPNOTE.TXT 4.3.16); ours is kZipMark and kDigits hexadecimal digits.
+// comment's length (APPNOTE.TXT 4.3.16); ours is kMark and kDigits hexadecimal digits.
 constexpr std::size_t kEndRecordBytes = 22;
 constexpr std::string_view kEndSignature("PK\5\6", 4);
-constexpr std::string_view kZipMark = "retina-xxh3:";
+constexpr std::string_view kBegin = "PK", kMark = "retina-xxh3:";
 constexpr std::size_t kDigits = 16;
-// A protobuf message's fields may come in any order: an ONNX model's last one is the entry
-// "retina-xxh3" of metadata_props (ModelProto's field 14) with the digits as its value.
-constexpr std::string_view kOnnxMark("\x72\x1f\x0a\x0bretina-xxh3\x12\x10", 17);
-
-// What a sealed file begins with, and what its seal does.
-struct Form {
-  std::string_view begin, mark;
-  std::size_t seal_bytes() const { return mark.size() + kDigits; }
-};
-constexpr Form kZip{.begin = "PK", .mark = kZipMark};
-constexpr Form kOnnx{.begin = "\x08\x08", .mark = kOnnxMark};  // ir_version: 8
-
-std::optional<Form> form_of(std::string_view begin) {
-  for (const Form& form : {kZip, kOnnx}) {
-    if (begin.starts_with(form.begin)) return form;
-  }
-  return std::nullopt;
-}
+constexpr std::size_t kSealBytes = kMark.size() + kDigits;
 
 // Passes a zip on and adds the seal. The last bytes are held back: the end record gets its comment
 // length only when it is known to be the end.
@@ -62,10 +45,10 @@ class SealedStream {
     RETINA_CHECK(tail_.size() == kEndRecordBytes && tail_.starts_with(kEndSignature) &&
                      tail_.ends_with(std::string_view("\0\0", 2)),
                  "the stream is not a finished zip");
-    tail_[kEndRecordBytes - 2] = static_cast<char>(kZip.seal_bytes());
+    tail_[kEndRecordBytes - 2] = static_cast<char>(kSealBytes);
     pass(tail_);
     const std::uint64_t hash = hasher_.digest();
-    file_.write(cat(kZipMark, hex64(hash)));
+    file_.write(cat(kMark, hex64(hash)));
     return hash;
   }
 
@@ -79,11 +62,10 @@ class SealedStream {
   std::string tail_{};
 };
 
-// Its first bytes, as form_of wants them.
-std::string begin_of(const FileReader& file) {
-  std::string begin(2, '\0');
+bool begins_as_zip(const FileReader& file) {
+  std::string begin(kBegin.size(), '\0');
   begin.resize(file.read_at(0, begin.data(), begin.size()));
-  return begin;
+  return begin == kBegin;
 }
 
 // What others wrote is named as what it is, with the way to a file of ours.
@@ -97,14 +79,6 @@ void fail_as_known(const std::string& path, const std::string& what) {
                                          " --output CHECKPOINT.pt")
               : kind->hint.empty() ? cat("give a ", what, " of retina-batch")
                                    : kind->hint);
-}
-
-// Publishes what is in `file`, once its seal and `verify` have accepted it.
-void commit_sealed(AtomicFile& file, const std::function<void(const std::string&)>& verify) {
-  file.commit([&](const std::string& temporary) {
-    check_seal(temporary, "output");
-    if (verify) verify(temporary);
-  });
 }
 
 }  // namespace
@@ -125,17 +99,11 @@ std::uint64_t write_sealed(const std::string& path,
   });
   if (write_error) std::rethrow_exception(write_error);
   const std::uint64_t hash = stream.finish();
-  commit_sealed(file, verify);
+  file.commit([&](const std::string& temporary) {
+    check_seal(temporary, "output");
+    if (verify) verify(temporary);
+  });
   return hash;
-}
-
-void write_sealed_onnx(const std::string& path, std::string_view model,
-                       const std::function<void(const std::string&)>& verify) {
-  RETINA_CHECK(model.starts_with(kOnnx.begin), "not an ONNX model");
-  AtomicFile file(path);
-  file.write(model);
-  file.write(cat(kOnnxMark, hex64(xxh3(model.data(), model.size()))));
-  commit_sealed(file, verify);
 }
 
 std::uint64_t check_seal(const std::string& path, const std::string& what) {
@@ -149,16 +117,16 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
     if (file.read(buffer, want) == want) return;
     throw Error(ErrorKind::kIo, cat(path, ": reading failed (the file ends)"));
   };
-  const std::optional<Form> form = form_of(begin_of(file));
-  if (!form || size_bytes < kEndRecordBytes + kZip.seal_bytes()) {
+  const bool is_zip = begins_as_zip(file);
+  if (!is_zip || size_bytes < kEndRecordBytes + kSealBytes) {
     fail_as_known(path, what);
-    fail(form ? cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)")
-              : cat("not a ", what, " of retina-batch"));
+    fail(is_zip ? cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)")
+                : cat("not a ", what, " of retina-batch"));
   }
   // Everything before the seal goes through the hash.
   Hasher hasher;
   std::vector<char> chunk(1 << 20);
-  std::uint64_t left_bytes = size_bytes - form->seal_bytes();
+  std::uint64_t left_bytes = size_bytes - kSealBytes;
   while (left_bytes > 0) {
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, chunk.size()));
     read(chunk.data(), want);
@@ -166,33 +134,27 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
     left_bytes -= want;
   }
   // The seal, compared with it.
-  std::string seal(form->seal_bytes(), '\0');
+  std::string seal(kSealBytes, '\0');
   read(seal.data(), seal.size());
-  if (!seal.starts_with(form->mark)) {
+  if (!seal.starts_with(kMark)) {
     fail_as_known(path, what);
     fail(cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)"));
   }
   const std::uint64_t hash = hasher.digest();
-  const std::string wanted = seal.substr(form->mark.size());
+  const std::string wanted = seal.substr(kMark.size());
   if (wanted != hex64(hash)) fail(cat("damaged (hash got ", hex64(hash), ", want ", wanted, ")"));
   return hash;
 }
 
 std::uint64_t read_seal(const std::string& path, const std::string& what) {
   const FileReader file(path);
-  const std::optional<Form> form = form_of(begin_of(file));
-  const std::size_t seal_bytes = form ? form->seal_bytes() : 0;
-  std::string seal(seal_bytes, '\0');
-  if (!form || file.size_bytes() < seal_bytes ||
-      file.read_at(file.size_bytes() - seal_bytes, seal.data(), seal_bytes) != seal_bytes ||
-      !seal.starts_with(form->mark)) {
+  std::string seal(kSealBytes, '\0');
+  if (!begins_as_zip(file) || file.size_bytes() < kSealBytes ||
+      file.read_at(file.size_bytes() - kSealBytes, seal.data(), kSealBytes) != kSealBytes ||
+      !seal.starts_with(kMark)) {
     return check_seal(path, what);  // says what is wrong
   }
-  return parse_hex64(std::string_view(seal).substr(form->mark.size()), path);
-}
-
-bool is_onnx_file(const std::string& path) {
-  return begin_of(FileReader(path)) == kOnnx.begin;
+  return parse_hex64(std::string_view(seal).substr(kMark.size()), path);
 }
 
 }  // namespace retina

@@ -1,7 +1,7 @@
-// Sealed files: the last bytes, a zip's comment or an ONNX model's last entry of metadata, hold the
-// xxh3 of everything before them. So one pass over the raw bytes finds any damage before a zip,
-// pickle, TorchScript or protobuf reader sees it (LibTorch's zip reader checks no CRC). Checkpoints
-// and inference models are sealed.
+// Sealed files: the last bytes, a zip's comment, hold the xxh3 of everything before them. So one
+// pass over the raw bytes finds any damage before a zip or pickle reader sees it (LibTorch's zip
+// reader checks no CRC). Checkpoints are sealed so; inference models have a seal of their own
+// (shared/onnx/onnx_file.h).
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,6 @@ std::uint64_t write_sealed(const std::string& path,
                            const std::function<void(const ByteSink&)>& write_zip,
                            const std::function<void(const std::string&)>& verify = {});
 
-// The same for `model`, the bytes of an ONNX model (ModelProto, ir_version 8 first).
-void write_sealed_onnx(const std::string& path, std::string_view model,
-                       const std::function<void(const std::string&)>& verify = {});
-
 // Reads the whole file and checks its seal; returns the hash. Throws kNoInput, kIo, and kData when
 // the seal is missing (cut short, or not `what` of ours) or wrong (damaged). `what`: "checkpoint".
 std::uint64_t check_seal(const std::string& path, const std::string& what);
@@ -37,8 +33,5 @@ std::uint64_t check_seal(const std::string& path, const std::string& what);
 // The hash that the file ends with, without reading the rest. Throws as check_seal, but detects no
 // damage.
 std::uint64_t read_seal(const std::string& path, const std::string& what);
-
-// Whether the file begins as an ONNX model does. Throws kNoInput.
-bool is_onnx_file(const std::string& path);
 
 }  // namespace retina

@@ -16,4 +16,11 @@ struct Category {
 
 using Categories = std::vector<Category>;
 
+class JsonView;  // shared/base/json.h
+class JsonWriter;
+// The list in our own files. Throws Error{kData} naming the place.
+Categories read_categories(const JsonView& list);
+// The key "categories" with it.
+void write_categories(JsonWriter& json, const Categories& categories);
+
 }  // namespace retina

@@ -1,7 +1,6 @@
 #include "shared/evaluation/trained_network.h"
 
 #include "shared/base/error.h"
-#include "shared/base/json.h"
 
 namespace retina {
 namespace {
@@ -17,11 +16,6 @@ void load_trained(Network& network, const Checkpoint& checkpoint, const std::str
 }
 
 }  // namespace
-
-ModelConfig model_config_of(const std::string& config_json, const std::string& path) {
-  const JsonFile config = JsonFile::parse(config_json, path + ": config");
-  return ModelConfig::from_json(config.root().at("model"));
-}
 
 void check_model_task(Task got, Task wanted, const std::string& path) {
   if (got == wanted) return;

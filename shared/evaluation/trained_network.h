@@ -10,10 +10,6 @@
 
 namespace retina {
 
-// What a checkpoint's or converted model's `config` says of its network. `path` names the file.
-// Throws kData.
-ModelConfig model_config_of(const std::string& config_json, const std::string& path);
-
 // Throws kConfig, naming `path`, where a model is for another task than is wanted.
 void check_model_task(Task got, Task wanted, const std::string& path);
 

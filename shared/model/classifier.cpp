@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "shared/base/error.h"
+#include "shared/model/cifar_shape.h"
 #include "shared/model/resnet.h"
 #include "shared/model/resnet_shape.h"
 #include "shared/model/tensor_names.h"
@@ -57,22 +58,14 @@ class ResNetClassifier : public Classifier {
   Linear fc_;
 };
 
-constexpr int kCifarConvs = 4, kCifarHidden = 512;
-constexpr std::array<int, kCifarConvs> kCifarWidths = {32, 32, 64, 64};
+constexpr std::size_t kCifarConvs = kCifarWidths.size();
 constexpr double kConvDropout = 0.25, kHiddenDropout = 0.5;
 
-ConvShape cifar_conv(int number) {  // from 0
-  const auto place = static_cast<std::size_t>(number);
-  return {.in_channels = number == 0 ? 3 : kCifarWidths[place - 1],
-          .out_channels = kCifarWidths[place],
+ConvShape cifar_conv(std::size_t number) {  // from 0
+  return {.in_channels = number == 0 ? 3 : kCifarWidths[number - 1],
+          .out_channels = kCifarWidths[number],
           .kernel = 3,
           .same = number % 2 == 0};
-}
-
-// Of the picture after both pools: each second convolution takes a pixel from each edge.
-std::int64_t cifar_features(int side_px) {
-  const int pooled = ((side_px - 2) / 2 - 2) / 2;
-  return std::int64_t{kCifarWidths.back()} * pooled * pooled;
 }
 
 class CifarCnn : public Classifier {
@@ -86,10 +79,10 @@ class CifarCnn : public Classifier {
 
   at::Tensor forward(const at::Tensor& images, const DropoutPlace& place) const override {
     at::Tensor output = images;
-    for (int conv = 0; conv < kCifarConvs; ++conv) {
-      output = convs_[static_cast<std::size_t>(conv)].forward(output).relu_();
+    for (std::size_t conv = 0; conv < kCifarConvs; ++conv) {
+      output = convs_[conv].forward(output).relu_();
       if (conv % 2 == 0) continue;
-      output = dropped(at::max_pool2d(output, 2), kConvDropout, conv / 2, place);
+      output = dropped(at::max_pool2d(output, 2), kConvDropout, static_cast<int>(conv / 2), place);
     }
     output = fc1_.forward(output.contiguous().flatten(1)).relu_();
     return fc2_.forward(dropped(output, kHiddenDropout, 2, place));

@@ -166,6 +166,11 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
   return config;
 }
 
+ModelConfig model_config_of(const std::string& config_json, const std::string& path) {
+  const JsonFile config = JsonFile::parse(config_json, path + ": config");
+  return ModelConfig::from_json(config.root().at("model"));
+}
+
 Normalisation ModelConfig::normalisation() const {
   Normalisation result;
   std::copy(image_mean.begin(), image_mean.end(), result.mean.begin());

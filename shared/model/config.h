@@ -75,4 +75,8 @@ struct ModelConfig {
   bool frozen_norm() const { return norm == Norm::kFrozen; }
 };
 
+// What the `config` of a checkpoint or inference model says of its network. `path` names the file.
+// Throws Error{kData}.
+ModelConfig model_config_of(const std::string& config_json, const std::string& path);
+
 }  // namespace retina

@@ -10,11 +10,10 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
+#include "shared/model/head_shape.h"
 #include "shared/model/layers.h"
 
 namespace retina {
-
-constexpr int kPyramidChannels = 256;
 
 class Fpn {
  public:

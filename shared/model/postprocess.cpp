@@ -83,24 +83,7 @@ at::Tensor corner_limits(const std::vector<PixelSize>& sizes, const at::TensorOp
   return limits.to(options);
 }
 
-void check_fraction(const char* name, double value) {
-  if (value >= 0 && value <= 1) return;
-  throw Error(ErrorKind::kUsage, cat(name, ": out of range (got ", value, ", want 0 to 1)"));
-}
-
-void check_count(const char* name, int value) {
-  if (value >= 1) return;
-  throw Error(ErrorKind::kUsage, cat(name, ": out of range (got ", value, ", want 1 or more)"));
-}
-
 }  // namespace
-
-void PostprocessOptions::validate() const {
-  check_fraction("score threshold", score_threshold);
-  check_fraction("NMS threshold", nms_threshold);
-  check_count("candidates per level", candidates_per_level);
-  check_count("max detections", max_detections);
-}
 
 at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOptions options) {
   static std::mutex mutex;

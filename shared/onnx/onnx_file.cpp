@@ -1,129 +1,172 @@
 #include "shared/onnx/onnx_file.h"
 
-#include <onnx/onnx_pb.h>
-
 #include <algorithm>
-#include <limits>
+#include <cstring>
+#include <optional>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/file_kind.h"
+#include "shared/base/hash.h"
 #include "shared/base/printable.h"
+#include "shared/onnx/onnx_fields.h"
+#include "shared/onnx/wire.h"
 
 namespace retina {
+
+using namespace onnx_field;
+
 namespace {
 
-constexpr const char* kTrustHint =
-    "convert the checkpoint with this version's retina-convert, or give --trust if you know who "
-    "made the file";
+// The tag of ModelProto's first field, ir_version.
+constexpr std::string_view kBegin = "\x08";
+// Part of the format; never change. The entry "retina-xxh3" of metadata_props with 16 digits as its
+// value: a message's fields may come in any order, so the last one can be of any kind.
+constexpr std::string_view kSealMark("\x72\x1f\x0a\x0bretina-xxh3\x12\x10", 17);
+constexpr std::size_t kSealDigits = 16;
 
-constexpr std::string_view kOperators[] = {
-    "Add",
-    "And",
-    "Cast",
-    "Concat",
-    "Conv",
-    "DequantizeLinear",
-    "Div",
-    "Equal",
-    "Exp",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherND",
-    "Gemm",
-    "GlobalAveragePool",
-    "Greater",
-    "GreaterOrEqual",
-    "Identity",
-    "InstanceNormalization",
-    "LessOrEqual",
-    "Max",
-    "MaxPool",
-    "Min",
-    "Mul",
-    "NonMaxSuppression",
-    "Pad",
-    "QuantizeLinear",
-    "Range",
-    "ReduceSum",
-    "Relu",
-    "Reshape",
-    "Resize",
-    "ScatterND",
-    "Shape",
-    "Sigmoid",
-    "Slice",
-    "Softmax",
-    "Squeeze",
-    "Sub",
-    "TopK",
-    "Transpose",
-    "Unsqueeze",
-    "Where",
-};
+// No header is longer: the names of 100,000 classes take a tenth of it.
+constexpr std::uint64_t kMostHeaderBytes = 64 << 20;
+// A model of ours has four entries of metadata and five other fields.
+constexpr int kMostFields = 64;
 
-onnx::ModelProto parsed(std::string_view bytes, const std::string& subject) {
-  onnx::ModelProto model;
-  if (bytes.size() > std::numeric_limits<int>::max() ||
-      !model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw Error(ErrorKind::kData, cat(subject, ": not an ONNX model"),
-                "copy the file again, or use another one");
+// Bytes of a file from an offset on, fewer where it ends.
+using ReadAt = std::function<std::string(std::uint64_t offset_bytes, std::size_t size_bytes)>;
+
+std::optional<std::string_view> field_of(std::string_view message, std::uint32_t number) {
+  WireReader reader(message);
+  while (const auto field = reader.next()) {
+    if (field->number == number) return field->bytes;
   }
-  return model;
+  return std::nullopt;
+}
+
+// The header's text: the model's fields one after the other, of which only metadata are read.
+std::optional<std::string> header_text(std::uint64_t file_bytes, const ReadAt& read_at) {
+  constexpr std::size_t kTagAndLengthBytes = 20;
+  std::uint64_t place = 0;
+  for (int count = 0; count < kMostFields && place < file_bytes; ++count) {
+    const std::string start = read_at(place, kTagAndLengthBytes);
+    const std::optional<WireStart> field = wire_start(start);
+    if (!field || field->size_bytes > file_bytes - place) return std::nullopt;
+    if (field->number == kModelMetadata && field->size_bytes <= kMostHeaderBytes) {
+      const std::string entry =
+          read_at(place + field->start_bytes, static_cast<std::size_t>(field->length_bytes));
+      if (field_of(entry, kEntryKey) == std::string_view(kInferenceHeaderKey)) {
+        const auto value = field_of(entry, kEntryValue);
+        return value ? std::optional<std::string>(*value) : std::nullopt;
+      }
+    }
+    place += field->size_bytes;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void fail_as_not_ours(const std::string& path) {
+  throw Error(ErrorKind::kData, cat(path, ": not an inference model of retina-convert"),
+              "convert a checkpoint: retina-convert --checkpoint RUN --output MODEL.onnx");
+}
+
+std::string seal_of(std::uint64_t hash) {
+  return cat(kSealMark, hex64(hash));
+}
+
+// Throws unless the file's last bytes are the seal of a model with this hash.
+void compare_seal(std::string_view seal, std::uint64_t hash, const std::string& path) {
+  if (seal == seal_of(hash)) return;
+  const std::string problem =
+      seal.starts_with(kSealMark)
+          ? cat("damaged (hash got ", hex64(hash), ", want ",
+                printable(seal.substr(kSealMark.size())), ")")
+          : std::string(
+                "cut short, or not an inference model of retina-convert (its closing seal "
+                "is missing)");
+  throw Error(ErrorKind::kData, cat(path, ": ", problem),
+              "copy the file again, or use another inference model");
 }
 
 }  // namespace
 
-std::string onnx_metadata(std::string_view bytes, const std::string& key,
-                          const std::string& subject) {
-  const onnx::ModelProto model = parsed(bytes, subject);
-  for (const onnx::StringStringEntryProto& entry : model.metadata_props()) {
-    if (entry.key() == key) return entry.value();
-  }
-  throw Error(ErrorKind::kData, cat(subject, ": not a model of retina-convert (no ", key, ")"),
-              "convert a checkpoint with retina-convert --format onnx");
+bool is_onnx_file(const std::string& path) {
+  return read_start(path, kBegin.size()) == kBegin;
 }
 
-bool set_onnx_number(std::string& bytes, const std::string& name, float number,
-                     const std::string& subject) {
-  onnx::ModelProto model = parsed(bytes, subject);
-  for (onnx::TensorProto& tensor : *model.mutable_graph()->mutable_initializer()) {
-    if (tensor.name() != name) continue;
-    tensor.set_raw_data(&number, sizeof number);
-    bytes = model.SerializeAsString();
+static_assert(kOnnxSealBytes == kSealMark.size() + kSealDigits);
+
+void write_onnx_file(const std::string& path, std::string_view model,
+                     const std::function<void(const std::string&)>& verify) {
+  RETINA_CHECK(model.starts_with(kBegin), "not an ONNX model");
+  AtomicFile file(path);
+  file.write(model);
+  file.write(seal_of(xxh3(model)));
+  file.commit([&](const std::string& temporary) {
+    check_onnx_seal(temporary);
+    if (verify) verify(temporary);
+  });
+}
+
+void check_onnx_seal(std::string_view file, const std::string& path) {
+  const std::size_t model_bytes = file.size() - std::min(file.size(), kOnnxSealBytes);
+  compare_seal(file.substr(model_bytes), xxh3(file.substr(0, model_bytes)), path);
+}
+
+void check_onnx_seal(const std::string& path) {
+  const std::uint64_t file_bytes = file_size_bytes(path);
+  std::uint64_t left_bytes = file_bytes - std::min<std::uint64_t>(file_bytes, kOnnxSealBytes);
+  Hasher hasher;
+  std::string seal;
+  read_pieces(path, [&](std::string_view piece) {
+    const auto hashed = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, piece.size()));
+    hasher.update(piece.data(), hashed);
+    left_bytes -= hashed;
+    seal += piece.substr(hashed);
+  });
+  compare_seal(seal, hasher.digest(), path);
+}
+
+InferenceHeader peek_inference_header(const std::string& path) {
+  const FileReader file(path);
+  const auto read_at = [&](std::uint64_t offset_bytes, std::size_t size_bytes) {
+    std::string bytes(size_bytes, '\0');
+    bytes.resize(file.read_at(offset_bytes, bytes.data(), bytes.size()));
+    return bytes;
+  };
+  if (const std::optional<std::string> text = header_text(file.size_bytes(), read_at)) {
+    return parse_inference_header(*text, path);
+  }
+  if (const std::optional<FileKind> kind = file_kind_of(path)) {
+    throw Error(ErrorKind::kData, cat(path, ": ", kind->what), kind->hint);
+  }
+  fail_as_not_ours(path);
+}
+
+InferenceHeader peek_inference_header(std::string_view file, const std::string& path) {
+  const auto read_at = [&](std::uint64_t offset_bytes, std::size_t size_bytes) {
+    return std::string(file.substr(static_cast<std::size_t>(offset_bytes), size_bytes));
+  };
+  const std::optional<std::string> text = header_text(file.size(), read_at);
+  if (!text) fail_as_not_ours(path);
+  return parse_inference_header(*text, path);
+}
+
+InferenceHeader read_inference_header(const std::string& path) {
+  InferenceHeader header = peek_inference_header(path);
+  check_onnx_seal(path);
+  return header;
+}
+
+bool set_onnx_number(std::string& model, const std::string& name, float number) {
+  const std::optional<std::string_view> graph = field_of(model, kModelGraph);
+  if (!graph) return false;
+  WireReader reader(*graph);
+  while (const auto field = reader.next()) {
+    if (field->number != kGraphInitializer || field_of(field->bytes, kTensorName) != name) continue;
+    const auto raw = field_of(field->bytes, kTensorRaw);
+    if (!raw || raw->size() != sizeof number) return false;
+    std::memcpy(model.data() + (raw->data() - model.data()), &number, sizeof number);
     return true;
   }
   return false;
-}
-
-std::span<const std::string_view> onnx_operators() {
-  return kOperators;
-}
-
-void check_onnx_model(std::string_view bytes, const std::string& subject) {
-  const onnx::ModelProto model = parsed(bytes, subject);
-  const auto refuse = [&](const std::string& problem) {
-    throw Error(ErrorKind::kData,
-                cat(subject, ": ", problem, ", which no model of retina-convert does"), kTrustHint);
-  };
-  if (model.functions_size() > 0) refuse("defines functions");
-  if (model.graph().sparse_initializer_size() > 0) refuse("has sparse tensors");
-  for (const onnx::TensorProto& tensor : model.graph().initializer()) {
-    if (tensor.data_location() == onnx::TensorProto::EXTERNAL || tensor.external_data_size() > 0) {
-      refuse(cat("keeps ", printable(tensor.name()), " in another file"));
-    }
-  }
-  for (const onnx::NodeProto& node : model.graph().node()) {
-    const std::string_view name = node.op_type();
-    if (!node.domain().empty() ||
-        !std::binary_search(std::begin(kOperators), std::end(kOperators), name)) {
-      refuse(cat("uses ", printable(node.domain()), node.domain().empty() ? "" : ".",
-                 printable(name)));
-    }
-    for (const onnx::AttributeProto& attribute : node.attribute()) {
-      if (attribute.has_g() || attribute.graphs_size() > 0) refuse("hides a graph in a node");
-      if (attribute.has_t() || attribute.tensors_size() > 0) refuse("hides a tensor in a node");
-    }
-  }
 }
 
 }  // namespace retina

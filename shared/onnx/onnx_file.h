@@ -1,11 +1,17 @@
-// ONNX models as bytes (ModelProto): what they say of themselves, what they may hold, and the few
-// numbers in them that can be changed. Whether a file is whole tells its seal
-// (shared/checkpoint/sealed_file.h). No LibTorch, whose headers carry another protobuf.
+// Inference models as files: one ONNX model (ModelProto) each, sealed: its last entry of metadata
+// holds the xxh3 of everything before it, which tells damage, not malice. What a file may hold is
+// onnx_check.h's. It takes u8 RGB `images` [N, 3, H, W]. A detector gives `boxes` [N, D, 4] (xyxy,
+// px of the images), `scores` [N, D], `labels` [N, D] (i64, dense), `counts` [N]; without
+// postprocess `boxes` [N, A, 4] and `scores` [N, A, K] of every anchor; a classifier
+// `probabilities` and `logits` [N, K].
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+
+#include "shared/onnx/inference_header.h"
 
 namespace retina {
 
@@ -13,23 +19,31 @@ namespace retina {
 inline constexpr const char* kOnnxScoreThreshold = "score_threshold";
 inline constexpr const char* kOnnxNmsThreshold = "nms_threshold";
 
-// The metadata's value at `key`. Throws Error{kData} beginning with `subject` when the bytes are
-// not an ONNX model or have no such entry.
-std::string onnx_metadata(std::string_view model, const std::string& key,
-                          const std::string& subject);
+// Whether the file begins as an ONNX model does. Throws kNoInput.
+bool is_onnx_file(const std::string& path);
 
-// Gives the constant f32 [1] called `name` another value; false when there is none. Throws as
-// onnx_metadata.
-bool set_onnx_number(std::string& model, const std::string& name, float number,
-                     const std::string& subject);
+// Seals `model`, the bytes of a ModelProto, and publishes it at `path` (AtomicFile) after `verify`
+// accepted the temporary file. Throws kCannotCreate, kIo, and what `verify` throws; the old file
+// then stays.
+void write_onnx_file(const std::string& path, std::string_view model,
+                     const std::function<void(const std::string&)>& verify = {});
 
-// The operators that models of retina-convert use, sorted
-// (OnnxFile.OperatorsAreThoseOfTheModelsThatTheConverterMakes).
-std::span<const std::string_view> onnx_operators();
+// How many bytes the seal takes, the file's last.
+inline constexpr std::size_t kOnnxSealBytes = 33;
 
-// Throws Error{kData} beginning with `subject` for what no model of retina-convert has: an operator
-// outside onnx_operators() or of another domain, a graph inside a node, a function, a tensor that
-// lies in another file.
-void check_onnx_model(std::string_view model, const std::string& subject);
+// Throws kData when the seal is missing or wrong, of a file or of a file's bytes; of a file also
+// kNoInput, kIo.
+void check_onnx_seal(const std::string& path);
+void check_onnx_seal(std::string_view file, const std::string& path);
+
+// What the model says of itself. `check_onnx_seal` is left to the caller: only the header is read.
+// Throws kNoInput, kIo, and kData: not an inference model, written by a newer version.
+InferenceHeader peek_inference_header(const std::string& path);
+InferenceHeader peek_inference_header(std::string_view file, const std::string& path);
+// Reads the whole file and checks its seal. Throws the same, and kData for a damaged file.
+InferenceHeader read_inference_header(const std::string& path);
+
+// Gives the constant f32 [1] called `name` another value; false when there is none.
+bool set_onnx_number(std::string& model, const std::string& name, float number);
 
 }  // namespace retina

@@ -27,22 +27,17 @@ struct OnnxOutput {
 
 class OnnxSession {
  public:
-  // `model`: the file's bytes. `subject` begins the messages. All computing is in f32, on
-  // `thread_count` threads. `more_outputs` are names of tensors inside the graph that are given
-  // out, too. Throws as require_onnx_runtime, and kData when it refuses the model.
-  OnnxSession(const std::string& model, const std::string& subject, int thread_count,
-              const std::vector<std::string>& more_outputs = {});
-  ~OnnxSession();
-  OnnxSession(OnnxSession&&) noexcept;
-  OnnxSession& operator=(OnnxSession&&) noexcept;
-
+  virtual ~OnnxSession() = default;
   // The outputs in the model's order, then those of `more_outputs`. Throws kData when the runtime
-  // fails.
-  std::vector<OnnxOutput> run(const OnnxImages& images);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // fails, with its own reason, and for an output that is neither f32 nor i64.
+  virtual std::vector<OnnxOutput> run(const OnnxImages& images) = 0;
 };
+
+// `model`: the file's bytes. `subject` begins the messages. All computing is in f32, on
+// `thread_count` threads. `more_outputs` are names of tensors inside the graph that are given out,
+// too. Throws as require_onnx_runtime, and kData when the runtime refuses the model.
+std::unique_ptr<OnnxSession> open_onnx_session(const std::string& model, const std::string& subject,
+                                               int thread_count,
+                                               const std::vector<std::string>& more_outputs = {});
 
 }  // namespace retina

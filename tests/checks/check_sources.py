@@ -35,7 +35,8 @@ LAYERS = {
     "shared/data": DATA,
     "shared/ops": [*BASE, "shared/anchor", "shared/image"],
     "shared/model": [*BASE, "shared/anchor", "shared/image", "shared/comm", "shared/ops"],
-    "shared/onnx": [*BASE, "shared/anchor"],
+    "shared/onnx": [*BASE, "shared/coco", "shared/image", "shared/anchor", "shared/comm",
+                    "shared/model"],
     "shared/checkpoint/foreign": BASE,
     "shared/checkpoint": [*BASE, "shared/anchor", "shared/coco", "shared/ops", "shared/onnx",
                           "shared/checkpoint/foreign"],
@@ -55,16 +56,13 @@ LAYERS = {
     "train": [*SHARED, *TRAIN_ROOMS],
     "evaluate": SHARED,
     "convert/import": SHARED,
-    "convert/script": SHARED,
-    "convert/onnx": [*BASE, "shared/anchor", "shared/comm", "shared/image", "shared/model",
-                     "shared/onnx"],
-    "convert/proof": [*SHARED, "convert/script"],
-    "convert": [*SHARED, "convert/import", "convert/script", "convert/onnx", "convert/proof"],
+    "convert/proof": SHARED,
+    "convert": [*SHARED, "convert/import", "convert/proof"],
 }
 # Rooms that must build without LibTorch, and so must not include it.
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
                  "shared/comm", "shared/watch", "shared/job", "shared/data",
-                 "shared/checkpoint/foreign", "shared/onnx", "shared/report", "convert/onnx", "train/augment", "train/plan",
+                 "shared/checkpoint/foreign", "shared/onnx", "shared/report", "train/augment", "train/plan",
                  "train/pace", "train/scaling", "preprocess"]
 CPP_SUFFIXES = [".cpp", ".cu", ".h", ".cuh"]
 

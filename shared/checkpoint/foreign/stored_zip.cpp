@@ -113,25 +113,21 @@ StoredZip::StoredZip(std::string_view bytes, std::string subject)
             return bytes.substr(static_cast<std::size_t>(offset),
                                 static_cast<std::size_t>(size_bytes));
           },
-          std::move(subject), "") {}
+          std::move(subject)) {}
 
-StoredZip::StoredZip(std::uint64_t file_bytes, Source source, std::string subject,
-                     std::string packed_folder)
-    : file_bytes_(file_bytes),
-      source_(std::move(source)),
-      subject_(std::move(subject)),
-      packed_folder_(std::move(packed_folder)) {
+StoredZip::StoredZip(std::uint64_t file_bytes, Source source, std::string subject)
+    : file_bytes_(file_bytes), source_(std::move(source)), subject_(std::move(subject)) {
   read_directory();
 }
 
-StoredZip StoredZip::open(const std::string& path, std::string packed_folder) {
+StoredZip StoredZip::open(const std::string& path) {
   const auto file = std::make_shared<FileBytes>(path);
   return StoredZip(
       file->size_bytes(),
       [file](std::uint64_t offset, std::uint64_t size_bytes) {
         return file->read(offset, size_bytes);
       },
-      path, std::move(packed_folder));
+      path);
 }
 
 void StoredZip::fail(const std::string& problem) const {
@@ -199,13 +195,13 @@ void StoredZip::check_entries() const {
     if (!names.insert(lower_case(name)).second) {
       fail(cat("two files in its zip have the same name, ", printable(name)));
     }
-    places.emplace_back(entry.offset, entry.stored_bytes);
+    places.emplace_back(entry.offset, entry.size_bytes);
   }
   std::sort(places.begin(), places.end());
   std::uint64_t end = 0;
-  for (const auto& [offset, stored_bytes] : places) {
+  for (const auto& [offset, size_bytes] : places) {
     if (offset < end) fail("two files in its zip overlap");
-    end = offset + stored_bytes;
+    end = offset + size_bytes;
   }
 }
 
@@ -243,14 +239,9 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
     }
     extra.remove_prefix(4 + field_bytes);
   }
-  // Only what may be compressed is, and nothing is encrypted.
-  const bool is_packed = method != 0 || packed != size;
-  if (is_packed && (packed_folder_.empty() || !name.starts_with(packed_folder_))) {
+  // Nothing is compressed or encrypted.
+  if (method != 0 || packed != size) {
     fail(cat("its file ", printable(name), " is compressed, which PyTorch never does"));
-  }
-  if (is_packed && size > kMaxPackedBytes) {
-    fail(cat("its compressed file ", printable(name), " is too long (got ", size,
-             " bytes, want at most ", kMaxPackedBytes, ")"));
   }
   if ((flags & kEncrypted) != 0) fail("its zip is encrypted");
   // The file's own header, behind which its content lies.
@@ -259,14 +250,12 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
     fail("damaged: a file's header in its zip is invalid");
   }
   const std::uint64_t content = local + kLocalBytes + number(header, 26, 2) + number(header, 28, 2);
-  if (content > file_bytes_ || packed > file_bytes_ - content) {
+  if (content > file_bytes_ || size > file_bytes_ - content) {
     fail(cat("damaged: its file ", printable(name), " ends outside the zip"));
   }
   const Entry entry{.offset = content,
                     .size_bytes = size,
-                    .stored_bytes = packed,
-                    .crc32 = static_cast<std::uint32_t>(number(fields, 16, 4)),
-                    .packed = is_packed};
+                    .crc32 = static_cast<std::uint32_t>(number(fields, 16, 4))};
   if (!entries_.emplace(name, entry).second) {
     fail(cat("two files in its zip have the same name, ", printable(name)));
   }
@@ -287,7 +276,6 @@ std::vector<std::string_view> StoredZip::names() const {
 
 std::string_view StoredZip::read(std::string_view name) const {
   const Entry& found = entry(name);
-  if (found.packed) fail(cat("its file ", printable(name), " is compressed"));
   const std::string_view content = slice(found.offset, found.size_bytes);
   if (found.crc32 != 0 && crc32(content) != found.crc32) {
     fail(cat("damaged: the CRC-32 of ", printable(name), " differs"));

@@ -22,11 +22,9 @@ class StoredZip {
   // or lower case), bytes of two files or between the directory and its end record.
   StoredZip(std::string_view bytes, std::string subject);
 
-  // Of a file, of which only the directory and what is read are kept in memory. Files whose names
-  // begin with `packed_folder` may be compressed, of at most kMaxPackedBytes each. Throws the same,
+  // Of a file, of which only the directory and what is read are kept in memory. Throws the same,
   // and as file_size_bytes.
-  static StoredZip open(const std::string& path, std::string packed_folder);
-  static constexpr std::uint64_t kMaxPackedBytes = 16 << 20;
+  static StoredZip open(const std::string& path);
 
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
 
@@ -37,7 +35,7 @@ class StoredZip {
   std::uint64_t size_bytes(std::string_view name) const { return entry(name).size_bytes; }
 
   // A file's bytes, checked against its CRC-32 (absent when torch was told not to compute them).
-  // Throws Error{kData}: missing, damaged, compressed.
+  // Throws Error{kData}: missing, damaged.
   std::string_view read(std::string_view name) const;
 
   // The folder that holds `file` at the archive's top, e.g. "archive/"; throws when there is none.
@@ -47,12 +45,10 @@ class StoredZip {
   // Bytes that lie within the file; they stay as long as the source.
   using Source = std::function<std::string_view(std::uint64_t offset, std::uint64_t size_bytes)>;
   struct Entry {
-    std::uint64_t offset = 0, size_bytes = 0, stored_bytes = 0;
+    std::uint64_t offset = 0, size_bytes = 0;
     std::uint32_t crc32 = 0;
-    bool packed = false;
   };
-  StoredZip(std::uint64_t file_bytes, Source source, std::string subject,
-            std::string packed_folder);
+  StoredZip(std::uint64_t file_bytes, Source source, std::string subject);
   [[noreturn]] void fail(const std::string& problem) const;
   const Entry& entry(std::string_view name) const;
   std::string_view slice(std::uint64_t offset, std::uint64_t size_bytes) const;
@@ -63,7 +59,7 @@ class StoredZip {
 
   std::uint64_t file_bytes_;
   Source source_;
-  std::string subject_, packed_folder_;  // empty: none
+  std::string subject_;
   std::map<std::string_view, Entry> entries_{};
 };
 

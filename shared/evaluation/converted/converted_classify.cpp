@@ -7,7 +7,6 @@
 #include "shared/base/error.h"
 #include "shared/data/sample_source.h"
 #include "shared/evaluation/converted/converted_run.h"
-#include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/evaluation/gather.h"
 
 namespace retina {
@@ -35,7 +34,7 @@ std::vector<ClassOutcome> classify_share(ConvertedModel& model, const ShardSet& 
       model, ShardSource(shards), ranks, options,
       [&](const Batch& batch, const at::Tensor& images) {
         const at::Tensor scores =
-            checked_scores(model.runtime().logits(images),
+            checked_scores(model.logits(images),
                            {images.size(0), static_cast<std::int64_t>(class_count)}, model.path());
         const float* row = scores.const_data_ptr<float>();
         for (const Sample& sample : batch.samples) {

@@ -16,7 +16,7 @@ namespace retina {
 // Scores are the model's logits, so that no small probability is rounded to 0. Pictures of equal
 // size may share a batch. `options.postprocess` is not used, `options.precision` must be kFp32, the
 // model must have as many classes as the set. Throws kConfig for a detector, and kData: a damaged
-// record, an answer of another form than inference_file.h describes, scores that are not finite.
+// record, an answer of another form than onnx_file.h describes, scores that are not finite.
 std::vector<ClassOutcome> classify(ConvertedModel& model, const ShardSet& shards,
                                    Communicator& ranks, const DetectOptions& options);
 

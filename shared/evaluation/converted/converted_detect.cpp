@@ -5,7 +5,6 @@
 #include "shared/base/error.h"
 #include "shared/data/picture_source.h"
 #include "shared/evaluation/converted/converted_run.h"
-#include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/evaluation/visits.h"
 
 namespace retina {
@@ -17,11 +16,9 @@ struct Answer {
   at::Tensor boxes, scores, labels, counts;  // [N, D, 4] f32, [N, D] f32, [N, D] i64, [N] i64
 };
 
-Answer checked_answer(std::vector<at::Tensor> parts, std::int64_t image_count,
+Answer checked_answer(const std::vector<at::Tensor>& parts, std::int64_t image_count,
                       const std::string& path) {
   const auto fail = [&](const std::string& problem) { refuse_answer(path, problem); };
-  if (parts.size() != 4) fail("is not a tuple of four");
-  for (at::Tensor& part : parts) part = part.cpu();
   const Answer answer{.boxes = parts[0].to(at::kFloat).contiguous(),
                       .scores = parts[1].to(at::kFloat).contiguous(),
                       .labels = parts[2].to(at::kLong).contiguous(),
@@ -68,7 +65,7 @@ void append_batch(const Batch& batch, const Answer& answer, const Categories& ca
 std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictures,
                               Communicator& ranks, const DetectOptions& options) {
   model.check_task(Task::kDetection);
-  if (model.header().onnx && !model.header().onnx->postprocess) {
+  if (!model.header().form.postprocess) {
     throw Error(ErrorKind::kConfig,
                 cat(model.path(), ": gives every anchor's box, without choice and suppression"),
                 "evaluate a model that was converted without --no-postprocess");
@@ -77,9 +74,8 @@ std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictur
   for_each_batch(
       model, PictureSamples(pictures, {}), ranks, options,
       [&](const Batch& batch, const at::Tensor& images) {
-        append_batch(
-            batch, checked_answer(model.runtime().detections(images), images.size(0), model.path()),
-            pictures.categories(), detections);
+        append_batch(batch, checked_answer(model.detections(images), images.size(0), model.path()),
+                     pictures.categories(), detections);
       });
   return gather_detections(ranks, detections);
 }

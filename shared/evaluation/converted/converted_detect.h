@@ -10,7 +10,7 @@ namespace retina {
 
 // Like `detect(RetinaNet&, ...)`: images of equal size may share a batch. `options.postprocess`
 // is not used, `options.precision` must be kFp32. Throws kConfig for a classifier, kData when the
-// model's answer does not have the form that inference_file.h describes.
+// model's answer does not have the form that onnx_file.h describes.
 std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictures,
                               Communicator& ranks, const DetectOptions& options);
 

@@ -1,16 +1,18 @@
-// A loaded converted model (retina-convert's output): a file that takes u8 images and does
-// everything itself.
+// A loaded inference model (retina-convert's output), run on the CPU: it takes u8 images of any
+// size and does everything itself (shared/onnx/onnx_file.h).
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "shared/checkpoint/inference_file.h"
+#include "shared/onnx/inference_header.h"
+#include "shared/onnx/onnx_session.h"
 
 namespace retina {
-
-class ConvertedRuntime;
 
 // Thresholds that replace those a converted detector was made with.
 struct ConvertedThresholds {
@@ -18,18 +20,17 @@ struct ConvertedThresholds {
   std::optional<int> max_detections{};
 };
 
+// Whether a file may hold what retina-convert does not write. One that does runs in a process of
+// its own (shared/onnx/isolated_session.h), after a warning.
+enum class ModelTrust { kOwnOnly, kAny };
+
 class ConvertedModel {
  public:
-  // `device`: "cpu", "cuda:0"; ONNX models run on the CPU. Unless `trusted`, the file may hold and
-  // do only what models of retina-convert do (check_inference_file, check_script,
-  // check_onnx_model). Throws kNoInput, kIo, kData (damaged, not one of ours, or not to be
-  // trusted), and kUnavailable for an ONNX model where the build has no OpenVINO.
-  ConvertedModel(const std::string& path, const std::string& device, bool trusted = false);
-  // An ONNX model that is not in a file yet; `path` is for messages.
-  ConvertedModel(std::string onnx_model, const InferenceHeader& header, const std::string& path);
-  ~ConvertedModel();
-  ConvertedModel(ConvertedModel&&) noexcept;
-  ConvertedModel& operator=(ConvertedModel&&) noexcept;
+  // Throws kNoInput, kIo, kData (damaged, not one of ours: shared/onnx/onnx_check.h), and
+  // kUnavailable where the build has no OpenVINO.
+  explicit ConvertedModel(const std::string& path, ModelTrust trust = ModelTrust::kOwnOnly);
+  // One that was just written and is not in a file yet; `path` is for messages.
+  ConvertedModel(std::string model, const InferenceHeader& header, const std::string& path);
 
   const std::string& path() const { return path_; }
   const InferenceHeader& header() const { return header_; }
@@ -38,13 +39,30 @@ class ConvertedModel {
   // Throws kConfig for one that the model has no place for.
   void set_thresholds(const ConvertedThresholds& thresholds);
 
-  // Seen by converted_runtime.h's includers only.
-  ConvertedRuntime& runtime() { return *runtime_; }
+  // images: u8 [N, 3, H, W]. The answers are as the file gives them: who asks checks their shapes.
+  // All throw kData when the file has no such answer.
+  // A detector's boxes, scores, labels, counts; without postprocess boxes and scores of all
+  // anchors.
+  std::vector<at::Tensor> detections(const at::Tensor& images);
+  // A classifier's.
+  at::Tensor logits(const at::Tensor& images);
+  at::Tensor probabilities(const at::Tensor& images);
 
  private:
+  std::vector<OnnxOutput> run(const at::Tensor& images);
+  at::Tensor named(const std::vector<OnnxOutput>& outputs, const std::string& name) const;
+
   std::string path_;
   InferenceHeader header_;
-  std::unique_ptr<ConvertedRuntime> runtime_;
+  std::string model_;
+  bool isolated_ = false;
+  std::optional<int> max_detections_{};  // fewer than the model gives
+  // Opened when it is needed: thresholds that change before cost nothing.
+  std::unique_ptr<OnnxSession> session_{};
 };
+
+// Throws kData: the model's answer has another form than onnx_file.h says. `problem` follows "its
+// answer".
+[[noreturn]] void refuse_answer(const std::string& path, const std::string& problem);
 
 }  // namespace retina

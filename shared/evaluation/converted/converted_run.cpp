@@ -11,7 +11,6 @@
 
 #include "shared/base/error.h"
 #include "shared/data/loader.h"
-#include "shared/evaluation/converted/converted_runtime.h"
 #include "shared/evaluation/visits.h"
 #include "shared/watch/activity.h"
 
@@ -41,13 +40,12 @@ std::vector<BatchRequest> plan_batches(const std::vector<IndexEntry>& index,
   return plan;
 }
 
-// [N, 3, H, W] u8 on `device`.
-at::Tensor image_tensor(const Batch& batch, const at::Device& device) {
+// [N, 3, H, W] u8.
+at::Tensor image_tensor(const Batch& batch) {
   const auto count = static_cast<std::int64_t>(batch.samples.size());
   const Sample& any = batch.samples.front();  // all have its size
   return at::from_blob(batch.stored.get(),
                        {count, any.original_height_px, any.original_width_px, 3}, at::kByte)
-      .to(device)
       .permute({0, 3, 1, 2})
       .contiguous();
 }
@@ -55,16 +53,15 @@ at::Tensor image_tensor(const Batch& batch, const at::Device& device) {
 // A model that was made for one size takes no other.
 void check_sizes(const ConvertedModel& model, const std::vector<IndexEntry>& index,
                  const DetectOptions& options) {
-  const std::optional<OnnxForm>& form = model.header().onnx;
-  if (!form || !form->picture) return;
+  const std::optional<PixelSize>& picture = model.header().form.picture;
+  if (!picture) return;
   for (const std::size_t place : visited_places(index, options)) {
     const IndexEntry& entry = index[place];
-    if (entry.height == form->picture->height && entry.width == form->picture->width) continue;
-    throw Error(
-        ErrorKind::kConfig,
-        cat(model.path(), ": takes pictures of ", form->picture->height, "x", form->picture->width,
-            " only (got ", entry.height, "x", entry.width, ", height first)"),
-        "evaluate a model that was converted without --onnx-static");
+    if (entry.height == picture->height && entry.width == picture->width) continue;
+    throw Error(ErrorKind::kConfig,
+                cat(model.path(), ": takes pictures of ", picture->height, "x", picture->width,
+                    " only (got ", entry.height, "x", entry.width, ", height first)"),
+                "evaluate a model that was converted without --onnx-static");
   }
 }
 
@@ -74,7 +71,6 @@ void for_each_batch(ConvertedModel& model, const SampleSource& source, Communica
                     const DetectOptions& options, const UsePictures& use) {
   RETINA_CHECK(options.precision == Precision::kFp32);
   check_sizes(model, source.index(), options);
-  const at::Device device = model.runtime().device();
   const std::vector<BatchRequest> plan =
       share_of_rank(plan_batches(source.index(), options), ranks);
   std::int64_t total = 0, done = 0;
@@ -82,11 +78,11 @@ void for_each_batch(ConvertedModel& model, const SampleSource& source, Communica
 
   const PhaseScope phase(ranks.activity(), Phase::kValidate);
   const c10::InferenceMode no_gradients;
-  LoaderOptions loading = loader_options(options, device);
+  LoaderOptions loading = loader_options(options, at::kCPU);
   loading.form = PixelForm::kStored;  // the model resizes and normalises
   BatchLoader loader(source, loading, one_after_another(plan));
   while (const auto batch = loader.next()) {
-    use(*batch, image_tensor(*batch, device));
+    use(*batch, image_tensor(*batch));
     for (const Sample& sample : batch->samples) {
       if (sample.problem && options.on_left_out) {
         options.on_left_out(sample.slot.record, *sample.problem);

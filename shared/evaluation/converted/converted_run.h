@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// Called with each batch and its pictures, u8 [N, 3, H, W] on the model's device.
+// Called with each batch and its pictures, u8 [N, 3, H, W].
 using UsePictures = std::function<void(const Batch& batch, const at::Tensor& images)>;
 
 // Gives `use` this rank's share of the samples at their own sizes, images of equal size together:

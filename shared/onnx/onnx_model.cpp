@@ -1,0 +1,110 @@
+#include "shared/onnx/onnx_model.h"
+
+#include <onnx/checker.h>
+#include <onnx/shape_inference/implementation.h>
+
+#include "shared/base/error.h"
+#include "shared/model/tensor_names.h"
+#include "shared/onnx/onnx_draft.h"
+
+namespace retina {
+namespace {
+
+// The graph's input, and its sizes.
+struct Pictures {
+  Value images;
+  Ints count, size;
+};
+
+Pictures picture_input(OnnxGraph& graph, const OnnxForm& form) {
+  const std::optional<PixelSize>& fixed = form.picture;
+  const Value images =
+      graph.input("images", ElementType::kUint8,
+                  {"N", "3", fixed ? cat(fixed->height) : "H", fixed ? cat(fixed->width) : "W"});
+  graph.enter("sizes");
+  const auto sizes = [&](std::int64_t begin, std::int64_t end) {
+    return graph.computed(graph.node("Shape", {images}, {{"start", begin}, {"end", end}}));
+  };
+  return {.images = images,
+          .count = sizes(0, 1),
+          .size = fixed ? graph.known({fixed->height, fixed->width}) : sizes(2, 4)};
+}
+
+OnnxMetadata metadata_of(const InferenceHeader& header) {
+  std::string names, ids;
+  for (const Category& category : header.categories) {
+    names += category.name + "\n";
+    ids += cat(category.id, "\n");
+  }
+  return {{kInferenceHeaderKey, header.to_json()}, {"names", names}, {"category_ids", ids}};
+}
+
+void add_detector(OnnxGraph& graph, const ModelConfig& config, const InferenceHeader& header,
+                  const NetworkArrays& arrays) {
+  const Pictures pictures = picture_input(graph, header.form);
+  const NetworkInput input =
+      detector_input(graph, pictures.images, pictures.count, pictures.size, config);
+  const HeadValues outputs =
+      heads(graph, config, arrays,
+            pyramid(graph, config, arrays, body(graph, config, arrays, kBodyPrefix, input.pixels)));
+  if (!header.form.postprocess) {
+    const AnchorValues found = all_anchors(graph, config, outputs, input.sizes);
+    graph.output(found.boxes, "boxes", ElementType::kFloat, {"N", "A", "4"});
+    graph.output(found.scores, "scores", ElementType::kFloat, {"N", "A", cat(config.class_count)});
+    return;
+  }
+  const PostprocessOptions options{.score_threshold = header.score_threshold,
+                                   .nms_threshold = header.nms_threshold,
+                                   .max_detections = header.max_detections};
+  const DetectionValues found = detections(graph, config, options, outputs, input.sizes);
+  const std::string limit = cat(options.max_detections);
+  graph.output(found.boxes, "boxes", ElementType::kFloat, {"N", limit, "4"});
+  graph.output(found.scores, "scores", ElementType::kFloat, {"N", limit});
+  graph.output(found.labels, "labels", ElementType::kInt64, {"N", limit});
+  graph.output(found.counts, "counts", ElementType::kInt64, {"N"});
+}
+
+void add_classifier(OnnxGraph& graph, const ModelConfig& config, const InferenceHeader& header,
+                    const NetworkArrays& arrays) {
+  const Pictures pictures = picture_input(graph, header.form);
+  const Value logits = classifier_logits(
+      graph, config, arrays, square_input(graph, pictures.images, pictures.size, config));
+  const Value probabilities = graph.node("Softmax", {logits}, {{"axis", std::int64_t{1}}});
+  const OnnxGraph::Shape shape = {"N", cat(config.class_count)};
+  graph.output(probabilities, "probabilities", ElementType::kFloat, shape);
+  graph.output(logits, "logits", ElementType::kFloat, shape);
+}
+
+}  // namespace
+
+OnnxDraft draft_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
+                           const std::optional<ValueRanges>& ranges) {
+  const ModelConfig config = model_config_of(header.config_json, "the model");
+  RETINA_CHECK(config.task == header.task);
+  OnnxGraph graph(header.form.weights, ranges);
+  const bool detects = config.task == Task::kDetection;
+  (detects ? add_detector : add_classifier)(graph, config, header, arrays);
+  const std::string what = cat(detects ? "RetinaNet with " : "", config.backbone, ", ",
+                               config.class_count, " classes: u8 RGB images of any size in, ",
+                               detects ? "boxes in their pixels out" : "probabilities out");
+  return {.model = graph.finish(detects ? "RetinaNet" : "Classifier", what, metadata_of(header)),
+          .number_rules = graph.number_rules(),
+          .rounded_values = graph.rounded_values()};
+}
+
+OnnxModel write_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
+                           const ValueRanges& ranges) {
+  const OnnxDraft draft = draft_onnx_model(header, arrays, ranges);
+  try {
+    onnx::checker::check_model(draft.model);
+    onnx::ModelProto inferred = draft.model;
+    onnx::shape_inference::InferShapes(
+        inferred, onnx::OpSchemaRegistry::Instance(),
+        {/*check_type=*/true, /*error_mode=*/1, /*enable_data_propagation=*/true});
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::kInternal, cat("the ONNX graph is not valid: ", error.what()));
+  }
+  return {.bytes = draft.model.SerializeAsString(), .rounded_values = draft.rounded_values};
+}
+
+}  // namespace retina
