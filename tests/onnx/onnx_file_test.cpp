@@ -2,106 +2,127 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <onnx/onnx_pb.h>
+
+#include <cstring>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "tests/onnx/small_model.h"
 #include "tests/support/refusal.h"
+#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
-// y = relu(x), and a threshold that nothing uses.
-onnx::ModelProto small_model() {
-  onnx::ModelProto model;
-  model.set_ir_version(8);
-  model.add_opset_import()->set_version(17);
-  onnx::NodeProto& node = *model.mutable_graph()->add_node();
-  node.set_op_type("Relu");
-  node.add_input("x");
-  node.add_output("y");
-  onnx::TensorProto& threshold = *model.mutable_graph()->add_initializer();
-  threshold.set_name(kOnnxScoreThreshold);
-  threshold.set_data_type(onnx::TensorProto::FLOAT);
-  threshold.add_dims(1);
-  const float number = 0.05F;
-  threshold.set_raw_data(&number, sizeof number);
-  onnx::StringStringEntryProto& entry = *model.add_metadata_props();
-  entry.set_key("names");
-  entry.set_value("cell\nplatelet\n");
-  return model;
-}
-
-std::string refusal(const onnx::ModelProto& model) {
-  return refusal_of(ErrorKind::kData,
-                    [&] { check_onnx_model(model.SerializeAsString(), "m.onnx"); });
-}
-
-TEST(OnnxFile, TellsItsMetadata) {
-  const std::string bytes = small_model().SerializeAsString();
-  EXPECT_EQ(onnx_metadata(bytes, "names", "m.onnx"), "cell\nplatelet\n");
-  try {
-    onnx_metadata(bytes, "retina.json", "m.onnx");
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), HasSubstr("m.onnx: not a model of retina-convert"));
+TEST(OnnxFile, TellsItsHeader) {
+  const TestFolder folder;
+  InferenceHeader header =
+      header_of(detector_config(), {.picture = PixelSize{.height = 64, .width = 96}});
+  header.score_threshold = 0.125;
+  header.max_detections = 17;
+  write_onnx_file(folder / "m.onnx", small_model(header).bytes);
+  EXPECT_TRUE(is_onnx_file(folder / "m.onnx"));
+  for (const InferenceHeader& read :
+       {read_inference_header(folder / "m.onnx"), peek_inference_header(folder / "m.onnx"),
+        peek_inference_header(read_file(folder / "m.onnx"), "m.onnx")}) {
+    EXPECT_EQ(read.to_json(), header.to_json());
+    EXPECT_EQ(read.form.picture, (PixelSize{.height = 64, .width = 96}));
   }
 }
 
-TEST(OnnxFile, WhatIsNoProtobufIsBadData) {
-  for (const std::string& bytes : {std::string("\x08\x08 no more"), std::string(100, '\xff')}) {
-    EXPECT_THROW(onnx_metadata(bytes, "names", "m.onnx"), Error);
-    EXPECT_THROW(check_onnx_model(bytes, "m.onnx"), Error);
+TEST(OnnxFile, ItsHeaderIsReadWithoutTheRest) {
+  const TestFolder folder;
+  const std::string model = small_model(header_of(classifier_config())).bytes;
+  write_file_atomically(folder / "unsealed.onnx", model);
+  EXPECT_EQ(peek_inference_header(folder / "unsealed.onnx").task, Task::kClassification);
+  EXPECT_THAT(
+      refusal_of(ErrorKind::kData, [&] { read_inference_header(folder / "unsealed.onnx"); }),
+      HasSubstr("cut short"));
+}
+
+TEST(OnnxFile, WhatHoldsNoHeaderIsNotOurs) {
+  const TestFolder folder;
+  for (const std::string& bytes :
+       {std::string("\x08\x08 no more"), std::string("\x08\x08\x3a\xff\xff\xff\x7f", 7),
+        std::string(100, '\xff'), std::string()}) {
+    write_file_atomically(folder / "m.onnx", bytes);
+    const std::string words =
+        refusal_of(ErrorKind::kData, [&] { peek_inference_header(folder / "m.onnx"); });
+    EXPECT_THAT(words, testing::AnyOf(HasSubstr("not an inference model of retina-convert"),
+                                      HasSubstr("that retina-convert did not write"),
+                                      HasSubstr("is an empty file")))
+        << bytes;
+    EXPECT_NE(refusal_of(ErrorKind::kData, [&] { peek_inference_header(bytes, "m.onnx"); }),
+              "accepted");
   }
 }
 
-TEST(OnnxFile, ANumberIsReplaced) {
-  std::string bytes = small_model().SerializeAsString();
-  EXPECT_TRUE(set_onnx_number(bytes, kOnnxScoreThreshold, 0.25F, "m.onnx"));
-  EXPECT_FALSE(set_onnx_number(bytes, kOnnxNmsThreshold, 0.25F, "m.onnx"));
-  onnx::ModelProto model;
-  ASSERT_TRUE(model.ParseFromString(bytes));
+TEST(OnnxFile, AHeaderThatNoModelHasNamesItsPlace) {
+  const auto words = [](const std::string& json) {
+    return refusal_of(ErrorKind::kData, [&] { parse_inference_header(json, "m.onnx"); });
+  };
+  EXPECT_THAT(words("{"), HasSubstr("m.onnx"));
+  EXPECT_THAT(words(R"({"format_version":9})"), HasSubstr("newer version"));
+  const std::string good = header_of(detector_config()).to_json();
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string json = good;
+    json.replace(json.find(from), from.size(), to);
+    return words(json);
+  };
+  EXPECT_EQ(words(good), "accepted");
+  EXPECT_THAT(with(R"("weights":"f32")", R"("weights":"f64")"),
+              AllOf(HasSubstr("onnx: weights"), HasSubstr("want one of f32, f16, int8")));
+  EXPECT_THAT(with(R"("postprocess":true)", R"("postprocess":true,"height":0,"width":5)"),
+              AllOf(HasSubstr("height"), HasSubstr("want 1 to 16384")));
+  EXPECT_THAT(with(R"("max_detections":300)", R"("max_detections":4294967297)"),
+              HasSubstr("max_detections: got 4294967297"));
+}
+
+TEST(OnnxFile, ANumberIsReplacedInItsPlace) {
+  std::string bytes = sealed(small_model(header_of(detector_config())).bytes);
+  const std::size_t size = bytes.size();
+  EXPECT_TRUE(set_onnx_number(bytes, kOnnxScoreThreshold, 0.25F));
+  EXPECT_FALSE(set_onnx_number(bytes, "no such constant", 0.25F));
+  EXPECT_FALSE(set_onnx_number(bytes, "body/conv1.bias", 0.25F));  // more than one number
+  EXPECT_EQ(bytes.size(), size);
+  const onnx::ModelProto model = as_message(bytes);
+  const auto& tensors = model.graph().initializer();
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [](const auto& tensor) {
+    return tensor.name() == kOnnxScoreThreshold;
+  });
+  ASSERT_NE(found, tensors.end());
   float number = 0;
-  ASSERT_EQ(model.graph().initializer(0).raw_data().size(), sizeof number);
-  std::memcpy(&number, model.graph().initializer(0).raw_data().data(), sizeof number);
+  ASSERT_EQ(found->raw_data().size(), sizeof number);
+  std::memcpy(&number, found->raw_data().data(), sizeof number);
   EXPECT_EQ(number, 0.25F);
+  std::string classifier = small_model(header_of(classifier_config())).bytes;
+  EXPECT_FALSE(set_onnx_number(classifier, kOnnxScoreThreshold, 0.25F));
 }
 
-TEST(OnnxFile, WhatNoConverterWritesIsRefused) {
-  EXPECT_EQ(refusal(small_model()), "accepted");
-
-  onnx::ModelProto other = small_model();
-  other.mutable_graph()->mutable_node(0)->set_op_type("Loop");
-  EXPECT_THAT(refusal(other),
-              HasSubstr("m.onnx: uses Loop, which no model of retina-convert does"));
-
-  other = small_model();
-  other.mutable_graph()->mutable_node(0)->set_domain("com.example");
-  EXPECT_THAT(refusal(other), HasSubstr("uses com.example.Relu"));
-
-  other = small_model();
-  other.add_functions()->set_name("f");
-  EXPECT_THAT(refusal(other), HasSubstr("defines functions"));
-
-  other = small_model();
-  onnx::TensorProto& tensor = *other.mutable_graph()->mutable_initializer(0);
-  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
-  onnx::StringStringEntryProto& place = *tensor.add_external_data();
-  place.set_key("location");
-  place.set_value("/etc/passwd");
-  EXPECT_THAT(refusal(other), HasSubstr("keeps score_threshold in another file"));
-
-  other = small_model();
-  onnx::AttributeProto& inner = *other.mutable_graph()->mutable_node(0)->add_attribute();
-  inner.set_name("body");
-  inner.mutable_g()->set_name("hidden");
-  EXPECT_THAT(refusal(other), HasSubstr("hides a graph in a node"));
-}
-
-TEST(OnnxFile, OperatorsAreSorted) {
-  EXPECT_TRUE(std::is_sorted(onnx_operators().begin(), onnx_operators().end()));
+TEST(OnnxFile, EveryFlippedByteAndEveryCutIsDamage) {
+  const TestFolder folder;
+  const std::string whole = sealed(small_model(header_of(classifier_config())).bytes);
+  const auto words = [&](const std::string& bytes) {
+    write_file_atomically(folder / "d.onnx", bytes);
+    return refusal_of(ErrorKind::kData, [&] { check_onnx_seal(folder / "d.onnx"); });
+  };
+  EXPECT_EQ(words(whole), "accepted");
+  const std::size_t step = whole.size() / 40;
+  for (std::size_t place = 0; place < whole.size() - kOnnxSealBytes; place += step) {
+    std::string bytes = whole;
+    bytes[place] = static_cast<char>(bytes[place] ^ 4);
+    EXPECT_THAT(words(bytes), HasSubstr("damaged (hash")) << "flipped at " << place;
+    EXPECT_THAT(words(whole.substr(0, place)), HasSubstr("cut short")) << "cut at " << place;
+  }
+  for (std::size_t back = 1; back <= 40; ++back) {
+    std::string bytes = whole;
+    bytes[whole.size() - back] = static_cast<char>(bytes[whole.size() - back] ^ 1);
+    EXPECT_NE(words(bytes), "accepted") << "flipped " << back << " before the end";
+    EXPECT_NE(words(whole.substr(0, whole.size() - back)), "accepted") << back << " cut off";
+  }
 }
 
 }  // namespace
