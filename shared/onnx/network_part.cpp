@@ -20,6 +20,9 @@ struct ConvShape {
   bool exact = false;  // f32 even where others compute with 8 bits
 };
 
+// With int8 runtimes compute a convolution on 8 bits where its output goes nowhere but into one
+// rounding: whatever takes a convolution's output takes it rounded.
+
 // A convolution whose tensors are in the graph: it may run on several inputs.
 class StoredConv {
  public:
@@ -183,7 +186,7 @@ std::array<Value, kLevelCount> head(OnnxGraph& graph, const ModelConfig& config,
                           arrays.layer(names.prefix + names.output,
                                        conv_of(names.numbers, kPyramidChannels, /*kernel=*/3)),
                           {.exact = true});
-  for (Value& level : levels) level = output(level);
+  for (Value& level : levels) level = output(graph.rounded(level));
   return levels;
 }
 
@@ -217,7 +220,9 @@ std::array<Value, 3> body(OnnxGraph& graph, const ModelConfig& config, const Net
   const LayerArrays stem =
       arrays.folded(prefix + "conv1", prefix + "bn1", conv_of(kStemChannels, 3, /*kernel=*/7));
   Value x = relu(graph, StoredConv(graph, "conv1", stem, {.stride = 2, .exact = true})(pixels));
-  x = max_pool(graph, x, 3, 1);
+  // Rounded before the pool: the largest of rounded numbers is the largest, rounded, and the pool
+  // then runs on 8 bits.
+  x = max_pool(graph, graph.rounded(x), 3, 1);
   std::array<Value, 3> features;
   const ResNetShape shape = resnet_shape(config.backbone);
   std::int64_t in = kStemChannels;
@@ -265,7 +270,7 @@ std::array<Value, kLevelCount> pyramid(OnnxGraph& graph, const ModelConfig& conf
   for (const std::size_t level : {std::size_t{1}, std::size_t{0}}) {
     const Value side = inner(level)(features[level]);
     const Value enlarged =
-        graph.node("Resize", {top, "", twice},
+        graph.node("Resize", {graph.rounded(top), "", twice},
                    {{"mode", std::string("nearest")},
                     {"nearest_mode", std::string("floor")},
                     {"coordinate_transformation_mode", std::string("asymmetric")}});
@@ -274,7 +279,8 @@ std::array<Value, kLevelCount> pyramid(OnnxGraph& graph, const ModelConfig& conf
   }
   levels[3] = config.p6_from_c5 ? smoothing("extra_blocks.p6", channels[2], 2)(features[2])
                                 : smoothing("extra_blocks.p6", kPyramidChannels, 2)(levels[2]);
-  levels[4] = smoothing("extra_blocks.p7", kPyramidChannels, 2)(relu(graph, levels[3]));
+  levels[4] =
+      smoothing("extra_blocks.p7", kPyramidChannels, 2)(relu(graph, graph.rounded(levels[3])));
   return levels;
 }
 
