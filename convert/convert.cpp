@@ -22,6 +22,7 @@
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/model/device.h"
+#include "shared/onnx/onnx_check.h"
 #include "shared/onnx/onnx_file.h"
 
 namespace retina {
@@ -53,14 +54,15 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
   if (std::filesystem::equivalent(path, options.checkpoint, ignored)) {
     throw Error(ErrorKind::kConfig, cat(path, ": is the checkpoint itself"), choose);
   }
-  InferenceHeader header;
+  CheckedModel there;
   try {
-    header = read_inference_header(path);
+    there = read_onnx_model(path);
   } catch (const Error& error) {
     throw not_ours_to_replace(path, error.what(), option);
   }
-  const std::string changed = differences(settings_of(header), settings_of(wanted));
-  if (changed.empty()) return true;
+  const std::string changed = differences(settings_of(there.header), settings_of(wanted));
+  // Another version wrote it otherwise: it is made anew.
+  if (changed.empty()) return there.problem.empty();
   if (options.overwrite) return false;
   throw Error(ErrorKind::kConfig, cat(path, ": was made with other inputs: ", changed),
               cat(choose, ", or give --overwrite"));

@@ -96,10 +96,10 @@ class Decoder {
 struct Divided {
   Value quotient, rest;
 };
-Divided divided(OnnxGraph& graph, const Value& numbers, const Value& by) {
-  const Value quotient = graph.node("Div", {numbers, by});
-  return {.quotient = quotient,
-          .rest = graph.node("Sub", {numbers, graph.node("Mul", {quotient, by})})};
+Divided divided(OnnxGraph& graph, const Value& numbers, const Ints& by) {
+  const Ints quotient = graph.over_large(graph.computed(numbers), by);
+  return {.quotient = quotient.value,
+          .rest = graph.value_of(graph.minus(graph.computed(numbers), graph.times(quotient, by)))};
 }
 
 struct Candidates {
@@ -120,9 +120,9 @@ Candidates best_of_level(OnnxGraph& graph, Decoder& decoder, const HeadValues& h
       graph.nodes("TopK", {flat, graph.value_of(graph.least(graph.known({candidate_count}), all))},
                   2, {{"axis", std::int64_t{1}}});
   // place = (which * K + label) * cells + y * columns + x
-  const Divided by_cells = divided(graph, best[1], graph.value_of(cells));
-  const Divided by_class = divided(graph, by_cells.quotient, graph.integers({class_count}));
-  const Divided by_columns = divided(graph, by_cells.rest, graph.value_of(columns));
+  const Divided by_cells = divided(graph, best[1], cells);
+  const Divided by_class = divided(graph, by_cells.quotient, graph.known({class_count}));
+  const Divided by_columns = divided(graph, by_cells.rest, columns);
   // A delta's place is (which * 4 + number) * cells + cell.
   const Value first = graph.node("Mul", {by_class.quotient, graph.integers({kBoxNumbers})});
   const Value channels = graph.node("Add", {graph.node("Unsqueeze", {first, graph.integers({-1})}),
@@ -244,8 +244,8 @@ AnchorValues all_anchors(OnnxGraph& graph, const ModelConfig& config, const Head
         graph.node("Range", {graph.integer(0),
                              graph.scalar_of(graph.times(cells, graph.known({kAnchorsPerCell}))),
                              graph.integer(1)});
-    const Divided by_shape = divided(graph, places, graph.integers({kAnchorsPerCell}));
-    const Divided by_columns = divided(graph, by_shape.quotient, graph.value_of(columns));
+    const Divided by_shape = divided(graph, places, graph.known({kAnchorsPerCell}));
+    const Divided by_columns = divided(graph, by_shape.quotient, columns);
     boxes.push_back(
         decoder.boxes(level, rows_of(heads.deltas[level], kBoxNumbers),
                       {.x = by_columns.rest, .y = by_columns.quotient, .which = by_shape.rest}));

@@ -281,6 +281,15 @@ Ints OnnxGraph::times(const Ints& a, const Ints& b) {
 Ints OnnxGraph::over(const Ints& a, const Ints& b) {
   return combine("Div", a, b, [](std::int64_t x, std::int64_t y) { return x / y; });
 }
+Ints OnnxGraph::over_large(const Ints& a, const Ints& b) {
+  const Ints quotient = over(a, b);
+  if (quotient.known) return quotient;
+  const Ints rest = minus(a, times(quotient, b));
+  const auto one_where = [&](const std::string& op, const Ints& bound) {
+    return computed(to(ElementType::kInt64, node(op, {value_of(rest), value_of(bound)})));
+  };
+  return minus(plus(quotient, one_where("GreaterOrEqual", b)), one_where("Less", known({0})));
+}
 Ints OnnxGraph::least(const Ints& a, const Ints& b) {
   return combine("Min", a, b, [](std::int64_t x, std::int64_t y) { return std::min(x, y); });
 }

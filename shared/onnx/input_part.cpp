@@ -1,9 +1,9 @@
 // From u8 pixels to the network's input, as shared/image and the loader do it.
-#include <bit>
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 
 #include "shared/base/cat.h"
+#include "shared/image/resample.h"
 #include "shared/image/resize.h"
 #include "shared/onnx/parts.h"
 #include "shared/onnx/rounded_sides.h"
@@ -53,7 +53,7 @@ Ints resized(OnnxGraph& graph, const Ints& picture, const ModelConfig& config) {
   };
   const Ints numerator = chosen(smallest, largest), denominator = chosen(shorter, longer);
   const Ints product = graph.times(picture, numerator);
-  const Ints quotient = graph.over(product, denominator);
+  const Ints quotient = graph.over_large(product, denominator);
   // One less where the quotient is whole and the rounded scale too small.
   const Ints place = graph.plus(graph.least(denominator, graph.known({kLargestSide})),
                                 chosen(graph.known({0}), graph.known({kLargestSide + 1})));
@@ -71,11 +71,80 @@ Ints resized(OnnxGraph& graph, const Ints& picture, const ModelConfig& config) {
   return graph.most(graph.minus(quotient, less), graph.known({1}));
 }
 
-// Of the axis that is `side` px long: the two pixels that each of the square's takes, and how much
-// of the second. i64, i64, f32 [S].
+// Of an axis that becomes S px long: the two pixels that each new one takes, and how much of the
+// second. i64 or i32, f32 [S].
 struct Taps {
   Value first, second, fraction;
 };
+
+Value f32_of(OnnxGraph& graph, const Ints& row) {
+  return graph.to(ElementType::kFloat, graph.value_of(row));
+}
+
+// from / to [1] as f32, correctly rounded, of integers: runtimes divide f32 by a reciprocal.
+Value rounded_quotient(OnnxGraph& graph, const Ints& from, const Ints& to) {
+  const Ints base = graph.known({256});
+  // The quotient's digits to the base 256: two before, three behind, and no number reaches 2^23.
+  const Ints whole = graph.over(from, to);
+  Ints rest = graph.minus(from, graph.times(whole, to));
+  const auto with_digit = [&](const Ints& before) {
+    const Ints more = graph.times(rest, base), digit = graph.over(more, to);
+    rest = graph.minus(more, graph.times(digit, to));
+    return graph.plus(graph.times(before, base), digit);
+  };
+  const Ints high = with_digit(whole);
+  const Ints low = with_digit(with_digit(with_digit(graph.known({0}))));
+  // Both are exact; their sum is rounded once.
+  return graph.node("Add", {graph.node("Mul", {f32_of(graph, high), graph.row({0x1p-8F})}),
+                            graph.node("Mul", {f32_of(graph, low), graph.row({0x1p-32F})})});
+}
+
+// resize_tap (shared/image/resample.h) of an axis of `from` px that becomes `to` px long, each [1],
+// to the last digit: at 640 px one unit in the last place of the coordinate is 6e-5 of a pixel,
+// which moves boxes more than all the rest. Its fused fma(scale, place + 0.5, -0.5) comes of plain
+// f32: scale = high + low of 12 bits each, so that both products are exact for up to 2048 places,
+// and so is the first sum; the second one rounds, once. No runtime can round otherwise by fusing.
+Taps resize_taps(OnnxGraph& graph, const std::string& axis, const Ints& from, const Ints& to) {
+  if (from.known && to.known) {
+    const int from_px = static_cast<int>(from.known->at(0)),
+              to_px = static_cast<int>(to.known->at(0));
+    std::vector<std::int32_t> first, second;
+    Array fraction{.shape = {to_px}};
+    for (int place = 0; place < to_px; ++place) {
+      const Tap tap = resize_tap(place, from_px, to_px);
+      first.push_back(tap.first);
+      second.push_back(std::min(tap.first + 1, from_px - 1));
+      fraction.numbers.push_back(tap.fraction);
+    }
+    return {.first = graph.table(first, cat("first ", axis)),
+            .second = graph.table(second, cat("second ", axis)),
+            .fraction = graph.numbers(fraction, cat("fraction of the second ", axis))};
+  }
+  const auto node = [&](const char* op, const std::vector<Value>& inputs) {
+    return graph.node(op, inputs);
+  };
+  const Value scale = rounded_quotient(graph, from, to);
+  // 2^n that leaves 12 bits of the scale, and 2^-n.
+  Value unit = graph.row({64}), inverse = graph.row({0x1p-6F});
+  for (float below = 32, most = 128; below > 0.1F; below /= 2, most *= 2) {
+    const Value is_less = node("Less", {scale, graph.row({below})});
+    unit = node("Where", {is_less, graph.row({most}), unit});
+    inverse = node("Where", {is_less, graph.row({1 / most}), inverse});
+  }
+  const Value high = node("Mul", {node("Floor", {node("Mul", {scale, unit})}), inverse});
+  const Value low = node("Sub", {scale, high});
+  const Value places = node("Range", {graph.integer(0), graph.scalar_of(to), graph.integer(1)});
+  const Value centre = node("Add", {graph.to(ElementType::kFloat, places), graph.row({0.5F})});
+  const Value exact = node("Add", {node("Sub", {node("Mul", {centre, high}), graph.row({0.5F})}),
+                                   node("Mul", {centre, low})});
+  const Value source = node("Max", {exact, graph.row({0})});
+  const Ints last = graph.minus(from, graph.known({1}));
+  const Ints first = graph.least(graph.computed(graph.to(ElementType::kInt64, source)), last);
+  const Value fraction = node("Min", {node("Sub", {source, f32_of(graph, first)}), graph.row({1})});
+  return {.first = graph.value_of(first),
+          .second = graph.value_of(graph.least(graph.plus(first, graph.known({1})), last)),
+          .fraction = fraction};
+}
 
 // at = (step + begin + 0.5) * side / resized - 0.5 in units of 1 / (2 * resized): integers.
 Taps square_taps(OnnxGraph& graph, const Ints& side, const Ints& shorter,
@@ -96,12 +165,30 @@ Taps square_taps(OnnxGraph& graph, const Ints& side, const Ints& shorter,
   const Ints first = graph.over(at, unit);
   const Ints rest = graph.minus(at, graph.times(first, unit));
   const Ints last = graph.minus(side, known(1));
-  const auto f32 = [&](const Ints& row) {
-    return graph.to(ElementType::kFloat, graph.value_of(row));
-  };
   return {.first = graph.value_of(graph.least(first, last)),
           .second = graph.value_of(graph.least(graph.plus(first, known(1)), last)),
-          .fraction = graph.node("Div", {f32(rest), f32(unit)})};
+          .fraction = graph.node("Div", {f32_of(graph, rest), f32_of(graph, unit)})};
+}
+
+// `images` u8 [N, 3, H, W] at the taps of both axes: f32 [N, 3, S down, S across], not normalised.
+// Only what is taken becomes f32.
+Value sampled(OnnxGraph& graph, const Value& images, const Taps& down, const Taps& across) {
+  const auto node = [&](const char* op, const std::vector<Value>& inputs) {
+    return graph.node(op, inputs);
+  };
+  const auto taken = [&](const Value& from, const Value& places, std::int64_t axis) {
+    return graph.node("Gather", {from, places}, {{"axis", axis}});
+  };
+  const auto between = [&](const Value& one, const Value& other, const Value& fraction) {
+    return node("Add", {one, node("Mul", {node("Sub", {other, one}), fraction})});
+  };
+  const auto row = [&](const Value& places) {
+    return graph.to(ElementType::kFloat, taken(images, places, 2));
+  };
+  const Value rows =
+      between(row(down.first), row(down.second),
+              node("Unsqueeze", {down.fraction, graph.integers({1})}));  // [N, 3, S down, W]
+  return between(taken(rows, across.first, 3), taken(rows, across.second, 3), across.fraction);
 }
 
 }  // namespace
@@ -114,16 +201,16 @@ NetworkInput detector_input(OnnxGraph& graph, const Value& images, const Ints& c
   const Ints unit = graph.known({kPadMultiplePx});
   sizes.padded = graph.times(
       graph.over(graph.plus(sizes.resized, graph.known({kPadMultiplePx - 1})), unit), unit);
-  const Value pixels = normalised(graph, graph.to(ElementType::kFloat, images), config);
-  const Value enlarged = graph.node(
-      "Resize",
-      {pixels, "", "", graph.value_of(graph.joined({count, graph.known({3}), sizes.resized}))},
-      {{"mode", std::string("linear")},
-       {"coordinate_transformation_mode", std::string("half_pixel")}});
+  const auto axis = [&](const char* name, std::int64_t place) {
+    return resize_taps(graph, name, graph.element(picture, place),
+                       graph.element(sizes.resized, place));
+  };
+  const Taps down = axis("row", 0), across = axis("column", 1);
+  const Value pixels = normalised(graph, sampled(graph, images, down, across), config);
   // Before each axis, then behind it.
   const Ints margins =
       graph.joined({graph.known({0, 0, 0, 0, 0, 0}), graph.minus(sizes.padded, sizes.resized)});
-  return {.pixels = graph.node("Pad", {enlarged, graph.value_of(margins)}), .sizes = sizes};
+  return {.pixels = graph.node("Pad", {pixels, graph.value_of(margins)}), .sizes = sizes};
 }
 
 Value square_input(OnnxGraph& graph, const Value& images, const Ints& picture,
@@ -133,21 +220,7 @@ Value square_input(OnnxGraph& graph, const Value& images, const Ints& picture,
   const Ints shorter = graph.least(height, width);
   const Taps down = square_taps(graph, height, shorter, config);
   const Taps across = square_taps(graph, width, shorter, config);
-  const Value row_fraction =
-      graph.node("Unsqueeze", {down.fraction, graph.integers({1})});  // [S, 1]
-  const auto line = [&](const Value& rows) {
-    const Value row = graph.node("Gather", {images, rows}, {{"axis", std::int64_t{2}}});
-    const auto pixel = [&](const Value& columns) {
-      return graph.to(ElementType::kFloat,
-                      graph.node("Gather", {row, columns}, {{"axis", std::int64_t{3}}}));
-    };
-    const Value left = pixel(across.first);
-    const Value step = graph.node("Sub", {pixel(across.second), left});
-    return graph.node("Add", {left, graph.node("Mul", {step, across.fraction})});
-  };
-  const Value top = line(down.first);
-  const Value step = graph.node("Sub", {line(down.second), top});
-  const Value pixels = graph.node("Add", {top, graph.node("Mul", {step, row_fraction})});
+  const Value pixels = sampled(graph, images, down, across);
   return normalised(graph, pixels, config);
 }
 
