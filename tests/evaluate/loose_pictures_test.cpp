@@ -1,4 +1,4 @@
-// retina-eval --images: a folder of loose files, some of them damaged or no pictures at all.
+// retina-eval --images: a folder, some of whose files are damaged or no images at all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -280,8 +280,10 @@ TEST_F(LoosePictures, OptionsThatDoNotFitAreRefused) {
   expect_refusal(run_process(command("out", {"--data", "x"})), 64, "--data or --images: not both");
   expect_refusal(run_process(command("out", {"--min-ap", "0.5"})), 64, "no ground truth");
   expect_refusal(run_process(command("out", {"--precision", "fp8"})), 64, "--precision");
-  images_ = folder_ / "nothing";
-  expect_refusal(run_process(command("out")), 66, "nothing: is not a folder");
+  expect_refusal(run_process(command("out", {"--output-format", "xml"})), 64, "--output-format");
+  auto packed = command("out", {"--output-format", "csv"});
+  packed[3] = "--data";
+  expect_refusal(run_process(packed), 64, "--output-format csv: has an effect with --images only");
   images_ = folder_.path();
   write_file_atomically(folder_ / "1.png", encode_png(colourful(30, 30)));
   auto same = command("out");
