@@ -19,6 +19,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/base/progress.h"
 #include "shared/coco/instances.h"
@@ -34,6 +35,7 @@ namespace {
 
 // So many files that are left out are named on stderr; left_out.json has all.
 constexpr std::size_t kNamedFiles = 50;
+constexpr int kWritingThreads = 8;
 
 // By content, as far as it was read: names, sizes and beginnings.
 std::string content_hash(const std::vector<LoosePicture>& pictures) {
@@ -106,13 +108,11 @@ std::string left_out_json(const std::vector<LeftOutFile>& files) {
   return json.end_array().pretty_text();
 }
 
-// Names the first of these on stderr, too.
+// Of one file its reason; of several, the first are named on stderr, too.
 Error nothing_usable(const EvalOptions& options, const std::vector<LeftOutFile>& files) {
-  const std::string hint = cat("give --images ", kPictureFormats, " files");
   if (files.size() == 1) {
     return {ErrorKind::kData,
-            cat(path_text(options, files[0]), ": ", escaped(files[0].problem.reason, kWholeText)),
-            hint};
+            cat(path_text(options, files[0]), ": ", escaped(files[0].problem.reason, kWholeText))};
   }
   warn_of_left_out(options, files);
   const bool is_one = options.images.size() == 1;
@@ -121,7 +121,7 @@ Error nothing_usable(const EvalOptions& options, const std::vector<LeftOutFile>&
           files.empty() ? cat(subject, ": holds no files")
                         : cat(subject, ": none of ", is_one ? "its " : "the ", files.size(),
                               " files can be used"),
-          hint};
+          cat("give --images ", kPictureFormats, " files")};
 }
 
 // --- The output ---------------------------------------------------------------------------------
@@ -198,11 +198,16 @@ void write_yolo(const PictureSource& source, const Outcome& outcome, const Outpu
   const CategoryMap categories(source.categories());
   write_file_atomically(folder.yolo_data_path(), yolo_data(categories));
   Progress progress("writing", static_cast<std::int64_t>(outcome.images.size()), "label files");
-  for (const ImageInfo& image : outcome.images) {
-    write_file_atomically(
-        folder.label_path(yolo_label_name(image.file_name)),
-        yolo_labels(image, detections_of(image.id, outcome.detections), categories));
-    progress.update(image.id);
+  constexpr std::size_t kAtOnce = 256;  // each waits for the disk: they do so together
+  for (std::size_t begin = 0; begin < outcome.images.size(); begin += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, outcome.images.size() - begin);
+    for_each_parallel(count, kWritingThreads, [&](std::size_t i) {
+      const ImageInfo& image = outcome.images[begin + i];
+      write_file_atomically(
+          folder.label_path(yolo_label_name(image.file_name)),
+          yolo_labels(image, detections_of(image.id, outcome.detections), categories));
+    });
+    progress.update(static_cast<std::int64_t>(begin + count));
     tell_progress(ranks);
   }
   progress.finish();

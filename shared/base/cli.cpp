@@ -225,6 +225,11 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
       fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
   }
   if (option->assign_values) {
+    // The first value is taken whatever it is.
+    if (!values.empty() && values[0].starts_with("--")) {
+      throw Error(ErrorKind::kUsage, cat("--", name, ": has no value (got ", values[0], ", want ",
+                                         option->value_name, ")"));
+    }
     option->assign_values(values);
   } else {
     // A value that means something elsewhere (--device 0,1) is answered as such.

@@ -98,7 +98,9 @@ class Lister {
     const std::vector<std::string> paths = matches_of(given, listing_.left_out);
     if (paths.empty()) {
       throw Error(ErrorKind::kNoInput, cat(escaped(given), ": no file has such a name"),
-                  "check --images; ** is the same as *, which does not cross folders");
+                  given.find("**") == std::string::npos
+                      ? "check --images"
+                      : "** is the same as * here, which matches in one folder");
     }
     is_alone_ = false;
     for (const std::string& path : paths) {

@@ -129,6 +129,8 @@ TEST_F(CliTest, AListTakesAllValuesUpToTheNextOption) {
   EXPECT_EQ(options_.lr, 0.5);
   EXPECT_THAT(cli_.help_text(), HasSubstr("--files PATH..."));
   EXPECT_THAT(refusal({"--files", "a", ""}).what(), HasSubstr("--files: bad value (got \"\""));
+  EXPECT_THAT(refusal({"--files", "--lr", "0.5"}).what(),
+              HasSubstr("--files: has no value (got --lr, want PATH...)"));
   const Error twice = refusal({"--files", "a", "--files", "b"});
   EXPECT_THAT(twice.what(), HasSubstr("--files is given twice"));
   EXPECT_EQ(twice.hint(), "give all its values after one --files");

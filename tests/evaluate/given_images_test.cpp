@@ -13,9 +13,11 @@
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/image/jpeg.h"
+#include "shared/onnx/onnx_session.h"
 #include "shared/shard/shard_set.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/child_process.h"
+#include "tests/support/faults/faulty.h"
 #include "tests/support/pictures/pictures.h"
 #include "tests/support/test_folder.h"
 
@@ -132,7 +134,7 @@ TEST_F(GivenImages, ThatCannotBeUsedEndTheJobWithOneLine) {
                  "pipe: is neither a regular file nor a folder");
   write_file_atomically(folder_ / "empty.jpg", "");
   EXPECT_THAT(error_of(run_process(of({folder_ / "empty.jpg"}, "out"))),
-              HasSubstr("/empty.jpg: not a JPEG, PNG, TIFF or WebP: the file is empty; "));
+              HasSubstr("/empty.jpg: not a JPEG, PNG, TIFF or WebP: the file is empty\n"));
   write_file_atomically(folder_ / "clip.mp4", std::string("\0\0\0\x20"
                                                           "ftypisom",
                                                           12));
@@ -224,6 +226,26 @@ TEST_F(GivenImages, LabelsThatNoEvaluationWroteStay) {
   EXPECT_EQ(output("out/labels/sub/3.txt"), "0 .5 .5 .5 .5\n");
 }
 
+TEST_F(GivenImages, AFullDiskLeavesNoHalfFileAndTheNextRunEndsWithTheSameBytes) {
+  RETINA_FAULTS_OR_SKIP();
+  for (const char* format : {"yolo", "csv"}) {
+    const std::vector<std::string> more{"--output-format", format};
+    const std::string whole = cat(format, "-whole"), full = cat(format, "-full");
+    ASSERT_EQ(run_process(of({photos_}, whole, more)).exit_code, 0);
+    const std::string place = format == std::string("yolo") ? "/labels" : "/detections.csv";
+    const ProcessResult result = run_process(faulty(
+        cat("write=ENOSPC bytes=900 path=", folder_ / full, place), of({photos_}, full, more)));
+    EXPECT_EQ(result.exit_code, 74) << result.err;
+    EXPECT_FALSE(path_exists(folder_ / full + "/images.json"));
+    for (const std::string& file : files_in(full)) {
+      if (file == "config.json") continue;  // has the options
+      EXPECT_EQ(output(full + "/" + file), output(whole + "/" + file)) << file;
+    }
+    ASSERT_EQ(run_process(of({photos_}, full, more)).exit_code, 0);
+    EXPECT_THAT(files_in(full), testing::UnorderedElementsAreArray(files_in(whole)));
+  }
+}
+
 TEST_F(GivenImages, TwoOfOneLabelFileAreRefusedBeforeTheyAreDetectedOn) {
   write("sub/4.png", encode_png(colourful(50, 40)));
   expect_refusal(run_process(of({photos_}, "out", {"--output-format", "yolo"})), 78,
@@ -231,18 +253,33 @@ TEST_F(GivenImages, TwoOfOneLabelFileAreRefusedBeforeTheyAreDetectedOn) {
                  "sub/4.png");
 }
 
+// A checkpoint and an inference model of it.
 TEST_F(GivenImages, OfOneSizeInABatchHaveTheDetectionsOfEachAlone) {
   for (int i = 0; i < 5; ++i) write(cat("same/", i, ".png"), encode_png(colourful(64, 64 - i / 4)));
-  ASSERT_EQ(run_process(of({photos_}, "alone")).exit_code, 0);
-  const ProcessResult batches = run_process(of({photos_}, "batches", {"--images-per-batch", "4"}));
-  ASSERT_EQ(batches.exit_code, 0) << batches.err;
-  const auto alone = read_results(folder_ / "alone/detections.json");
-  const auto together = read_results(folder_ / "batches/detections.json");
-  ASSERT_GT(alone.size(), 20U);
-  ASSERT_EQ(together.size(), alone.size());
-  for (std::size_t i = 0; i < alone.size(); ++i) {
-    EXPECT_EQ(together[i].image_id, alone[i].image_id);
-    EXPECT_NEAR(together[i].score, alone[i].score, 1e-5);
+  std::vector<std::string> models{*shared_ / "model.pt"};
+  if (has_onnx_runtime()) {
+    models.push_back(folder_ / "model.onnx");
+    const ProcessResult converted = run_process({"retina-convert", "--checkpoint", models[0],
+                                                 "--output", models[1], "--proof-images", "1"});
+    ASSERT_EQ(converted.exit_code, 0) << converted.err;
+  }
+  for (const std::string& model : models) {
+    const std::string name = fs::path(model).filename().string();
+    const auto detections = [&](const char* images_per_batch) {
+      std::vector<std::string> words =
+          of({photos_}, cat(name, images_per_batch), {"--images-per-batch", images_per_batch});
+      words[2] = model;
+      const ProcessResult result = run_process(words);
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      return read_results(folder_ / cat(name, images_per_batch, "/detections.json"));
+    };
+    const auto alone = detections("1"), together = detections("4");
+    ASSERT_GT(alone.size(), 20U);
+    ASSERT_EQ(together.size(), alone.size());
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_EQ(together[i].image_id, alone[i].image_id);
+      EXPECT_NEAR(together[i].score, alone[i].score, 1e-5);
+    }
   }
 }
 
