@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char* kUsage =
     "retina-eval --model RUN|MODEL.onnx --data SHARDS --output DIR [options]\n"
-    "retina-eval --model RUN|MODEL.onnx --images DIR --output DIR [options]\n"
+    "retina-eval --model RUN|MODEL.onnx --images PATH... --output DIR [options]\n"
     "retina-eval --detections RESULTS.json --annotations INSTANCES.json --output DIR\n"
     "retina-eval --detections RESULTS.json --data SHARDS --output DIR\n"
     "retina-eval --compare A B --output DIR     each a DIR of the above or a RESULTS.json\n"

@@ -33,6 +33,7 @@ void EvalOptions::validate_comparison() const {
                                        {"max-detections", max_detections.has_value()},
                                        {"max-images", max_images != 0},
                                        {"draw", draw != 0},
+                                       {"output-format", output_format != OutputFormat::kCoco},
                                        {"precision", precision != Precision::kFp32},
                                        {"trust", trust}}) {
     if (is_given) refuse(cat("--", name, ": has no effect with --compare"));
@@ -58,9 +59,14 @@ void EvalOptions::validate() const {
   if (with_model && model.empty()) refuse("--model is missing");
   if (with_model && data.empty() && images.empty()) refuse("--data or --images is missing");
   if (!data.empty() && !images.empty()) refuse("--data or --images: not both");
-  if (!images.empty() && min_ap) refuse("--min-ap: loose pictures have no ground truth, so no AP");
+  if (!images.empty() && min_ap)
+    refuse("--min-ap: with --images there is no ground truth, so no AP");
   if (!images.empty() && min_top1) {
-    refuse("--min-top1: loose pictures have no ground truth, so no accuracy");
+    refuse("--min-top1: with --images there is no ground truth, so no accuracy");
+  }
+  if (images.empty() && output_format != OutputFormat::kCoco) {
+    refuse(cat("--output-format ", word_of(kOutputFormats, output_format),
+               ": has an effect with --images only"));
   }
   if (min_ap && min_top1) refuse("--min-ap or --min-top1: a model detects or classifies, not both");
   if (with_results && detections.empty()) refuse("--detections is missing");
@@ -115,10 +121,10 @@ void declare_options(Cli& cli, EvalOptions& options) {
            "run an inference model that retina-convert cannot have written, in a process of its "
            "own, with a warning: only for a file whose maker you know; otherwise it is refused");
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
-  cli.option(
-      "images", options.images, "DIR",
-      "instead of --data: detect on every JPEG, PNG, TIFF and WebP below this folder; files that "
-      "cannot be used are named and left out, exit 65 when none can be");
+  cli.list("images", options.images, "PATH...",
+           "instead of --data: detect on these JPEG, PNG, TIFF and WebP files: each PATH a file, a "
+           "folder (all below it) or a quoted glob; files that cannot be used are named and left "
+           "out, exit 65 when none can be");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");
@@ -136,6 +142,9 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "report.html; with --images for "
              "images.json, detections.json, left_out.json; with --compare for compare.json, "
              "compare.html");
+  cli.choice("output-format", options.output_format, kOutputFormats,
+             "with --images, beside detections.json: yolo: labels/NAME.txt for each image and "
+             "data.yaml; csv: detections.csv");
   cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
   cli.option("min-top1", options.min_top1, "X",
              "of a classifier: exit 1 when its top-1 accuracy, 0..1, is below this");

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "shared/base/choices.h"
 #include "shared/model/device_choice.h"
 #include "shared/model/postprocess_options.h"
 #include "shared/model/precision.h"
@@ -15,12 +17,17 @@ namespace retina {
 
 class Cli;
 
+// What --images writes beside detections.json.
+enum class OutputFormat { kCoco, kYolo, kCsv };
+inline const Choices<OutputFormat> kOutputFormats = {
+    {"coco", OutputFormat::kCoco}, {"yolo", OutputFormat::kYolo}, {"csv", OutputFormat::kCsv}};
+
 struct EvalOptions {
   // A model over shards ...
-  std::string model{};    // checkpoint, converted model, or a run's folder: its best
-  std::string data{};     // SHARDS folder
-  std::string images{};   // or a folder of loose pictures
-  bool trust = false;     // a converted model may hold and do anything
+  std::string model{};                // checkpoint, converted model, or a run's folder: its best
+  std::string data{};                 // SHARDS folder
+  std::vector<std::string> images{};  // or images: files, folders, globs
+  bool trust = false;                 // a converted model may hold and do anything
   std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
   // ... or existing results, on the boxes of `data` or of `annotations`.
   std::string detections{};   // COCO results JSON
@@ -34,10 +41,11 @@ struct EvalOptions {
   // Unset: a checkpoint takes PostprocessOptions' defaults, a converted model its own.
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};
-  std::int64_t max_images = 0;             // 0: all
-  int draw = 0;                            // JPEGs with drawn detections to write
-  double draw_score = 0.4;                 // detections below are not drawn
-  Precision precision = Precision::kFp32;  // of a checkpoint's convolutions
+  std::int64_t max_images = 0;                       // 0: all
+  OutputFormat output_format = OutputFormat::kCoco;  // of the detections on `images`
+  int draw = 0;                                      // JPEGs with drawn detections to write
+  double draw_score = 0.4;                           // detections below are not drawn
+  Precision precision = Precision::kFp32;            // of a checkpoint's convolutions
   DeviceChoice device = DeviceChoice::kAuto;
   int expect_ranks = 0;      // 0: any number
   WatchOptions watch;        // how long the ranks wait for one another

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <vector>
 
+#include "evaluate/options.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/printable.h"
@@ -27,7 +29,7 @@ constexpr const char* kModelKey = "model";
 constexpr const char* kDataKey = "data";
 constexpr const char* kAnnotationsKey = "annotations";  // or the second one
 constexpr const char* kResultsKey = "detections";
-constexpr const char* kImagesKey = "images";  // instead of the second one: loose pictures
+constexpr const char* kImagesKey = "images";  // instead of the second one
 constexpr const char* kMaxImagesKey = "max-images";
 constexpr std::size_t kDrawnNameBytes = 160;  // a file name has room for 255
 
@@ -86,6 +88,12 @@ std::string OutputFolder::drawn_path(std::int64_t image_id, const std::string& n
              ".jpg");
 }
 
+std::string OutputFolder::label_path(const std::string& name) const {
+  const std::string path = cat(folder_, "/labels/", name);
+  make_folder_of(path);
+  return path;
+}
+
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
 void OutputFolder::check_is_no_run() const {
   for (const char* name : {kBooksFile, kMetricsFile}) {
@@ -120,7 +128,8 @@ std::optional<JsonFile> OutputFolder::stored_config() const {
 
 // The last one first: without it the folder counts as unfinished. config.json last: it says whose
 // the others are.
-std::vector<std::string> OutputFolder::written(Kind kind) const {
+std::vector<std::string> OutputFolder::written(const JsonView& identity) const {
+  const Kind kind = kind_of(identity).value();
   const bool is_loose = kind == Kind::kPictures;
   std::vector<std::string> paths{last_path(kind)};
   paths.push_back(is_loose                    ? left_out_path()
@@ -134,6 +143,17 @@ std::vector<std::string> OutputFolder::written(Kind kind) const {
       const std::string name = file->path().filename().string();
       if (name_matches(name, "-?[0-9]+(_.*)?\\.jpg"))
         paths.push_back(cat(folder_, "/drawn/", name));
+    }
+  }
+  const std::string format =
+      identity.has(kOutputFormat) ? identity.at(kOutputFormat).as_string() : "";
+  if (format == word_of(kOutputFormats, OutputFormat::kCsv)) paths.push_back(csv_path());
+  if (format == word_of(kOutputFormats, OutputFormat::kYolo)) {
+    paths.push_back(yolo_data_path());
+    std::error_code ignored;
+    for (fs::recursive_directory_iterator file(folder_ + "/labels", ignored), end; file != end;
+         file.increment(ignored)) {
+      if (file->path().extension() == ".txt") paths.push_back(file->path().string());
     }
   }
   paths.push_back(config_path());
@@ -158,9 +178,10 @@ bool OutputFolder::claim(const EvalIdentity& identity, const std::vector<Effecti
     if (path_exists(last_path(kind))) return true;
   }
   std::vector<std::string> own;
-  if (stored) own = written(kind_of(stored->root().at(kIdentityKey)).value());
-  for (const std::string& path : written(kind)) {
-    if (std::find(own.begin(), own.end(), path) != own.end()) continue;
+  if (stored) own = written(stored->root().at(kIdentityKey));
+  const std::set<std::string> known(own.begin(), own.end());
+  for (const std::string& path : written(wanted.root())) {
+    if (known.contains(path)) continue;
     throw Error(
         ErrorKind::kConfig,
         cat(folder_, ": holds ", path.substr(folder_.size() + 1), ", which no evaluation wrote"),

@@ -12,6 +12,8 @@
 //   compare.html
 //   compare.json       written last
 //   left_out.json      with --images: the files that were left out, and why
+//   detections.csv     with --output-format csv
+//   labels/, data.yaml with --output-format yolo: a text file for each image, the classes' names
 //   images.json        with --images, instead of report.html and metrics.json: COCO's "images" and
 //                      "categories"; written last
 #pragma once
@@ -64,6 +66,10 @@ class OutputFolder {
   std::string report_path() const { return folder_ + "/report.html"; }
   std::string left_out_path() const { return folder_ + "/left_out.json"; }
   std::string images_path() const { return folder_ + "/images.json"; }
+  std::string csv_path() const { return folder_ + "/detections.csv"; }
+  std::string yolo_data_path() const { return folder_ + "/data.yaml"; }
+  // Below labels/, in a folder that is made where it is missing.
+  std::string label_path(const std::string& name) const;
   std::string compare_path() const { return folder_ + "/compare.json"; }
   std::string compare_page_path() const { return folder_ + "/compare.html"; }
   // With a part of the image's file name: "drawn/12_holiday_beach.jpg"; "drawn/12.jpg" without one.
@@ -78,7 +84,7 @@ class OutputFolder {
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite,
                               const std::string& input = "");
-  // The same for loose pictures: whether they are done.
+  // The same for --images: whether they are done.
   bool begin_pictures(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
                       bool overwrite);
   // The same for a comparison, which `identity` says by kComparedA and kComparedB; the APs of a
@@ -92,6 +98,7 @@ class OutputFolder {
                                                   const std::vector<std::string>& inputs);
   static constexpr const char* kComparedA = "compare-a";
   static constexpr const char* kComparedB = "compare-b";
+  static constexpr const char* kOutputFormat = "output-format";  // of --images, but for coco
   static constexpr const char* kTask = "task";  // kClassificationTask; of detection none is said
 
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
@@ -108,8 +115,8 @@ class OutputFolder {
   void check_is_no_run() const;
   // The config.json here when an evaluation or a comparison wrote it.
   std::optional<JsonFile> stored_config() const;
-  // The files here of the names that one of this kind writes, first the one that it writes last.
-  std::vector<std::string> written(Kind kind) const;
+  // The files here of the names that such a one writes, first the one that it writes last.
+  std::vector<std::string> written(const JsonView& identity) const;
   std::string last_path(Kind kind) const {
     return kind == Kind::kComparison ? compare_path()
            : kind == Kind::kPictures ? images_path()

@@ -164,6 +164,10 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
   if (options.precision != Precision::kFp32) {
     identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
   }
+  if (options.output_format != OutputFormat::kCoco) {
+    identity.emplace_back(OutputFolder::kOutputFormat,
+                          quoted(word_of(kOutputFormats, options.output_format)));
+  }
   return identity;
 }
 

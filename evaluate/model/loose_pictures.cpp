@@ -1,7 +1,6 @@
 #include "evaluate/model/loose_pictures.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -10,16 +9,21 @@
 #include <string_view>
 #include <utility>
 
+#include "evaluate/detection_formats.h"
+#include "evaluate/model/found_files.h"
+#include "evaluate/model/text_fields.h"
 #include "evaluate/output_folder.h"
 #include "shared/base/counted.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/base/progress.h"
 #include "shared/coco/instances.h"
-#include "shared/data/picture_folder.h"
+#include "shared/data/image_inputs.h"
 #include "shared/evaluation/pictures.h"
 #include "shared/evaluation/visits.h"
 #include "shared/image/jpeg.h"
@@ -31,111 +35,7 @@ namespace {
 
 // So many files that are left out are named on stderr; left_out.json has all.
 constexpr std::size_t kNamedFiles = 50;
-
-// --- What the ranks tell each other -------------------------------------------------------------
-
-// Texts without zero bytes, one after the other.
-std::string join(const std::vector<std::string>& fields) {
-  std::string bytes;
-  for (const std::string& field : fields) {
-    bytes += field;
-    bytes += '\0';
-  }
-  return bytes;
-}
-
-std::vector<std::string> split(std::string_view bytes) {
-  std::vector<std::string> fields;
-  while (!bytes.empty()) {
-    const std::size_t end = bytes.find('\0');
-    RETINA_CHECK(end != std::string_view::npos);
-    fields.emplace_back(bytes.substr(0, end));
-    bytes.remove_prefix(end + 1);
-  }
-  return fields;
-}
-
-std::uint64_t number_of(const std::string& text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  RETINA_CHECK(error == std::errc() && end == text.data() + text.size(), text);
-  return number;
-}
-
-std::vector<std::string> fields_of(const LookedAt& file) {
-  const LoosePicture& picture = file.picture;
-  const FileProblem problem = file.problem.value_or(FileProblem{});
-  return {picture.name,
-          cat(picture.width),
-          cat(picture.height),
-          cat(picture.size_bytes),
-          cat(picture.start_xxh3),
-          problem.kind,
-          problem.reason};
-}
-
-std::vector<LookedAt> looked_at_of(std::string_view bytes) {
-  constexpr std::size_t kFields = 7;
-  const std::vector<std::string> fields = split(bytes);
-  RETINA_CHECK(fields.size() % kFields == 0, fields.size(), " fields");
-  std::vector<LookedAt> files;
-  for (auto field = fields.begin(); field != fields.end(); field += kFields) {
-    LookedAt file{.picture = {.name = field[0],
-                              .width = static_cast<int>(number_of(field[1])),
-                              .height = static_cast<int>(number_of(field[2])),
-                              .size_bytes = number_of(field[3]),
-                              .start_xxh3 = number_of(field[4])}};
-    if (!field[5].empty()) file.problem = FileProblem{.kind = field[5], .reason = field[6]};
-    files.push_back(std::move(file));
-  }
-  return files;
-}
-
-// --- Finding the pictures -----------------------------------------------------------------------
-
-struct FoundFiles {
-  std::vector<LoosePicture> pictures{};  // by name, ascending
-  std::vector<LeftOutFile> left_out{};
-};
-
-// Rank 0 lists the folder, every rank looks at its share of the files, all get the whole.
-// Collective.
-FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
-  FolderListing listing;
-  if (ranks.is_root()) {
-    listing = list_files(options.images, options.output, [&] { tell_progress(ranks); });
-  }
-  const std::vector<std::string> names = split(ranks.broadcast(join(listing.names), 0));
-  const std::vector<std::string> own = share_of_rank(names, ranks);
-  const ImageFolder folder(options.images);
-  JpegDecoder decoder;
-  std::optional<Progress> progress;
-  if (ranks.is_root()) {
-    progress.emplace("looking", static_cast<std::int64_t>(own.size()), "files");
-  }
-  std::string bytes;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    bytes += join(fields_of(look_at(folder, own[i], decoder)));
-    tell_progress(ranks);
-    if (progress) progress->update(static_cast<std::int64_t>(i) + 1);
-  }
-  if (progress) progress->finish();
-  std::string all;
-  for (const std::string& part : ranks.gather(bytes, 0)) all += part;
-  all = ranks.broadcast(all, 0);
-
-  FoundFiles found{.left_out = std::move(listing.left_out)};
-  for (LookedAt& file : looked_at_of(all)) {
-    if (file.problem) {
-      found.left_out.push_back({.name = file.picture.name, .problem = *file.problem});
-    } else {
-      found.pictures.push_back(std::move(file.picture));
-    }
-  }
-  std::sort(found.pictures.begin(), found.pictures.end(),
-            [](const LoosePicture& a, const LoosePicture& b) { return a.name < b.name; });
-  return found;
-}
+constexpr int kWritingThreads = 8;
 
 // By content, as far as it was read: names, sizes and beginnings.
 std::string content_hash(const std::vector<LoosePicture>& pictures) {
@@ -169,13 +69,20 @@ std::vector<LeftOutPlace> gather_places(const std::vector<LeftOutPlace>& own, Co
   return all;
 }
 
+// The path of a file whose name is relative to the one folder of --images, if there is one.
+std::string path_text(const EvalOptions& options, const LeftOutFile& file) {
+  const bool is_in_folder = options.images.size() == 1 && is_folder(options.images.front());
+  return escaped(is_in_folder ? cat(options.images.front(), "/", file.name) : file.name,
+                 kWholeText);
+}
+
 void warn_of_left_out(const EvalOptions& options, const std::vector<LeftOutFile>& files) {
   for (std::size_t i = 0; i < std::min(files.size(), kNamedFiles); ++i) {
-    log_warning(options.images, "/", escaped(files[i].name),
+    log_warning(path_text(options, files[i]),
                 ": left out: ", escaped(files[i].problem.reason, kWholeText));
   }
   if (files.size() > kNamedFiles) {
-    log_warning(options.images, ": ", files.size() - kNamedFiles, " more files are left out");
+    log_warning("--images: ", files.size() - kNamedFiles, " more files are left out");
   }
 }
 
@@ -201,18 +108,25 @@ std::string left_out_json(const std::vector<LeftOutFile>& files) {
   return json.end_array().pretty_text();
 }
 
-Error nothing_usable(const std::string& folder, std::size_t file_count) {
+// Of one file its reason; of several, the first are named on stderr, too.
+Error nothing_usable(const EvalOptions& options, const std::vector<LeftOutFile>& files) {
+  if (files.size() == 1) {
+    return {ErrorKind::kData,
+            cat(path_text(options, files[0]), ": ", escaped(files[0].problem.reason, kWholeText))};
+  }
+  warn_of_left_out(options, files);
+  const bool is_one = options.images.size() == 1;
+  const std::string subject = is_one ? options.images.front() : "--images";
   return {ErrorKind::kData,
-          file_count == 0 ? cat(folder, ": holds no files")
-                          : cat(folder, file_count == 1 ? ": its only file cannot be used"
-                                                        : cat(": none of its ", file_count,
-                                                              " files can be used")),
-          cat("give --images a folder with ", kPictureFormats, " pictures")};
+          files.empty() ? cat(subject, ": holds no files")
+                        : cat(subject, ": none of ", is_one ? "its " : "the ", files.size(),
+                              " files can be used"),
+          cat("give --images ", kPictureFormats, " files")};
 }
 
 // --- The output ---------------------------------------------------------------------------------
 
-// What is known on rank 0 in the end: the pictures that were used, with ids 1, 2, ... by name.
+// What is known on rank 0 in the end: the images that were used, with ids 1, 2, ... by name.
 struct Outcome {
   std::vector<std::size_t> places{};  // id - 1 -> place in the source
   std::vector<ImageInfo> images{};    // names as they are
@@ -279,17 +193,42 @@ std::size_t draw(const EvalOptions& options, const PictureSource& source, const 
   return count;
 }
 
+void write_yolo(const PictureSource& source, const Outcome& outcome, const OutputFolder& folder,
+                Communicator& ranks) {
+  const CategoryMap categories(source.categories());
+  write_file_atomically(folder.yolo_data_path(), yolo_data(categories));
+  Progress progress("writing", static_cast<std::int64_t>(outcome.images.size()), "label files");
+  constexpr std::size_t kAtOnce = 256;  // each waits for the disk: they do so together
+  for (std::size_t begin = 0; begin < outcome.images.size(); begin += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, outcome.images.size() - begin);
+    for_each_parallel(count, kWritingThreads, [&](std::size_t i) {
+      const ImageInfo& image = outcome.images[begin + i];
+      write_file_atomically(
+          folder.label_path(yolo_label_name(image.file_name)),
+          yolo_labels(image, detections_of(image.id, outcome.detections), categories));
+    });
+    progress.update(static_cast<std::int64_t>(begin + count));
+    tell_progress(ranks);
+  }
+  progress.finish();
+}
+
 void publish(const EvalOptions& options, const PictureSource& source, const OutputFolder& folder,
              Outcome outcome, Communicator& ranks) {
   folder.check_present();
-  warn_of_left_out(options, outcome.left_out);
   write_file_atomically(folder.left_out_path(), left_out_json(outcome.left_out));
-  if (outcome.images.empty()) throw nothing_usable(options.images, outcome.left_out.size());
+  if (outcome.images.empty()) throw nothing_usable(options, outcome.left_out);
+  warn_of_left_out(options, outcome.left_out);
   const std::size_t drawn_count = draw(options, source, outcome, folder, ranks);
+  if (options.output_format == OutputFormat::kYolo) write_yolo(source, outcome, folder, ranks);
   for (ImageInfo& image : outcome.images) image.file_name = as_utf8(image.file_name);
   write_results(folder.detections_path(), outcome.detections, [&](std::int64_t image_id) {
     return std::string_view(outcome.images[static_cast<std::size_t>(image_id - 1)].file_name);
   });
+  if (options.output_format == OutputFormat::kCsv) {
+    write_file_atomically(folder.csv_path(), detections_csv(outcome.images, outcome.detections,
+                                                            CategoryMap(source.categories())));
+  }
   const std::size_t image_count = outcome.images.size();
   write_file_atomically(folder.images_path(),
                         instances_to_json({.images = std::move(outcome.images),
@@ -313,9 +252,11 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
   std::unique_ptr<OutputFolder> folder;
   bool is_done = false;
   if (ranks.is_root()) {
-    if (found.pictures.empty()) {
-      warn_of_left_out(options, found.left_out);
-      throw nothing_usable(options.images, found.left_out.size());
+    if (found.pictures.empty()) throw nothing_usable(options, found.left_out);
+    if (options.output_format == OutputFormat::kYolo) {
+      std::vector<std::string> names;
+      for (const LoosePicture& one : found.pictures) names.push_back(one.name);
+      check_yolo_label_names(names);
     }
     folder = std::make_unique<OutputFolder>(options.output);
     is_done =
@@ -331,7 +272,7 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
   }
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
 
-  const PictureFolder source(options.images, found.pictures, model.categories());
+  const ImageFiles source(found.roots, found.pictures, model.categories());
   std::unique_ptr<Progress> progress;
   std::vector<LeftOutPlace> undecodable;
   DetectOptions detecting = detect_options(options, device, ranks);

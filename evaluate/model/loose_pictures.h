@@ -1,5 +1,5 @@
-// retina-eval --images: detections for the pictures of a folder, as COCO JSON and drawn, without
-// ground truth and so without scores.
+// retina-eval --images: detections on image files, as COCO JSON, YOLO's labels or CSV, and drawn,
+// without ground truth and so without metrics.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,10 +11,10 @@
 
 namespace retina {
 
-// Finds the pictures below options.images, detects on all of them and writes the output folder.
-// Files that cannot be used are named on stderr, listed in the output folder and left out. All
-// ranks enter and share the files; the results do not depend on their number. Throws kNoInput (no
-// such folder), kData (none of its files can be used, or it has none), kConfig, kIo.
+// Finds the files of options.images, detects on all of them and writes the output folder. Files
+// that cannot be used are named on stderr, listed in the output folder and left out. All ranks
+// enter and share the files; the results do not depend on their number. Throws kNoInput (no such
+// file or folder), kData (none of the files can be used, or there is none), kConfig, kIo.
 void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedModel& model,
                            const c10::Device& device, Communicator& ranks);
 

@@ -258,6 +258,7 @@ struct Label {
   std::array<double, 4> box{};  // left, top, width, height as shares of the image's sides
   // Of an outline; the latter where its first four numbers would be a box around the others.
   bool is_outline = false, may_be_pose = false;
+  bool has_confidence = false;  // of a prediction
   friend auto operator<=>(const Label&, const Label&) = default;
 };
 
@@ -271,11 +272,10 @@ void check_length(std::size_t count, const YoloSet& set, const std::string& path
         cat("has ", count, " numbers, want ", wanted,
             ", CLASS CX CY WIDTH HEIGHT and the key points of \"kpt_shape\" in ", set.source));
   }
-  if (count == 5 || (count >= 7 && count % 2 == 1)) return;
-  fail_line(
-      path, line,
-      cat("has ", count, " numbers", count == 6 ? ", as a prediction with its confidence has" : "",
-          ", want CLASS CX CY WIDTH HEIGHT, or CLASS and the points of an outline"));
+  if (count == 5 || count == 6 || (count >= 7 && count % 2 == 1)) return;
+  fail_line(path, line,
+            cat("has ", count,
+                " numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the points of an outline"));
 }
 
 bool may_be_pose(const std::vector<double>& numbers) {
@@ -290,7 +290,8 @@ bool may_be_pose(const std::vector<double>& numbers) {
   return true;
 }
 
-// "CLASS CX CY WIDTH HEIGHT", with the key points of a pose behind it where the set has such, or
+// "CLASS CX CY WIDTH HEIGHT", with the confidence of a prediction behind it, or the key points of a
+// pose where the set has such, or
 // "CLASS X1 Y1 X2 Y2 X3 Y3 ..." for an outline.
 Label parse_label(const std::string& text, const YoloSet& set, const std::string& path,
                   std::size_t line) {
@@ -300,7 +301,8 @@ Label parse_label(const std::string& text, const YoloSet& set, const std::string
     numbers.push_back(parse_number(word, numbers.empty() ? "class" : "coordinate", path, line));
   }
   check_length(numbers.size(), set, path, line);
-  if (set.point_numbers) numbers.resize(5);
+  const bool has_confidence = numbers.size() == 6;
+  if (set.point_numbers || has_confidence) numbers.resize(5);
   for (std::size_t i = 1; i < numbers.size(); ++i) {
     constexpr double kRounding = 0.01;
     if (numbers[i] >= -kRounding && numbers[i] <= 1 + kRounding) continue;
@@ -317,7 +319,7 @@ Label parse_label(const std::string& text, const YoloSet& set, const std::string
               cat("class: got ", shortest(numbers[0]), ", which ",
                   fs::path(set.source).filename().string(), " does not name"));
   }
-  Label label{.category_id = known->id};
+  Label label{.category_id = known->id, .has_confidence = has_confidence};
   double left = 0, top = 0, right = 0, bottom = 0;
   if (numbers.size() == 5) {
     if (numbers[3] < 0 || numbers[4] < 0) {
@@ -348,6 +350,7 @@ Label parse_label(const std::string& text, const YoloSet& set, const std::string
 // What is said once all label files are read.
 struct LabelNotes {
   std::size_t box_count = 0, outline_count = 0, may_be_pose_count = 0;
+  std::size_t confidence_count = 0;
   std::size_t repeated_count = 0;
   std::string first_repeated{};
 
@@ -362,6 +365,12 @@ struct LabelNotes {
       log_warning(labels.folder, ": the boxes of ", outline_count,
                   " lines with more than 5 numbers are taken from the outlines; if these are key ",
                   "points behind a box, give \"kpt_shape\" in data.yaml");
+    }
+    if (confidence_count > 0) {
+      log_warning(labels.folder, ": ", confidence_count,
+                  confidence_count == 1 ? " line has a sixth number" : " lines have a sixth number",
+                  ", as a prediction's confidence, which is not read: these boxes come from a "
+                  "model, so check them before training");
     }
     if (box_count + repeated_count == 0) {
       log_warning(labels.folder, ": no label file has a box");
@@ -418,6 +427,7 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
       }
       ++notes.box_count;
       notes.outline_count += label.is_outline ? 1 : 0;
+      notes.confidence_count += label.has_confidence ? 1 : 0;
       notes.may_be_pose_count += label.may_be_pose ? 1 : 0;
       out.annotations.push_back({.id = std::ssize(out.annotations) + 1,
                                  .image_id = image_id,

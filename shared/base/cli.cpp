@@ -175,7 +175,24 @@ void Cli::pair(const std::string& name, std::array<std::string, 2>& target,
              if (target[0].empty()) return std::string("null");
              return json_value(std::vector<std::string>(target.begin(), target.end()));
            },
-       .assign_pair = [&target](const std::array<std::string, 2>& values) { target = values; }});
+       .assign_values =
+           [name, value_names, &target](const std::vector<std::string>& values) {
+             if (values.size() != target.size()) {
+               throw Error(ErrorKind::kUsage, cat("--", name, ": wants two values, ", value_names,
+                                                  " (got ", values.size(), ")"));
+             }
+             std::copy(values.begin(), values.end(), target.begin());
+           }});
+}
+
+void Cli::list(const std::string& name, std::vector<std::string>& target,
+               const std::string& value_names, const std::string& help) {
+  add({.name = name,
+       .value_name = value_names,
+       .help = help,
+       .show = [&target] { return show_value(target); },
+       .json = [&target] { return target.empty() ? "null" : json_value(target); },
+       .assign_values = [&target](const std::vector<std::string>& values) { target = values; }});
 }
 
 void Cli::validate(std::function<void()> check) {
@@ -207,12 +224,13 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
     if (text.empty())
       fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
   }
-  if (option->assign_pair) {
-    if (values.size() != 2) {
-      throw Error(ErrorKind::kUsage, cat("--", name, ": wants two values, ", option->value_name,
-                                         " (got ", values.size(), ")"));
+  if (option->assign_values) {
+    // The first value is taken whatever it is.
+    if (!values.empty() && values[0].starts_with("--")) {
+      throw Error(ErrorKind::kUsage, cat("--", name, ": has no value (got ", values[0], ", want ",
+                                         option->value_name, ")"));
     }
-    option->assign_pair({values[0], values[1]});
+    option->assign_values(values);
   } else {
     // A value that means something elsewhere (--device 0,1) is answered as such.
     try {
@@ -257,7 +275,7 @@ void Cli::read_config(const std::string& path) {
     } else {
       values.push_back(text_of(item));
     }
-    if (!find(name)->assign_pair) {
+    if (!find(name)->assign_values) {
       std::string list;
       for (std::size_t i = 0; i < values.size(); ++i) list += (i > 0 ? "," : "") + values[i];
       values = {list};
@@ -301,7 +319,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   for (const auto& item : options_) {
     if (item.is_flag) {
       description.add_options()(item.name.c_str(), "");
-    } else if (item.assign_pair) {
+    } else if (item.assign_values) {
       using Values = std::vector<std::string>;
       description.add_options()(item.name.c_str(), po::value<Values>()->multitoken(), "");
     } else {
@@ -317,7 +335,9 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
                             .run();
     for (const auto& item : parsed.options) {
       if (given_.count(item.string_key) != 0) {
-        throw Error(ErrorKind::kUsage, cat("--", item.string_key, " is given twice"));
+        const bool takes_several = find(item.string_key)->assign_values != nullptr;
+        throw Error(ErrorKind::kUsage, cat("--", item.string_key, " is given twice"),
+                    takes_several ? cat("give all its values after one --", item.string_key) : "");
       }
       using Values = std::vector<std::string>;
       set(item.string_key, item.value.empty() ? Values{"true"} : item.value, "command line");

@@ -89,6 +89,10 @@ class Cli {
   void pair(const std::string& name, std::array<std::string, 2>& target,
             const std::string& value_names, const std::string& help);
 
+  // Declares `--name A [B ...]`: one value or more, in a config file a text or an array.
+  void list(const std::string& name, std::vector<std::string>& target,
+            const std::string& value_names, const std::string& help);
+
   // Declares a size in bytes: "256MiB", "1GiB", "4096".
   void bytes(const std::string& name, std::uint64_t& target, const std::string& help);
   // An unset one shows no default.
@@ -119,8 +123,8 @@ class Cli {
     std::function<void(const std::string&)> assign{};  // throws Error{kUsage}
     std::function<std::string()> show{};               // the value as text, "" when unset
     std::function<std::string()> json{};               // the value as a JSON literal
-    // Of an option of two values, instead of `assign`.
-    std::function<void(const std::array<std::string, 2>&)> assign_pair{};
+    // Of an option of several values, instead of `assign`.
+    std::function<void(const std::vector<std::string>&)> assign_values{};
   };
   // A choice's target in words: `take` is false for an unknown one, `word` empty when it is unset.
   struct Words {

@@ -58,6 +58,21 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+// MP4 and QuickTime, Matroska and WebM, AVI, MPEG. HEIF and AVIF photographs begin as MP4 does.
+bool is_video(std::string_view start) {
+  const auto has = [&](std::size_t offset, std::string_view bytes) {
+    return start.size() > offset && start.substr(offset).starts_with(bytes);
+  };
+  for (const std::string_view photograph : {"ftyphe", "ftypmif", "ftypmsf", "ftypavi"}) {
+    if (has(4, photograph)) return false;
+  }
+  for (const std::string_view atom : {"ftyp", "moov", "mdat", "wide"}) {
+    if (has(4, atom)) return true;
+  }
+  return has(0, "\x1A\x45\xDF\xA3"sv) || has(0, "\0\0\1\xBA"sv) ||
+         (has(0, "RIFF") && has(8, "AVI "));
+}
+
 // Without a byte order mark: of the first two characters, one byte each is NUL.
 bool is_utf16(std::string_view start) {
   if (start.size() < 4) return false;
@@ -75,6 +90,12 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   if (start.substr(std::min(kTarMark, start.size())).starts_with("ustar")) {
     return ForeignContent{.what = "a tar archive",
                           .cure = "unpack it (tar -xf) and give the file inside"};
+  }
+  if (is_video(start)) {
+    return ForeignContent{.what = "a video",
+                          .cure =
+                              "make images of its frames, such as with ffmpeg -i VIDEO "
+                              "FOLDER/%06d.png"};
   }
   if (is_utf16(start)) return ForeignContent{.what = "UTF-16 text", .cure = kSaveAsUtf8};
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);

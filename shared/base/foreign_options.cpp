@@ -233,6 +233,8 @@ const std::vector<ForeignOption>& foreign_options() {
        .convert = "--max-detections"},
       {.names = {"results", "predictions", "dt", "pred", "results-json", "res-file"},
        .eval = "--detections"},
+      {.names = {"save-txt", "save-conf"}, .eval = "--output-format yolo"},
+      {.names = {"save-csv"}, .eval = "--output-format csv"},
       {.names = {"show", "visualize", "vis", "save-img", "show-dir", "save-images", "plot",
                  "plots"},
        .pack = "--inspect SHARDS --image-id ID --draw OUT.jpg",

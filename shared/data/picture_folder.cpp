@@ -54,13 +54,6 @@ std::vector<FolderEntry> entries_of(const std::string& path) {
   return entries;
 }
 
-// An error about `path` as a file's problem: a reason need not repeat the name.
-FileProblem unreadable(const std::string& path, const Error& error) {
-  std::string reason = error.what();
-  if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
-  return {.kind = "unreadable", .reason = reason};
-}
-
 // `read()`, but a file that may not be read is a problem like others.
 template <class Read>
 std::optional<FileProblem> unless_unreadable(const ImageFolder& folder, const std::string& path,
@@ -81,6 +74,12 @@ FileProblem picture_problem(std::string_view bytes, const DecodeStatus& status,
 }
 
 }  // namespace
+
+FileProblem unreadable(const std::string& path, const Error& error) {
+  std::string reason = error.what();
+  if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
+  return {.kind = "unreadable", .reason = reason};
+}
 
 FolderListing list_files(const std::string& folder, const std::string& without,
                          const std::function<void()>& on_folder) {
@@ -151,32 +150,20 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
   return result;
 }
 
-PictureFolder::PictureFolder(std::string folder, const std::vector<LoosePicture>& pictures,
-                             Categories categories)
-    : folder_(std::move(folder)), categories_(std::move(categories)) {
-  for (const LoosePicture& one : pictures) {
-    index_.push_back({.image_id = static_cast<std::int64_t>(index_.size()) + 1,
-                      .width = one.width,
-                      .height = one.height,
-                      .file_name = one.name});
-  }
-}
-
-std::optional<FileProblem> PictureFolder::decode(std::size_t place, JpegDecoder& decoder,
-                                                 Image& out) const {
-  const std::string path = cat(folder_.path(), "/", index_[place].file_name);
-  return unless_unreadable(folder_, path, [&]() -> std::optional<FileProblem> {
+std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::string& name,
+                                       const IndexEntry& expected, JpegDecoder& decoder,
+                                       Image& out) {
+  return unless_unreadable(folder, cat(folder.path(), "/", name), [&]() {
     FoundFile file;
-    if (auto problem = folder_.find(index_[place].file_name, file)) return problem;
+    if (auto problem = folder.find(name, file)) return problem;
     const std::string bytes = read_file(file.path);
     const DecodeStatus status = decode_any_picture(bytes, decoder, out);
     std::string reason = unusable_reason(status, policy_on_foreign_files(status));
-    if (reason.empty() &&
-        (out.width != index_[place].width || out.height != index_[place].height)) {
+    if (reason.empty() && (out.width != expected.width || out.height != expected.height)) {
       reason = "the file changed while it was used";
     }
-    if (reason.empty()) return std::nullopt;
-    return picture_problem(bytes, status, reason);
+    if (reason.empty()) return std::optional<FileProblem>();
+    return std::optional(picture_problem(bytes, status, reason));
   });
 }
 

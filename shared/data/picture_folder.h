@@ -1,6 +1,5 @@
-// Loose pictures: every JPEG, PNG, TIFF and WebP below a folder, whatever their names; what cannot
-// be used is left out with a reason. As in coco-pack, EXIF orientation is ignored and a truncated
-// picture refused.
+// Every JPEG, PNG, TIFF and WebP below a folder, whatever their names; what cannot be used is left
+// out with a reason. As in coco-pack, EXIF orientation is ignored and a truncated picture refused.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,9 @@
 #include <vector>
 
 #include "shared/base/image_folder.h"
-#include "shared/data/picture_source.h"
+#include "shared/image/image.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/shard_set.h"
 
 namespace retina {
 
@@ -31,9 +32,13 @@ struct FolderListing {
 FolderListing list_files(const std::string& folder, const std::string& without,
                          const std::function<void()>& on_folder = {});
 
+// An error about `path` as a file's problem: a reason need not repeat the name.
+FileProblem unreadable(const std::string& path, const Error& error);
+
 // What a picture's first bytes say.
 struct LoosePicture {
   std::string name{};
+  std::size_t root = 0;                          // of an ImageListing
   int width = 0, height = 0;                     // as stored
   int orientation = 1;                           // see orientation.h
   std::uint64_t size_bytes = 0, start_xxh3 = 0;  // of the file; of its first 64 KiB
@@ -45,22 +50,10 @@ struct LookedAt {
 // Throws kIo.
 LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder);
 
-// Image ids are 1, 2, ... in the order of `pictures`.
-class PictureFolder : public PictureSource {
- public:
-  PictureFolder(std::string folder, const std::vector<LoosePicture>& pictures,
-                Categories categories);
-
-  const std::vector<IndexEntry>& index() const override { return index_; }
-  const Categories& categories() const override { return categories_; }
-  // Throws kIo when the folder or its mount is gone.
-  std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder,
-                                    Image& out) const override;
-
- private:
-  ImageFolder folder_;
-  Categories categories_;
-  std::vector<IndexEntry> index_;
-};
+// Decodes a file of `folder` into `out`, whose storage is reused, if it is of the size that
+// `expected` says. Throws kIo when the folder or its mount is gone.
+std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::string& name,
+                                       const IndexEntry& expected, JpegDecoder& decoder,
+                                       Image& out);
 
 }  // namespace retina

@@ -32,6 +32,7 @@ struct Options {
   std::uint64_t seed = 0;
   std::string recipe = "none";
   std::array<std::string, 2> versus{};
+  std::vector<std::string> files{};
 };
 
 // One option of each type.
@@ -51,6 +52,7 @@ void declare(Cli& cli, Options& options) {
   cli.option("steps", options.steps, "N", "instead of --epochs");
   cli.option("seed", options.seed, "N", "of chance");
   cli.pair("versus", options.versus, "ONE OTHER", "against each other");
+  cli.list("files", options.files, "PATH...", "what to read");
   cli.preset("recipe", options.recipe, {{"quick", {{"epochs", "2"}, {"lr", "0.5"}}}}, "settings");
 }
 
@@ -119,6 +121,35 @@ TEST_F(CliTest, AnOptionOfTwoValuesMayBeTheLastOrHaveAnEqualsSign) {
   EXPECT_THAT(options_.versus, ElementsAre("a", "b"));
   EXPECT_THAT(refusal({"--versus", "a", "--lr", "1"}).what(),
               HasSubstr("--versus: wants two values, ONE OTHER (got 1)"));
+}
+
+TEST_F(CliTest, AListTakesAllValuesUpToTheNextOption) {
+  parse({"--files", "a,b", "c d", "*.jpg", "--lr", "0.5"});
+  EXPECT_THAT(options_.files, ElementsAre("a,b", "c d", "*.jpg"));
+  EXPECT_EQ(options_.lr, 0.5);
+  EXPECT_THAT(cli_.help_text(), HasSubstr("--files PATH..."));
+  EXPECT_THAT(refusal({"--files", "a", ""}).what(), HasSubstr("--files: bad value (got \"\""));
+  EXPECT_THAT(refusal({"--files", "--lr", "0.5"}).what(),
+              HasSubstr("--files: has no value (got --lr, want PATH...)"));
+  const Error twice = refusal({"--files", "a", "--files", "b"});
+  EXPECT_THAT(twice.what(), HasSubstr("--files is given twice"));
+  EXPECT_EQ(twice.hint(), "give all its values after one --files");
+}
+
+TEST_F(CliTest, AListInAConfigFileIsATextOrAnArray) {
+  const TestFolder folder;
+  for (const auto& [text, wanted] :
+       {std::pair<std::string, std::vector<std::string>>{R"({"files": "a,b"})", {"a,b"}},
+        {R"({"files": ["a,b", "c"]})", {"a,b", "c"}}}) {
+    write_file_atomically(folder / "options.json", text);
+    Options options;
+    Cli cli("program", "", "");
+    declare(cli, options);
+    const std::string path = folder / "options.json";
+    const std::array arguments{"program", "--config", path.c_str()};
+    cli.parse(static_cast<int>(arguments.size()), arguments.data());
+    EXPECT_EQ(options.files, wanted);
+  }
 }
 
 TEST_F(CliTest, NamesTheNearestMatchOfAnUnknownOption) {

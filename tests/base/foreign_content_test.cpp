@@ -40,10 +40,29 @@ TEST(ForeignContent, IsNamedByItsFirstBytes) {
       {"\x1F\x8B\x08\0"s, "a gzip archive"},
       {"PK\x03\x04", "a zip archive"},
       {"file" + std::string(253, '\0') + "ustar", "a tar archive"},
+      {"\0\0\0\x20"
+       "ftypisom"s,
+       "a video"},
+      {"\0\0\0\x14"
+       "ftypqt  "s,
+       "a video"},
+      {"\x1A\x45\xDF\xA3\x9F"s, "a video"},
+      {"RIFF\x24\x10\0\0AVI LIST"s, "a video"},
       {"", "an empty file"},
       {" \r\n\t", "a blank file"},
       {std::string(40, '\0'), "nothing but zero bytes"}};
   for (const auto& [start, what] : known) EXPECT_EQ(kind_of(start), what);
+}
+
+// They begin as MP4 does.
+TEST(ForeignContent, APhotographInHeifIsNoVideo) {
+  for (const char* brand : {"heic", "hevc", "mif1", "avif"}) {
+    EXPECT_EQ(kind_of("\0\0\0\x18"
+                      "ftyp"s +
+                      brand),
+              "text")
+        << brand;
+  }
 }
 
 TEST(ForeignContent, TextOfAnyLanguageIsNone) {

@@ -173,43 +173,45 @@ TEST_F(Folder, PicturesDecodeOrSayWhyNot) {
   const std::string jpeg = encode_jpeg(colourful(64, 64), 90);
   write("3.jpg", jpeg.substr(0, jpeg.size() * 3 / 4));
   write("4.png", png_);
-  std::vector<LoosePicture> pictures;
-  for (const std::string& name : listed()) pictures.push_back(look(name).picture);
+  std::vector<IndexEntry> seen;
+  for (const std::string& name : listed()) {
+    const LoosePicture picture = look(name).picture;
+    seen.push_back({.width = picture.width, .height = picture.height, .file_name = name});
+  }
   write("4.png", encode_png(colourful(20, 30)));
-  const PictureFolder source(folder_.path(), pictures, {{.id = 7, .name = "disc"}});
-  ASSERT_EQ(source.index().size(), 4U);
-  EXPECT_EQ(source.index()[3].image_id, 4);
+  ASSERT_EQ(seen.size(), 4U);
+  const ImageFolder folder(folder_.path());
   JpegDecoder decoder;
   Image out;
-  EXPECT_FALSE(source.decode(0, decoder, out));
+  const auto decode = [&](std::size_t place) {
+    return decode_file(folder, seen[place].file_name, seen[place], decoder, out);
+  };
+  EXPECT_FALSE(decode(0));
   EXPECT_EQ(out.rgb, colourful(30, 20).rgb);
-  const auto half = source.decode(1, decoder, out);
+  const auto half = decode(1);
   ASSERT_TRUE(half);
   EXPECT_THAT(half->reason, HasSubstr("the file ends too early"));
-  const auto cut = source.decode(2, decoder, out);
+  const auto cut = decode(2);
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->kind, "damaged");
   EXPECT_THAT(cut->reason, HasSubstr("truncated: "));
-  const auto other = source.decode(3, decoder, out);
+  const auto other = decode(3);
   ASSERT_TRUE(other);
   EXPECT_EQ(other->reason, "the file changed while it was used");
   fs::remove(folder_ / "1.png");
-  const auto gone = source.decode(0, decoder, out);
+  const auto gone = decode(0);
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->kind, "missing");
 }
 
-TEST(PictureFolder, AFolderThatIsGoneIsAnErrorNotADamagedPicture) {
-  const TestFolder room;
-  const std::string folder = room / "pictures";
-  make_folder(folder);
-  write_file_atomically(folder + "/1.png", encode_png(colourful(8, 8)));
-  const PictureFolder source(folder, {{.name = "1.png", .width = 8, .height = 8}}, {});
-  fs::rename(folder, room / "moved");
+TEST_F(Folder, ThatIsGoneIsAnErrorNotADamagedPicture) {
+  write("pictures/1.png", encode_png(colourful(8, 8)));
+  const ImageFolder folder(folder_ / "pictures");
+  fs::rename(folder_ / "pictures", folder_ / "moved");
   JpegDecoder decoder;
   Image out;
   try {
-    source.decode(0, decoder, out);
+    decode_file(folder, "1.png", {.width = 8, .height = 8}, decoder, out);
     FAIL() << "the folder is gone";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kIo) << error.what();

@@ -149,6 +149,21 @@ TEST_F(Detect, BatchesOfEqualShapesFindTheSame) {
   }
 }
 
+TEST_F(Detect, ImagesOfOneShapeShareABatchUpToTheLimit) {
+  std::map<std::pair<int, int>, int> counts;  // of images by padded shape
+  for (const IndexEntry& entry : shards_->index()) {
+    const ResizedSize size = resized_size(entry.width, entry.height, network_->config().min_side_px,
+                                          network_->config().max_side_px);
+    ++counts[{padded_side_px(size.height), padded_side_px(size.width)}];
+  }
+  for (const int limit : {1, 2, 3, 100}) {
+    int wanted = 0, batches = 0;
+    for (const auto& [shape, count] : counts) wanted += (count + limit - 1) / limit;
+    run({.images_per_batch = limit, .on_progress = [&](std::int64_t, std::int64_t) { ++batches; }});
+    EXPECT_EQ(batches, wanted) << limit;
+  }
+}
+
 TEST_F(Detect, TheFirstImagesByIdCanBeChosen) {
   const auto some = run({.max_images = 4});
   const auto all = run({});

@@ -68,9 +68,18 @@ TEST(Yolo, TellsOutlinesThatMayBeKeyPoints) {
   EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", "0 .1 .1 .9 .1 .5 .9\n"}}).log(), IsEmpty());
 }
 
-TEST(Yolo, RefusesAPredictionWithItsConfidence) {
-  EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", "0 .5 .5 .5 .5 .9"}}).refused(),
-              HasSubstr("line 1: has 6 numbers, as a prediction with its confidence has, want"));
+TEST(Yolo, TakesPredictionsAndTellsThatTheirConfidenceIsNotRead) {
+  const SmallYolo set(kNames, {{"labels/a.txt", "0 .5 .5 .5 .5 .9\n1 .25 .25 .5 .5 .4\n"}});
+  EXPECT_THAT(set.boxes(), ElementsAre(Box{10, 5, 20, 10}, Box{0, 0, 20, 10}));
+  EXPECT_THAT(set.log(), HasSubstr("labels: 2 lines have a sixth number, as a prediction's "
+                                   "confidence, which is not read"));
+}
+
+TEST(Yolo, RefusesLinesOfOtherLengths) {
+  for (const char* label : {"0 .5 .5 .5", "0 .5 .5 .5 .5 .9 .1 .2"}) {
+    EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", label}}).refused(),
+                HasSubstr("numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the points"));
+  }
 }
 
 TEST(Yolo, RefusesNcThatContradictsNames) {

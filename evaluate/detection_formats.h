@@ -1,0 +1,36 @@
+// --output-format yolo and csv: the detections of --images as other tools read them, and coco-pack,
+// too.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shared/coco/categories.h"
+#include "shared/coco/results.h"
+
+namespace retina {
+
+// YOLO's labels: a text file for each image. That of an image is its path with the ending .txt, as
+// coco-pack and Ultralytics look for it, without what leads to a folder above.
+std::string yolo_label_name(const std::string& image_name);
+
+// Throws kConfig where two images would have one label file, or one would have too long a name.
+void check_yolo_label_names(const std::vector<std::string>& image_names);
+
+// A line for each detection, with six digits as Ultralytics' save_txt and save_conf write it: CLASS
+// CX CY WIDTH HEIGHT CONFIDENCE, the class by its place in data.yaml from 0 on, the box as shares
+// of the image's sides.
+std::string yolo_labels(const ImageInfo& image, std::span<const Detection> found,
+                        const CategoryMap& categories);
+
+// data.yaml with the names of the classes.
+std::string yolo_data(const CategoryMap& categories);
+
+// A table with a header line and a line for each detection, RFC 4180 but for "\n" at their ends:
+// corners in pixels, fields with separators, quotes or line ends in quotes. An image without
+// detections has no line. `images` have the ids 1, 2, ...; names in UTF-8.
+std::string detections_csv(const std::vector<ImageInfo>& images,
+                           const std::vector<Detection>& detections, const CategoryMap& categories);
+
+}  // namespace retina

@@ -1,0 +1,120 @@
+#include "evaluate/model/found_files.h"
+
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "evaluate/model/text_fields.h"
+#include "shared/base/error.h"
+#include "shared/base/progress.h"
+#include "shared/evaluation/visits.h"
+#include "shared/image/jpeg.h"
+
+namespace retina {
+namespace {
+
+std::string bytes_of(const ImageListing& listing) {
+  std::vector<std::string> fields{cat(listing.roots.size())};
+  for (const ImageRoot& root : listing.roots) {
+    fields.insert(fields.end(), {root.folder, root.prefix});
+  }
+  for (const ImageFile& file : listing.files) {
+    fields.insert(fields.end(), {file.name, cat(file.root)});
+  }
+  return join(fields);
+}
+
+ImageListing listing_of(std::string_view bytes) {
+  const std::vector<std::string> fields = split(bytes);
+  ImageListing listing;
+  auto field = fields.begin();
+  for (auto count = number_of(*field++); count > 0; --count) {
+    ImageRoot& root = listing.roots.emplace_back();
+    root.folder = *field++;
+    root.prefix = *field++;
+  }
+  while (field != fields.end()) {
+    ImageFile& file = listing.files.emplace_back();
+    file.name = *field++;
+    file.root = number_of(*field++);
+  }
+  return listing;
+}
+
+// `place` is that in the listing.
+std::vector<std::string> fields_of(std::size_t place, const LookedAt& file) {
+  const LoosePicture& picture = file.picture;
+  const FileProblem problem = file.problem.value_or(FileProblem{});
+  return {cat(place),
+          cat(picture.width),
+          cat(picture.height),
+          cat(picture.size_bytes),
+          cat(picture.start_xxh3),
+          problem.kind,
+          problem.reason};
+}
+
+FoundFiles found_files(const ImageListing& listing, std::string_view bytes) {
+  constexpr std::size_t kFields = 7;
+  const std::vector<std::string> fields = split(bytes);
+  RETINA_CHECK(fields.size() == kFields * listing.files.size(), fields.size(), " fields");
+  std::vector<LookedAt> seen(listing.files.size());
+  for (auto field = fields.begin(); field != fields.end(); field += kFields) {
+    const std::size_t place = number_of(field[0]);
+    const ImageFile& file = listing.files.at(place);
+    seen[place].picture = {.name = file.name,
+                           .root = file.root,
+                           .width = static_cast<int>(number_of(field[1])),
+                           .height = static_cast<int>(number_of(field[2])),
+                           .size_bytes = number_of(field[3]),
+                           .start_xxh3 = number_of(field[4])};
+    if (!field[5].empty()) seen[place].problem = {.kind = field[5], .reason = field[6]};
+  }
+  FoundFiles found{.roots = listing.roots, .left_out = listing.left_out};
+  for (LookedAt& file : seen) {
+    if (file.problem) {
+      found.left_out.push_back({.name = file.picture.name, .problem = *file.problem});
+    } else {
+      found.pictures.push_back(std::move(file.picture));
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
+  ImageListing listing;
+  if (ranks.is_root()) {
+    listing = list_images(options.images, options.output, [&] { tell_progress(ranks); });
+  }
+  std::vector<LeftOutFile> left_out = std::move(listing.left_out);  // rank 0 alone reports them
+  listing = listing_of(ranks.broadcast(bytes_of(listing), 0));
+  listing.left_out = std::move(left_out);
+  std::vector<ImageFolder> folders;
+  for (const ImageRoot& root : listing.roots) folders.emplace_back(root.folder);
+  std::vector<std::size_t> places(listing.files.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  const std::vector<std::size_t> own = share_of_rank(places, ranks);
+  JpegDecoder decoder;
+  std::optional<Progress> progress;
+  if (ranks.is_root()) {
+    progress.emplace("looking", static_cast<std::int64_t>(own.size()), "files");
+  }
+  std::string bytes;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const ImageFile& file = listing.files[own[i]];
+    const std::string name = listing.roots[file.root].name_in_folder(file.name);
+    bytes += join(fields_of(own[i], look_at(folders[file.root], name, decoder)));
+    tell_progress(ranks);
+    if (progress) progress->update(static_cast<std::int64_t>(i) + 1);
+  }
+  if (progress) progress->finish();
+  std::string all;
+  for (const std::string& part : ranks.gather(bytes, 0)) all += part;
+  return found_files(listing, ranks.broadcast(all, 0));
+}
+
+}  // namespace retina

@@ -1,0 +1,22 @@
+// The files that --images names, found and looked at by all ranks together.
+#pragma once
+
+#include <vector>
+
+#include "evaluate/options.h"
+#include "shared/comm/communicator.h"
+#include "shared/data/image_inputs.h"
+
+namespace retina {
+
+struct FoundFiles {
+  std::vector<ImageRoot> roots{};
+  std::vector<LoosePicture> pictures{};  // by name, ascending
+  std::vector<LeftOutFile> left_out{};
+};
+
+// Rank 0 lists the files, every rank looks at its share of them, all get the whole but for folders
+// that were left out, which rank 0 alone gets. Collective. Throws as list_images() and look_at().
+FoundFiles find_files(const EvalOptions& options, Communicator& ranks);
+
+}  // namespace retina

@@ -1,0 +1,192 @@
+#include "shared/data/image_inputs.h"
+
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "shared/base/droppings.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/image_folder.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Kind { kNothing, kFile, kFolder, kOther };
+
+// Throws read_error().
+Kind kind_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (means_no_file(errno)) return Kind::kNothing;
+    throw read_error(path, errno);
+  }
+  return S_ISREG(status.st_mode)   ? Kind::kFile
+         : S_ISDIR(status.st_mode) ? Kind::kFolder
+                                   : Kind::kOther;
+}
+
+// Of the glob() that this thread runs, whose callback is told nothing but a folder and an errno.
+thread_local std::vector<std::pair<std::string, int>> unread_folders;
+
+// Paths without what systems leave in folders. Folders that may not be read go to `left_out`;
+// throws read_error() of others.
+std::vector<std::string> matches_of(const std::string& pattern,
+                                    std::vector<LeftOutFile>& left_out) {
+  unread_folders.clear();
+  glob_t found{};
+  const std::unique_ptr<glob_t, void (*)(glob_t*)> owner(&found, ::globfree);
+  const int status = ::glob(
+      pattern.c_str(), 0,
+      [](const char* folder, int code) {
+        unread_folders.emplace_back(folder, code);
+        return 0;
+      },
+      &found);
+  if (status == GLOB_NOSPACE) throw std::bad_alloc();
+  for (const auto& [folder, code] : unread_folders) {
+    const Error error = read_error(folder, code);
+    if (error.kind() != ErrorKind::kNoInput) throw error;
+    left_out.push_back({.name = folder + "/", .problem = unreadable(folder, error)});
+  }
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < found.gl_pathc; ++i) {
+    const std::string path = found.gl_pathv[i];
+    const std::string name = fs::path(path).filename().string();
+    if (name.starts_with('.') || !is_dropping(name)) paths.push_back(path);
+  }
+  return paths;
+}
+
+bool is_same_folder(const std::string& path, const std::string& other) {
+  std::error_code missing;
+  return fs::equivalent(path, other, missing);
+}
+
+class Lister {
+ public:
+  Lister(const std::string& output, bool is_alone, const std::function<void()>& on_step)
+      : output_(output), is_alone_(is_alone), on_step_(on_step) {}
+
+  void add(const std::string& given) {
+    switch (kind_of(given)) {
+      case Kind::kFile:
+        return add_file(given);
+      case Kind::kFolder:
+        return add_folder(given);
+      case Kind::kOther:
+        throw Error(ErrorKind::kNoInput,
+                    cat(escaped(given), ": is neither a regular file nor a folder"),
+                    "check --images");
+      case Kind::kNothing:
+        break;
+    }
+    if (given.find_first_of("*?[") == std::string::npos) {
+      throw Error(ErrorKind::kNoInput, cat(escaped(given), ": does not exist"), "check --images");
+    }
+    const std::vector<std::string> paths = matches_of(given, listing_.left_out);
+    if (paths.empty()) {
+      throw Error(ErrorKind::kNoInput, cat(escaped(given), ": no file has such a name"),
+                  given.find("**") == std::string::npos
+                      ? "check --images"
+                      : "** is the same as * here, which matches in one folder");
+    }
+    is_alone_ = false;
+    for (const std::string& path : paths) {
+      kind_of(path) == Kind::kFolder ? add_folder(path) : add_file(path);
+    }
+  }
+
+  ImageListing take() {
+    std::vector<ImageFile>& files = listing_.files;
+    std::stable_sort(files.begin(), files.end(),
+                     [](const ImageFile& a, const ImageFile& b) { return a.name < b.name; });
+    files.erase(
+        std::unique(files.begin(), files.end(),
+                    [](const ImageFile& a, const ImageFile& b) { return a.name == b.name; }),
+        files.end());
+    return std::move(listing_);
+  }
+
+ private:
+  std::size_t root(ImageRoot wanted) {
+    const auto [known, is_new] =
+        root_of_.try_emplace({wanted.folder, wanted.prefix}, listing_.roots.size());
+    if (is_new) listing_.roots.push_back(std::move(wanted));
+    return known->second;
+  }
+
+  void add_file(const std::string& path) {
+    const std::string prefix = path.substr(0, path.rfind('/') + 1);
+    const std::size_t last = prefix.find_last_not_of('/');
+    const std::string folder = prefix.empty()              ? "."
+                               : last == std::string::npos ? "/"
+                                                           : prefix.substr(0, last + 1);
+    listing_.files.push_back({.name = path, .root = root({.folder = folder, .prefix = prefix})});
+    if (on_step_) on_step_();
+  }
+
+  void add_folder(const std::string& path) {
+    if (!is_alone_ && is_same_folder(path, output_)) return;  // as when it is below a folder
+    const std::string prefix = is_alone_ ? "" : path.ends_with('/') ? path : path + "/";
+    FolderListing below = list_files(path, output_, on_step_);
+    if (!is_alone_ && below.names.empty() && below.left_out.empty()) {
+      below.left_out.push_back({.problem = {.kind = "empty", .reason = "holds no files"}});
+    }
+    const std::size_t place = root({.folder = path, .prefix = prefix});
+    for (const std::string& name : below.names) {
+      listing_.files.push_back({.name = prefix + name, .root = place});
+    }
+    for (LeftOutFile& one : below.left_out) {
+      listing_.left_out.push_back({.name = prefix + one.name, .problem = std::move(one.problem)});
+    }
+  }
+
+  const std::string& output_;
+  bool is_alone_;  // the one value that was given, and no pattern
+  const std::function<void()>& on_step_;
+  ImageListing listing_{};
+  std::map<std::pair<std::string, std::string>, std::size_t> root_of_{};
+};
+
+}  // namespace
+
+ImageListing list_images(const std::vector<std::string>& given, const std::string& output,
+                         const std::function<void()>& on_step) {
+  Lister lister(output, given.size() == 1, on_step);
+  for (const std::string& one : given) lister.add(one);
+  return lister.take();
+}
+
+ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<LoosePicture>& images,
+                       Categories categories)
+    : roots_(std::move(roots)), categories_(std::move(categories)) {
+  for (const ImageRoot& root : roots_) folders_.emplace_back(root.folder);
+  for (const LoosePicture& one : images) {
+    root_of_.push_back(one.root);
+    index_.push_back({.image_id = static_cast<std::int64_t>(index_.size()) + 1,
+                      .width = one.width,
+                      .height = one.height,
+                      .file_name = one.name});
+  }
+}
+
+std::optional<FileProblem> ImageFiles::decode(std::size_t place, JpegDecoder& decoder,
+                                              Image& out) const {
+  const std::size_t root = root_of_[place];
+  return decode_file(folders_[root], roots_[root].name_in_folder(index_[place].file_name),
+                     index_[place], decoder, out);
+}
+
+}  // namespace retina

@@ -1,0 +1,64 @@
+// Images as a user names them: files, folders and globs become a list of files, each with the name
+// that results give it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/image_folder.h"
+#include "shared/data/picture_folder.h"
+#include "shared/data/picture_source.h"
+
+namespace retina {
+
+// A file's name begins with `prefix`; the rest is its name in `folder`.
+struct ImageRoot {
+  std::string folder{};
+  std::string prefix{};
+  std::string name_in_folder(const std::string& name) const { return name.substr(prefix.size()); }
+};
+struct ImageFile {
+  std::string name{};
+  std::size_t root = 0;  // place in ImageListing::roots
+};
+struct ImageListing {
+  std::vector<ImageRoot> roots{};
+  std::vector<ImageFile> files{};       // by name, ascending
+  std::vector<LeftOutFile> left_out{};  // folders that may not be read or hold no files
+};
+
+// What `given` names. Files in one folder that is given alone have their names in it, all others
+// the path that leads to them as it was given: a name that comes twice is the same file, and counts
+// once. A value that names nothing is a pattern of glob(7) where it has one of *?[, and folders
+// that it matches count as if they were given. Folders are listed as list_files() does; `output`,
+// where the results go, is never entered, and a config error where it is given alone. `on_step` is
+// called now and then. Throws kNoInput for a value that names nothing, or neither a file nor a
+// folder, kConfig, kIo.
+ImageListing list_images(const std::vector<std::string>& given, const std::string& output,
+                         const std::function<void()>& on_step = {});
+
+// The images of a listing that can be used. Their ids are 1, 2, ... in the order of `images`.
+class ImageFiles : public PictureSource {
+ public:
+  // Each of `images` with its root's place in `roots`.
+  ImageFiles(std::vector<ImageRoot> roots, const std::vector<LoosePicture>& images,
+             Categories categories);
+
+  const std::vector<IndexEntry>& index() const override { return index_; }
+  const Categories& categories() const override { return categories_; }
+  // Throws kIo when the image's folder or its mount is gone.
+  std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder,
+                                    Image& out) const override;
+
+ private:
+  std::vector<ImageRoot> roots_;
+  std::vector<ImageFolder> folders_{};  // of the roots
+  std::vector<std::size_t> root_of_{};  // of the images
+  Categories categories_;
+  std::vector<IndexEntry> index_{};
+};
+
+}  // namespace retina
