@@ -96,8 +96,8 @@ TEST_F(ImportCli, AModelOfAnEarlierVersionSaysToConvertAgain) {
     if (is_code_compressed) zip[zip.find("PK\1\2") + 10] = 8;
     write_file_atomically(folder_ / "old.pt", zip);
     expect_refusal({"--import", folder_ / "old.pt"}, 65,
-                   "old.pt: is a TorchScript model of an earlier retina-convert (convert the "
-                   "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx)");
+                   "old.pt: is a TorchScript model of an earlier retina-convert; hint: convert the "
+                   "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx");
   }
 }
 

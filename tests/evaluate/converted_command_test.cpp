@@ -165,9 +165,10 @@ TEST_F(ConvertedCommand, OfAnEarlierVersionSaysToConvertAgain) {
   write_file_atomically(*folder_ / "old.pt", cat(zip, "retina-xxh3:", hex64(xxh3(zip))));
   const ProcessResult result = run_process(command("old.pt", "old", {}));
   EXPECT_EQ(result.exit_code, 65) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("old.pt: is a TorchScript model of an earlier retina-convert (convert the "
-                        "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx)"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("old.pt: is a TorchScript model of an earlier retina-convert; hint: convert the "
+                "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/image/jpeg.h"
+#include "shared/onnx/onnx_session.h"
 #include "shared/shard/shard_set.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/child_process.h"
@@ -209,13 +210,14 @@ TEST_F(LoosePictures, AreDetectedOnAsPackedOnesAre) {
 }
 
 TEST_F(LoosePictures, AConvertedModelFindsWhatItsCheckpointFinds) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const ProcessResult converted =
-      run_process({"retina-convert", "--checkpoint", model_, "--output", folder_ / "converted.pt",
+      run_process({"retina-convert", "--checkpoint", model_, "--output", folder_ / "converted.onnx",
                    "--score-threshold", "0.008"});
   ASSERT_EQ(converted.exit_code, 0) << converted.err;
   const std::vector<std::string> few{"--max-images", "6"};
   ASSERT_EQ(run_process(command("plain", few)).exit_code, 0);
-  model_ = folder_ / "converted.pt";
+  model_ = folder_ / "converted.onnx";
   const ProcessResult alone = run_process(command("out", few));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
   const auto expected = read_results(folder_ / "plain/detections.json");

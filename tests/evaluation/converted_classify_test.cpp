@@ -195,7 +195,7 @@ TEST_F(ConvertedClassify, ADamagedModelIsBadData) {
     std::string bytes = whole;
     bytes[place] = static_cast<char>(bytes[place] ^ 1);
     write_file_atomically(path, bytes);
-    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { ConvertedModel(path); }),
+    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { const ConvertedModel model(path); }),
                 HasSubstr("damaged.onnx"));
   }
 }
