@@ -197,13 +197,24 @@ TEST(ClassifierProof, ThatFailsLeavesNoFile) {
   const TestFolder folder;
   Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);
   for (auto& [name, tensor] : checkpoint.model) {
-    if (name == "fc.bias") tensor.detach()[1] = std::numeric_limits<float>::quiet_NaN();
+    if (name == "fc.weight") tensor.detach().fill_(std::numeric_limits<float>::max());
   }
   save_checkpoint(folder / "c.pt", checkpoint);
   EXPECT_THAT(refusal(options_in(folder), ErrorKind::kAnswerNo),
               HasSubstr("the proof failed, nothing was written"));
   EXPECT_FALSE(path_exists(folder / "m.onnx"));
   EXPECT_FALSE(path_exists(folder / "m.onnx.tmp"));
+}
+
+TEST(ConvertedClassifier, ACheckpointThatIsNotFiniteIsBadDataByItsTensor) {
+  const TestFolder folder;
+  Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);
+  for (auto& [name, tensor] : checkpoint.model) {
+    if (name == "fc.bias") tensor.detach()[1] = std::numeric_limits<float>::quiet_NaN();
+  }
+  save_checkpoint(folder / "c.pt", checkpoint);
+  EXPECT_THAT(refusal(options_in(folder), ErrorKind::kData),
+              HasSubstr("c.pt: tensor fc.bias has values that are not finite (got 1 of 3"));
 }
 
 TEST(InferenceHeader, OfADetectorIsAsItWasBeforeThereWereClassifiers) {

@@ -313,8 +313,16 @@ TEST(Proof, FindsASmallChangeOfOneWeight) {
 
 TEST(Proof, ComparesDetectionsEvenWhereEveryScoreIsBelowTheThreshold) {
   const TestFolder folder;
-  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1, /*head_spread=*/0));
+  Checkpoint checkpoint = random_checkpoint(small_config(), 1, /*head_spread=*/0.1);
+  for (auto& [name, tensor] : checkpoint.model) {
+    if (name.ends_with("cls_logits.bias")) tensor.detach().fill_(-5);
+  }
+  save_checkpoint(folder / "c.pt", checkpoint);
   EXPECT_THAT(convert(options_in(folder)), proof("detections equal"));
+  if (!has_onnx_runtime()) return;
+  const auto found =
+      ConvertedModel(folder / "m.onnx").detections(at::zeros({1, 3, 90, 120}, at::kByte));
+  EXPECT_EQ(found[3].item<std::int64_t>(), 0) << "a score above the threshold";
 }
 
 TEST(Convert, FoldingEqualsConvolutionThenNorm) {
