@@ -140,7 +140,7 @@ build: deps
 # --- Tests ---------------------------------------------------------------------------------------
 test: build
 	@$(call install_packages,$(TEST_PACKAGES))
-	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,58 MB)
+	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,103 MB)
 	cmake --build $(BUILD) -j $(JOBS)
 	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
 	export OMP_WAIT_POLICY=passive  # threads that spin while they wait take the other tests' cores

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "convert/conversion.h"
+#include "convert/import/foreign_network.h"
 #include "convert/proof/proof_images.h"
 #include "convert/publication.h"
 #include "convert/repository.h"
@@ -118,6 +119,7 @@ std::string convert(const ConvertOptions& asked) {
   // Inputs: the network, and the images of the proof.
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
+  check_finite(checkpoint.model, options.checkpoint);
   const ConversionInputs inputs{.options = options, .checkpoint = checkpoint, .device = device};
   const std::unique_ptr<Conversion> conversion = header.task == Task::kDetection
                                                      ? make_detector_conversion(inputs)

@@ -62,7 +62,6 @@ void ConvertOptions::validate() const {
                            : "--checkpoint and --import are both given");
   }
   if (output.empty()) refuse("--output: is required");
-  check_output_name(*this);
   if (weights.empty() && !categories.empty()) refuse("--categories: is for --import only");
   if (weights.empty() && norm_eps) refuse("--norm-eps: is for --import only");
   const bool has_sizes = anchor_sizes || min_side_px || max_side_px;
@@ -70,6 +69,7 @@ void ConvertOptions::validate() const {
     refuse("--anchor-sizes, --min-side and --max-side: are for --import only");
   }
   if (weights.empty() && import_task) refuse("--task: is for --import only");
+  check_output_name(*this);
   if (import_task == Task::kClassification && anchor_sizes) {
     refuse("--anchor-sizes: not with --task classify");
   }

@@ -128,12 +128,12 @@ launch "$bin/retina-eval" --model "$output/run" --data "$validation" \
   --output "$output/evaluation" --draw 8 "${overwrite[@]}"
 
 step "convert it"
-renew "$output/run/checkpoints.json" "$output/model.pt"
-"$bin/retina-convert" --checkpoint "$output/run" --output "$output/model.pt" "${overwrite[@]}"
+renew "$output/run/checkpoints.json" "$output/model.onnx"
+"$bin/retina-convert" --checkpoint "$output/run" --output "$output/model.onnx" "${overwrite[@]}"
 
 step "evaluate the converted model"
-renew "$output/model.pt" "$output/evaluation-converted/metrics.json"
-"$bin/retina-eval" --model "$output/model.pt" --data "$validation" \
+renew "$output/model.onnx" "$output/evaluation-converted/metrics.json"
+"$bin/retina-eval" --model "$output/model.onnx" --data "$validation" \
   --output "$output/evaluation-converted" "${overwrite[@]}"
 
 step "results"
@@ -148,5 +148,5 @@ drawn $drawn   $output/evaluation/drawn/
 $numbers $output/evaluation/metrics.json
 $results
 checkpoints        $output/run/ (checkpoints.json says which is best)
-inference model    $output/model.pt
+inference model    $output/model.onnx
 END

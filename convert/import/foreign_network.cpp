@@ -59,7 +59,7 @@ void check_finite(const NamedTensors& state, const std::string& subject) {
                 cat(subject, ": tensor ", name, " has values that are not finite (got ",
                     tensor.numel() - finite.sum().item<std::int64_t>(), " of ", tensor.numel(),
                     " NaN, infinite or beyond f32)"),
-                "its training diverged: import an earlier checkpoint of it");
+                "its training diverged: take an earlier checkpoint of it");
   }
 }
 

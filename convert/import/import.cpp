@@ -7,7 +7,6 @@
 #include "convert/import/pth_file.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/file_kind.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -37,11 +36,7 @@ std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string
     }
     return std::move(found.tensors);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData) throw;
-    if (const auto kind = file_kind_of(subject); kind && kind->is_old_model) {
-      throw Error(ErrorKind::kData, cat(subject, ": ", kind->what), kind->hint);
-    }
-    if (!is_inference_model(subject)) throw;
+    if (error.kind() != ErrorKind::kData || !is_inference_model(subject)) throw;
   }
   throw Error(
       ErrorKind::kData,

@@ -123,7 +123,7 @@ eval=(
 convert=(
   retina-convert
   --checkpoint /mnt/afs_batchai/runs/coco_retinanet
-  --output /mnt/afs_batchai/models/coco_retinanet.pt
+  --output /mnt/afs_batchai/models/coco_retinanet.onnx
   --repository /mnt/afs_batchai/models/repository
   --service-name coco_retinanet
 )

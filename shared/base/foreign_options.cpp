@@ -240,7 +240,8 @@ const std::vector<ForeignOption>& foreign_options() {
        .pack = "--inspect SHARDS --image-id ID --draw OUT.jpg",
        .train = "--preview",
        .eval = "--draw"},
-      {.names = {"include", "export-format", "onnx", "to-onnx", "target"}, .convert = "--format"},
+      {.names = {"format", "include", "export-format", "onnx", "to-onnx", "target"},
+       .convert = "an inference model is an ONNX file, which --output names: NAME.onnx"},
       {.names = {"dynamic", "dynamic-axes", "batch-dynamic", "opset", "opset-version", "simplify"},
        .convert = "batch and size are dynamic unless --onnx-static fixes the size; opset 17"},
       // The rest.

@@ -14,6 +14,8 @@ TEST(ForeignOptions, AreAnsweredWithOurs) {
   EXPECT_EQ(foreign_option_answer("retina-train", "lr0"), "here it is --lr");
   EXPECT_EQ(foreign_option_answer("retina-convert", "weights"),
             "here it is --checkpoint for a checkpoint of ours, --import for a .pth file");
+  EXPECT_EQ(foreign_option_answer("retina-convert", "format"),
+            "an inference model is an ONNX file, which --output names: NAME.onnx");
   EXPECT_EQ(foreign_option_answer("retina-train", "no-such-option"), "");
 }
 

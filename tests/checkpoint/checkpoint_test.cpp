@@ -18,6 +18,9 @@
 #include "shared/base/hash.h"
 #include "shared/base/random.h"
 #include "shared/checkpoint/sealed_file.h"
+#include "shared/onnx/onnx_fields.h"
+#include "shared/onnx/onnx_file.h"
+#include "shared/onnx/wire.h"
 #include "tests/convert/pth_writer.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/test_folder.h"
@@ -176,6 +179,17 @@ TEST(Checkpoint, AFileOfAnotherKindIsRefused) {
   EXPECT_EQ(kind_of_loading(folder.path()), ErrorKind::kNoInput);
 }
 
+// A zip of stored records that ends as a sealed one does.
+std::string sealable_zip(const NamedBytes& records) {
+  std::string zip = stored_zip(records);
+  zip[zip.size() - 2] = 28;
+  return zip;
+}
+
+std::string sealed(const std::string& zip) {
+  return cat(zip, "retina-xxh3:", hex64(xxh3(zip)));
+}
+
 // A sealed file with this index and one record of 8 bytes.
 void write_with_index(const std::string& path, const std::string& index) {
   write_sealed(path, [&](const ByteSink& sink) {
@@ -184,6 +198,17 @@ void write_with_index(const std::string& path, const std::string& index) {
     zip.writeRecord("data/0", "12345678", 8);
     zip.writeEndOfFile();
   });
+}
+
+// What load_checkpoint says to a file that it must refuse as bad data, with the hint.
+std::string words_about(const std::string& path) {
+  try {
+    load_checkpoint(path);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
+    return cat(error.what(), "; hint: ", error.hint());
+  }
+  return "accepted";
 }
 
 TEST(Checkpoint, FilesOfOtherToolsAreNamedForWhatTheyAreWithTheWayToACheckpoint) {
@@ -202,12 +227,7 @@ TEST(Checkpoint, FilesOfOtherToolsAreNamedForWhatTheyAreWithTheWayToACheckpoint)
       }
       ADD_FAILURE() << "accepted";
     }
-    try {
-      load_checkpoint(path);
-    } catch (const Error& error) {
-      return cat(error.what(), "; hint: ", error.hint());
-    }
-    return std::string("accepted");
+    return words_about(path);
   };
   const std::string pickle =
       PickleText().op("}").text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
@@ -232,13 +252,34 @@ TEST(Checkpoint, FilesOfOtherToolsAreNamedForWhatTheyAreWithTheWayToACheckpoint)
 
 TEST(Checkpoint, AnInferenceModelOfOursIsSaidToBeOne) {
   const TestFolder folder;
-  write_sealed_onnx(folder / "m.onnx", "\x08\x08" + std::string(100, 'x'));
-  try {
-    load_checkpoint(folder / "m.onnx");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), HasSubstr("is an inference model that retina-convert wrote"));
+  const std::string text = InferenceHeader{.checkpoint_hash = 1}.to_json();
+  const auto field = [](std::uint32_t number, const std::string& bytes) {
+    return wire_prefix(number, bytes.size()) + bytes;
+  };
+  const std::string entry =
+      field(onnx_field::kEntryKey, kInferenceHeaderKey) + field(onnx_field::kEntryValue, text);
+  write_onnx_file(folder / "m.onnx", "\x08\x08" + field(onnx_field::kModelMetadata, entry));
+  EXPECT_THAT(words_about(folder / "m.onnx"),
+              AllOf(HasSubstr("m.onnx: is an inference model that retina-convert wrote"),
+                    HasSubstr("give the run's folder")));
+}
+
+TEST(Checkpoint, AModelOfAnEarlierVersionSaysToConvertAgain) {
+  const TestFolder folder;
+  std::string zip = sealable_zip({{"archive/data.pkl", "."},
+                                  {"archive/code/__torch__/retina.py", "class RetinaNet"},
+                                  {"archive/constants.pkl", "."},
+                                  {"archive/extra/retina.json", R"({"format_version":1})"}});
+  for (const bool is_code_compressed : {false, true}) {
+    if (is_code_compressed) {
+      const std::size_t second = zip.find("PK\1\2", zip.find("PK\1\2") + 1);
+      zip[second + 10] = 8;
+    }
+    overwrite(folder / "m.pt", sealed(zip));
+    EXPECT_EQ(words_about(folder / "m.pt"),
+              cat(folder / "m.pt",
+                  ": is a TorchScript model of an earlier retina-convert; hint: convert the "
+                  "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx"));
   }
 }
 
@@ -272,9 +313,8 @@ TEST(Checkpoint, ATensorLargerThanItsRecordIsRefused) {
 }
 
 // What load_checkpoint says of these bytes under a right seal; "accepted" when it takes them.
-std::string answer_to(const std::string& path, std::string bytes) {
-  bytes += cat("retina-xxh3:", hex64(xxh3(bytes)));
-  overwrite(path, bytes);
+std::string answer_to(const std::string& path, const std::string& bytes) {
+  overwrite(path, sealed(bytes));
   try {
     load_checkpoint(path);
     return "accepted";
@@ -282,13 +322,6 @@ std::string answer_to(const std::string& path, std::string bytes) {
     EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
     return error.what();
   }
-}
-
-// A zip of stored records that ends as a sealed one does.
-std::string sealable_zip(const NamedBytes& records) {
-  std::string zip = stored_zip(records);
-  zip[zip.size() - 2] = 28;
-  return zip;
 }
 
 std::string index_of(const std::string& tensors) {

@@ -28,7 +28,7 @@ PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
 # Programs that are not ours and start ours, here or elsewhere.
 STARTERS = {"mpirun", "srun", "docker", "podman", "sbatch", "kubectl", "az"}
 FOREIGN = STARTERS | {"cmake", "ctest", "git", "apt-get", "cd", "mkdir", "python3", "nvidia-smi",
-                      "clang-format-14"}
+                      "clang-format-14", "g++", "tritonserver", "trtexec"}
 # Our scripts that pages call by name, as in the image.
 SCRIPTS = {"retina-launch": "docker/retina-launch"}
 
@@ -267,7 +267,7 @@ class Readme(unittest.TestCase):
         self.assertEqual(set(ran), set(PROGRAMS))
         stats = json.loads((place / "evaluation/metrics.json").read_text())["stats"]
         self.assertEqual(len(stats), 12)
-        for name in ("model.pt", "scored/metrics.json", "scaling/scaling.html", "served"):
+        for name in ("model.onnx", "scored/metrics.json", "scaling/scaling.html", "served"):
             self.assertTrue((place / name).exists(), name)
 
     def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):
@@ -276,7 +276,7 @@ class Readme(unittest.TestCase):
                    f"OUT={self.room}/demo", "TRAIN_OPTIONS=--epochs 1 --min-side 64 --max-side 96"]
         self.expect_success(run(command), command)
         for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json",
-                     "evaluation/detections.json", "model.pt"):
+                     "evaluation/detections.json", "model.onnx"):
             self.assertTrue((self.room / "demo" / name).is_file(), name)
         again = run(command)
         self.expect_success(again, command)
@@ -290,7 +290,7 @@ class Readme(unittest.TestCase):
                    f"OUT={self.room}/demo", "RANKS=2", "TRAIN_OPTIONS=--epochs 2"]
         self.expect_success(run(command), command)
         for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json",
-                     "evaluation/predictions.jsonl", "model.pt",
+                     "evaluation/predictions.jsonl", "model.onnx",
                      "evaluation-converted/metrics.json"):
             self.assertTrue((self.room / "demo" / name).is_file(), name)
         again = run(command)

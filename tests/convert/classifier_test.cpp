@@ -8,14 +8,16 @@
 #include <limits>
 
 #include "convert/convert.h"
+#include "convert/onnx_weights.h"
 #include "convert/proof/classifier_proof.h"
 #include "convert/proof/proof_images.h"
-#include "convert/script/inference_module.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/checkpoint/inference_file.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/model/resnet_shape.h"
+#include "shared/onnx/onnx_file.h"
+#include "shared/onnx/onnx_model.h"
+#include "shared/onnx/onnx_session.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
@@ -23,6 +25,7 @@
 namespace retina {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -34,7 +37,7 @@ constexpr double kSpread = 8;  // of the scores
 ConvertOptions options_in(const TestFolder& folder) {
   ConvertOptions options;
   options.checkpoint = folder / "c.pt";
-  options.output = folder / "m.pt";
+  options.output = folder / "m.onnx";
   options.proof_image_count = 1;
   return options;
 }
@@ -52,7 +55,9 @@ TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
                   random_checkpoint(small_classifier_config(GetParam()), 7, kSpread));
   ConvertOptions options = options_in(folder);
   options.proof_image_count = 3;
-  EXPECT_THAT(convert(options), HasSubstr("proof: 3 images, the same best class on 3"));
+  EXPECT_THAT(convert(options),
+              HasSubstr(has_onnx_runtime() ? "proof: 3 images, the same best class on 3"
+                                           : "proof: ONNX's own checker only"));
   EXPECT_EQ(read_inference_header(options.output).task, Task::kClassification);
 }
 
@@ -85,6 +90,7 @@ std::vector<Image> pictures_of_odd_sizes() {
 // Lying and upright, smaller and larger than the square, and where the picture's middle lies on
 // half a pixel.
 TEST(ConvertedClassifier, EveryPicturesSquareIsTheLoaders) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   for (const char* backbone : {"resnet18", "cifar-cnn"}) {
     for (const auto& [square, shorter] : {std::pair{64, 73}, {64, 64}, {33, 80}, {60, 73}}) {
       SCOPED_TRACE(cat(backbone, " ", square, " of ", shorter));
@@ -96,66 +102,50 @@ TEST(ConvertedClassifier, EveryPicturesSquareIsTheLoaders) {
       save_checkpoint(folder / "c.pt", checkpoint);
       convert(options_in(folder));
       const auto model = trained_classifier(checkpoint, "c.pt");
-      const ScoreMatch found =
-          compare_models({folder / "m.pt", "cpu"}, *model, {.images = pictures_of_odd_sizes()});
+      const ScoreMatch found = compare_models(ConvertedModel(folder / "m.onnx"), *model,
+                                              {.images = pictures_of_odd_sizes()});
       EXPECT_EQ(found.unequal_count, 0) << found.first_unequal;
       EXPECT_EQ(found.image_count, 12);
     }
   }
 }
 
-class ConvertedClassifierModule : public testing::Test {
- protected:
-  ConvertedClassifierModule()
-      : module_(make_inference_module(
-            *trained_classifier(checkpoint_, "c.pt"),
-            {.config_json = checkpoint_.config_json, .categories = checkpoint_.categories})) {}
-
-  at::Tensor run(const at::Tensor& images) { return module_.forward({images}).toTensor(); }
-
-  static at::Tensor noise(std::int64_t count) {
-    at::manual_seed(5);
-    return at::randint(256, {count, 3, 90, 120}, at::kByte);
-  }
-
-  const Checkpoint checkpoint_ = random_checkpoint(small_classifier_config(), 11, kSpread);
-  torch::jit::Module module_;
-};
-
-TEST_F(ConvertedClassifierModule, GivesEachImagesProbabilitiesWhateverItsBatch) {
-  const at::Tensor images = noise(3), batch = run(images);
+TEST(ConvertedClassifier, GivesEachImagesProbabilitiesWhateverItsBatch) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  const ModelConfig config = small_classifier_config();
+  const Checkpoint checkpoint = random_checkpoint(config, 11, kSpread);
+  const InferenceHeader header{.task = Task::kClassification,
+                               .config_json = checkpoint.config_json,
+                               .categories = checkpoint.categories};
+  ConvertedModel model(
+      write_onnx_model(header, OnnxWeights(checkpoint.model, config.norm_eps), {}).bytes, header,
+      "m.onnx");
+  at::manual_seed(5);
+  const at::Tensor images = at::randint(256, {3, 3, 90, 120}, at::kByte);
+  const at::Tensor batch = model.probabilities(images);
   EXPECT_EQ(batch.sizes(), (at::IntArrayRef{3, 3}));
   EXPECT_EQ(batch.scalar_type(), at::kFloat);
   EXPECT_TRUE(at::allclose(batch.sum(1), at::ones({3})));
-  EXPECT_TRUE(at::allclose(batch, at::softmax(module_.get_method("logits")({images}).toTensor(), 1),
-                           0, 1e-6));
+  EXPECT_TRUE(at::allclose(batch, at::softmax(model.logits(images), 1), 0, 1e-6));
   for (std::int64_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(at::allclose(batch[i], run(images.narrow(0, i, 1))[0], 0, 1e-5)) << i;
+    EXPECT_TRUE(at::allclose(batch[i], model.probabilities(images.narrow(0, i, 1))[0], 0, 1e-5))
+        << i;
   }
-  EXPECT_FALSE(at::allclose(batch[0], run(at::zeros_like(images))[0], 0, 1e-2))
+  EXPECT_FALSE(at::allclose(batch[0], model.probabilities(at::zeros_like(images))[0], 0, 1e-2))
       << "a model that always says the same proves nothing";
 }
 
-TEST_F(ConvertedClassifierModule, ItsAttributesTellClassesAndConfiguration) {
-  EXPECT_EQ(module_.attr("category_names").toList().get(2).toStringRef(), "class 2");
-  EXPECT_EQ(module_.attr("category_ids").toIntVector(), (std::vector<std::int64_t>{1, 11, 21}));
-  EXPECT_EQ(module_.attr("config").toStringRef(), checkpoint_.config_json);
-  EXPECT_FALSE(module_.hasattr("score_threshold"));
-}
-
-TEST_F(ConvertedClassifierModule, WrongInputsAreRefusedInWords) {
-  const auto message = [&](const at::Tensor& images) {
-    try {
-      run(images);
-    } catch (const std::exception& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
-  EXPECT_THAT(message(at::zeros({1, 3, 8, 8})), HasSubstr("images must be uint8"));
-  EXPECT_THAT(message(at::zeros({3, 8, 8}, at::kByte)), HasSubstr("must be [N, 3, H, W]"));
-  EXPECT_THAT(message(at::zeros({0, 3, 8, 8}, at::kByte)), HasSubstr("at least one"));
-  EXPECT_THAT(message(at::zeros({1, 3, 0, 8}, at::kByte)), HasSubstr("must have pixels"));
+TEST(ConvertedClassifier, TheFileTellsClassesAndConfiguration) {
+  const TestFolder folder;
+  const Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);
+  save_checkpoint(folder / "c.pt", checkpoint);
+  convert(options_in(folder));
+  const InferenceHeader header = read_inference_header(folder / "m.onnx");
+  EXPECT_EQ(header.config_json, checkpoint.config_json);
+  EXPECT_EQ(header.categories.at(2).name, "class 2");
+  const std::string bytes = read_file(folder / "m.onnx");
+  EXPECT_THAT(bytes, AllOf(HasSubstr("class 0\nclass 1\nclass 2"), HasSubstr("1\n11\n21")));
+  EXPECT_THAT(bytes, Not(HasSubstr("score_threshold")));
 }
 
 TEST(ConvertedClassifier, TheSameCommandAgainChangesNothingAndAnotherCheckpointIsRefused) {
@@ -187,6 +177,7 @@ TEST(ConvertedClassifier, OptionsOfDetectorsAreRefusedByName) {
 
 // A model whose weights are not the checkpoint's must not pass.
 TEST(ClassifierProof, FindsASmallChangeOfOneWeight) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const TestFolder folder;
   Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1, kSpread);
   save_checkpoint(folder / "c.pt", checkpoint);
@@ -196,26 +187,40 @@ TEST(ClassifierProof, FindsASmallChangeOfOneWeight) {
   }
   const auto model = trained_classifier(checkpoint, "c.pt");
   const std::vector<Image> images = generated_images(2);
-  const ScoreMatch found = compare_models({folder / "m.pt", "cpu"}, *model, {.images = images});
-  EXPECT_THROW(require_equal(found, "m.pt"), Error);
+  const ScoreMatch found =
+      compare_models(ConvertedModel(folder / "m.onnx"), *model, {.images = images});
+  EXPECT_THROW(require_equal(found, "m.onnx"), Error);
 }
 
 TEST(ClassifierProof, ThatFailsLeavesNoFile) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  const TestFolder folder;
+  Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);
+  for (auto& [name, tensor] : checkpoint.model) {
+    if (name == "fc.weight") tensor.detach().fill_(std::numeric_limits<float>::max());
+  }
+  save_checkpoint(folder / "c.pt", checkpoint);
+  EXPECT_THAT(refusal(options_in(folder), ErrorKind::kAnswerNo),
+              HasSubstr("the proof failed, nothing was written"));
+  EXPECT_FALSE(path_exists(folder / "m.onnx"));
+  EXPECT_FALSE(path_exists(folder / "m.onnx.tmp"));
+}
+
+TEST(ConvertedClassifier, ACheckpointThatIsNotFiniteIsBadDataByItsTensor) {
   const TestFolder folder;
   Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);
   for (auto& [name, tensor] : checkpoint.model) {
     if (name == "fc.bias") tensor.detach()[1] = std::numeric_limits<float>::quiet_NaN();
   }
   save_checkpoint(folder / "c.pt", checkpoint);
-  EXPECT_THAT(refusal(options_in(folder), ErrorKind::kAnswerNo),
-              HasSubstr("the proof failed, nothing was written"));
-  EXPECT_FALSE(path_exists(folder / "m.pt"));
-  EXPECT_FALSE(path_exists(folder / "m.pt.tmp"));
+  EXPECT_THAT(refusal(options_in(folder), ErrorKind::kData),
+              HasSubstr("c.pt: tensor fc.bias has values that are not finite (got 1 of 3"));
 }
 
 TEST(InferenceHeader, OfADetectorIsAsItWasBeforeThereWereClassifiers) {
   EXPECT_EQ(InferenceHeader{}.to_json(),
-            R"({"format_version":1,"checkpoint":"0000000000000000","score_threshold":0.05,)"
+            R"({"format_version":1,"checkpoint":"0000000000000000",)"
+            R"("onnx":{"weights":"f32","postprocess":true},"score_threshold":0.05,)"
             R"("nms_threshold":0.5,"max_detections":300,"config":"{}","categories":[]})");
 }
 

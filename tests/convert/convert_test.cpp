@@ -4,22 +4,27 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
+#include <optional>
+
+#include "convert/onnx_weights.h"
 #include "convert/proof/detector_proof.h"
 #include "convert/proof/proof_images.h"
-#include "convert/script/inference_module.h"
-#include "convert/script/weights.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/checkpoint/inference_file.h"
 #include "shared/model/device.h"
+#include "shared/onnx/onnx_file.h"
+#include "shared/onnx/onnx_model.h"
+#include "shared/onnx/onnx_session.h"
 #include "tests/convert/random_checkpoint.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // Tests run side by side; more threads than cores spin on each other.
@@ -36,9 +41,14 @@ RetinaNet model_of(const ModelConfig& config, const Checkpoint& checkpoint) {
 ConvertOptions options_in(const TestFolder& folder) {
   ConvertOptions options;
   options.checkpoint = folder / "c.pt";
-  options.output = folder / "m.pt";
+  options.output = folder / "m.onnx";
   options.proof_image_count = 1;
   return options;
+}
+
+// What a conversion says of its proof.
+testing::Matcher<std::string> proof(const std::string& words) {
+  return HasSubstr(has_onnx_runtime() ? words : "proof: ONNX's own checker only");
 }
 
 ErrorKind kind_of(const ConvertOptions& options, std::string* message = nullptr) {
@@ -81,8 +91,8 @@ TEST_P(ConvertArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   save_checkpoint(folder / "c.pt", random_checkpoint(config, 7));
   ConvertOptions options = options_in(folder);
   options.proof_image_count = 3;
-  EXPECT_THAT(convert(options), HasSubstr("proof: 3 images"));
-  EXPECT_EQ(model_file_kind(options.output), ModelFileKind::kInference);
+  EXPECT_THAT(convert(options), proof("proof: 3 images"));
+  EXPECT_EQ(read_inference_header(options.output).task, Task::kDetection);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -93,6 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Architecture{"resnet50", Norm::kBatch, HeadNorm::kGroup, true, 1e-3}));
 
 TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const ModelConfig config = small_config();
   const Checkpoint checkpoint = random_checkpoint(config, 3);
   const TestFolder folder;
@@ -107,7 +118,8 @@ TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
     for (std::size_t i = 0; i < rgb.size(); ++i)
       rgb[i] = static_cast<std::uint8_t>(i * i * 31 % 251);
   }
-  const MatchResult result = compare_models({folder / "m.pt", "cpu"}, model, {.images = images});
+  const MatchResult result =
+      compare_models(ConvertedModel(folder / "m.onnx"), model, {.images = images});
   EXPECT_GE(result.paired_count, 20);
   EXPECT_EQ(result.unexplained_count, 0) << result.first_unexplained;
   EXPECT_LE(result.largest_box_px, kBoxTolerancePx);
@@ -117,20 +129,16 @@ TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
 // One converted model for the tests of its interface.
 class InferenceModel : public testing::Test {
  protected:
-  InferenceModel()
-      : module_(make_inference_module(model_of(config_, checkpoint_),
-                                      {.config_json = checkpoint_.config_json,
-                                       .categories = checkpoint_.categories,
-                                       .postprocess = {.max_detections = 5}})) {}
-
-  std::vector<at::Tensor> run(const at::Tensor& images) {
-    std::vector<at::Tensor> outputs;
-    const auto tuple = module_.forward({images}).toTuple();
-    for (const auto& output : tuple->elements()) {
-      outputs.push_back(output.toTensor());
-    }
-    return outputs;
+  void SetUp() override {
+    if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+    const InferenceHeader header{.config_json = checkpoint_.config_json,
+                                 .categories = checkpoint_.categories,
+                                 .max_detections = 5};
+    const OnnxWeights weights(checkpoint_.model, config_.norm_eps);
+    model_.emplace(write_onnx_model(header, weights, {}).bytes, header, "m.onnx");
   }
+
+  std::vector<at::Tensor> run(const at::Tensor& images) { return model_->detections(images); }
 
   static at::Tensor noise(std::int64_t count) {
     at::manual_seed(5);
@@ -139,7 +147,7 @@ class InferenceModel : public testing::Test {
 
   const ModelConfig config_ = small_config();
   const Checkpoint checkpoint_ = random_checkpoint(config_, 11);
-  torch::jit::Module module_;
+  std::optional<ConvertedModel> model_{};
 };
 
 TEST_F(InferenceModel, OutputsArePaddedToMaxDetections) {
@@ -168,33 +176,40 @@ TEST_F(InferenceModel, ABatchGivesEachImagesOwnDetections) {
 }
 
 TEST_F(InferenceModel, AnImageWithoutDetectionsCountsZeroAndIsZero) {
-  module_.setattr("score_threshold", 1.0);
+  model_->set_thresholds({.score = 1.0});
   const auto outputs = run(noise(1));
   EXPECT_EQ(outputs[3][0].item<std::int64_t>(), 0);
   EXPECT_EQ(outputs[0].abs().sum().item<double>(), 0);
   EXPECT_EQ(outputs[1].abs().sum().item<double>(), 0);
 }
 
-TEST_F(InferenceModel, ItsAttributesTellClassesAndConfiguration) {
-  EXPECT_EQ(module_.attr("category_names").toList().get(2).toStringRef(), "class 2");
-  EXPECT_EQ(module_.attr("category_ids").toIntVector(), (std::vector<std::int64_t>{1, 11, 21}));
-  EXPECT_EQ(module_.attr("config").toStringRef(), checkpoint_.config_json);
+TEST_F(InferenceModel, OtherThresholdsChangeWhatItFinds) {
+  const at::Tensor images = noise(1);
+  const double third = run(images)[1][0][2].item<double>();
+  model_->set_thresholds({.score = third});
+  EXPECT_EQ(run(images)[3][0].item<std::int64_t>(), 2);
+  model_->set_thresholds({.score = 0.0, .nms = 0.0});
+  const auto boxes = run(images)[0][0];
+  const auto labels = run(images)[2][0];
+  for (std::int64_t i = 0; i < 5; ++i) {
+    for (std::int64_t k = 0; k < i; ++k) {
+      if (!at::equal(labels[i], labels[k])) continue;
+      const auto sides = at::minimum(boxes[i].narrow(0, 2, 2), boxes[k].narrow(0, 2, 2)) -
+                         at::maximum(boxes[i].narrow(0, 0, 2), boxes[k].narrow(0, 0, 2));
+      EXPECT_LE(sides.min().item<double>(), 1e-3) << i << " and " << k << " overlap";
+    }
+  }
 }
 
-TEST_F(InferenceModel, WrongInputsAreRefusedInWords) {
-  const auto message = [&](const at::Tensor& images) {
-    try {
-      run(images);
-    } catch (const std::exception& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
-  EXPECT_THAT(message(at::zeros({1, 3, 8, 8})), HasSubstr("images must be uint8"));
-  EXPECT_THAT(message(at::zeros({3, 8, 8}, at::kByte)), HasSubstr("must be [N, 3, H, W]"));
-  EXPECT_THAT(message(at::zeros({1, 4, 8, 8}, at::kByte)), HasSubstr("must be RGB"));
-  EXPECT_THAT(message(at::zeros({0, 3, 8, 8}, at::kByte)), HasSubstr("at least one"));
-  EXPECT_THAT(message(at::zeros({1, 3, 0, 8}, at::kByte)), HasSubstr("must have pixels"));
+TEST_F(InferenceModel, GivesTheBestWhereFewerAreAskedForAndNeverMoreThanItHas) {
+  const at::Tensor images = noise(2);
+  model_->set_thresholds({.max_detections = 3});
+  EXPECT_EQ(run(images)[3].max().item<std::int64_t>(), 3);
+  model_->set_thresholds({});
+  EXPECT_EQ(run(images)[3].max().item<std::int64_t>(), 5);
+  EXPECT_THAT(
+      refusal_of(ErrorKind::kConfig, [&] { model_->set_thresholds({.max_detections = 6}); }),
+      AllOf(HasSubstr("m.onnx: --max-detections 6"), HasSubstr("gives at most 5")));
 }
 
 TEST(Convert, TheFileIsSealedAndTellsWhatItWasMadeFrom) {
@@ -209,11 +224,14 @@ TEST(Convert, TheFileIsSealedAndTellsWhatItWasMadeFrom) {
   EXPECT_EQ(header.max_detections, 20);
   EXPECT_EQ(header.config_json, checkpoint.config_json);
   EXPECT_EQ(header.categories.at(1).name, "class 1");
+  // For everybody else: a class a line.
+  EXPECT_THAT(read_file(options.output),
+              AllOf(HasSubstr("class 0\nclass 1\nclass 2"), HasSubstr("1\n11\n21")));
 
   std::string bytes = read_file(options.output);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-  write_file_atomically(folder / "bad.pt", bytes);
-  EXPECT_THROW(read_inference_header(folder / "bad.pt"), Error);
+  write_file_atomically(folder / "bad.onnx", bytes);
+  EXPECT_THROW(read_inference_header(folder / "bad.onnx"), Error);
 }
 
 TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
@@ -277,6 +295,7 @@ TEST(Convert, ACheckpointWithoutAClassIsBadData) {
 
 // A model whose weights are not the checkpoint's must not pass.
 TEST(Proof, FindsASmallChangeOfOneWeight) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const TestFolder folder;
   const ModelConfig config = small_config();
   Checkpoint checkpoint = random_checkpoint(config, 1);
@@ -287,31 +306,45 @@ TEST(Proof, FindsASmallChangeOfOneWeight) {
   }
   RetinaNet model = model_of(config, checkpoint);
   const std::vector<Image> images = generated_images(2);
-  const MatchResult result = compare_models({folder / "m.pt", "cpu"}, model, {.images = images});
-  EXPECT_THROW(require_equal(result, "m.pt"), Error);
+  const MatchResult result =
+      compare_models(ConvertedModel(folder / "m.onnx"), model, {.images = images});
+  EXPECT_THROW(require_equal(result, "m.onnx"), Error);
 }
 
 TEST(Proof, ComparesDetectionsEvenWhereEveryScoreIsBelowTheThreshold) {
   const TestFolder folder;
-  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1, /*head_spread=*/0));
-  EXPECT_THAT(convert(options_in(folder)), HasSubstr("detections equal"));
+  Checkpoint checkpoint = random_checkpoint(small_config(), 1, /*head_spread=*/0.1);
+  for (auto& [name, tensor] : checkpoint.model) {
+    if (name.ends_with("cls_logits.bias")) tensor.detach().fill_(-5);
+  }
+  save_checkpoint(folder / "c.pt", checkpoint);
+  EXPECT_THAT(convert(options_in(folder)), proof("detections equal"));
+  if (!has_onnx_runtime()) return;
+  const auto found =
+      ConvertedModel(folder / "m.onnx").detections(at::zeros({1, 3, 90, 120}, at::kByte));
+  EXPECT_EQ(found[3].item<std::int64_t>(), 0) << "a score above the threshold";
 }
 
 TEST(Convert, FoldingEqualsConvolutionThenNorm) {
   const Checkpoint checkpoint = random_checkpoint(small_config(), 2);
-  const Weights weights(checkpoint.model);
   const std::string block = "backbone.body.layer2.0.";
-  const ConvWeights folded = weights.folded(block + "conv1", block + "bn1", 1e-5);
+  const LayerShape shape = {128, 64, 3, 3};
+  LayerArrays folded =
+      OnnxWeights(checkpoint.model, 1e-5).folded(block + "conv1", block + "bn1", shape);
+  const auto f64 = [&](const std::string& name) {
+    const auto found = std::find_if(checkpoint.model.begin(), checkpoint.model.end(),
+                                    [&](const auto& entry) { return entry.name == block + name; });
+    return found->tensor.to(at::kDouble);
+  };
+  const auto folded_f64 = [](Array& array) {
+    return at::from_blob(array.numbers.data(), array.shape, at::kFloat).to(at::kDouble);
+  };
   at::manual_seed(1);
   const at::Tensor input = at::randn({1, 64, 9, 9}).to(at::kDouble);
-  const auto f64 = [&](const std::string& name) {
-    return weights.at(block + name).to(at::kDouble);
-  };
   const at::Tensor want =
       at::batch_norm(at::conv2d(input, f64("conv1.weight")), f64("bn1.weight"), f64("bn1.bias"),
                      f64("bn1.running_mean"), f64("bn1.running_var"), false, 0.1, 1e-5, false);
-  const at::Tensor got =
-      at::conv2d(input, folded.weight.to(at::kDouble), folded.bias.to(at::kDouble));
+  const at::Tensor got = at::conv2d(input, folded_f64(folded.weight), folded_f64(folded.bias));
   EXPECT_TRUE(at::allclose(got, want, 1e-6, 1e-6));
 }
 

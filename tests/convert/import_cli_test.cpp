@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "tests/convert/pth_writer.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -79,12 +80,25 @@ TEST_F(ImportCli, OnesOwnCheckpointNeedsNoImport) {
 }
 
 TEST_F(ImportCli, OnesOwnInferenceModelIsSaidToBeOne) {
-  const std::string own = folder_ / "own.pt", model = folder_ / "model.pt";
+  const std::string own = folder_ / "own.pt", model = folder_ / "model.onnx";
   ASSERT_EQ(run_process({"make-checkpoint", "--output", own}).exit_code, 0);
   const auto converted = run_process(
       {"retina-convert", "--checkpoint", own, "--output", model, "--proof-images", "1"});
   ASSERT_EQ(converted.exit_code, 0) << converted.err;
   expect_refusal({"--import", model}, 65, "is an inference model that retina-convert wrote");
+}
+
+TEST_F(ImportCli, AModelOfAnEarlierVersionSaysToConvertAgain) {
+  std::string zip = stored_zip({{"archive/code/__torch__/retina.py", "class RetinaNet"},
+                                {"archive/constants.pkl", "."},
+                                {"archive/extra/retina.json", "{}"}});
+  for (const bool is_code_compressed : {false, true}) {
+    if (is_code_compressed) zip[zip.find("PK\1\2") + 10] = 8;
+    write_file_atomically(folder_ / "old.pt", zip);
+    expect_refusal({"--import", folder_ / "old.pt"}, 65,
+                   "old.pt: is a TorchScript model of an earlier retina-convert; hint: convert the "
+                   "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx");
+  }
 }
 
 }  // namespace

@@ -88,27 +88,12 @@ TEST(StoredZip, FilesThatShareTheirBytesAreRefused) {
 TEST(StoredZip, OfAFileIsTheSameAsOfItsBytes) {
   const TestFolder folder;
   write_file_atomically(folder / "z", stored_zip(kFiles));
-  const StoredZip zip = StoredZip::open(folder / "z", "");
+  const StoredZip zip = StoredZip::open(folder / "z");
   for (const auto& [name, content] : kFiles) {
     EXPECT_EQ(zip.read(name), content);
     EXPECT_EQ(zip.size_bytes(name), content.size());
   }
   EXPECT_EQ(zip.names().size(), kFiles.size());
-}
-
-TEST(StoredZip, OnlyItsPackedFolderMayBeCompressedAndOnlyABit) {
-  const TestFolder folder;
-  std::string bytes = stored_zip(kFiles);
-  const std::size_t entry = bytes.find("PK\1\2");
-  bytes[entry + 10] = 8;
-  write_file_atomically(folder / "z", bytes);
-  const StoredZip zip = StoredZip::open(folder / "z", "a/data.");
-  EXPECT_EQ(zip.read("a/data/0"), "tensor");
-  EXPECT_THROW(zip.read("a/data.pkl"), Error);
-  EXPECT_THROW(StoredZip::open(folder / "z", "a/data/"), Error);
-  bytes[entry + 27] = 2;  // 32 MiB when unpacked
-  write_file_atomically(folder / "z", bytes);
-  EXPECT_THROW(StoredZip::open(folder / "z", "a/data."), Error);
 }
 
 TEST(StoredZip, NumbersThatPointOutsideAreRefused) {

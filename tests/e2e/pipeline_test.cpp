@@ -52,7 +52,7 @@ TEST(Pipeline, PacksTrainsStopsResumesEvaluatesAndConverts) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(steps_logged(run), kSteps);
 
-  const std::string checkpoint = last_checkpoint(run), model = job / "model.pt";
+  const std::string checkpoint = last_checkpoint(run), model = job / "model.onnx";
   const auto evaluate = [&](const std::string& what, const std::string& output) {
     return run_process({"retina-eval", "--model", what, "--data", job.val_shards(), "--output",
                         output, "--device", "cpu", "--score-threshold", "0.001"});
@@ -94,7 +94,7 @@ ProcessResult run_limited(int kib, const std::vector<std::string>& command) {
 
 TEST(Pipeline, AFileSizeLimitIs74AndTheNextRunContinues) {
   const Job job;
-  const std::string run = job / "run", model = job / "model.pt";
+  const std::string run = job / "run", model = job / "model.onnx";
   const auto expect_74_then_0 = [](int kib, const std::vector<std::string>& command) {
     const ProcessResult limited = run_limited(kib, command), again = run_process(command);
     EXPECT_EQ(limited.exit_code, 74) << limited.err;

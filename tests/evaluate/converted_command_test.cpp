@@ -2,11 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/coco/results.h"
 #include "shared/onnx/onnx_session.h"
+#include "tests/convert/pth_writer.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/child_process.h"
 #include "tests/support/test_folder.h"
@@ -22,9 +27,11 @@ class ConvertedCommand : public testing::Test {
     folder_ = new TestFolder;
     write_tiny_shards(*folder_ / "shards", 6);
     write_tiny_checkpoint(*folder_ / "checkpoint.pt", tiny_network(4));
-    convert_to("model.pt");
+    convert_to("model.onnx");
   }
-  // Each case is a process of its own and converts what it needs.
+  void SetUp() override {
+    if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  }
   static void convert_to(const std::string& name,
                          const std::vector<std::string>& more = {"--score-threshold", "0.008",
                                                                  "--max-detections", "25"}) {
@@ -58,20 +65,18 @@ class ConvertedCommand : public testing::Test {
     return all;
   }
 
-  static void expect_what_the_checkpoint_finds(const std::string& model);
-
   static TestFolder* folder_;
 };
 TestFolder* ConvertedCommand::folder_ = nullptr;
 
-void ConvertedCommand::expect_what_the_checkpoint_finds(const std::string& model) {
+TEST_F(ConvertedCommand, FindsWhatTheCheckpointFindsAloneAndOnRanks) {
   const ProcessResult plain = run_process(
       command("checkpoint.pt", "plain", {"--score-threshold", "0.008", "--max-detections", "25"}));
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
-  const ProcessResult converted = run_process(command(model, model + "-found", {}));
+  const ProcessResult converted = run_process(command("model.onnx", "found", {}));
   ASSERT_EQ(converted.exit_code, 0) << converted.err;
   const auto expected = read_results(*folder_ / "plain/detections.json");
-  const auto found = read_results(*folder_ / (model + "-found/detections.json"));
+  const auto found = read_results(*folder_ / "found/detections.json");
   ASSERT_GT(expected.size(), 20U);
   ASSERT_EQ(found.size(), expected.size());
   // Scores that differ by rounding alone may swap places: each wants a partner, not its place.
@@ -86,42 +91,50 @@ void ConvertedCommand::expect_what_the_checkpoint_finds(const std::string& model
     EXPECT_TRUE(matched) << "image " << want.image_id << ", score " << want.score;
   }
 
-  const ProcessResult ranks = run_process(under_mpirun(2, command(model, model + "-ranks", {})));
+  const ProcessResult ranks = run_process(under_mpirun(2, command("model.onnx", "ranks", {})));
   ASSERT_EQ(ranks.exit_code, 0) << ranks.err;
-  EXPECT_EQ(read_file(*folder_ / (model + "-ranks/detections.json")),
-            read_file(*folder_ / (model + "-found/detections.json")));
+  EXPECT_EQ(read_file(*folder_ / "ranks/detections.json"),
+            read_file(*folder_ / "found/detections.json"));
 }
 
-TEST_F(ConvertedCommand, FindsWhatTheCheckpointFindsAloneAndOnRanks) {
-  expect_what_the_checkpoint_finds("model.pt");
-}
-
-TEST_F(ConvertedCommand, InOnnxFindsTheSame) {
-  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
-  convert_to("model.onnx");
-  expect_what_the_checkpoint_finds("model.onnx");
+TEST_F(ConvertedCommand, TakesOtherThresholdsThanItWasConvertedWith) {
   const ProcessResult strict =
       run_process(command("model.onnx", "strict", {"--score-threshold", "0.9"}));
   ASSERT_EQ(strict.exit_code, 0) << strict.err;
   EXPECT_EQ(read_results(*folder_ / "strict/detections.json").size(), 0U);
-  const ProcessResult few = run_process(command("model.onnx", "few", {"--max-detections", "3"}));
-  EXPECT_EQ(few.exit_code, 78) << few.err;
-  EXPECT_THAT(few.err, HasSubstr("the number of detections of an ONNX model cannot be changed"));
+  const ProcessResult loose = run_process(command("model.onnx", "loose", {"--nms-threshold", "1"}));
+  ASSERT_EQ(loose.exit_code, 0) << loose.err;
+  const ProcessResult tight = run_process(command("model.onnx", "tight", {"--nms-threshold", "0"}));
+  ASSERT_EQ(tight.exit_code, 0) << tight.err;
+  EXPECT_LT(read_results(*folder_ / "tight/detections.json").size(),
+            read_results(*folder_ / "loose/detections.json").size());
 }
 
-TEST_F(ConvertedCommand, TakesOtherThresholdsThanItWasConvertedWith) {
-  const ProcessResult result =
-      run_process(command("model.pt", "few", {"--max-detections", "3", "--max-images", "4"}));
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_LE(read_results(*folder_ / "few/detections.json").size(), 12U);
-  const ProcessResult strict =
-      run_process(command("model.pt", "none", {"--score-threshold", "0.9"}));
-  ASSERT_EQ(strict.exit_code, 0) << strict.err;
-  EXPECT_EQ(read_results(*folder_ / "none/detections.json").size(), 0U);
+// The scores of each image's detections, from the best down.
+std::map<std::int64_t, std::vector<double>> scores_in(const std::string& output) {
+  std::map<std::int64_t, std::vector<double>> scores;
+  for (const Detection& found : read_results(output + "/detections.json")) {
+    scores[found.image_id].push_back(found.score);
+  }
+  for (auto& [image, row] : scores) std::sort(row.rbegin(), row.rend());
+  return scores;
+}
+
+TEST_F(ConvertedCommand, GivesTheBestWhereFewerDetectionsAreAskedForAndRefusesMore) {
+  ASSERT_EQ(run_process(command("model.onnx", "all", {})).exit_code, 0);
+  const ProcessResult few = run_process(command("model.onnx", "few", {"--max-detections", "3"}));
+  ASSERT_EQ(few.exit_code, 0) << few.err;
+  auto want = scores_in(*folder_ / "all");
+  for (auto& [image, row] : want) row.resize(std::min<std::size_t>(row.size(), 3));
+  EXPECT_EQ(scores_in(*folder_ / "few"), want);
+
+  const ProcessResult more = run_process(command("model.onnx", "more", {"--max-detections", "26"}));
+  EXPECT_EQ(more.exit_code, 78) << more.err;
+  EXPECT_THAT(more.err, HasSubstr("--max-detections 26: the model gives at most 25"));
+  EXPECT_THAT(more.err, HasSubstr("convert the checkpoint again with --max-detections"));
 }
 
 TEST_F(ConvertedCommand, WithoutSuppressionOrForOneSizeSaysSo) {
-  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const auto made_with = [&](const std::string& name, const std::vector<std::string>& more) {
     convert_to(name, more);
     return run_process(command(name, name + "-out", {}));
@@ -135,12 +148,27 @@ TEST_F(ConvertedCommand, WithoutSuppressionOrForOneSizeSaysSo) {
 }
 
 TEST_F(ConvertedCommand, ADamagedOneIsBadData) {
-  std::string bytes = read_file(*folder_ / "model.pt");
+  std::string bytes = read_file(*folder_ / "model.onnx");
   bytes[bytes.size() / 3] = static_cast<char>(bytes[bytes.size() / 3] ^ 1);
-  write_file_atomically(*folder_ / "damaged.pt", bytes);
-  const ProcessResult result = run_process(command("damaged.pt", "damaged", {}));
+  write_file_atomically(*folder_ / "damaged.onnx", bytes);
+  const ProcessResult result = run_process(command("damaged.onnx", "damaged", {}));
   EXPECT_EQ(result.exit_code, 65) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("damaged.pt"));
+  EXPECT_THAT(result.err, HasSubstr("damaged.onnx"));
+}
+
+TEST_F(ConvertedCommand, OfAnEarlierVersionSaysToConvertAgain) {
+  std::string zip = stored_zip({{"archive/code/__torch__/retina.py", "class RetinaNet"},
+                                {"archive/constants.pkl", "."},
+                                {"archive/extra/retina.json", "{}"}});
+  zip[zip.find("PK\1\2") + 10] = 8;  // its code is compressed
+  zip[zip.size() - 2] = 28;          // and a seal follows
+  write_file_atomically(*folder_ / "old.pt", cat(zip, "retina-xxh3:", hex64(xxh3(zip))));
+  const ProcessResult result = run_process(command("old.pt", "old", {}));
+  EXPECT_EQ(result.exit_code, 65) << result.err;
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("old.pt: is a TorchScript model of an earlier retina-convert; hint: convert the "
+                "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx"));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// pth-fuzz: damages .pth files at random and gives them to the import's reader, and archives of
-// converted models to the check before they are loaded. Each run must end with checked tensors or
-// Error{kData} on one line, within memory that its input's size bounds.
+// pth-fuzz: damages .pth files at random and gives them to the import's reader. Each run must end
+// with checked tensors or Error{kData} on one line, within memory that its input's size bounds.
 // A run depends on --seed and its number alone: --first N --runs 1 repeats it.
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,7 +17,6 @@
 #include "shared/base/file.h"
 #include "shared/base/program.h"
 #include "shared/checkpoint/foreign/pickle_reader.h"
-#include "shared/checkpoint/foreign/script_archive.h"
 #include "shared/checkpoint/foreign/stored_zip.h"
 #include "tests/convert/pth_writer.h"
 #include "tests/fuzz/memory_meter.h"
@@ -44,36 +42,7 @@ struct Corpus {
   std::vector<std::string> files{};    // whole .pth files
   std::vector<std::string> pickles{};  // and what zips hold as data.pkl,
   std::vector<NamedBytes> storages{};  // with their storages
-  NamedBytes model{};                  // a converted model's records
 };
-
-constexpr const char* kModelCode = R"(class RetinaNet(Module):
-  __parameters__ = ["mean", ]
-  __buffers__ = []
-  training : bool
-  mean : Tensor
-  suppression : __torch__.retina.suppression
-  def forward(self: __torch__.retina.RetinaNet,
-    images: Tensor) -> Tuple[List[Tensor], Tensor]:
-    if torch.eq(torch.dim(images), 4):
-      pass
-    return ([images], self.mean)
-)";
-
-NamedBytes small_model() {
-  const std::string pickle = PickleText()
-                                 .global("__torch__.retina", "RetinaNet")
-                                 .op(")\x81}(")
-                                 .text("mean")
-                                 .tensor("FloatStorage", "0", 6, 0, {1, 6}, {6, 1})
-                                 .op("ub")
-                                 .stop();
-  return {{"archive/data.pkl", pickle},
-          {"archive/code/__torch__/retina.py", kModelCode},
-          {"archive/constants.pkl", "\x80\x02)."},
-          {"archive/data/0", std::string(24, 'm')},
-          {"archive/version", "10\n"}};
-}
 
 void add_pickle(Corpus& corpus, std::string pickle, NamedBytes storages) {
   corpus.pickles.push_back(std::move(pickle));
@@ -104,9 +73,6 @@ std::vector<std::string> dictionary() {
   words.push_back("]]]]]]]]]]]]]]]]"s);
   words.push_back("X\xff\xff\xff\x7f"s);
   words.push_back("r\xff\xff\xff\x00"s);
-  for (const char* code : {"  def ", "class ", " : ", "__setstate__", "\"\"\"", "\n    ", "\n  "}) {
-    words.emplace_back(code);
-  }
   words.push_back("PK\1\2"s);
   words.push_back("PK\5\6"s);
   words.push_back("PK\6\6"s);
@@ -152,7 +118,6 @@ Corpus read_corpus(const std::string& fixtures) {
                  .op("\x88Ntbs")
                  .stop(),
              floats);
-  corpus.model = small_model();
   if (paths.empty()) throw Error(ErrorKind::kNoInput, cat(fixtures, ": holds no .pth files"));
   return corpus;
 }
@@ -184,24 +149,13 @@ void check_tensors(const std::vector<ForeignTensor>& tensors, std::string_view f
   require(total_bytes <= 4 * file.size(), "tensors have more than 4 times the file's size");
 }
 
-// What a run reads.
-enum class CaseKind : std::uint8_t { kFile, kPickle, kModel };
+// What a run reads: a whole file, or a pickle alone.
 struct Case {
   std::string bytes{};
-  CaseKind kind = CaseKind::kFile;
+  bool is_pickle = false;
 };
 
-Case make_model_case(const Corpus& corpus, const std::vector<std::string>& words, Dice& dice) {
-  NamedBytes records = corpus.model;
-  const bool inside = dice.below(2) == 0;
-  if (inside) mutate(records[dice.below(2)].second, dice, corpus.pickles, words);
-  Case made{.bytes = stored_zip(records, dice.below(2) == 0), .kind = CaseKind::kModel};
-  if (!inside) mutate(made.bytes, dice, corpus.files, words);
-  return made;
-}
-
 Case make_case(const Corpus& corpus, const std::vector<std::string>& words, Dice& dice) {
-  if (dice.below(4) == 0) return make_model_case(corpus, words, dice);
   Case made;
   if (dice.below(2) == 0) {  // a file, damaged anywhere
     made.bytes = corpus.files[dice.below(corpus.files.size())];
@@ -211,20 +165,14 @@ Case make_case(const Corpus& corpus, const std::vector<std::string>& words, Dice
   const std::size_t chosen = dice.below(corpus.pickles.size());
   std::string pickle = corpus.pickles[chosen];
   mutate(pickle, dice, corpus.pickles, words);
-  if (dice.below(2) == 0) return {.bytes = std::move(pickle), .kind = CaseKind::kPickle};
+  if (dice.below(2) == 0) return {.bytes = std::move(pickle), .is_pickle = true};
   return {.bytes = pth_zip(pickle, corpus.storages[chosen])};  // with right checksums
 }
 
 // True when the reader took it.
 bool run_case(const Case& input) {
   try {
-    if (input.kind == CaseKind::kModel) {
-      const StoredZip zip(input.bytes, "case");
-      const auto read = [&](std::string_view name) {
-        return std::string(zip.read(cat("archive/", name)));
-      };
-      check_script_archive(zip, read, "case");
-    } else if (input.kind == CaseKind::kPickle) {
+    if (input.is_pickle) {
       const PickleDocument document = read_pickle(input.bytes, "case");
       require(document.size_bytes <= input.bytes.size(), "a pickle ends after its bytes");
     } else {

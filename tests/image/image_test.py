@@ -101,7 +101,7 @@ class Image(unittest.TestCase):
                     "/output", "--ranks", 2, "--", "--config", "/jobs/demo.json", "--epochs", 1,
                     "--lr-drop-at", "1epochs", "--device", "cpu",
                     mounts=[f"{SOURCE / 'jobs'}:/jobs:ro", f"{scenes}:/data:ro", f"{output}:/output"])
-                for name in ("run/checkpoint-01.pt", "evaluation/metrics.json", "model.pt",
+                for name in ("run/checkpoint-01.pt", "evaluation/metrics.json", "model.onnx",
                              "evaluation-converted/metrics.json"):
                     self.assertTrue((output / name).is_file(), name)
                     self.assertEqual((output / name).stat().st_uid, int(user.split(":")[0]))

@@ -172,7 +172,7 @@ TEST_F(Again, RetinaEval) {
 }
 
 TEST_F(Again, RetinaConvert) {
-  const std::string model = folder_ / "model.pt", source = folder_ / "checkpoint.pt";
+  const std::string model = folder_ / "model.onnx", source = folder_ / "checkpoint.pt";
   fs::copy_file(checkpoint(), source);
   const Words convert = {
       "retina-convert", "--checkpoint", source, "--output", model, "--proof-images", "1"};
@@ -191,13 +191,13 @@ TEST_F(Again, TwoJobsAtOnceInOnePlaceAreRefused) {
   make_folder(run());
   make_folder(folder_ / "evaluation");
   const FolderLock train(run()), evaluation(folder_ / "evaluation");
-  const FileLock model(folder_ / "model.pt");
+  const FileLock model(folder_ / "model.onnx");
   const std::vector<Words> commands = {
       command(),
       {"coco-pack", "--annotations", annotations(), "--images", images(), "--output", run()},
       {"retina-eval", "--model", checkpoint(), "--data", job_->val_shards(), "--output",
        folder_ / "evaluation", "--device", "cpu"},
-      {"retina-convert", "--checkpoint", checkpoint(), "--output", folder_ / "model.pt"}};
+      {"retina-convert", "--checkpoint", checkpoint(), "--output", folder_ / "model.onnx"}};
   for (const Words& one : commands) expect_refusal(one, {"another process is writing here"});
 }
 

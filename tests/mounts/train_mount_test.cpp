@@ -123,9 +123,9 @@ TEST_F(TrainMount, EvaluationAndConversionReadPoorMountsToo) {
     EXPECT_TRUE(path_exists(folder_ / "evaluation/metrics.json"));
   }
   const ProcessResult converted = run_process(faulty(
-      poor, {"retina-convert", "--checkpoint", checkpoint, "--output", folder_ / "model.pt"}));
+      poor, {"retina-convert", "--checkpoint", checkpoint, "--output", folder_ / "model.onnx"}));
   EXPECT_EQ(converted.exit_code, 0) << converted.err;
-  EXPECT_TRUE(path_exists(folder_ / "model.pt"));
+  EXPECT_TRUE(path_exists(folder_ / "model.onnx"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-"""An imported and converted classifier, loaded by Python alone, gives torchvision's probabilities.
+"""An imported and converted classifier, run from Python by ONNX Runtime and by OpenVINO, gives
+torchvision's probabilities.
 
 usage: classifier_equals_torchvision.py BUILD_DIR
 
@@ -19,6 +20,7 @@ from torchvision.models import resnet18, resnet50
 from torchvision.transforms.functional import center_crop
 
 from import_equals_torchvision import images
+from inference_model_equals_torchvision import RUNTIMES, checked_metadata
 
 CLASSES = 7
 PROBABILITY, LOGIT = 1e-5, 1e-4
@@ -76,7 +78,7 @@ def compare(programs, folder, make, sides):
     batch = torch.stack([square(picture, crop, shorter) for picture in all_pictures]).float()
     reference = spread(make(num_classes=CLASSES), batch)
     weights, names, checkpoint, model = (folder / name for name in
-                                         ("w.pth", "names.txt", "c.pt", "m.pt"))
+                                         ("w.pth", "names.txt", "c.pt", "m.onnx"))
     torch.save(reference.state_dict(), weights)
     names.write_text("".join(f"class {label}\n" for label in range(CLASSES)))
     run(programs / "retina-convert", "--import", weights, "--task", "classify", "--categories", names,
@@ -90,22 +92,21 @@ def compare(programs, folder, make, sides):
     for name, tensor in reference.state_dict().items():
         assert torch.equal(stored[name], tensor), name
     rebuilt.eval()
-    module = torch.jit.load(model)
-    assert module.category_names == names.read_text().splitlines()
-
-    probability = logit = 0.0
-    labels = set()
-    for picture, pixels in zip(all_pictures, batch):
-        theirs = rebuilt(pixels[None])[0]
-        ours = module(picture[None])[0]
-        probability = max(probability, (theirs.softmax(0) - ours).abs().max().item())
-        logit = max(logit, (theirs - module.logits(picture[None])[0]).abs().max().item())
-        assert theirs.argmax() == ours.argmax() or theirs.softmax(0).topk(2).values.diff().abs() < 1e-5
-        labels.add(int(ours.argmax()))
-    print(f"{make.__name__}, {crop} of {shorter}: {len(all_pictures)} pictures, probabilities within "
-          f"{probability:.2g}, logits {logit:.2g}", flush=True)
-    assert len(labels) > 1, "a model that always says the same proves nothing"
-    assert probability <= PROBABILITY and logit <= LOGIT
+    assert checked_metadata(model)["names"] == names.read_text()
+    theirs = torch.stack([rebuilt(pixels[None])[0] for pixels in batch])
+    for runtime, opened in RUNTIMES.items():
+        module = opened(model)
+        ours = [module(picture[None]) for picture in all_pictures]
+        probabilities, logits = (torch.cat([one[key] for one in ours])
+                                 for key in ("probabilities", "logits"))
+        best = theirs.softmax(1).topk(2).values
+        assert all((theirs.argmax(1) == probabilities.argmax(1)) | (best[:, 0] - best[:, 1] < 1e-5))
+        probability = (theirs.softmax(1) - probabilities).abs().max().item()
+        logit = (theirs - logits).abs().max().item()
+        print(f"{make.__name__}, {crop} of {shorter}, {runtime}: {len(all_pictures)} pictures, "
+              f"probabilities within {probability:.2g}, logits {logit:.2g}", flush=True)
+        assert len(set(probabilities.argmax(1).tolist())) > 1, "always the same proves nothing"
+        assert probability <= PROBABILITY and logit <= LOGIT
 
 
 def main():

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 import numpy
+import onnxruntime
 import torch
 from PIL import Image
 from torchvision.models import resnet50
@@ -128,13 +129,14 @@ def compare_detector(name, reference, rebuilt, checkpoint, converted, photos):
     assert not result.missing_keys and not result.unexpected_keys
     rebuilt.eval()
     ids = torch.tensor([category["id"] for category in checkpoint["categories"]])
-    module = torch.jit.load(converted)
+    session = onnxruntime.InferenceSession(converted, providers=["CPUExecutionProvider"])
     logits, box_px, score, total, lone_total = 0.0, 0.0, 0.0, 0, 0
     for image in photos:
         theirs, ours = head_outputs(reference, image), head_outputs(rebuilt, image)
         logits = max(logits, (theirs["cls_logits"][..., ids] - ours["cls_logits"]).abs().max().item(),
                      (theirs["bbox_regression"] - ours["bbox_regression"]).abs().max().item())
-        boxes, scores, labels, counts = (output[0] for output in module(image[None]))
+        boxes, scores, labels, counts = (torch.from_numpy(output[0:1])[0] for output in session.run(
+            ["boxes", "scores", "labels", "counts"], {"images": image[None].numpy()}))
         count = int(counts)
         found = (boxes[:count], scores[:count], ids[labels[:count]])
         lone, largest_box, largest_score = unpaired(found, reference([image / 255])[0])
@@ -151,7 +153,7 @@ def main():
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        weights, output, model = folder / "w.pth", folder / "c.pt", folder / "m.pt"
+        weights, output, model = folder / "w.pth", folder / "c.pt", folder / "m.onnx"
 
         def imported(state, *options, **how):
             torch.save(state, weights, **how)

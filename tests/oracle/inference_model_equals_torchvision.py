@@ -1,4 +1,5 @@
-"""The converted model, loaded by Python alone, gives torchvision's detections: all of them.
+"""The converted model, run from Python by ONNX Runtime and by OpenVINO, gives torchvision's detections:
+all of them. ONNX's own checker and strict shape inference accept it.
 
 usage: inference_model_equals_torchvision.py BUILD_DIR
 
@@ -14,6 +15,9 @@ import sys
 import tempfile
 
 import numpy
+import onnx
+import onnxruntime
+import openvino
 import torch
 from PIL import Image
 from torchvision.models.detection import retinanet_resnet50_fpn
@@ -28,6 +32,33 @@ BOX_PX, SCORE = 1e-2, 1e-4
 def run(*command):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     assert done.returncode == 0, f"{command[0]}: {done.stderr}"
+
+
+def onnx_runtime(path):
+    """A function of images [N, 3, H, W] u8 that gives the model's outputs by their names."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda images: dict(zip(names, map(torch.from_numpy,
+                                              session.run(None, {"images": images.numpy()}))))
+
+
+def openvino_runtime(path):
+    """The same by OpenVINO."""
+    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return lambda images: {name: torch.from_numpy(value.copy())
+                           for output, value in model([images.numpy()]).items()
+                           for name in output.get_names()}
+
+
+RUNTIMES = {"ONNX Runtime": onnx_runtime, "OpenVINO": openvino_runtime}
+
+
+def checked_metadata(path):
+    """Those of a model that ONNX accepts."""
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    return {entry.key: entry.value for entry in model.metadata_props}
 
 
 def photographs(programs, folder):
@@ -170,26 +201,28 @@ def compare():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         checkpoint, images, instances = imported_checkpoint(programs, folder)
-        run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.pt",
-            "--proof-images", "2")
         reference = torchvision_model(checkpoint)
-        module = torch.jit.load(folder / "m.pt")
-        assert module.category_names == [f"class {label}" for label in range(CLASSES)]
-        assert module.category_ids == [10 * (label + 1) for label in range(CLASSES)]
-        assert '"resnet50"' in module.config
-
-        threshold = threshold_between_scores(
+        reference.score_thresh = threshold_between_scores(
             reference, [pixels_of(images, image) for image in instances["images"]])
-        reference.score_thresh = module.score_threshold = threshold
-        comparison = Comparison()
+        run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.onnx",
+            "--proof-images", "2", "--score-threshold", reference.score_thresh)
+        metadata = checked_metadata(folder / "m.onnx")
+        assert metadata["names"].splitlines() == [f"class {label}" for label in range(CLASSES)]
+        assert metadata["category_ids"].split() == [str(10 * (label + 1)) for label in range(CLASSES)]
+        assert "resnet50" in metadata["retina.json"]
+
+        comparisons = {name: Comparison() for name in RUNTIMES}
+        models = {name: opened(folder / "m.onnx") for name, opened in RUNTIMES.items()}
         for image in instances["images"]:
             pixels = pixels_of(images, image)
-            boxes, scores, labels, counts = (output[0] for output in module(pixels[None]))
-            count = int(counts)
-            comparison.add(image["file_name"],
-                           {"boxes": boxes[:count], "scores": scores[:count],
-                            "labels": labels[:count]}, reference([pixels / 255])[0])
-        comparison.conclude("inference model")
+            theirs = reference([pixels / 255])[0]
+            for name, model in models.items():
+                ours = {key: value[0] for key, value in model(pixels[None]).items()}
+                count = int(ours.pop("counts"))
+                comparisons[name].add(image["file_name"],
+                                      {key: value[:count] for key, value in ours.items()}, theirs)
+        for name, comparison in comparisons.items():
+            comparison.conclude(name)
 
 
 if __name__ == "__main__":

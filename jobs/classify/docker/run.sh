@@ -116,7 +116,7 @@ eval=(
 convert=(
   retina-convert
   --checkpoint /mnt/afs_batchai/runs/imagenet_resnet50
-  --output /mnt/afs_batchai/models/imagenet_resnet50.pt
+  --output /mnt/afs_batchai/models/imagenet_resnet50.onnx
 )
 
 given() {  # OPTION: whether the user gives it

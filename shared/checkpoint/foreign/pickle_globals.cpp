@@ -40,18 +40,6 @@ constexpr std::array kGlobals = {
     PickleGlobal{"torch", "float32", kInert},
     PickleGlobal{"torch", "float16", kInert},
     PickleGlobal{"torch", "bfloat16", kInert},
-    // What TorchScript makes of a converted model: its modules and its lists.
-    PickleGlobal{"torch.jit._pickle", "restore_type_tag", kInert},
-    PickleGlobal{"torch.jit._pickle", "build_intlist", kInert},
-    PickleGlobal{"__torch__.retina", "RetinaNet", kInert},
-    PickleGlobal{"__torch__.retina", "Classifier", kInert},
-    PickleGlobal{"__torch__.retina", "input", kInert},
-    PickleGlobal{"__torch__.retina", "body", kInert},
-    PickleGlobal{"__torch__.retina", "pyramid", kInert},
-    PickleGlobal{"__torch__.retina", "classification", kInert},
-    PickleGlobal{"__torch__.retina", "regression", kInert},
-    PickleGlobal{"__torch__.retina", "anchors", kInert},
-    PickleGlobal{"__torch__.retina", "suppression", kInert},
 };
 
 }  // namespace
