@@ -211,7 +211,7 @@ def soak(options, folder):
 
 def versions():
     found = {"python": sys.version.split()[0]}
-    for name in ("mlserver", "torch", "uvicorn"):
+    for name in ("mlserver", "onnxruntime", "uvicorn"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
