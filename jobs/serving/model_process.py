@@ -82,8 +82,6 @@ class Child:
             return await answer
 
     async def stop(self):
-        self._writer.close()
-        self._process.kill()
         await self._end()
 
     async def _message(self):
@@ -102,13 +100,13 @@ class Child:
             pass
         finally:
             self.has_ended = True
-            self._writer.close()
             reason = await self._end()
             for place, (answer, _) in enumerate(self._sent):
                 answer.set_exception(Ended(f"its process {reason}", is_guilty=place == 0))
 
     async def _end(self):
         """What became of the process, in words."""
+        self._writer.close()
         self._process.kill()
         code = await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
         if self._reason:

@@ -40,7 +40,8 @@ def refusal(data):
     reason = ctypes.create_string_buffer(1000)
     if guard()(data, len(data), reason, len(reason)) == 0:
         return None
-    return " ".join(reason.value.decode("utf-8", "replace").split()) or "refused without a reason"
+    text = " ".join(reason.value.decode("utf-8", "replace").split())
+    return text.removeprefix("model: ") or "refused without a reason"
 
 
 def usable_cores():

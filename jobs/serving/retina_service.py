@@ -46,6 +46,11 @@ class RefusedRequest(MLServerError, HTTPException):
         return self.detail
 
 
+class RefusedModel(MLServerError):
+    def __init__(self, path, refused):
+        super().__init__(f"{path}: {refused}", 422)
+
+
 def count(model, refused):
     REFUSED.labels(model, refused.status).inc()
 
@@ -89,7 +94,7 @@ def in_one_line(record):
     """MLServer logs a traceback for a refused request over gRPC, and for a refused model."""
     if isinstance(record.msg, RefusedRequest):
         return False
-    if record.exc_info and isinstance(record.exc_info[1], ModelRefused):
+    if record.exc_info and isinstance(record.exc_info[1], RefusedModel):
         record.msg, record.args, record.exc_info = str(record.exc_info[1]), None, None
     return True
 
@@ -122,7 +127,7 @@ class RetinaService(MLModel):
                 raise ModelRefused(f"is a {found['kind']}, and model-settings.json is not for one; "
                                    "hint: serve the folder that retina-convert --repository wrote")
         except ModelRefused as refused:
-            raise ModelRefused(f"{path}: {refused}") from None
+            raise RefusedModel(path, refused) from None
         if found["warning"]:
             logger.warning(f"{path}: {found['warning']}")
         logger.info(f"{path}: a {found['kind']}, run by {found['provider']}")

@@ -387,10 +387,10 @@ class Service(Refusals):
     def test_a_model_that_is_refused_is_one_line_of_the_log(self):
         module, refused = service(), None
         with unittest.mock.patch.object(Process, "start", side_effect=module.ModelRefused("no seal")):
-            with self.assertRaises(module.ModelRefused) as caught:
+            with self.assertRaises(module.RefusedModel) as caught:
                 loaded(module)
         refused = caught.exception
-        self.assertEqual(str(refused), "m.onnx: no seal")
+        self.assertEqual((str(refused), refused.status_code), ("m.onnx: no seal", 422))
         record = types.SimpleNamespace(msg="Some of %s failed", args=("them",),
                                        exc_info=(type(refused), refused, None))
         self.assertTrue(module.in_one_line(record))
@@ -420,7 +420,7 @@ class Service(Refusals):
         module = service()
         found = Process("", False, None).found | {"kind": "classifier", "outputs": DETECTOR[1:5]}
         with unittest.mock.patch.object(Process, "start", unittest.mock.AsyncMock(return_value=found)):
-            with self.assertRaisesRegex(module.ModelRefused, "m.onnx: is a classifier, and model-set"):
+            with self.assertRaisesRegex(module.RefusedModel, "m.onnx: is a classifier, and model-set"):
                 loaded(module)
 
     def test_the_image_holds_every_module_of_the_service(self):
