@@ -16,7 +16,12 @@ RUN apt-get update && apt-get install -y --no-install-recommends make patchelf \
     && rm -rf /var/lib/apt/lists/*
 COPY Makefile ./
 RUN make packages && rm -rf /var/lib/apt/lists/*
-COPY . .
+COPY CMakeLists.txt ./
+COPY shared/ shared/
+COPY preprocess/ preprocess/
+COPY train/ train/
+COPY convert/ convert/
+COPY evaluate/ evaluate/
 # With the libraries that the final base does not have.
 RUN cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
         -DRETINA_WITH_TORCH=OFF -DRETINA_BUILD_TESTS=OFF \
