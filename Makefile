@@ -136,7 +136,7 @@ endef
 
 build: deps
 	@$(configure)
-	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) $(if $(filter ON,$(TESTS)),render_scenes render_classes)
+	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) retina_onnx_guard $(if $(filter ON,$(TESTS)),render_scenes render_classes)
 	echo "Programs: $(BUILD)/bin/{$$(echo $(PROGRAMS) | tr ' ' ',')}"
 
 # --- Tests ---------------------------------------------------------------------------------------
