@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-oracle demo demo-classify pipeline coco weights jobs image image-test \
+.PHONY: help packages deps build test test-oracle demo demo-classify pipeline coco weights jobs image image-test \
   image-push shell clean
 
 # --- What this machine has -----------------------------------------------------------------------
@@ -120,9 +120,11 @@ if [ "$$(cat $(1)/.installed 2>/dev/null)" != "$$stamp" ]; then
 fi
 endef
 
-deps:
+packages:
 	@$(call install_packages,$(PACKAGES))
-	$(call install_wheels,$(DEPS),$(REQUIREMENTS),$(DOWNLOAD))
+
+deps: packages
+	@$(call install_wheels,$(DEPS),$(REQUIREMENTS),$(DOWNLOAD))
 
 # --- Build ---------------------------------------------------------------------------------------
 define configure
@@ -134,7 +136,7 @@ endef
 
 build: deps
 	@$(configure)
-	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) $(if $(filter ON,$(TESTS)),render_scenes render_classes)
+	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) retina_onnx_guard $(if $(filter ON,$(TESTS)),render_scenes render_classes)
 	echo "Programs: $(BUILD)/bin/{$$(echo $(PROGRAMS) | tr ' ' ',')}"
 
 # --- Tests ---------------------------------------------------------------------------------------

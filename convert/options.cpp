@@ -81,6 +81,9 @@ void ConvertOptions::validate() const {
     refuse("--weights int8: needs --data, pictures whose values tell the ranges");
   }
   if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
+  if (!repository.empty() && no_postprocess) {
+    refuse("--repository: the service gives detections (got --no-postprocess)");
+  }
   if (repository.empty() && !service_name.empty()) refuse("--service-name: needs --repository");
   if (!service_name.empty() && !is_service_name(service_name)) {
     refuse(cat("--service-name: not a name (got \"", service_name,

@@ -1,6 +1,7 @@
 #include "convert/repository.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -25,8 +26,7 @@ struct ServedTensor {
 struct Service {
   int max_batch_images;               // enough to fill a GPU, little enough to fit into a small one
   std::string outputs_text;           // of Triton's config: a comment, and the outputs
-  const char* runtime;                // MLServer's, in jobs/serving
-  std::vector<ServedTensor> outputs;  // of that
+  std::vector<ServedTensor> outputs;  // of MLServer's runtime, in jobs/serving
 };
 
 // Every tensor begins with the batch; Triton has no empty dims, so the counts [N] are given to
@@ -39,16 +39,15 @@ Service detector_service(const InferenceHeader& header) {
           R"(# Boxes (x1, y1, x2, y2 in pixels of the image), scores, labels (lines of labels.txt, from 0), and how
 # many of them are there: what follows is padding.
 output [
-  { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ )",
+  { name: "boxes" data_type: TYPE_FP32 dims: [ )",
           detections, R"(, 4 ] },
-  { name: "OUTPUT__1" data_type: TYPE_FP32 dims: [ )",
+  { name: "scores" data_type: TYPE_FP32 dims: [ )",
           detections, R"( ] },
-  { name: "OUTPUT__2" data_type: TYPE_INT64 dims: [ )",
+  { name: "labels" data_type: TYPE_INT64 dims: [ )",
           detections, R"( ] },
-  { name: "OUTPUT__3" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }
+  { name: "counts" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }
 ]
 )"),
-      .runtime = "retina_detector.RetinaDetector",
       .outputs = {{"boxes", "FP32", {-1, -1, 4}, nullptr},
                   {"scores", "FP32", {-1, -1}, nullptr},
                   {"labels", "INT64", {-1, -1}, nullptr},
@@ -59,42 +58,69 @@ output [
 
 // MLServer's shapes: N JPEGs, and the best of the classes.
 Service classifier_service(const InferenceHeader& header) {
-  return {.max_batch_images = 64,  // of 224 x 224 px
-          .outputs_text = cat(R"(# The probability of each class (line of labels.txt, from 0).
+  const std::size_t classes = header.categories.size();
+  return {
+      .max_batch_images = 64,  // of 224 x 224 px
+      .outputs_text = cat(
+          R"(# Of each class (line of labels.txt, from 0): its probability, and the score before softmax.
 output [
-  { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ )",
-                              header.categories.size(), R"( ] }
+  { name: "probabilities" data_type: TYPE_FP32 dims: [ )",
+          classes, R"( ] },
+  { name: "logits" data_type: TYPE_FP32 dims: [ )",
+          classes, R"( ] }
 ]
 )"),
-          .runtime = "retina_classifier.RetinaClassifier",
-          .outputs = {{"scores", "FP32", {-1, -1}, nullptr},
-                      {"labels", "INT64", {-1, -1}, nullptr},
-                      {"category_ids", "INT64", {-1, -1}, nullptr},
-                      {"category_names", "BYTES", {-1, -1}, "str"}}};
+      .outputs = {{"scores", "FP32", {-1, -1}, nullptr},
+                  {"labels", "INT64", {-1, -1}, nullptr},
+                  {"category_ids", "INT64", {-1, -1}, nullptr},
+                  {"category_names", "BYTES", {-1, -1}, "str"}}};
 }
 
 Service service_of(const InferenceHeader& header) {
   return header.task == Task::kDetection ? detector_service(header) : classifier_service(header);
 }
 
-// Triton's ModelConfig, protobuf's text format. The backend takes a tuple's tensors in order, by
-// the number that ends each name.
-std::string triton_config(const std::string& name, const Service& service) {
-  return cat("name: \"", name, R"("
-backend: "pytorch"
-platform: "pytorch_libtorch"
-max_batch_size: )",
-             service.max_batch_images, R"(
-# RGB, any height and width; requests of equal size share a batch.
-input [
-  { name: "INPUT__0" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }
+// What differs between Triton's backends.
+struct TritonBackend {
+  const char* text;
+  const char* hint;  // how to make it faster, as comments
+};
+
+constexpr TritonBackend kOnnxRuntime = {
+    .text = R"(backend: "onnxruntime"
+platform: "onnxruntime_onnx"
+)",
+    .hint =
+        R"(# For engines of TensorRT inside ONNX Runtime; one is built, within minutes, for each new size of image:
+# optimization { execution_accelerators { gpu_execution_accelerator: [ { name: "tensorrt" } ] } }
+)"};
+
+constexpr TritonBackend kTensorRt = {
+    .text =
+        R"(# tritonserver --model-config-name=tensorrt, when trtexec has made 1/model.plan of 1/model.onnx.
+backend: "tensorrt"
+platform: "tensorrt_plan"
+)",
+    .hint = ""};
+
+// Triton's ModelConfig, protobuf's text format.
+std::string triton_config(const std::string& name, const Service& service,
+                          const std::optional<PixelSize>& size, const TritonBackend& backend) {
+  const std::string sides = size ? cat(size->height, ", ", size->width) : "-1, -1";
+  return cat("name: \"", name, "\"\n", backend.text, "max_batch_size: ", service.max_batch_images,
+             size ? "\n# RGB, all of this height and width.\n"
+                  : "\n# RGB, any height and width; requests of equal size share a batch.\n",
+             R"(input [
+  { name: "images" data_type: TYPE_UINT8 dims: [ 3, )",
+             sides, R"( ] }
 ]
 )",
              service.outputs_text, R"(dynamic_batching { }
 # On the GPU where there is one.
 instance_group [ { count: 1 kind: KIND_AUTO } ]
 version_policy: { latest: { num_versions: 1 } }
-)");
+)",
+             backend.hint);
 }
 
 void write_tensors(JsonWriter& writer, const char* key, const std::vector<ServedTensor>& tensors) {
@@ -117,11 +143,11 @@ void write_tensors(JsonWriter& writer, const char* key, const std::vector<Served
 std::string mlserver_settings(const std::string& name, const Service& service) {
   JsonWriter writer;
   writer.begin_object().field("name", name);
-  writer.field("implementation", service.runtime);
-  writer.field("platform", "pytorch_torchscript");
+  writer.field("implementation", "retina_model.RetinaModel");
+  writer.field("platform", "onnxruntime_onnx");
   writer.key("versions").begin_array().value("1").end_array();
   writer.key("parameters").begin_object();
-  writer.field("uri", "./1/model.pt").field("version", "1").end_object();
+  writer.field("uri", "./1/model.onnx").field("version", "1").end_object();
   write_tensors(writer, "inputs", {{"image", "BYTES", {-1}, "base64"}});
   write_tensors(writer, "outputs", service.outputs);
   return writer.end_object().pretty_text();
@@ -153,9 +179,12 @@ std::vector<ModelRepository::TextFile> ModelRepository::text_files(
     const InferenceHeader& header) const {
   const Service service = service_of(header);
   // MLServer loads a model when it finds the last one.
-  return {{folder_ + "/labels.txt", labels_text(header)},
-          {folder_ + "/config.pbtxt", triton_config(name_, service)},
-          {folder_ + "/model-settings.json", mlserver_settings(name_, service)}};
+  return {
+      {folder_ + "/labels.txt", labels_text(header)},
+      {folder_ + "/config.pbtxt", triton_config(name_, service, header.form.picture, kOnnxRuntime)},
+      {folder_ + "/configs/tensorrt.pbtxt",
+       triton_config(name_, service, header.form.picture, kTensorRt)},
+      {folder_ + "/model-settings.json", mlserver_settings(name_, service)}};
 }
 
 void ModelRepository::prepare(const InferenceHeader& header, bool overwrite) const {
@@ -186,7 +215,7 @@ bool ModelRepository::write(const std::string& model, const InferenceHeader& hea
         return has_content(file.path, file.content);
       });
   if (is_complete) return false;
-  make_folder(folder_ + "/1", "--repository");
+  for (const char* inner : {"/1", "/configs"}) make_folder(folder_ + inner, "--repository");
   const FileLock lock(folder_ + "/model-settings.json");
   midway([&] {
     if (!has_model) deliver_file(model, model_path());

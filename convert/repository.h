@@ -1,8 +1,9 @@
 // The converted model as a folder that model servers load, one layout for two of them:
-//   DIR/NAME/1/model.pt          the model; 1 is its version
-//   DIR/NAME/config.pbtxt        for NVIDIA Triton (PyTorch backend): uint8 pixels in, tensors out
-//   DIR/NAME/model-settings.json for MLServer with jobs/serving: JPEGs in, boxes or classes out
-//   DIR/NAME/labels.txt          the name of label k on line k, counted from 0
+//   DIR/NAME/1/model.onnx           the model; 1 is its version
+//   DIR/NAME/config.pbtxt           for NVIDIA Triton, ONNX Runtime: uint8 pixels in, tensors out
+//   DIR/NAME/configs/tensorrt.pbtxt the same for its TensorRT backend, which wants 1/model.plan
+//   DIR/NAME/model-settings.json    for MLServer with jobs/serving: JPEGs in, boxes or classes out
+//   DIR/NAME/labels.txt             the name of label k on line k, counted from 0
 // Each server ignores the other's file.
 #pragma once
 
@@ -20,7 +21,7 @@ class ModelRepository {
   ModelRepository(const std::string& folder, std::string service_name);
 
   const std::string& model_folder() const { return folder_; }  // DIR/NAME
-  std::string model_path() const { return folder_ + "/1/model.pt"; }
+  std::string model_path() const { return folder_ + "/1/model.onnx"; }
 
   // To be called before a long conversion. Throws kConfig when one of the text files is there with
   // other content than `header` gives and `overwrite` is not set, kCannotCreate when that is so

@@ -1,17 +1,46 @@
-# What serves the converted model, apart from the training image: MLServer with PyTorch.
+# What serves the converted model, apart from the training image: MLServer with ONNX Runtime.
 #
-#   docker build --tag retina-serve --file docker/serve.Dockerfile jobs/serving
+#   docker build --tag retina-serve --file docker/serve.Dockerfile .
+#   docker build --tag retina-serve-gpu --build-arg GPU=1 --file docker/serve.Dockerfile .
 #
-# It brings its own CUDA libraries (the wheels', about 4 GB) and runs on the CPU where there is no GPU.
+# The build stage makes the check of model files, which is C++; the final one has that, Python and wheels.
+# Both bases can be replaced by others of Debian 12.
+ARG BUILD_BASE=debian:12.11-slim
 ARG BASE=python:3.12.11-slim-bookworm
+
+FROM ${BUILD_BASE} AS build
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+WORKDIR /src
+# The set-up's layer lasts until the packages change.
+RUN apt-get update && apt-get install -y --no-install-recommends make patchelf \
+    && rm -rf /var/lib/apt/lists/*
+COPY Makefile ./
+RUN make packages && rm -rf /var/lib/apt/lists/*
+COPY CMakeLists.txt ./
+COPY shared/ shared/
+COPY preprocess/ preprocess/
+COPY train/ train/
+COPY convert/ convert/
+COPY evaluate/ evaluate/
+# With the libraries that the final base does not have.
+RUN cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
+        -DRETINA_WITH_TORCH=OFF -DRETINA_BUILD_TESTS=OFF \
+    && cmake --build build --target retina_onnx_guard \
+    && mkdir /out && cp build/lib/libretina_onnx_guard.so /out/ \
+    && ldd /out/libretina_onnx_guard.so | awk '/=> \// {print $3}' \
+        | grep -vE '/lib(c|m|gcc_s|stdc\+\+)\.so' | xargs cp -L --target-directory /out \
+    && patchelf --set-rpath '$ORIGIN' /out/*
+
 FROM ${BASE}
-COPY requirements.txt /opt/retina/
-RUN pip install --no-cache-dir --no-deps --only-binary :all: --require-hashes \
-        --requirement /opt/retina/requirements.txt \
+ARG GPU=0
+COPY jobs/serving/requirements*.txt /opt/retina/
+RUN if [ "${GPU}" = 1 ]; then wheels=requirements-gpu.txt; else wheels=requirements.txt; fi \
+    && pip install --no-cache-dir --no-deps --only-binary :all: --require-hashes \
+        --requirement "/opt/retina/${wheels}" \
     && groupadd --gid 10001 retina \
     && useradd --uid 10001 --gid 10001 --create-home retina
-COPY admission.py checked_model.py connections.py pictures.py retina_classifier.py retina_detector.py \
-    retina_service.py /opt/retina/
+COPY --from=build /out/ /opt/retina/
+COPY jobs/serving/*.py /opt/retina/
 ARG VERSION=0.0.0
 ARG CREATED=
 LABEL org.opencontainers.image.title="retina-serve" \
@@ -19,9 +48,7 @@ LABEL org.opencontainers.image.title="retina-serve" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.created="${CREATED}"
-# Answers from one process, and no tracebacks to clients.
-ENV PYTHONPATH=/opt/retina PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-    MLSERVER_PARALLEL_WORKERS=0 MLSERVER_DEBUG=false \
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 # The server writes folders of its own where it starts.
 WORKDIR /home/retina
@@ -30,4 +57,4 @@ EXPOSE 8080 8082
 HEALTHCHECK NONE
 USER 10001:10001
 # Models are found anywhere below.
-CMD ["mlserver", "start", "/models"]
+CMD ["python", "/opt/retina/serve.py", "/models"]

@@ -1,6 +1,6 @@
 """Which requests a server takes in, and what they may hold together. MLServer, which has no limit of
 its own, reads and parses a whole body before a model is asked, and lets any number of requests wait.
-Knows nothing of MLServer and PyTorch.
+Knows nothing of MLServer.
 """
 import asyncio
 import contextlib
@@ -9,9 +9,9 @@ import json
 import os
 import reprlib
 
-from pictures import FEWER, TOO_LARGE, Limits, Refused
+from request import BUSY, FEWER, TOO_LARGE, Limits, Refused
 
-TOO_SLOW, NO_LENGTH, ENCODED, BUSY = 408, 411, 415, 503  # HTTP
+TOO_SLOW, NO_LENGTH, ENCODED = 408, 411, 415  # HTTP
 LATER = "hint: send it again in a second"
 
 
@@ -45,6 +45,11 @@ class Admission:
         if self.requests == self.limits.max_requests:
             raise Refused(BUSY, f"busy: {self.requests} requests wait (the limit); {LATER}")
 
+    def check(self, headers):
+        """Refuses what is known by the headers and the requests that are there."""
+        check_headers(headers, self.limits)
+        self._check_place()
+
     @contextlib.contextmanager
     def place(self):
         """From a whole request to its answer."""
@@ -57,8 +62,7 @@ class Admission:
 
     async def body(self, headers, chunks):
         """A request's body, refused before it is read if it can be."""
-        check_headers(headers, self.limits)
-        self._check_place()
+        self.check(headers)
         most = self.limits.max_requests * self.limits.max_body_bytes
         body = io.BytesIO()  # a list of the chunks could take 40 times their size
         try:

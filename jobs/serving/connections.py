@@ -1,4 +1,5 @@
-"""How long the connections of uvicorn, MLServer's HTTP server, wait for a client.
+"""How long the connections of uvicorn, MLServer's HTTP server, wait for a client, and what is refused
+before MLServer sees it.
 
 uvicorn has no deadlines: a client that sends a byte now and then, or goes on sending after it was
 refused, would stay for ever. Importing this gives its connections some; for uvicorn on h11, as
@@ -6,14 +7,18 @@ requirements.txt has it.
 """
 import asyncio
 import contextlib
+import json
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 import admission
+from request import BAD, BUSY, Refused
 
-# How long a refused body is still read, and how much later than an admission a connection gives up.
+# How long a refused body is still read or a refusal held back, and how much later than an admission a
+# connection gives up.
 LINGER_S = 5
+REFUSALS_PER_SECOND = 50
 
 
 def lingering(receive, send):
@@ -59,3 +64,63 @@ def watched(method):
 H11Protocol.watched = H11Protocol.deadline = None
 for name in ("connection_made", "data_received", "on_response_complete", "connection_lost"):
     setattr(H11Protocol, name, watched(getattr(H11Protocol, name)))
+
+
+def model_of(scope):
+    """The model that a request asks to work; None for any other request."""
+    parts = scope["path"].split("/")  # /v2/models/NAME[/versions/V]/infer, or generate
+    if scope["method"] == "POST" and len(parts) in (5, 7) and parts[1:3] == ["v2", "models"]:
+        return parts[3]
+    return None
+
+
+async def refuse(refused, receive, send):
+    body = json.dumps({"error": str(refused)}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if refused.status == BUSY:  # a place comes free with each answer: soon
+        headers.append((b"retry-after", b"1"))
+    send = lingering(receive, send)
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Pace:
+    """So many times a second in the long run, and as many at once after a quiet second."""
+
+    def __init__(self, per_second):
+        self._pause = 1 / per_second
+        self._next = 0.0
+
+    async def turn(self):
+        now = asyncio.get_running_loop().time()
+        self._next = max(self._next + self._pause, now - 1)
+        await asyncio.sleep(min(max(0, self._next - now), LINGER_S))
+
+
+def guard(count):
+    """Keeps a flood of requests that are refused from costing the others their answers. What the
+    headers or a lack of places refuse never gets to MLServer, whose machinery takes many times as long
+    as this; and refusals, whoever made them, go out at a pace: clients that ask again at once wait.
+    `count` gets the model's name and the refusal."""
+    run_asgi, pace = RequestResponseCycle.run_asgi, Pace(REFUSALS_PER_SECOND)
+
+    async def run_asgi_guarded(cycle, app):
+        async def guarded(scope, receive, send):
+            async def paced(message):
+                if message.get("status", 0) >= BAD:
+                    await pace.turn()
+                await send(message)
+
+            asked = admission.admission_of(model_of(scope))
+            try:
+                if asked.model:
+                    asked.check({name.decode("latin-1"): value.decode("latin-1")
+                                 for name, value in scope["headers"]})
+            except Refused as refused:
+                count(asked.model, refused)
+                await refuse(refused, receive, paced)
+            else:
+                await app(scope, receive, paced)
+        await run_asgi(cycle, guarded)
+
+    RequestResponseCycle.run_asgi = run_asgi_guarded

@@ -37,8 +37,8 @@ class RepositoryCli : public testing::Test {
   }
 
   const TestFolder folder_;
-  const std::string checkpoint_ = folder_ / "c.pt", output_ = folder_ / "m.pt",
-                    root_ = folder_ / "served", model_ = root_ + "/coco_retinanet/1/model.pt",
+  const std::string checkpoint_ = folder_ / "c.pt", output_ = folder_ / "m.onnx",
+                    root_ = folder_ / "served", model_ = root_ + "/coco_retinanet/1/model.onnx",
                     config_ = root_ + "/coco_retinanet/config.pbtxt";
   const std::vector<std::string> repository_ = {"--repository", root_};
 };
@@ -48,7 +48,7 @@ TEST_F(RepositoryCli, IsPartOfWhatIsDone) {
   EXPECT_THAT(convert({}).out, HasSubstr("proof: 1 image,"));
   const auto added = convert(repository_);
   EXPECT_EQ(added.exit_code, 0) << added.err;
-  EXPECT_THAT(added.out, HasSubstr("m.pt: already exists"));
+  EXPECT_THAT(added.out, HasSubstr("m.onnx: already exists"));
   EXPECT_THAT(added.out, HasSubstr("coco_retinanet: written"));
   EXPECT_EQ(read_file(model_), read_file(output_));
 
@@ -76,7 +76,7 @@ TEST_F(RepositoryCli, OfAClassifierHasANameOfItsOwn) {
   const auto written = convert(repository_);
   EXPECT_EQ(written.exit_code, 0) << written.err;
   EXPECT_THAT(written.out, HasSubstr("classifier: written"));
-  EXPECT_EQ(read_file(root_ + "/classifier/1/model.pt"), read_file(output_));
+  EXPECT_EQ(read_file(root_ + "/classifier/1/model.onnx"), read_file(output_));
   EXPECT_THAT(convert(repository_).out, HasSubstr("already exist"));
 }
 
@@ -115,6 +115,8 @@ TEST_F(RepositoryCli, AFolderThatCannotBeMadeIs73) {
 TEST_F(RepositoryCli, WrongOptionsAreUsage) {
   expect_one_line(convert({"--service-name", "pets"}), 64, "--service-name: needs --repository");
   expect_one_line(convert({"--repository", root_, "--service-name", "../pets"}), 64, "not a name");
+  expect_one_line(convert({"--repository", root_, "--no-postprocess"}), 64,
+                  "--repository: the service gives detections");
   expect_one_line(
       run_process({"retina-convert", "--import", "w.pth", "--output", "c.pt", "--repository", "r"}),
       64, "--repository: is for --checkpoint only");

@@ -49,7 +49,7 @@ class ModelRepositoryTest : public testing::Test {
   }
 
   const TestFolder folder_;
-  const std::string model_ = folder_ / "m.pt", root_ = folder_ / "repository";
+  const std::string model_ = folder_ / "m.onnx", root_ = folder_ / "repository";
   const ModelRepository repository_{root_, "coco_retinanet"};
   InferenceHeader header_;
 };
@@ -57,22 +57,42 @@ class ModelRepositoryTest : public testing::Test {
 TEST_F(ModelRepositoryTest, HoldsTheModelOnceAndAFileForEachServer) {
   EXPECT_TRUE(repository_.write(model_, header_));
   EXPECT_THAT(files(),
-              ElementsAre("coco_retinanet/1/model.pt", "coco_retinanet/config.pbtxt",
-                          "coco_retinanet/labels.txt", "coco_retinanet/model-settings.json"));
-  EXPECT_EQ(content("1/model.pt"), "the model");
+              ElementsAre("coco_retinanet/1/model.onnx", "coco_retinanet/config.pbtxt",
+                          "coco_retinanet/configs/tensorrt.pbtxt", "coco_retinanet/labels.txt",
+                          "coco_retinanet/model-settings.json"));
+  EXPECT_EQ(content("1/model.onnx"), "the model");
 }
 
-TEST_F(ModelRepositoryTest, TritonsConfigDescribesTheModelsTensors) {
+TEST_F(ModelRepositoryTest, TritonsConfigsDescribeTheModelsTensors) {
   repository_.write(model_, header_);
-  const std::string config = content("config.pbtxt");
-  for (const char* line :
-       {"name: \"coco_retinanet\"", "backend: \"pytorch\"", "platform: \"pytorch_libtorch\"",
-        "{ name: \"INPUT__0\" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }",
-        "{ name: \"OUTPUT__0\" data_type: TYPE_FP32 dims: [ 42, 4 ] }",
-        "{ name: \"OUTPUT__1\" data_type: TYPE_FP32 dims: [ 42 ] }",
-        "{ name: \"OUTPUT__2\" data_type: TYPE_INT64 dims: [ 42 ] }",
-        "{ name: \"OUTPUT__3\" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }"}) {
-    EXPECT_THAT(config, HasSubstr(line));
+  for (const char* name : {"config.pbtxt", "configs/tensorrt.pbtxt"}) {
+    const std::string config = content(name);
+    for (const char* line :
+         {"name: \"coco_retinanet\"",
+          "{ name: \"images\" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }",
+          "{ name: \"boxes\" data_type: TYPE_FP32 dims: [ 42, 4 ] }",
+          "{ name: \"scores\" data_type: TYPE_FP32 dims: [ 42 ] }",
+          "{ name: \"labels\" data_type: TYPE_INT64 dims: [ 42 ] }",
+          "{ name: \"counts\" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }"}) {
+      EXPECT_THAT(config, HasSubstr(line)) << name;
+    }
+  }
+}
+
+TEST_F(ModelRepositoryTest, TritonTakesTheModelWithTwoBackends) {
+  repository_.write(model_, header_);
+  EXPECT_THAT(content("config.pbtxt"), HasSubstr("backend: \"onnxruntime\""));
+  EXPECT_THAT(content("config.pbtxt"), HasSubstr("platform: \"onnxruntime_onnx\""));
+  EXPECT_THAT(content("configs/tensorrt.pbtxt"), HasSubstr("backend: \"tensorrt\""));
+  EXPECT_THAT(content("configs/tensorrt.pbtxt"), HasSubstr("platform: \"tensorrt_plan\""));
+}
+
+TEST_F(ModelRepositoryTest, TheConfigOfAModelOfOneSizeNamesIt) {
+  header_.form.picture = PixelSize{.height = 480, .width = 640};
+  repository_.write(model_, header_);
+  for (const char* name : {"config.pbtxt", "configs/tensorrt.pbtxt"}) {
+    EXPECT_THAT(content(name), HasSubstr("dims: [ 3, 480, 640 ]"));
+    EXPECT_THAT(content(name), HasSubstr("all of this height and width"));
   }
 }
 
@@ -81,8 +101,8 @@ TEST_F(ModelRepositoryTest, MlserversSettingsNameTheModelAndItsSchema) {
   const JsonFile file = JsonFile::parse(content("model-settings.json"), "model-settings.json");
   const JsonView settings = file.root();
   EXPECT_EQ(settings.at("name").as_string(), "coco_retinanet");
-  EXPECT_EQ(settings.at("implementation").as_string(), "retina_detector.RetinaDetector");
-  EXPECT_EQ(settings.at("parameters").at("uri").as_string(), "./1/model.pt");
+  EXPECT_EQ(settings.at("implementation").as_string(), "retina_model.RetinaModel");
+  EXPECT_EQ(settings.at("parameters").at("uri").as_string(), "./1/model.onnx");
   const auto names = [&](const char* key) {
     std::vector<std::string> list;
     const JsonView tensors = settings.at(key);
@@ -100,10 +120,11 @@ TEST_F(ModelRepositoryTest, OfAClassifierDescribesProbabilitiesAndBestClasses) {
   header_.task = Task::kClassification;
   repository_.write(model_, header_);
   const std::string config = content("config.pbtxt");
-  EXPECT_THAT(config, HasSubstr("{ name: \"OUTPUT__0\" data_type: TYPE_FP32 dims: [ 3 ] }"));
-  EXPECT_THAT(config, testing::Not(HasSubstr("OUTPUT__1")));
+  EXPECT_THAT(config, HasSubstr("{ name: \"probabilities\" data_type: TYPE_FP32 dims: [ 3 ] }"));
+  EXPECT_THAT(config, HasSubstr("{ name: \"logits\" data_type: TYPE_FP32 dims: [ 3 ] }"));
+  EXPECT_THAT(config, testing::Not(HasSubstr("boxes")));
   const JsonFile file = JsonFile::parse(content("model-settings.json"), "model-settings.json");
-  EXPECT_EQ(file.root().at("implementation").as_string(), "retina_classifier.RetinaClassifier");
+  EXPECT_EQ(file.root().at("implementation").as_string(), "retina_model.RetinaModel");
   std::vector<std::string> names;
   const JsonView outputs = file.root().at("outputs");
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -127,7 +148,8 @@ TEST_F(ModelRepositoryTest, IsWrittenOnceAndThenLeftAlone) {
 }
 
 TEST_F(ModelRepositoryTest, WhatIsMissingOrDamagedIsWrittenAgain) {
-  for (const char* name : {"1/model.pt", "labels.txt", "config.pbtxt", "model-settings.json"}) {
+  for (const char* name : {"1/model.onnx", "labels.txt", "config.pbtxt", "configs/tensorrt.pbtxt",
+                           "model-settings.json"}) {
     repository_.write(model_, header_);
     const std::string whole = content(name);
     remove_file(repository_.model_folder() + "/" + name);
@@ -137,14 +159,14 @@ TEST_F(ModelRepositoryTest, WhatIsMissingOrDamagedIsWrittenAgain) {
     EXPECT_TRUE(repository_.write(model_, header_)) << name;
     EXPECT_EQ(content(name), whole);
   }
-  EXPECT_EQ(files().size(), 4u);
+  EXPECT_EQ(files().size(), 5u);
 }
 
 TEST_F(ModelRepositoryTest, AnotherModelReplacesTheOldOne) {
   repository_.write(model_, header_);
   write_file_atomically(model_, "THE model");  // of the same size
   EXPECT_TRUE(repository_.write(model_, header_));
-  EXPECT_EQ(content("1/model.pt"), "THE model");
+  EXPECT_EQ(content("1/model.onnx"), "THE model");
 }
 
 TEST_F(ModelRepositoryTest, ForeignContentIsNamedAndKept) {
@@ -187,9 +209,9 @@ TEST_F(ModelRepositoryTest, AFileInTheFoldersPlaceCannotBeCreated) {
 
 TEST_F(ModelRepositoryTest, TheModelMayBeTheOutputItself) {
   make_folder(repository_.model_folder() + "/1");
-  put("1/model.pt", "the model");
+  put("1/model.onnx", "the model");
   EXPECT_TRUE(repository_.write(repository_.model_path(), header_));
-  EXPECT_EQ(content("1/model.pt"), "the model");
+  EXPECT_EQ(content("1/model.onnx"), "the model");
   EXPECT_FALSE(repository_.write(repository_.model_path(), header_));
 }
 

@@ -30,14 +30,14 @@ class Admission(unittest.TestCase):
     def setUp(self):
         wheel("PIL.Image")
         self.module = importlib.import_module("admission")
-        self.pictures = importlib.import_module("pictures")
+        self.request = importlib.import_module("request")
 
     def admission(self, **limits):
-        return self.module.Admission(self.pictures.Limits(**limits))
+        return self.module.Admission(self.request.Limits(**limits))
 
     @contextlib.contextmanager
     def refused(self, status, text):
-        with self.assertRaises(self.pictures.Refused) as caught:
+        with self.assertRaises(self.request.Refused) as caught:
             yield
         self.assertEqual(caught.exception.status, status)
         self.assertIn(text, str(caught.exception))
@@ -131,7 +131,7 @@ class Admission(unittest.TestCase):
 
     def test_a_path_without_a_model_has_limits_too(self):
         others = self.module.admission_of("nothing")
-        self.assertEqual(others.limits, self.pictures.Limits())
+        self.assertEqual(others.limits, self.request.Limits())
         self.assertIs(self.module.admission_of(None), others)
         own = self.admission()
         with unittest.mock.patch.dict(self.module.ADMISSION_OF_MODEL, coco=own):

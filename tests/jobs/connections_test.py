@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -37,19 +38,69 @@ async def application(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
+class Clock:
+    """A loop's time, which only waiting moves."""
+
+    def __init__(self):
+        self.now, self.waits = 1000.0, []
+
+    def time(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.waits.append(round(seconds, 3))
+
+
+class Paces(unittest.TestCase):
+    def setUp(self):
+        wheel("uvicorn"), wheel("PIL.Image")
+        self.connections = importlib.import_module("connections")
+
+    def waits(self, turns, per_second=10, after=()):
+        """How long each of the turns has to wait, the clock standing still."""
+        clock, pace = Clock(), self.connections.Pace(per_second)
+
+        async def ask():
+            for _ in range(turns):
+                await pace.turn()
+            for seconds in after:
+                clock.now += seconds
+                await pace.turn()
+
+        with unittest.mock.patch.object(self.connections, "asyncio", types.SimpleNamespace(
+                sleep=clock.sleep, get_running_loop=lambda: clock)):
+            asyncio.run(ask())
+        return clock.waits
+
+    def test_a_second_of_refusals_leaves_at_once_and_the_next_ones_wait(self):
+        self.assertEqual(self.waits(13), [0.0] * 11 + [0.1, 0.2])
+
+    def test_quiet_times_are_not_saved_up(self):
+        self.assertEqual(self.waits(1, after=[60] + [0] * 12), [0.0] * 12 + [0.1, 0.2])
+
+    def test_a_refusal_is_not_held_back_for_longer_than_it_would_linger(self):
+        self.assertEqual(self.waits(100)[-1], self.connections.LINGER_S)
+
+
 class Connections(unittest.TestCase):
     def setUp(self):
         uvicorn = wheel("uvicorn")
         wheel("PIL.Image")
-        admission, connections, pictures = map(importlib.import_module,
-                                               ("admission", "connections", "pictures"))
+        admission, connections, request = map(importlib.import_module,
+                                               ("admission", "connections", "request"))
         for place, name, value in (
                 (connections, "LINGER_S", LINGER_S),
                 (admission, "ADMISSION_OF_OTHERS",
-                 admission.Admission(pictures.Limits(max_body_seconds=1)))):
+                 admission.Admission(request.Limits(max_body_seconds=1)))):
             patch = unittest.mock.patch.object(place, name, value)
             patch.start()
             self.addCleanup(patch.stop)
+        patch = unittest.mock.patch.object(
+            connections.RequestResponseCycle, "run_asgi", connections.RequestResponseCycle.run_asgi)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.refused = []
+        connections.guard(lambda model, refused: self.refused.append((model, refused.status)))
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         server = uvicorn.Server(uvicorn.Config(application, http="h11", ws="none", lifespan="off",
@@ -150,6 +201,38 @@ class Connections(unittest.TestCase):
             threading.Event().wait(linger_s + LINGER_S)
         client.sendall(b"POST /200 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody")
         self.assertIn(b"HTTP/1.1 200 ", self.answer(client, b"body"))
+
+    def own(self, **limits):
+        """A model of its own, called coco."""
+        admission, request = sys.modules["admission"], sys.modules["request"]
+        own = admission.Admission(request.Limits(**limits), "coco")
+        patch = unittest.mock.patch.dict(admission.ADMISSION_OF_MODEL, coco=own)
+        patch.start()
+        self.addCleanup(patch.stop)
+        return own
+
+    def test_what_the_headers_refuse_never_reaches_the_application(self):
+        self.own(max_body_bytes=1000)
+        for path in ("/v2/models/coco/infer", "/v2/models/coco/versions/1/infer"):
+            for headers, status in (("Content-Length: 1001", 413), ("Transfer-Encoding: chunked", 411),
+                                    ("Content-Length: 1\r\nContent-Encoding: gzip", 415)):
+                client = self.connect(f"POST {path} HTTP/1.1\r\nHost: a\r\n{headers}\r\n\r\n".encode())
+                answer = self.answer(client, b"}")
+                self.assertIn(b"HTTP/1.1 %d " % status, answer)
+                self.assertIn(b'{"error": "body: ', answer)
+        self.assertEqual(self.refused, [("coco", 413), ("coco", 411), ("coco", 415)] * 2)
+
+    def test_without_a_place_the_answer_says_when_to_come_back(self):
+        with self.own(max_requests=1).place():
+            client = self.connect(b"POST /v2/models/coco/infer HTTP/1.1\r\nHost: a\r\n"
+                                  b"Content-Length: 4\r\n\r\nbody")
+            answer = self.answer(client, b"}")
+            self.assertIn(b"HTTP/1.1 503 ", answer)
+            self.assertIn(b"retry-after: 1\r\n", answer)
+            # Only what works the model needs a place.
+            client.sendall(b"GET /200 HTTP/1.1\r\nHost: a\r\n\r\n")
+            self.answer(client, b"\r\n\r\n")
+        self.assertEqual(self.refused, [("coco", 503)])
 
     def test_requests_one_after_the_other_and_all_at_once_are_answered(self):
         request = b"POST /200 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"

@@ -161,15 +161,14 @@ class KubernetesFiles(unittest.TestCase):
                             ("livenessProbe", "/v2/health/live")):
             self.assertEqual(container[probe]["httpGet"], {"path": path, "port": "http"})
         dockerfile = (ROOT / "docker/serve.Dockerfile").read_text()
-        self.assertIn(f'CMD ["mlserver", "start", "{models["mountPath"]}"]', dockerfile)
+        self.assertIn(f'CMD ["python", "/opt/retina/serve.py", "{models["mountPath"]}"]', dockerfile)
         self.assertIn(f"EXPOSE {ports['http']} {ports['metrics']}\n", dockerfile)
         [user] = re.findall(r"^USER (\d+):(\d+)$", dockerfile, re.MULTILINE)
         context = template["spec"]["securityContext"]
         self.assertEqual((context["runAsUser"], context["runAsGroup"]), tuple(map(int, user)))
         # The settings are ones that the service knows.
         sys.path.insert(0, str(ROOT / "jobs/serving"))
-        wheel("PIL.Image")
-        limits = importlib.import_module("pictures").Limits.of_settings(
+        limits = importlib.import_module("request").Limits.of_settings(
             json.loads(settings["MLSERVER_MODEL_EXTRA"]))
         self.assertEqual(limits.max_requests, table()["serving"]["max_requests"])
 

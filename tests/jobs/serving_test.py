@@ -1,19 +1,15 @@
-"""The service (jobs/serving) and its limits, without MLServer and PyTorch: stand-ins have the names
-that retina_service.py and the runtimes use of them. What the real ones do is tests/oracle's to show.
+"""The service (jobs/serving) and its limits, without MLServer: stand-ins have the names that
+retina_service.py uses of it. What the real one does is tests/oracle's to show; the model's process has a
+test of its own (model_process_test.py).
 """
 import asyncio
 import base64
-import concurrent.futures
 import contextlib
 import importlib
 import io
 import re
-import resource
 import struct
-import subprocess
 import sys
-import threading
-import time
 import types
 import unittest
 import unittest.mock
@@ -21,8 +17,7 @@ import unittest.mock
 from job_files import ROOT, wheel
 
 sys.path.insert(0, str(ROOT / "jobs/serving"))
-LARGE = (4000, 3000)
-PLANES_KIB = 3 * LARGE[0] * LARGE[1] // 1024
+DETECTOR = ["boxes", "scores", "labels", "category_ids", "category_names", "counts"]
 
 
 class ServerError(Exception):
@@ -61,56 +56,75 @@ class Response:
         await send("answer")
 
 
-def service(runtime="retina_detector"):
-    """The runtime between stand-ins; its Datatype, outputs and Parameters are what they are given."""
+class Process:
+    """In model_process.ModelProcess' place: the images of each request, and what it shall find."""
+
+    def __init__(self, path, is_trusted, limits):
+        self.path, self.is_trusted, self.limits = path, is_trusted, limits
+        self.asked = []
+        self.found = {"kind": "detector", "outputs": DETECTOR, "provider": "CPU", "warning": None}
+
+    async def start(self):
+        return self.found
+
+    async def stop(self):
+        self.found = None
+
+    async def ask(self, elements):
+        self.asked.append(elements)
+        return ([{"name": name, "datatype": "FP32", "shape": [0], "data": []}
+                 for name in self.found["outputs"]], [0.5] * len(elements))
+
+
+def service():
+    """retina_service between stand-ins; its Datatype, outputs and Parameters are what they are given."""
     server = unittest.mock.MagicMock(MLModel=Model)
     server.errors.MLServerError = ServerError
     server.rest.requests.Request = Request
     server.rest.errors.Response = Response
     server.types.Datatype = lambda name: types.SimpleNamespace(value=name)
     server.types.Parameters = server.types.ResponseOutput = types.SimpleNamespace
-    torch = unittest.mock.MagicMock(inference_mode=lambda: lambda function: function)
+    server.types.InferenceResponse = types.SimpleNamespace
     parts = {f"mlserver.{name}": getattr(server, name)
-             for name in ("errors", "grpc", "rest", "types", "utils")}
+             for name in ("errors", "grpc", "logging", "rest", "types", "utils")}
     parts |= {"mlserver.grpc.utils": server.grpc.utils, "mlserver.rest.app": server.rest.app,
               "mlserver.rest.errors": server.rest.errors,
               "mlserver.rest.requests": server.rest.requests,
               "connections": unittest.mock.MagicMock(),  # has a test of its own
               "prometheus_client": unittest.mock.MagicMock(),
               "fastapi": types.SimpleNamespace(HTTPException=HttpError)}
-    importlib.import_module("admission")  # stays when the stand-ins go
+    for name in ("admission", "model_process"):
+        importlib.import_module(name)  # stays when the stand-ins go
+
+    async def uri(*_, **__):
+        return "m.onnx"
+
+    server.utils.get_model_uri = uri
     with unittest.mock.patch.dict(
-            sys.modules, parts | {"mlserver": server, "torch": torch, "grpc": server.grpc}):
-        for name in ("retina_service", runtime):
-            sys.modules.pop(name, None)
-        module = importlib.import_module(runtime)
-        module.service = sys.modules["retina_service"]
+            sys.modules, parts | {"mlserver": server, "grpc": server.grpc}):
+        sys.modules.pop("retina_service", None)
+        module = importlib.import_module("retina_service")
+        module.ModelProcess = Process
         return module
 
 
 def settings(**extra):
-    return types.SimpleNamespace(name="coco", parameters=types.SimpleNamespace(extra=extra))
+    return types.SimpleNamespace(
+        name="coco", parameters=types.SimpleNamespace(extra=extra),
+        outputs=[types.SimpleNamespace(name=name) for name in DETECTOR])
 
 
-def detector(**extra):
-    module = service()
-
-    class Detector(module.RetinaDetector):
-        seen = ()
-
-        def _result(self, height, width, planes):
-            self.seen += (len(planes),)
-            return [], [], []
-
-    found = Detector(settings(**extra))
-    found._model = types.SimpleNamespace(category_names=[], category_ids=[])
-    return found
+def loaded(module=None, **extra):
+    """A model that is ready to be asked."""
+    model = (module or service()).RetinaService(settings(**extra))
+    asyncio.run(model.load())
+    return model
 
 
-def request(*elements, shape=None, datatype="BYTES"):
+def request(*elements, shape=None, datatype="BYTES", outputs=None):
     """As MLServer gives it, of JPEGs as bytes or of what else JSON holds."""
     data = [base64.b64encode(one).decode() if isinstance(one, bytes) else one for one in elements]
-    return types.SimpleNamespace(id="1", outputs=None, inputs=[types.SimpleNamespace(
+    return types.SimpleNamespace(id="1", outputs=outputs, inputs=[types.SimpleNamespace(
         name="image", datatype=datatype, shape=shape or [len(data)],
         data=types.SimpleNamespace(root=data))])
 
@@ -128,272 +142,71 @@ def claiming(width, height):
     return data[:at] + struct.pack(">HH", height, width) + data[at + 4:]
 
 
-def peak_kib(count):
-    """What this process had at most after a request of so many large pictures."""
-    detector()._outputs(request(*[jpeg(*LARGE)] * count))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-class Serving(unittest.TestCase):
+class Refusals(unittest.TestCase):
     def setUp(self):
         wheel("PIL.Image")
-        self.pictures = importlib.import_module("pictures")
+        self.images, self.request = map(importlib.import_module, ("images", "request"))
 
     @contextlib.contextmanager
     def refused(self, status, text):
-        with self.assertRaises(self.pictures.Refused) as caught:
+        with self.assertRaises(self.request.Refused) as caught:
             yield
         self.assertEqual(caught.exception.status, status)
         self.assertIn(text, str(caught.exception))
         self.assertNotIn("\n", str(caught.exception))
 
-    def test_six_pictures_take_the_memory_of_one(self):
-        one, six = (int(subprocess.run(
-            [sys.executable, __file__, "peak", str(count)], check=True, capture_output=True,
-            timeout=300).stdout) for count in (1, 6))
-        self.assertLess(six - one, PLANES_KIB)
 
-    def answered(self, model, requests):
-        """The places in `requests` in the order in which the model had their pictures, and how many
-        decoded pictures there were at most. The width of a picture says which request it is of."""
-        lock, held, most, order = threading.Lock(), [], [], []
-        service = model.predict.__globals__
-        decode = service["decoded"]
+class Requests(Refusals):
+    """request.py and images.py: what is refused, and what is decoded."""
 
-        def decoded(file):
-            with lock:
-                held.append(1)
-                most.append(len(held))
-            return decode(file)
+    def jpegs(self, sent, size=None, **limits):
+        limits = self.request.Limits(**limits)
+        tensors = [self.request.Tensor(tensor.name, tensor.datatype, tensor.shape, tensor.data.root)
+                   for tensor in sent.inputs]
+        return self.images.jpegs_of(self.request.elements_of(tensors, limits), limits, size)
 
-        def detect(_, width, __):
-            time.sleep(0.02)  # for the others to come, if they may
-            order.append(width - 1)
-            with lock:
-                held.pop()
-            return [], [], []
+    def decoded(self, sent, **limits):
+        return [self.images.decoded(jpeg) for jpeg in self.jpegs(sent, **limits)]
 
-        async def all_at_once():
-            await asyncio.gather(*map(model.predict, requests))
-
-        model._result = detect
-        with unittest.mock.patch.dict(service, decoded=decoded):
-            asyncio.run(all_at_once())
-        return order, max(most)
-
-    def test_many_requests_hold_two_decoded_pictures_at_most(self):
-        order, most = self.answered(detector(), [request(jpeg(), jpeg())] * 8)
-        self.assertEqual((len(order), most), (16, 2))
-
-    def test_requests_are_answered_in_the_order_of_their_arrival(self):
-        model = detector(max_requests=24)
-        # Of two workers one may be held up while the other goes on.
-        model._workers = concurrent.futures.ThreadPoolExecutor(1)
-        order, _ = self.answered(model, [request(jpeg(width)) for width in range(1, 25)])
-        self.assertEqual(order, list(range(24)))
-
-    def test_a_request_over_a_limit_is_refused_before_a_picture_is_decoded(self):
+    def test_a_request_over_a_limit_is_refused_before_an_image_is_decoded(self):
         small, large = jpeg(), claiming(1000, 1001)
         for sent, text in (
-                (request(*[small] * 4), "image: more than 3 pictures (the limit)"),
-                (request(small, large), "image[1]: picture of 1000x1001 pixels (the limit is 10"),
-                (request(small, claiming(65535, 65535)), "picture of 65535x65535 pixels"),
+                (request(*[small] * 4), "image: more than 3 images (the limit)"),
+                (request(small, large), "image[1]: 1000x1001 pixels (the limit is 10"),
+                (request(small, claiming(65535, 65535)), "65535x65535 pixels"),
                 (request(*[claiming(900, 900)] * 2), "image: 1620000 pixels in all (the"),
                 (request(small, small + b"0" * 9000), "bytes (the limit is 9000)")):
-            model = detector(max_pictures=3, max_picture_pixels=1_000_000,
-                             max_request_pixels=1_500_000, max_body_bytes=9000)
             with self.subTest(text), self.refused(413, text):
-                model._outputs(sent)
-            self.assertEqual(model.seen, ())
+                self.jpegs(sent, max_images=3, max_image_pixels=1_000_000,
+                           max_request_pixels=1_500_000, max_body_bytes=9000)
 
     def test_what_fits_the_limits_exactly_is_taken(self):
         file = jpeg(20, 10)
         sent = len(base64.b64encode(file))
-        model = detector(max_pictures=2, max_picture_pixels=200, max_request_pixels=400,
-                         max_body_bytes=2 * sent)
-        model._outputs(request(file, file))
-        self.assertEqual(model.seen, (600, 600))
+        planes = self.decoded(request(file, file), max_images=2, max_image_pixels=200,
+                              max_request_pixels=400, max_body_bytes=2 * sent)
+        self.assertEqual(list(map(len, planes)), [600, 600])
 
     def test_base64_is_not_decoded_when_it_is_too_long(self):
-        with unittest.mock.patch.object(self.pictures.base64, "b64decode") as decode, \
+        with unittest.mock.patch.object(self.images.base64, "b64decode") as decode, \
                 self.refused(413, "image: 104 bytes (the limit is 100)"):
-            detector(max_body_bytes=100)._outputs(request(b"x" * 39, b"y" * 39))
+            self.jpegs(request(b"x" * 39, b"y" * 39), max_body_bytes=100)
         decode.assert_not_called()
 
     def test_raw_jpegs_count_as_much_as_base64(self):
         files = request()
         files.inputs[0].data.root, files.inputs[0].shape = [jpeg()], [1]
         size = len(jpeg())
-        detector(max_body_bytes=size)._outputs(files)
+        self.jpegs(files, max_body_bytes=size)
         with self.refused(413, f"image: {size} bytes (the limit is {size - 1})"):
-            detector(max_body_bytes=size - 1)._outputs(files)
+            self.jpegs(files, max_body_bytes=size - 1)
 
-    def test_the_http_server_asks_the_models_own_admission(self):
-        module = service()
-        module.RetinaDetector(settings(max_body_bytes=1000))
+    def test_a_model_of_one_size_takes_no_other(self):
+        self.jpegs(request(jpeg(20, 10)), size=(10, 20))
+        with self.refused(400, "image[1]: 10x20 pixels (this model takes 20x10 only)"):
+            self.jpegs(request(jpeg(20, 10), jpeg(10, 20)), size=(10, 20))
 
-        def body(model, content, **headers):
-            sent = module.service.BoundedRequest(headers, content, model_name=model)
-            return asyncio.run(sent.body())
-
-        self.assertEqual(body("coco", b"{}", **{"content-length": "2"}), b"{}")
-        with self.assertRaises(ServerError) as caught:
-            body("coco", b"", **{"content-length": "1001"})
-        self.assertEqual(caught.exception.status_code, 413)
-        self.assertEqual(str(caught.exception), "body: 1001 bytes (the limit is 1000); hint: send "
-                         "fewer pictures at a time")
-        # FastAPI makes 400 of any other error that a body raises.
-        self.assertIsInstance(caught.exception, HttpError)
-        self.assertEqual(body("another", b"x", **{"content-length": "1001"}), b"x")
-        with self.assertRaises(ServerError):
-            body("another", b"", **{"transfer-encoding": "chunked"})
-
-    def test_a_refusal_for_now_says_when_to_come_back(self):
-        module = service()
-        answer = module.service.mlserver.rest.errors.Response
-        self.assertEqual(answer(content={}, status_code=503).headers, {"Retry-After": "1"})
-        self.assertEqual(answer(content={}, status_code=400).headers, {})
-        codes = module.service.STATUS_CODE_MAPPING.setdefault.call_args_list
-        self.assertIn(unittest.mock.call(503, module.service.grpc.StatusCode.UNAVAILABLE), codes)
-
-    def test_more_requests_than_places_are_refused_while_the_others_are_answered(self):
-        model, free = detector(max_requests=3), threading.Event()
-
-        def detect(*_):
-            free.wait()
-            return [], [], []
-
-        async def ask():
-            sent = [asyncio.create_task(model.predict(request(jpeg()))) for _ in range(5)]
-            done, waiting = await asyncio.wait(sent, return_when=asyncio.FIRST_EXCEPTION)
-            free.set()
-            await asyncio.wait(waiting)
-            await model.predict(request(jpeg()))
-            return [task.exception() for task in sent]
-
-        model._result = detect
-        errors = asyncio.run(ask())
-        self.assertEqual(errors[:3], [None] * 3)
-        self.assertEqual([error.status_code for error in errors[3:]], [503, 503])
-
-    def test_a_refusal_lingers_where_the_body_has_not_arrived(self):
-        module = service()
-        module.RetinaDetector(settings(max_body_bytes=1000))
-        sent, lingering = [], module.service.connections.lingering
-
-        async def send(message):
-            sent.append(message)
-
-        async def send_lingering(message):
-            sent.append(f"lingering {message}")
-
-        lingering.side_effect = lambda receive, send: send_lingering
-        answer = module.service.ErrorResponse({}, 413)
-        for headers, expected in (({"content-length": "1"}, "answer"),
-                                  ({"content-length": "1001"}, "lingering answer")):
-            asked = module.service.BoundedRequest(headers, b"x", model_name="coco")
-            with contextlib.suppress(ServerError):
-                asyncio.run(asked.body())
-            asyncio.run(answer(asked.scope, None, send))
-            self.assertEqual(sent.pop(), expected)
-
-    def test_refusals_are_counted_by_model_and_status_and_not_logged(self):
-        module = service()
-        model, counter = module.RetinaDetector(settings(max_body_bytes=1000)), module.service.REFUSED
-        with self.assertRaises(ServerError) as caught:
-            asyncio.run(model.predict(request(b"hello")))
-        for path in ("coco", "another"):
-            with self.assertRaises(ServerError):
-                asyncio.run(module.service.BoundedRequest(
-                    {"transfer-encoding": "chunked"}, b"", model_name=path).body())
-        self.assertEqual([call.args for call in counter.labels.call_args_list],
-                         [("coco", 400), ("coco", 411), ("", 411)])
-        self.assertEqual(counter.labels.return_value.inc.call_count, 3)
-        [passes] = module.service.logger.addFilter.call_args.args
-        self.assertFalse(passes(types.SimpleNamespace(msg=caught.exception)))
-        self.assertTrue(passes(types.SimpleNamespace(msg=ValueError("bug"))))
-
-    def test_the_models_time_is_measured_for_each_picture(self):
-        module = service()
-        model = module.RetinaDetector(settings())
-
-        async def uri(*_, **__):
-            return "m.pt"
-
-        found = types.SimpleNamespace(score_threshold=0.05, category_names=["cat"],
-                                      category_ids=[1])
-        with unittest.mock.patch.object(module.service, "get_model_uri", uri), \
-                unittest.mock.patch.object(
-                    module.service.checked_model, "load", lambda *_: unittest.mock.MagicMock(
-                        return_value=[unittest.mock.MagicMock()] * 4, **vars(found))):
-            asyncio.run(model.load())
-        seconds = module.service.MODEL_SECONDS
-        seconds.labels.assert_called_once_with("coco", "1")
-        for _ in range(2):
-            model._result(8, 8, bytearray(192))
-        self.assertEqual(seconds.labels.return_value.time.call_count, 2)
-
-    def test_a_classifier_names_the_best_classes_of_each_picture(self):
-        found = iter([([0.7, 0.2], [2, 0]), ([0.5, 0.5], [0, 1])])
-        model = service("retina_classifier").RetinaClassifier(settings())
-        model._model = types.SimpleNamespace(category_names=["cat", "dog", "cow"],
-                                             category_ids=[3, 5, 9])
-        model._result = lambda height, width, planes: next(found)
-        outputs = {output.name: output for output in model._outputs(request(jpeg(), jpeg()))}
-        self.assertEqual({name: output.data for name, output in outputs.items()}, {
-            "scores": [0.7, 0.2, 0.5, 0.5], "labels": [2, 0, 0, 1],
-            "category_ids": [9, 3, 3, 5], "category_names": ["cow", "cat", "cat", "dog"]})
-        self.assertTrue(all(output.shape == [2, 2] for output in outputs.values()))
-
-    def test_a_runtime_takes_models_of_its_own_kind(self):
-        models = {"a detector": types.SimpleNamespace(score_threshold=0.05),
-                  "a classifier": types.SimpleNamespace()}
-        for runtime, name, own in (("retina_detector", "RetinaDetector", "a detector"),
-                                   ("retina_classifier", "RetinaClassifier", "a classifier")):
-            module = service(runtime)
-            for kind, model in models.items():
-                async def uri(*_, **__):
-                    return "m.pt"
-
-                with self.subTest(runtime=runtime, model=kind), \
-                        unittest.mock.patch.object(module.service, "get_model_uri", uri), \
-                        unittest.mock.patch.object(module.service.checked_model, "load",
-                                                   lambda *_, one=model: one):
-                    served = getattr(module, name)(settings())
-                    if kind == own:
-                        self.assertTrue(asyncio.run(served.load()))
-                        continue
-                    with self.assertRaisesRegex(ValueError, f"m.pt: is {kind} .want {own}."):
-                        asyncio.run(served.load())
-
-    def test_the_image_holds_every_module_of_the_service(self):
-        dockerfile = (ROOT / "docker/serve.Dockerfile").read_text()
-        for module in (ROOT / "jobs/serving").glob("*.py"):
-            self.assertIn(f" {module.name} ", dockerfile)
-
-    def test_a_refusal_reaches_the_client_with_its_status(self):
-        with self.assertRaises(ServerError) as caught:
-            asyncio.run(detector(max_pictures=1).predict(request(jpeg(), jpeg())))
-        self.assertEqual(caught.exception.status_code, 413)
-
-    def test_the_metadata_tell_the_limits(self):
-        metadata = asyncio.run(detector(max_pictures=7).metadata())
-        self.assertEqual(vars(metadata.parameters), {
-            "max_requests": 16, "max_body_seconds": 60, "max_pictures": 7, "max_picture_pixels": 50_000_000,
-            "max_request_pixels": 200_000_000, "max_body_bytes": 32 << 20})
-        page = (ROOT / "jobs/serving/README.md").read_text()
-        for name, default in vars(asyncio.run(detector().metadata()).parameters).items():
-            self.assertIn(f"| `{name}` | {default:,} |", page)
-
-    def test_a_setting_that_is_no_limit_is_refused(self):
-        for extra, text in (({"max_picture": 3}, "no max_picture (there are max_requests"),
-                            ({"max_pictures": 0}, "max_pictures: 0"),
-                            ({"max_pictures": "8"}, "max_pictures: '8'"),
-                            ({"max_body_bytes": True}, "max_body_bytes: True")):
-            with self.subTest(text), self.assertRaisesRegex(ValueError, re.escape(text)):
-                detector(**extra)
-
-    def test_what_is_no_picture_is_the_clients_mistake(self):
+    def test_what_is_no_image_is_the_clients_mistake(self):
         good = jpeg()
         for sent, text in ((request(3), "image[0]: int (want a JPEG as base64)"),
                            (request("###"), "image[0]: neither JPEG bytes nor base64"),
@@ -404,16 +217,13 @@ class Serving(unittest.TestCase):
                            (request(good, datatype="UINT8"), "image: datatype UINT8"),
                            (request(shape=[0]), "0 elements")):
             with self.subTest(text), self.refused(400, text):
-                detector()._outputs(sent)
+                self.decoded(sent)
 
     def test_data_may_be_nested_deeply(self):
-        nested = jpeg()
-        sent = request(nested)
+        sent = request(jpeg())
         for _ in range(5000):
             sent.inputs[0].data.root = [sent.inputs[0].data.root]
-        model = detector()
-        model._outputs(sent)
-        self.assertEqual(model.seen, (192,))
+        self.assertEqual(list(map(len, self.decoded(sent))), [192])
 
     def test_planes_are_those_of_pillows_rgb(self):
         image = wheel("PIL.Image")
@@ -421,16 +231,215 @@ class Serving(unittest.TestCase):
             data = io.BytesIO()
             image.radial_gradient("L").resize((30, 20)).convert("RGB").convert(mode).save(
                 data, "JPEG")
-            [file] = self.pictures.jpegs_of(
-                [self.pictures.Tensor("image", "BYTES", [1], [data.getvalue()])],
-                self.pictures.Limits())
+            [planes] = self.decoded(request(data.getvalue()))
             pixels = image.open(data).convert("RGB").tobytes()
-            self.assertEqual(bytes(self.pictures.decoded(file)),
-                             pixels[0::3] + pixels[1::3] + pixels[2::3], mode)
+            self.assertEqual(bytes(planes), pixels[0::3] + pixels[1::3] + pixels[2::3], mode)
+
+    def test_a_setting_that_is_no_limit_is_refused(self):
+        for extra, text in (({"max_image": 3}, "no max_image (there are max_requests"),
+                            ({"max_images": 0}, "max_images: 0"),
+                            ({"max_images": "8"}, "max_images: '8'"),
+                            ({"max_batch_images": -1}, "max_batch_images: -1 (want a whole number from 0"),
+                            ({"max_body_bytes": True}, "max_body_bytes: True")):
+            with self.subTest(text), self.assertRaisesRegex(ValueError, re.escape(text)):
+                self.request.Limits.of_settings(extra)
+
+
+class Service(Refusals):
+    """retina_service.py between MLServer's stand-ins and a stand-in of the model's process."""
+
+    def predicted(self, model, sent):
+        return asyncio.run(model.predict(sent))
+
+    def test_the_model_gets_the_elements_and_its_outputs_are_the_answer(self):
+        model = loaded()
+        answer = self.predicted(model, request(b"one", b"two"))
+        self.assertEqual(model._model.asked, [[base64.b64encode(b"one"), base64.b64encode(b"two")]])
+        self.assertEqual([output.name for output in answer.outputs], DETECTOR)
+        self.assertEqual((answer.id, answer.model_name, answer.model_version), ("1", "coco", "1"))
+
+    def test_some_outputs_can_be_asked_for_and_others_are_not_there(self):
+        model = loaded()
+        answer = self.predicted(model, request(b"one", outputs=[
+            types.SimpleNamespace(name="counts"), types.SimpleNamespace(name="scores")]))
+        self.assertEqual([output.name for output in answer.outputs], ["counts", "scores"])
+        with self.assertRaisesRegex(ServerError, "outputs: no masks .there are boxes, scores"):
+            self.predicted(model, request(b"one", outputs=[types.SimpleNamespace(name="masks")]))
+        self.assertEqual(len(model._model.asked), 1)
+
+    def test_the_http_server_asks_the_models_own_admission(self):
+        module = service()
+        loaded(module, max_body_bytes=1000)
+
+        def body(model, content, **headers):
+            sent = module.BoundedRequest(headers, content, model_name=model)
+            return asyncio.run(sent.body())
+
+        self.assertEqual(body("coco", b"{}", **{"content-length": "2"}), b"{}")
+        with self.assertRaises(ServerError) as caught:
+            body("coco", b"", **{"content-length": "1001"})
+        self.assertEqual(caught.exception.status_code, 413)
+        self.assertEqual(str(caught.exception), "body: 1001 bytes (the limit is 1000); hint: send "
+                         "fewer images at a time")
+        # FastAPI makes 400 of any other error that a body raises.
+        self.assertIsInstance(caught.exception, HttpError)
+        self.assertEqual(body("another", b"x", **{"content-length": "1001"}), b"x")
+        with self.assertRaises(ServerError):
+            body("another", b"", **{"transfer-encoding": "chunked"})
+
+    def test_a_refusal_for_now_says_when_to_come_back(self):
+        module = service()
+        answer = module.mlserver.rest.errors.Response
+        self.assertEqual(answer(content={}, status_code=503).headers, {"Retry-After": "1"})
+        self.assertEqual(answer(content={}, status_code=400).headers, {})
+        codes = module.STATUS_CODE_MAPPING.setdefault.call_args_list
+        self.assertIn(unittest.mock.call(503, module.grpc.StatusCode.UNAVAILABLE), codes)
+
+    def test_more_requests_than_places_are_refused_while_the_others_are_answered(self):
+        model = loaded(max_requests=3)
+        ask = model._model.ask
+
+        async def all_at_once():
+            free = asyncio.Event()
+
+            async def waiting(elements):
+                await free.wait()
+                return await ask(elements)
+
+            model._model.ask = waiting
+            sent = [asyncio.create_task(model.predict(request(b"one"))) for _ in range(5)]
+            _, left = await asyncio.wait(sent, return_when=asyncio.FIRST_EXCEPTION)
+            free.set()
+            await asyncio.wait(left)
+            await model.predict(request(b"one"))
+            return [task.exception() for task in sent]
+
+        errors = asyncio.run(all_at_once())
+        self.assertEqual(errors[:3], [None] * 3)
+        self.assertEqual([error.status_code for error in errors[3:]], [503, 503])
+
+    def test_a_client_that_hangs_up_keeps_its_place_until_the_model_is_done(self):
+        model = loaded(max_requests=1)
+        ask = model._model.ask
+
+        async def hang_up():
+            free = asyncio.Event()
+
+            async def waiting(elements):
+                await free.wait()
+                return await ask(elements)
+
+            model._model.ask = waiting
+            gone = asyncio.create_task(model.predict(request(b"one")))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            gone.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await gone
+            with self.assertRaises(ServerError):
+                await model.predict(request(b"two"))
+            free.set()
+            while model._admission.requests:
+                await asyncio.sleep(0)
+            await model.predict(request(b"three"))
+
+        asyncio.run(hang_up())
+        self.assertEqual(len(model._model.asked), 2)
+
+    def test_a_refusal_lingers_where_the_body_has_not_arrived(self):
+        module = service()
+        loaded(module, max_body_bytes=1000)
+        sent, lingering = [], module.connections.lingering
+
+        async def send(message):
+            sent.append(message)
+
+        async def send_lingering(message):
+            sent.append(f"lingering {message}")
+
+        lingering.side_effect = lambda receive, send: send_lingering
+        answer = module.ErrorResponse({}, 413)
+        for headers, expected in (({"content-length": "1"}, "answer"),
+                                  ({"content-length": "1001"}, "lingering answer")):
+            asked = module.BoundedRequest(headers, b"x", model_name="coco")
+            with contextlib.suppress(ServerError):
+                asyncio.run(asked.body())
+            asyncio.run(answer(asked.scope, None, send))
+            self.assertEqual(sent.pop(), expected)
+
+    def test_refusals_are_counted_by_model_and_status_and_not_logged(self):
+        module = service()
+        model, counter = loaded(module, max_body_bytes=1000), module.REFUSED
+        with self.assertRaises(ServerError) as caught:
+            self.predicted(model, request(3))
+        for path in ("coco", "another"):
+            with self.assertRaises(ServerError):
+                asyncio.run(module.BoundedRequest(
+                    {"transfer-encoding": "chunked"}, b"", model_name=path).body())
+        self.assertEqual([call.args for call in counter.labels.call_args_list],
+                         [("coco", 400), ("coco", 411), ("", 411)])
+        self.assertEqual(counter.labels.return_value.inc.call_count, 3)
+        self.assertFalse(module.in_one_line(
+            types.SimpleNamespace(msg=caught.exception, exc_info=None)))
+        self.assertTrue(module.in_one_line(
+            types.SimpleNamespace(msg=ValueError("bug"), exc_info=None)))
+
+    def test_a_model_that_is_refused_is_one_line_of_the_log(self):
+        module, refused = service(), None
+        with unittest.mock.patch.object(Process, "start", side_effect=module.ModelRefused("no seal")):
+            with self.assertRaises(module.RefusedModel) as caught:
+                loaded(module)
+        refused = caught.exception
+        self.assertEqual((str(refused), refused.status_code), ("m.onnx: no seal", 422))
+        record = types.SimpleNamespace(msg="Some of %s failed", args=("them",),
+                                       exc_info=(type(refused), refused, None))
+        self.assertTrue(module.in_one_line(record))
+        self.assertEqual((record.msg, record.args, record.exc_info), ("m.onnx: no seal", None, None))
+
+    def test_files_that_are_no_models_of_ours_are_trusted_only_where_the_environment_says_so(self):
+        for value, expected in (("1", True), ("0", False), ("", False)):
+            with unittest.mock.patch.dict("os.environ", RETINA_TRUST_MODELS=value):
+                self.assertEqual(loaded()._model.is_trusted, expected)
+
+    def test_a_warning_about_the_model_is_logged(self):
+        module = service()
+        found = Process("", False, None).found | {"warning": "not ours"}
+        with unittest.mock.patch.object(Process, "start", unittest.mock.AsyncMock(return_value=found)):
+            loaded(module)
+        module.logger.warning.assert_called_once_with("m.onnx: not ours")
+
+    def test_the_models_time_is_measured_for_each_image(self):
+        module = service()
+        model = loaded(module)
+        module.MODEL_SECONDS.labels.assert_called_once_with("coco", "1")
+        self.predicted(model, request(b"one", b"two"))
+        observed = module.MODEL_SECONDS.labels.return_value.observe.call_args_list
+        self.assertEqual(observed, [unittest.mock.call(0.5)] * 2)
+
+    def test_a_folder_serves_models_of_its_own_kind(self):
+        module = service()
+        found = Process("", False, None).found | {"kind": "classifier", "outputs": DETECTOR[1:5]}
+        with unittest.mock.patch.object(Process, "start", unittest.mock.AsyncMock(return_value=found)):
+            with self.assertRaisesRegex(module.RefusedModel, "m.onnx: is a classifier, and model-set"):
+                loaded(module)
+
+    def test_the_image_holds_every_module_of_the_service(self):
+        dockerfile = (ROOT / "docker/serve.Dockerfile").read_text()
+        self.assertIn("COPY jobs/serving/*.py /opt/retina/", dockerfile)
+
+    def test_a_refusal_reaches_the_client_with_its_status(self):
+        with self.assertRaises(ServerError) as caught:
+            self.predicted(loaded(max_images=1), request(jpeg(), jpeg()))
+        self.assertEqual(caught.exception.status_code, 413)
+
+    def test_the_metadata_tell_the_limits(self):
+        metadata = asyncio.run(loaded(max_images=7).metadata())
+        told, defaults = vars(metadata.parameters), vars(self.request.Limits())
+        self.assertEqual(told, defaults | {"max_images": 7})
+        page = (ROOT / "jobs/serving/README.md").read_text()
+        for name, default in defaults.items():
+            self.assertIn(f"| `{name}` | {default:,} |", page)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["peak"]:
-        print(peak_kib(int(sys.argv[2])))
-    else:
-        sys.exit(unittest.main())
+    sys.exit(unittest.main())

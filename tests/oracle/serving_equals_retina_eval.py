@@ -21,6 +21,7 @@ import tempfile
 import threading
 
 import numpy
+import onnxruntime
 import torch
 import tritonclient.grpc
 from google.protobuf import text_format
@@ -98,7 +99,7 @@ def with_grey_and_cmyk(images, instances, folder):
 
 def expected_detections(programs, folder, instances):
     """retina-eval's results of the converted model, by file name."""
-    run(programs / "retina-eval", "--model", folder / "m.pt", "--data", folder / "shards", "--output",
+    run(programs / "retina-eval", "--model", folder / "m.onnx", "--data", folder / "shards", "--output",
         folder / "evaluation", "--device", "cpu")
     names = {image["id"]: image["file_name"] for image in instances["images"]}
     expected = {name: [] for name in names.values()}
@@ -131,7 +132,7 @@ class Server(ModelServer):
 
 
 def detections_of(outputs, number=0):
-    """Those of one picture of an answer."""
+    """Those of one image of an answer."""
     tensors = {name: numpy.array(output["data"], dtype=object).reshape(output["shape"])
                for name, output in outputs.items()}
     return [{"box": list(tensors["boxes"][number][i]), "score": tensors["scores"][number][i],
@@ -180,21 +181,36 @@ def check_raw_bytes_over_grpc(server, photos, expected):
     print(f"gRPC with raw bytes: the same {count} detections")
 
 
+class Model:
+    """A model of the repository, as ONNX Runtime has it."""
+
+    def __init__(self, repository, name):
+        self.session = onnxruntime.InferenceSession(repository / name / "1/model.onnx",
+                                                    providers=["CPUExecutionProvider"])
+        header = json.loads(self.session.get_modelmeta().custom_metadata_map["retina.json"])
+        self.names = [category["name"] for category in header["categories"]]
+        self.ids = [category["id"] for category in header["categories"]]
+
+    def __call__(self, images):
+        return self.session.run(None, {"images": images.numpy()})
+
+
 def check_classes(server, repository, photos, names):
-    """Several pictures in a request: their best classes are those of the model."""
-    module = torch.jit.load(repository / CLASSIFIER / "1/model.pt")
+    """Several images in a request: their best classes are those of the model."""
+    model = Model(repository, CLASSIFIER)
     outputs = server.outputs(*((photos / name).read_bytes() for name in names), model=CLASSIFIER)
     tensors = {name: numpy.array(output["data"], dtype=object).reshape(output["shape"])
                for name, output in outputs.items()}
     for number, name in enumerate(names):
         pixels = pixels_of(photos, {"file_name": name})
-        scores, labels = module(pixels[None])[0].topk(tensors["labels"].shape[1])
+        probabilities = torch.from_numpy(model(pixels[None])[0][0])
+        scores, labels = probabilities.topk(tensors["labels"].shape[1])
         assert tensors["labels"][number].tolist() == labels.tolist(), name
         assert numpy.abs(tensors["scores"][number].astype(float) - scores.numpy()).max() < 1e-6, name
         assert tensors["category_names"][number].tolist() == [
-            module.category_names[label] for label in labels], name
+            model.names[label] for label in labels], name
         assert tensors["category_ids"][number].tolist() == [
-            module.category_ids[label] for label in labels], name
+            model.ids[label] for label in labels], name
     assert len({row[0] for row in tensors["labels"].tolist()}) > 1, "always the same class"
     print(f"a classifier: the best {len(labels)} classes of {len(names)} JPEGs are the model's")
 
@@ -245,7 +261,7 @@ def check_requests_that_are_wrong(server, photo, folder):
             ("a number", server.infer(3), "image[0]: int (want a JPEG as base64)"),
             ("another shape", server.infer(good, shape=[2]), "1 elements in a tensor of shape [2]"),
             ("no image", server.infer(shape=[0]), "0 elements"),
-            ("another tensor", server.infer(good, name="picture"), "want one tensor, image"),
+            ("another tensor", server.infer(good, name="photo"), "want one tensor, image"),
             ("an output that is not there", server.infer(good, outputs=[{"name": "masks"}]),
              "outputs: no masks")):
         status, body = answer
@@ -266,7 +282,7 @@ def check_limits(server, photo):
     them all."""
     limits = json.loads(server.get(f"/v2/models/{NAME}")[1])["parameters"]
     encoded = base64.b64encode(photo).decode()
-    status, body = server.infer(*[encoded] * (limits["max_pictures"] + 1))
+    status, body = server.infer(*[encoded] * (limits["max_images"] + 1))
     assert status == 413 and "more than" in body["error"], body
     large = " " * (limits["max_body_bytes"] + 1)
     for headers, content, want in (({}, large, 413), ({"Content-Encoding": "gzip"}, "x", 415),
@@ -278,7 +294,7 @@ def check_limits(server, photo):
             answer = connection.getresponse()
             body = json.loads(answer.read())
             assert answer.status == want and list(body) == ["error"], (want, answer.status, body)
-    code = grpc_code(server, [b"\xff\xd8"] * (limits["max_pictures"] + 1))
+    code = grpc_code(server, [b"\xff\xd8"] * (limits["max_images"] + 1))
     assert code and "RESOURCE_EXHAUSTED" in code, code
     print("limits: told in the metadata and kept over HTTP and gRPC")
 
@@ -363,41 +379,69 @@ def check_bodies_that_never_end(server):
     print("bodies that never end: status 408 or 411, then the connection is closed")
 
 
-def check_triton_config(repository, pixels, model=NAME):
-    """Triton's schema takes the config, and it describes what the model takes and returns."""
-    text = (repository / model / "config.pbtxt").read_text()
-    try:
-        text_format.Parse(text.replace("max_batch_size", "max_batch_sise"),
-                          model_config_pb2.ModelConfig())
-    except text_format.ParseError:
-        pass
-    else:
-        raise AssertionError("a typo passed")
-    config = text_format.Parse(text, model_config_pb2.ModelConfig())
-    assert (config.name, config.backend, config.platform) == (model, "pytorch", "pytorch_libtorch")
+def check_a_foreign_model(server, repository, photo):
+    """One that retina-convert cannot have written is refused in one line, and the server goes on."""
+    folder = repository / "foreign"
+    shutil.copytree(repository / CLASSIFIER, folder)
+    settings = json.loads((folder / "model-settings.json").read_text()) | {"name": "foreign"}
+    (folder / "model-settings.json").write_text(json.dumps(settings))
+    data = (folder / "1/model.onnx").read_bytes()
+    assert b"Relu" in data
+    (folder / "1/model.onnx").write_bytes(data.replace(b"Relu", b"Elu!", 1))
+    status, text = server.get("/v2/repository/models/foreign/load", b"{}")
+    assert status == 422 and "1/model.onnx: " in text and "RETINA_TRUST_MODELS" in text, (status, text)
+    assert list(json.loads(text)) == ["error"], text
+    assert server.get("/v2/models/foreign/ready")[0] == 404
+    assert server.infer(base64.b64encode(photo).decode())[0] == 200
+    print(f"a foreign model: {json.loads(text)['error']}")
+
+
+def check_triton_configs(repository, pixels, name=NAME):
+    """Triton's schema takes them, and they describe what the model takes and returns."""
+    for file, backend, platform in (("config.pbtxt", "onnxruntime", "onnxruntime_onnx"),
+                                    ("configs/tensorrt.pbtxt", "tensorrt", "tensorrt_plan")):
+        text = (repository / name / file).read_text()
+        try:
+            text_format.Parse(text.replace("max_batch_size", "max_batch_sise"),
+                              model_config_pb2.ModelConfig())
+        except text_format.ParseError:
+            pass
+        else:
+            raise AssertionError("a typo passed")
+        config = text_format.Parse(text, model_config_pb2.ModelConfig())
+        assert (config.name, config.backend, config.platform) == (name, backend, platform)
+        check_tensors(config, Model(repository, name), pixels)
+    # What the hint in config.pbtxt says is there, too.
+    text = (repository / name / "config.pbtxt").read_text().replace("# optimization", "optimization")
+    [accelerator] = text_format.Parse(text, model_config_pb2.ModelConfig(
+        )).optimization.execution_accelerators.gpu_execution_accelerator
+    assert accelerator.name == "tensorrt"
+    print(f"Triton's configs of {name}: parsed by its schema; they fit the model")
+
+
+def check_tensors(config, model, pixels):
     [image] = config.input
     assert (image.name, image.data_type, list(image.dims)) == (
-        "INPUT__0", model_config_pb2.TYPE_UINT8, [3, -1, -1])
-
-    module = torch.jit.load(repository / model / "1/model.pt")
+        "images", model_config_pb2.TYPE_UINT8, [3, -1, -1])
     batch = torch.stack([pixels] * config.max_batch_size)
-    outputs = module(batch)
-    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-    assert [tensor.name for tensor in config.output] == [f"OUTPUT__{i}" for i in range(len(outputs))]
-    types = {model_config_pb2.TYPE_FP32: torch.float32, model_config_pb2.TYPE_INT64: torch.int64}
-    for declared, tensor in zip(config.output, outputs):
+    outputs = dict(zip((output.name for output in model.session.get_outputs()), model(batch)))
+    assert [tensor.name for tensor in config.output] == list(outputs)
+    types = {model_config_pb2.TYPE_FP32: numpy.float32, model_config_pb2.TYPE_INT64: numpy.int64}
+    for declared in config.output:
         # Every tensor begins with the batch; `reshape` is what the model has where clients get dims.
         dims = declared.reshape.shape if declared.HasField("reshape") else declared.dims
-        assert list(tensor.shape) == [len(batch), *dims], declared
-        assert tensor.dtype == types[declared.data_type], declared
-    assert model != NAME or MAX_DETECTIONS in config.output[1].dims
-    labels = (repository / model / "labels.txt").read_text().splitlines()
-    assert labels == module.category_names == [f"class {label}" for label in range(CLASSES)]
-    print(f"Triton's config of {model}: parsed by its schema; fits the model on a batch of {len(batch)}")
+        assert list(outputs[declared.name].shape) == [len(batch), *dims], declared
+        assert outputs[declared.name].dtype == types[declared.data_type], declared
+    assert config.name != NAME or MAX_DETECTIONS in config.output[1].dims
+
+
+def check_labels(repository, name):
+    labels = (repository / name / "labels.txt").read_text().splitlines()
+    assert labels == Model(repository, name).names == [f"class {label}" for label in range(CLASSES)]
 
 
 def serve_a_classifier(programs, folder, repository, pictures):
-    """torchvision's ResNet-18 with random weights whose scores depend on the picture."""
+    """torchvision's ResNet-18 with random weights whose scores depend on the image."""
     torch.manual_seed(5)
     model = resnet18(num_classes=CLASSES).eval()
     batch = torch.stack([torch.nn.functional.interpolate(pixels[None] / 255, size=(64, 64))[0]
@@ -410,16 +454,18 @@ def serve_a_classifier(programs, folder, repository, pictures):
         "--categories", folder / "names.txt", "--min-side", "64", "--max-side", "73", "--output",
         folder / "classifier-c.pt")
     run(programs / "retina-convert", "--checkpoint", folder / "classifier-c.pt", "--output",
-        folder / "classifier.pt", "--proof-images", "1", "--repository", repository)
+        folder / "classifier.onnx", "--proof-images", "1", "--repository", repository)
 
 
 def check_requirements():
     """What is tested here is what jobs/serving pins."""
-    served, tested = ((ROOT / path).read_text().split("\n") for path in
-                      ("jobs/serving/requirements.txt", "tests/oracle/requirements.txt"))
-    missing = [line for line in served if line and not line.startswith("#")
+    served, tested = ([line for path in paths for line in (ROOT / path).read_text().split("\n")]
+                      for paths in (("jobs/serving/requirements-server.txt",
+                                     "jobs/serving/requirements.txt"),
+                                    ["tests/oracle/requirements.txt"]))
+    missing = [line for line in served if line and not line.startswith(("#", "--"))
                and line.removesuffix(" \\") not in {other.removesuffix(" \\") for other in tested}]
-    assert not missing, f"in jobs/serving/requirements.txt alone: {missing}"
+    assert not missing, f"in jobs/serving/requirements*.txt alone: {missing}"
 
 
 @torch.no_grad()
@@ -439,14 +485,15 @@ def compare():
         run(programs / "coco-pack", "--annotations", folder / "served.json", "--images", photos,
             "--output", folder / "shards")
         repository = folder / "repository"
-        run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.pt",
+        run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.onnx",
             "--score-threshold", repr(threshold), "--proof-images", "1", "--repository", repository,
             "--service-name", NAME)
         expected = expected_detections(programs, folder, instances)
         serve_a_classifier(programs, folder, repository,
                            [pixels_of(images, image) for image in instances["images"][:PHOTOS]])
-        check_triton_config(repository, first)
-        check_triton_config(repository, first, CLASSIFIER)
+        for name in (NAME, CLASSIFIER):
+            check_triton_configs(repository, first, name)
+            check_labels(repository, name)
         photo = (photos / instances["images"][0]["file_name"]).read_bytes()
         with Server(repository, folder, (NAME, CLASSIFIER), **LIMITS) as server:
             check_schema(server, repository, photo)
@@ -459,6 +506,7 @@ def compare():
             check_requests_that_are_wrong(server, photo, folder)
             check_limits(server, photo)
             check_overload(server, photo)
+            check_a_foreign_model(server, repository, photo)
             check_bodies_that_never_end(server)
             assert server.process.poll() is None
 

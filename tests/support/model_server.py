@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 SERVING = pathlib.Path(__file__).resolve().parents[2] / "jobs/serving"
-START_S = 300  # a cold disk reads gigabytes of libraries
+START_S = 300  # a cold disk, a busy machine
 
 
 def free_ports(count):
@@ -27,22 +27,20 @@ def free_ports(count):
 
 
 class ModelServer:
-    """`mlserver start REPOSITORY`; the limits are those of every model."""
+    """`serve.py REPOSITORY`; the limits are those of every model."""
 
     def __init__(self, repository, folder, models, **limits):
         self.http, self.grpc, self.metrics_port = free_ports(3)
         self.models = models
         self.log = pathlib.Path(folder) / "server.log"
         environment = os.environ | {
-            "PYTHONPATH": str(SERVING), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
             "MLSERVER_HOST": "127.0.0.1", "MLSERVER_HTTP_PORT": str(self.http),
             "MLSERVER_GRPC_PORT": str(self.grpc), "MLSERVER_METRICS_PORT": str(self.metrics_port),
-            "MLSERVER_PARALLEL_WORKERS": "0", "MLSERVER_DEBUG": "false",
             "MLSERVER_MODEL_EXTRA": json.dumps(limits)}
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [pathlib.Path(sys.executable).parent / "mlserver", "start",
-                 pathlib.Path(repository).resolve()], cwd=folder, env=environment, stdout=log,
+                [sys.executable, SERVING / "serve.py", pathlib.Path(repository).resolve()], cwd=folder, env=environment, stdout=log,
                 stderr=subprocess.STDOUT)
 
     def __enter__(self):

@@ -11,7 +11,8 @@ import socket
 import struct
 import typing
 
-FRAMES = (0xC0, 0xC1, 0xC2)  # the JPEG markers whose segment holds the picture's size
+FRAMES = (0xC0, 0xC1, 0xC2)  # the JPEG markers whose segment holds the image's size
+FOREIGN = "foreign"  # a model in the repository that the server must not load
 CLOSED = 0  # instead of a status: the connection was closed without one
 WAIT_S = 120  # for an answer or the end of the connection
 TRICKLE_S = 0.2  # from byte to byte
@@ -58,8 +59,8 @@ def hostile_requests(model, jpeg):
         lines = [f"POST {to} HTTP/1.1", "Host: server", "Content-Type: application/json", *headers]
         return "\r\n".join([*lines, "", ""]).encode()
 
-    def whole(what, wanted, body):
-        content = head("Connection: close", f"Content-Length: {len(body)}") + body
+    def whole(what, wanted, body, to=path):
+        content = head("Connection: close", f"Content-Length: {len(body)}", to=to) + body
         return Hostile(what, wanted, lambda: [content])
 
     def images(what, wanted, *files, name="image"):
@@ -78,10 +79,11 @@ def hostile_requests(model, jpeg):
         images("a good JPEG, then a cut one", 400, jpeg, jpeg[:len(jpeg) // 2]),
         images("no JPEG", 400, b"\x89PNG\r\n\x1a\n" + bytes(1000)),
         images("damaged base64", 400, base64.b64encode(jpeg).decode()[:-3] + "?"),
-        images("a tensor of another name", 400, jpeg, name="picture"),
+        images("a tensor of another name", 400, jpeg, name="photo"),
         whole("JSON that is cut short", 422, b'{"inputs": [{"name": "image", "dat'),
         images("too many JPEGs", 413, *[b"\xff\xd8"] * 1000),
         images("a JPEG of 65,535 x 65,535 by its header", 413, with_size(jpeg, 65535, 65535)),
+        whole("a model that is not ours", 422, b"{}", f"/v2/repository/models/{FOREIGN}/load"),
         Hostile("bytes that are no HTTP", 400, lambda: [b"\x16\x03\x01\x02\x00\r\n\r\n"]),
         Hostile("a terabyte, by its header", 413, lambda: [head("Content-Length: 1099511627776")],
                 is_quick=False),

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A served model under load, over HTTP on this machine: requests/s, how long they take, how many are
-refused; with --minutes a soak among requests that are oversized, damaged or never end.
+refused, memory and the time to start; the same in a flood of requests that are refused; with --minutes a
+soak among requests that are oversized, damaged or never end, and a model that is not ours.
 
     serve/bin/python tests/bench/serving/serving.py --repository served --photograph photo.jpg
-        [--model coco_retinanet] [--clients 1 4 16 32] [--seconds 30] [--quick] [--minutes 10]
+        [--model coco_retinanet] [--clients 1 4 16 128] [--seconds 30] [--quick] [--minutes 10]
 
 This Python has jobs/serving/requirements.txt; the server runs on the GPU where there is one. The load
 comes from hey (Debian's package): it posts a body from a file, needs little of the processor that it
@@ -14,6 +15,8 @@ anything but what jobs/serving/README.md says.
 """
 import argparse
 import base64
+import collections
+import contextlib
 import csv
 import io
 import json
@@ -28,11 +31,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
-from hostile import hostile_requests  # noqa: E402
+import hostile  # noqa: E402
 from model_server import ModelServer  # noqa: E402
 
 OK, BUSY = 200, 503
-WARM_UP = 5  # the first requests compile what the model's file holds
+WARM_UP = 5
+FLOODED, FLOOD = 16, 32  # good clients; clients of each kind that is refused
 SOAK = {"max_body_seconds": 5}  # each slow sender is refused often enough to tell
 
 
@@ -102,12 +106,29 @@ class Load:
             if status != OK:
                 raise SystemExit(f"{options.photograph}: status {status}: {answer}")
 
-    def hey(self, clients, seconds):
+    def hey(self, clients, seconds, file=None, *more):
         return subprocess.Popen(
             [self.options.hey, "-z", f"{seconds}s", "-c", str(clients), "-t", "0", "-cpus", "1",
-             "-o", "csv", "-m", "POST", "-T", "application/json", "-D", self.file,
+             "-o", "csv", "-m", "POST", "-T", "application/json", "-D", file or self.file, *more,
              f"http://127.0.0.1:{self.server.http}{self.path}"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def flood(self, seconds):
+        """The statuses of requests that are refused by their headers, by the service, by the decoder,
+        all at once."""
+        jpeg = self.options.photograph.read_bytes()
+        processes = []
+        for name, files, more in (("encoded", [jpeg], ["-H", "Content-Encoding: gzip"]),
+                                  ("many", [b"\xff\xd8"] * 1000, []),
+                                  ("cut", [jpeg[:len(jpeg) // 2]], [])):
+            body = self.file.with_name(f"{name}.json")
+            body.write_text(json.dumps({"inputs": [
+                {"name": "image", "datatype": "BYTES", "shape": [len(files)],
+                 "data": [base64.b64encode(file).decode() for file in files]}]}))
+            processes.append(self.hey(FLOOD, seconds, body, *more))
+        return collections.Counter(
+            int(row["status-code"]) for process in processes
+            for row in csv.DictReader(io.StringIO(process.communicate()[0])))
 
     def measure(self, clients, seconds, meanwhile=lambda: None):
         """The summary of that load, with the model's own time and the slowest probe in it."""
@@ -138,31 +159,60 @@ def table(rows, titles):
 
 def load(options, folder):
     """Whether the server did only what it should."""
+    begin = time.monotonic()
     with ModelServer(options.repository, folder, [options.model]) as server:
-        asked, rows = Load(options, server, folder), []
+        print(json.dumps({"start_s": round(time.monotonic() - begin, 1)}), flush=True)
+        asked, rows, statuses = Load(options, server, folder), [], {}
         for clients in options.clients:
             rows.append(asked.measure(clients, options.seconds))
             print(json.dumps(rows[-1]), flush=True)
+        rows.append(asked.measure(FLOODED, options.seconds,
+                                  lambda: statuses.update(asked.flood(options.seconds))))
+        rows[-1]["clients"] = f"{FLOODED} in a flood"
+        print(json.dumps(rows[-1] | {"flood": statuses}), flush=True)
+        print(json.dumps({"resident_mb": round(resident_mb(server.process))}), flush=True)
     for row in rows:
         row["refused_percent"] = f"{100 * row['refused']:.1f}"
     table(rows, {"clients": "clients", "answered_per_s": "answers/s", "p50_ms": "p50 ms",
                  "p99_ms": "p99 ms", "model_ms": "model ms", "refused_percent": "refused %",
                  "slowest_probe_ms": "slowest probe ms"})
-    return not any(row["otherwise"] or row["failed_probes"] for row in rows)
+    return (not any(row["otherwise"] or row["failed_probes"] for row in rows)
+            and set(statuses) <= {400, 413, 415, BUSY})
 
 
 def resident_mb(process):
-    [line] = [line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines()
-              if line.startswith("VmRSS:")]
-    return int(line.split()[1]) / 1024
+    """Of the server and the processes that it started."""
+    kilobytes = 0
+    for pid in [process.pid, *map(int, Path(
+            f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())]:
+        with contextlib.suppress(FileNotFoundError):  # it ended
+            text = Path(f"/proc/{pid}/status").read_text()
+            kilobytes += sum(int(line.split()[1]) for line in text.splitlines()
+                             if line.startswith("VmRSS:"))
+    return kilobytes / 1024
+
+
+def with_a_foreign_model(options, folder):
+    """The repository's model beside one that is not ours, which is there to be loaded."""
+    repository = Path(folder) / "repository"
+    repository.mkdir()
+    (repository / options.model).symlink_to(options.repository.resolve() / options.model)
+    foreign = repository / hostile.FOREIGN / "1"
+    foreign.mkdir(parents=True)
+    own = json.loads((options.repository / options.model / "model-settings.json").read_text())
+    data = (options.repository / options.model / "1/model.onnx").read_bytes()
+    (foreign / "model.onnx").write_bytes(data.replace(b"Relu", b"Loop", 1))
+    return repository, foreign.parent / "model-settings.json", own | {"name": hostile.FOREIGN}
 
 
 def soak(options, folder):
     """Whether every bad request was refused as it should be, by the same process to the end."""
     seconds = round(60 * options.minutes)
-    with ModelServer(options.repository, folder, [options.model], **SOAK) as server:
+    repository, file, settings = with_a_foreign_model(options, folder)
+    with ModelServer(repository, folder, [options.model], **SOAK) as server:
+        file.write_text(json.dumps(settings))  # the server loads at its start whatever is there
         asked = Load(options, server, folder)
-        kinds = hostile_requests(options.model, options.photograph.read_bytes())
+        kinds = hostile.hostile_requests(options.model, options.photograph.read_bytes())
         end, statuses = time.monotonic() + seconds, {kind.what: [] for kind in kinds}
 
         def send(kind):
@@ -211,7 +261,7 @@ def soak(options, folder):
 
 def versions():
     found = {"python": sys.version.split()[0]}
-    for name in ("mlserver", "torch", "uvicorn"):
+    for name in ("mlserver", "onnxruntime", "uvicorn"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -227,7 +277,7 @@ def main():
     parser.add_argument("--photograph", type=Path, required=True)
     parser.add_argument("--model", default="coco_retinanet")
     parser.add_argument("--clients", type=int, nargs="+",
-                        help="default 1 4 16 32; 2 in a soak")
+                        help="default 1 4 16 128; 2 in a soak")
     parser.add_argument("--seconds", type=int, default=30, help="for each number of clients")
     parser.add_argument("--minutes", type=float, help="a soak of that length instead")
     parser.add_argument("--quick", action="store_true", help="3 seconds each, or a soak of 20")
@@ -238,7 +288,7 @@ def main():
     if options.quick:
         options.seconds = 3
         options.minutes = options.minutes and 1 / 3
-    options.clients = options.clients or ([2] if options.minutes else [1, 4, 16, 32])
+    options.clients = options.clients or ([2] if options.minutes else [1, 4, 16, 128])
     print(json.dumps({"command": sys.argv, **versions()}), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         good = (soak if options.minutes else load)(options, folder)

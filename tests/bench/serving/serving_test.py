@@ -73,17 +73,19 @@ class ServingBench(unittest.TestCase):
 
     def refusal(self, kind):
         """The status that the service's own checks give; None where they have nothing against it."""
-        admission, pictures = map(importlib.import_module, ("admission", "pictures"))
+        admission, images, request = map(
+            importlib.import_module, ("admission", "images", "request"))
         content = b"".join(itertools.islice(kind.parts(), 3))
         head, _, body = content.partition(b"\r\n\r\n")
         headers = dict(line.lower().split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:])
-        limits = pictures.Limits()
+        limits = request.Limits()
         try:
             admission.check_headers(headers, limits)
             [tensor] = json.loads(body)["inputs"]
-            for jpeg in pictures.jpegs_of([pictures.Tensor(**tensor)], limits):
-                pictures.decoded(jpeg)
-        except pictures.Refused as refused:
+            elements = request.elements_of([request.Tensor(**tensor)], limits)
+            for jpeg in images.jpegs_of(elements, limits):
+                images.decoded(jpeg)
+        except request.Refused as refused:
             return refused.status
         return None
 
@@ -92,7 +94,7 @@ class ServingBench(unittest.TestCase):
         # Refused by MLServer, uvicorn or a deadline: the soak itself has to show it.
         for what in ("JSON that is cut short", "bytes that are no HTTP", "a body that stops", "silence",
                      "a body, byte by byte", "a head, byte by byte",
-                     "the same to a path that is not there"):
+                     "the same to a path that is not there", "a model that is not ours"):
             self.assertIn(kinds.pop(what).wanted, (0, 400, 404, 408, 422))
         self.assertGreater(len(kinds), 10)
         for kind in kinds.values():

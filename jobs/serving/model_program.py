@@ -1,0 +1,217 @@
+"""The program that runs one model for the server, which starts it (model_process.py): requests come in
+by the socket at standard input, answers go out there in the same order. Apart from the server, a model
+that crashes or hangs costs its request only, and the server's threads and the model's do not wait for
+each other's interpreter lock.
+
+usage: model_program.py '{"path": MODEL.onnx, "is_trusted": false, "limits": {...}}'
+
+The first answer says what the model is. Requests: {"sizes": [...]} with elements as parts. Answers:
+{"outputs": [...], "seconds": [...]}, or {"status": HTTP, "problem": "one line"}.
+"""
+import collections
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import queue
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+
+from answers import ANSWERS, NAMES
+from frames import LENGTH, frame
+from images import Jpeg, decoded, jpegs_of
+from onnx_model import BadModel, OnnxModel, first_line, refusal
+from request import FAILED, Limits, Refused
+
+GPU_BATCH_IMAGES = 8
+
+
+class Room:
+    """How many decoded images there may be: those of two batches, and no more pixels than two of the
+    largest size have."""
+
+    def __init__(self, limits):
+        self._most_images = 2 * limits.max_batch_images
+        self._most_pixels = 2 * limits.max_image_pixels
+        self._images = self._pixels = 0
+        self._change = threading.Condition()
+
+    def take(self, pixels):
+        with self._change:
+            self._change.wait_for(lambda: self._images < self._most_images
+                                  and self._pixels + pixels <= self._most_pixels)
+            self._images, self._pixels = self._images + 1, self._pixels + pixels
+
+    def give(self, pixels):
+        with self._change:
+            self._images, self._pixels = self._images - 1, self._pixels - pixels
+            self._change.notify_all()
+
+
+class Asked:
+    """A request on its way."""
+
+    def __init__(self, count):
+        self.results, self.seconds = [None] * count, [0.0] * count
+        self.missing = count
+        self.refused = None
+
+
+@dataclasses.dataclass
+class Waiting:
+    """A decoded image that waits for the model: `place` of those that `asked` has."""
+    asked: Asked
+    place: int
+    jpeg: Jpeg
+    planes: bytearray
+
+    @property
+    def size(self):
+        return self.jpeg.height, self.jpeg.width
+
+
+class Pipeline:
+    """Decodes an image while the model has the one before it. `send` gets each answer's message."""
+
+    def __init__(self, model, limits, send):
+        self._model, self._limits, self._send = model, limits, send
+        self._room, self._decoded = Room(limits), queue.SimpleQueue()
+        self._asked, self._lock = collections.deque(), threading.Lock()
+        self._next = None  # of another size than the batch before it
+        threading.Thread(target=self._compute, daemon=True).start()
+
+    def add(self, elements):
+        asked = Asked(len(elements))
+        self._asked.append(asked)
+        try:
+            for place, jpeg in enumerate(jpegs_of(elements, self._limits, self._model.size)):
+                self._room.take(jpeg.pixels)
+                try:
+                    planes = decoded(jpeg)
+                except BaseException:
+                    self._room.give(jpeg.pixels)
+                    raise
+                self._decoded.put(Waiting(asked, place, jpeg, planes))
+                planes = None  # the model's alone
+        except Refused as refused:
+            self._settle([asked], refused)
+        except MemoryError:
+            self._settle([asked], Refused(FAILED, "image: there is no memory to decode it"))
+
+    def _compute(self):
+        while True:
+            batch, refused = self._batch(), None
+            planes = [waiting.planes for waiting in batch]
+            for waiting in batch:
+                waiting.planes = None
+            begin = time.monotonic()
+            try:
+                results = self._model.run(planes, *batch[0].size)
+            except Exception as error:
+                refused = Refused(FAILED, f"the model failed ({first_line(error)})")
+            seconds = (time.monotonic() - begin) / len(batch)
+            for waiting in batch:
+                self._room.give(waiting.jpeg.pixels)
+            if not refused:
+                for waiting, result in zip(batch, results, strict=True):
+                    waiting.asked.results[waiting.place] = result
+                    waiting.asked.seconds[waiting.place] = seconds
+                    waiting.asked.missing -= 1
+            self._settle({waiting.asked for waiting in batch}, refused)
+            batch = None
+
+    def _batch(self):
+        """The next image, and those of its size that wait right behind it: no image overtakes
+        another."""
+        batch = [self._next or self._decoded.get()]
+        self._next = None
+        while len(batch) < self._limits.max_batch_images and not self._next:
+            try:
+                waiting = self._decoded.get_nowait()
+            except queue.Empty:
+                break
+            if waiting.size == batch[0].size:
+                batch.append(waiting)
+            else:
+                self._next = waiting
+        return batch
+
+    def _settle(self, these, refused):
+        """Answers what is at its end, in the order of arrival."""
+        with self._lock:
+            for asked in these:
+                asked.refused = asked.refused or refused
+            while self._asked and (self._asked[0].refused or not self._asked[0].missing):
+                self._send(self._answer(self._asked.popleft()))
+
+    def _answer(self, asked):
+        if asked.refused:
+            return {"status": asked.refused.status, "problem": str(asked.refused)}
+        model = self._model
+        return {"outputs": ANSWERS[model.kind](asked.results, model.names, model.ids),
+                "seconds": asked.seconds}
+
+
+def checked(path, is_trusted, limits):
+    """(the model, a warning or None)."""
+    try:
+        data = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise BadModel(f"cannot be read ({error.strerror})") from None
+    warning = None
+    try:
+        reason = refusal(data)
+    except BadModel as error:
+        reason = str(error)
+        if not is_trusted:
+            raise
+    if reason and not is_trusted:
+        raise BadModel(f"{reason}; hint: convert the checkpoint yourself, or set "
+                       "RETINA_TRUST_MODELS=1 if you know who made this file")
+    if reason:
+        most = limits.max_model_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        warning = f"{reason}; served all the same, since RETINA_TRUST_MODELS=1"
+    return OnnxModel(data), warning
+
+
+def requests(connection):
+    """The elements of each request, until the server hangs up."""
+    with connection.makefile("rb") as stream:
+        while head := stream.read(LENGTH.size):
+            message = json.loads(stream.read(*LENGTH.unpack(head)))
+            yield [stream.read(size) for size in message["sizes"]]
+
+
+def main():
+    settings = json.loads(sys.argv[1])
+    limits = Limits(**settings["limits"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends first
+    connection = socket.socket(fileno=os.dup(0))
+
+    def send(message):
+        with contextlib.suppress(ConnectionError):  # the server is gone
+            connection.sendall(b"".join(frame(message)))
+
+    try:
+        model, warning = checked(settings["path"], settings["is_trusted"], limits)
+    except BadModel as error:
+        send({"problem": str(error)})
+        return
+    batch_images = limits.max_batch_images or (GPU_BATCH_IMAGES if model.has_gpu else 1)
+    send({"kind": model.kind, "outputs": NAMES[model.kind], "provider": model.provider,
+          "batch_images": batch_images, "warning": warning})
+    limits = dataclasses.replace(limits, max_batch_images=batch_images)
+    pipeline = Pipeline(model, limits, send)
+    for elements in requests(connection):
+        pipeline.add(elements)
+    os._exit(0)  # whatever the model does
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What a request asks of a model, and the limits of that: the server's half, which decodes nothing.
+images.py goes on with the elements. Knows nothing of MLServer.
+"""
+import dataclasses
+import math
+import reprlib
+import typing
+
+INPUT = "image"
+BAD, TOO_LARGE, FAILED, BUSY = 400, 413, 500, 503  # HTTP
+FEWER = "hint: send fewer images at a time"
+
+
+class Refused(Exception):
+    """An HTTP status and one line for the client."""
+
+    def __init__(self, status, problem):
+        super().__init__(" ".join(str(problem).split()))
+        self.status = status
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The body and the largest image bound a request's memory, all its pixels its time; together with
+    the number of requests they bound the server's."""
+    max_requests: int = 16
+    max_body_seconds: int = 60
+    max_images: int = 32
+    max_image_pixels: int = 50_000_000
+    max_request_pixels: int = 200_000_000
+    max_body_bytes: int = 32 << 20
+    max_batch_images: int = 0  # 0: as many as pay, which the model's process decides
+    max_image_seconds: int = 60
+    max_load_seconds: int = 300
+    max_model_bytes: int = 4 << 30
+
+    @classmethod
+    def of_settings(cls, extra):
+        """From `parameters.extra` of the model's settings; raises ValueError."""
+        given = {key: value for key, value in (extra or {}).items() if key.startswith("max_")}
+        for key, value in given.items():
+            if key not in cls.__dataclass_fields__:
+                names = ", ".join(cls.__dataclass_fields__)
+                raise ValueError(f"extra: no {key} (there are {names})")
+            least = min(1, cls.__dataclass_fields__[key].default)
+            if type(value) is not int or value < least:
+                raise ValueError(f"extra: {key}: {value!r} (want a whole number from {least})")
+        return cls(**given)
+
+
+class Tensor(typing.NamedTuple):
+    """An input of the V2 protocol; `data` is its elements, which clients may nest."""
+    name: str
+    datatype: str
+    shape: list
+    data: typing.Any
+
+
+def elements_of(tensors, limits):
+    """The elements of a request's only tensor, as bytes: raw (gRPC), or base64 (JSON can hold no
+    bytes)."""
+    if [tensor.name for tensor in tensors] != [INPUT]:
+        names = ", ".join(reprlib.repr(tensor.name) for tensor in tensors[:3]) or "none"
+        raise Refused(BAD, f"inputs: want one tensor, {INPUT} (got {len(tensors)}: {names})")
+    [tensor] = tensors
+    if tensor.datatype != "BYTES":
+        raise Refused(BAD, f"{INPUT}: datatype {tensor.datatype} (want BYTES)")
+    found = list(encoded(flat(tensor.data, limits.max_images)))
+    if not found or len(tensor.shape) > 8 or math.prod(tensor.shape) != len(found):
+        raise Refused(BAD, f"{INPUT}: {len(found)} elements in a tensor of shape "
+                      f"{reprlib.repr(tensor.shape)} (want one or more, as many as the shape says)")
+    length = sum(map(len, found))
+    if length > limits.max_body_bytes:  # of gRPC: no header has told
+        raise Refused(TOO_LARGE,
+                      f"{INPUT}: {length} bytes (the limit is {limits.max_body_bytes}); {FEWER}")
+    return found
+
+
+def flat(data, most):
+    """The elements of a tensor's data, at most `most`."""
+    found, unfinished = [], [iter([data])]
+    while unfinished:
+        for item in unfinished[-1]:
+            if isinstance(item, (list, tuple)):
+                unfinished.append(iter(item))
+                break
+            if len(found) == most:
+                raise Refused(TOO_LARGE, f"{INPUT}: more than {most} images (the limit); {FEWER}")
+            found.append(item)
+        else:
+            unfinished.pop()
+    return found
+
+
+def encoded(found):
+    for number, item in enumerate(found):
+        if isinstance(item, str):
+            item = item.encode("utf-8", "surrogatepass")
+        elif not isinstance(item, bytes):
+            raise Refused(BAD, f"{INPUT}[{number}]: {type(item).__name__} (want a JPEG as base64)")
+        yield item
