@@ -66,7 +66,8 @@ class Health:
 
     def __init__(self, server, model):
         self.slowest_ms, self.failed, self._end = 0.0, [], threading.Event()
-        self._paths = ["/v2/health/live", "/v2/health/ready", f"/v2/models/{model}/ready"]
+        # Not /v2/health/ready, which is 400 while any model is being loaded.
+        self._paths = ["/v2/health/live", f"/v2/models/{model}/ready"]
         self._server, self._thread = server, threading.Thread(target=self._ask)
 
     def _ask(self):
@@ -145,8 +146,8 @@ class Load:
             raise SystemExit(f"the server ended with {ended}:\n{self.server.log.read_text()[-4000:]}")
         if process.returncode:
             raise SystemExit(f"{self.options.hey}: ended with {process.returncode}: {error}")
-        total, pictures = (after - old for after, old in zip(own_time(), before))
-        return {"clients": clients, **summary(out), "model_ms": round(1e3 * total / pictures, 1),
+        total, images = (after - old for after, old in zip(own_time(), before))
+        return {"clients": clients, **summary(out), "model_ms": round(1e3 * total / images, 1),
                 "slowest_probe_ms": round(health.slowest_ms, 1),
                 "failed_probes": len(health.failed)}
 
