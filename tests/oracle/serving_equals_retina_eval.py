@@ -81,12 +81,19 @@ def check_the_comparison():
 
 
 # --- The data and retina-eval's answer -----------------------------------------------------------
-def with_grey_and_cmyk(images, instances, folder):
-    """The photographs in a folder of their own, the first few again as grey and as CMYK JPEGs."""
+def fullest(model, threshold, images, instances):
+    """The photographs on which the model finds most."""
+    def count(image):
+        return int((model([pixels_of(images, image) / 255])[0]["scores"] > threshold).sum())
+    return sorted(instances["images"], key=count, reverse=True)[:ODD_PHOTOS]
+
+
+def with_grey_and_cmyk(images, instances, sources, folder):
+    """The photographs in a folder of their own, `sources` again as grey and as CMYK JPEGs."""
     folder.mkdir()
     for image in instances["images"]:
         shutil.copy(images / image["file_name"], folder)
-    for number, source in enumerate(instances["images"][:ODD_PHOTOS]):
+    for number, source in enumerate(sources):
         for mode in ("L", "CMYK"):
             name = f"{mode}-{number}.jpg"
             Image.open(images / source["file_name"]).convert("RGB").convert(mode).save(folder / name)
@@ -480,7 +487,8 @@ def compare():
         threshold = threshold_between_scores(
             reference, [pixels_of(images, image) for image in instances["images"]])
         first = pixels_of(images, instances["images"][0])
-        photos = with_grey_and_cmyk(images, instances, folder / "photos")
+        photos = with_grey_and_cmyk(images, instances, fullest(reference, threshold, images, instances),
+                                    folder / "photos")
         (folder / "served.json").write_text(json.dumps(instances))
         run(programs / "coco-pack", "--annotations", folder / "served.json", "--images", photos,
             "--output", folder / "shards")
