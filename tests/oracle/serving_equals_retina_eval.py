@@ -485,7 +485,7 @@ def compare():
         checkpoint, images, instances = imported_checkpoint(programs, folder)
         reference = torchvision_model(checkpoint)
         threshold = threshold_between_scores(
-            reference, [pixels_of(images, image) for image in instances["images"]])
+            reference, [pixels_of(images, image) for image in instances["images"]], rank=100)
         first = pixels_of(images, instances["images"][0])
         photos = with_grey_and_cmyk(images, instances, fullest(reference, threshold, images, instances),
                                     folder / "photos")
