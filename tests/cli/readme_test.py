@@ -57,7 +57,8 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 # Files that only a page's reader has: a command that starts from one is parsed, to its end with 66.
-READERS_OWN = {"resnet50.pth", "retinanet_resnet50_fpn_coco.pth", "shards/mine"}
+READERS_OWN = {"resnet50.pth", "retinanet_resnet50_fpn_coco.pth", "shards/mine", "photos", "a.jpg",
+               "photos/*/front?.jpg"}
 NO_INPUT = 66
 
 
