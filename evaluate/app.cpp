@@ -15,6 +15,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/log.h"
 #include "shared/base/version.h"
 #include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
@@ -93,16 +94,20 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   });
 }
 
-// What is not an inference model of ours is refused before LibTorch and a runtime are opened.
+// What is not an inference model of ours is refused before LibTorch and a runtime are opened, or
+// warned of once for all ranks. Whoever opens the model checks the bytes that it gives to the
+// runtime again.
 void check_model_file(const EvalOptions& options) {
-  if (options.trust || !path_exists(options.model) || is_folder(options.model) ||
-      !is_onnx_file(options.model)) {
+  if (!path_exists(options.model) || is_folder(options.model) || !is_onnx_file(options.model)) {
     return;
   }
   const std::string problem = read_onnx_model(options.model).problem;
-  if (!problem.empty()) {
+  if (problem.empty()) return;
+  if (!options.trust) {
     throw Error(ErrorKind::kData, cat(options.model, ": ", problem), kTrustHint);
   }
+  log_warning(options.model, ": is not what retina-convert writes (", problem,
+              "); it runs in a process of its own because of --trust");
 }
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {

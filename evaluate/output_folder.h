@@ -7,15 +7,17 @@
 //   report.html
 //   metrics.json       the numbers; written last: an evaluation with it is finished
 //
+// With --images, instead of report.html and metrics.json:
+//
+//   left_out.json      the files that were left out, and why
+//   detections.csv     with --output-format csv
+//   labels/, data.yaml with --output-format yolo: a text file for each image, the classes' names
+//   images.json        COCO's "images" and "categories"; written last
+//
 // A comparison of two evaluations (--compare) has instead of all but config.json:
 //
 //   compare.html
 //   compare.json       written last
-//   left_out.json      with --images: the files that were left out, and why
-//   detections.csv     with --output-format csv
-//   labels/, data.yaml with --output-format yolo: a text file for each image, the classes' names
-//   images.json        with --images, instead of report.html and metrics.json: COCO's "images" and
-//                      "categories"; written last
 #pragma once
 
 #include <cstdint>

@@ -61,10 +61,11 @@ std::string value_of_attribute(std::string_view attribute) {
 }
 
 std::vector<std::string_view> attributes_of(std::string_view node) {
+  constexpr std::size_t kMost = 100;  // far above any operator's: a file may hold millions
   std::vector<std::string_view> found;
   WireReader reader(node);
   while (const auto field = reader.next()) {
-    if (field->number == kNodeAttribute && found.size() < 100) found.push_back(field->bytes);
+    if (field->number == kNodeAttribute && found.size() < kMost) found.push_back(field->bytes);
   }
   return found;
 }

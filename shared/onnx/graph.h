@@ -138,7 +138,8 @@ class OnnxGraph {
   Ints minus(const Ints& a, const Ints& b);
   Ints times(const Ints& a, const Ints& b);
   Ints over(const Ints& a, const Ints& b);
-  // The same where `a` may be 2^23 or more: OpenVINO divides integers as f32, and is then one off.
+  // The same where `a` may be 2^23 or more, with a quotient below 2^23: OpenVINO divides integers
+  // as f32, and is then one off.
   Ints over_large(const Ints& a, const Ints& b);
   Ints least(const Ints& a, const Ints& b);
   Ints most(const Ints& a, const Ints& b);

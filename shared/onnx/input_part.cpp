@@ -150,7 +150,7 @@ Taps resize_taps(OnnxGraph& graph, const std::string& axis, const Ints& from, co
 Taps square_taps(OnnxGraph& graph, const Ints& side, const Ints& shorter,
                  const ModelConfig& config) {
   const auto known = [&](std::int64_t number) { return graph.known({number}); };
-  const Ints resized = graph.over(graph.times(side, known(config.max_side_px)), shorter);
+  const Ints resized = graph.over_large(graph.times(side, known(config.max_side_px)), shorter);
   const Ints spare = graph.minus(resized, known(config.min_side_px));
   const Ints half = graph.over(spare, known(2));
   const auto is_odd = [&](const Ints& number) {
@@ -162,7 +162,7 @@ Taps square_taps(OnnxGraph& graph, const Ints& side, const Ints& shorter,
   const Ints doubled = graph.plus(graph.known(odd_steps), graph.times(begin, known(2)));
   const Ints unit = graph.times(resized, known(2));
   const Ints at = graph.most(graph.minus(graph.times(doubled, side), resized), known(0));
-  const Ints first = graph.over(at, unit);
+  const Ints first = graph.over_large(at, unit);
   const Ints rest = graph.minus(at, graph.times(first, unit));
   const Ints last = graph.minus(side, known(1));
   return {.first = graph.value_of(graph.least(first, last)),

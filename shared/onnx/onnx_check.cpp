@@ -293,10 +293,9 @@ std::optional<std::string> OnnxPattern::difference(std::string_view file) const 
 
 CheckedModel read_onnx_model(const std::string& path) {
   const FileReader file(path);
-  // What is wrong with a file that is damaged is that it is damaged.
-  const auto damaged_or = [&](const auto& otherwise) {
+  // Called before anything else is said of a file: of a damaged one, that it is damaged.
+  const auto throw_if_damaged = [&] {
     if (file.size_bytes() <= kMostFileBytes) check_onnx_seal(path);
-    return otherwise();
   };
   CheckedModel checked;
   std::optional<OnnxPattern> pattern;
@@ -304,17 +303,17 @@ CheckedModel read_onnx_model(const std::string& path) {
     checked.header = peek_inference_header(path);
     pattern.emplace(checked.header, path);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData || !is_onnx_file(path)) throw;
-    damaged_or([] { throw; });
+    if (error.kind() == ErrorKind::kData && is_onnx_file(path)) throw_if_damaged();
+    throw;
   }
   // One byte more tells that the file goes on.
   const std::uint64_t most_bytes = std::min(pattern->file_bytes(), kMostFileBytes) + 1;
   checked.bytes.resize(
       static_cast<std::size_t>(std::min<std::uint64_t>(file.size_bytes(), most_bytes)));
   checked.bytes.resize(file.read_at(0, checked.bytes.data(), checked.bytes.size()));
-  const std::optional<std::string> difference = pattern->difference(checked.bytes);
-  if (difference) {
-    checked.problem = damaged_or([&] { return *difference; });
+  if (const auto difference = pattern->difference(checked.bytes)) {
+    throw_if_damaged();
+    checked.problem = *difference;
   } else {
     check_onnx_seal(checked.bytes, path);
   }

@@ -8,7 +8,6 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/log.h"
 #include "shared/evaluation/trained_network.h"
 #include "shared/onnx/isolated_session.h"
 #include "shared/onnx/onnx_check.h"
@@ -24,8 +23,6 @@ ConvertedModel::ConvertedModel(const std::string& path, ModelTrust trust) : path
     if (trust == ModelTrust::kOwnOnly) {
       throw Error(ErrorKind::kData, cat(path, ": ", checked.problem), kTrustHint);
     }
-    log_warning(path, ": is not what retina-convert writes (", checked.problem,
-                "); it runs in a process of its own because of --trust");
     model_ = read_file(path);
     isolated_ = true;
   }

@@ -21,7 +21,7 @@ struct ConvertedThresholds {
 };
 
 // Whether a file may hold what retina-convert does not write. One that does runs in a process of
-// its own (shared/onnx/isolated_session.h), after a warning.
+// its own (shared/onnx/isolated_session.h).
 enum class ModelTrust { kOwnOnly, kAny };
 
 class ConvertedModel {
