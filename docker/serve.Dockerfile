@@ -23,6 +23,7 @@ COPY train/ train/
 COPY convert/ convert/
 COPY evaluate/ evaluate/
 # With the libraries that the final base does not have.
+# hadolint ignore=SC2016
 RUN cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
         -DRETINA_WITH_TORCH=OFF -DRETINA_BUILD_TESTS=OFF \
     && cmake --build build --target retina_onnx_guard \
