@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "evaluate/compare.h"
+#include "evaluate/evaluation_folder.h"
 #include "evaluate/model_library.h"
 #include "evaluate/options.h"
 #include "evaluate/outcome.h"
-#include "evaluate/output_folder.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -78,7 +78,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   const BoxGroups boxes(truth, detections);
   CocoMetrics metrics = evaluate_detections(boxes);
   if (shards) metrics.quarantined_count = shards->manifest().counts.quarantined;
-  OutputFolder folder(options.output);
+  EvaluationFolder folder(options.output);
   if (const auto ap =
           folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
     return already_done(options, folder, *ap, metrics.quarantined_count);

@@ -37,7 +37,7 @@ void refuse_option(const EvalOptions& options, const char* name, const char* tas
 }
 
 // --draw: the most confident mistakes, each above its true and its predicted class.
-void draw_mistakes(const EvalOptions& options, const OutputFolder& folder,
+void draw_mistakes(const EvalOptions& options, const EvaluationFolder& folder,
                    const Classified& classified) {
   const Categories& categories = classified.shards.manifest().categories;
   const auto name_of = [&](std::int32_t label) {
@@ -80,7 +80,7 @@ void check_detector_options(const EvalOptions& options) {
 }
 
 EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash) {
-  EvalIdentity identity{{OutputFolder::kTask, quoted(kClassificationTask)},
+  EvalIdentity identity{{EvaluationFolder::kTask, quoted(kClassificationTask)},
                         {"model", quoted(hex64(xxh3_file(options.model)))},
                         {"data", quoted(data_hash)},
                         {"max-images", cat(options.max_images)},
@@ -91,7 +91,7 @@ EvalIdentity classifier_identity(const EvalOptions& options, const std::string& 
   return identity;
 }
 
-int already_classified(const EvalOptions& options, const OutputFolder& folder, double top1,
+int already_classified(const EvalOptions& options, const EvaluationFolder& folder, double top1,
                        std::int64_t quarantined_count) {
   std::cout << folder.path() << ": already evaluated, top-1 " << fixed(top1, 4)
             << " (--overwrite to do it again)\n";
@@ -99,7 +99,7 @@ int already_classified(const EvalOptions& options, const OutputFolder& folder, d
 }
 
 int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
-                                const OutputFolder& folder, const Classified& classified) {
+                                const EvaluationFolder& folder, const Classified& classified) {
   const Manifest& manifest = classified.shards.manifest();
   if (classified.outcomes.empty()) {
     throw Error(ErrorKind::kData, cat(classified.shards.folder(), ": has no images to evaluate"));

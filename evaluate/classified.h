@@ -3,7 +3,7 @@
 // the model, on rank 0:
 //
 //   check_classifier_options(options);
-//   OutputFolder folder(options.output);
+//   EvaluationFolder folder(options.output);
 //   if (const auto top1 = folder.begin(classifier_identity(options, data_hash), cli.effective(),
 //                                      options.overwrite)) {
 //     return already_classified(options, folder, *top1, quarantined_count);
@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
-#include "evaluate/output_folder.h"
 #include "shared/evaluation/class_outcome.h"
 #include "shared/shard/shard_set.h"
 
@@ -35,7 +35,7 @@ void check_detector_options(const EvalOptions& options);
 EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash);
 
 // Says that `folder` holds this evaluation already. Returns the exit code.
-int already_classified(const EvalOptions& options, const OutputFolder& folder, double top1,
+int already_classified(const EvalOptions& options, const EvaluationFolder& folder, double top1,
                        std::int64_t quarantined_count);
 
 struct Classified {
@@ -50,6 +50,6 @@ struct Classified {
 // Each file appears whole; metrics.json comes last: it marks the end. Throws kData (no images, a
 // damaged record), kIo.
 int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
-                                const OutputFolder& folder, const Classified& classified);
+                                const EvaluationFolder& folder, const Classified& classified);
 
 }  // namespace retina

@@ -11,7 +11,7 @@
 
 #include "evaluate/compare_classifiers.h"
 #include "evaluate/compare_page.h"
-#include "evaluate/output_folder.h"
+#include "evaluate/evaluation_folder.h"
 #include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -207,8 +207,8 @@ std::size_t classification_count(const std::array<Side, 2>& sides) {
 
 EvalIdentity comparison_identity(const std::array<Side, 2>& sides, const StoredTruth& truth) {
   const auto quoted = [](const std::string& text) { return JsonWriter().value(text).text(); };
-  return {{OutputFolder::kComparedA, quoted(sides[0].hash)},
-          {OutputFolder::kComparedB, quoted(sides[1].hash)},
+  return {{EvaluationFolder::kComparedA, quoted(sides[0].hash)},
+          {EvaluationFolder::kComparedB, quoted(sides[1].hash)},
           {truth.is_shards ? "data" : "annotations", quoted(truth.hash)},
           {"max-images", cat(truth.max_images)}};
 }
@@ -227,7 +227,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   const Truth truth = truth_is_given ? given_truth(options, sides) : stored_truth(options, sides);
   for (Side& side : sides) read_detections(side, truth.instances);
 
-  OutputFolder folder(options.output);
+  EvaluationFolder folder(options.output);
   if (const auto aps = folder.begin_comparison(
           comparison_identity(sides, truth.source), cli.effective(), options.overwrite,
           {sides[0].stored.results, sides[1].stored.results, truth.source.path})) {

@@ -50,14 +50,14 @@ int compare_classifiers(const EvalOptions& options, const Cli& cli,
   for (std::size_t i = 0; i < 2; ++i) {
     const std::string& path = stored[i].results;
     sides[i] = {.name = options.compare[i], .predictions = read_predictions(path)};
-    identity.emplace_back(i == 0 ? OutputFolder::kComparedA : OutputFolder::kComparedB,
+    identity.emplace_back(i == 0 ? EvaluationFolder::kComparedA : EvaluationFolder::kComparedB,
                           quoted(hex64(xxh3_file(path))));
   }
-  identity.emplace_back(OutputFolder::kTask, quoted(kClassificationTask));
+  identity.emplace_back(EvaluationFolder::kTask, quoted(kClassificationTask));
   const ClassificationComparison comparison =
       compare_predictions(sides, evaluated_categories(options.compare[0]));
 
-  OutputFolder folder(options.output);
+  EvaluationFolder folder(options.output);
   if (const auto top1s = folder.begin_comparison(identity, cli.effective(), options.overwrite,
                                                  {stored[0].results, stored[1].results})) {
     std::cout << folder.path() << ": already compared, top-1 " << fixed(top1s->a, 4) << " and "

@@ -3,8 +3,8 @@
 
 #include <array>
 
+#include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
-#include "evaluate/output_folder.h"
 #include "shared/base/cli.h"
 
 namespace retina {

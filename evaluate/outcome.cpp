@@ -38,7 +38,7 @@ std::map<std::int64_t, std::string> pictures_of(const Explanation& explanation,
 }
 
 // --draw: those whose errors cost most, then others by id.
-void draw_worst(const EvalOptions& options, const OutputFolder& folder,
+void draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
                 const Explanation& explanation, const Scored& scored) {
   draw_detections(*scored.shards, scored.boxes.detections(),
                   {.count = static_cast<std::size_t>(options.draw),
@@ -53,14 +53,14 @@ void draw_worst(const EvalOptions& options, const OutputFolder& folder,
 
 }  // namespace
 
-int already_done(const EvalOptions& options, const OutputFolder& folder, double ap,
+int already_done(const EvalOptions& options, const EvaluationFolder& folder, double ap,
                  std::int64_t quarantined_count) {
   std::cout << folder.path() << ": already evaluated, AP " << metric_text(ap)
             << " (--overwrite to do it again)\n";
   return ap_verdict(options, ap, quarantined_count);
 }
 
-int publish(const EvalOptions& options, const Cli& cli, const OutputFolder& folder,
+int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& folder,
             const Scored& scored) {
   const CocoMetrics& metrics = scored.metrics;
   std::vector<std::string> notes = scored.notes;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
-#include "evaluate/output_folder.h"
 #include "shared/evaluation/box_groups.h"
 #include "shared/evaluation/metrics.h"
 #include "shared/shard/shard_set.h"
@@ -19,7 +19,7 @@ namespace retina {
 std::string quoted(const std::string& text);
 
 // Says that `folder` holds this evaluation already. Returns the exit code.
-int already_done(const EvalOptions& options, const OutputFolder& folder, double ap,
+int already_done(const EvalOptions& options, const EvaluationFolder& folder, double ap,
                  std::int64_t quarantined_count = 0);
 
 // What an evaluation found.
@@ -34,7 +34,7 @@ struct Scored {
 
 // Explains the errors, draws, writes report and metrics, prints the result, returns the exit code:
 // 1 when AP does not reach --min-ap. metrics.json comes last: it marks the end.
-int publish(const EvalOptions& options, const Cli& cli, const OutputFolder& folder,
+int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& folder,
             const Scored& scored);
 
 }  // namespace retina

@@ -165,7 +165,7 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
     identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
   }
   if (options.output_format != OutputFormat::kCoco) {
-    identity.emplace_back(OutputFolder::kOutputFormat,
+    identity.emplace_back(EvaluationFolder::kOutputFormat,
                           quoted(word_of(kOutputFormats, options.output_format)));
   }
   return identity;

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
-#include "evaluate/output_folder.h"
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
 #include "shared/coco/results.h"

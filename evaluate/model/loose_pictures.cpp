@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "evaluate/detection_formats.h"
+#include "evaluate/evaluation_folder.h"
 #include "evaluate/model/found_files.h"
 #include "evaluate/model/text_fields.h"
-#include "evaluate/output_folder.h"
 #include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -167,7 +167,7 @@ Outcome settle(const EvalOptions& options, const PictureSource& source, FoundFil
 
 // The first pictures by id with a detection worth drawing; returns how many.
 std::size_t draw(const EvalOptions& options, const PictureSource& source, const Outcome& outcome,
-                 const OutputFolder& folder, Communicator& ranks) {
+                 const EvaluationFolder& folder, Communicator& ranks) {
   std::vector<std::size_t> chosen;  // ids - 1
   for (std::size_t i = 0; i < outcome.images.size(); ++i) {
     if (chosen.size() == static_cast<std::size_t>(options.draw)) break;
@@ -193,7 +193,7 @@ std::size_t draw(const EvalOptions& options, const PictureSource& source, const 
   return count;
 }
 
-void write_yolo(const PictureSource& source, const Outcome& outcome, const OutputFolder& folder,
+void write_yolo(const PictureSource& source, const Outcome& outcome, const EvaluationFolder& folder,
                 Communicator& ranks) {
   const CategoryMap categories(source.categories());
   write_file_atomically(folder.yolo_data_path(), yolo_data(categories));
@@ -213,8 +213,8 @@ void write_yolo(const PictureSource& source, const Outcome& outcome, const Outpu
   progress.finish();
 }
 
-void publish(const EvalOptions& options, const PictureSource& source, const OutputFolder& folder,
-             Outcome outcome, Communicator& ranks) {
+void publish(const EvalOptions& options, const PictureSource& source,
+             const EvaluationFolder& folder, Outcome outcome, Communicator& ranks) {
   folder.check_present();
   write_file_atomically(folder.left_out_path(), left_out_json(outcome.left_out));
   if (outcome.images.empty()) throw nothing_usable(options, outcome.left_out);
@@ -249,7 +249,7 @@ void publish(const EvalOptions& options, const PictureSource& source, const Outp
 void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedModel& model,
                            const c10::Device& device, Communicator& ranks) {
   FoundFiles found = find_files(options, ranks);
-  std::unique_ptr<OutputFolder> folder;
+  std::unique_ptr<EvaluationFolder> folder;
   bool is_done = false;
   if (ranks.is_root()) {
     if (found.pictures.empty()) throw nothing_usable(options, found.left_out);
@@ -258,7 +258,7 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
       for (const LoosePicture& one : found.pictures) names.push_back(one.name);
       check_yolo_label_names(names);
     }
-    folder = std::make_unique<OutputFolder>(options.output);
+    folder = std::make_unique<EvaluationFolder>(options.output);
     is_done =
         folder->begin_pictures(detection_identity(options, "images", content_hash(found.pictures)),
                                cli.effective(), options.overwrite);

@@ -29,7 +29,7 @@ namespace retina {
 namespace {
 
 int finish_on_root(const EvalOptions& options, const Cli& cli, const ShardSet& shards,
-                   const OutputFolder& folder, const std::vector<Detection>& detections,
+                   const EvaluationFolder& folder, const std::vector<Detection>& detections,
                    Communicator& ranks) {
   folder.check_present();
   const FileNames file_names = file_names_of(shards.index());
@@ -85,7 +85,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   // Opens the inputs on every rank and the output folder on rank 0, which may hold the answer.
   std::optional<ShardSet> opened;
   std::optional<LoadedModel> model;
-  std::unique_ptr<OutputFolder> folder;
+  std::unique_ptr<EvaluationFolder> folder;
   std::optional<double> done_figure;  // AP, or top-1 accuracy
   root_first(ranks, [&] {
     if (options.images.empty()) opened.emplace(options.data, options.scratch);
@@ -101,7 +101,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     check_task(opened->manifest(), model->task(), options.data);
     check_same_classes(model->categories(), opened->manifest().categories, options.model);
     if (!ranks.is_root()) return;
-    folder = std::make_unique<OutputFolder>(options.output);
+    folder = std::make_unique<EvaluationFolder>(options.output);
     const std::string data_hash = manifest_hash(opened->manifest());
     done_figure = folder->begin(classifies ? classifier_identity(options, data_hash)
                                            : detection_identity(options, "data", data_hash),

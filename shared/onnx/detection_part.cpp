@@ -59,7 +59,7 @@ class Decoder {
   Value in_picture(const Value& boxes) { return times(boxes, ratio_); }
 
  private:
-  Value f32(const Ints& row) { return graph_.to(ElementType::kFloat, graph_.value_of(row)); }
+  Value f32(const Ints& row) { return graph_.to(TensorType::kFloat, graph_.value_of(row)); }
   Value plus(const Value& a, const Value& b) { return graph_.node("Add", {a, b}); }
   Value times(const Value& a, const Value& b) { return graph_.node("Mul", {a, b}); }
 
@@ -67,7 +67,7 @@ class Decoder {
   Value anchors_at(std::size_t level, const AnchorPlaces& places) {
     const Ints stride = graph_.over(padded_, grids_[level]);
     const auto centre = [&](const Value& cell, std::int64_t axis) {
-      Value place = graph_.to(ElementType::kFloat, cell);
+      Value place = graph_.to(TensorType::kFloat, cell);
       if (config_.anchor_offset != 0) {
         place = plus(place, graph_.number(static_cast<float>(config_.anchor_offset)));
       }
@@ -219,9 +219,9 @@ DetectionValues detections(OnnxGraph& graph, const ModelConfig& config,
                               {deep(is_found), decoder.in_picture(best_boxes), graph.number(0)}),
           .scores = graph.node("Where", {is_found, best[0], graph.number(0)}),
           .labels = graph.node("Where", {is_found, best_labels, graph.integer(0)}),
-          .counts = graph.node("ReduceSum",
-                               {graph.to(ElementType::kInt64, is_found), graph.integers({1})},
-                               {{"keepdims", std::int64_t{0}}})};
+          .counts =
+              graph.node("ReduceSum", {graph.to(TensorType::kInt64, is_found), graph.integers({1})},
+                         {{"keepdims", std::int64_t{0}}})};
 }
 
 AnchorValues all_anchors(OnnxGraph& graph, const ModelConfig& config, const HeadValues& heads,

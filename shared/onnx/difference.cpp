@@ -89,17 +89,17 @@ std::string attribute_difference(std::string_view got, std::string_view want) {
 
 std::string type_name(std::uint64_t type) {
   switch (type) {
-    case static_cast<std::uint64_t>(ElementType::kFloat):
+    case static_cast<std::uint64_t>(TensorType::kFloat):
       return "f32";
-    case static_cast<std::uint64_t>(ElementType::kUint8):
+    case static_cast<std::uint64_t>(TensorType::kUint8):
       return "u8";
-    case static_cast<std::uint64_t>(ElementType::kInt8):
+    case static_cast<std::uint64_t>(TensorType::kInt8):
       return "i8";
-    case static_cast<std::uint64_t>(ElementType::kInt32):
+    case static_cast<std::uint64_t>(TensorType::kInt32):
       return "i32";
-    case static_cast<std::uint64_t>(ElementType::kInt64):
+    case static_cast<std::uint64_t>(TensorType::kInt64):
       return "i64";
-    case static_cast<std::uint64_t>(ElementType::kFloat16):
+    case static_cast<std::uint64_t>(TensorType::kFloat16):
       return "f16";
     default:
       return cat("type ", type);

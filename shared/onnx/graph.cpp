@@ -23,7 +23,7 @@ bool has_initializer(const onnx::GraphProto& graph, const std::string& name) {
                      [&](const onnx::TensorProto& tensor) { return tensor.name() == name; });
 }
 
-void set_type(onnx::ValueInfoProto& info, const std::string& name, ElementType type,
+void set_type(onnx::ValueInfoProto& info, const std::string& name, TensorType type,
               const OnnxGraph::Shape& shape) {
   info.set_name(name);
   auto* const tensor = info.mutable_type()->mutable_tensor_type();
@@ -102,7 +102,7 @@ Value OnnxGraph::node(const std::string& op, const std::vector<Value>& inputs,
 }
 
 template <class T>
-Value OnnxGraph::stored(ElementType type, const std::vector<std::int64_t>& shape,
+Value OnnxGraph::stored(TensorType type, const std::vector<std::int64_t>& shape,
                         const std::vector<T>& numbers, const std::string& name, NumberRule rule) {
   onnx::TensorProto& tensor = *graph_->add_initializer();
   tensor.set_name(name);
@@ -116,11 +116,11 @@ Value OnnxGraph::stored(ElementType type, const std::vector<std::int64_t>& shape
 }
 
 Value OnnxGraph::numbers(const Array& array, const std::string& name) {
-  return stored(ElementType::kFloat, array.shape, array.numbers, name);
+  return stored(TensorType::kFloat, array.shape, array.numbers, name);
 }
 
 Value OnnxGraph::trained(const Array& array, const std::string& name) {
-  return stored(ElementType::kFloat, array.shape, array.numbers, place(name), NumberRule::kFinite);
+  return stored(TensorType::kFloat, array.shape, array.numbers, place(name), NumberRule::kFinite);
 }
 
 Value OnnxGraph::row(const std::vector<float>& row) {
@@ -140,25 +140,25 @@ Value OnnxGraph::integers(const std::vector<std::int64_t>& row) {
   std::string name = "integers";
   for (const std::int64_t number : row) name += cat(" ", number);
   if (has_initializer(*graph_, name)) return name;
-  return stored(ElementType::kInt64, {static_cast<std::int64_t>(row.size())}, row, name);
+  return stored(TensorType::kInt64, {static_cast<std::int64_t>(row.size())}, row, name);
 }
 
 Value OnnxGraph::integer(std::int64_t number) {
   const std::string name = cat("integer ", number);
   if (has_initializer(*graph_, name)) return name;
-  return stored(ElementType::kInt64, {}, std::vector{number}, name);
+  return stored(TensorType::kInt64, {}, std::vector{number}, name);
 }
 
 Value OnnxGraph::weights(const Array& array, const std::string& name) {
   if (weight_type_ != WeightType::kF16) return trained(array, name);
   std::vector<std::uint16_t> halves(array.numbers.size());
   std::transform(array.numbers.begin(), array.numbers.end(), halves.begin(), float16_from_float);
-  return to(ElementType::kFloat,
-            stored(ElementType::kFloat16, array.shape, halves, place(name), NumberRule::kFinite));
+  return to(TensorType::kFloat,
+            stored(TensorType::kFloat16, array.shape, halves, place(name), NumberRule::kFinite));
 }
 
 Value OnnxGraph::table(const std::vector<std::int32_t>& row, const std::string& name) {
-  return stored(ElementType::kInt32, {static_cast<std::int64_t>(row.size())}, row, name);
+  return stored(TensorType::kInt32, {static_cast<std::int64_t>(row.size())}, row, name);
 }
 
 OnnxGraph::Rounding OnnxGraph::rounding_of(const Value& value) const {
@@ -181,10 +181,10 @@ Value OnnxGraph::rounded(const Value& value) {
   if (!rounds()) return value;
   if (is_known) return name;
   const Rounding rounding = rounding_of(value);
-  const Value scale = stored(ElementType::kFloat, {}, std::vector{rounding.scale}, value + "/scale",
+  const Value scale = stored(TensorType::kFloat, {}, std::vector{rounding.scale}, value + "/scale",
                              NumberRule::kPositive);
-  const Value zero = stored(ElementType::kUint8, {}, std::vector{rounding.zero}, value + "/zero",
-                            NumberRule::kAny);
+  const Value zero =
+      stored(TensorType::kUint8, {}, std::vector{rounding.zero}, value + "/zero", NumberRule::kAny);
   const Value bits = node("QuantizeLinear", {value, scale, zero}, {}, value + "/bits");
   return node("DequantizeLinear", {bits, scale, zero}, {}, name);
 }
@@ -205,8 +205,8 @@ OnnxGraph::RoundedWeights OnnxGraph::rounded_weights(const Array& array, const s
     });
   }
   const Value stored_bits =
-      stored(ElementType::kInt8, array.shape, bits, result.value + "/bits", NumberRule::kSevenBits);
-  const Value scale = stored(ElementType::kFloat, {array.shape.at(0)}, result.scales,
+      stored(TensorType::kInt8, array.shape, bits, result.value + "/bits", NumberRule::kSevenBits);
+  const Value scale = stored(TensorType::kFloat, {array.shape.at(0)}, result.scales,
                              result.value + "/scale", NumberRule::kPositive);
   node("DequantizeLinear", {stored_bits, scale}, {{"axis", std::int64_t{0}}}, result.value);
   return result;
@@ -226,9 +226,9 @@ Value OnnxGraph::rounded_bias(const Array& bias, const std::vector<float>& weigh
                                double{std::numeric_limits<std::int32_t>::max()})));
   }
   const Value stored_bits =
-      stored(ElementType::kInt32, bias.shape, bits, whole + "/bits", NumberRule::kAny);
+      stored(TensorType::kInt32, bias.shape, bits, whole + "/bits", NumberRule::kAny);
   const Value scale =
-      stored(ElementType::kFloat, bias.shape, scales, whole + "/scale", NumberRule::kPositive);
+      stored(TensorType::kFloat, bias.shape, scales, whole + "/scale", NumberRule::kPositive);
   return node("DequantizeLinear", {stored_bits, scale}, {{"axis", std::int64_t{0}}}, whole);
 }
 
@@ -236,12 +236,12 @@ Value OnnxGraph::last_axis(const Value& value, std::int64_t begin, std::int64_t 
   return node("Slice", {value, integers({begin}), integers({begin + count}), integers({-1})});
 }
 
-Value OnnxGraph::input(const std::string& name, ElementType type, const Shape& shape) {
+Value OnnxGraph::input(const std::string& name, TensorType type, const Shape& shape) {
   set_type(*graph_->add_input(), name, type, shape);
   return name;
 }
 
-void OnnxGraph::output(const Value& value, const std::string& name, ElementType type,
+void OnnxGraph::output(const Value& value, const std::string& name, TensorType type,
                        const Shape& shape) {
   node("Identity", {value}, {}, name);
   set_type(*graph_->add_output(), name, type, shape);
@@ -286,7 +286,7 @@ Ints OnnxGraph::over_large(const Ints& a, const Ints& b) {
   if (quotient.known) return quotient;
   const Ints rest = minus(a, times(quotient, b));
   const auto one_where = [&](const std::string& op, const Ints& bound) {
-    return computed(to(ElementType::kInt64, node(op, {value_of(rest), value_of(bound)})));
+    return computed(to(TensorType::kInt64, node(op, {value_of(rest), value_of(bound)})));
   };
   return minus(plus(quotient, one_where("GreaterOrEqual", b)), one_where("Less", known({0})));
 }
@@ -315,7 +315,7 @@ Ints OnnxGraph::element(const Ints& row, std::int64_t place) {
   return computed(node("Gather", {row.value, integers({place})}, {{"axis", std::int64_t{0}}}));
 }
 
-Value OnnxGraph::to(ElementType type, const Value& value) {
+Value OnnxGraph::to(TensorType type, const Value& value) {
   return node("Cast", {value}, {{"to", static_cast<std::int64_t>(type)}});
 }
 

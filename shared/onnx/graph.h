@@ -38,7 +38,7 @@ enum class NumberRule {
 };
 
 // ONNX's element types (TensorProto.DataType); part of that format.
-enum class ElementType { kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kFloat16 = 10 };
+enum class TensorType { kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kFloat16 = 10 };
 
 // The least and the largest of a tensor's numbers.
 struct ValueRange {
@@ -122,8 +122,8 @@ class OnnxGraph {
   // Inputs and outputs of the whole graph; a word of the shape is a free size of that name, a
   // number a fixed one.
   using Shape = std::vector<std::string>;
-  Value input(const std::string& name, ElementType type, const Shape& shape);
-  void output(const Value& value, const std::string& name, ElementType type, const Shape& shape);
+  Value input(const std::string& name, TensorType type, const Shape& shape);
+  void output(const Value& value, const std::string& name, TensorType type, const Shape& shape);
 
   // Integers that the graph computes, or that are known.
   Ints known(std::vector<std::int64_t> row) const { return {.known = std::move(row)}; }
@@ -146,7 +146,7 @@ class OnnxGraph {
   Ints joined(const std::vector<Ints>& rows);
   Ints element(const Ints& row, std::int64_t place);
 
-  Value to(ElementType type, const Value& value);
+  Value to(TensorType type, const Value& value);
 
   // The whole model.
   onnx::ModelProto finish(const std::string& name, const std::string& description,
@@ -162,7 +162,7 @@ class OnnxGraph {
   };
   Rounding rounding_of(const Value& value) const;
   template <class T>
-  Value stored(ElementType type, const std::vector<std::int64_t>& shape,
+  Value stored(TensorType type, const std::vector<std::int64_t>& shape,
                const std::vector<T>& numbers, const std::string& name,
                NumberRule rule = NumberRule::kEqual);
   using Compute = std::int64_t (*)(std::int64_t, std::int64_t);

@@ -67,7 +67,7 @@ Ints resized(OnnxGraph& graph, const Ints& picture, const ModelConfig& config) {
   const Value is_whole = graph.node(
       "Equal", {graph.value_of(graph.times(quotient, denominator)), graph.value_of(product)});
   const Ints less =
-      graph.computed(graph.to(ElementType::kInt64, graph.node("And", {is_whole, is_low})));
+      graph.computed(graph.to(TensorType::kInt64, graph.node("And", {is_whole, is_low})));
   return graph.most(graph.minus(quotient, less), graph.known({1}));
 }
 
@@ -78,7 +78,7 @@ struct Taps {
 };
 
 Value f32_of(OnnxGraph& graph, const Ints& row) {
-  return graph.to(ElementType::kFloat, graph.value_of(row));
+  return graph.to(TensorType::kFloat, graph.value_of(row));
 }
 
 // from / to [1] as f32, correctly rounded, of integers: runtimes divide f32 by a reciprocal.
@@ -134,12 +134,12 @@ Taps resize_taps(OnnxGraph& graph, const std::string& axis, const Ints& from, co
   const Value high = node("Mul", {node("Floor", {node("Mul", {scale, unit})}), inverse});
   const Value low = node("Sub", {scale, high});
   const Value places = node("Range", {graph.integer(0), graph.scalar_of(to), graph.integer(1)});
-  const Value centre = node("Add", {graph.to(ElementType::kFloat, places), graph.row({0.5F})});
+  const Value centre = node("Add", {graph.to(TensorType::kFloat, places), graph.row({0.5F})});
   const Value exact = node("Add", {node("Sub", {node("Mul", {centre, high}), graph.row({0.5F})}),
                                    node("Mul", {centre, low})});
   const Value source = node("Max", {exact, graph.row({0})});
   const Ints last = graph.minus(from, graph.known({1}));
-  const Ints first = graph.least(graph.computed(graph.to(ElementType::kInt64, source)), last);
+  const Ints first = graph.least(graph.computed(graph.to(TensorType::kInt64, source)), last);
   const Value fraction = node("Min", {node("Sub", {source, f32_of(graph, first)}), graph.row({1})});
   return {.first = graph.value_of(first),
           .second = graph.value_of(graph.least(graph.plus(first, graph.known({1})), last)),
@@ -183,7 +183,7 @@ Value sampled(OnnxGraph& graph, const Value& images, const Taps& down, const Tap
     return node("Add", {one, node("Mul", {node("Sub", {other, one}), fraction})});
   };
   const auto row = [&](const Value& places) {
-    return graph.to(ElementType::kFloat, taken(images, places, 2));
+    return graph.to(TensorType::kFloat, taken(images, places, 2));
   };
   const Value rows =
       between(row(down.first), row(down.second),

@@ -19,7 +19,7 @@ struct Pictures {
 Pictures picture_input(OnnxGraph& graph, const OnnxForm& form) {
   const std::optional<PixelSize>& fixed = form.picture;
   const Value images =
-      graph.input("images", ElementType::kUint8,
+      graph.input("images", TensorType::kUint8,
                   {"N", "3", fixed ? cat(fixed->height) : "H", fixed ? cat(fixed->width) : "W"});
   graph.enter("sizes");
   const auto sizes = [&](std::int64_t begin, std::int64_t end) {
@@ -49,8 +49,8 @@ void add_detector(OnnxGraph& graph, const ModelConfig& config, const InferenceHe
             pyramid(graph, config, arrays, body(graph, config, arrays, kBodyPrefix, input.pixels)));
   if (!header.form.postprocess) {
     const AnchorValues found = all_anchors(graph, config, outputs, input.sizes);
-    graph.output(found.boxes, "boxes", ElementType::kFloat, {"N", "A", "4"});
-    graph.output(found.scores, "scores", ElementType::kFloat, {"N", "A", cat(config.class_count)});
+    graph.output(found.boxes, "boxes", TensorType::kFloat, {"N", "A", "4"});
+    graph.output(found.scores, "scores", TensorType::kFloat, {"N", "A", cat(config.class_count)});
     return;
   }
   const PostprocessOptions options{.score_threshold = header.score_threshold,
@@ -58,10 +58,10 @@ void add_detector(OnnxGraph& graph, const ModelConfig& config, const InferenceHe
                                    .max_detections = header.max_detections};
   const DetectionValues found = detections(graph, config, options, outputs, input.sizes);
   const std::string limit = cat(options.max_detections);
-  graph.output(found.boxes, "boxes", ElementType::kFloat, {"N", limit, "4"});
-  graph.output(found.scores, "scores", ElementType::kFloat, {"N", limit});
-  graph.output(found.labels, "labels", ElementType::kInt64, {"N", limit});
-  graph.output(found.counts, "counts", ElementType::kInt64, {"N"});
+  graph.output(found.boxes, "boxes", TensorType::kFloat, {"N", limit, "4"});
+  graph.output(found.scores, "scores", TensorType::kFloat, {"N", limit});
+  graph.output(found.labels, "labels", TensorType::kInt64, {"N", limit});
+  graph.output(found.counts, "counts", TensorType::kInt64, {"N"});
 }
 
 void add_classifier(OnnxGraph& graph, const ModelConfig& config, const InferenceHeader& header,
@@ -71,8 +71,8 @@ void add_classifier(OnnxGraph& graph, const ModelConfig& config, const Inference
       graph, config, arrays, square_input(graph, pictures.images, pictures.size, config));
   const Value probabilities = graph.node("Softmax", {logits}, {{"axis", std::int64_t{1}}});
   const OnnxGraph::Shape shape = {"N", cat(config.class_count)};
-  graph.output(probabilities, "probabilities", ElementType::kFloat, shape);
-  graph.output(logits, "logits", ElementType::kFloat, shape);
+  graph.output(probabilities, "probabilities", TensorType::kFloat, shape);
+  graph.output(logits, "logits", TensorType::kFloat, shape);
 }
 
 }  // namespace

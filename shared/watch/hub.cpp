@@ -117,7 +117,7 @@ std::vector<RankView> Hub::views(double now_s) {
 }
 
 void Hub::beat(double now_s) {
-  Table table{.hub = context_.activity->state(), .others = {}};
+  StatusTable table{.hub = context_.activity->state(), .others = {}};
   for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
     const Peer& peer = peers_[rank];
     const bool heard = peer.heard && !peer.view.gone &&
@@ -126,9 +126,9 @@ void Hub::beat(double now_s) {
   }
   // A long list to many ranks takes turns; without it a spoke keeps the one before.
   const int turns = std::max(1, context_.size / kRanksPerTable);
-  const std::string whole = encode_table(table);
+  const std::string whole = encode_statuses(table);
   table.others.clear();
-  const std::string brief = turns > 1 ? encode_table(table) : whole;
+  const std::string brief = turns > 1 ? encode_statuses(table) : whole;
   ++beats_;
   for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
     if (!peers_[rank].connection) continue;

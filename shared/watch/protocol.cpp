@@ -42,20 +42,20 @@ std::string encode(FrameType type, std::string_view payload) {
   return bytes;
 }
 
-std::string encode_table(const Table& table) {
+std::string encode_statuses(const StatusTable& table) {
   std::string payload(reinterpret_cast<const char*>(&table.hub), sizeof(RankState));
   payload.append(reinterpret_cast<const char*>(table.others.data()),
                  table.others.size() * sizeof(Glimpse));
   return encode(FrameType::kTable, payload);
 }
 
-std::optional<Table> decode_table(const Frame& frame) {
+std::optional<StatusTable> decode_statuses(const Frame& frame) {
   if (frame.type != FrameType::kTable || frame.payload.size() < sizeof(RankState)) {
     return std::nullopt;
   }
   const std::size_t rest = frame.payload.size() - sizeof(RankState);
   if (rest % sizeof(Glimpse) != 0) return std::nullopt;
-  Table table;
+  StatusTable table;
   std::memcpy(static_cast<void*>(&table.hub), frame.payload.data(), sizeof(RankState));
   make_safe(table.hub);
   table.others.resize(rest / sizeof(Glimpse));

@@ -65,12 +65,12 @@ requires std::is_trivially_copyable_v<T> std::string encode(FrameType type, cons
   return encode(type, std::string_view(reinterpret_cast<const char*>(&value), sizeof(T)));
 }
 
-struct Table {
+struct StatusTable {
   RankState hub;
   std::vector<Glimpse> others;
 };
-std::string encode_table(const Table& table);
-std::optional<Table> decode_table(const Frame& frame);
+std::string encode_statuses(const StatusTable& table);
+std::optional<StatusTable> decode_statuses(const Frame& frame);
 
 // The state in `frame`, made safe to use: numbers are finite, texts end. Nothing when it is not one
 // of `rank`'s.

@@ -68,7 +68,7 @@ Spoke::Spoke(WatchContext& context, Connection connection)
 
 void Spoke::receive(double now_s) {
   for (const Frame& frame : connection_.receive()) {
-    if (auto table = decode_table(frame)) {
+    if (auto table = decode_statuses(frame)) {
       hub_.state = table->hub;
       hub_.heard_s = now_s;
       if (!table->others.empty()) others_ = std::move(table->others);

@@ -2,6 +2,8 @@
 
 format     clang-format 14 would change nothing
 layers     a folder includes only the folders that it may
+names      no two types of the product share a name: linked into one program, one would silently
+           get the other's functions (C++'s one-definition rule)
 readme     README's map of folders names exactly the folders there are, as do a folder's maps of rooms
 leftovers  no unfinished business in the sources
 """
@@ -117,6 +119,26 @@ def check_layers(root):
                 yield f"{name}: .cu files take raw pointers, includes <{foreign.group(1)}>"
 
 
+def check_names(root):
+    first = {}
+    for name in sources(root, *CPP_SUFFIXES):
+        if name.parts[0] == "tests":
+            continue
+        namespaces = []
+        for line in (root / name).read_text().splitlines():
+            if opened := re.match(r"namespace ?([\w:]*) ?\{", line):
+                namespaces.append(opened.group(1))
+            elif line.startswith("}  // namespace"):
+                namespaces.pop()
+            defined = re.match(r"(?:template .*> )?(?:struct|class|union|enum(?: class)?) (\w+)"
+                               r"(?: final)?(?: : [^;]*)? \{", line)
+            if defined and "" not in namespaces:
+                full = "::".join([*namespaces, defined.group(1)])
+                if full in first:
+                    yield f"{name}: {full} is defined in {first[full]}, too"
+                first[full] = name
+
+
 def check_readme(root):
     rows = re.findall(r"^\| `([a-z/]+)/?` \|", (root / "README.md").read_text(), re.MULTILINE)
     named = [row.rstrip("/") for row in rows]
@@ -161,7 +183,7 @@ def check_leftovers(root):
 
 def main():
     rule, root = sys.argv[1], Path(sys.argv[2])
-    checks = {"format": check_format, "layers": check_layers, "readme": check_readme,
+    checks = {"format": check_format, "layers": check_layers, "names": check_names, "readme": check_readme,
               "leftovers": check_leftovers}
     violations = list(checks[rule](root))
     for violation in violations:

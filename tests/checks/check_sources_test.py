@@ -44,6 +44,15 @@ def main():
         (root / "stray/a.h").write_text("\n")
         expect("layers", root, 1, "no row in the table")
 
+        table, other = "struct Table {\n  int a;\n};\n", root / "shared/shard/a.h"
+        image.write_text(f"namespace retina {{\n{table}}}  // namespace retina\n")
+        other.write_text(f"namespace retina {{\nnamespace {{\n{table}}}  // namespace\nstruct Table;\n"
+                         "}  // namespace retina\n")
+        expect("names", root, 0)
+        other.write_text(image.read_text())
+        expect("names", root, 1, "retina::Table is defined in shared/image/a.cpp, too", "1 violations")
+        other.unlink()
+
         image.write_text("int a;  // TO" + "DO later\n")
         expect("leftovers", root, 1, "a.cpp:1")
         image.write_text("int a;\n")

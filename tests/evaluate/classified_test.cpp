@@ -81,7 +81,7 @@ class Classify : public testing::Test {
   // As the half of retina-eval with the model does it.
   Evaluated evaluate(const EvalOptions& options, const std::vector<ClassOutcome>& outcomes) {
     const ShardSet shards(shards_);
-    OutputFolder folder(options.output);
+    EvaluationFolder folder(options.output);
     Cli cli("retina-eval", "", "");
     EvalOptions declared = options;
     declare_options(cli, declared);

@@ -74,7 +74,7 @@ int evaluate(const std::string& folder, const std::string& shard_folder,
   Cli cli("score_classifier", "", "");
   declare_options(cli, options);
   const std::vector<ClassOutcome> outcomes = outcomes_in(folder, ids);
-  OutputFolder to(output);
+  EvaluationFolder to(output);
   to.begin(classifier_identity(options, "made up"), cli.effective(), options.overwrite);
   return evaluate_classifier_outputs(options, cli, to,
                                      {.subject = cat(options.model, " on ", shard_folder),

@@ -36,14 +36,14 @@ std::vector<std::uint8_t> planes_of(const Image& image) {
 // The detector's input alone: `pixels`, and its size without padding.
 std::string input_model(const ModelConfig& config, const std::optional<PixelSize>& picture) {
   OnnxGraph graph(WeightType::kF32, ValueRanges());
-  const Value images = graph.input("images", ElementType::kUint8, {"N", "3", "H", "W"});
+  const Value images = graph.input("images", TensorType::kUint8, {"N", "3", "H", "W"});
   graph.enter("sizes");
   const auto sizes = [&](std::int64_t begin, std::int64_t end) {
     return graph.computed(graph.node("Shape", {images}, {{"start", begin}, {"end", end}}));
   };
   const Ints size = picture ? graph.known({picture->height, picture->width}) : sizes(2, 4);
   const NetworkInput input = detector_input(graph, images, sizes(0, 1), size, config);
-  graph.output(input.pixels, "pixels", ElementType::kFloat, {"N", "3", "h", "w"});
+  graph.output(input.pixels, "pixels", TensorType::kFloat, {"N", "3", "h", "w"});
   return graph.finish("input", "", {}).SerializeAsString();
 }
 
@@ -125,7 +125,7 @@ TEST(OnnxGraph, LargeIntegersAreDividedExactly) {
     numbers.push_back(place % 2 == 0 ? number : number / divisors.back() * divisors.back());
   }
   OnnxGraph graph(WeightType::kF32, ValueRanges());
-  const Value images = graph.input("images", ElementType::kUint8, {"N", "3", "H", "W"});
+  const Value images = graph.input("images", TensorType::kUint8, {"N", "3", "H", "W"});
   graph.enter("division");
   // Not known while the graph is written: a zero of the image is added.
   const Ints zero = graph.computed(graph.node(
@@ -133,7 +133,7 @@ TEST(OnnxGraph, LargeIntegersAreDividedExactly) {
               graph.integers({1})}));
   const Ints quotient = graph.over_large(graph.plus(graph.known(numbers), zero),
                                          graph.plus(graph.known(divisors), zero));
-  graph.output(graph.value_of(quotient), "quotient", ElementType::kInt64, {"n"});
+  graph.output(graph.value_of(quotient), "quotient", TensorType::kInt64, {"n"});
   const auto session =
       open_onnx_session(graph.finish("g", "", {}).SerializeAsString(), "m.onnx", 1);
   const std::vector<std::uint8_t> pixels(3);

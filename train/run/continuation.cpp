@@ -49,7 +49,7 @@ void check_asked_for(const RunDir& dir, const Found& newest, const std::string& 
       "continue it with --resume auto, or give --resume FILE with another --output");
 }
 
-void check_keeps(const RunDir& dir, const SourceFile& source) {
+void check_keeps(const RunDir& dir, const StartFile& source) {
   if (!dir.has_checkpoint(source.file)) return;
   throw Error(ErrorKind::kConfig,
               cat("--overwrite would remove --", source.option, " ", source.file),

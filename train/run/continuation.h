@@ -26,12 +26,12 @@ void check_continues(const Found& found, const Continuation& now);
 void check_asked_for(const RunDir& dir, const Found& newest, const std::string& file);
 
 // A file that training is to start from, as the command line names it.
-struct SourceFile {
+struct StartFile {
   const char* option;  // without the dashes
   const std::string& file;
 };
 
 // --overwrite removes the checkpoints in the folder: throws kConfig when `source` is one.
-void check_keeps(const RunDir& dir, const SourceFile& source);
+void check_keeps(const RunDir& dir, const StartFile& source);
 
 }  // namespace retina

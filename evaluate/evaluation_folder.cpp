@@ -1,4 +1,4 @@
-#include "evaluate/output_folder.h"
+#include "evaluate/evaluation_folder.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -73,29 +73,29 @@ std::string flattened(const std::string& name) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(std::string folder) : folder_(made(folder)), lock_(folder_) {
+EvaluationFolder::EvaluationFolder(std::string folder) : folder_(made(folder)), lock_(folder_) {
   recover_file(config_path());
 }
 
-void OutputFolder::check_present() const {
+void EvaluationFolder::check_present() const {
   if (path_exists(config_path())) return;
   throw Error(ErrorKind::kIo, cat(folder_, ": has vanished during the evaluation"),
               "fix the mount or restore the folder, then run the same command again");
 }
 
-std::string OutputFolder::drawn_path(std::int64_t image_id, const std::string& name) const {
+std::string EvaluationFolder::drawn_path(std::int64_t image_id, const std::string& name) const {
   return cat(made(folder_ + "/drawn"), "/", image_id, name.empty() ? "" : "_", flattened(name),
              ".jpg");
 }
 
-std::string OutputFolder::label_path(const std::string& name) const {
+std::string EvaluationFolder::label_path(const std::string& name) const {
   const std::string path = cat(folder_, "/labels/", name);
   make_folder_of(path);
   return path;
 }
 
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
-void OutputFolder::check_is_no_run() const {
+void EvaluationFolder::check_is_no_run() const {
   for (const char* name : {kBooksFile, kMetricsFile}) {
     if (!path_exists(cat(folder_, "/", name))) continue;
     throw Error(ErrorKind::kConfig, cat(folder_, ": is the folder of a training run"),
@@ -104,7 +104,7 @@ void OutputFolder::check_is_no_run() const {
 }
 
 // Other programs have a config.json, too.
-std::optional<OutputFolder::Kind> OutputFolder::kind_of(const JsonView& identity) {
+std::optional<EvaluationFolder::Kind> EvaluationFolder::kind_of(const JsonView& identity) {
   if (identity.has(kComparedA) && identity.has(kComparedB)) return Kind::kComparison;
   if (identity.has(kModelKey)) {
     if (identity.has(kDataKey)) return identity.has(kTask) ? Kind::kClassifier : Kind::kModel;
@@ -115,7 +115,7 @@ std::optional<OutputFolder::Kind> OutputFolder::kind_of(const JsonView& identity
   return std::nullopt;
 }
 
-std::optional<JsonFile> OutputFolder::stored_config() const {
+std::optional<JsonFile> EvaluationFolder::stored_config() const {
   if (!path_exists(config_path())) return std::nullopt;
   try {
     JsonFile stored = JsonFile::read(config_path());
@@ -128,7 +128,7 @@ std::optional<JsonFile> OutputFolder::stored_config() const {
 
 // The last one first: without it the folder counts as unfinished. config.json last: it says whose
 // the others are.
-std::vector<std::string> OutputFolder::written(const JsonView& identity) const {
+std::vector<std::string> EvaluationFolder::written(const JsonView& identity) const {
   const Kind kind = kind_of(identity).value();
   const bool is_loose = kind == Kind::kPictures;
   std::vector<std::string> paths{last_path(kind)};
@@ -161,8 +161,9 @@ std::vector<std::string> OutputFolder::written(const JsonView& identity) const {
   return paths;
 }
 
-bool OutputFolder::claim(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
-                         bool overwrite, const std::vector<std::string>& inputs) {
+bool EvaluationFolder::claim(const EvalIdentity& identity,
+                             const std::vector<EffectiveOption>& options, bool overwrite,
+                             const std::vector<std::string>& inputs) {
   check_is_no_run();
   const std::string fixed = identity_json(identity);
   const JsonFile wanted = JsonFile::parse(fixed, "options");
@@ -203,9 +204,9 @@ bool OutputFolder::claim(const EvalIdentity& identity, const std::vector<Effecti
   return false;
 }
 
-std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
-                                          const std::vector<EffectiveOption>& options,
-                                          bool overwrite, const std::string& input) {
+std::optional<double> EvaluationFolder::begin(const EvalIdentity& identity,
+                                              const std::vector<EffectiveOption>& options,
+                                              bool overwrite, const std::string& input) {
   std::vector<std::string> inputs;
   if (!input.empty()) inputs.push_back(input);
   if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
@@ -214,12 +215,12 @@ std::optional<double> OutputFolder::begin(const EvalIdentity& identity,
   return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
 }
 
-bool OutputFolder::begin_pictures(const EvalIdentity& identity,
-                                  const std::vector<EffectiveOption>& options, bool overwrite) {
+bool EvaluationFolder::begin_pictures(const EvalIdentity& identity,
+                                      const std::vector<EffectiveOption>& options, bool overwrite) {
   return claim(identity, options, overwrite, {});
 }
 
-std::optional<OutputFolder::ComparedFigures> OutputFolder::begin_comparison(
+std::optional<EvaluationFolder::ComparedFigures> EvaluationFolder::begin_comparison(
     const EvalIdentity& identity, const std::vector<EffectiveOption>& options, bool overwrite,
     const std::vector<std::string>& inputs) {
   if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
@@ -239,16 +240,17 @@ StoredEvaluation read_evaluation(const std::string& folder) {
   const JsonFile file = JsonFile::read(config);
   if (!file.root().has(kIdentityKey)) throw refuse("its config.json is not that of an evaluation");
   const JsonView identity = file.root().at(kIdentityKey);
-  const auto kind = OutputFolder::kind_of(identity);
+  const auto kind = EvaluationFolder::kind_of(identity);
   if (!kind) throw refuse("its config.json is not that of an evaluation");
-  if (*kind == OutputFolder::Kind::kComparison) throw refuse("is a comparison, not an evaluation");
+  if (*kind == EvaluationFolder::Kind::kComparison)
+    throw refuse("is a comparison, not an evaluation");
   if (!path_exists(folder + "/" + kMetricsName)) {
     throw refuse("its evaluation is not finished (it has no metrics.json)");
   }
   const JsonView options = file.root().at(kOptionsKey);
   StoredEvaluation stored;
-  stored.is_classification = *kind == OutputFolder::Kind::kClassifier;
-  if (*kind == OutputFolder::Kind::kModel || stored.is_classification) {
+  stored.is_classification = *kind == EvaluationFolder::Kind::kClassifier;
+  if (*kind == EvaluationFolder::Kind::kModel || stored.is_classification) {
     stored.results =
         cat(folder, "/", stored.is_classification ? kPredictionsName : kDetectionsName);
     stored.truth = {.is_shards = true,

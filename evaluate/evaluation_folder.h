@@ -56,10 +56,10 @@ struct StoredEvaluation {
 StoredEvaluation read_evaluation(const std::string& folder);
 inline constexpr int kDrawnQuality = 90;  // of the JPEGs in drawn/
 
-class OutputFolder {
+class EvaluationFolder {
  public:
   // Creates the folder and locks it. Throws kCannotCreate, kConfig.
-  explicit OutputFolder(std::string folder);
+  explicit EvaluationFolder(std::string folder);
 
   const std::string& path() const { return folder_; }
   std::string metrics_path() const { return folder_ + "/metrics.json"; }
