@@ -445,8 +445,7 @@ int train(TrainOptions options, const Cli& cli, Communicator& communicator) {
   const int code = trainer.run();
   if (timeline) timeline->finish();
   const bool scaling_added =
-      scaling && code == 0 &&
-      scaling->add(trainer.scaling_run(), options.bucket_options().wire, communicator);
+      scaling && code == 0 && scaling->add(trainer.scaling_run(), communicator);
   const std::string rates = options.synthetic > 0 ? trainer.throughput() : "";
   if (communicator.is_root() && code == 0) {
     std::cout << rates;

@@ -4,7 +4,6 @@
 
 #include "shared/base/error.h"
 #include "train/reduce/bucket_choice.h"
-#include "train/reduce/gradient_transport.h"
 
 namespace retina {
 namespace {
@@ -59,8 +58,7 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
                     {"decode threads", options.threads == 0 ? "as needed" : cat(options.threads)}},
           .images_per_rank = static_cast<double>(images_per_rank),
           .images_per_epoch =
-              static_cast<double>(draws_per_pass(train.source.index(), options.plan_options())),
-          .sums_by_nccl = travels_by_nccl(options.bucket_options().wire, device)};
+              static_cast<double>(draws_per_pass(train.source.index(), options.plan_options()))};
 }
 
 }  // namespace retina

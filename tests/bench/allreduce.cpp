@@ -1,10 +1,8 @@
 // mpirun -np N build/bin/bench_allreduce --max-bytes 64MiB: all-reduces from 8 B to 64 MiB in both
-// modes and the wire types. Rank 0 prints one line of JSON a result, nccl-tests' bandwidths in it,
-// and one for the α-β model fitted to each mode and type.
+// modes and the wire types. Rank 0 prints one line of JSON a result, nccl-tests' bandwidths in it.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -12,8 +10,6 @@
 #include "shared/base/json.h"
 #include "shared/base/version.h"
 #include "shared/job/rank_program.h"
-#include "train/reduce/link_model.h"
-#include "train/reduce/link_probe.h"
 
 namespace {
 
@@ -44,62 +40,58 @@ class Bench {
       : options_(options), command_(std::move(command)), ranks_(ranks) {}
 
   void measure(bool ordered, ElementType type) {
-    ProbeOptions probe{.repeats = options_.repeats,
-                       .warm_ups = options_.warm_ups,
-                       .type = type,
-                       .ordered = ordered};
     const auto factor = static_cast<std::uint64_t>(options_.factor);
     for (std::uint64_t bytes = options_.min_bytes; bytes < options_.max_bytes; bytes *= factor) {
-      probe.sizes_bytes.push_back(bytes);
+      print(ordered, type, seconds_of(bytes, ordered, type));
     }
-    probe.sizes_bytes.push_back(options_.max_bytes);
-    const auto samples = measure_all_reduce(ranks_, probe);
-    if (!ranks_.is_root()) return;
-    std::map<double, std::vector<double>> by_size;
-    for (const auto& sample : samples) by_size[sample.bytes].push_back(sample.seconds);
-    for (auto& [bytes, seconds] : by_size) print_size(probe, bytes, seconds);
-    if (ranks_.size() > 1 && by_size.size() > 1) print_fit(probe, fit_ring(samples, ranks_.size()));
+    print(ordered, type, seconds_of(options_.max_bytes, ordered, type));
   }
 
  private:
-  void begin(JsonWriter& json, const char* result, const ProbeOptions& probe) const {
-    json.begin_object().field("bench", "allreduce").field("result", result);
-    json.field("mode", probe.ordered ? "ordered" : "ring").field("type", element_name(probe.type));
-    json.field("ranks", ranks_.size()).field("ranks_per_node", ranks_.local_size());
+  struct Times {
+    std::int64_t bytes = 0;
+    std::vector<double> seconds = {};  // of the slowest rank each
+  };
+
+  // A barrier before each keeps ranks' delays out.
+  Times seconds_of(std::uint64_t bytes, bool ordered, ElementType type) {
+    const CommStats& stats = ranks_.stats();
+    const OperationStats& spent = ordered ? stats.all_reduce_ordered : stats.all_reduce;
+    const std::size_t count = bytes / element_size_bytes(type);
+    std::vector<char> data(count * element_size_bytes(type));  // zeros: no overflow, no subnormals
+    Times times{.bytes = static_cast<std::int64_t>(data.size())};
+    for (int repeat = -options_.warm_ups; repeat < options_.repeats; ++repeat) {
+      ranks_.barrier();
+      const double before = spent.seconds;
+      if (ordered) {
+        ranks_.all_reduce_ordered(data.data(), count, type);
+      } else {
+        ranks_.all_reduce(data.data(), count, type, ReduceOp::kSum);
+      }
+      if (repeat >= 0) times.seconds.push_back(spent.seconds - before);
+    }
+    ranks_.all_reduce(times.seconds.data(), times.seconds.size(), ElementType::kFloat64,
+                      ReduceOp::kMax);
+    return times;
   }
 
-  void print(JsonWriter& json) const {
+  void print(bool ordered, ElementType type, Times times) const {
+    if (!ranks_.is_root()) return;
+    std::sort(times.seconds.begin(), times.seconds.end());
+    const double median = times.seconds[times.seconds.size() / 2];
+    const OperationStats one{.calls = 1, .bytes = times.bytes, .seconds = median};
+    JsonWriter json;
+    json.begin_object().field("bench", "allreduce");
+    json.field("mode", ordered ? "ordered" : "ring").field("type", element_name(type));
+    json.field("ranks", ranks_.size()).field("ranks_per_node", ranks_.local_size());
+    json.field("bytes", one.bytes).field("repeats", options_.repeats);
+    json.field("seconds_median", median).field("seconds_min", times.seconds.front());
+    json.field("seconds_max", times.seconds.back());
+    json.field("algorithm_bytes_per_second", algorithm_bandwidth(one));
+    json.field("bus_bytes_per_second", all_reduce_bus_bandwidth(one, ranks_.size()));
     json.field("command", command_).field("version", kProjectVersion);
     json.field("revision", kGitRevision).field("mpi", mpi_library_version()).end_object();
     std::cout << json.text() << std::endl;
-  }
-
-  void print_size(const ProbeOptions& probe, double bytes, std::vector<double>& seconds) const {
-    std::sort(seconds.begin(), seconds.end());
-    const double median = seconds[seconds.size() / 2];
-    const OperationStats one{
-        .calls = 1, .bytes = static_cast<std::int64_t>(bytes), .seconds = median};
-    JsonWriter json;
-    begin(json, "size", probe);
-    json.field("bytes", one.bytes).field("repeats", options_.repeats);
-    json.field("seconds_median", median).field("seconds_min", seconds.front());
-    json.field("seconds_max", seconds.back());
-    json.field("algorithm_bytes_per_second", algorithm_bandwidth(one));
-    json.field("bus_bytes_per_second", all_reduce_bus_bandwidth(one, ranks_.size()));
-    print(json);
-  }
-
-  void print_fit(const ProbeOptions& probe, const RingFit& fit) const {
-    JsonWriter json;
-    begin(json, "fit", probe);
-    json.field("latency_seconds", fit.link.latency_seconds);
-    json.field("bytes_per_second", fit.link.bytes_per_second);
-    json.field("median_relative_error", fit.median_relative_error);
-    json.field("worst_relative_error", fit.worst_relative_error);
-    json.key("left_out_bytes").begin_array();
-    for (const double bytes : fit.left_out_bytes) json.value(bytes);
-    json.end_array();
-    print(json);
   }
 
   const BenchOptions options_;

@@ -1,13 +1,9 @@
-"""How training scales over several hosts, on one machine: nodes.py [--rate 100mbit] [--measured FILE]
+"""How training scales over several hosts, on one machine: nodes.py [--rate 100mbit] --measured FILE
 
 Each host is a network namespace with a cable to a bridge in another one; what a host sends is
-shaped to --rate, or not at all. As root. Prints a table:
-
-- the α-β model against all-reduces at 2, 3 and 4 ranks, a rank a host, each measurement predicted by
-  links that were fitted to others (bench_link_model);
-- with --measured: up to 8 ranks on 4 hosts taking steps whose computing is replaced by a sleep as
-  long as one rank's measured step (bench_sleeping_step). `retina-train --scaling-report DIR` on one
-  rank measures it, into DIR/scaling.json.
+shaped to --rate, or not at all. As root. Prints a table: up to 8 ranks on 4 hosts taking steps whose
+computing is replaced by a sleep as long as one rank's measured step (bench_sleeping_step).
+`retina-train --scaling-report DIR` on one rank measures it, into DIR/scaling.json.
 """
 
 import argparse
@@ -105,39 +101,6 @@ def lines_of(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def model_table(rate, repeats, sizes, statistic):
-    with tempfile.TemporaryDirectory() as folder:
-        hosts = Hosts(4, folder, rate)
-        try:
-            printed = ""
-            for ranks in (2, 3, 4):
-                printed += hosts.mpirun(ranks, ranks, (BUILD / "bin/bench_allreduce").absolute(),
-                                        "--mode", "ring", "--type", "float32", "--min-bytes", sizes[0],
-                                        "--max-bytes", sizes[1], "--factor", 4, "--repeats", repeats,
-                                        "--warm-ups", 1)
-        finally:
-            hosts.close()
-        measured = Path(folder) / "measured"
-        measured.write_text(printed)
-        result = subprocess.run([BUILD / "bin/bench_link_model", "--measured", measured,
-                                 "--statistic", statistic],
-                                capture_output=True, text=True, check=True)
-    lines = lines_of(result.stdout)
-    print(f"α-β model against all-reduces, a rank a host, links {rate or 'unshaped'}, "
-          f"{statistic} of {repeats}")
-    print(f"{'ranks':>5} {'bytes':>10} {'measured s':>11} {'by other ranks':>15} {'by other sizes':>15}")
-    cells = {}
-    for line in lines[:-1]:
-        cells.setdefault((line["ranks"], line["bytes"]), {})[line["fitted_to"]] = line
-    for (ranks, size), row in cells.items():
-        one = row["other numbers of ranks"]
-        told = [f"{row[key]['seconds_predicted']:8.4f} {row[key]['relative_error'] * 100:+5.1f}%"
-                for key in ("other numbers of ranks", "other sizes")]
-        print(f"{ranks:5} {size:10.0f} {one['seconds_measured']:11.4f} {told[0]} {told[1]}")
-    print(f"worst: {lines[-1]['worst_by_other_numbers_of_ranks'] * 100:.1f} % by other numbers of "
-          f"ranks, {lines[-1]['worst_by_other_sizes'] * 100:.1f} % by other sizes\n", flush=True)
-
-
 def sleep_table(rate, measured, steps, counts):
     with tempfile.TemporaryDirectory() as folder:
         hosts = Hosts(4, folder, rate)
@@ -164,21 +127,12 @@ def sleep_table(rate, measured, steps, counts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rate", default="", help="of each host's link, e.g. 400mbit; else unshaped")
-    parser.add_argument("--statistic", choices=["median", "min"], default="median",
-                        help="of the repeats; min where other work disturbs")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--min-bytes", default="1MiB")
-    parser.add_argument("--max-bytes", default="16MiB")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--ranks", default="1,2,4,8", help="1 and multiples of 4, or less than 4")
-    parser.add_argument("--measured", help="scaling.json with a run on one rank: sleep that long")
+    parser.add_argument("--measured", required=True, help="scaling.json with a run on one rank: sleep that long")
     options = parser.parse_args()
-    if options.measured:
-        sleep_table(options.rate, options.measured, options.steps,
-                    [1, *[int(n) for n in options.ranks.split(",") if n != "1"]])
-    else:
-        model_table(options.rate, options.repeats, (options.min_bytes, options.max_bytes),
-                    options.statistic)
+    sleep_table(options.rate, options.measured, options.steps,
+                [1, *[int(n) for n in options.ranks.split(",") if n != "1"]])
 
 
 if __name__ == "__main__":

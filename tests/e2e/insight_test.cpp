@@ -344,13 +344,6 @@ TEST(ScalingReportRuns, OnOneAndTwoRanksMakeOneReport) {
   EXPECT_EQ(json.root().at("runs").size(), 2U);
   EXPECT_EQ(json.root().at("runs").at(1).at("ranks").as_int(), 2);
   EXPECT_GT(json.root().at("runs").at(1).at("overlap_seconds").as_double(), 0);
-  // Ranks that share a busy machine's cores are not what the model describes.
-  const JsonView projected = json.root().at("projected");
-  if (json.root().at("model").has("misfit")) {
-    EXPECT_EQ(projected.size(), 0U);
-  } else {
-    EXPECT_EQ(projected.at(10).at("ranks").as_int(), 1024);
-  }
   // Twice the images a rank: nothing to compare.
   const ProcessResult other = run_process(speed_test("2", more));
   EXPECT_EQ(other.exit_code, 78) << other.err;

@@ -224,7 +224,7 @@ TEST(TrainOptions, TakeNoDataWithSynthetic) {
 
 TEST(TrainOptions, SayHowGradientsTravel) {
   const BucketOptions plain = parse({}).bucket_options();
-  EXPECT_EQ(plain.bucket_bytes, 0U) << "measured";
+  EXPECT_EQ(plain.bucket_bytes, 0U) << "the default, or as the run began";
   EXPECT_EQ(plain.wire.type, ElementType::kFloat32);
   EXPECT_FALSE(plain.wire.ordered);
   const BucketOptions chosen = parse({"--wire", "fp16", "--deterministic-reduce", "on",

@@ -7,9 +7,12 @@
 namespace retina {
 
 void ReductionLog::begin(const GradientBuckets& buckets, RunDir* run_dir) {
-  if (buckets.choice().ranks == 1) return;
-  log_info(describe(buckets.choice(), buckets.plan()));
-  if (run_dir != nullptr) run_dir->write_buckets(to_json(buckets.choice(), buckets.plan()));
+  if (buckets.ranks() == 1) return;
+  log_info(describe(buckets.plan(), buckets.wire()));
+  if (run_dir != nullptr) {
+    run_dir->write_buckets(
+        to_json(buckets.size_bytes(), buckets.plan(), buckets.wire(), buckets.ranks()));
+  }
 }
 
 void ReductionLog::add(std::int64_t step, const GradientBuckets& buckets) {
@@ -21,7 +24,7 @@ void ReductionLog::add(std::int64_t step, const GradientBuckets& buckets) {
   }
   if (buckets.repeated_count() > 0 && !std::exchange(repeated_told_, true)) {
     log_warning("step ", step, ": a gradient is too large for --wire ",
-                word_of(kWireTypes, buckets.choice().wire.type),
+                word_of(kWireTypes, buckets.wire().type),
                 ": its bucket travels again in fp32, now and ",
                 "whenever that happens; --wire bf16 has the range of fp32");
   }

@@ -43,21 +43,21 @@ ScalingRun Throughput::scaling_run(Communicator& communicator,
     communicator.all_reduce(&seconds, 1, ElementType::kFloat64, ReduceOp::kMax);
     return seconds;
   };
-  ScalingRun run{.step_count = static_cast<std::int64_t>(steps.size())};
-  run.point = {.ranks = communicator.size(),
-               .step_seconds = slowest_median_seconds(&Step::step_ms),
-               .own_seconds = slowest_median_seconds(&Step::own_ms),
-               .overlap_seconds = slowest_median_seconds(&Step::overlap_ms),
-               .comm_seconds = slowest_median_seconds(&Step::comm_ms)};
+  ScalingRun run{.ranks = communicator.size(),
+                 .step_count = static_cast<std::int64_t>(steps.size()),
+                 .step_seconds = slowest_median_seconds(&Step::step_ms),
+                 .own_seconds = slowest_median_seconds(&Step::own_ms),
+                 .overlap_seconds = slowest_median_seconds(&Step::overlap_ms),
+                 .comm_seconds = slowest_median_seconds(&Step::comm_ms)};
   const double gradient_bytes = std::accumulate(bucket_bytes.begin(), bucket_bytes.end(), 0.0);
   if (!steps.empty() && steps.back().comm_bytes > 0) {
     for (double& bytes : bucket_bytes) bytes *= steps.back().comm_bytes / gradient_bytes;
   }
-  run.point.bucket_bytes = std::move(bucket_bytes);
+  run.bucket_bytes = std::move(bucket_bytes);
   double images = 0;
   for (const Step& step : steps) images += static_cast<double>(step.images_global);
   images /= std::max(1.0, static_cast<double>(steps.size()));
-  run.images_per_second = run.point.step_seconds > 0 ? images / run.point.step_seconds : 0;
+  run.images_per_second = run.step_seconds > 0 ? images / run.step_seconds : 0;
   return run;
 }
 

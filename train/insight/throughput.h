@@ -20,8 +20,8 @@ class Throughput {
   // others nothing. Collective.
   std::string summary(Communicator& communicator) const;
 
-  // The same steps for a scaling report, the same on every rank; without link samples.
-  // `bucket_bytes` are those of the gradients: what travelled may be in a shorter type. Collective.
+  // The same steps for a scaling report, the same on every rank. `bucket_bytes` are those of the
+  // gradients: what travelled may be in a shorter type. Collective.
   ScalingRun scaling_run(Communicator& communicator, std::vector<double> bucket_bytes) const;
 
  private:

@@ -1,19 +1,18 @@
-// How large the buckets of a job are: as the user says, as the run began with, or from what its
-// links were measured to carry. Decided once, before the first step, the same on all ranks.
+// How large the buckets of a job are: as the user says, as the run began, or the default. The same
+// on all ranks.
 #pragma once
 
-#include <optional>
+#include <cstddef>
 #include <string>
 
 #include "shared/comm/communicator.h"
 #include "train/reduce/bucket_plan.h"
-#include "train/reduce/link_model.h"
 #include "train/reduce/wire.h"
 
 namespace retina {
 
 struct BucketOptions {
-  std::size_t bucket_bytes = 0;  // on the wire; 0: from the measured link
+  std::size_t bucket_bytes = 0;  // on the wire; 0: as the run began, or kDefaultBucketBytes
   WireOptions wire = {};
   // Buckets travel while backward computes the others; false: after it. The sums are the same bits.
   bool overlap = true;
@@ -22,25 +21,19 @@ struct BucketOptions {
   std::string stored = {};
 };
 
-struct BucketChoice {
-  enum class Origin { kAlone, kGiven, kStored, kMeasured };
-  Origin origin = Origin::kAlone;
-  int ranks = 1;
-  WireOptions wire = {};
-  BucketSize bytes = {};            // on the wire
-  std::optional<RingFit> fit = {};  // where it was measured, now or by the stored run
-};
+// PyTorch's DistributedDataParallel has the same (Li et al. 2020, "PyTorch Distributed", section
+// 4.2), and an early first bucket as `edge` is.
+inline constexpr std::size_t kDefaultBucketBytes = std::size_t{25} << 20;
+inline constexpr std::size_t kEdgePart = 32;  // the edge's share of a bucket
 
-// `element_count` of all gradients on rank 0. Measures for about a second at most, and only with
-// ranks to measure. `stored` counts where ranks and wire are the same. Collective.
-BucketChoice choose_buckets(const BucketOptions& options, std::size_t element_count,
-                            Communicator& communicator);
+// In bytes on the wire. `stored` counts where ranks and wire are the same. Collective.
+BucketSize choose_buckets(const BucketOptions& options, Communicator& communicator);
 
-// For the run's folder: read again as BucketOptions::stored.
-std::string to_json(const BucketChoice& choice, const BucketPlan& plan);
+// For the run's folder: read again as BucketOptions::stored. `ranks` had their sums by these.
+std::string to_json(const BucketSize& bytes, const BucketPlan& plan, const WireOptions& wire,
+                    int ranks);
 
-// "gradients: 21.1 M values in 24 buckets of 0.04 to 9.4 MB (bf16); 0.21 ms and 47.9 MB/s
-// measured".
-std::string describe(const BucketChoice& choice, const BucketPlan& plan);
+// "gradients: 21.1 M values in 24 buckets of 0.04 to 9.4 MB (bf16)".
+std::string describe(const BucketPlan& plan, const WireOptions& wire);
 
 }  // namespace retina

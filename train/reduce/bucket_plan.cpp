@@ -1,14 +1,9 @@
 #include "train/reduce/bucket_plan.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "shared/base/hash.h"
 
 namespace retina {
 namespace {
-
-constexpr double kLeastBytes = 256 << 10;
 
 std::uint64_t layout_hash(const std::vector<BucketParameter>& parameters, const BucketPlan& plan) {
   Hasher hasher;
@@ -54,16 +49,6 @@ BucketPlan plan_buckets(const std::vector<BucketParameter>& parameters, const Bu
   }
   plan.layout_hash = layout_hash(parameters, plan);
   return plan;
-}
-
-BucketSize best_bucket_bytes(const RingFit& fit, double total_bytes) {
-  const double messages = 2.0 * (fit.ranks - 1);
-  const double fixed_seconds = messages * fit.link.latency_seconds;
-  const double bytes_per_second = fit.link.bytes_per_second * fit.ranks / messages;
-  const double edge = fixed_seconds * bytes_per_second;
-  const double most = std::max(kLeastBytes, std::min(std::sqrt(edge * total_bytes), total_bytes));
-  return {.most = static_cast<std::size_t>(most),
-          .edge = static_cast<std::size_t>(std::clamp(edge, 1.0, most))};
 }
 
 }  // namespace retina

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "train/reduce/link_model.h"
-
 namespace retina {
 
 // One parameter's place: `count` elements from `offset` of bucket `bucket`.
@@ -40,13 +38,5 @@ struct BucketSize {
 
 // A parameter is never split: one larger than `size.most` elements makes a larger bucket.
 BucketPlan plan_buckets(const std::vector<BucketParameter>& parameters, const BucketSize& size);
-
-// In bytes, for a gradient of G = `total_bytes` over links as fitted: n ranks, latency α, bandwidth
-// β. An all-reduce of b bytes takes a + b/c with a = 2(n-1)·α, c = β·n/(2(n-1)). Small buckets cost
-// G/b times a; large ones leave b/c to wait for after backward, when the last has filled. The sum
-//   G/b · a + b/c   is least at   b = sqrt(a·c·G),
-// and an edge of a·c travels as long as it costs to send at all. `most` is at least 256 KiB, below
-// which threads and wake-ups cost more than the link, and at most G.
-BucketSize best_bucket_bytes(const RingFit& fit, double total_bytes);
 
 }  // namespace retina

@@ -35,12 +35,6 @@ std::vector<BucketParameter> bucket_parameters(const NamedTensors& parameters) {
   return list;
 }
 
-// The probe of bucket_choice.h measures host memory: between GPUs the size is DDP's.
-BucketOptions for_nccl(BucketOptions options) {
-  if (options.bucket_bytes == 0) options.bucket_bytes = std::size_t{25} << 20;
-  return options;
-}
-
 // In f64, without a copy in f64. Pieces have one size and each piece one order, so that the bits do
 // not depend on the number of threads.
 double sum_of_squares(const float* values, std::int64_t count) {
@@ -89,25 +83,24 @@ class GradientBuckets::Hook : public torch::autograd::PostAccumulateGradHook {
 
 GradientBuckets::GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
                                  Communicator& communicator)
-    : parameters_(parameters), overlap_(options.overlap) {
+    : ranks_(communicator.size()),
+      wire_(options.wire),
+      size_bytes_(choose_buckets(options, communicator)),
+      parameters_(parameters),
+      overlap_(options.overlap) {
   RETINA_CHECK(!parameters.empty());
   const std::vector<BucketParameter> list = bucket_parameters(parameters);
-  std::size_t element_count = 0;
-  for (const auto& parameter : list) element_count += parameter.count;
-  const c10::Device device = parameters.front().tensor.device();
-  choice_ = choose_buckets(travels_by_nccl(options.wire, device) ? for_nccl(options) : options,
-                           element_count, communicator);
-  const std::size_t wire_bytes = element_size_bytes(options.wire.type);
+  const std::size_t wire_bytes = element_size_bytes(wire_.type);
   plan_ = plan_buckets(
-      list, {.most = choice_.bytes.most / wire_bytes, .edge = choice_.bytes.edge / wire_bytes});
+      list, {.most = size_bytes_.most / wire_bytes, .edge = size_bytes_.edge / wire_bytes});
   check_same_layout(list, plan_, communicator);
 
   has_arrived_.resize(parameters.size());
   if (communicator.size() > 1) {
     make_buckets();
-    transport_ = make_transport(
-        communicator,
-        {.wire = options.wire, .device = device, .bucket_count = plan_.bucket_counts.size()});
+    transport_ = make_transport(communicator, {.wire = wire_,
+                                               .device = parameters.front().tensor.device(),
+                                               .bucket_count = plan_.bucket_counts.size()});
     queue_ = std::make_unique<CollectiveQueue>(communicator);
   }
   add_hooks();
@@ -224,7 +217,7 @@ void GradientBuckets::all_reduce() {
 
 std::vector<double> GradientBuckets::bucket_bytes() const {
   std::vector<double> list;
-  const auto wire_bytes = static_cast<double>(element_size_bytes(choice_.wire.type));
+  const auto wire_bytes = static_cast<double>(element_size_bytes(wire_.type));
   for (const std::size_t count : plan_.bucket_counts) {
     list.push_back(static_cast<double>(count) * wire_bytes);
   }

@@ -60,7 +60,9 @@ class GradientBuckets {
   at::Tensor norm() const;
 
   const BucketPlan& plan() const { return plan_; }
-  const BucketChoice& choice() const { return choice_; }
+  const BucketSize& size_bytes() const { return size_bytes_; }  // on the wire
+  const WireOptions& wire() const { return wire_; }
+  int ranks() const { return ranks_; }
   // How many buckets so far held values too large for the 16-bit wire and travelled again in f32.
   std::int64_t repeated_count() const { return transport_ ? transport_->repeated_count() : 0; }
   // On the wire, in the order of the buckets.
@@ -78,7 +80,9 @@ class GradientBuckets {
   void launch_full_ones();
   void launch(std::size_t bucket);
 
-  BucketChoice choice_;
+  int ranks_ = 1;
+  WireOptions wire_;
+  BucketSize size_bytes_;
   BucketPlan plan_;
   NamedTensors parameters_;
   std::vector<at::Tensor> buckets_;  // flat, one dtype; empty on one rank

@@ -9,8 +9,6 @@
 #include "shared/base/json.h"
 #include "shared/base/own_file.h"
 #include "shared/base/version.h"
-#include "train/reduce/link_probe.h"
-#include "train/scaling/scaling_projection.h"
 
 namespace retina {
 namespace {
@@ -27,63 +25,32 @@ std::string page_path(const std::string& folder) {
   return folder + "/scaling.html";
 }
 
-void write_numbers(JsonWriter& json, const char* name, const std::vector<double>& values) {
-  json.key(name).begin_array();
-  for (const double value : values) json.value(value);
-  json.end_array();
-}
-
-std::vector<double> read_numbers(const JsonView& list) {
-  std::vector<double> values;
-  for (std::size_t i = 0; i < list.size(); ++i) values.push_back(list.at(i).as_double());
-  return values;
-}
-
 void write_run(JsonWriter& json, const ScalingData& data, const ScalingRun& run) {
-  const ScalingPoint& point = run.point;
-  json.begin_object().field("ranks", point.ranks).field("nodes", run.nodes);
+  json.begin_object().field("ranks", run.ranks).field("nodes", run.nodes);
   json.field("steps", run.step_count).field("images_per_second", run.images_per_second);
-  json.field("efficiency", efficiency(data, run.images_per_second, point.ranks));
+  json.field("efficiency", efficiency(data, run));
   json.field("epoch_seconds", data.images_per_epoch / run.images_per_second);
-  json.field("step_seconds", point.step_seconds).field("own_seconds", point.own_seconds);
-  json.field("overlap_seconds", point.overlap_seconds).field("comm_seconds", point.comm_seconds);
-  write_numbers(json, "bucket_bytes", point.bucket_bytes);
-  std::vector<double> bytes, seconds;
-  for (const auto& sample : point.samples) {
-    bytes.push_back(sample.bytes);
-    seconds.push_back(sample.seconds);
-  }
-  write_numbers(json, "all_reduce_bytes", bytes);
-  write_numbers(json, "all_reduce_seconds", seconds);
-  json.end_object();
+  json.field("step_seconds", run.step_seconds).field("own_seconds", run.own_seconds);
+  json.field("overlap_seconds", run.overlap_seconds).field("comm_seconds", run.comm_seconds);
+  json.key("bucket_bytes").begin_array();
+  for (const double bytes : run.bucket_bytes) json.value(bytes);
+  json.end_array().end_object();
 }
 
 ScalingRun read_run(const JsonView& json) {
-  ScalingRun run{.nodes = static_cast<int>(json.at("nodes").as_int()),
+  ScalingRun run{.ranks = static_cast<int>(json.at("ranks").as_int()),
+                 .nodes = static_cast<int>(json.at("nodes").as_int()),
                  .step_count = json.at("steps").as_int(),
-                 .images_per_second = json.at("images_per_second").as_double()};
-  run.point = {.ranks = static_cast<int>(json.at("ranks").as_int()),
-               .step_seconds = json.at("step_seconds").as_double(),
-               .own_seconds = json.at("own_seconds").as_double(),
-               .overlap_seconds = json.at("overlap_seconds").as_double(),
-               .comm_seconds = json.at("comm_seconds").as_double(),
-               .bucket_bytes = read_numbers(json.at("bucket_bytes"))};
-  const std::vector<double> bytes = read_numbers(json.at("all_reduce_bytes"));
-  const std::vector<double> seconds = read_numbers(json.at("all_reduce_seconds"));
-  if (bytes.size() != seconds.size()) json.fail("all_reduce_bytes and _seconds differ in length");
+                 .images_per_second = json.at("images_per_second").as_double(),
+                 .step_seconds = json.at("step_seconds").as_double(),
+                 .own_seconds = json.at("own_seconds").as_double(),
+                 .overlap_seconds = json.at("overlap_seconds").as_double(),
+                 .comm_seconds = json.at("comm_seconds").as_double()};
+  const JsonView bytes = json.at("bucket_bytes");
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    run.point.samples.push_back({.bytes = bytes[i], .seconds = seconds[i]});
+    run.bucket_bytes.push_back(bytes.at(i).as_double());
   }
   return run;
-}
-
-// Up to the largest bucket: what the training itself sends.
-std::vector<std::size_t> probe_sizes(const std::vector<double>& bucket_bytes) {
-  std::set<std::size_t> sizes;
-  const double largest = *std::max_element(bucket_bytes.begin(), bucket_bytes.end());
-  for (double size = 4096; size < largest; size *= 8) sizes.insert(static_cast<std::size_t>(size));
-  sizes.insert(static_cast<std::size_t>(largest));
-  return {sizes.begin(), sizes.end()};
 }
 
 void check_same_setup(const std::string& path, const ScalingSetup& was, const ScalingSetup& now) {
@@ -103,30 +70,9 @@ std::string scaling_json(const ScalingData& data) {
   for (const auto& [key, value] : data.setup) json.field(key, value);
   json.end_object().field("images_per_rank", data.images_per_rank);
   json.field("images_per_epoch", data.images_per_epoch);
-  json.field("sums_by_nccl", data.sums_by_nccl);
   json.key("runs").begin_array();
   for (const ScalingRun& run : data.runs) write_run(json, data, run);
   json.end_array();
-  if (const auto model = fit_scaling(points_of(data))) {
-    json.key("model").begin_object();
-    json.field("latency_seconds", model->links.link.latency_seconds);
-    json.field("bytes_per_second", model->links.link.bytes_per_second);
-    json.field("own_seconds", model->own_seconds).field("overlap_seconds", model->overlap_seconds);
-    json.field("all_reduce_median_relative_error", model->links.median_relative_error);
-    json.field("all_reduce_worst_relative_error", model->links.worst_relative_error);
-    const std::string problem = misfit(data, *model);
-    if (!problem.empty()) json.field("misfit", problem);
-    json.end_object().key("projected").begin_array();
-    for (const Projection& projected :
-         problem.empty() ? projections(data, *model) : std::vector<Projection>{}) {
-      json.begin_object().field("ranks", projected.ranks);
-      json.field("projected_step_seconds", projected.step_seconds);
-      json.field("projected_images_per_second", projected.images_per_second);
-      json.field("projected_efficiency", projected.efficiency);
-      json.field("projected_epoch_seconds", projected.epoch_seconds).end_object();
-    }
-    json.end_array();
-  }
   return json.end_object().pretty_text();
 }
 
@@ -138,8 +84,7 @@ ScalingData scaling_from_json(const std::string& text, const std::string& name) 
     root.fail("not a scaling.json of this version");
   }
   ScalingData data{.images_per_rank = root.at("images_per_rank").as_double(),
-                   .images_per_epoch = root.at("images_per_epoch").as_double(),
-                   .sums_by_nccl = root.has("sums_by_nccl") && root.at("sums_by_nccl").as_bool()};
+                   .images_per_epoch = root.at("images_per_epoch").as_double()};
   const auto& setup = root.at("setup").raw();
   for (auto item = setup.MemberBegin(); item != setup.MemberEnd(); ++item) {
     data.setup[item->name.GetString()] = root.at("setup").at(item->name.GetString()).as_string();
@@ -147,6 +92,11 @@ ScalingData scaling_from_json(const std::string& text, const std::string& name) 
   const JsonView runs = root.at("runs");
   for (std::size_t i = 0; i < runs.size(); ++i) data.runs.push_back(read_run(runs.at(i)));
   return data;
+}
+
+double efficiency(const ScalingData& data, const ScalingRun& run) {
+  const ScalingRun& base = data.runs.front();
+  return run.images_per_second / run.ranks / (base.images_per_second / base.ranks);
 }
 
 ScalingReport::ScalingReport(const std::string& folder, const ScalingData& own,
@@ -166,22 +116,16 @@ ScalingReport::ScalingReport(const std::string& folder, const ScalingData& own,
   write_file_atomically(path, scaling_json(data_));
 }
 
-bool ScalingReport::add(ScalingRun run, const WireOptions& wire, Communicator& communicator) {
+bool ScalingReport::add(ScalingRun run, Communicator& communicator) {
   if (run.step_count == 0) return false;
-  if (communicator.size() > 1) {
-    run.point.samples =
-        measure_all_reduce(communicator, {.sizes_bytes = probe_sizes(run.point.bucket_bytes),
-                                          .type = wire.type,
-                                          .ordered = wire.ordered});
-  }
   const std::vector<std::string> hosts = communicator.gather(host_name(), 0);
   if (!communicator.is_root()) return true;
   run.nodes = static_cast<int>(std::set<std::string>(hosts.begin(), hosts.end()).size());
   auto& runs = data_.runs;
-  std::erase_if(runs, [&](const auto& other) { return other.point.ranks == run.point.ranks; });
+  std::erase_if(runs, [&](const auto& other) { return other.ranks == run.ranks; });
   runs.push_back(std::move(run));
   std::sort(runs.begin(), runs.end(),
-            [](const auto& a, const auto& b) { return a.point.ranks < b.point.ranks; });
+            [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
   midway([&] {
     write_file_atomically(json_path(folder_), scaling_json(data_));
     write_file_atomically(page_path(folder_), scaling_html(data_));

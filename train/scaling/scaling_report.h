@@ -1,7 +1,7 @@
-// --scaling-report DIR: how a training scales. Each run with it measures on its own number of ranks
-// and adds that to DIR/scaling.json; runs on 1, 2, 4, ... ranks with otherwise the same options and
-// the same images a rank fill it. DIR/scaling.html shows images/s, efficiency and the length of an
-// epoch, the model fitted to them (scaling_model.h), and its projection to 1024 ranks.
+// --scaling-report DIR: how a training scales. Each run with it adds what it measured on its own
+// number of ranks to DIR/scaling.json; runs on 1, 2, 4, ... ranks with otherwise the same options
+// and the same images a rank fill it. DIR/scaling.html shows images/s, efficiency, the length of an
+// epoch and how long a step waits for sums.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,40 @@
 
 #include "shared/base/settings.h"
 #include "shared/comm/communicator.h"
-#include "train/reduce/wire.h"
-#include "train/scaling/scaling_model.h"
 
 namespace retina {
 
 // What must be equal for runs to be compared: option or property -> value.
 using ScalingSetup = SettingValues;
 
+// What was measured on one number of ranks. Times are medians over steps, of the slowest rank.
 struct ScalingRun {
-  ScalingPoint point = {};
+  int ranks = 1;
   int nodes = 1;
   std::int64_t step_count = 0;  // that the medians are of
   double images_per_second = 0;
+  double step_seconds = 0;
+  double own_seconds = 0;                 // without waiting for sums
+  double overlap_seconds = 0;             // backward computed on while buckets travelled
+  double comm_seconds = 0;                // the gradients' all-reduces
+  std::vector<double> bucket_bytes = {};  // in the order in which they leave
+
+  double exposed_seconds() const { return step_seconds - own_seconds; }
 };
 
 struct ScalingData {
   ScalingSetup setup = {};
   double images_per_rank = 0, images_per_epoch = 0;
-  bool sums_by_nccl = false;          // the gradients'; samples of links are of the host's network
   std::vector<ScalingRun> runs = {};  // ascending ranks, one each
 };
 
-// scaling.json: the measurements, and for people the model and its projections.
+// scaling.json.
 std::string scaling_json(const ScalingData& data);
 // Throws Error{kData}.
 ScalingData scaling_from_json(const std::string& text, const std::string& name);
+
+// Images/s of a rank over those of a rank in the smallest run; 1 is perfect.
+double efficiency(const ScalingData& data, const ScalingRun& run);
 
 std::string scaling_html(const ScalingData& data);
 
@@ -45,10 +53,10 @@ class ScalingReport {
   // setup, kCannotCreate, kData. Before the training: an impossible comparison is refused early.
   ScalingReport(const std::string& folder, const ScalingData& own, Communicator& communicator);
 
-  // Measures the links as `wire` uses them, adds the run and writes both files; a run on the same
-  // number of ranks is replaced. False, and nothing is done, for a run without a step. `run` is
-  // used on rank 0, its step_count and bucket_bytes on all. Collective. Throws kIo.
-  bool add(ScalingRun run, const WireOptions& wire, Communicator& communicator);
+  // Adds the run and writes both files; a run on the same number of ranks is replaced. False, and
+  // nothing is done, for a run without a step. `run` is used on rank 0, its step_count on all.
+  // Collective. Throws kIo.
+  bool add(ScalingRun run, Communicator& communicator);
 
  private:
   std::string folder_;

@@ -1,11 +1,17 @@
 // What collectives cost between ranks on several nodes, with a latency α and a bandwidth β each
-// inside and between nodes: the virtual time of the thread world. The product's model of one link
-// is train/reduce/link_model.h.
+// inside and between nodes: the virtual time of the thread world. A link's cost is Hockney's
+// (1994), the ring's as in Thakur, Rabenseifner & Gropp 2005, "Optimization of collective
+// communication operations in MPICH", section 4.5.
 #pragma once
 
-#include "train/reduce/link_model.h"
+#include <limits>
 
 namespace retina {
+
+struct LinkCost {
+  double latency_seconds = 0;                                         // α, of one message
+  double bytes_per_second = std::numeric_limits<double>::infinity();  // β, of one direction
+};
 
 // Ranks in a ring, node by node.
 struct RingTopology {

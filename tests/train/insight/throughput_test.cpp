@@ -40,15 +40,15 @@ TEST(Throughput, TellsTheScalingReportOfTheSlowestRank) {
       throughput.add(metrics);
     }
     const ScalingRun run = throughput.scaling_run(comm, {400, 800});
-    EXPECT_EQ(run.point.ranks, 3);
+    EXPECT_EQ(run.ranks, 3);
     EXPECT_EQ(run.step_count, 7);
-    EXPECT_DOUBLE_EQ(run.point.step_seconds, 0.5);
-    EXPECT_DOUBLE_EQ(run.point.own_seconds, 0.46);
-    EXPECT_DOUBLE_EQ(run.point.exposed_seconds(), 0.04);
-    EXPECT_DOUBLE_EQ(run.point.comm_seconds, 0.2);
-    EXPECT_DOUBLE_EQ(run.point.overlap_seconds, 0.125);
+    EXPECT_DOUBLE_EQ(run.step_seconds, 0.5);
+    EXPECT_DOUBLE_EQ(run.own_seconds, 0.46);
+    EXPECT_DOUBLE_EQ(run.exposed_seconds(), 0.04);
+    EXPECT_DOUBLE_EQ(run.comm_seconds, 0.2);
+    EXPECT_DOUBLE_EQ(run.overlap_seconds, 0.125);
     EXPECT_DOUBLE_EQ(run.images_per_second, 8);
-    EXPECT_EQ(run.point.bucket_bytes, (std::vector<double>{200, 400}));  // as it travelled
+    EXPECT_EQ(run.bucket_bytes, (std::vector<double>{200, 400}));  // as it travelled
   });
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
 }

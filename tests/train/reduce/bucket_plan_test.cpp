@@ -65,42 +65,5 @@ TEST(BucketPlan, HashTellsLayoutsApart) {
   EXPECT_NE(plan_buckets(reshaped, {.most = 40}).layout_hash, hash);
 }
 
-RingFit link(int ranks, double latency_seconds, double bytes_per_second) {
-  return {.ranks = ranks,
-          .link = {.latency_seconds = latency_seconds, .bytes_per_second = bytes_per_second}};
-}
-
-TEST(BucketSizes, AreWhatTheFormulaHasItsMinimumAt) {
-  for (const int ranks : {2, 4, 64}) {
-    for (const double latency : {10e-6, 1e-3}) {
-      for (const double bandwidth : {50e6, 10e9}) {
-        const RingFit fit = link(ranks, latency, bandwidth);
-        const double total = 136e6;
-        // All buckets' fixed costs, and the whole of the last one after backward.
-        const auto cost = [&](double bytes) {
-          const double fixed = fit.all_reduce_seconds(0);
-          return total / bytes * fixed + fit.all_reduce_seconds(bytes) - fixed;
-        };
-        const auto best = static_cast<double>(best_bucket_bytes(fit, total).most);
-        if (best == 256 << 10 || best == total) continue;
-        EXPECT_LT(cost(best), cost(best * 1.1));
-        EXPECT_LT(cost(best), cost(best / 1.1));
-      }
-    }
-  }
-}
-
-TEST(BucketSizes, StayWithinTheirBounds) {
-  const BucketSize quick = best_bucket_bytes(link(2, 0, 50e6), 80e6);
-  EXPECT_EQ(quick.most, 256U << 10);
-  EXPECT_EQ(quick.edge, 1U);
-  const BucketSize slow = best_bucket_bytes(link(1024, 10, 1e9), 80e6);
-  EXPECT_EQ(slow.most, 80'000'000U);
-  EXPECT_EQ(slow.edge, slow.most);
-  const BucketSize unlimited =
-      best_bucket_bytes(link(2, 1e-4, std::numeric_limits<double>::infinity()), 80e6);
-  EXPECT_EQ(unlimited.most, 80'000'000U);
-}
-
 }  // namespace
 }  // namespace retina
