@@ -10,7 +10,7 @@
 
 #include "convert/options.h"
 #include "shared/checkpoint/checkpoint.h"
-#include "shared/evaluation/converted/converted_model.h"
+#include "shared/evaluation/predict/converted_model.h"
 #include "shared/image/image.h"
 #include "shared/onnx/onnx_model.h"
 

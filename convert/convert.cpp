@@ -21,7 +21,7 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
-#include "shared/evaluation/trained_network.h"
+#include "shared/evaluation/predict/trained_network.h"
 #include "shared/model/device.h"
 #include "shared/onnx/onnx_check.h"
 #include "shared/onnx/onnx_file.h"

@@ -4,7 +4,7 @@
 #include "convert/proof/detector_proof.h"
 #include "shared/base/cat.h"
 #include "shared/base/counted.h"
-#include "shared/evaluation/trained_network.h"
+#include "shared/evaluation/predict/trained_network.h"
 
 namespace retina {
 namespace {

@@ -12,11 +12,11 @@
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/data/record_picture.h"
-#include "shared/evaluation/class_examples.h"
-#include "shared/evaluation/class_pictures.h"
-#include "shared/evaluation/classification.h"
-#include "shared/evaluation/classification_text.h"
-#include "shared/evaluation/predictions.h"
+#include "shared/evaluation/explain/class_examples.h"
+#include "shared/evaluation/explain/class_pictures.h"
+#include "shared/evaluation/explain/classification_text.h"
+#include "shared/evaluation/score/classification.h"
+#include "shared/evaluation/score/predictions.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {

@@ -20,7 +20,7 @@
 
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
-#include "shared/evaluation/class_outcome.h"
+#include "shared/evaluation/score/class_outcome.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {

@@ -20,10 +20,10 @@
 #include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
-#include "shared/evaluation/comparison.h"
-#include "shared/evaluation/comparison_text.h"
-#include "shared/evaluation/ground_truth.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/compare/comparison.h"
+#include "shared/evaluation/compare/comparison_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/ground_truth.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {

@@ -7,10 +7,10 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
-#include "shared/evaluation/classification_comparison.h"
-#include "shared/evaluation/classification_comparison_text.h"
-#include "shared/evaluation/classification_text.h"
-#include "shared/evaluation/predictions.h"
+#include "shared/evaluation/compare/classification_comparison.h"
+#include "shared/evaluation/compare/classification_comparison_text.h"
+#include "shared/evaluation/explain/classification_text.h"
+#include "shared/evaluation/score/predictions.h"
 #include "shared/report/report.h"
 
 namespace retina {

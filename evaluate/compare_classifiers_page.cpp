@@ -6,8 +6,8 @@
 #include "shared/base/cat.h"
 #include "shared/base/counted.h"
 #include "shared/base/image_name.h"
-#include "shared/evaluation/classification_comparison_text.h"
-#include "shared/evaluation/classification_text.h"
+#include "shared/evaluation/compare/classification_comparison_text.h"
+#include "shared/evaluation/explain/classification_text.h"
 
 namespace retina {
 

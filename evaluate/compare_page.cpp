@@ -6,7 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/image_name.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
 
 namespace retina {
 

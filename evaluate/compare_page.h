@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "shared/base/cli.h"
-#include "shared/evaluation/comparison.h"
-#include "shared/evaluation/comparison_text.h"
+#include "shared/evaluation/compare/comparison.h"
+#include "shared/evaluation/compare/comparison_text.h"
 #include "shared/report/report.h"
 
 namespace retina {

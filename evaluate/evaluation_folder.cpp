@@ -11,7 +11,7 @@
 #include "shared/base/printable.h"
 #include "shared/base/settings.h"
 #include "shared/checkpoint/run_folder.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/metrics.h"
 
 namespace retina {
 namespace {

@@ -8,9 +8,9 @@
 #include "evaluate/picture_files.h"
 #include "evaluate/verdict.h"
 #include "shared/base/log.h"
-#include "shared/evaluation/explanation.h"
-#include "shared/evaluation/metrics_text.h"
-#include "shared/evaluation/pictures.h"
+#include "shared/evaluation/explain/explanation.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/explain/pictures.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {

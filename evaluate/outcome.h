@@ -9,8 +9,8 @@
 
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
-#include "shared/evaluation/box_groups.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/box_groups.h"
+#include "shared/evaluation/score/metrics.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {

@@ -4,7 +4,7 @@
 
 #include "shared/base/file.h"
 #include "shared/base/own_file.h"
-#include "shared/evaluation/ground_truth.h"
+#include "shared/evaluation/score/ground_truth.h"
 
 namespace retina {
 namespace {

@@ -5,11 +5,11 @@
 #include "shared/base/error.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/picture_source.h"
-#include "shared/evaluation/classification.h"
-#include "shared/evaluation/converted/converted_classify.h"
-#include "shared/evaluation/converted/converted_detect.h"
-#include "shared/evaluation/ground_truth.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/predict/converted_classify.h"
+#include "shared/evaluation/predict/converted_detect.h"
+#include "shared/evaluation/score/classification.h"
+#include "shared/evaluation/score/ground_truth.h"
+#include "shared/evaluation/score/metrics.h"
 
 namespace retina {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shared/evaluation/converted/converted_model.h"
+#include "shared/evaluation/predict/converted_model.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "convert/proof/score_match.h"
-#include "shared/evaluation/converted/converted_model.h"
+#include "shared/evaluation/predict/converted_model.h"
 #include "shared/image/image.h"
 #include "shared/model/classifier.h"
 

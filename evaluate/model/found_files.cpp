@@ -9,7 +9,7 @@
 #include "evaluate/model/text_fields.h"
 #include "shared/base/error.h"
 #include "shared/base/progress.h"
-#include "shared/evaluation/visits.h"
+#include "shared/evaluation/predict/visits.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {

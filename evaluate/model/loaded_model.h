@@ -14,9 +14,9 @@
 #include "shared/coco/category.h"
 #include "shared/coco/results.h"
 #include "shared/data/picture_source.h"
-#include "shared/evaluation/class_outcome.h"
-#include "shared/evaluation/converted/converted_detect.h"
-#include "shared/evaluation/detect.h"
+#include "shared/evaluation/predict/converted_detect.h"
+#include "shared/evaluation/predict/detect.h"
+#include "shared/evaluation/score/class_outcome.h"
 #include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
 
@@ -32,10 +32,10 @@ class LoadedModel {
   std::string kind() const;
   Task task() const;
   const Categories& categories() const { return categories_; }
-  // Collective; see shared/evaluation/detect.h.
+  // Collective; see shared/evaluation/predict/detect.h.
   std::vector<Detection> detect_all(const PictureSource& pictures, Communicator& ranks,
                                     const DetectOptions& options);
-  // The same of a classifier; see shared/evaluation/classify.h.
+  // The same of a classifier; see shared/evaluation/predict/classify.h.
   std::vector<ClassOutcome> classify_all(const ShardSet& shards, Communicator& ranks,
                                          const DetectOptions& options);
 

@@ -13,7 +13,7 @@
 #include "convert/proof/proof_images.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/evaluation/trained_network.h"
+#include "shared/evaluation/predict/trained_network.h"
 #include "shared/model/resnet_shape.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_model.h"

@@ -7,7 +7,7 @@
 #include "convert/convert.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/evaluation/converted/converted_model.h"
+#include "shared/evaluation/predict/converted_model.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_session.h"
 #include "shared/shard/shard_set.h"

@@ -11,7 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/evaluation/predictions.h"
+#include "shared/evaluation/score/predictions.h"
 #include "shared/image/jpeg.h"
 #include "tests/support/test_folder.h"
 

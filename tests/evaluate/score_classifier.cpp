@@ -16,9 +16,9 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/program.h"
-#include "shared/evaluation/class_examples.h"
-#include "shared/evaluation/classification_text.h"
-#include "shared/evaluation/predictions.h"
+#include "shared/evaluation/explain/class_examples.h"
+#include "shared/evaluation/explain/classification_text.h"
+#include "shared/evaluation/score/predictions.h"
 
 namespace retina {
 namespace {

@@ -8,7 +8,7 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/coco/results.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/metrics.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {

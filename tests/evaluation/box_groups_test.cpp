@@ -1,4 +1,4 @@
-#include "shared/evaluation/box_groups.h"
+#include "shared/evaluation/score/box_groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Two classifiers side by side, the intervals of shares, and the file that comparisons read.
-#include "shared/evaluation/classification_comparison.h"
+#include "shared/evaluation/compare/classification_comparison.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/evaluation/classification_comparison_text.h"
+#include "shared/evaluation/compare/classification_comparison_text.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 

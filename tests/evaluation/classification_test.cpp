@@ -1,6 +1,6 @@
 // A classifier's figures: against values worked out by hand and against a second, naive
 // implementation. With torch and scikit-learn: tests/oracle/classification_metrics.py.
-#include "shared/evaluation/classification.h"
+#include "shared/evaluation/score/classification.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/random.h"
-#include "shared/evaluation/class_examples.h"
-#include "shared/evaluation/classification_text.h"
+#include "shared/evaluation/explain/class_examples.h"
+#include "shared/evaluation/explain/classification_text.h"
 
 namespace retina {
 namespace {

@@ -1,5 +1,5 @@
 // What a comparison says about two evaluations, and how sure it is.
-#include "shared/evaluation/comparison.h"
+#include "shared/evaluation/compare/comparison.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/random.h"
-#include "shared/evaluation/comparison_text.h"
+#include "shared/evaluation/compare/comparison_text.h"
 #include "tests/evaluation/random_set.h"
 
 namespace retina {

@@ -1,4 +1,4 @@
-#include "shared/evaluation/converted/converted_classify.h"
+#include "shared/evaluation/predict/converted_classify.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -15,8 +15,8 @@
 #include "shared/base/file.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/sample_source.h"
-#include "shared/evaluation/converted/converted_detect.h"
-#include "shared/evaluation/trained_network.h"
+#include "shared/evaluation/predict/converted_detect.h"
+#include "shared/evaluation/predict/trained_network.h"
 #include "shared/onnx/onnx_session.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/ranks/thread_world.h"

@@ -1,4 +1,4 @@
-#include "shared/evaluation/detect.h"
+#include "shared/evaluation/predict/detect.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -16,8 +16,8 @@
 #include "shared/base/file.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/batch.h"
-#include "shared/evaluation/ground_truth.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/ground_truth.h"
+#include "shared/evaluation/score/metrics.h"
 #include "shared/image/jpeg.h"
 #include "shared/image/resize.h"
 #include "tests/evaluation/tiny_world.h"

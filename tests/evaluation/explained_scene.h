@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "shared/evaluation/explanation.h"
+#include "shared/evaluation/explain/explanation.h"
 #include "tests/evaluation/scene.h"
 
 namespace retina {

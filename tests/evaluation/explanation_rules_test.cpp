@@ -12,9 +12,9 @@
 
 #include "shared/base/error.h"
 #include "shared/coco/categories.h"
-#include "shared/evaluation/matching.h"
-#include "shared/evaluation/metrics.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/matching.h"
+#include "shared/evaluation/score/metrics.h"
 #include "tests/evaluation/explained_scene.h"
 #include "tests/evaluation/random_set.h"
 #include "tests/support/refusal.h"

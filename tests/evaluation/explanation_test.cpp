@@ -1,5 +1,5 @@
 // Faults, the worst images, suspects and the file that tells them, on scenes made by hand.
-#include "shared/evaluation/explanation.h"
+#include "shared/evaluation/explain/explanation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "shared/base/json.h"
-#include "shared/evaluation/metrics.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/metrics.h"
 #include "tests/evaluation/explained_scene.h"
 
 namespace retina {

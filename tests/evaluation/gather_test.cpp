@@ -1,9 +1,9 @@
-#include "shared/evaluation/gather.h"
+#include "shared/evaluation/predict/gather.h"
 
 #include <gtest/gtest.h>
 
 #include "shared/base/cat.h"
-#include "shared/evaluation/class_outcome.h"
+#include "shared/evaluation/score/class_outcome.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {

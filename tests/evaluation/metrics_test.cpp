@@ -1,4 +1,4 @@
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/random.h"
-#include "shared/evaluation/matching.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/matching.h"
 #include "tests/evaluation/scene.h"
 #include "tests/support/test_folder.h"
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/metrics.h"
 #include "tests/evaluation/random_set.h"
 
 int main(int argc, char** argv) {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "shared/base/json.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/metrics.h"
 #include "tests/evaluation/random_set.h"
 
 namespace retina {

@@ -1,5 +1,5 @@
 // AP over resampled images against the evaluation of a data set that has those images.
-#include "shared/evaluation/resampling.h"
+#include "shared/evaluation/compare/resampling.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "shared/base/random.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/metrics.h"
 #include "tests/evaluation/random_set.h"
 
 namespace retina {

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "shared/base/json.h"
-#include "shared/evaluation/explanation.h"
+#include "shared/evaluation/explain/explanation.h"
 #include "tests/evaluation/random_set.h"
 #include "tests/evaluation/scene.h"
 #include "tests/support/test_folder.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "shared/base/cat.h"
-#include "shared/evaluation/metrics.h"
+#include "shared/evaluation/score/metrics.h"
 #include "shared/model/postprocess.h"
 #include "tests/parity/golden.h"
 #include "tests/parity/table.h"

@@ -4,7 +4,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/log.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
 #include "shared/watch/activity.h"
 #include "train/insight/run_report.h"
 

@@ -11,8 +11,8 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/evaluation/metrics.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/metrics.h"
 
 namespace retina {
 namespace {

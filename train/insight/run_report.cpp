@@ -5,7 +5,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/counted.h"
 #include "shared/base/measure.h"
-#include "shared/evaluation/metrics_text.h"
+#include "shared/evaluation/explain/metrics_text.h"
 
 namespace retina {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shared/comm/communicator.h"
-#include "shared/evaluation/detect.h"
+#include "shared/evaluation/predict/detect.h"
 #include "shared/model/network.h"
 #include "shared/report/report.h"
 #include "shared/shard/shard_set.h"

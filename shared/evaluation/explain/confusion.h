@@ -1,0 +1,69 @@
+// The confusion matrix of a detector, at many score thresholds at once.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shared/evaluation/explain/verdicts.h"
+
+namespace retina {
+
+inline constexpr std::size_t kConfusionScoreCount = 19;
+// .05, .1, ..., .95.
+constexpr double confusion_score(std::size_t place) {
+  return static_cast<double>(place + 1) / 20;
+}
+
+inline constexpr std::int32_t kBackground = -1;
+
+struct ConfusionCell {
+  std::int32_t truth = kBackground;  // label, or kBackground: found where nothing is
+  std::int32_t found = kBackground;  // label, or kBackground: missed
+  std::array<std::int64_t, kConfusionScoreCount> counts{};
+  // Up to 3, the most confident detection first; of missed objects those that no detection takes
+  // or the least confident one, the larger first.
+  std::vector<std::int64_t> image_ids{};
+};
+
+struct Confusion {
+  std::size_t chosen = 0;  // the threshold of the best F1 over all classes, the lowest of equals
+  std::vector<std::int64_t> truth_counts{};  // [classes] without crowd regions
+  std::vector<ConfusionCell> cells{};        // by truth, then found; only those with a count
+};
+
+// Counts pairs of images. Detections choose in order of score: the free object of IoU >= .5 and of
+// their own class, else of any class, the highest IoU first (the first one of equals). A detection
+// without one on a crowd region of its class is left out.
+class ConfusionCounter {
+ public:
+  explicit ConfusionCounter(std::uint32_t class_count);
+  void add(const JudgedImage& image, const Verdicts& verdicts);
+  // The order of merging changes nothing.
+  void merge(const ConfusionCounter& other);
+  Confusion result(const BoxGroups& boxes) const;
+
+ private:
+  struct Example {
+    double value = 0, area = 0;
+    std::uint32_t image = 0;
+  };
+  struct Cell {
+    std::uint64_t key = 0;
+    std::array<std::uint32_t, kConfusionScoreCount> pairs{};  // by the highest threshold reached
+    std::array<Example, 3> examples{};
+    std::uint32_t example_count = 0;
+  };
+  Cell& cell(std::uint64_t key);
+  Cell& cell(std::int32_t truth, std::int32_t found);
+  void grow();
+  static void note(Cell& cell, const Example& example);
+
+  std::uint32_t class_count_;
+  std::vector<Cell> cells_;
+  std::vector<std::uint32_t> table_;  // hash of the key -> place in cells_ + 1
+  std::vector<double> taken_;         // [objects of the image] the score that took it
+};
+
+}  // namespace retina

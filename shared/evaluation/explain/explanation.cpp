@@ -1,0 +1,283 @@
+#include "shared/evaluation/explain/explanation.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <span>
+
+#include "shared/base/cores.h"
+#include "shared/base/parallel.h"
+
+namespace retina {
+
+namespace {
+
+// What a thread gathers over its images; nothing of it depends on which images they are.
+struct ImageWorker {
+  ImageJudge judge;
+  ConfusionCounter confusion;
+  SuspectFinder suspects;
+};
+
+// Objects of a class, as TIDE and as COCO count them.
+struct ClassObjects {
+  ClassCounts tide{};
+  std::int64_t coco = 0;
+};
+
+// What the false detections and missed objects of one image are worth looking at for. A missed
+// object costs its share of the mean over objects and classes, as if it were found first of all.
+ImageFaults faults_of(const JudgedImage& image, const Verdicts& verdicts,
+                      std::span<const double> object_shares) {
+  const BoxGroups& boxes = verdicts.boxes;
+  ImageFaults faults;
+  for (std::uint32_t slot = image.first; slot < image.first + image.count; ++slot) {
+    const TideOutcome& outcome = verdicts.detection[slot].tide;
+    if (!outcome.judged || !(boxes.score[slot] >= kPicturedScore)) break;
+    if (outcome.hit || outcome.ignored) continue;
+    faults.confident_wrong = boxes.score[slot];
+    break;
+  }
+  for (std::uint32_t g = image.first_truth; g < image.first_truth + image.truth_count; ++g) {
+    const TruthVerdict& object = verdicts.truth[g];
+    if (object.counts && !object.coco_hit) faults.ap_lost += object_shares[boxes.truth_label[g]];
+    if (!object.crowd && !object.tide_hit) {
+      faults.largest_missed = std::max(faults.largest_missed, boxes.object(g).area);
+    }
+  }
+  return faults;
+}
+
+// Of a class: best first, equal scores in tidecv's order.
+template <class Box>
+bool before(const Box& a, const Box& b) {
+  return a.score != b.score ? a.score > b.score : a.order < b.order;
+}
+
+// Everything about one class. Writes the costs of its false detections to `costs`, by slot.
+struct ClassResult {
+  ClassSplit split{};
+  CalibrationBins bins{};
+  std::array<std::int64_t, kFaultKindCount> ignored{};
+};
+
+ClassResult explain_class(const Verdicts& verdicts, std::size_t label,
+                          std::span<const MovedHit> moved, const ClassObjects& objects,
+                          std::span<float> costs, ClassExplanation& explanation) {
+  const BoxGroups& boxes = verdicts.boxes;
+  const auto slots = boxes.of_class(label);
+  ClassResult result;
+  std::vector<ScoredDetection> scored;
+  std::vector<TideDetection> judged;
+  scored.reserve(slots.size());
+  judged.reserve(slots.size());
+  for (const std::uint32_t slot : slots) {
+    const auto [coco, tide] = verdicts.detection[slot];
+    const double score = boxes.score[slot];
+    if (coco == CocoOutcome::kUncounted) continue;
+    if (tide.judged) {
+      judged.push_back({score, slot, tide});
+      if (!tide.hit) {
+        ++(tide.ignored ? result.ignored
+                        : explanation.faults)[static_cast<std::size_t>(tide.fault)];
+      }
+    }
+    if (coco == CocoOutcome::kIgnored) continue;
+    const bool right = coco == CocoOutcome::kHit;
+    scored.push_back({score, right});
+    CalibrationBin& bin = result.bins[calibration_bin(score)];
+    ++bin.count;
+    bin.right += right ? 1 : 0;
+    bin.score_sum += score;
+  }
+  explanation.best_threshold = best_threshold(scored, objects.coco);
+  const std::vector<float> own_costs = false_detection_costs(scored, objects.coco);
+  std::size_t next = 0;
+  for (const std::uint32_t slot : slots) {
+    const CocoOutcome coco = verdicts.detection[slot].coco;
+    const bool is_scored = coco == CocoOutcome::kHit || coco == CocoOutcome::kWrong;
+    if (is_scored) costs[slot] = own_costs[next++];
+  }
+  explanation.faults[static_cast<std::size_t>(FaultKind::kMissed)] = objects.tide.missed;
+  if (boxes.images_are_shuffled()) {
+    for (TideDetection& one : judged) {
+      one.order = boxes.slot_in_file_order(boxes.image_of(one.order), one.order);
+    }
+    std::sort(judged.begin(), judged.end(), before<TideDetection>);
+  }
+  result.split = split_class(judged, moved, objects.tide);
+  return result;
+}
+
+class Explainer {
+ public:
+  Explainer(const BoxGroups& boxes, const ExplainOptions& options)
+      : boxes_(boxes),
+        options_(options),
+        verdicts_(boxes),
+        classes_(boxes.class_count()),
+        faults_(boxes.image_count()) {}
+
+  Explanation explain() {
+    for (std::size_t g = 0; g < verdicts_.truth.size(); ++g) {
+      if (verdicts_.truth[g].counts) ++classes_[boxes_.truth_label[g]].coco;
+    }
+    judge_images();
+    explain_classes();
+    explanation_.worst = worst_images(faults_, boxes_, options_.most_worst);
+    for (const std::int64_t id :
+         images_worth_drawing(explanation_.worst, explanation_.confusion, options_.most_pictured)) {
+      const std::uint32_t image = boxes_.image_place(id);
+      explanation_.pictured.push_back(pictured_image(image, options_.most_boxes, verdicts_));
+      explanation_.pictured.back().ap_lost = faults_[image].ap_lost;
+    }
+    name_images();
+    return std::move(explanation_);
+  }
+
+ private:
+  void name_images() {
+    const auto name_all = [&](const std::vector<std::int64_t>& image_ids) {
+      for (const std::int64_t id : image_ids) {
+        const std::string& name = boxes_.image(boxes_.image_place(id)).file_name;
+        if (!name.empty()) explanation_.file_names.emplace(id, name);
+      }
+    };
+    for (const ConfusionCell& cell : explanation_.confusion.cells) name_all(cell.image_ids);
+    for (const Suspect& suspect : explanation_.suspects) name_all({suspect.image_id});
+    const WorstImages& worst = explanation_.worst;
+    for (const auto* list : {&worst.ap_lost, &worst.confident_wrong, &worst.largest_missed}) {
+      name_all(*list);
+    }
+  }
+
+  // AP that one object of each class is worth.
+  std::vector<double> object_shares() const {
+    const auto class_count = static_cast<double>(std::count_if(
+        classes_.begin(), classes_.end(), [](const ClassObjects& one) { return one.coco > 0; }));
+    std::vector<double> shares;
+    for (const ClassObjects& one : classes_) {
+      shares.push_back(one.coco == 0 ? 0 : 1 / static_cast<double>(one.coco) / class_count);
+    }
+    return shares;
+  }
+
+  void judge_images() {
+    constexpr std::uint32_t kBlock = 32;
+    const auto image_count = static_cast<std::uint32_t>(boxes_.image_count());
+    const auto wanted = static_cast<std::size_t>(options_.thread_count > 0 ? options_.thread_count
+                                                                           : usable_cores());
+    const std::size_t worker_count = std::clamp<std::size_t>(image_count / kBlock, 1, wanted);
+    const std::vector<double> shares = object_shares();
+    std::vector<ImageWorker> workers;
+    for (std::size_t i = 0; i < worker_count; ++i) {
+      workers.push_back({.judge = ImageJudge(verdicts_),
+                         .confusion = ConfusionCounter(boxes_.class_count()),
+                         .suspects = SuspectFinder(
+                             {.score = options_.suspect_score, .most = options_.most_suspects})});
+    }
+    std::atomic<std::uint32_t> next{0};
+    for_each_parallel(worker_count, static_cast<int>(worker_count), [&](std::size_t i) {
+      ImageWorker& worker = workers[i];
+      for (std::uint32_t begin; (begin = next.fetch_add(kBlock)) < image_count;) {
+        for (std::uint32_t at = begin; at < std::min(image_count, begin + kBlock); ++at) {
+          const JudgedImage image = worker.judge.judge(at);
+          worker.confusion.add(image, verdicts_);
+          worker.suspects.add(image, verdicts_);
+          faults_[at] = faults_of(image, verdicts_, shares);
+        }
+      }
+    });
+
+    ImageWorker& first = workers.front();
+    moved_ = first.judge.moved();
+    for (std::size_t i = 1; i < workers.size(); ++i) {
+      first.confusion.merge(workers[i].confusion);
+      first.suspects.merge(workers[i].suspects);
+      moved_.insert(moved_.end(), workers[i].judge.moved().begin(), workers[i].judge.moved().end());
+    }
+    explanation_.confusion = first.confusion.result(boxes_);
+    explanation_.suspects = first.suspects.result(boxes_);
+    std::sort(moved_.begin(), moved_.end(), [](const MovedHit& a, const MovedHit& b) {
+      if (a.label != b.label) return a.label < b.label;
+      return before(a, b);
+    });
+  }
+
+  void explain_classes() {
+    for (std::size_t g = 0; g < verdicts_.truth.size(); ++g) {
+      const TruthVerdict& object = verdicts_.truth[g];
+      if (object.crowd) continue;
+      ClassCounts& counts = classes_[boxes_.truth_label[g]].tide;
+      ++counts.objects;
+      counts.found += object.tide_hit ? 1 : 0;
+      counts.missed += object.tide_missed ? 1 : 0;
+    }
+    std::vector<float> costs(boxes_.entry.size(), 0);
+    std::vector<ClassResult> results(classes_.size());
+    explanation_.per_class.resize(classes_.size());
+    for_each_parallel(classes_.size(), options_.thread_count, [&](std::size_t label) {
+      const auto [begin, end] = std::equal_range(
+          moved_.begin(), moved_.end(), MovedHit{.label = static_cast<std::uint32_t>(label)},
+          [](const MovedHit& a, const MovedHit& b) { return a.label < b.label; });
+      results[label] = explain_class(verdicts_, label, {begin, end}, classes_[label], costs,
+                                     explanation_.per_class[label]);
+    });
+
+    combine(results);
+    const auto measured_classes = static_cast<double>(std::count_if(
+        classes_.begin(), classes_.end(), [](const ClassObjects& one) { return one.coco > 0; }));
+    for (std::size_t image = 0; image < faults_.size(); ++image) {
+      double cost = 0;
+      for (std::uint32_t slot = boxes_.found_begin[image]; slot < boxes_.found_begin[image + 1];
+           ++slot) {
+        cost += static_cast<double>(costs[slot]);
+      }
+      if (cost > 0) faults_[image].ap_lost += cost / measured_classes;
+    }
+  }
+
+  // In the order of classes, whichever thread had them.
+  void combine(const std::vector<ClassResult>& results) {
+    std::vector<ClassSplit> splits;
+    CalibrationBins bins{};
+    for (const ClassResult& one : results) {
+      splits.push_back(one.split);
+      for (std::size_t i = 0; i < bins.size(); ++i) {
+        bins[i].count += one.bins[i].count;
+        bins[i].right += one.bins[i].right;
+        bins[i].score_sum += one.bins[i].score_sum;
+      }
+    }
+    explanation_.calibration = calibration_of(bins);
+    explanation_.error_split = combine_classes(splits);
+    for (std::size_t label = 0; label < results.size(); ++label) {
+      for (std::size_t kind = 0; kind < kFaultKindCount; ++kind) {
+        ErrorSplit::Kind& sum = explanation_.error_split.kinds[kind];
+        sum.ignored += results[label].ignored[kind];
+        sum.count += results[label].ignored[kind] + explanation_.per_class[label].faults[kind];
+      }
+    }
+  }
+
+  const BoxGroups& boxes_;
+  const ExplainOptions& options_;
+  Verdicts verdicts_;
+  std::vector<ClassObjects> classes_;
+  std::vector<ImageFaults> faults_;
+  std::vector<MovedHit> moved_;
+  Explanation explanation_;
+};
+
+}  // namespace
+
+Explanation explain_detections(const Instances& truth, const std::vector<Detection>& detections,
+                               const ExplainOptions& options) {
+  return explain_detections(BoxGroups(truth, detections, options.thread_count), options);
+}
+
+Explanation explain_detections(const BoxGroups& boxes, const ExplainOptions& options) {
+  return Explainer(boxes, options).explain();
+}
+
+}  // namespace retina

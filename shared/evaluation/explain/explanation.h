@@ -1,0 +1,61 @@
+// Why the numbers of metrics.h are what they are: kinds of errors and what they cost, confusions,
+// calibration, the best threshold of each class, the worst images, annotations that look wrong.
+// One pass over the images that computes each IoU once, then one over the classes. No LibTorch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+#include "shared/evaluation/explain/confusion.h"
+#include "shared/evaluation/explain/error_split.h"
+#include "shared/evaluation/explain/suspects.h"
+#include "shared/evaluation/explain/worst_images.h"
+#include "shared/evaluation/score/calibration.h"
+
+namespace retina {
+
+struct ExplainOptions {
+  int thread_count = 0;             // 0: usable_cores(); the result never depends on it
+  double suspect_score = .5;        // from here a detection speaks against an annotation
+  std::size_t most_suspects = 100;  // of each kind
+  std::size_t most_worst = 24;      // images in each list of the worst
+  std::size_t most_pictured = 100;  // images with all their boxes
+  std::size_t most_boxes = 30;      // detections of a pictured image
+};
+
+struct ClassExplanation {
+  std::optional<BestThreshold> best_threshold{};  // nothing where nothing was found, or is to find
+  // By FaultKind. False detections are filed under their class, missed objects under theirs; those
+  // on crowd regions, which cost nothing, are left out.
+  std::array<std::int64_t, kFaultKindCount> faults{};
+};
+
+struct Explanation {
+  std::vector<ClassExplanation> per_class{};  // ascending category id, as in CocoMetrics
+  ErrorSplit error_split{};
+  Confusion confusion{};
+  Calibration calibration{};
+  WorstImages worst{};
+  std::vector<Suspect> suspects{};  // by SuspectKind, best evidence first
+  std::vector<PicturedImage> pictured{};
+  // Of all images that stand above by their ids, where they are known.
+  std::map<std::int64_t, std::string> file_names{};
+};
+
+// Explains what `evaluate_detections` measures. Detections of unknown categories count as absent,
+// and of an image and class only the 100 best are looked at. Throws as `evaluate_detections` does.
+// Takes 26 bytes a detection besides `detections`. Parity of the error split:
+// tests/evaluation/tide_test.cpp.
+Explanation explain_detections(const Instances& truth, const std::vector<Detection>& detections,
+                               const ExplainOptions& options = {});
+// The same for boxes that are grouped already.
+Explanation explain_detections(const BoxGroups& boxes, const ExplainOptions& options = {});
+
+}  // namespace retina

@@ -1,0 +1,72 @@
+// A classifier's figures from the outcomes of its images: accuracies with intervals, cross-entropy,
+// classes, confusions, calibration. No LibTorch:
+//
+//   outcomes.push_back(class_outcome({.image_id = 7, .label = 2, .scores = scores}));
+//   std::cout << classification_summary_text(classification_metrics(outcomes, categories));
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/coco/category.h"
+#include "shared/evaluation/score/calibration.h"
+#include "shared/evaluation/score/class_outcome.h"
+#include "shared/evaluation/score/proportion.h"
+
+namespace retina {
+
+inline constexpr std::size_t kReliabilityBinCount = 15;  // Guo et al. 2017
+
+struct ClassFigures {
+  std::int64_t category_id = 0;
+  std::string name{};
+  std::int64_t image_count = 0;      // of the class
+  std::int64_t predicted_count = 0;  // taken for it, rightly or not
+  std::int64_t hit_count = 0;        // both
+
+  Proportion recall() const { return {.hits = hit_count, .of = image_count}; }
+  Proportion precision() const { return {.hits = hit_count, .of = predicted_count}; }
+  // 2 PR / (P + R) as 2 hits / (images + predicted); nothing where both are 0.
+  std::optional<double> f1() const;
+};
+
+// A cell of the confusion matrix.
+struct ConfusedPair {
+  std::int32_t truth = 0, predicted = 0;  // labels; equal ones too
+  std::int64_t count = 0;
+
+  friend bool operator==(const ConfusedPair&, const ConfusedPair&) = default;
+};
+
+struct ClassificationMetrics {
+  std::int64_t image_count = 0;
+  Proportion top1{};
+  Proportion top5{};    // one of the best `top5_labels`
+  int top5_labels = 0;  // min(5, K): with five classes or fewer top-5 is always 1
+  double loss = 0;      // mean cross-entropy
+  // Mean recall of the classes that have images; nothing where none has.
+  std::optional<double> balanced_accuracy{};
+  std::vector<ClassFigures> per_class{};  // in label order
+  std::vector<ConfusedPair> confusion{};  // those that occur, by truth, then predicted
+  // Images by the probability of their predicted class: bin i holds those in (i/15, (i+1)/15]. Guo
+  // et al. 2017, "On calibration of modern neural networks".
+  std::array<CalibrationBin, kReliabilityBinCount> reliability{};
+  double calibration_error = 0;  // expected calibration error of these bins
+  // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.
+  std::int64_t quarantined_count = 0;
+};
+
+// `outcomes` in ascending image id order, each image once: sums are added in it, so that the result
+// does not depend on who computed which. Memory is O(images + classes). Parity:
+// tests/oracle/classification_metrics.py.
+ClassificationMetrics classification_metrics(const std::vector<ClassOutcome>& outcomes,
+                                             const Categories& categories);
+
+// The bin of a probability in [0, 1]; 0 belongs to the first.
+std::size_t reliability_bin(double probability);
+
+}  // namespace retina

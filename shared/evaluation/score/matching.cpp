@@ -1,0 +1,148 @@
+#include "shared/evaluation/score/matching.h"
+
+#include <algorithm>
+
+#include "shared/base/error.h"
+#include "shared/base/huge_pages.h"
+#include "shared/base/parallel.h"
+
+namespace retina {
+
+std::vector<double> coco_iou_thresholds() {
+  // numpy.linspace: start + i * step, the last value set to the end itself.
+  std::vector<double> values(kIouThresholdCount);
+  const double step = (.95 - .5) / 9.0;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * step + .5;
+  values.back() = .95;
+  return values;
+}
+
+namespace {
+
+// Matches image after image, keeping its buffers.
+class ImageMatcher {
+ public:
+  ImageMatcher(const BoxGroups& boxes, const MatchingOptions& options, std::uint32_t limit)
+      : boxes_(boxes), options_(options), limit_(limit), class_ranks_(boxes.class_count(), 0) {
+    // As pycocotools: an IoU of 1 reaches a threshold of 1 whatever rounding did to it.
+    for (double& threshold : options_.iou_thresholds) threshold = std::min(threshold, 1 - 1e-10);
+  }
+
+  // Writes to the slots of `image`.
+  void match(std::size_t image, std::vector<Match>& matches) {
+    look_at_objects(image);
+    const std::uint32_t begin = boxes_.found_begin[image], end = boxes_.found_begin[image + 1];
+    for (std::uint32_t slot = begin; slot < end; ++slot) {
+      const std::uint32_t label = boxes_.label[slot];
+      Match& match = matches[slot];
+      match.rank = class_ranks_[label]++;
+      if (match.rank >= limit_) continue;
+      const BoxEdges box(boxes_.detection(slot).bbox);
+      find_near(box, label);
+      for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+        if (!near_.empty()) choose(area, match);
+        if (options_.area_ranges[area].has(box.area)) continue;
+        match.ignored[area] |= static_cast<std::uint16_t>(~match.hit[area]);
+      }
+    }
+    for (std::uint32_t slot = begin; slot < end; ++slot) class_ranks_[boxes_.label[slot]] = 0;
+  }
+
+ private:
+  struct Object {
+    BoxEdges box;
+    std::uint32_t label = 0;
+    bool crowd = false;
+    bool unmatchable = false;  // id 0: pycocotools reads a match with it as none
+    std::array<bool, kAreaRangeCount> ignored{};
+    std::array<std::uint16_t, kAreaRangeCount> taken{};  // bits as in Match
+  };
+  // An object that the detection may choose.
+  struct Near {
+    Object* object = nullptr;
+    double iou = 0;
+    std::uint16_t reached = 0;  // the thresholds
+  };
+
+  void look_at_objects(std::size_t image) {
+    objects_.clear();
+    for (std::uint32_t g = boxes_.truth_begin[image]; g < boxes_.truth_begin[image + 1]; ++g) {
+      const Annotation& one = boxes_.object(g);
+      Object object{.box = BoxEdges(one.bbox),
+                    .label = boxes_.truth_label[g],
+                    .crowd = one.iscrowd,
+                    .unmatchable = one.id == 0};
+      for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+        object.ignored[area] = one.iscrowd || !options_.area_ranges[area].has(one.area);
+      }
+      objects_.push_back(object);
+    }
+  }
+
+  // The later object first.
+  void find_near(const BoxEdges& box, std::uint32_t label) {
+    near_.clear();
+    for (std::size_t g = objects_.size(); g-- > 0;) {
+      Object& object = objects_[g];
+      if (object.label != label) continue;
+      const double iou = box_iou(box, object.box, object.crowd);
+      std::size_t count = 0;
+      const auto& thresholds = options_.iou_thresholds;
+      while (count < thresholds.size() && iou >= thresholds[count]) ++count;
+      if (count == 0) continue;
+      near_.push_back({&object, iou, static_cast<std::uint16_t>((1U << count) - 1)});
+    }
+    // Most detections have one at most.
+    if (near_.size() < 2) return;
+    std::stable_sort(near_.begin(), near_.end(),
+                     [](const Near& a, const Near& b) { return a.iou > b.iou; });
+  }
+
+  // At each threshold the first of near_ that is free and reached, of those that count if any.
+  void choose(std::size_t area, Match& match) {
+    unsigned open = ~0U;
+    for (const bool ignored : {false, true}) {
+      for (const Near& near : near_) {
+        Object& object = *near.object;
+        if (object.ignored[area] != ignored) continue;
+        const unsigned free = object.crowd ? ~0U : ~unsigned{object.taken[area]};
+        const auto chosen = static_cast<std::uint16_t>(open & near.reached & free);
+        open &= ~unsigned{chosen};
+        object.taken[area] |= chosen;
+        if (ignored) match.ignored[area] |= chosen;
+        if (!object.unmatchable) match.hit[area] |= chosen;
+      }
+    }
+  }
+
+  const BoxGroups& boxes_;
+  MatchingOptions options_;
+  std::uint32_t limit_;
+  std::vector<std::uint32_t> class_ranks_;  // [classes], 0 between images
+  std::vector<Object> objects_;             // of the image
+  std::vector<Near> near_;                  // of the detection
+};
+
+}  // namespace
+
+std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
+                                    std::uint32_t limit, int thread_count) {
+  const std::size_t threshold_count = options.iou_thresholds.size();
+  RETINA_CHECK(threshold_count >= 1 && threshold_count <= kMaxIouThresholds, threshold_count,
+               " IoU thresholds");
+  std::vector<Match> matches;
+  matches.reserve(boxes.entry.size());
+  use_huge_pages(matches);
+  matches.resize(boxes.entry.size());
+  constexpr std::size_t kBlock = 64;
+  const std::size_t image_count = boxes.image_count();
+  for_each_parallel((image_count + kBlock - 1) / kBlock, thread_count, [&](std::size_t block) {
+    ImageMatcher matcher(boxes, options, limit);
+    for (std::size_t i = block * kBlock; i < std::min(image_count, (block + 1) * kBlock); ++i) {
+      matcher.match(i, matches);
+    }
+  });
+  return matches;
+}
+
+}  // namespace retina

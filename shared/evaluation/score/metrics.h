@@ -1,0 +1,98 @@
+// COCO's bounding-box metrics: the 12 numbers of Lin et al. 2014 ("Microsoft COCO: Common objects
+// in context") as pycocotools computes them, equal to it within rounding. No LibTorch: a program
+// that links retina::metrics scores with
+//
+//   CocoMetrics metrics = evaluate_detections(read_instances("instances.json"),
+//                                             read_results("results.json"));
+//   std::cout << coco_summary_text(metrics);
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+#include "shared/evaluation/score/matching.h"
+
+namespace retina {
+
+// Places of the 12 numbers in `CocoMetrics::stats`: pycocotools' order, part of metrics.json;
+// never renumber.
+enum CocoStat : std::size_t {
+  kAp = 0,         // mean over classes and IoU .50:.05:.95
+  kAp50 = 1,       // IoU .50
+  kAp75 = 2,       // IoU .75
+  kApSmall = 3,    // objects of area in [0, 32^2]
+  kApMedium = 4,   // [32^2, 96^2]
+  kApLarge = 5,    // [96^2, 1e5^2]
+  kAr1 = 6,        // best recall with 1 detection an image and class
+  kAr10 = 7,       // with 10
+  kAr100 = 8,      // with 100
+  kArSmall = 9,    // with 100, small objects
+  kArMedium = 10,  // medium
+  kArLarge = 11,   // large
+};
+inline constexpr std::size_t kCocoStatCount = 12;
+
+// The same numbers for one class; -1 where there is nothing to find.
+struct ClassMetrics {
+  int64_t category_id = 0;
+  std::string name;
+  std::array<double, kCocoStatCount> stats{};
+  // [IoU thresholds, 101 recalls] best precision at that recall or a higher one, over all areas at
+  // the largest limit of detections; empty where there is nothing to find.
+  std::vector<double> precision{};
+  int64_t object_count = 0;     // ground truth without crowd regions
+  int64_t crowd_count = 0;      // crowd regions
+  int64_t detection_count = 0;  // results of this class, all of them
+};
+
+// pycocotools' arrays of the same names, T IoU thresholds, R recalls, K classes in ascending
+// category id, A area ranges, M limits of detections; -1 where a class has nothing to find.
+struct CocoArrays {
+  std::vector<double> precision{};  // [T, R, K, A, M]
+  std::vector<double> scores{};     // [T, R, K, A, M] of the detection at that recall
+  std::vector<double> recall{};     // [T, K, A, M]
+};
+
+struct CocoMetrics {
+  std::array<double, kCocoStatCount> stats{};  // -1 where no class has anything to find
+  std::vector<ClassMetrics> per_class;         // ascending category id
+  int64_t image_count = 0;
+  int64_t object_count = 0;
+  int64_t detection_count = 0;         // all results given
+  int64_t unknown_category_count = 0;  // results of categories not in the ground truth: ignored
+  std::vector<int64_t> unknown_category_ids{};  // theirs, ascending
+  int64_t low_score_count = 0;    // results of score 0 or less: ranked like all others
+  int64_t high_score_count = 0;   // results of score above 1
+  int64_t empty_box_count = 0;    // results and objects without width or height: never a hit
+  bool has_annotation_0 = false;  // an object with id 0: never found
+  // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.
+  int64_t quarantined_count = 0;
+  CocoArrays arrays{};  // filled when asked for
+};
+
+struct MetricsOptions {
+  // A stat whose threshold is not among them is -1: kAp50 without .5, kAp75 without .75.
+  MatchingOptions matching{};
+  // Best detections of an image and class that count, ascending; kAr1, kAr10 and kAr100 are the
+  // recalls at the first, second and third, all other stats count the third.
+  std::array<std::uint32_t, 3> detection_limits{1, 10, kMaxDetectionsPerImage};
+  bool with_arrays = false;
+  int thread_count = 0;  // 0: usable_cores(); the result never depends on it
+};
+
+// Scores `detections` against all images and categories of `truth`. Crowd regions are ignored, not
+// missed; the k best of an image and class count (k = 1, 10, 100); equal scores keep the order of
+// `detections`. As pycocotools does: an annotation with id 0 cannot be matched, on equal IoUs the
+// later box wins. Throws Error{kData} naming the image id when a detection's image is not in
+// `truth`. Takes about 60 bytes a detection besides `detections`. Parity:
+// tests/evaluation/metrics_test.cpp.
+CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,
+                                const MetricsOptions& options = {});
+// The same for boxes that are grouped already.
+CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& options = {});
+
+}  // namespace retina
