@@ -23,7 +23,7 @@ constexpr double kMostLost = 0.01;
 std::string publish(const std::string& model, const std::string& output,
                     const std::function<std::string(ConvertedModel)>& prove) {
   std::string words;
-  midway([&] {
+  as_io_error([&] {
     write_onnx_file(output, model, [&](const std::string& temporary) {
       words = prove(ConvertedModel(temporary));
     });

@@ -217,7 +217,7 @@ bool ModelRepository::write(const std::string& model, const InferenceHeader& hea
   if (is_complete) return false;
   for (const char* inner : {"/1", "/configs"}) make_folder(folder_ + inner, "--repository");
   const FileLock lock(folder_ + "/model-settings.json");
-  midway([&] {
+  as_io_error([&] {
     if (!has_model) deliver_file(model, model_path());
     for (const auto& [path, content] : files) {
       if (!has_content(path, content)) write_file_atomically(path, content);

@@ -83,7 +83,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
           folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
     return already_done(options, folder, *ap, metrics.quarantined_count);
   }
-  return midway([&] {
+  return as_io_error([&] {
     return publish(options, cli, folder,
                    {.subject = cat(options.detections, " on ", truth_path),
                     .boxes = boxes,

@@ -7,7 +7,7 @@
 #include "evaluate/outcome.h"
 #include "evaluate/page/eval_page.h"
 #include "evaluate/picture_files.h"
-#include "evaluate/verdict.h"
+#include "evaluate/wanted_metric.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"

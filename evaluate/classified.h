@@ -10,7 +10,7 @@
 //   }
 //   // every rank: outcomes.push_back(class_outcome(...)) for its share of the images
 //   const auto all = gather_by_image(ranks, outcomes);
-//   return midway([&] { return evaluate_classifier_outputs(options, cli, folder, {...}); });
+//   return as_io_error([&] { return evaluate_classifier_outputs(options, cli, folder, {...}); });
 #pragma once
 
 #include <cstdint>

@@ -251,7 +251,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
     }
   }
   const ComparedNames names{.a = sides[0].name, .b = sides[1].name, .truth = truth.source.path};
-  midway([&] {
+  as_io_error([&] {
     folder.check_present();
     write_file_atomically(folder.compare_page_path(),
                           render_report(make_compare_page(names, comparison, cli.effective())));

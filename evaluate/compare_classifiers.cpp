@@ -65,7 +65,7 @@ int compare_classifiers(const EvalOptions& options, const Cli& cli,
     return 0;
   }
   const ComparedNames names{.a = sides[0].name, .b = sides[1].name, .truth = stored[0].truth.path};
-  midway([&] {
+  as_io_error([&] {
     folder.check_present();
     write_file_atomically(folder.compare_page_path(),
                           render_report(make_classifiers_page(names, comparison, cli.effective())));

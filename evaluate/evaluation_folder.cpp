@@ -96,7 +96,7 @@ std::string EvaluationFolder::label_path(const std::string& name) const {
 
 // retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
 void EvaluationFolder::check_is_no_run() const {
-  for (const char* name : {kBooksFile, kMetricsFile}) {
+  for (const char* name : {kCheckpointIndexFile, kMetricsFile}) {
     if (!path_exists(cat(folder_, "/", name))) continue;
     throw Error(ErrorKind::kConfig, cat(folder_, ": is the folder of a training run"),
                 "choose another --output");

@@ -6,7 +6,7 @@
 
 #include "evaluate/page/eval_page.h"
 #include "evaluate/picture_files.h"
-#include "evaluate/verdict.h"
+#include "evaluate/wanted_metric.h"
 #include "shared/base/log.h"
 #include "shared/evaluation/explain/explanation.h"
 #include "shared/evaluation/explain/metrics_text.h"

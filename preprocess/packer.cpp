@@ -199,7 +199,7 @@ class Packer {
 
   PackResult run() {
     try {
-      return midway([&] { return run_to_the_end(); });
+      return as_io_error([&] { return run_to_the_end(); });
     } catch (const Error& error) {
       // What was written a moment ago is missing: the fault is the output's mount, not an input.
       if (error.kind() == ErrorKind::kNoInput) check_journal_present(options_.output);
@@ -546,7 +546,7 @@ PackResult pack(const PackOptions& options) {
   }
   const OutputFolder folder(options.output);
   check_is_ours(options.output);
-  const bool was_whole = midway([&] { return publish_whole_set(options.output); });
+  const bool was_whole = as_io_error([&] { return publish_whole_set(options.output); });
   if (!options.overwrite || was_whole) {
     try {
       if (const auto manifest = finished_set(options, identity, plan)) {

@@ -22,7 +22,7 @@
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/shard_set.h"
-#include "train/insight/preview.h"
+#include "train/monitor/preview.h"
 #include "train/options.h"
 #include "train/recipes.h"
 #include "train/run/continuation.h"
@@ -131,8 +131,8 @@ bool already_finished(const std::optional<Found>& found, const TrainOptions& opt
   if (!found || !path_exists(dir->report_path())) return false;
   const RunState state = RunState::parse(found->checkpoint.trainer_json, found->path);
   const TrainingPlan plan(train.source.index(), options.plan_options(), options.steps_per_epoch);
-  return state.epoch_closed &&
-         (state.step >= options.total_steps(plan.steps_per_epoch()) || state.pacing.ended_early);
+  return state.epoch_closed && (state.step >= options.total_steps(plan.steps_per_epoch()) ||
+                                state.adaptive_schedule.ended_early);
 }
 
 // A folder that cannot be written, as `error` says, is good enough for a run that has nothing left

@@ -8,7 +8,7 @@
 #include "shared/base/error.h"
 #include "shared/data/sample_source.h"
 #include "shared/model/resnet_shape.h"
-#include "train/insight/timeline.h"
+#include "train/monitor/timeline.h"
 #include "train/recipes.h"
 #include "train/reduce/bucket_choice.h"
 #include "train/run/checkpoint_interval.h"
@@ -71,7 +71,7 @@ void check_options_of_task(const TrainOptions& o) {
     check("background-iou", o.background_iou != plain.background_iou);
     check("low-quality-matches", o.low_quality_matches != plain.low_quality_matches);
     check("box-visibility", o.augment.box_visibility.has_value());
-    check("plateau-figure ap", o.plateau_figure == PlateauFigure::kAp);
+    check("plateau-figure ap", o.plateau_metric == PlateauMetric::kAp);
     if (o.backbone == kCifarCnn) {
       check("min-sides", !o.min_sides_px.empty());
       check("trainable-layers", o.layers_to_train() != plain.layers_to_train());
@@ -81,7 +81,7 @@ void check_options_of_task(const TrainOptions& o) {
   } else {
     check("backbone cifar-cnn", o.backbone == kCifarCnn);
     check("label-smoothing", o.label_smoothing != 0);
-    check("plateau-figure top1", o.plateau_figure == PlateauFigure::kTop1);
+    check("plateau-figure top1", o.plateau_metric == PlateauMetric::kTop1);
   }
   if (!meaningless.empty()) {
     throw Error(ErrorKind::kUsage,
@@ -217,7 +217,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step and plateau schedules: by how much");
   cli.option("lr-decay", o.lr_decay, "D",
              "inverse-time schedule: the rate is divided by 1 + D times the steps done");
-  cli.choice("plateau-figure", o.plateau_figure, kPlateauFigures,
+  cli.choice("plateau-figure", o.plateau_metric, kPlateauMetrics,
              "plateau schedule: drops when this stalls");
   cli.option("plateau-patience", o.plateau_patience, "N",
              "plateau schedule: epochs without a better figure");
@@ -353,7 +353,7 @@ void TrainOptions::validate() const {
   at_least("early-stop", early_stop, 0);
   const std::string judge =
       early_stop > 0 ? "--early-stop"
-                     : cat("--plateau-figure ", word_of(kPlateauFigures, plateau_figure));
+                     : cat("--plateau-figure ", word_of(kPlateauMetrics, plateau_metric));
   if (validation.empty() && (early_stop > 0 || watches_validation())) {
     throw Error(ErrorKind::kUsage, cat(judge, ": there is no --validation set to judge by"),
                 "give --validation SHARDS");
@@ -418,7 +418,7 @@ void TrainOptions::validate() const {
 }
 
 bool TrainOptions::watches_validation() const {
-  return lr_schedule == ScheduleKind::kPlateau && plateau_figure != PlateauFigure::kLoss;
+  return lr_schedule == ScheduleKind::kPlateau && plateau_metric != PlateauMetric::kLoss;
 }
 
 TrainOptions TrainOptions::for_ranks(int rank_count) const {
@@ -527,9 +527,9 @@ std::int64_t TrainOptions::total_steps(std::int64_t epoch_steps) const {
   return epochs.value_or(synthetic > 0 ? 1 : facts_of_recipe(recipe).epochs) * epoch_steps;
 }
 
-PacingOptions TrainOptions::pacing(std::int64_t epoch_steps) const {
-  PacingOptions result;
-  result.plateau_figure = plateau_figure;
+AdaptiveScheduleOptions TrainOptions::adaptive_schedule(std::int64_t epoch_steps) const {
+  AdaptiveScheduleOptions result;
+  result.plateau_metric = plateau_metric;
   result.plateau_patience = plateau_patience;
   result.early_stop_patience = early_stop;
   ScheduleOptions& schedule = result.schedule;

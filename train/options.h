@@ -14,8 +14,8 @@
 #include "shared/ops/box_loss_kind.h"
 #include "shared/watch/watch_options.h"
 #include "train/augment/augment_choice.h"
-#include "train/pace/pacing.h"
 #include "train/plan/plan_options.h"
+#include "train/schedule/adaptive_schedule.h"
 #include "train/step/optimizer_options.h"
 
 namespace retina {
@@ -95,7 +95,7 @@ struct TrainOptions {
   std::vector<std::string> lr_drop_at = {"16epochs", "22epochs"};
   double lr_drop_factor = 0.1;
   std::optional<double> lr_decay;  // inverse-time schedule: of each step; it has no default
-  PlateauFigure plateau_figure = PlateauFigure::kLoss;
+  PlateauMetric plateau_metric = PlateauMetric::kLoss;
   int plateau_patience = 2;
   std::int64_t warmup_steps = 1000;
   double warmup_factor = 0.001;
@@ -122,7 +122,7 @@ struct TrainOptions {
   int threads = 0;                     // decode threads per rank; 0: as many as it takes
   int compute_threads = 0;             // 0: the node's cores shared among its ranks
 
-  // Insight
+  // Monitor
   std::string tensorboard;              // folder for TensorBoard's events, or empty
   std::string timeline;                 // file for a Chrome trace, or empty
   std::string timeline_steps = "1:20";  // counted from this start of the program
@@ -165,7 +165,7 @@ struct TrainOptions {
   double base_lr() const;
   double effective_lr() const;
   std::int64_t total_steps(std::int64_t epoch_steps) const;
-  PacingOptions pacing(std::int64_t epoch_steps) const;
+  AdaptiveScheduleOptions adaptive_schedule(std::int64_t epoch_steps) const;
 };
 
 // Declares every option with its group, help and default.

@@ -85,7 +85,7 @@ Trainer::Trainer(const TrainerInput& input)
             input.options.steps_per_epoch),
       total_steps_(input.options.total_steps(plan_.steps_per_epoch())),
       replica_(replica_options(input), input.communicator),
-      insight_({.title = cat("retina-train: ", input.options.output),
+      monitor_({.title = cat("retina-train: ", input.options.output),
                 .effective_options = input.effective_options,
                 .communicator = input.communicator,
                 .run_dir = input.run_dir,
@@ -99,7 +99,7 @@ Trainer::Trainer(const TrainerInput& input)
                .communicator = input.communicator,
                .replica = replica_,
                .run_dir = input.run_dir}),
-      pacing_(input.options.pacing(plan_.steps_per_epoch())),
+      schedule_(input.options.adaptive_schedule(plan_.steps_per_epoch())),
       replica_checks_(input.options.check_replicas_every),
       damaged_records_(input.train.source.index(), input.options.max_bad_fraction) {
   if (input.validation != nullptr) {
@@ -114,7 +114,7 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
   step_ = state.step;
   samples_seen_ = state.samples_seen;
   closed_step_ = state.epoch_closed ? step_ : -1;
-  pacing_.restore(state.pacing);
+  schedule_.restore(state.adaptive_schedule);
   rollback_.merge(state.left_out_steps);
   saving_.continue_from(state);
   replica_.restore(checkpoint, step_ - rollback_.left_out_before(step_), source);
@@ -163,7 +163,7 @@ int Trainer::run() {
 
 void Trainer::begin() {
   saving_.begin();
-  insight_.begin(step_);
+  monitor_.begin(step_);
   if (options_.rolls_back() && is_root()) {
     rollback_.keep_start(saving_.checkpoint_of(state()));
   }
@@ -224,7 +224,7 @@ void Trainer::launch_step(BatchLoader& batches) {
   if (is_root()) reduction_log_.add(step_ + 1, replica_.gradients());
 
   const PhaseScope update(activity, Phase::kUpdate);
-  record.learning_rate = pacing_.learning_rate(step_);
+  record.learning_rate = schedule_.learning_rate(step_);
   replica_.update(record.learning_rate, step_ + 1);
   ++step_;
   samples_seen_ += record.images;
@@ -292,9 +292,9 @@ bool Trainer::finish_step(const StepAgreement& agreement) {
     return false;
   }
   record.figures = agreement.figures;
-  pacing_.add_loss(record.loss(), record.images);
+  schedule_.add_loss(record.loss(), record.images);
   rollback_.made_step();
-  insight_.add(record);
+  monitor_.add(record);
   return true;
 }
 
@@ -349,19 +349,19 @@ void Trainer::go_back() {
   has_checkpoint = communicator_.all_reduce_max(has_checkpoint ? 1 : 0) != 0;
   resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
   if (!has_checkpoint) saving_.forget_saved();
-  insight_.begin(step_);
+  monitor_.begin(step_);
   if (is_root()) log_info("continuing from ", found->path, ", step ", step_);
 }
 
-// Runs the validation that is due, closes the books, judges. After a stop signal none of it
+// Runs the validation that is due, closes the index, judges. After a stop signal none of it
 // has happened: a run that continues begins with it.
 bool Trainer::close_epoch() {
   replica_.average_statistics();
   const bool validates = validation_ && (at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
   closed_step_ = step_;
-  insight_.close_epoch(epoch_point(step_, plan_.steps_per_epoch(), rollback_));
-  if (at_epoch_end()) tell_pace(pacing_.close_epoch());
+  monitor_.close_epoch(epoch_point(step_, plan_.steps_per_epoch(), rollback_));
+  if (at_epoch_end()) tell_pace(schedule_.close_epoch());
   if (validates) judge_validation(plan_.epoch_of(step_ - 1) + 1);
   return true;
 }
@@ -376,7 +376,7 @@ bool Trainer::close_open_epoch() {
 
 void Trainer::end(bool stopped) {
   if (stopped) {
-    insight_.close_epoch({.step = step_, .epoch = plan_.epoch_of(step_ - 1) + 1});
+    monitor_.close_epoch({.step = step_, .epoch = plan_.epoch_of(step_ - 1) + 1});
     if (options_.writes() && saving_.saved_step() != step_) {
       if (is_root()) saving_.settle();
       save();
@@ -385,8 +385,8 @@ void Trainer::end(bool stopped) {
   if (!is_root()) return;
   const PhaseScope phase(communicator_.activity(), Phase::kCheckpointWrite);
   saving_.finish();
-  insight_.finish_progress();
-  insight_.write_report();
+  monitor_.finish_progress();
+  monitor_.write_report();
   if (!stopped) return;
   log_warning("stopped by signal ", stop_signal(), " after step ", step_,
               input_.run_dir != nullptr
@@ -401,7 +401,7 @@ bool Trainer::is_scheduled_validation() const {
 
 bool Trainer::run_validation() {
   const PhaseScope phase(communicator_.activity(), Phase::kValidate);
-  if (is_root()) insight_.clear_progress();
+  if (is_root()) monitor_.clear_progress();
   const AverageScope averages = replica_.use_average();
   return validation_->run(communicator_);
 }
@@ -414,24 +414,24 @@ void Trainer::judge_validation(std::int64_t epoch) {
     const ValidationMetrics metrics{
         .step = step_, .epoch = epoch, .task = options_.task, .figures = std::move(result.figures)};
     judged = metrics.judged();
-    insight_.add_validation(metrics, std::move(result.classes),
+    monitor_.add_validation(metrics, std::move(result.classes),
                             validation_->gallery(kReportPictures));
   }
   communicator_.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
-  if (is_scheduled_validation()) tell_pace(pacing_.add_validation(judged));
+  if (is_scheduled_validation()) tell_pace(schedule_.add_validation(judged));
   if (!is_root()) return;
-  if (pacing_.ended_early()) {
+  if (schedule_.ended_early()) {
     log_info("early stop: no better ", shown_figures(options_.task).front().first, " for ",
              counted(options_.early_stop, "validation"));
   }
-  insight_.write_report();
+  monitor_.write_report();
 }
 
 void Trainer::tell_pace(bool dropped) {
   if (!dropped || !is_root()) return;
-  log_info("step ", step_, ": ", word_of(kPlateauFigures, options_.plateau_figure),
-           " has stalled, learning rate now ", shortest(pacing_.learning_rate(step_)));
+  log_info("step ", step_, ": ", word_of(kPlateauMetrics, options_.plateau_metric),
+           " has stalled, learning rate now ", shortest(schedule_.learning_rate(step_)));
 }
 
 RunState Trainer::state() const {
@@ -441,14 +441,14 @@ RunState Trainer::state() const {
           .samples_seen = samples_seen_,
           .epoch_closed = epoch_is_closed(),
           .left_out_steps = rollback_.left_out(),
-          .pacing = pacing_.state(),
-          .ap = insight_.judged_of(step_),
-          .learning_rate = pacing_.learning_rate(step_)};
+          .adaptive_schedule = schedule_.state(),
+          .ap = monitor_.judged_of(step_),
+          .learning_rate = schedule_.learning_rate(step_)};
 }
 
 void Trainer::save() {
   replica_checks_.before_save(step_, replica_, communicator_);
-  saving_.save(state(), [&] { insight_.sync(); });
+  saving_.save(state(), [&] { monitor_.sync(); });
   rollback_.saved();
 }
 

@@ -14,12 +14,11 @@
 #include "shared/comm/communicator.h"
 #include "shared/data/loader.h"
 #include "shared/shard/shard_set.h"
-#include "train/insight/insight.h"
-#include "train/insight/reduction_log.h"
-#include "train/insight/timeline.h"
-#include "train/insight/validation.h"
+#include "train/monitor/monitor.h"
+#include "train/monitor/reduction_log.h"
+#include "train/monitor/timeline.h"
+#include "train/monitor/validation.h"
 #include "train/options.h"
-#include "train/pace/pacing.h"
 #include "train/plan/image_names.h"
 #include "train/plan/step_loader.h"
 #include "train/plan/training_plan.h"
@@ -27,6 +26,7 @@
 #include "train/run/rollback.h"
 #include "train/run/run_dir.h"
 #include "train/run/saving.h"
+#include "train/schedule/adaptive_schedule.h"
 #include "train/step/damaged_records.h"
 #include "train/step/replica.h"
 #include "train/step/replica_check.h"
@@ -67,10 +67,10 @@ class Trainer {
   int run();
 
   // How fast the steps of `run` were, see throughput.h. Collective.
-  std::string throughput() const { return insight_.throughput().summary(communicator_); }
+  std::string throughput() const { return monitor_.throughput().summary(communicator_); }
   // The same for a scaling report. Collective.
   ScalingRun scaling_run() const {
-    return insight_.throughput().scaling_run(communicator_, replica_.bucket_bytes());
+    return monitor_.throughput().scaling_run(communicator_, replica_.bucket_bytes());
   }
 
  private:
@@ -82,7 +82,7 @@ class Trainer {
   };
 
   bool is_root() const { return communicator_.is_root(); }
-  bool at_end() const { return step_ >= total_steps_ || pacing_.ended_early(); }
+  bool at_end() const { return step_ >= total_steps_ || schedule_.ended_early(); }
   bool at_epoch_end() const { return step_ % plan_.steps_per_epoch() == 0; }
   bool epoch_is_closed() const { return closed_step_ == step_; }
 
@@ -121,7 +121,7 @@ class Trainer {
   const std::int64_t total_steps_;
   Replica replica_;
   std::unique_ptr<Validation> validation_;  // null: none
-  Insight insight_;
+  Monitor monitor_;
   ReductionLog reduction_log_;  // rank 0
   Saving saving_;
 
@@ -136,7 +136,7 @@ class Trainer {
   // The latest step after which no epoch was left open: an epoch is open from its last step to the
   // end of its validation.
   std::int64_t closed_step_ = 0;
-  Pacing pacing_;
+  AdaptiveSchedule schedule_;
   Rollback rollback_;
 
   ReplicaChecks replica_checks_;

@@ -115,7 +115,7 @@ std::string import_weights(const ImportOptions& options) {
   checkpoint.config_json = config_json.end_object().end_object().text();
   checkpoint.trainer_json = R"({"step":0,"epoch":0})";
   checkpoint.categories = network.categories;
-  midway([&] { save_checkpoint(options.output, checkpoint); });
+  as_io_error([&] { save_checkpoint(options.output, checkpoint); });
   return cat(options.output, ": ", network.summary, "\n");
 }
 

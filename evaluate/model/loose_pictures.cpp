@@ -288,7 +288,7 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
   if (progress) progress->finish();
   undecodable = gather_places(undecodable, ranks);
   if (!folder) return;
-  midway([&] {
+  as_io_error([&] {
     publish(options, source, *folder,
             settle(options, source, std::move(found), std::move(detections), undecodable), ranks);
   });

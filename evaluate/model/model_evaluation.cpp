@@ -147,7 +147,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
       };
     }
     if (progress) progress->finish();
-    if (folder) code = midway(finish);
+    if (folder) code = as_io_error(finish);
   }
   return static_cast<int>(ranks.all_reduce_max(code));
 }

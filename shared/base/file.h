@@ -14,7 +14,7 @@ namespace retina {
 
 // An input, opened for reading: nothing else opens one. Takes regular files alone, because opening
 // or reading a pipe, a device or a file of /proc may wait without end. Throws kNoInput (missing,
-// not readable, not a regular file), kIo midway.
+// not readable, not a regular file), kIo as_io_error.
 class FileReader {
  public:
   explicit FileReader(const std::string& path);
@@ -94,9 +94,9 @@ void sync_path(const std::string& path);
 bool is_name_of(const std::string& path, int descriptor);
 
 // Runs `body`, which writes into a folder that this job could write to before: what cannot be
-// created now is an I/O error midway (the folder or its mount is gone), not a bad choice.
+// created now is an I/O error as_io_error (the folder or its mount is gone), not a bad choice.
 template <class Body>
-auto midway(const Body& body) {
+auto as_io_error(const Body& body) {
   try {
     return body();
   } catch (const Error& error) {

@@ -22,14 +22,14 @@ std::string in_folder(const std::string& folder, const std::string& name) {
   return cat(folder, folder.ends_with('/') ? "" : "/", name);
 }
 
-// Nothing when the books are missing or unreadable.
-std::vector<CheckpointEntry> read_books(const std::string& folder) {
+// Nothing when the index are missing or unreadable.
+std::vector<CheckpointEntry> read_index(const std::string& folder) {
   std::vector<CheckpointEntry> entries;
-  const std::string path = in_folder(folder, kBooksFile);
+  const std::string path = in_folder(folder, kCheckpointIndexFile);
   if (!path_exists(path)) return entries;
   try {
-    const JsonFile books = JsonFile::read(path);
-    const JsonView list = books.root().at("checkpoints");
+    const JsonFile index = JsonFile::read(path);
+    const JsonView list = index.root().at("checkpoints");
     for (std::size_t i = 0; i < list.size(); ++i) {
       const JsonView item = list.at(i);
       CheckpointEntry entry{.file = item.at("file").as_string(),
@@ -44,14 +44,14 @@ std::vector<CheckpointEntry> read_books(const std::string& folder) {
   return entries;
 }
 
-CheckpointEntry entry_of(const std::string& folder, const std::vector<CheckpointEntry>& books,
+CheckpointEntry entry_of(const std::string& folder, const std::vector<CheckpointEntry>& index,
                          const std::string& name) {
   const std::string path = in_folder(folder, name);
   const std::string seal = hex64(read_seal(path, "checkpoint"));
-  const auto known = std::find_if(books.begin(), books.end(), [&](const CheckpointEntry& entry) {
+  const auto known = std::find_if(index.begin(), index.end(), [&](const CheckpointEntry& entry) {
     return entry.file == name && entry.xxh3 == seal;
   });
-  if (known != books.end()) return *known;
+  if (known != index.end()) return *known;
   const CheckpointHeader header = read_checkpoint_header(path);
   const JsonFile trainer = JsonFile::parse(header.trainer_json, name);
   CheckpointEntry entry{.file = name, .step = trainer.root().at("step").as_int(), .xxh3 = seal};
@@ -89,20 +89,20 @@ std::vector<std::string> checkpoint_files(const std::string& folder) {
 }
 
 std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
-  const std::vector<CheckpointEntry> books = read_books(folder);
+  const std::vector<CheckpointEntry> index = read_index(folder);
   std::vector<CheckpointEntry> entries;
   for (const auto& name : checkpoint_files(folder)) {
     try {
-      entries.push_back(entry_of(folder, books, name));
+      entries.push_back(entry_of(folder, index, name));
     } catch (const Error& error) {
       skip_damaged(error, in_folder(folder, name));
     }
   }
-  // Of two files of the same step, the later one in the books is the last.
+  // Of two files of the same step, the later one in the index is the last.
   const auto place = [&](const CheckpointEntry& entry) {
-    return std::find_if(books.begin(), books.end(),
+    return std::find_if(index.begin(), index.end(),
                         [&](const auto& known) { return known.file == entry.file; }) -
-           books.begin();
+           index.begin();
   };
   std::stable_sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
     return a.step != b.step ? a.step < b.step : place(a) < place(b);
@@ -110,7 +110,7 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
   return entries;
 }
 
-void write_books(const std::string& folder, const std::vector<CheckpointEntry>& entries) {
+void write_index(const std::string& folder, const std::vector<CheckpointEntry>& entries) {
   RETINA_CHECK(!entries.empty());
   JsonWriter json;
   json.begin_object().field("last", entries.back().file);
@@ -131,7 +131,7 @@ void write_books(const std::string& folder, const std::vector<CheckpointEntry>& 
     json.field("xxh3", entry.xxh3).end_object();
   }
   json.end_array().end_object();
-  write_file_atomically(in_folder(folder, kBooksFile), json.pretty_text());
+  write_file_atomically(in_folder(folder, kCheckpointIndexFile), json.pretty_text());
 }
 
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries) {

@@ -1,4 +1,4 @@
-// The checkpoints in a RUN folder, which retina-train writes: their names, the books about them,
+// The checkpoints in a RUN folder, which retina-train writes: their names, the index about them,
 // and which of them stands for the run.
 //
 //   checkpoint-{epoch}.pt          at epoch ends, the first is 01
@@ -15,8 +15,8 @@
 
 namespace retina {
 
-inline constexpr const char* kBooksFile = "checkpoints.json";
-inline constexpr const char* kMetricsFile = "metrics.jsonl";  // see train/insight/metrics_log.h
+inline constexpr const char* kCheckpointIndexFile = "checkpoints.json";
+inline constexpr const char* kMetricsFile = "metrics.jsonl";  // see train/monitor/metrics_log.h
 
 // Where training stands after `step` updates.
 struct RunPoint {
@@ -39,12 +39,12 @@ bool is_checkpoint_name(const std::string& name);
 // All checkpoint files of the folder, unverified, by name.
 std::vector<std::string> checkpoint_files(const std::string& folder);
 
-// The checkpoints of the folder, ascending steps. Each is described by the books as long as the
+// The checkpoints of the folder, ascending steps. Each is described by the index as long as the
 // seal at its end is the one that they list; otherwise by the file itself, read whole. Damaged ones
 // are left out.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
 // `entries` ascending, at least one. Throws kCannotCreate, kIo.
-void write_books(const std::string& folder, const std::vector<CheckpointEntry>& entries);
+void write_index(const std::string& folder, const std::vector<CheckpointEntry>& entries);
 
 // The one with the highest AP, on ties the first; null when none was validated.
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries);

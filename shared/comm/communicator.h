@@ -59,7 +59,7 @@ class Communicator {
   virtual Activity* activity() { return nullptr; }
   // For failures outside this object that another rank caused (NCCL): waits for the watch's
   // verdict, which ends this process; returns when there is none within the limits.
-  virtual void await_verdict() {}
+  virtual void await_diagnosis() {}
 
   bool is_root() const { return rank() == 0; }
   // Conveniences over the collectives above.

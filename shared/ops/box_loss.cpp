@@ -25,8 +25,8 @@ LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& ancho
                                                 .boxes = all_boxes.const_data_ptr<T>(),
                                                 .options = options,
                                                 .max_log_size = kMaxLogSize};
-    kernels::run_twin("box_loss", input.matches, arguments, kernels::box_loss_cpu<Stored>,
-                      kernels::box_loss_cuda<Stored>);
+    kernels::run_implementation("box_loss", input.matches, arguments, kernels::box_loss_cpu<Stored>,
+                                kernels::box_loss_cuda<Stored>);
   });
 }
 

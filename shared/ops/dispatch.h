@@ -28,8 +28,8 @@ void check_cuda(const char* operation, const char* problem);
 
 // Runs the twin for the device of `tensor`: cpu(arguments) or cuda(arguments, stream).
 template <class Arguments, class Cpu, class Cuda>
-void run_twin(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
-              const Cpu& cpu, const Cuda& cuda) {
+void run_implementation(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
+                        const Cpu& cpu, const Cuda& cuda) {
   if (tensor.is_cuda()) {
     check_cuda(operation, cuda(arguments, stream_of(tensor)));
   } else {

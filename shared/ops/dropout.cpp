@@ -41,8 +41,8 @@ at::Tensor masked(const at::Tensor& x, double p, const at::Tensor& slots, const 
         .threshold = static_cast<std::uint64_t>(std::ceil(std::ldexp(p, 53))),
         .scale = static_cast<kernels::Loaded<Stored>>(1 / (1 - p)),
         .out = reinterpret_cast<Stored*>(out.mutable_data_ptr<Element>())};
-    kernels::run_twin("dropout", values, arguments, kernels::dropout_cpu<Stored>,
-                      kernels::dropout_cuda<Stored>);
+    kernels::run_implementation("dropout", values, arguments, kernels::dropout_cpu<Stored>,
+                                kernels::dropout_cuda<Stored>);
   };
   if (x.scalar_type() == at::kBFloat16) {
     run(kernels::Bfloat16{});

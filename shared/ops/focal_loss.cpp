@@ -19,8 +19,8 @@ LossSums focal_loss(const std::vector<at::Tensor>& logits, const at::Tensor& mat
                                               .class_count = logits.front().size(2),
                                               .alpha = static_cast<T>(options.alpha),
                                               .gamma = static_cast<T>(options.gamma)};
-    kernels::run_twin("focal_loss", input.matches, arguments, kernels::focal_cpu<Stored>,
-                      kernels::focal_cuda<Stored>);
+    kernels::run_implementation("focal_loss", input.matches, arguments, kernels::focal_cpu<Stored>,
+                                kernels::focal_cuda<Stored>);
   });
 }
 

@@ -32,8 +32,8 @@ at::Tensor match_anchors(const at::Tensor& anchors, const at::Tensor& boxes,
                                          .low_quality_matches = options.low_quality_matches,
                                          .best_of_box = best_of_box.mutable_data_ptr<T>(),
                                          .matches = matches.mutable_data_ptr<std::int64_t>()};
-    kernels::run_twin("match_anchors", all_anchors, arguments, kernels::match_cpu<T>,
-                      kernels::match_cuda<T>);
+    kernels::run_implementation("match_anchors", all_anchors, arguments, kernels::match_cpu<T>,
+                                kernels::match_cuda<T>);
   });
   return matches;
 }

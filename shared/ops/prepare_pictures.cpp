@@ -31,8 +31,8 @@ at::Tensor prepare_pictures(const at::Tensor& block, const at::Tensor& rows,
       .out = out.mutable_data_ptr()};
   std::copy_n(images.normalisation.mean.begin(), 3, arguments.statistics.mean);
   std::copy_n(images.normalisation.std.begin(), 3, arguments.statistics.std);
-  kernels::run_twin("prepare_pictures", block, arguments, kernels::prepare_pictures_cpu,
-                    kernels::prepare_pictures_cuda);
+  kernels::run_implementation("prepare_pictures", block, arguments, kernels::prepare_pictures_cpu,
+                              kernels::prepare_pictures_cuda);
   return out;
 }
 

@@ -79,7 +79,7 @@ void Activity::leave() {
   state_.left = 1;
 }
 
-void Activity::forgive(double gap_s) {
+void Activity::exclude_gap(double gap_s) {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   const auto gap = std::chrono::duration_cast<Clock::duration>(Seconds(gap_s));

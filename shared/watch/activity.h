@@ -73,7 +73,7 @@ class Activity {
   // No collective will follow.
   void leave();
   // This process stood still for `gap_s`, just now: that time is in no duration of `state`.
-  void forgive(double gap_s);
+  void exclude_gap(double gap_s);
   // Null: nobody. The listener outlives this or is removed first.
   void set_listener(ActivityListener* listener);
   RankState state() const;

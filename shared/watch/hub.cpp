@@ -10,8 +10,8 @@
 namespace retina {
 namespace {
 
-constexpr double kGuestSeconds = 5;
-constexpr std::size_t kMaxGuests = 64;
+constexpr double kPendingSeconds = 5;
+constexpr std::size_t kMaxPendingPeers = 64;
 // Above this many ranks the list of all goes out less often than every period.
 constexpr int kRanksPerTable = 64;
 
@@ -21,11 +21,11 @@ Hub::Hub(WatchContext& context, Descriptor listener)
     : WatchLoop(context),
       listener_(std::move(listener)),
       peers_(static_cast<std::size_t>(context.size)),
-      judge_(context.options, context.hosts) {}
+      detector_(context.options, context.hosts) {}
 
 std::vector<Connection*> Hub::connections() {
   std::vector<Connection*> all;
-  for (Guest& guest : guests_) all.push_back(&guest.connection);
+  for (PendingPeer& pending : pending_) all.push_back(&pending.connection);
   for (Peer& peer : peers_) {
     if (peer.connection) all.push_back(&*peer.connection);
   }
@@ -33,35 +33,35 @@ std::vector<Connection*> Hub::connections() {
 }
 
 void Hub::welcome(double now_s) {
-  while (guests_.size() < kMaxGuests) {
+  while (pending_.size() < kMaxPendingPeers) {
     const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) break;
-    guests_.push_back({Connection(Descriptor(fd)), now_s});
+    pending_.push_back({Connection(Descriptor(fd)), now_s});
   }
-  for (Guest& guest : guests_) {
-    const std::vector<Frame> frames = guest.connection.receive();
+  for (PendingPeer& pending : pending_) {
+    const std::vector<Frame> frames = pending.connection.receive();
     if (frames.empty()) continue;
     const auto greeting =
         frames[0].type == FrameType::kHello ? frames[0].as<Greeting>() : std::nullopt;
     const bool known = greeting && greeting->token == context_.job &&
                        greeting->size == context_.size && greeting->rank > 0 &&
                        greeting->rank < context_.size;
-    guest.since_s = -1e9;  // decided: it leaves the list below
-    if (!known || guest.connection.ended()) continue;
+    pending.since_s = -1e9;  // decided: it leaves the list below
+    if (!known || pending.connection.ended()) continue;
     Peer& peer = peers_[static_cast<std::size_t>(greeting->rank)];
     // It greets again when it was not answered in time.
     if (peer.connection && (peer.heard || !peer.connection->ended())) continue;
     peer.view.gone = false;
-    guest.connection.send(encode(FrameType::kWelcome, *greeting));
-    peer.connection.emplace(std::move(guest.connection));
+    pending.connection.send(encode(FrameType::kWelcome, *greeting));
+    peer.connection.emplace(std::move(pending.connection));
     for (std::size_t i = 1; i < frames.size(); ++i) take(peer, frames[i], now_s);
   }
-  guests_.erase(std::remove_if(guests_.begin(), guests_.end(),
-                               [&](const Guest& guest) {
-                                 return guest.connection.ended() ||
-                                        now_s - guest.since_s > kGuestSeconds;
-                               }),
-                guests_.end());
+  pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
+                                [&](const PendingPeer& pending) {
+                                  return pending.connection.ended() ||
+                                         now_s - pending.since_s > kPendingSeconds;
+                                }),
+                 pending_.end());
 }
 
 void Hub::take(Peer& peer, const Frame& frame, double now_s) {
@@ -79,7 +79,7 @@ void Hub::take(Peer& peer, const Frame& frame, double now_s) {
         other.connection->send(encode(FrameType::kEnd, *notice));
       }
     }
-    go_quiet(*notice, now_s);
+    suppress_reports(*notice, now_s);
   }
 }
 
@@ -143,9 +143,9 @@ void Hub::look(double now_s, bool beaten) {
   const std::vector<RankView> all = views(now_s);
   // mpirun may find a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
   // and says neither which are lost nor what they were doing.
-  if (stop_signal() == SIGTERM) judge_.hurry(now_s);
-  const auto verdict = judge_.judge(all, now_s);
-  if (!verdict) {
+  if (stop_signal() == SIGTERM) detector_.shorten_timeouts(now_s);
+  const auto diagnosis = detector_.diagnose(all, now_s);
+  if (!diagnosis) {
     if (!context_.all_left && all_left(all)) {
       for (Connection* connection : connections()) {
         connection->send(encode(FrameType::kAllLeft, std::string_view()));
@@ -153,14 +153,14 @@ void Hub::look(double now_s, bool beaten) {
       context_.all_left = true;
       context_.all_left.notify_all();
     }
-    for (const std::string& line : judge_.warnings(all, now_s)) context_.handler.warn(line);
+    for (const std::string& line : detector_.warnings(all, now_s)) context_.handler.warn(line);
     return;
   }
-  if (verdict->kind == VerdictKind::kDied && was_given_up(now_s)) {
+  if (diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s)) {
     end_process(exit_code(ErrorKind::kRankFailure));
     return;
   }
-  end_job(*verdict, lost_rank_notice(judge_.launcher_wait_s(*verdict, all, now_s)), now_s);
+  end_job(*diagnosis, lost_rank_notice(detector_.launcher_wait_s(*diagnosis, all, now_s)), now_s);
 }
 
 bool Hub::all_left(const std::vector<RankView>& views) const {
@@ -169,16 +169,16 @@ bool Hub::all_left(const std::vector<RankView>& views) const {
                      [](const RankView& view) { return view.state.left != 0; });
 }
 
-void Hub::end_job(const Verdict& verdict, const EndNotice& notice, double now_s) {
-  context_.handler.tell(verdict.message, verdict.hint);
+void Hub::end_job(const Diagnosis& diagnosis, const EndNotice& notice, double now_s) {
+  context_.handler.tell(diagnosis.message, diagnosis.hint);
   for (Connection* connection : connections()) {
     connection->send(encode(FrameType::kEnd, notice));
   }
-  say_goodbye();
-  go_quiet(notice, now_s);
+  drain();
+  suppress_reports(notice, now_s);
 }
 
-void Hub::forgive(double gap_s) {
+void Hub::exclude_gap(double gap_s) {
   for (Peer& peer : peers_) peer.view.heard_s += gap_s;
 }
 

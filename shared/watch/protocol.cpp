@@ -45,7 +45,7 @@ std::string encode(FrameType type, std::string_view payload) {
 std::string encode_statuses(const StatusTable& table) {
   std::string payload(reinterpret_cast<const char*>(&table.hub), sizeof(RankState));
   payload.append(reinterpret_cast<const char*>(table.others.data()),
-                 table.others.size() * sizeof(Glimpse));
+                 table.others.size() * sizeof(PeerStatus));
   return encode(FrameType::kTable, payload);
 }
 
@@ -54,11 +54,11 @@ std::optional<StatusTable> decode_statuses(const Frame& frame) {
     return std::nullopt;
   }
   const std::size_t rest = frame.payload.size() - sizeof(RankState);
-  if (rest % sizeof(Glimpse) != 0) return std::nullopt;
+  if (rest % sizeof(PeerStatus) != 0) return std::nullopt;
   StatusTable table;
   std::memcpy(static_cast<void*>(&table.hub), frame.payload.data(), sizeof(RankState));
   make_safe(table.hub);
-  table.others.resize(rest / sizeof(Glimpse));
+  table.others.resize(rest / sizeof(PeerStatus));
   if (rest != 0) {
     std::memcpy(static_cast<void*>(table.others.data()), frame.payload.data() + sizeof(RankState),
                 rest);

@@ -19,7 +19,7 @@ enum class FrameType : std::uint16_t {
   kHello = 1,    // spoke: Greeting
   kWelcome = 2,  // hub: Greeting
   kState = 3,    // spoke: RankState
-  kTable = 4,    // hub: its RankState, then any number of Glimpse
+  kTable = 4,    // hub: its RankState, then any number of PeerStatus
   kEnd = 5,      // to all: the job ends, somebody has reported why; EndNotice
   kAllLeft = 6,  // hub: every rank has ended its work; empty
 };
@@ -31,7 +31,7 @@ struct Greeting {
 };
 
 // What the hub says about each other rank.
-struct Glimpse {
+struct PeerStatus {
   std::int32_t rank = 0;
   std::uint32_t heard = 0;  // 1: it has been heard from within the limit
 };
@@ -67,7 +67,7 @@ requires std::is_trivially_copyable_v<T> std::string encode(FrameType type, cons
 
 struct StatusTable {
   RankState hub;
-  std::vector<Glimpse> others;
+  std::vector<PeerStatus> others;
 };
 std::string encode_statuses(const StatusTable& table);
 std::optional<StatusTable> decode_statuses(const Frame& frame);

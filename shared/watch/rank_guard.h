@@ -1,5 +1,5 @@
-// A limit on what the ranks do together while no watch judges them: MPI's start and end, and the
-// time until they have found each other.
+// A limit on what the ranks do together while no watch looks after them: MPI's start and end, and
+// the time until they have found each other.
 #pragma once
 
 #include <condition_variable>

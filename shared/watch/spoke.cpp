@@ -64,7 +64,7 @@ Spoke::Spoke(WatchContext& context, Connection connection)
     : WatchLoop(context),
       connection_(std::move(connection)),
       hub_{.state = {}, .heard_s = now_seconds()},
-      judge_(context.options, context.hosts) {}
+      detector_(context.options, context.hosts) {}
 
 void Spoke::receive(double now_s) {
   for (const Frame& frame : connection_.receive()) {
@@ -76,7 +76,7 @@ void Spoke::receive(double now_s) {
       context_.all_left = true;
       context_.all_left.notify_all();
     } else if (frame.type == FrameType::kEnd) {
-      if (const auto notice = frame.as<EndNotice>()) go_quiet(*notice, now_s);
+      if (const auto notice = frame.as<EndNotice>()) suppress_reports(*notice, now_s);
     }
   }
   if (connection_.ended()) hub_.gone = true;
@@ -88,32 +88,32 @@ void Spoke::beat(double) {
 
 void Spoke::look(double now_s, bool) {
   if (context_.stop) return;
-  // The hub judges everything else; here, whether the hub is there.
+  // The hub diagnoses everything else; here, whether the hub is there.
   std::vector<RankView> both{hub_, {.state = context_.activity->state(), .heard_s = now_s}};
   // It may go only after it has said that all have left: this rank waits for that message.
   if (!context_.all_left) both[0].state.left = 0;
-  const auto verdict = judge_.lost(both, now_s);
-  if (!verdict) {
+  const auto diagnosis = detector_.lost(both, now_s);
+  if (!diagnosis) {
     lost_since_s_.reset();
     return;
   }
   if (!lost_since_s_) lost_since_s_ = now_s;
   if (!is_first_to_tell() && now_s - *lost_since_s_ < context_.options.second_s) return;
-  const bool given_up = verdict->kind == VerdictKind::kDied && was_given_up(now_s);
-  if (!given_up && claim_verdict()) context_.handler.tell(verdict->message, verdict->hint);
-  go_quiet(lost_rank_notice(judge_.launcher_wait_s(*verdict, both, now_s)), now_s);
+  const bool given_up = diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s);
+  if (!given_up && claim_diagnosis()) context_.handler.tell(diagnosis->message, diagnosis->hint);
+  suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both, now_s)), now_s);
 }
 
 // The lowest rank that the hub could still hear.
 bool Spoke::is_first_to_tell() const {
-  for (const Glimpse& other : others_) {
+  for (const PeerStatus& other : others_) {
     if (other.heard != 0) return other.rank == context_.rank;
   }
   return true;
 }
 
 // One rank of a node reports; true also where they cannot agree on one.
-bool Spoke::claim_verdict() const {
+bool Spoke::claim_diagnosis() const {
   const std::string& host = context_.hosts.at(static_cast<std::size_t>(context_.rank));
   const std::string path =
       cat(context_.options.folder, "/retina-verdict-", hex64(context_.job), "-", hex64(xxh3(host)));
@@ -122,7 +122,7 @@ bool Spoke::claim_verdict() const {
   return file >= 0 || errno != EEXIST;
 }
 
-void Spoke::forgive(double gap_s) {
+void Spoke::exclude_gap(double gap_s) {
   hub_.heard_s += gap_s;
 }
 

@@ -155,15 +155,15 @@ void Watch::fail(int code) {
   for (int i = 0; i < 500 && !parts_->context.failure_sent; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // This error follows from what the verdict reports, and the watch thread ends this process soon:
-  // with MPI_Abort now, an mpirun that waits for a node that is cut off would end it before it can
-  // end that mpirun.
-  if (parts_->context.verdict_known && !parts_->context.failure_sent) {
+  // This error follows from what the diagnosis reports, and the watch thread ends this process
+  // soon: with MPI_Abort now, an mpirun that waits for a node that is cut off would end it before
+  // it can end that mpirun.
+  if (parts_->context.diagnosis_known && !parts_->context.failure_sent) {
     std::this_thread::sleep_for(Seconds(2 * parts_->context.options.launcher_limit_s));
   }
 }
 
-void Watch::await_verdict() {
+void Watch::await_diagnosis() {
   const WatchOptions& options = parts_->context.options;
   std::this_thread::sleep_for(
       Seconds(options.heartbeat_limit_s + options.second_s + 2 * options.period_s));

@@ -3,7 +3,7 @@
 // different collective from the others or stalls ends the whole job with one line that names it.
 //
 // Rank 0's thread is the hub: every other rank, a spoke, has one TCP connection to it. The hub
-// judges the spokes, the spokes judge the hub; so each side of a cut network ends by itself.
+// watches the spokes, the spokes watch the hub; so each side of a cut network ends by itself.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 
 #include "shared/comm/communicator.h"
 #include "shared/watch/activity.h"
-#include "shared/watch/judge.h"
+#include "shared/watch/failure_detector.h"
 
 namespace retina {
 
 // What the program does for its watch. Called on the watch thread, while the main thread may be
 // stuck in MPI or in a disk.
 struct WatchHandler {
-  // Reports the verdict: of all ranks that can talk to each other, one is asked.
+  // Reports the diagnosis: of all ranks that can talk to each other, one is asked.
   std::function<void(const std::string& message, const std::string& hint)> tell;
   std::function<void(const std::string& message)> warn;
   // Ends the launcher, which waits for a node that is cut off.
@@ -47,9 +47,9 @@ class Watch {
   // This rank's program ends with an error that it has reported: the others end silently. To be
   // called before MPI_Abort; when that does not end the process within 5 s, the watch does.
   void fail(int code);
-  // A collective has failed: another rank is the cause. Waits for the verdict, which ends this
+  // A collective has failed: another rank is the cause. Waits for the diagnosis, which ends this
   // process; returns when there is none within the limits.
-  void await_verdict();
+  void await_diagnosis();
 
  private:
   struct Parts;

@@ -31,8 +31,8 @@ void WatchLoop::run() {
     const double gap_s = now_s - last_s - context_.options.period_s;
     if (gap_s > kGapSeconds) {
       // The whole job may have stood still (docker pause, a suspended batch job): nobody stalled.
-      context_.activity->forgive(gap_s);
-      forgive(gap_s);
+      context_.activity->exclude_gap(gap_s);
+      exclude_gap(gap_s);
       if (gap_s > context_.options.heartbeat_limit_s / 2) awake_since_s_ = now_s;
     }
     last_s = now_s;
@@ -43,7 +43,7 @@ void WatchLoop::run() {
         connection->send(encode(FrameType::kEnd, notice));
       }
       context_.failure_sent = true;
-      go_quiet(notice, now_s);
+      suppress_reports(notice, now_s);
     }
     if (is_quiet()) {
       if (now_s > *quiet_until_s_) {
@@ -62,14 +62,14 @@ void WatchLoop::run() {
   }
   if (ended_ || is_quiet()) return;
   beat(now_seconds());  // the last words: that this rank has left
-  say_goodbye();
+  drain();
 }
 
 bool WatchLoop::was_given_up(double now_s) const {
   return awake_since_s_ && now_s - *awake_since_s_ < context_.options.heartbeat_limit_s;
 }
 
-void WatchLoop::say_goodbye() {
+void WatchLoop::drain() {
   const double until_s = now_seconds() + kGoodbyeSeconds;
   for (Connection* connection : connections()) connection->finish_sending();
   std::vector<struct pollfd> list;
@@ -112,9 +112,9 @@ void WatchLoop::end_process(int code) {
   context_.handler.end(code);
 }
 
-void WatchLoop::go_quiet(const EndNotice& notice, double now_s) {
+void WatchLoop::suppress_reports(const EndNotice& notice, double now_s) {
   if (is_quiet()) return;
-  if (context_.failing < 0) context_.verdict_known = true;
+  if (context_.failing < 0) context_.diagnosis_known = true;
   quiet_until_s_ = now_s + notice.wait_ms * 1e-3;
   quiet_notice_ = notice;
 }

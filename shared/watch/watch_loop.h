@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shared/watch/connection.h"
-#include "shared/watch/judge.h"
+#include "shared/watch/failure_detector.h"
 #include "shared/watch/watch.h"
 
 namespace retina {
@@ -27,7 +27,7 @@ struct WatchContext {
   std::atomic<bool> all_left{false};    // every rank has ended its work
   std::atomic<int> failing{-1};         // exit code of the error that this rank has reported
   std::atomic<bool> failure_sent{false};
-  std::atomic<bool> verdict_known{false};  // this process ends without another message
+  std::atomic<bool> diagnosis_known{false};  // this process ends without another message
 };
 
 // What hub and spoke have in common.
@@ -49,13 +49,13 @@ class WatchLoop {
   virtual void look(double now_s, bool beaten) = 0;
   // Ends all connections once the peers have read what was sent: closing one with unread data would
   // reset it, and the last words would be lost.
-  void say_goodbye();
+  void drain();
   // This process slept for `gap_s`: silence of others during that time means nothing.
-  virtual void forgive(double gap_s) = 0;
+  virtual void exclude_gap(double gap_s) = 0;
 
   void end_process(int code);
   // Somebody has reported why the job ends; its launcher ends this process, or it does so itself.
-  void go_quiet(const EndNotice& notice, double now_s);
+  void suppress_reports(const EndNotice& notice, double now_s);
   // What ends a job whose launcher has `launcher_wait_s` to do so first.
   static EndNotice lost_rank_notice(double launcher_wait_s);
   bool is_quiet() const { return quiet_until_s_.has_value(); }
@@ -83,10 +83,10 @@ class Hub : public WatchLoop {
   void receive(double now_s) override;
   void beat(double now_s) override;
   void look(double now_s, bool beaten) override;
-  void forgive(double gap_s) override;
+  void exclude_gap(double gap_s) override;
 
  private:
-  struct Guest {  // connected, has not sent the token yet
+  struct PendingPeer {  // connected, has not sent the token yet
     Connection connection;
     double since_s;
   };
@@ -99,12 +99,12 @@ class Hub : public WatchLoop {
   void take(Peer& peer, const Frame& frame, double now_s);
   void expect_all(double now_s);
   std::vector<RankView> views(double now_s);
-  void end_job(const Verdict& verdict, const EndNotice& notice, double now_s);
+  void end_job(const Diagnosis& diagnosis, const EndNotice& notice, double now_s);
 
   Descriptor listener_;
-  std::vector<Guest> guests_;
+  std::vector<PendingPeer> pending_;
   std::vector<Peer> peers_;  // by rank; that of rank 0 is unused
-  Judge judge_;
+  FailureDetector detector_;
   bool all_left(const std::vector<RankView>& views) const;
   bool expects_all_ = false;
   bool changed_ = false;  // a connection has ended since the last look
@@ -120,16 +120,16 @@ class Spoke : public WatchLoop {
   void receive(double now_s) override;
   void beat(double now_s) override;
   void look(double now_s, bool beaten) override;
-  void forgive(double gap_s) override;
+  void exclude_gap(double gap_s) override;
 
  private:
   bool is_first_to_tell() const;
-  bool claim_verdict() const;
+  bool claim_diagnosis() const;
 
   Connection connection_;
   RankView hub_;
-  std::vector<Glimpse> others_;
-  Judge judge_;
+  std::vector<PeerStatus> others_;
+  FailureDetector detector_;
   std::optional<double> lost_since_s_;
 };
 

@@ -24,7 +24,7 @@ struct WatchOptions {
   // mpirun notices by TCP keepalive, but not while something that it sent to the node is not
   // acknowledged: then it waits for a quarter of an hour. Ranks that end before it make it send.
   double launcher_limit_s = 8.5;
-  // A rank that is not the first to report the verdict gives that one this long to end the job.
+  // A rank that is not the first to report the diagnosis gives that one this long to end the job.
   double second_s = 2.5;
   // On each node, where its ranks agree who reports; empty: the launcher's own for this job.
   std::string folder{};

@@ -22,8 +22,8 @@ class WatchedCommunicator : public Communicator {
   int local_size() const override { return inner_->local_size(); }
   const CommStats& stats() const override { return inner_->stats(); }
   Activity* activity() override { return &activity_; }
-  void await_verdict() override {
-    if (watch_ != nullptr) watch_->await_verdict();
+  void await_diagnosis() override {
+    if (watch_ != nullptr) watch_->await_diagnosis();
   }
   void label(std::string_view name) override {
     label_ = name;
@@ -66,7 +66,7 @@ class WatchedCommunicator : public Communicator {
       call();
     } catch (const Error& error) {
       // MPI knows that it failed, the watch knows whose fault it is.
-      if (error.kind() == ErrorKind::kRankFailure) await_verdict();
+      if (error.kind() == ErrorKind::kRankFailure) await_diagnosis();
       throw;
     }
     activity_.end();

@@ -258,10 +258,11 @@ TEST(DeliverFile, CopiesEveryByteAndSaysTheirHash) {
   EXPECT_EQ(read_file(folder / "target"), bytes);
 }
 
-TEST(Midway, TakesWhatCannotBeCreatedForAnInputOutputError) {
-  EXPECT_EQ(midway([] { return 7; }), 7);
-  EXPECT_EQ(kind_of([] { midway([] { AtomicFile file("/nowhere/file"); }); }), ErrorKind::kIo);
-  EXPECT_EQ(kind_of([] { midway([] { throw Error(ErrorKind::kData, "x"); }); }), ErrorKind::kData);
+TEST(AsIoError, TakesWhatCannotBeCreatedForAnInputOutputError) {
+  EXPECT_EQ(as_io_error([] { return 7; }), 7);
+  EXPECT_EQ(kind_of([] { as_io_error([] { AtomicFile file("/nowhere/file"); }); }), ErrorKind::kIo);
+  EXPECT_EQ(kind_of([] { as_io_error([] { throw Error(ErrorKind::kData, "x"); }); }),
+            ErrorKind::kData);
 }
 
 TEST(RequireSpace, RefusesWhatCannotFit) {

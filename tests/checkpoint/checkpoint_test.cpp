@@ -442,7 +442,7 @@ TEST(Checkpoint, AnUnwritableFolderIsCannotCreate) {
   }
 }
 
-// A file size limit stands in for a full disk: write() fails midway with EFBIG.
+// A file size limit stands in for a full disk: write() fails as_io_error with EFBIG.
 TEST(Checkpoint, AFullDiskIsAnIoErrorAndLeavesTheOldFile) {
   const TestFolder folder;
   const std::string path = folder / "c.pt";

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class RunFolder : public testing::Test {
  protected:
-  // The end of epoch `step`; the books know it once `write_books` has been called.
+  // The end of epoch `step`; the index know it once `write_index` has been called.
   CheckpointEntry add(std::int64_t step, std::optional<double> ap) {
     Checkpoint checkpoint;
     checkpoint.model = {{"w", at::ones({64})}};
@@ -57,12 +57,12 @@ class RunFolder : public testing::Test {
 };
 
 TEST_F(RunFolder, StandsForItsBestCheckpoint) {
-  write_books(run_, {add(1, 0.1), add(2, 0.3), add(3, 0.3), add(4, 0.2)});
+  write_index(run_, {add(1, 0.1), add(2, 0.3), add(3, 0.3), add(4, 0.2)});
   EXPECT_EQ(chosen(), "checkpoint-02.pt");
 }
 
 TEST_F(RunFolder, StandsForItsLastCheckpointWithoutValidation) {
-  write_books(run_, {add(1, {}), add(2, {}), add(10, {})});
+  write_index(run_, {add(1, {}), add(2, {}), add(10, {})});
   EXPECT_EQ(chosen(), "checkpoint-10.pt");
 }
 
@@ -80,18 +80,18 @@ TEST_F(RunFolder, BooksOfOtherContentAreNotBelieved) {
   entries[0].ap = 0.9;
   entries[0].xxh3 = hex64(0);  // of another file of this name
   entries.push_back({.file = "checkpoint-03.pt", .step = 3, .ap = 0.95, .xxh3 = hex64(1)});
-  write_books(run_, entries);
+  write_index(run_, entries);
   EXPECT_EQ(chosen(), "checkpoint-02.pt");
 }
 
 TEST_F(RunFolder, ADamagedBestGivesWayToTheNextOne) {
-  write_books(run_, {add(1, 0.1), add(2, 0.3), add(3, 0.2)});
+  write_index(run_, {add(1, 0.1), add(2, 0.3), add(3, 0.2)});
   damage("checkpoint-02.pt");
   EXPECT_EQ(chosen(), "checkpoint-03.pt");
 }
 
 TEST_F(RunFolder, WithoutAWholeCheckpointIsBadData) {
-  write_books(run_, {add(1, 0.1), add(2, {})});
+  write_index(run_, {add(1, 0.1), add(2, {})});
   damage("checkpoint-01.pt");
   damage("checkpoint-02.pt");
   EXPECT_EQ(refusal("no checkpoint of this run is whole"), ErrorKind::kData);
@@ -99,7 +99,7 @@ TEST_F(RunFolder, WithoutAWholeCheckpointIsBadData) {
 
 // A link to nowhere is listed and cannot be read, as what its run removes in between.
 TEST_F(RunFolder, ACheckpointThatVanishesMeanwhileIsNoneOfIts) {
-  write_books(run_, {add(1, 0.1), add(2, 0.3)});
+  write_index(run_, {add(1, 0.1), add(2, 0.3)});
   std::filesystem::create_symlink(run_ + "/gone", run_ + "/checkpoint-03.pt");
   EXPECT_EQ(chosen(), "checkpoint-02.pt");
 }

@@ -24,8 +24,8 @@ SHARED = [
     "shared/evaluation/score", "shared/evaluation/explain", "shared/evaluation/compare",
     "shared/evaluation/predict", "shared/report",
 ]
-TRAIN_ROOMS = ["train/augment", "train/plan", "train/pace", "train/reduce", "train/step",
-               "train/run", "train/scaling", "train/insight"]
+TRAIN_ROOMS = ["train/augment", "train/plan", "train/schedule", "train/reduce", "train/step",
+               "train/run", "train/scaling", "train/monitor"]
 LAYERS = {
     "shared/base": [],
     "shared/coco": BASE,
@@ -53,12 +53,12 @@ LAYERS = {
     "preprocess": SHARED,
     "train/augment": [*BASE, "shared/image"],
     "train/plan": [*DATA, "shared/data", "train/augment"],
-    "train/pace": BASE,
+    "train/schedule": BASE,
     "train/reduce": [*BASE, "shared/comm", "shared/watch", "shared/ops", "shared/model"],
     "train/step": [*SHARED, "train/reduce"],
-    "train/run": [*SHARED, "train/plan", "train/pace", "train/reduce", "train/step"],
+    "train/run": [*SHARED, "train/plan", "train/schedule", "train/reduce", "train/step"],
     "train/scaling": [*BASE, "shared/comm", "shared/report", "train/reduce"],
-    "train/insight": [*SHARED, "train/plan", "train/reduce", "train/step", "train/run", "train/scaling"],
+    "train/monitor": [*SHARED, "train/plan", "train/reduce", "train/step", "train/run", "train/scaling"],
     "train": [*SHARED, *TRAIN_ROOMS],
     "evaluate": SHARED,
     "convert/import": SHARED,
@@ -70,7 +70,7 @@ WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "
                  "shared/comm", "shared/watch", "shared/job", "shared/data",
                  "shared/checkpoint/foreign", "shared/onnx", "shared/evaluation/score",
                  "shared/evaluation/explain", "shared/evaluation/compare", "shared/report", "train/augment", "train/plan",
-                 "train/pace", "train/scaling", "preprocess"]
+                 "train/schedule", "train/scaling", "preprocess"]
 CPP_SUFFIXES = [".cpp", ".cu", ".h", ".cuh"]
 
 

@@ -93,7 +93,7 @@ TEST_F(TrainMount, AnOutputThatVanishesIs74AndContinuesWhenItIsBack) {
   RETINA_FAULTS_OR_SKIP();
   for (const std::string effect : {"vanish", "unmount"}) {
     SCOPED_TRACE(effect);
-    // config.json, the first checkpoint and the books are renamed before; nothing may be begun at
+    // config.json, the first checkpoint and the index are renamed before; nothing may be begun at
     // the empty place.
     train("rename=" + effect + " times=1 after=3 path=" + run(), 74);
     EXPECT_FALSE(path_exists(run() + "/config.json"));

@@ -1,5 +1,5 @@
 // A small training on file systems that misbehave; its calm run says what must come out. Of a
-// classifier, the smallest there is: checkpoints and books are written alike for both tasks.
+// classifier, the smallest there is: checkpoints and index are written alike for both tasks.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -129,8 +129,8 @@ TEST(Recipes, HaveKerasRetinanetsMaths) {
   EXPECT_EQ(options.clip_norm, 0.001);
   EXPECT_EQ(options.steps_per_epoch, 10000);
   EXPECT_EQ(options.total_steps(options.steps_per_epoch), 500000) << "50 short epochs";
-  EXPECT_EQ(options.pacing(10000).schedule.kind, ScheduleKind::kPlateau);
-  EXPECT_EQ(options.pacing(10000).plateau_patience, 2);
+  EXPECT_EQ(options.adaptive_schedule(10000).schedule.kind, ScheduleKind::kPlateau);
+  EXPECT_EQ(options.adaptive_schedule(10000).plateau_patience, 2);
 }
 
 TEST(LearningRateScaling, IsByTheRecipesReferenceImagesPerStep) {
@@ -154,10 +154,10 @@ TEST(TrainOptions, GiveEachOptimizerItsLearningRate) {
 }
 
 TEST(TrainOptions, WantTheDecayOfAnInverseTimeSchedule) {
-  const PacingOptions pacing =
-      parse({"--lr-schedule", "inverse-time", "--lr-decay", "1e-4"}).pacing(100);
-  EXPECT_EQ(pacing.schedule.kind, ScheduleKind::kInverseTime);
-  EXPECT_EQ(pacing.schedule.decay, 1e-4);
+  const AdaptiveScheduleOptions adaptive_schedule =
+      parse({"--lr-schedule", "inverse-time", "--lr-decay", "1e-4"}).adaptive_schedule(100);
+  EXPECT_EQ(adaptive_schedule.schedule.kind, ScheduleKind::kInverseTime);
+  EXPECT_EQ(adaptive_schedule.schedule.decay, 1e-4);
   const Error error = refusal({"--lr-schedule", "inverse-time"});
   EXPECT_EQ(error.kind(), ErrorKind::kUsage);
   EXPECT_THAT(error.what(), testing::HasSubstr("--lr-decay is missing"));
@@ -306,7 +306,8 @@ TEST(TrainOptions, CountStepsWithoutOverflow) {
   const std::int64_t most_in_epoch = std::int64_t{1} << 32;  // records are counted in 32 bits
   EXPECT_EQ(longest.total_steps(most_in_epoch) / most_in_epoch, 1'000'000'000);
   const TrainOptions spans = parse({"--lr-drop-at", "1000000000epochs"});
-  EXPECT_EQ(spans.pacing(most_in_epoch).schedule.drop_steps.front() / most_in_epoch, 1'000'000'000);
+  EXPECT_EQ(spans.adaptive_schedule(most_in_epoch).schedule.drop_steps.front() / most_in_epoch,
+            1'000'000'000);
 }
 
 TEST(TrainOptions, MayChangeHowExactProductsAre) {

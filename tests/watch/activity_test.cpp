@@ -21,7 +21,7 @@ TEST(Activity, CountsNoTimeInWhichTheProcessStoodStill) {
   activity.begin({.kind = CollectiveKind::kBarrier});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const Clock::time_point awake = Clock::now();
-  activity.forgive(3600);
+  activity.exclude_gap(3600);
   const RankState state = activity.state();
   EXPECT_LE(state.in_collective_s, since_s(awake));
   EXPECT_LE(state.quiet_s, since_s(awake));
@@ -34,7 +34,7 @@ TEST(Activity, KeepsTheTimeBeforeAndAfterItStoodStill) {
   const Clock::time_point begin = Clock::now();
   activity.begin({.kind = CollectiveKind::kBarrier});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  activity.forgive(0.005);
+  activity.exclude_gap(0.005);
   const RankState state = activity.state();
   EXPECT_GE(state.in_collective_s, 0.015);
   EXPECT_LE(state.in_collective_s, since_s(begin) - 0.005);

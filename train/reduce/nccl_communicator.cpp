@@ -117,7 +117,7 @@ class Nccl : public NcclCommunicator {
     if (code == ncclSuccess || code == ncclInProgress) return;
     const std::string reason = ncclGetLastError(comm_);
     // Another rank may have died: then the watch says so.
-    if (code == ncclRemoteError || code == ncclSystemError) host_.await_verdict();
+    if (code == ncclRemoteError || code == ncclSystemError) host_.await_diagnosis();
     throw Error(ErrorKind::kUnavailable,
                 cat(call, ": ", ncclGetErrorString(code), reason.empty() ? "" : ", ", reason),
                 "NCCL_DEBUG=INFO says more");
@@ -173,7 +173,7 @@ class Nccl : public NcclCommunicator {
     const std::string problem = ncclGetLastError(comm_);
     ncclCommAbort(comm_);
     comm_ = nullptr;
-    host_.await_verdict();
+    host_.await_diagnosis();
     throw Error(ErrorKind::kRankFailure, cat("NCCL: ", ncclGetErrorString(code), ", ", problem),
                 "another rank died; run the same command again");
   }

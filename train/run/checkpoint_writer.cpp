@@ -52,7 +52,7 @@ void CheckpointWriter::start(std::string path, Checkpoint checkpoint,
   under_way_ =
       std::async(std::launch::async, [path = std::move(path), build_path,
                                       content = std::move(checkpoint), done = std::move(written)] {
-        midway([&] { done(write_checkpoint(path, build_path, content)); });
+        as_io_error([&] { done(write_checkpoint(path, build_path, content)); });
       });
 }
 

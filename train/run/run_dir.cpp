@@ -35,7 +35,7 @@ RunDir::RunDir(std::string folder, Access access) : folder_(std::move(folder)) {
   if (access == Access::kRead) return;
   make_folder(folder_);
   lock_ = std::make_unique<FolderLock>(folder_);
-  for (const char* name : {kConfigFile, kBooksFile, kBucketsFile, kMetricsFile})
+  for (const char* name : {kConfigFile, kCheckpointIndexFile, kBucketsFile, kMetricsFile})
     recover_file(path(name));
 }
 
@@ -53,7 +53,7 @@ void RunDir::check_own() const {
     return;
   }
   std::vector<std::string> names = checkpoint_files();
-  names.insert(names.end(), {kBooksFile, kBucketsFile, kMetricsFile, kReportFile});
+  names.insert(names.end(), {kCheckpointIndexFile, kBucketsFile, kMetricsFile, kReportFile});
   for (const std::string& name : names) {
     if (!path_exists(path(name))) continue;
     refuse(name, cat(", but no ", kConfigFile, " of the run that would have written it"));
@@ -63,7 +63,8 @@ void RunDir::check_own() const {
 void RunDir::clear() {
   for (const auto& name : checkpoint_files()) remove_file(path(name));
   remove_leftovers();
-  for (const char* name : {kBooksFile, kBucketsFile, kMetricsFile}) remove_file(path(name));
+  for (const char* name : {kCheckpointIndexFile, kBucketsFile, kMetricsFile})
+    remove_file(path(name));
   remove_file(report_path());
   const std::vector<std::string> left = checkpoint_files();
   if (!left.empty()) {
@@ -194,7 +195,7 @@ void RunDir::record(const CheckpointEntry& entry, int keep) {
   std::erase_if(entries_, [&](const auto& other) {
     return std::find(dropped.begin(), dropped.end(), other.file) != dropped.end();
   });
-  write_books(folder_, entries_);
+  write_index(folder_, entries_);
   for (const auto& name : dropped) remove_file(path(name));
 }
 

@@ -1,4 +1,4 @@
-// The RUN folder: with shared/checkpoint/run_folder.h, which has the checkpoints and their books,
+// The RUN folder: with shared/checkpoint/run_folder.h, which has the checkpoints and their index,
 // the only code that knows its file names. Only rank 0 uses it.
 //
 //   config.json      effective options and their hash
@@ -64,17 +64,17 @@ class RunDir {
 
   // All checkpoint files here, unverified, by name.
   std::vector<std::string> checkpoint_files() const;
-  // Those that are whole, as far as the books and the files show; see list_checkpoints.
+  // Those that are whole, as far as the index and the files show; see list_checkpoints.
   std::vector<CheckpointEntry> found_checkpoints() const { return list_checkpoints(folder_); }
   // Removes half-written checkpoints of a killed run.
   void remove_leftovers();
 
-  // Takes a checkpoint into the books: checkpoints.json is written, then all but the newest `keep`
+  // Takes a checkpoint into the index: checkpoints.json is written, then all but the newest `keep`
   // and the best are removed. Throws kIo.
   void record(const CheckpointEntry& entry, int keep);
   // Entries known so far (from earlier `record` calls or `restore`).
   const std::vector<CheckpointEntry>& entries() const { return entries_; }
-  // Replaces the books by what was found in verified files.
+  // Replaces the index by what was found in verified files.
   void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
 
  private:

@@ -5,7 +5,7 @@
 namespace retina {
 namespace {
 
-void write_stall(JsonWriter& json, const char* key, const Stall::State& state) {
+void write_plateau(JsonWriter& json, const char* key, const Plateau::State& state) {
   json.key(key).begin_object().key("best");
   if (state.best) {
     json.value(*state.best);
@@ -15,26 +15,26 @@ void write_stall(JsonWriter& json, const char* key, const Stall::State& state) {
   json.field("waited", state.waited).end_object();
 }
 
-Stall::State read_stall(const JsonView& json) {
-  Stall::State state{.waited = json.at("waited").as_int()};
+Plateau::State read_plateau(const JsonView& json) {
+  Plateau::State state{.waited = json.at("waited").as_int()};
   if (!json.at("best").raw().IsNull()) state.best = json.at("best").as_double();
   return state;
 }
 
-void write_pacing(JsonWriter& json, const PacingState& pacing) {
+void write_schedule(JsonWriter& json, const AdaptiveScheduleState& adaptive_schedule) {
   json.key("pacing").begin_object();
-  write_stall(json, "plateau", pacing.plateau);
-  write_stall(json, "early_stop", pacing.early_stop);
-  json.field("drops", pacing.drops)
-      .field("loss_sum", pacing.loss_sum)
-      .field("loss_images", pacing.loss_images)
-      .field("ended_early", pacing.ended_early)
+  write_plateau(json, "plateau", adaptive_schedule.plateau);
+  write_plateau(json, "early_stop", adaptive_schedule.early_stop);
+  json.field("drops", adaptive_schedule.drops)
+      .field("loss_sum", adaptive_schedule.loss_sum)
+      .field("loss_images", adaptive_schedule.loss_images)
+      .field("ended_early", adaptive_schedule.ended_early)
       .end_object();
 }
 
-PacingState read_pacing(const JsonView& json) {
-  return {.plateau = read_stall(json.at("plateau")),
-          .early_stop = read_stall(json.at("early_stop")),
+AdaptiveScheduleState read_schedule(const JsonView& json) {
+  return {.plateau = read_plateau(json.at("plateau")),
+          .early_stop = read_plateau(json.at("early_stop")),
           .drops = json.at("drops").as_int(),
           .loss_sum = json.at("loss_sum").as_double(),
           .loss_images = json.at("loss_images").as_int(),
@@ -67,7 +67,7 @@ std::string RunState::to_json() const {
   for (const std::int64_t left_out : left_out_steps)
     json.value(left_out + 1);  // as in metrics.jsonl
   json.end_array();
-  write_pacing(json, pacing);
+  write_schedule(json, adaptive_schedule);
   return json.end_object().text();
 }
 
@@ -78,7 +78,7 @@ RunState RunState::parse(const std::string& json, const std::string& name) {
                  .epoch = root.at("epoch").as_int(),
                  .samples_seen = root.at("samples_seen").as_int(),
                  .epoch_closed = root.at("epoch_closed").as_bool(),
-                 .pacing = read_pacing(root.at("pacing")),
+                 .adaptive_schedule = read_schedule(root.at("pacing")),
                  .facts = {.train_fingerprint = root.at("train_fingerprint").as_string()}};
   if (root.has("validation_fingerprint")) {
     state.facts.validation_fingerprint = root.at("validation_fingerprint").as_string();

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "train/pace/pacing.h"
+#include "train/schedule/adaptive_schedule.h"
 
 namespace retina {
 
@@ -28,7 +28,7 @@ struct RunState {
   std::int64_t samples_seen = 0;
   bool epoch_closed = true;                    // false from its last step to the end of validation
   std::set<std::int64_t> left_out_steps = {};  // counted from 0; by --on-nan rollback
-  PacingState pacing = {};
+  AdaptiveScheduleState adaptive_schedule = {};
   // Of the validation after this step: AP, or a classifier's top-1 accuracy.
   std::optional<double> ap = {};
   double learning_rate = 0;  // of the next step; for people, not read back

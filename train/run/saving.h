@@ -13,11 +13,11 @@
 #include "shared/base/cli.h"
 #include "shared/coco/category.h"
 #include "shared/comm/communicator.h"
-#include "train/pace/schedule.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/checkpoint_writer.h"
 #include "train/run/run_dir.h"
 #include "train/run/run_state.h"
+#include "train/schedule/schedule.h"
 #include "train/step/replica.h"
 
 namespace retina {

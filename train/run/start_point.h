@@ -16,8 +16,8 @@ struct Found {
 };
 
 // The newest checkpoint that is whole; a damaged newer one costs a warning. Only what is loaded is
-// read: the older ones are described by the books as long as the seals at their ends are those that
-// the books list. Fills the books. Rank 0.
+// read: the older ones are described by the index as long as the seals at their ends are those that
+// the index list. Fills the index. Rank 0.
 std::optional<Found> newest_checkpoint(RunDir& dir);
 
 }  // namespace retina

@@ -126,7 +126,7 @@ bool ScalingReport::add(ScalingRun run, Communicator& communicator) {
   runs.push_back(std::move(run));
   std::sort(runs.begin(), runs.end(),
             [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
-  midway([&] {
+  as_io_error([&] {
     write_file_atomically(json_path(folder_), scaling_json(data_));
     write_file_atomically(page_path(folder_), scaling_html(data_));
   });

@@ -77,14 +77,14 @@ void ConfusionCounter::note(Cell& cell, const Example& example) {
   }
 }
 
-void ConfusionCounter::add(const JudgedImage& image, const Verdicts& verdicts) {
-  const BoxGroups& boxes = verdicts.boxes;
+void ConfusionCounter::add(const MatchedImage& image, const MatchOutcomes& outcomes) {
+  const BoxGroups& boxes = outcomes.boxes;
   taken_.assign(image.truth_count, kUntaken);
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {
     const std::uint32_t slot = image.first + rank;
     const double score = boxes.score[slot];
     if (!(score >= confusion_score(0))) break;
-    if (verdicts.detection[slot].coco == CocoOutcome::kUncounted) continue;
+    if (outcomes.detection[slot].coco == CocoOutcome::kUncounted) continue;
     const std::uint32_t label = boxes.label[slot];
     const Overlap* best = nullptr;
     bool best_same = false, in_crowd = false;
@@ -92,7 +92,7 @@ void ConfusionCounter::add(const JudgedImage& image, const Verdicts& verdicts) {
       if (overlap.iou < kExplainedIou) continue;
       const std::uint32_t g = image.first_truth + overlap.truth;
       const bool same = boxes.truth_label[g] == label;
-      if (verdicts.truth[g].crowd) {
+      if (outcomes.truth[g].crowd) {
         in_crowd |= same;
         continue;
       }
@@ -115,7 +115,7 @@ void ConfusionCounter::add(const JudgedImage& image, const Verdicts& verdicts) {
   }
   for (std::uint32_t i = 0; i < image.truth_count; ++i) {
     const std::uint32_t g = image.first_truth + i;
-    if (verdicts.truth[g].crowd || taken_[i] >= confusion_score(kConfusionScoreCount - 1)) continue;
+    if (outcomes.truth[g].crowd || taken_[i] >= confusion_score(kConfusionScoreCount - 1)) continue;
     note(cell(static_cast<std::int32_t>(boxes.truth_label[g]), kBackground),
          {.value = -taken_[i], .area = boxes.object(g).area, .image = image.image});
   }

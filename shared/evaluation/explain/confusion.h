@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shared/evaluation/explain/verdicts.h"
+#include "shared/evaluation/explain/match_outcomes.h"
 
 namespace retina {
 
@@ -39,7 +39,7 @@ struct Confusion {
 class ConfusionCounter {
  public:
   explicit ConfusionCounter(std::uint32_t class_count);
-  void add(const JudgedImage& image, const Verdicts& verdicts);
+  void add(const MatchedImage& image, const MatchOutcomes& outcomes);
   // The order of merging changes nothing.
   void merge(const ConfusionCounter& other);
   Confusion result(const BoxGroups& boxes) const;

@@ -14,7 +14,7 @@ namespace {
 
 // What a thread gathers over its images; nothing of it depends on which images they are.
 struct ImageWorker {
-  ImageJudge judge;
+  ImageMatcher match;
   ConfusionCounter confusion;
   SuspectFinder suspects;
 };
@@ -27,19 +27,19 @@ struct ClassObjects {
 
 // What the false detections and missed objects of one image are worth looking at for. A missed
 // object costs its share of the mean over objects and classes, as if it were found first of all.
-ImageFaults faults_of(const JudgedImage& image, const Verdicts& verdicts,
+ImageFaults faults_of(const MatchedImage& image, const MatchOutcomes& outcomes,
                       std::span<const double> object_shares) {
-  const BoxGroups& boxes = verdicts.boxes;
+  const BoxGroups& boxes = outcomes.boxes;
   ImageFaults faults;
   for (std::uint32_t slot = image.first; slot < image.first + image.count; ++slot) {
-    const TideOutcome& outcome = verdicts.detection[slot].tide;
+    const TideOutcome& outcome = outcomes.detection[slot].tide;
     if (!outcome.judged || !(boxes.score[slot] >= kPicturedScore)) break;
     if (outcome.hit || outcome.ignored) continue;
     faults.confident_wrong = boxes.score[slot];
     break;
   }
   for (std::uint32_t g = image.first_truth; g < image.first_truth + image.truth_count; ++g) {
-    const TruthVerdict& object = verdicts.truth[g];
+    const TruthOutcome& object = outcomes.truth[g];
     if (object.counts && !object.coco_hit) faults.ap_lost += object_shares[boxes.truth_label[g]];
     if (!object.crowd && !object.tide_hit) {
       faults.largest_missed = std::max(faults.largest_missed, boxes.object(g).area);
@@ -61,10 +61,10 @@ struct ClassResult {
   std::array<std::int64_t, kFaultKindCount> ignored{};
 };
 
-ClassResult explain_class(const Verdicts& verdicts, std::size_t label,
+ClassResult explain_class(const MatchOutcomes& outcomes, std::size_t label,
                           std::span<const MovedHit> moved, const ClassObjects& objects,
                           std::span<float> costs, ClassExplanation& explanation) {
-  const BoxGroups& boxes = verdicts.boxes;
+  const BoxGroups& boxes = outcomes.boxes;
   const auto slots = boxes.of_class(label);
   ClassResult result;
   std::vector<ScoredDetection> scored;
@@ -72,7 +72,7 @@ ClassResult explain_class(const Verdicts& verdicts, std::size_t label,
   scored.reserve(slots.size());
   judged.reserve(slots.size());
   for (const std::uint32_t slot : slots) {
-    const auto [coco, tide] = verdicts.detection[slot];
+    const auto [coco, tide] = outcomes.detection[slot];
     const double score = boxes.score[slot];
     if (coco == CocoOutcome::kUncounted) continue;
     if (tide.judged) {
@@ -94,7 +94,7 @@ ClassResult explain_class(const Verdicts& verdicts, std::size_t label,
   const std::vector<float> own_costs = false_detection_costs(scored, objects.coco);
   std::size_t next = 0;
   for (const std::uint32_t slot : slots) {
-    const CocoOutcome coco = verdicts.detection[slot].coco;
+    const CocoOutcome coco = outcomes.detection[slot].coco;
     const bool is_scored = coco == CocoOutcome::kHit || coco == CocoOutcome::kWrong;
     if (is_scored) costs[slot] = own_costs[next++];
   }
@@ -114,13 +114,13 @@ class Explainer {
   Explainer(const BoxGroups& boxes, const ExplainOptions& options)
       : boxes_(boxes),
         options_(options),
-        verdicts_(boxes),
+        outcomes_(boxes),
         classes_(boxes.class_count()),
         faults_(boxes.image_count()) {}
 
   Explanation explain() {
-    for (std::size_t g = 0; g < verdicts_.truth.size(); ++g) {
-      if (verdicts_.truth[g].counts) ++classes_[boxes_.truth_label[g]].coco;
+    for (std::size_t g = 0; g < outcomes_.truth.size(); ++g) {
+      if (outcomes_.truth[g].counts) ++classes_[boxes_.truth_label[g]].coco;
     }
     judge_images();
     explain_classes();
@@ -128,7 +128,7 @@ class Explainer {
     for (const std::int64_t id :
          images_worth_drawing(explanation_.worst, explanation_.confusion, options_.most_pictured)) {
       const std::uint32_t image = boxes_.image_place(id);
-      explanation_.pictured.push_back(pictured_image(image, options_.most_boxes, verdicts_));
+      explanation_.pictured.push_back(pictured_image(image, options_.most_boxes, outcomes_));
       explanation_.pictured.back().ap_lost = faults_[image].ap_lost;
     }
     name_images();
@@ -171,7 +171,7 @@ class Explainer {
     const std::vector<double> shares = object_shares();
     std::vector<ImageWorker> workers;
     for (std::size_t i = 0; i < worker_count; ++i) {
-      workers.push_back({.judge = ImageJudge(verdicts_),
+      workers.push_back({.match = ImageMatcher(outcomes_),
                          .confusion = ConfusionCounter(boxes_.class_count()),
                          .suspects = SuspectFinder(
                              {.score = options_.suspect_score, .most = options_.most_suspects})});
@@ -181,20 +181,20 @@ class Explainer {
       ImageWorker& worker = workers[i];
       for (std::uint32_t begin; (begin = next.fetch_add(kBlock)) < image_count;) {
         for (std::uint32_t at = begin; at < std::min(image_count, begin + kBlock); ++at) {
-          const JudgedImage image = worker.judge.judge(at);
-          worker.confusion.add(image, verdicts_);
-          worker.suspects.add(image, verdicts_);
-          faults_[at] = faults_of(image, verdicts_, shares);
+          const MatchedImage image = worker.match.match(at);
+          worker.confusion.add(image, outcomes_);
+          worker.suspects.add(image, outcomes_);
+          faults_[at] = faults_of(image, outcomes_, shares);
         }
       }
     });
 
     ImageWorker& first = workers.front();
-    moved_ = first.judge.moved();
+    moved_ = first.match.moved();
     for (std::size_t i = 1; i < workers.size(); ++i) {
       first.confusion.merge(workers[i].confusion);
       first.suspects.merge(workers[i].suspects);
-      moved_.insert(moved_.end(), workers[i].judge.moved().begin(), workers[i].judge.moved().end());
+      moved_.insert(moved_.end(), workers[i].match.moved().begin(), workers[i].match.moved().end());
     }
     explanation_.confusion = first.confusion.result(boxes_);
     explanation_.suspects = first.suspects.result(boxes_);
@@ -205,8 +205,8 @@ class Explainer {
   }
 
   void explain_classes() {
-    for (std::size_t g = 0; g < verdicts_.truth.size(); ++g) {
-      const TruthVerdict& object = verdicts_.truth[g];
+    for (std::size_t g = 0; g < outcomes_.truth.size(); ++g) {
+      const TruthOutcome& object = outcomes_.truth[g];
       if (object.crowd) continue;
       ClassCounts& counts = classes_[boxes_.truth_label[g]].tide;
       ++counts.objects;
@@ -220,7 +220,7 @@ class Explainer {
       const auto [begin, end] = std::equal_range(
           moved_.begin(), moved_.end(), MovedHit{.label = static_cast<std::uint32_t>(label)},
           [](const MovedHit& a, const MovedHit& b) { return a.label < b.label; });
-      results[label] = explain_class(verdicts_, label, {begin, end}, classes_[label], costs,
+      results[label] = explain_class(outcomes_, label, {begin, end}, classes_[label], costs,
                                      explanation_.per_class[label]);
     });
 
@@ -262,7 +262,7 @@ class Explainer {
 
   const BoxGroups& boxes_;
   const ExplainOptions& options_;
-  Verdicts verdicts_;
+  MatchOutcomes outcomes_;
   std::vector<ClassObjects> classes_;
   std::vector<ImageFaults> faults_;
   std::vector<MovedHit> moved_;

@@ -35,21 +35,21 @@ void SuspectFinder::keep(SuspectKind kind, const Candidate& candidate) {
   list.erase(end, list.end());
 }
 
-void SuspectFinder::add(const JudgedImage& image, const Verdicts& verdicts) {
-  const BoxGroups& boxes = verdicts.boxes;
+void SuspectFinder::add(const MatchedImage& image, const MatchOutcomes& outcomes) {
+  const BoxGroups& boxes = outcomes.boxes;
   best_ious_.assign(image.truth_count, 0);
   contested_.assign(image.truth_count, 0);
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {
     const std::uint32_t slot = image.first + rank;
-    const DetectionVerdict& verdict = verdicts.detection[slot];
-    if (verdict.coco == CocoOutcome::kUncounted) continue;
+    const DetectionOutcome& outcome = outcomes.detection[slot];
+    if (outcome.coco == CocoOutcome::kUncounted) continue;
     const Overlap* other = nullptr;  // the nearest object of another class without a hit
     double most = 0;
     for (const Overlap& overlap : image.of(rank)) {
       const std::uint32_t g = image.first_truth + overlap.truth;
       most = std::max(most, overlap.iou);
       best_ious_[overlap.truth] = std::max(best_ious_[overlap.truth], overlap.iou);
-      if (verdicts.truth[g].crowd || verdicts.truth[g].tide_hit) continue;
+      if (outcomes.truth[g].crowd || outcomes.truth[g].tide_hit) continue;
       if (boxes.truth_label[g] == boxes.label[slot]) continue;
       if (other == nullptr || overlap.iou > other->iou) other = &overlap;
     }
@@ -58,7 +58,7 @@ void SuspectFinder::add(const JudgedImage& image, const Verdicts& verdicts) {
     if (most < kUnlabelledIou) {
       keep(SuspectKind::kUnlabelled,
            {.evidence = score, .iou = most, .image = image.image, .detection = boxes.entry[slot]});
-    } else if (!verdict.tide.hit && other != nullptr && other->iou >= kWrongClassIou &&
+    } else if (!outcome.tide.hit && other != nullptr && other->iou >= kWrongClassIou &&
                contested_[other->truth] == 0) {
       contested_[other->truth] = 1;  // the most confident detection speaks for the others
       keep(SuspectKind::kWrongClass,
@@ -71,7 +71,7 @@ void SuspectFinder::add(const JudgedImage& image, const Verdicts& verdicts) {
   }
   for (std::uint32_t i = 0; i < image.truth_count; ++i) {
     const std::uint32_t g = image.first_truth + i;
-    if (verdicts.truth[g].crowd || best_ious_[i] >= kExplainedIou) continue;
+    if (outcomes.truth[g].crowd || best_ious_[i] >= kExplainedIou) continue;
     keep(SuspectKind::kNeverFound, {.evidence = boxes.object(g).area,
                                     .iou = best_ious_[i],
                                     .image = image.image,

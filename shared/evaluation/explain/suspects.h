@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/evaluation/explain/verdicts.h"
+#include "shared/evaluation/explain/match_outcomes.h"
 
 namespace retina {
 
@@ -46,7 +46,7 @@ struct SuspectOptions {
 class SuspectFinder {
  public:
   explicit SuspectFinder(const SuspectOptions& options) : options_(options) {}
-  void add(const JudgedImage& image, const Verdicts& verdicts);
+  void add(const MatchedImage& image, const MatchOutcomes& outcomes);
   // The order of merging changes nothing.
   void merge(const SuspectFinder& other);
   // By kind, best evidence first, at most `most` of each. Of unlabelled detections that overlap

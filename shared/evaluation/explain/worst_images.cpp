@@ -71,8 +71,8 @@ std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const C
 }
 
 PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes,
-                             const Verdicts& verdicts) {
-  const BoxGroups& boxes = verdicts.boxes;
+                             const MatchOutcomes& outcomes) {
+  const BoxGroups& boxes = outcomes.boxes;
   PicturedImage pictured{.image = boxes.image(image)};
   for (std::uint32_t g = boxes.truth_begin[image]; g < boxes.truth_begin[image + 1]; ++g) {
     const Annotation& one = boxes.object(g);
@@ -80,10 +80,10 @@ PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes,
                                .category_id = one.category_id,
                                .bbox = one.bbox,
                                .crowd = one.iscrowd,
-                               .missed = !one.iscrowd && !verdicts.truth[g].tide_hit});
+                               .missed = !one.iscrowd && !outcomes.truth[g].tide_hit});
   }
   for (std::uint32_t slot = boxes.found_begin[image]; slot < boxes.found_begin[image + 1]; ++slot) {
-    const TideOutcome outcome = verdicts.detection[slot].tide;
+    const TideOutcome outcome = outcomes.detection[slot].tide;
     const Detection& one = boxes.detection(slot);
     if (!outcome.judged || !(one.score >= kPicturedScore)) break;
     if (pictured.found.size() == most_boxes) break;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shared/evaluation/explain/confusion.h"
-#include "shared/evaluation/explain/verdicts.h"
+#include "shared/evaluation/explain/match_outcomes.h"
 
 namespace retina {
 
@@ -54,6 +54,7 @@ std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const C
                                                std::size_t most);
 
 // The image at place `image`, with at most `most_boxes` detections.
-PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes, const Verdicts& verdicts);
+PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes,
+                             const MatchOutcomes& outcomes);
 
 }  // namespace retina

@@ -42,9 +42,9 @@ TEST(RunDir, KeepsTheNewestAndTheBest) {
   }
   EXPECT_THAT(dir.checkpoint_files(),
               ElementsAre("checkpoint-02.pt", "checkpoint-04.pt", "checkpoint-05.pt"));
-  const JsonFile books = JsonFile::read(dir.path("checkpoints.json"));
-  EXPECT_EQ(books.root().at("last").as_string(), "checkpoint-05.pt");
-  EXPECT_EQ(books.root().at("best").as_string(), "checkpoint-02.pt");
+  const JsonFile index = JsonFile::read(dir.path("checkpoints.json"));
+  EXPECT_EQ(index.root().at("last").as_string(), "checkpoint-05.pt");
+  EXPECT_EQ(index.root().at("best").as_string(), "checkpoint-02.pt");
 }
 
 TEST(RunDir, KeepsOnlyTheNewestWithoutValidation) {

@@ -17,11 +17,11 @@ TEST(RunState, ReadsBackWhatItWrote) {
                        .samples_seen = 47,
                        .epoch_closed = false,
                        .left_out_steps = {4, 9},
-                       .pacing = {.plateau = {.best = 0.25, .waited = 2},
-                                  .drops = 1,
-                                  .loss_sum = 1.0 / 3,
-                                  .loss_images = 8,
-                                  .ended_early = true},
+                       .adaptive_schedule = {.plateau = {.best = 0.25, .waited = 2},
+                                             .drops = 1,
+                                             .loss_sum = 1.0 / 3,
+                                             .loss_images = 8,
+                                             .ended_early = true},
                        .ap = 0.1 + 0.2,
                        .facts = {.train_fingerprint = "aa", .validation_fingerprint = "bb"}};
   const RunState read = RunState::parse(state.to_json(), "checkpoint.pt");
@@ -30,7 +30,7 @@ TEST(RunState, ReadsBackWhatItWrote) {
   EXPECT_EQ(read.samples_seen, 47);
   EXPECT_FALSE(read.epoch_closed);
   EXPECT_EQ(read.left_out_steps, state.left_out_steps);
-  EXPECT_EQ(read.pacing, state.pacing);
+  EXPECT_EQ(read.adaptive_schedule, state.adaptive_schedule);
   EXPECT_EQ(read.ap, state.ap);
   EXPECT_EQ(read.facts.train_fingerprint, "aa");
   EXPECT_EQ(read.facts.validation_fingerprint, "bb");

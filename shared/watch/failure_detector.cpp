@@ -1,0 +1,373 @@
+#include "shared/watch/failure_detector.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+
+#include "shared/base/cat.h"
+
+namespace retina {
+namespace {
+
+// From the launcher's SIGTERM: after a second its SIGKILL follows.
+constexpr double kShortSeconds = 2;
+constexpr char kAgain[] = "run the same command again";
+
+// "bucket 5 of step 812".
+std::string place(const Entered& entered) {
+  return cat(entered.operation.name(),
+             entered.step > 0 ? cat(" of step ", entered.step) : " before the first step");
+}
+
+// The collective that most of the job is in, and who waits there.
+struct Front {
+  const Entered* entered = nullptr;
+  std::vector<const RankView*> waiting{}, behind{};  // behind: have not entered it
+  double longest_s = 0;
+};
+
+// Since anything happened on any rank: states are from different moments, so one that is in a
+// collective may be out of it already when another is seen behind it.
+double all_quiet_s(const std::vector<RankView>& views, double now_s) {
+  double shortest_s = std::numeric_limits<double>::infinity();
+  for (const RankView& view : views) {
+    shortest_s = std::min(shortest_s, view.state.quiet_s + std::max(0.0, now_s - view.heard_s));
+  }
+  return shortest_s;
+}
+
+double waited_s(const RankView& view, double now_s) {
+  return view.state.in_collective_s + std::max(0.0, now_s - view.heard_s);
+}
+
+Front find_front(const std::vector<RankView>& views, double now_s) {
+  Front front;
+  for (const RankView& view : views) {
+    if (view.state.in_collective == 0 || view.gone) continue;
+    const Entered* last = view.state.last();
+    if (front.entered == nullptr || last->sequence > front.entered->sequence) front.entered = last;
+  }
+  if (front.entered == nullptr) return front;
+  for (const RankView& view : views) {
+    if (view.state.sequence < front.entered->sequence) front.behind.push_back(&view);
+    if (view.state.in_collective == 0 || view.gone) continue;
+    front.waiting.push_back(&view);
+    front.longest_s = std::max(front.longest_s, waited_s(view, now_s));
+  }
+  return front;
+}
+
+// "; others wait in bucket 5 of step 812", not counting the `lost` ranks: those may have entered it
+// too, after their last heartbeat.
+std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost,
+                    double now_s) {
+  std::vector<RankView> others;
+  std::copy_if(views.begin(), views.end(), std::back_inserter(others), [&](const RankView& view) {
+    return std::find(lost.begin(), lost.end(), view.state.rank) == lost.end();
+  });
+  const Front front = find_front(others, now_s);
+  return front.entered == nullptr ? "" : cat("; others wait in ", place(*front.entered));
+}
+
+bool is_in_steps(const RankState& state) {
+  return state.step > 0 && (is_of_step(state.phase) || is_write(state.phase));
+}
+
+// How long a rank outside collectives has made no progress. Within steps only the next collective
+// counts; a long validation makes progress with each of its batches.
+double still_for_s(const RankView& view, double now_s) {
+  if (is_in_steps(view.state)) return std::numeric_limits<double>::infinity();
+  return view.state.quiet_s + std::max(0.0, now_s - view.heard_s);
+}
+
+}  // namespace
+
+FailureDetector::FailureDetector(WatchOptions options, std::vector<std::string> hosts)
+    : options_(std::move(options)), hosts_(std::move(hosts)) {}
+
+std::string FailureDetector::names(const std::vector<int>& ranks) const {
+  std::map<std::string, std::vector<int>> by_host;
+  for (const int rank : ranks) by_host[hosts_.at(static_cast<std::size_t>(rank))].push_back(rank);
+  std::string text;
+  for (const auto& [host, own] : by_host) {
+    text += cat(text.empty() ? "" : " and ", own.size() > 1 ? "ranks " : "rank ");
+    for (std::size_t i = 0; i < own.size(); ++i) text += cat(i == 0 ? "" : ", ", own[i]);
+    text += cat(" (", host, ")");
+  }
+  return text;
+}
+
+std::string FailureDetector::last_seen(const RankView& view, double now_s) const {
+  const RankState& state = view.state;
+  std::string where =
+      state.in_collective != 0 ? place(*state.last()) : std::string(phase_name(state.phase));
+  if (state.in_collective == 0 && state.step > 0) where += cat(" of step ", state.step);
+  const double ago = std::max(0.0, now_s - view.heard_s);
+  return cat(" (last seen in ", where, ", ", fixed(ago, 1), " s ago)");
+}
+
+std::optional<Diagnosis> FailureDetector::diagnose(const std::vector<RankView>& views,
+                                                   double now_s) const {
+  // A mismatch first: it is why ranks die or stall.
+  if (auto diagnosis = mismatch(views)) return diagnosis;
+  if (auto diagnosis = died(views, now_s)) return diagnosis;
+  if (auto diagnosis = left(views)) return diagnosis;
+  if (auto diagnosis = silent(views, now_s)) return diagnosis;
+  return stalled(views, now_s);
+}
+
+void FailureDetector::shorten_timeouts(double now_s) {
+  if (!short_since_s_) short_since_s_ = now_s;
+}
+
+double FailureDetector::heartbeat_limit_s(const RankView& view, double now_s) const {
+  const bool hurries = short_since_s_ && now_s - *short_since_s_ < kShortSeconds &&
+                       view.heard_s <= *short_since_s_ - 2 * options_.period_s;
+  return hurries ? std::min(options_.heartbeat_limit_s, 6 * options_.period_s)
+                 : options_.heartbeat_limit_s;
+}
+
+std::optional<Diagnosis> FailureDetector::lost(const std::vector<RankView>& views,
+                                               double now_s) const {
+  if (auto diagnosis = died(views, now_s)) return diagnosis;
+  return silent(views, now_s);
+}
+
+std::optional<Diagnosis> FailureDetector::mismatch(const std::vector<RankView>& views) const {
+  struct Seen {
+    int rank;
+    const Entered* entered;
+  };
+  // Which ranks entered each numbered collective.
+  std::map<std::uint64_t, std::vector<Seen>> by_sequence;
+  for (const RankView& view : views) {
+    std::set<std::uint64_t> own;  // a mark may be in `recent` too
+    for (const Entered& entered : view.state.recent) {
+      if (entered.sequence == 0) continue;
+      by_sequence[entered.sequence].push_back({view.state.rank, &entered});
+      own.insert(entered.sequence);
+    }
+    for (const Entered& entered : view.state.marks) {
+      if (entered.sequence == 0 || !own.insert(entered.sequence).second) continue;
+      by_sequence[entered.sequence].push_back({view.state.rank, &entered});
+    }
+  }
+  // The first number at which they disagree, side by side.
+  for (const auto& [sequence, seen] : by_sequence) {
+    std::map<std::uint64_t, std::vector<Seen>> sides;
+    for (const Seen& one : seen) sides[one.entered->chain].push_back(one);
+    if (sides.size() < 2) continue;
+    Diagnosis diagnosis{.kind = DiagnosisKind::kMismatch,
+                        .hint =
+                            "compare --version on the nodes; if they agree, this is a bug in "
+                            "retina-batch: please report it"};
+    std::size_t smallest = std::numeric_limits<std::size_t>::max();
+    std::string text;
+    bool named = false;
+    const Operation& first = sides.begin()->second.front().entered->operation;
+    for (const auto& [chain, side] : sides) {
+      std::vector<int> ranks;
+      for (const Seen& one : side) ranks.push_back(one.rank);
+      const Operation& operation = side.front().entered->operation;
+      named |= operation.hash() != first.hash();
+      text += cat(text.empty() ? "" : "; ", operation.name(), ", ", operation.describe(), " on ",
+                  names(ranks));
+      // Of two equal sides the one without rank 0 is named.
+      const bool has_root = std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+      if (ranks.size() < smallest || (ranks.size() == smallest && !has_root)) {
+        smallest = ranks.size();
+        diagnosis.ranks = ranks;
+      }
+    }
+    diagnosis.message = cat(
+        named ? "the ranks call different collectives" : "the ranks called different collectives",
+        named ? "" : " before this", " (number ", with_commas(sequence), " of step ",
+        seen.front().entered->step, ": ", text, ")");
+    return diagnosis;
+  }
+  return std::nullopt;
+}
+
+std::optional<Diagnosis> FailureDetector::died(const std::vector<RankView>& views,
+                                               double now_s) const {
+  std::vector<int> ranks;
+  const RankView* first = nullptr;
+  for (const RankView& view : views) {
+    if (!view.gone || view.state.left != 0) continue;
+    ranks.push_back(view.state.rank);
+    if (first == nullptr) first = &view;
+  }
+  if (ranks.empty()) return std::nullopt;
+  return Diagnosis{
+      .kind = DiagnosisKind::kDied,
+      .ranks = ranks,
+      .message = cat(names(ranks), " died", last_seen(*first, now_s), awaited(views, ranks, now_s)),
+      .hint = kAgain};
+}
+
+double FailureDetector::launcher_wait_s(const Diagnosis& diagnosis,
+                                        const std::vector<RankView>& views, double now_s) const {
+  if (diagnosis.kind != DiagnosisKind::kSilent) return 0;
+  const auto blamed = [&](int rank) {
+    return std::find(diagnosis.ranks.begin(), diagnosis.ranks.end(), rank) != diagnosis.ranks.end();
+  };
+  const auto host = [&](int rank) { return hosts_.at(static_cast<std::size_t>(rank)); };
+  // A node that is still heard from is not cut off: its silent rank is only stopped.
+  std::set<std::string> heard;
+  for (const RankView& view : views) {
+    if (!blamed(view.state.rank)) heard.insert(host(view.state.rank));
+  }
+  double wait_s = 0;
+  for (const RankView& view : views) {
+    if (!blamed(view.state.rank) || heard.count(host(view.state.rank)) != 0) continue;
+    wait_s = std::max(wait_s, view.heard_s + options_.launcher_limit_s - now_s);
+  }
+  return wait_s;
+}
+
+std::optional<Diagnosis> FailureDetector::left(const std::vector<RankView>& views) const {
+  for (const RankView& view : views) {
+    if (view.state.left == 0) continue;
+    for (const RankView& other : views) {
+      if (other.state.in_collective == 0 || other.state.sequence <= view.state.sequence) continue;
+      // The first collective that it missed, if that is still known.
+      const auto& recent = other.state.recent;
+      const auto next = std::find_if(recent.begin(), recent.end(), [&](const Entered& entered) {
+        return entered.sequence == view.state.sequence + 1;
+      });
+      const Entered& first = next != recent.end() ? *next : *other.state.last();
+      return Diagnosis{
+          .kind = DiagnosisKind::kLeft,
+          .ranks = {view.state.rank},
+          .message = cat(names({view.state.rank}), " ended its work early and never entered ",
+                         place(first), ", where ", names({other.state.rank}), " waits"),
+          .hint = "this is a bug in retina-batch; please report it with the command that you ran"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Diagnosis> FailureDetector::silent(const std::vector<RankView>& views,
+                                                 double now_s) const {
+  const auto silence = [&](const RankView& view) {
+    return view.state.left != 0 ? 0 : now_s - view.heard_s;
+  };
+  const bool any = std::any_of(views.begin(), views.end(), [&](const RankView& view) {
+    return silence(view) > heartbeat_limit_s(view, now_s);
+  });
+  if (!any) return std::nullopt;
+  // A node's ranks fall silent together, but their last heartbeats were not.
+  std::vector<int> ranks;
+  const RankView* first = nullptr;
+  for (const RankView& view : views) {
+    const double limit_s = heartbeat_limit_s(view, now_s), few_s = 4 * options_.period_s;
+    if (silence(view) <= std::min(limit_s, std::max(limit_s - few_s, few_s))) continue;
+    ranks.push_back(view.state.rank);
+    if (first == nullptr) first = &view;
+  }
+  return Diagnosis{
+      .kind = DiagnosisKind::kSilent,
+      .ranks = ranks,
+      .message = cat(names(ranks), ranks.size() > 1 ? " are" : " is", " stopped or cut off",
+                     last_seen(*first, now_s), awaited(views, ranks, now_s)),
+      .hint = kAgain};
+}
+
+double FailureDetector::stall_limit_s(const RankState& state) const {
+  if (is_write(state.phase)) return std::numeric_limits<double>::infinity();
+  if (!is_in_steps(state)) return std::max(options_.outside_timeout_s, options_.stall_timeout_s);
+  if (state.median_step_s <= 0) return 5 * options_.stall_timeout_s;
+  return std::max(options_.stall_timeout_s, options_.stall_steps * state.median_step_s);
+}
+
+std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& views,
+                                                  double now_s) const {
+  const Front front = find_front(views, now_s);
+  if (front.entered != nullptr) {
+    // Who is behind and not itself waiting in an earlier collective.
+    std::vector<const RankView*> blamed;
+    for (const RankView* view : front.behind)
+      if (view->state.in_collective == 0) blamed.push_back(view);
+    // Everybody is inside: those in the oldest collective cannot get out.
+    const bool all_inside = blamed.empty();
+    if (all_inside) {
+      std::uint64_t oldest = front.entered->sequence;
+      for (const RankView* view : front.waiting) oldest = std::min(oldest, view->state.sequence);
+      for (const RankView* view : front.waiting)
+        if (view->state.sequence == oldest) blamed.push_back(view);
+    }
+    // Inside, the time counts from when the last one entered.
+    double limit = 0, excused_s = 0, still_s = all_inside ? all_quiet_s(views, now_s) : 0;
+    for (const RankView* view : blamed) {
+      limit = std::max(limit, stall_limit_s(view->state));
+      excused_s = std::max(excused_s, view->state.excused_s);
+      if (!all_inside) still_s = std::max(still_s, still_for_s(*view, now_s));
+    }
+    if ((all_inside ? still_s : std::min(front.longest_s - excused_s, still_s)) > limit) {
+      std::vector<int> ranks;
+      for (const RankView* view : blamed) ranks.push_back(view->state.rank);
+      const std::string what =
+          all_inside ? cat(names(ranks), " cannot finish ", place(*blamed[0]->state.last()),
+                           ", though no rank is missing")
+                     : cat(names(ranks), " never entered ", place(*front.entered),
+                           last_seen(*blamed[0], now_s));
+      return Diagnosis{
+          .kind = DiagnosisKind::kStalled,
+          .ranks = ranks,
+          .message = cat(what, "; others have waited ", fixed(front.longest_s, 1), " s"),
+          .hint = cat(kAgain, ", or raise --stall-timeout")};
+    }
+  }
+  // Nobody waits in a collective, but nothing happens either.
+  if (front.entered != nullptr) return std::nullopt;
+  const bool others_left = std::any_of(views.begin(), views.end(),
+                                       [](const RankView& view) { return view.state.left != 0; });
+  for (const RankView& view : views) {
+    const RankState& state = view.state;
+    if (state.in_collective != 0 || state.left != 0) continue;
+    if (!is_in_steps(state) && !others_left) continue;
+    const double quiet_s = state.quiet_s + std::max(0.0, now_s - view.heard_s);
+    if (quiet_s <= stall_limit_s(state)) continue;
+    return Diagnosis{.kind = DiagnosisKind::kStalled,
+                     .ranks = {state.rank},
+                     .message = cat(names({state.rank}), " has been in ", phase_name(state.phase),
+                                    state.step > 0 ? cat(" of step ", state.step) : "", " for ",
+                                    fixed(quiet_s, 1), " s",
+                                    others_left ? "; others have ended their work" : ""),
+                     .hint = cat(kAgain, ", or raise --stall-timeout")};
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& views,
+                                                   double now_s) {
+  std::vector<std::string> lines;
+  const Front front = find_front(views, now_s);
+  if (front.entered != nullptr && front.longest_s > options_.straggler_warning_s) {
+    for (const RankView* view : front.behind) {
+      const RankState& state = view->state;
+      // A silent rank is not a straggler: its diagnosis is near.
+      if (state.in_collective != 0 || !is_in_steps(state) ||
+          now_s - view->heard_s > 4 * options_.period_s ||
+          !told_.insert({state.rank, state.sequence}).second) {
+        continue;
+      }
+      const char* disk = is_write(state.phase) ? "; its disk is slow" : "";
+      lines.push_back(cat(names({state.rank}), " is slow: others have waited ",
+                          fixed(front.longest_s, 1), " s for it in ", place(*front.entered),
+                          ", it is in ", phase_name(state.phase), disk));
+    }
+  }
+  for (const RankView& view : views) {
+    const RankState& state = view.state;
+    if (!is_write(state.phase) && state.phase != Phase::kDataWait) continue;
+    if (state.in_collective != 0 || state.in_phase_s <= options_.straggler_warning_s) continue;
+    if (!told_.insert({state.rank, state.sequence}).second) continue;
+    lines.push_back(cat(names({state.rank}), " has been in ", phase_name(state.phase), " for ",
+                        fixed(state.in_phase_s, 1), " s: its disk is slow"));
+  }
+  return lines;
+}
+
+}  // namespace retina

@@ -1,0 +1,75 @@
+// Who is to blame: from the states of the ranks to one line. No clock, no sockets: the caller
+// says what time it is, so every rule is tested with recorded states.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/watch/activity.h"
+#include "shared/watch/watch_options.h"
+
+namespace retina {
+
+// A rank's last state and when it came.
+struct RankView {
+  RankState state{};
+  double heard_s = 0;  // on the caller's clock
+  bool gone = false;   // its connection has ended
+};
+
+enum class DiagnosisKind { kDied, kSilent, kMismatch, kLeft, kStalled };
+
+struct Diagnosis {
+  DiagnosisKind kind = DiagnosisKind::kDied;
+  std::vector<int> ranks{};  // to blame; of a mismatch, the smaller side
+  std::string message{};     // one line
+  std::string hint{};
+};
+
+class FailureDetector {
+ public:
+  // `hosts`: the name of every rank's node.
+  FailureDetector(WatchOptions options, std::vector<std::string> hosts);
+
+  // Nothing: all is well as far as can be seen. `views` may cover some ranks only, those that have
+  // been heard from.
+  std::optional<Diagnosis> diagnose(const std::vector<RankView>& views, double now_s) const;
+
+  // The same for ranks that died or fell silent alone.
+  std::optional<Diagnosis> lost(const std::vector<RankView>& views, double now_s) const;
+
+  // The launcher may be ending this process, in a second: for a moment, ranks that were silent
+  // before `now_s` are given up sooner. It may also have asked only for a checkpoint.
+  void shorten_timeouts(double now_s);
+
+  // Seconds that the launcher has from now to end the job after `diagnosis`.
+  double launcher_wait_s(const Diagnosis& diagnosis, const std::vector<RankView>& views,
+                         double now_s) const;
+
+  // New ones only: stragglers and slow disks, each rank once per collective.
+  std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
+
+  // "rank 3 (node-b)", "ranks 2, 3 (node-b)".
+  std::string names(const std::vector<int>& ranks) const;
+
+ private:
+  std::optional<Diagnosis> mismatch(const std::vector<RankView>& views) const;
+  std::optional<Diagnosis> died(const std::vector<RankView>& views, double now_s) const;
+  std::optional<Diagnosis> left(const std::vector<RankView>& views) const;
+  std::optional<Diagnosis> silent(const std::vector<RankView>& views, double now_s) const;
+  std::optional<Diagnosis> stalled(const std::vector<RankView>& views, double now_s) const;
+  double heartbeat_limit_s(const RankView& view, double now_s) const;
+  double stall_limit_s(const RankState& state) const;
+  std::string last_seen(const RankView& view, double now_s) const;
+
+  WatchOptions options_;
+  std::vector<std::string> hosts_;
+  std::set<std::pair<int, std::uint64_t>> told_;
+  std::optional<double> short_since_s_;
+};
+
+}  // namespace retina

@@ -1,0 +1,89 @@
+#include "train/monitor/preview.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Grey pictures with two boxes: one of the size of an anchor, one that is far too thin for any.
+class TwoBoxes : public SampleSource {
+ public:
+  TwoBoxes() {
+    for (int i = 0; i < 5; ++i) index_.push_back({.image_id = 70 + i, .width = 160, .height = 120});
+  }
+  const std::vector<IndexEntry>& index() const override { return index_; }
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
+              PixelTarget pixels) const override {
+    const Image image(160, 120);
+    Sample sample = sized_sample(request, place, {image.width, image.height});
+    sample.image_id = index_[request.slots[place].record].image_id;
+    put_pixels(image, request, sample, Normalisation{}, pixels);
+    sample.boxes = {{10, 10, 42, 42}, {0, 60, 150, 62}};
+    sample.labels = {0, 1};
+    return sample;
+  }
+
+ private:
+  std::vector<IndexEntry> index_;
+};
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+std::string page_of(std::int64_t image_count, std::int64_t total_steps) {
+  const TwoBoxes source;
+  const TrainingSet train{.source = source,
+                          .categories = {{.id = 1, .name = "cat"}, {.id = 2, .name = "dog"}}};
+  const EpochPlanOptions plan{.images_per_step = 2, .min_side_px = 120, .max_side_px = 160};
+  return render_preview({.train = train,
+                         .folder = "shards",
+                         .image_count = image_count,
+                         .total_steps = total_steps,
+                         .plan = plan,
+                         .augment = "light",
+                         .anchor_sizes = {32, 64, 128, 256, 512},
+                         .all_options = {{"augment", "\"flip\""}}});
+}
+
+TEST(Preview, ShowsTheFirstSamplesAndCountsTheirBoxes) {
+  const std::string page = page_of(4, 100);
+  EXPECT_EQ(count_of(page, "<img "), 4U);
+  EXPECT_EQ(count_of(page, "160 x 120 px"), 8U) << "in the caption and in the text of the picture";
+  EXPECT_THAT(page, HasSubstr("2 boxes, 1 red"));
+  EXPECT_THAT(page, HasSubstr("50.0 % of the boxes"));
+  EXPECT_THAT(page, HasSubstr("--augment light"));
+}
+
+// Five images in steps of two: the sixth place is padding, which is not a sample.
+TEST(Preview, EndsWithTheRunAndLeavesOutPadding) {
+  EXPECT_EQ(count_of(page_of(100, 3), "<img "), 5U);
+  EXPECT_EQ(count_of(page_of(7, 100), "<img "), 7U) << "on into the second epoch";
+}
+
+TEST(Preview, GivesBackThePixels) {
+  Image image(7, 5);
+  for (std::size_t i = 0; i < image.rgb.size(); ++i) {
+    image.rgb[i] = static_cast<std::uint8_t>(i * 37 % 256);
+  }
+  std::vector<float> planes(3 * 8 * 6);
+  resize_normalise(image, {.width = 7, .height = 5, .row_stride = 8, .plane_stride = 48}, {},
+                   planes.data());
+  const Image back = picture_of(
+      {.values = planes.data(), .row_stride = 8, .plane_stride = 48, .size = {7, 5}}, {});
+  EXPECT_EQ(back.rgb, image.rgb);
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,36 @@
+// The index of an epoch: where its time went, rank by rank. Closed at each epoch's end, and where a
+// run ends within one.
+#pragma once
+
+#include <cstdint>
+
+#include "shared/comm/communicator.h"
+#include "train/monitor/metrics_log.h"
+#include "train/monitor/rank_times.h"
+#include "train/run/rollback.h"
+
+namespace retina {
+
+struct EpochPoint {
+  std::int64_t step = 0, epoch = 0;
+  // Of the epoch: its steps except those left out. 0: its last step is not done.
+  std::int64_t update_count = 0;
+};
+
+// Where `step` stands: at an epoch's end in that one, else in the one in progress.
+EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Rollback& rollback);
+
+class EpochTimes {
+ public:
+  // A step as this rank saw it.
+  void add(const StepMetrics& metrics);
+
+  // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that holds up the
+  // others. Collective.
+  void close(Communicator& communicator, const EpochPoint& point, MetricsLog* log);
+
+ private:
+  RankLedger ledger_;
+};
+
+}  // namespace retina

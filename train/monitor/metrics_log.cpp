@@ -1,0 +1,278 @@
+#include "train/monitor/metrics_log.h"
+
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <sstream>
+#include <utility>
+#include <variant>
+
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/metrics.h"
+
+namespace retina {
+namespace {
+
+// Part of the format; never rename.
+constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
+
+const char* key_of(Task task, std::size_t validation_figure) {
+  return task == Task::kClassification ? kClassificationKeys[validation_figure]
+                                       : stat_key(validation_figure);
+}
+
+// A figure of a step: its group in TensorBoard, its key in this file.
+struct LoggedFigure {
+  const char* group;
+  const char* key;
+  std::variant<std::int64_t, double> value;
+};
+
+// Those of a step's line, in its order.
+std::vector<LoggedFigure> logged_figures(const StepMetrics& m) {
+  std::vector<LoggedFigure> list = {{"train", "epoch", m.epoch}, {"train", "loss", m.loss()}};
+  for (std::size_t i = 0; i < task_figures(m.task).size(); ++i) {
+    list.push_back({"train", task_figures(m.task)[i].key, m.figures[i]});
+  }
+  const OperationStats& traffic = m.reduce.traffic;
+  list.insert(list.end(),
+              {{"train", "lr", m.learning_rate},
+               {"train", "grad_norm", m.gradient_norm},
+               {"work", "images_per_second", m.images_per_second},
+               {"train", "images", m.images},
+               {"train", "replaced_images", m.replaced_images},
+               {"work", "ranks", std::int64_t{m.ranks}},
+               {"work", "step_ms", m.step_ms},
+               {"work", "compute_ms", m.compute_ms()},
+               {"work", "data_wait_ms", m.data_wait_ms},
+               {"work", "exposed_comm_ms", m.exposed_comm_ms},
+               {"work", "comm_ms", traffic.seconds * 1e3},
+               {"work", "comm_bytes", traffic.bytes},
+               {"work", "algorithm_bytes_per_second", algorithm_bandwidth(traffic)},
+               {"work", "bus_bytes_per_second", all_reduce_bus_bandwidth(traffic, m.ranks)},
+               {"work", "overlap_ms", m.reduce.overlap_seconds * 1e3},
+               {"work", "checkpoint_ms", m.checkpoint_ms},
+               {"work", "memory", m.memory_bytes},
+               {"work", "upload_ms", m.parts.upload_ms},
+               {"work", "forward_ms", m.parts.forward_ms},
+               {"work", "loss_ms", m.parts.loss_ms},
+               {"work", "backward_ms", m.parts.backward_ms},
+               {"work", "update_ms", m.parts.update_ms},
+               {"work", "device_memory", m.device_memory_bytes}});
+  return list;
+}
+
+std::string to_json(const StepMetrics& m) {
+  JsonWriter json;
+  json.begin_object().field("step", m.step);
+  for (const LoggedFigure& figure : logged_figures(m)) {
+    std::visit([&](auto value) { json.field(figure.key, value); }, figure.value);
+  }
+  return json.end_object().text();
+}
+
+std::string to_json(const ValidationMetrics& m) {
+  JsonWriter json;
+  json.begin_object().field("step", m.step).field("epoch", m.epoch);
+  json.key("validation").begin_object();
+  const bool has_stats = m.task == Task::kDetection;
+  const std::size_t named = has_stats ? kApLarge + 1 : m.figures.size();
+  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m.task, i), m.figures[i]);
+  if (has_stats) {
+    json.key("stats").begin_array();
+    for (const double value : m.figures) json.value(value);
+    json.end_array();
+  }
+  return json.end_object().end_object().text();
+}
+
+std::string to_json(const EpochMetrics& m) {
+  JsonWriter json;
+  json.begin_object().field("step", m.step).field("epoch", m.epoch);
+  if (m.epoch_seconds) {
+    json.field("epoch_seconds", *m.epoch_seconds).field("images_per_epoch", m.images_per_epoch);
+  }
+  json.field("steps", m.step_count).key("rank_times").begin_array();
+  for (const RankTimes& times : m.rank_times) json.raw(to_json(times));
+  return json.end_array().end_object().text();
+}
+
+StepMetrics step_from(const JsonView& line) {
+  // A number that was not finite is stored as null.
+  const auto number = [&](const char* key) {
+    const JsonView value = line.at(key);
+    return value.raw().IsNull() ? 0.0 : value.as_double();
+  };
+  // What is missing in files of earlier versions.
+  const auto later = [&](const char* key) { return line.has(key) ? number(key) : 0.0; };
+  const double images = number("images_per_second") * number("step_ms") * 1e-3;
+  const Task task = line.has(task_figures(Task::kClassification).front().key)
+                        ? Task::kClassification
+                        : Task::kDetection;
+  TaskFigures figures = {};
+  for (std::size_t i = 0; i < task_figures(task).size(); ++i) {
+    figures[i] = number(task_figures(task)[i].key);
+  }
+  return {.step = line.at("step").as_int(),
+          .epoch = line.at("epoch").as_int(),
+          .task = task,
+          .figures = figures,
+          .learning_rate = number("lr"),
+          .gradient_norm = number("grad_norm"),
+          .images_per_second = number("images_per_second"),
+          .images = line.has("images") ? line.at("images").as_int() : std::llround(images),
+          .replaced_images = std::llround(later("replaced_images")),
+          .ranks = line.has("ranks") ? static_cast<int>(line.at("ranks").as_int()) : 1,
+          .step_ms = number("step_ms"),
+          .data_wait_ms = number("data_wait_ms"),
+          .exposed_comm_ms = number("exposed_comm_ms"),
+          .reduce = {.traffic = {.bytes = std::llround(later("comm_bytes")),
+                                 .seconds = later("comm_ms") * 1e-3},
+                     .overlap_seconds = later("overlap_ms") * 1e-3},
+          .checkpoint_ms = line.has("checkpoint_ms") ? number("checkpoint_ms") : 0,
+          .memory_bytes = line.at("memory").as_int(),
+          .parts = {.upload_ms = later("upload_ms"),
+                    .forward_ms = later("forward_ms"),
+                    .loss_ms = later("loss_ms"),
+                    .backward_ms = later("backward_ms"),
+                    .update_ms = later("update_ms")},
+          .device_memory_bytes = std::llround(later("device_memory"))};
+}
+
+ValidationMetrics validation_from(const JsonView& line) {
+  ValidationMetrics metrics{.step = line.at("step").as_int(), .epoch = line.at("epoch").as_int()};
+  const JsonView values = line.at("validation");
+  if (values.has("stats")) {
+    for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+      metrics.figures.push_back(values.at("stats").at(i).as_double());
+    }
+    return metrics;
+  }
+  metrics.task = Task::kClassification;
+  for (const char* key : kClassificationKeys) metrics.figures.push_back(values.at(key).as_double());
+  return metrics;
+}
+
+EpochMetrics epoch_from(const JsonView& line) {
+  EpochMetrics metrics{.step = line.at("step").as_int(),
+                       .epoch = line.at("epoch").as_int(),
+                       .step_count = line.at("steps").as_int()};
+  if (line.has("epoch_seconds")) {
+    metrics.epoch_seconds = line.at("epoch_seconds").as_double();
+    metrics.images_per_epoch = line.at("images_per_epoch").as_int();
+  }
+  const JsonView ranks = line.at("rank_times");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    metrics.rank_times.push_back(rank_times_from(ranks.at(i)));
+  }
+  return metrics;
+}
+
+// A machine that went down may leave a hole in the file: what follows is lost, not the run.
+std::optional<JsonFile> parse_if_whole(const std::string& line, const std::string& path) {
+  try {
+    // What follows a zero byte the parser does not see.
+    if (line.find('\0') != std::string::npos) {
+      throw Error(ErrorKind::kData, cat(path, ": a line holds zero bytes"));
+    }
+    return JsonFile::parse(line, path);
+  } catch (const Error& error) {
+    log_warning(error.what(), ": what follows is cut off");
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string summary(const StepMetrics& metrics) {
+  std::string figures;
+  for (std::size_t i = 0; i < task_figures(metrics.task).size(); ++i) {
+    const TaskFigure& figure = task_figures(metrics.task)[i];
+    if (figure.is_loss && metrics.figures[i] == metrics.loss()) continue;  // there is no other
+    figures += cat(figures.empty() ? "" : ", ", figure.label, " ", fixed(metrics.figures[i], 3));
+  }
+  return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (", figures, "), lr ",
+             shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
+             fixed(metrics.images_per_second, 1), " images/s");
+}
+
+const ShownFigures& shown_figures(Task task) {
+  static const ShownFigures kDetector = {{"AP", kAp}, {"AP50", kAp50}, {"AP75", kAp75}};
+  static const ShownFigures kClassifier = {{"top-1", 0}, {"top-5", 1}};
+  return task == Task::kDetection ? kDetector : kClassifier;
+}
+
+std::vector<EventScalar> event_scalars(const StepMetrics& metrics) {
+  std::vector<EventScalar> scalars;
+  for (const LoggedFigure& figure : logged_figures(metrics)) {
+    const char* const name = std::strcmp(figure.key, "lr") == 0 ? "learning_rate" : figure.key;
+    const auto number = [](auto value) { return static_cast<double>(value); };
+    scalars.push_back({cat(figure.group, "/", name), std::visit(number, figure.value)});
+  }
+  return scalars;
+}
+
+std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
+  std::vector<EventScalar> scalars;
+  for (std::size_t i = 0; i < metrics.figures.size(); ++i) {
+    scalars.push_back({cat("validation/", key_of(metrics.task, i)), metrics.figures[i]});
+  }
+  return scalars;
+}
+
+MetricsLog::MetricsLog(const std::string& path, std::int64_t step) {
+  std::string kept;
+  if (path_exists(path)) {
+    const std::string text = read_file(path);
+    std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
+    for (std::string line; std::getline(lines, line);) {
+      const std::optional<JsonFile> parsed = parse_if_whole(line, path);
+      if (!parsed) break;
+      const JsonView root = parsed->root();
+      if (root.at("step").as_int() > step) break;
+      if (root.has("validation")) {
+        validations_.push_back(validation_from(root));
+      } else if (root.has("rank_times")) {
+        epochs_.push_back(epoch_from(root));
+      } else {
+        steps_.push_back(step_from(root));
+      }
+      kept += line + "\n";
+    }
+    if (kept != text) write_file_atomically(path, kept);
+  }
+  file_.emplace(path);
+}
+
+void MetricsLog::append(const StepMetrics& metrics) {
+  steps_.push_back(metrics);
+  file_->append(to_json(metrics) + "\n");
+}
+
+void MetricsLog::append(const ValidationMetrics& metrics) {
+  validations_.push_back(metrics);
+  file_->append(to_json(metrics) + "\n");
+}
+
+void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
+  double seconds = 0;
+  std::int64_t images = 0, lines = 0;
+  for (const StepMetrics& step : steps_) {
+    if (step.epoch != metrics.epoch) continue;
+    seconds += step.step_ms * 1e-3;
+    images += step.images;
+    ++lines;
+  }
+  if (update_count > 0 && lines == update_count) {
+    metrics.epoch_seconds = seconds;
+    metrics.images_per_epoch = images;
+  }
+  epochs_.push_back(metrics);
+  file_->append(to_json(metrics) + "\n");
+}
+
+}  // namespace retina

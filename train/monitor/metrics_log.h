@@ -1,0 +1,125 @@
+// metrics.jsonl: one JSON object a line, for people's plots and for the report page.
+//
+// A step's line:  step, epoch, loss, the task's figures (classification_loss and box_loss, or
+//                 cross_entropy, top1 and top5: task_figures.h), lr, grad_norm,
+//                 images_per_second, images, replaced_images, ranks, step_ms, compute_ms,
+//                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
+//                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes),
+//                 upload_ms, forward_ms, loss_ms, backward_ms, update_ms (of rank 0), device_memory
+//                 (bytes; 0 on a CPU)
+// A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}, of a classifier
+//                 {top1, top5, loss}
+// An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
+//                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
+//                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
+//                 writes one without epoch_seconds and images_per_epoch.
+// In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
+// learning_rate.
+// Files of earlier versions do not have images, replaced_images, ranks, compute_ms, comm_*,
+// *_bytes_per_second, overlap_ms, the step's parts, device_memory and the epochs' lines, or the
+// images of rank_times.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/base/file.h"
+#include "shared/comm/comm_stats.h"
+#include "train/monitor/event_file.h"
+#include "train/monitor/rank_times.h"
+#include "train/reduce/reduce_cost.h"
+#include "train/step/part_times.h"
+#include "train/step/task_figures.h"
+
+namespace retina {
+
+// One step, over all ranks.
+struct StepMetrics {
+  std::int64_t step = 0;   // updates done, the first is 1
+  std::int64_t epoch = 0;  // the one in progress, the first is 1
+  Task task = Task::kDetection;
+  TaskFigures figures = {};  // means over the step's real images
+  double learning_rate = 0;
+  double gradient_norm = 0;  // before clipping
+  double images_per_second = 0;
+  std::int64_t images = 0;           // real ones
+  std::int64_t replaced_images = 0;  // of them, those in the place of a damaged one
+  int images_own = 0;                // of them, this rank's; pad slots count; not in the file
+  int ranks = 1;
+  // All of rank 0.
+  double step_ms = 0;
+  double data_wait_ms = 0;        // waiting for the loader
+  double exposed_comm_ms = 0;     // the main thread waits for the sums of gradients and losses
+  ReduceCost reduce = {};         // the gradients' all-reduces
+  double checkpoint_ms = 0;       // standing still to save since the step before
+  std::int64_t memory_bytes = 0;  // most resident memory so far
+  PartTimes parts = {};           // of compute_ms
+  std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
+
+  double loss() const { return total_loss(task, figures); }
+  double compute_ms() const { return step_ms - data_wait_ms - exposed_comm_ms; }
+};
+
+// "epoch 2, loss 1.234 (class 0.567, box 0.667), lr 0.01, 15.2 images/s".
+std::string summary(const StepMetrics& metrics);
+
+// An epoch's end, or the end of a run within one.
+struct EpochMetrics {
+  std::int64_t step = 0, epoch = 0;
+  // Of its steps, those before a continuation too; without what lies between steps (validation,
+  // checkpoints). Unset within an epoch, and where a step's line is missing.
+  std::optional<double> epoch_seconds = {};
+  std::int64_t images_per_epoch = 0;
+  std::int64_t step_count = 0;             // that `rank_times` covers: those since the last start
+  std::vector<RankTimes> rank_times = {};  // empty: no step since then
+};
+
+struct ValidationMetrics {
+  std::int64_t step = 0, epoch = 0;
+  Task task = Task::kDetection;
+  // Detection: the 12 numbers in pycocotools' order. Classification: top-1 and top-5 accuracy, the
+  // mean cross-entropy.
+  std::vector<double> figures = {};
+
+  // By which validations are compared, higher is better: AP, or top-1 accuracy.
+  double judged() const { return figures.front(); }
+};
+
+// What people look at, by its place in `figures`: the judged one first.
+using ShownFigures = std::vector<std::pair<const char*, std::size_t>>;
+const ShownFigures& shown_figures(Task task);
+
+// All figures of such a line, the step aside; of a detector's validation the 12 numbers.
+std::vector<EventScalar> event_scalars(const StepMetrics& metrics);
+std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics);
+
+class MetricsLog {
+ public:
+  // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint is
+  // removed. So is an incomplete line. Throws kCannotCreate, kIo.
+  MetricsLog(const std::string& path, std::int64_t step);
+
+  void append(const StepMetrics& metrics);
+  void append(const ValidationMetrics& metrics);
+  // Fills in seconds and images of an epoch with so many updates, its steps except those left out,
+  // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
+  void append(EpochMetrics metrics, std::int64_t update_count);
+  // To the disk; before a checkpoint of the same step is published.
+  void sync() { file_->sync(); }
+
+  const std::vector<StepMetrics>& steps() const { return steps_; }
+  const std::vector<ValidationMetrics>& validations() const { return validations_; }
+  const std::vector<EpochMetrics>& epochs() const { return epochs_; }
+
+ private:
+  std::optional<AppendFile> file_;  // from the constructor's end on
+  std::vector<StepMetrics> steps_;
+  std::vector<ValidationMetrics> validations_;
+  std::vector<EpochMetrics> epochs_;
+};
+
+}  // namespace retina

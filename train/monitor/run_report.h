@@ -1,0 +1,25 @@
+// The run's report page: curves from the metrics, settings, pictures of the last validation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/cli.h"
+#include "shared/report/report.h"
+#include "train/monitor/metrics_log.h"
+
+namespace retina {
+
+struct RunReportInput {
+  std::string title = {};
+  std::int64_t total_steps = 0, steps_per_epoch = 1;
+  int rank_count = 1;
+  std::vector<EffectiveOption> options = {};
+  Gallery gallery = {};  // of the last validation; without pictures: none
+  Table classes = {};    // the same; without rows: none
+};
+
+std::string run_report_html(const RunReportInput& input, const MetricsLog& log);
+
+}  // namespace retina

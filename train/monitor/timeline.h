@@ -1,0 +1,115 @@
+// --timeline FILE: what every rank did when, as a Chrome trace (about:tracing, ui.perfetto.dev;
+// "Trace Event Format", Google 2016): complete events "X" in µs, pid = rank, tid = thread.
+//
+// Row "main": each step, in it the phases that PhaseScope reports (data.wait, forward, backward,
+// reduce, update, on rank 0 metrics.write; between steps checkpoint.write and validate), in those
+// the collectives of the main thread. Row "communication": the collectives of the other thread
+// (collective_queue.h), a gradient bucket each, with its bytes. Times are rank 0's clock: each rank
+// measures at the start how far its own is ahead (clock_offset.h; the error is in the file's
+// otherData) and subtracts that.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "shared/base/file.h"
+#include "shared/comm/communicator.h"
+#include "shared/watch/activity.h"
+#include "train/monitor/clock_offset.h"
+
+namespace retina {
+
+// What tells the file from other programs' traces.
+inline constexpr const char* kTimelineMark = "\"clock_error_us\":";
+
+// Steps that are recorded, counted from 1 at this start of the program.
+struct StepWindow {
+  std::int64_t first = 1, last = 20;
+};
+
+// "FROM:TO". Throws Error{kUsage} with --`option` as the subject.
+StepWindow parse_step_window(const std::string& option, const std::string& text);
+
+// One rank's recorder. Memory is bounded: the window's steps, and 200,000 spans; later ones are
+// only counted.
+class Timeline : public ActivityListener {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit Timeline(const StepWindow& window, std::size_t most_spans = 200000);
+
+  // ActivityListener; `step` is recorded in the events.
+  void on_phase(Phase phase, Clock::time_point now) override;
+  void on_step(std::int64_t step, Clock::time_point now) override;
+  void on_collective_begin(const Operation& operation, Clock::time_point now) override;
+  void on_collective_end(Clock::time_point now) override;
+
+  // True when the window's last step is over, including its phases and what followed it.
+  bool is_over() const;
+
+  // Stops recording. Returns the events as JSON objects, each followed by ",\n"; times are `origin`
+  // = 0.
+  std::string finish(int rank, const std::string& node, Clock::time_point origin);
+  std::int64_t left_out_count() const { return left_out_count_; }
+
+ private:
+  enum class Row : std::uint8_t { kMain, kCommunication };
+  struct Span {
+    Row row = Row::kMain;
+    std::string name = {};
+    Clock::time_point begin = {}, end = {};
+    std::int64_t step = 0;
+    std::optional<std::uint64_t> bytes = {};
+  };
+  bool is_recording() const {
+    return steps_begun_ >= window_.first && steps_begun_ <= window_.last && !finished_;
+  }
+  void close_phase(Clock::time_point now);
+  void close_step();
+  void keep(Span span);
+
+  const StepWindow window_;
+  const std::size_t most_spans_;
+  const std::thread::id main_thread_ = std::this_thread::get_id();
+  mutable std::mutex mutex_;
+  std::vector<Span> spans_;
+  std::int64_t steps_begun_ = 0, step_ = 0, left_out_count_ = 0;
+  bool finished_ = false;
+  Phase phase_ = Phase::kStart;
+  Clock::time_point phase_begin_ = {}, step_begin_ = {}, step_end_ = {};
+  std::optional<Span> collective_;  // in progress
+};
+
+// The job's timeline: from the construction on every rank records; when the window is over, or at
+// `finish`, rank 0 writes the file.
+class TimelineFile {
+ public:
+  // `communicator` has an activity and outlives this. Rank 0 makes the temporary file now, so that
+  // a bad path ends the job at its start: throws kCannotCreate. Collective.
+  TimelineFile(const std::string& path, const StepWindow& window, Communicator& communicator);
+  ~TimelineFile();
+  TimelineFile(const TimelineFile&) = delete;
+  TimelineFile& operator=(const TimelineFile&) = delete;
+
+  // After each step and what belongs to it, on all ranks. Throws kIo. Collective.
+  void after_step();
+  // At the end of the work, an early one too; writes unless that was done. Throws kIo. Collective.
+  void finish();
+
+ private:
+  void write();
+  Communicator& communicator_;
+  Timeline timeline_;
+  ClockOffset clock_;
+  Timeline::Clock::time_point origin_;  // on this rank's clock
+  std::unique_ptr<AtomicFile> file_;    // rank 0, until it is written
+  bool written_ = false;
+};
+
+}  // namespace retina

@@ -1,0 +1,156 @@
+#include "train/monitor/validation.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "shared/base/cat.h"
+#include "shared/base/counted.h"
+#include "shared/base/image_name.h"
+#include "shared/base/stop_signal.h"
+#include "shared/data/record_picture.h"
+#include "shared/evaluation/explain/class_examples.h"
+#include "shared/evaluation/explain/class_pictures.h"
+#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/explain/pictures.h"
+#include "shared/evaluation/predict/classify.h"
+#include "shared/evaluation/predict/gather.h"
+#include "shared/evaluation/score/classification.h"
+#include "shared/evaluation/score/ground_truth.h"
+#include "shared/evaluation/score/metrics.h"
+#include "shared/model/classifier.h"
+#include "shared/model/retinanet.h"
+
+namespace retina {
+namespace {
+
+// A stop signal came to a rank, which has not seen all of its share. Collective.
+bool any_stopped(Communicator& communicator) {
+  return communicator.all_reduce_max(stop_signal() != 0 ? 1 : 0) != 0;
+}
+
+class DetectionValidation : public Validation {
+ public:
+  DetectionValidation(const ShardSet& shards, RetinaNet& network, const DetectOptions& options)
+      : shards_(shards), network_(network), options_(options) {}
+
+  bool run(Communicator& communicator) override {
+    const std::vector<Detection> own =
+        detect_share(network_, ShardPictures(shards_), communicator, options_);
+    if (any_stopped(communicator)) return false;
+    detections_ = gather_detections(communicator, own);
+    return true;
+  }
+
+  ValidationResult result() override {
+    if (!truth_) {
+      truth_ = ground_truth_of(shards_);
+      if (options_.max_images > 0) keep_images(*truth_, detected_images(shards_, options_));
+    }
+    const CocoMetrics metrics = evaluate_detections(*truth_, detections_);
+    Table classes{.title = "Classes at the last validation",
+                  .columns = {"class", "AP", "AP50", "AP75", "AR100", "objects"}};
+    for (const ClassMetrics& item : metrics.per_class) {
+      classes.rows.push_back({item.name, metric_text(item.stats[kAp]),
+                              metric_text(item.stats[kAp50]), metric_text(item.stats[kAp75]),
+                              metric_text(item.stats[kAr100]), cat(item.object_count)});
+    }
+    return {.figures = {metrics.stats.begin(), metrics.stats.end()}, .classes = std::move(classes)};
+  }
+
+  Gallery gallery(std::size_t count) const override {
+    Gallery gallery{
+        .title = "Example detections",
+        .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed."};
+    draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
+      gallery.pictures.push_back(make_picture(
+          drawn.image, cat(image_name(drawn.image_id, drawn.file_name), ": ", drawn.found_count,
+                           " found, ", counted(drawn.object_count, "object"))));
+    });
+    return gallery;
+  }
+
+ private:
+  const ShardSet& shards_;
+  RetinaNet& network_;
+  DetectOptions options_;
+  std::optional<Instances> truth_;  // read once, on rank 0
+  std::vector<Detection> detections_;
+};
+
+class ClassificationValidation : public Validation {
+ public:
+  ClassificationValidation(const ShardSet& shards, Classifier& network,
+                           const DetectOptions& options)
+      : shards_(shards), network_(network), options_(options) {}
+
+  bool run(Communicator& communicator) override {
+    const std::vector<ClassOutcome> own = classify_share(network_, shards_, communicator, options_);
+    if (any_stopped(communicator)) return false;
+    outcomes_ = gather_by_image(communicator, own);
+    return true;
+  }
+
+  ValidationResult result() override {
+    const ClassificationMetrics metrics = classification_metrics(outcomes_, categories());
+    Table classes{.title = "Classes at the last validation",
+                  .columns = {"class", "recall", "precision", "F1", "images"}};
+    const auto text = [](const std::optional<double>& value) {
+      return value ? metric_text(*value) : "-";
+    };
+    for (const ClassFigures& item : metrics.per_class) {
+      classes.rows.push_back({item.name, text(item.recall().value()),
+                              text(item.precision().value()), text(item.f1()),
+                              cat(item.image_count)});
+    }
+    return {.figures = {metrics.top1.value().value_or(0), metrics.top5.value().value_or(0),
+                        metrics.loss},
+            .classes = std::move(classes)};
+  }
+
+  Gallery gallery(std::size_t count) const override {
+    Gallery gallery{.title = "Mistakes", .note = "Validation images: the most confident mistakes."};
+    std::map<std::int64_t, std::size_t> places;
+    for (std::size_t i = 0; i < shards_.index().size(); ++i) {
+      places[shards_.index()[i].image_id] = i;
+    }
+    JpegDecoder decoder;
+    for (const ClassOutcome* one : mistakes_by_confidence(outcomes_)) {
+      if (gallery.pictures.size() == count) break;
+      Image image;
+      const Record record = shards_.read(places.at(one->image_id));
+      decode_picture(record, shards_.folder(), decoder, image);
+      const auto name = [&](std::int32_t label) {
+        return categories()[static_cast<std::size_t>(label)].name;
+      };
+      gallery.pictures.push_back(make_picture(captioned(image, {.truth = name(one->label),
+                                                                .predicted = name(one->predicted()),
+                                                                .confidence = one->confidence()}),
+                                              image_name(record.image_id, record.file_name)));
+    }
+    return gallery;
+  }
+
+ private:
+  const Categories& categories() const { return shards_.manifest().categories; }
+
+  const ShardSet& shards_;
+  Classifier& network_;
+  DetectOptions options_;
+  std::vector<ClassOutcome> outcomes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Validation> make_validation(const ShardSet& shards, Network& network,
+                                            const DetectOptions& options) {
+  DetectOptions stoppable = options;
+  stoppable.should_stop = [] { return stop_signal() != 0; };
+  if (network.config().task == Task::kClassification) {
+    return std::make_unique<ClassificationValidation>(shards, static_cast<Classifier&>(network),
+                                                      stoppable);
+  }
+  return std::make_unique<DetectionValidation>(shards, static_cast<RetinaNet&>(network), stoppable);
+}
+
+}  // namespace retina

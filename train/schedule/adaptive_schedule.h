@@ -1,0 +1,67 @@
+// What the course of training decides: the learning rate once a figure plateaus, and an early
+// end. Every rank feeds it the same figures, so all decide the same; its state is in the
+// checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "train/schedule/plateau.h"
+#include "train/schedule/schedule.h"
+
+namespace retina {
+
+// kAp, kTop1: of validations, by the run's task.
+enum class PlateauMetric { kLoss, kAp, kTop1 };
+
+inline const Choices<PlateauMetric> kPlateauMetrics = {
+    {"loss", PlateauMetric::kLoss}, {"ap", PlateauMetric::kAp}, {"top1", PlateauMetric::kTop1}};
+
+struct AdaptiveScheduleOptions {
+  ScheduleOptions schedule = {};
+  // kPlateau: the rate is multiplied by schedule.drop_factor when this figure plateaus, judged at
+  // epoch ends (the epoch's mean training loss) or at validations.
+  PlateauMetric plateau_metric = PlateauMetric::kLoss;
+  int plateau_patience = 2;
+  int early_stop_patience = 0;  // validations without a better figure that end the run; 0: never
+};
+
+// What a checkpoint has of it.
+struct AdaptiveScheduleState {
+  Plateau::State plateau = {}, early_stop = {};
+  std::int64_t drops = 0;  // of the learning rate, by the plateau
+  double loss_sum = 0;     // of the epoch so far
+  std::int64_t loss_images = 0;
+  bool ended_early = false;
+
+  friend bool operator==(const AdaptiveScheduleState&, const AdaptiveScheduleState&) = default;
+};
+
+class AdaptiveSchedule {
+ public:
+  explicit AdaptiveSchedule(const AdaptiveScheduleOptions& options);
+
+  // Rate for update number `step`, counted from 0.
+  double learning_rate(std::int64_t step) const;
+
+  // The loss of a step, a mean over `image_count` images.
+  void add_loss(double loss, std::int64_t image_count);
+  // Ends an epoch: its mean loss is judged. Returns true when the learning rate dropped.
+  bool close_epoch();
+  // Judges a validation by its AP or top-1 accuracy; none (nan) is not an improvement. Returns true
+  // when the learning rate dropped.
+  bool add_validation(double figure);
+
+  bool ended_early() const { return state_.ended_early; }
+
+  AdaptiveScheduleState state() const;
+  void restore(const AdaptiveScheduleState& state);
+
+ private:
+  bool drop(bool on_plateau);
+  AdaptiveScheduleOptions options_;
+  Plateau plateau_, early_stop_;
+  AdaptiveScheduleState state_;  // except for the plateaus
+};
+
+}  // namespace retina
