@@ -61,6 +61,7 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
   } catch (const Error& error) {
     throw not_ours_to_replace(path, error.what(), option);
   }
+  if (there.is_broken) throw not_ours_to_replace(path, cat(path, ": ", there.problem), option);
   const std::string changed = differences(settings_of(there.header), settings_of(wanted));
   // Another version wrote it otherwise: it is made anew.
   if (changed.empty()) return there.problem.empty();

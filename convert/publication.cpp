@@ -33,9 +33,9 @@ std::string publish(const std::string& model, const std::string& output,
 
 OnnxModel with_int8(const Conversion& conversion, const ConvertOptions& options,
                     const InferenceHeader& header, const OnnxModel& exact) {
-  log_info("reading the ranges of values on ", counted(options.calibration_image_count, "image"),
-           " of ", options.proof_data);
   std::vector<Image> pictures = shard_images(options.proof_data, options.calibration_image_count);
+  log_info("reading the ranges of values on ", counted(pictures.size(), "image"), " of ",
+           options.proof_data);
   if (header.form.picture) {
     for (Image& picture : pictures) picture = fitted(picture, *header.form.picture);
   }
@@ -47,6 +47,11 @@ std::string cost_of_int8(const ConvertOptions& options, ConvertedModel exact,
   const ShardSet shards(options.proof_data);
   const Accuracy before = accuracy_on(std::move(exact), shards, options.calibration_image_count);
   const Accuracy after = accuracy_on(std::move(rounded), shards, options.calibration_image_count);
+  if (before.figure < 0) {  // pycocotools' AP without ground truth
+    return cat("proof: ", before.name, " with int8 not compared: the ",
+               counted(before.image_count, "image"), " of ", options.proof_data,
+               " hold no object\n");
+  }
   if (after.figure < before.figure - kMostLost) {
     log_warning(options.output, ": 8 bits cost ", before.figure - after.figure, " of ", before.name,
                 "; more --calibration-images may help, or --weights f16");

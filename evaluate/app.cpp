@@ -98,15 +98,12 @@ int score_results(const EvalOptions& options, const Cli& cli) {
 // warned of once for all ranks. Whoever opens the model checks the bytes that it gives to the
 // runtime again.
 void check_model_file(const EvalOptions& options) {
-  if (!path_exists(options.model) || is_folder(options.model) || !is_onnx_file(options.model)) {
-    return;
-  }
-  const std::string problem = read_onnx_model(options.model).problem;
-  if (problem.empty()) return;
-  if (!options.trust) {
-    throw Error(ErrorKind::kData, cat(options.model, ": ", problem), kTrustHint);
-  }
-  log_warning(options.model, ": is not what retina-convert writes (", problem,
+  if (!path_exists(options.model) || is_folder(options.model)) return;
+  if (!is_onnx_file(options.model) && !options.model.ends_with(".onnx")) return;
+  const CheckedModel checked = read_onnx_model(options.model);
+  if (!options.trust) checked.throw_if_foreign(options.model);
+  if (checked.problem.empty()) return;
+  log_warning(options.model, ": is not what retina-convert writes (", checked.problem,
               "); it runs in a process of its own because of --trust");
 }
 

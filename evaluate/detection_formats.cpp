@@ -50,6 +50,13 @@ void check_yolo_label_names(const std::vector<std::string>& image_names) {
   constexpr const char* kHint = "rename it, or give --output-format csv";
   constexpr std::size_t kLongestName = 251;  // 255 with .tmp behind it
   std::map<std::string, std::string> image_of;
+  const auto refuse = [](const std::string& name, const std::string& label, const char* what,
+                         const std::string& other) {
+    throw Error(ErrorKind::kConfig,
+                cat(escaped(name), ": --output-format yolo: its label file ", escaped(label),
+                    " is also ", what, " ", escaped(other)),
+                kHint);
+  };
   for (const std::string& name : image_names) {
     const std::string label = yolo_label_name(name);
     if (fs::path(label).filename().string().size() > kLongestName) {
@@ -61,11 +68,14 @@ void check_yolo_label_names(const std::vector<std::string>& image_names) {
                   kHint);
     }
     const auto [other, is_new] = image_of.emplace(label, name);
-    if (is_new) continue;
-    throw Error(ErrorKind::kConfig,
-                cat(escaped(name), ": --output-format yolo: its label file ", escaped(label),
-                    " is also that of ", escaped(other->second)),
-                kHint);
+    if (!is_new) refuse(name, label, "that of", other->second);
+  }
+  for (const auto& [label, name] : image_of) {
+    for (fs::path folder = fs::path(label).parent_path(); !folder.empty();
+         folder = folder.parent_path()) {
+      const auto file = image_of.find(folder.string());
+      if (file != image_of.end()) refuse(file->second, file->first, "the folder of", name);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "evaluate/detection_formats.h"
 #include "evaluate/options.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -24,6 +25,7 @@ constexpr const char* kDetectionsName = "detections.json";
 constexpr const char* kPredictionsName = "predictions.jsonl";
 constexpr const char* kIdentityKey = "fixed";
 constexpr const char* kOptionsKey = "options";
+constexpr const char* kFilesKey = "files";  // of --images: whose labels and drawings are ours
 // In the identity: the first two of an evaluation with a model, the third of one of results.
 constexpr const char* kModelKey = "model";
 constexpr const char* kDataKey = "data";
@@ -56,6 +58,14 @@ SettingValues entries_of(const JsonView& object) {
     entries[member.name.GetString()] = buffer.GetString();
   }
   return entries;
+}
+
+std::vector<std::string> stored_files(const JsonView& config) {
+  std::vector<std::string> names;
+  if (!config.has(kFilesKey)) return names;
+  const JsonView list = config.at(kFilesKey);
+  for (std::size_t i = 0; i < list.size(); ++i) names.push_back(list.at(i).as_string());
+  return names;
 }
 
 // A relative path without its extension as one file name in UTF-8.
@@ -128,7 +138,8 @@ std::optional<JsonFile> EvaluationFolder::stored_config() const {
 
 // The last one first: without it the folder counts as unfinished. config.json last: it says whose
 // the others are.
-std::vector<std::string> EvaluationFolder::written(const JsonView& identity) const {
+std::vector<std::string> EvaluationFolder::written(
+    const JsonView& identity, const std::vector<std::string>& image_names) const {
   const Kind kind = kind_of(identity).value();
   const bool is_loose = kind == Kind::kPictures;
   std::vector<std::string> paths{last_path(kind)};
@@ -137,12 +148,15 @@ std::vector<std::string> EvaluationFolder::written(const JsonView& identity) con
                                               : report_path());
   if (kind == Kind::kModel || kind == Kind::kClassifier || is_loose) {
     paths.push_back(kind == Kind::kClassifier ? predictions_path() : detections_path());
+    std::set<std::string> drawn;
+    for (const std::string& name : image_names) drawn.insert(flattened(name) + ".jpg");
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
-      if (name_matches(name, "-?[0-9]+(_.*)?\\.jpg"))
-        paths.push_back(cat(folder_, "/drawn/", name));
+      const bool is_ours = name_matches(name, "-?[0-9]+(_.*)?\\.jpg") &&
+                           (!is_loose || drawn.contains(name.substr(name.find('_') + 1)));
+      if (is_ours) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }
   const std::string format =
@@ -150,10 +164,8 @@ std::vector<std::string> EvaluationFolder::written(const JsonView& identity) con
   if (format == word_of(kOutputFormats, OutputFormat::kCsv)) paths.push_back(csv_path());
   if (format == word_of(kOutputFormats, OutputFormat::kYolo)) {
     paths.push_back(yolo_data_path());
-    std::error_code ignored;
-    for (fs::recursive_directory_iterator file(folder_ + "/labels", ignored), end; file != end;
-         file.increment(ignored)) {
-      if (file->path().extension() == ".txt") paths.push_back(file->path().string());
+    for (const std::string& name : image_names) {
+      paths.push_back(cat(folder_, "/labels/", yolo_label_name(name)));
     }
   }
   paths.push_back(config_path());
@@ -163,7 +175,8 @@ std::vector<std::string> EvaluationFolder::written(const JsonView& identity) con
 
 bool EvaluationFolder::claim(const EvalIdentity& identity,
                              const std::vector<EffectiveOption>& options, bool overwrite,
-                             const std::vector<std::string>& inputs) {
+                             const std::vector<std::string>& inputs,
+                             const std::vector<std::string>& image_names) {
   check_is_no_run();
   const std::string fixed = identity_json(identity);
   const JsonFile wanted = JsonFile::parse(fixed, "options");
@@ -179,9 +192,9 @@ bool EvaluationFolder::claim(const EvalIdentity& identity,
     if (path_exists(last_path(kind))) return true;
   }
   std::vector<std::string> own;
-  if (stored) own = written(stored->root().at(kIdentityKey));
+  if (stored) own = written(stored->root().at(kIdentityKey), stored_files(stored->root()));
   const std::set<std::string> known(own.begin(), own.end());
-  for (const std::string& path : written(wanted.root())) {
+  for (const std::string& path : written(wanted.root(), image_names)) {
     if (known.contains(path)) continue;
     throw Error(
         ErrorKind::kConfig,
@@ -199,7 +212,13 @@ bool EvaluationFolder::claim(const EvalIdentity& identity,
   json.begin_object().field("hash", hex64(xxh3(fixed))).key(kIdentityKey).raw(fixed);
   json.key(kOptionsKey).begin_object();
   for (const EffectiveOption& option : options) json.key(option.name).raw(option.json);
-  json.end_object().end_object();
+  json.end_object();
+  if (!image_names.empty()) {
+    json.key(kFilesKey).begin_array();
+    for (const std::string& name : image_names) json.value(as_utf8(name));
+    json.end_array();
+  }
+  json.end_object();
   write_file_atomically(config_path(), json.pretty_text());
   return false;
 }
@@ -216,8 +235,9 @@ std::optional<double> EvaluationFolder::begin(const EvalIdentity& identity,
 }
 
 bool EvaluationFolder::begin_pictures(const EvalIdentity& identity,
-                                      const std::vector<EffectiveOption>& options, bool overwrite) {
-  return claim(identity, options, overwrite, {});
+                                      const std::vector<EffectiveOption>& options, bool overwrite,
+                                      const std::vector<std::string>& image_names) {
+  return claim(identity, options, overwrite, {}, image_names);
 }
 
 std::optional<EvaluationFolder::ComparedFigures> EvaluationFolder::begin_comparison(

@@ -86,9 +86,10 @@ class EvaluationFolder {
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite,
                               const std::string& input = "");
-  // The same for --images: whether they are done.
+  // The same for --images: whether they are done. `image_names` of all that may be used: labels and
+  // drawings of others are not ours.
   bool begin_pictures(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
-                      bool overwrite);
+                      bool overwrite, const std::vector<std::string>& image_names);
   // The same for a comparison, which `identity` says by kComparedA and kComparedB; the APs of a
   // finished one, or the top-1 accuracies.
   struct ComparedFigures {
@@ -113,12 +114,14 @@ class EvaluationFolder {
  private:
   // Whether the folder holds the finished one; otherwise it is ready for it.
   bool claim(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
-             bool overwrite, const std::vector<std::string>& inputs);
+             bool overwrite, const std::vector<std::string>& inputs,
+             const std::vector<std::string>& image_names = {});
   void check_is_no_run() const;
   // The config.json here when an evaluation or a comparison wrote it.
   std::optional<JsonFile> stored_config() const;
   // The files here of the names that such a one writes, first the one that it writes last.
-  std::vector<std::string> written(const JsonView& identity) const;
+  std::vector<std::string> written(const JsonView& identity,
+                                   const std::vector<std::string>& image_names) const;
   std::string last_path(Kind kind) const {
     return kind == Kind::kComparison ? compare_path()
            : kind == Kind::kPictures ? images_path()

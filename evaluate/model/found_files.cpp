@@ -47,13 +47,8 @@ ImageListing listing_of(std::string_view bytes) {
 std::vector<std::string> fields_of(std::size_t place, const LookedAt& file) {
   const LoosePicture& picture = file.picture;
   const FileProblem problem = file.problem.value_or(FileProblem{});
-  return {cat(place),
-          cat(picture.width),
-          cat(picture.height),
-          cat(picture.size_bytes),
-          cat(picture.start_xxh3),
-          problem.kind,
-          problem.reason};
+  return {cat(place),        cat(picture.width), cat(picture.height), cat(picture.orientation),
+          cat(picture.xxh3), problem.kind,       problem.reason};
 }
 
 FoundFiles found_files(const ImageListing& listing, std::string_view bytes) {
@@ -68,8 +63,8 @@ FoundFiles found_files(const ImageListing& listing, std::string_view bytes) {
                            .root = file.root,
                            .width = static_cast<int>(number_of(field[1])),
                            .height = static_cast<int>(number_of(field[2])),
-                           .size_bytes = number_of(field[3]),
-                           .start_xxh3 = number_of(field[4])};
+                           .orientation = static_cast<int>(number_of(field[3])),
+                           .xxh3 = number_of(field[4])};
     if (!field[5].empty()) seen[place].problem = {.kind = field[5], .reason = field[6]};
   }
   FoundFiles found{.roots = listing.roots, .left_out = listing.left_out};

@@ -1,6 +1,9 @@
 #include "evaluate/model/loaded_model.h"
 
+#include <ATen/ops/isfinite.h>
+
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "evaluate/outcome.h"
@@ -49,9 +52,19 @@ Network& as_network(std::unique_ptr<Classifier>& network) {
   return *network;
 }
 
+// A training that diverged would look as if it found nothing.
+void check_finite(const Checkpoint& checkpoint, const std::string& path) {
+  for (const auto& [name, tensor] : checkpoint.model) {
+    if (!tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>()) continue;
+    throw Error(ErrorKind::kData, cat(path, ": tensor ", name, " has values that are not finite"),
+                "the training diverged: evaluate an earlier checkpoint");
+  }
+}
+
 LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& device,
                                 Categories& categories) {
   const Checkpoint checkpoint = load_checkpoint(options.model);
+  check_finite(checkpoint, options.model);
   categories = checkpoint.categories;
   const auto ready = [&](auto network) {
     Network& part = as_network(network);
@@ -74,6 +87,7 @@ ConvertedModel load_converted(const EvalOptions& options, Categories& categories
   }
   ConvertedModel model(options.model, options.trust ? ModelTrust::kAny : ModelTrust::kOwnOnly);
   categories = model.header().categories;
+  if (model.header().task == Task::kDetection) model.check_postprocess();
   if (model.header().task == Task::kClassification) return model;  // has none
   model.set_thresholds({.score = options.score_threshold,
                         .nms = options.nms_threshold,
@@ -111,7 +125,7 @@ void check_same_classes(const Categories& model, const Categories& data,
 }
 
 LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
-    : model_(load(options, device, categories_)) {}
+    : path_(options.model), model_(load(options, device, categories_)) {}
 
 std::string LoadedModel::kind() const {
   return std::holds_alternative<ConvertedModel>(model_) ? "converted model" : "checkpoint";
@@ -132,10 +146,19 @@ std::vector<ClassOutcome> LoadedModel::classify_all(const ShardSet& shards, Comm
 
 std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Communicator& ranks,
                                                const DetectOptions& options) {
-  if (auto* network = std::get_if<RetinaNet>(&model_)) {
-    return detect(*network, pictures, ranks, options);
+  auto* const network = std::get_if<RetinaNet>(&model_);
+  std::vector<Detection> detections =
+      network != nullptr ? detect(*network, pictures, ranks, options)
+                         : detect(std::get<ConvertedModel>(model_), pictures, ranks, options);
+  for (const Detection& one : detections) {
+    const bool is_finite = std::isfinite(one.score) &&
+                           std::all_of(one.bbox.begin(), one.bbox.end(),
+                                       [](double number) { return std::isfinite(number); });
+    if (is_finite) continue;
+    throw Error(ErrorKind::kData, cat(path_, ": gives a box or a score that is not finite"),
+                "evaluate another checkpoint or model");
   }
-  return detect(std::get<ConvertedModel>(model_), pictures, ranks, options);
+  return detections;
 }
 
 DetectOptions detect_options(const EvalOptions& options, const c10::Device& device,

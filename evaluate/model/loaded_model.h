@@ -42,6 +42,7 @@ class LoadedModel {
   using Model = std::variant<RetinaNet, std::unique_ptr<Classifier>, ConvertedModel>;
 
  private:
+  std::string path_;
   Categories categories_;
   Model model_;
 };

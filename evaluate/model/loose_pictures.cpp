@@ -37,13 +37,12 @@ namespace {
 constexpr std::size_t kNamedFiles = 50;
 constexpr int kWritingThreads = 8;
 
-// By content, as far as it was read: names, sizes and beginnings.
+// By names and content.
 std::string content_hash(const std::vector<LoosePicture>& pictures) {
   Hasher hasher;
   for (const LoosePicture& one : pictures) {
     hasher.update(one.name.c_str(), one.name.size() + 1);
-    hasher.update(&one.size_bytes, sizeof one.size_bytes);
-    hasher.update(&one.start_xxh3, sizeof one.start_xxh3);
+    hasher.update(&one.xxh3, sizeof one.xxh3);
   }
   return hex64(hasher.digest());
 }
@@ -213,12 +212,28 @@ void write_yolo(const PictureSource& source, const Outcome& outcome, const Evalu
   progress.finish();
 }
 
+std::string best_score_text(double best_score) {
+  return best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")");
+}
+
+// Rank 0. Phones store upright photographs so.
+void warn_of_turned(const std::vector<LoosePicture>& pictures) {
+  const auto turned = std::count_if(pictures.begin(), pictures.end(),
+                                    [](const auto& one) { return one.orientation != 1; });
+  if (turned == 0) return;
+  log_warning("--images: ", counted(turned, "image"), turned == 1 ? " is" : " are",
+              " stored turned (EXIF orientation) and taken as stored, as coco-pack does without "
+              "--exif apply");
+}
+
 void publish(const EvalOptions& options, const PictureSource& source,
              const EvaluationFolder& folder, Outcome outcome, Communicator& ranks) {
   folder.check_present();
   write_file_atomically(folder.left_out_path(), left_out_json(outcome.left_out));
   if (outcome.images.empty()) throw nothing_usable(options, outcome.left_out);
   warn_of_left_out(options, outcome.left_out);
+  double best_score = -1;
+  for (const Detection& one : outcome.detections) best_score = std::max(best_score, one.score);
   const std::size_t drawn_count = draw(options, source, outcome, folder, ranks);
   if (options.output_format == OutputFormat::kYolo) write_yolo(source, outcome, folder, ranks);
   for (ImageInfo& image : outcome.images) image.file_name = as_utf8(image.file_name);
@@ -236,8 +251,12 @@ void publish(const EvalOptions& options, const PictureSource& source,
                                            .categories = source.categories()}));
   std::cout << folder.path() << ": " << counted(outcome.detections.size(), "detection") << " on "
             << counted(image_count, "picture") << "\n";
-  if (drawn_count > 0)
+  if (drawn_count > 0) {
     std::cout << "drawn: " << drawn_count << " in " << folder.path() << "/drawn\n";
+  } else if (options.draw > 0) {
+    std::cout << "drawn: none, no score reaches --draw-score " << shortest(options.draw_score)
+              << best_score_text(best_score) << '\n';
+  }
   if (!outcome.left_out.empty()) {
     std::cout << "left out: " << counted_kinds(outcome.left_out) << "; reasons in "
               << folder.left_out_path() << '\n';
@@ -253,21 +272,24 @@ void detect_loose_pictures(const EvalOptions& options, const Cli& cli, LoadedMod
   bool is_done = false;
   if (ranks.is_root()) {
     if (found.pictures.empty()) throw nothing_usable(options, found.left_out);
-    if (options.output_format == OutputFormat::kYolo) {
-      std::vector<std::string> names;
-      for (const LoosePicture& one : found.pictures) names.push_back(one.name);
-      check_yolo_label_names(names);
-    }
+    warn_of_turned(found.pictures);
+    std::vector<std::string> names;
+    for (const LoosePicture& one : found.pictures) names.push_back(one.name);
+    if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);
     folder = std::make_unique<EvaluationFolder>(options.output);
     is_done =
         folder->begin_pictures(detection_identity(options, "images", content_hash(found.pictures)),
-                               cli.effective(), options.overwrite);
+                               cli.effective(), options.overwrite, names);
     if (is_done) {
       std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
     } else {
       log_info("detecting with ", options.model, " (", model.kind(), ") on ",
-               counted(found.pictures.size(), "picture"), " with ", counted(ranks.size(), "rank"),
-               ", device ", device_text(device));
+               counted(options.max_images > 0
+                           ? std::min<std::size_t>(found.pictures.size(),
+                                                   static_cast<std::size_t>(options.max_images))
+                           : found.pictures.size(),
+                       "picture"),
+               " with ", counted(ranks.size(), "rank"), ", device ", device_text(device));
     }
   }
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;

@@ -11,7 +11,8 @@ import reprlib
 
 from request import BUSY, FEWER, TOO_LARGE, Limits, Refused
 
-TOO_SLOW, NO_LENGTH, ENCODED = 408, 411, 415  # HTTP
+TOO_SLOW, NO_LENGTH, OTHER_TYPE = 408, 411, 415  # HTTP
+JSON = "application/json"
 LATER = "hint: send it again in a second"
 
 
@@ -25,7 +26,11 @@ def check_headers(headers, limits):
                       f"body: {length} bytes (the limit is {limits.max_body_bytes}); {FEWER}")
     encoding = headers.get("content-encoding", "identity")
     if encoding != "identity":  # its size would show only when it is unpacked
-        raise Refused(ENCODED, f"body: Content-Encoding {reprlib.repr(encoding)} (want none)")
+        raise Refused(OTHER_TYPE, f"body: Content-Encoding {reprlib.repr(encoding)} (want none)")
+    kind = headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if length and kind != JSON:  # the JPEG itself, a form
+        raise Refused(OTHER_TYPE, f"body: Content-Type {reprlib.repr(kind)} (want {JSON}); hint: send "
+                      "a JPEG as base64 in the data of a tensor")
 
 
 class Admission:

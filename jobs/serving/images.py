@@ -11,6 +11,8 @@ from PIL import Image, UnidentifiedImageError
 
 from request import BAD, FEWER, INPUT, TOO_LARGE, Refused
 
+OTHER_IMAGES = {b"\x89PNG": "PNG", b"RIFF": "WebP", b"GIF8": "GIF", b"BM": "BMP",
+                b"II*\0": "TIFF", b"MM\0*": "TIFF"}
 Image.MAX_IMAGE_PIXELS = None  # Limits takes its place
 
 
@@ -41,7 +43,7 @@ def jpeg_of(place, data, limits, size):
     """One element: a JPEG, or one as base64."""
     if data[:2] != b"\xff\xd8":
         try:
-            data = base64.b64decode(data, validate=True)
+            data = base64.b64decode(data.translate(None, b"\r\n\t "), validate=True)
         except binascii.Error as error:
             raise Refused(BAD, f"{place}: neither JPEG bytes nor base64 ({error})") from None
     with opened(place, data) as image:
@@ -60,7 +62,8 @@ def opened(place, data):
     try:
         return Image.open(io.BytesIO(data), formats=("JPEG",))
     except UnidentifiedImageError:
-        raise Refused(BAD, f"{place}: not a JPEG ({len(data)} bytes)") from None
+        kind = next((name for start, name in OTHER_IMAGES.items() if data.startswith(start)), "")
+        raise Refused(BAD, f"{place}: {kind and f'a {kind}, '}not a JPEG ({len(data)} bytes)") from None
     except Exception as error:  # damaged files make Pillow raise almost anything
         raise Refused(BAD, f"{place}: the JPEG cannot be decoded ({error})") from None
 

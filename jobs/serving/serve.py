@@ -23,9 +23,20 @@ def fail(code, problem):
     sys.exit(code)
 
 
+async def refuse_malformed(_, error):
+    """A body that is no request of the protocol gets one line; FastAPI's own answer repeats all of it."""
+    from fastapi.responses import JSONResponse
+
+    first, *_ = error.errors()
+    place = ".".join(str(part) for part in first["loc"])
+    return JSONResponse({"error": f"{place}: {first['msg']}"}, 400)
+
+
 async def serve(folder):
+    from fastapi.exceptions import RequestValidationError
     from mlserver import MLServer, Settings
     from mlserver.repository.factory import ModelRepositoryFactory
+    from mlserver.rest import errors
 
     class Server(MLServer):
         async def stop(self, sig=None):
@@ -33,6 +44,7 @@ async def serve(folder):
             if sig is None:  # a model was not loaded, and the log says why
                 sys.exit(BAD_DATA)
 
+    errors._EXCEPTION_HANDLERS[RequestValidationError] = refuse_malformed
     settings = Settings(model_repository_root=folder)
     models = await ModelRepositoryFactory.resolve_model_repository(settings).list()
     if not models:

@@ -19,6 +19,10 @@ Error not_ours_to_replace(const std::string& path, const std::string& problem,
 }
 
 bool has_file(const std::string& path, const std::string& option) {
+  if (path.ends_with('/')) {
+    throw Error(ErrorKind::kCannotCreate, cat(path, ": is the name of a folder (want a file)"),
+                cat("choose another ", option));
+  }
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;  // free, or writing says what is wrong
   if (S_ISDIR(status.st_mode)) {

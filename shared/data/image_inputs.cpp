@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "shared/base/droppings.h"
@@ -93,7 +94,10 @@ class Lister {
         break;
     }
     if (given.find_first_of("*?[") == std::string::npos) {
-      throw Error(ErrorKind::kNoInput, cat(escaped(given), ": does not exist"), "check --images");
+      throw Error(ErrorKind::kNoInput, cat(escaped(given), ": does not exist"),
+                  given.find("://") == std::string::npos
+                      ? "check --images"
+                      : "addresses are not read: download the image first");
     }
     const std::vector<std::string> paths = matches_of(given, listing_.left_out);
     if (paths.empty()) {
@@ -110,16 +114,28 @@ class Lister {
 
   ImageListing take() {
     std::vector<ImageFile>& files = listing_.files;
+    if (!is_alone_) drop_repeated(files);
     std::stable_sort(files.begin(), files.end(),
                      [](const ImageFile& a, const ImageFile& b) { return a.name < b.name; });
-    files.erase(
-        std::unique(files.begin(), files.end(),
-                    [](const ImageFile& a, const ImageFile& b) { return a.name == b.name; }),
-        files.end());
     return std::move(listing_);
   }
 
  private:
+  // A file that was given in several ways ("a.jpg", "./a.jpg", by its folder, by a link to that)
+  // stays once, by the first of them.
+  static void drop_repeated(std::vector<ImageFile>& files) {
+    std::map<std::string, std::string> folders;  // by the way that leads there
+    std::set<std::string> known;
+    std::erase_if(files, [&](const ImageFile& file) {
+      const std::size_t name_begin = file.name.rfind('/') + 1;  // 0 without a folder
+      const std::string way = file.name.substr(0, name_begin);
+      const auto [folder, is_new] = folders.try_emplace(way);
+      std::error_code gone;
+      if (is_new) folder->second = fs::canonical(way.empty() ? "." : way, gone).string();
+      return !known.insert(cat(folder->second, "/", file.name.substr(name_begin))).second;
+    });
+  }
+
   std::size_t root(ImageRoot wanted) {
     const auto [known, is_new] =
         root_of_.try_emplace({wanted.folder, wanted.prefix}, listing_.roots.size());

@@ -31,12 +31,12 @@ struct ImageListing {
 };
 
 // What `given` names. Files in one folder that is given alone have their names in it, all others
-// the path that leads to them as it was given: a name that comes twice is the same file, and counts
-// once. A value that names nothing is a pattern of glob(7) where it has one of *?[, and folders
-// that it matches count as if they were given. Folders are listed as list_files() does; `output`,
-// where the results go, is never entered, and a config error where it is given alone. `on_step` is
-// called now and then. Throws kNoInput for a value that names nothing, or neither a file nor a
-// folder, kConfig, kIo.
+// the path that leads to them as it was given; a file that several of them lead to counts once, by
+// the first. A value that names nothing is a pattern of glob(7) where it has one of *?[, and
+// folders that it matches count as if they were given. Folders are listed as list_files() does;
+// `output`, where the results go, is never entered, and a config error where it is given alone.
+// `on_step` is called now and then. Throws kNoInput for a value that names nothing, or neither a
+// file nor a folder, kConfig, kIo.
 ImageListing list_images(const std::vector<std::string>& given, const std::string& output,
                          const std::function<void()>& on_step = {});
 

@@ -130,11 +130,15 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
   result.problem = unless_unreadable(folder, path, [&]() -> std::optional<FileProblem> {
     FoundFile file;
     if (auto problem = folder.find(name, file)) return problem;
-    picture.size_bytes = file.size_bytes;
-    std::string bytes = read_start(file.path, kStartBytes);
-    picture.start_xxh3 = xxh3(bytes);
+    std::string bytes;  // the first of them
+    Hasher hasher;
+    read_pieces(file.path, [&](std::string_view piece) {
+      hasher.update(piece.data(), piece.size());
+      if (bytes.size() < kStartBytes) bytes += piece.substr(0, kStartBytes - bytes.size());
+    });
+    picture.xxh3 = hasher.digest();
     DecodeStatus status = read_any_size(bytes, decoder, picture.width, picture.height);
-    if (!status.ok && bytes.size() < picture.size_bytes &&
+    if (!status.ok && bytes.size() < file.size_bytes &&
         is_picture_format(image_format(bytes))) {  // long headers: all of it
       bytes = read_file(file.path);
       status = read_any_size(bytes, decoder, picture.width, picture.height);

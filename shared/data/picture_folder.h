@@ -35,19 +35,19 @@ FolderListing list_files(const std::string& folder, const std::string& without,
 // An error about `path` as a file's problem: a reason need not repeat the name.
 FileProblem unreadable(const std::string& path, const Error& error);
 
-// What a picture's first bytes say.
+// What a picture's header says.
 struct LoosePicture {
   std::string name{};
-  std::size_t root = 0;                          // of an ImageListing
-  int width = 0, height = 0;                     // as stored
-  int orientation = 1;                           // see orientation.h
-  std::uint64_t size_bytes = 0, start_xxh3 = 0;  // of the file; of its first 64 KiB
+  std::size_t root = 0;       // of an ImageListing
+  int width = 0, height = 0;  // as stored
+  int orientation = 1;        // see orientation.h
+  std::uint64_t xxh3 = 0;     // of the whole file
 };
 struct LookedAt {
   LoosePicture picture{};
   std::optional<FileProblem> problem{};
 };
-// Throws kIo.
+// Reads the file once. Throws kIo.
 LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder);
 
 // Decodes a file of `folder` into `out`, whose storage is reused, if it is of the size that

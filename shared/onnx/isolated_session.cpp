@@ -201,8 +201,10 @@ void answer_requests(int socket) {
     } catch (const std::bad_alloc&) {
       answer = {kNoMemory};
     } catch (const std::exception& error) {
-      // The runtime keeps it as words.
-      const bool no_memory = std::string_view(error.what()).find("bad_alloc") != std::string::npos;
+      // The runtime keeps it as words: "std::bad_alloc", "Failed to allocate N bytes".
+      const std::string_view words = error.what();
+      const bool no_memory = words.find("bad_alloc") != std::string_view::npos ||
+                             words.find("allocate") != std::string_view::npos;
       answer = no_memory ? std::string{kNoMemory} : std::string{kFailed} + error.what();
     }
     if (send_message(socket, answer, never) != Passed::kYes) return;

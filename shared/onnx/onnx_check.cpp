@@ -291,19 +291,22 @@ std::optional<std::string> OnnxPattern::difference(std::string_view file) const 
   return std::nullopt;
 }
 
+void CheckedModel::throw_if_foreign(const std::string& path) const {
+  if (problem.empty()) return;
+  throw Error(ErrorKind::kData, cat(path, ": ", problem),
+              is_broken ? cat("copy the file again; or ", kTrustHint) : kTrustHint);
+}
+
 CheckedModel read_onnx_model(const std::string& path) {
   const FileReader file(path);
-  // Called before anything else is said of a file: of a damaged one, that it is damaged.
-  const auto throw_if_damaged = [&] {
-    if (file.size_bytes() <= kMostFileBytes) check_onnx_seal(path);
-  };
   CheckedModel checked;
   std::optional<OnnxPattern> pattern;
   try {
     checked.header = peek_inference_header(path);
     pattern.emplace(checked.header, path);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kData && is_onnx_file(path)) throw_if_damaged();
+    // What is wrong with a damaged header is that the file is damaged.
+    if (error.kind() == ErrorKind::kData && is_of_retina_convert(path)) check_onnx_seal(path);
     throw;
   }
   // One byte more tells that the file goes on.
@@ -311,12 +314,15 @@ CheckedModel read_onnx_model(const std::string& path) {
   checked.bytes.resize(
       static_cast<std::size_t>(std::min<std::uint64_t>(file.size_bytes(), most_bytes)));
   checked.bytes.resize(file.read_at(0, checked.bytes.data(), checked.bytes.size()));
-  if (const auto difference = pattern->difference(checked.bytes)) {
-    throw_if_damaged();
-    checked.problem = *difference;
-  } else {
-    check_onnx_seal(checked.bytes, path);
+  const std::optional<std::string> difference = pattern->difference(checked.bytes);
+  std::string broken;
+  if (!difference) {
+    broken = onnx_seal_problem(std::string_view(checked.bytes));
+  } else if (file.size_bytes() <= kMostFileBytes) {
+    broken = onnx_seal_problem(path);
   }
+  checked.is_broken = !broken.empty();
+  checked.problem = checked.is_broken ? broken : difference.value_or("");
   return checked;
 }
 

@@ -71,24 +71,31 @@ std::string seal_of(std::uint64_t hash) {
   return cat(kSealMark, hex64(hash));
 }
 
-// Throws unless the file's last bytes are the seal of a model with this hash.
-void compare_seal(std::string_view seal, std::uint64_t hash, const std::string& path) {
-  if (seal == seal_of(hash)) return;
-  const std::string problem =
-      seal.starts_with(kSealMark)
-          ? cat("damaged (hash got ", hex64(hash), ", want ",
-                printable(seal.substr(kSealMark.size())), ")")
-          : std::string(
-                "cut short, or not an inference model of retina-convert (its closing seal "
-                "is missing)");
-  throw Error(ErrorKind::kData, cat(path, ": ", problem),
-              "copy the file again, or use another inference model");
+// Empty when the file's last bytes are the seal of a model with this hash.
+std::string seal_problem(std::string_view seal, std::uint64_t hash) {
+  if (seal == seal_of(hash)) return "";
+  if (seal.starts_with(kSealMark)) {
+    return cat("damaged or changed (hash got ", hex64(hash), ", want ",
+               printable(seal.substr(kSealMark.size())), ")");
+  }
+  return "cut short, or written by another program than retina-convert (its closing seal is "
+         "missing)";
+}
+
+void throw_if_broken(const std::string& problem, const std::string& path) {
+  if (!problem.empty()) throw Error(ErrorKind::kData, cat(path, ": ", problem), kBrokenSealHint);
 }
 
 }  // namespace
 
 bool is_onnx_file(const std::string& path) {
   return read_start(path, kBegin.size()) == kBegin;
+}
+
+bool is_of_retina_convert(const std::string& path) {
+  constexpr std::size_t kStartBytes = 64;
+  return is_onnx_file(path) &&
+         read_start(path, kStartBytes).find("retina-convert") != std::string::npos;
 }
 
 static_assert(kOnnxSealBytes == kSealMark.size() + kSealDigits);
@@ -105,12 +112,20 @@ void write_onnx_file(const std::string& path, std::string_view model,
   });
 }
 
-void check_onnx_seal(std::string_view file, const std::string& path) {
+std::string onnx_seal_problem(std::string_view file) {
   const std::size_t model_bytes = file.size() - std::min(file.size(), kOnnxSealBytes);
-  compare_seal(file.substr(model_bytes), xxh3(file.substr(0, model_bytes)), path);
+  return seal_problem(file.substr(model_bytes), xxh3(file.substr(0, model_bytes)));
+}
+
+void check_onnx_seal(std::string_view file, const std::string& path) {
+  throw_if_broken(onnx_seal_problem(file), path);
 }
 
 void check_onnx_seal(const std::string& path) {
+  throw_if_broken(onnx_seal_problem(path), path);
+}
+
+std::string onnx_seal_problem(const std::string& path) {
   const std::uint64_t file_bytes = file_size_bytes(path);
   std::uint64_t left_bytes = file_bytes - std::min<std::uint64_t>(file_bytes, kOnnxSealBytes);
   Hasher hasher;
@@ -121,7 +136,7 @@ void check_onnx_seal(const std::string& path) {
     left_bytes -= hashed;
     seal += piece.substr(hashed);
   });
-  compare_seal(seal, hasher.digest(), path);
+  return seal_problem(seal, hasher.digest());
 }
 
 InferenceHeader peek_inference_header(const std::string& path) {

@@ -21,6 +21,8 @@ inline constexpr const char* kOnnxNmsThreshold = "nms_threshold";
 
 // Whether the file begins as an ONNX model does. Throws kNoInput.
 bool is_onnx_file(const std::string& path);
+// Whether it names retina-convert as its producer, which is the second field of those files.
+bool is_of_retina_convert(const std::string& path);
 
 // Seals `model`, the bytes of a ModelProto, and publishes it at `path` (AtomicFile) after `verify`
 // accepted the temporary file. Throws kCannotCreate, kIo, and what `verify` throws; the old file
@@ -31,8 +33,15 @@ void write_onnx_file(const std::string& path, std::string_view model,
 // How many bytes the seal takes, the file's last.
 inline constexpr std::size_t kOnnxSealBytes = 33;
 
-// Throws kData when the seal is missing or wrong, of a file or of a file's bytes; of a file also
-// kNoInput, kIo.
+// The next step where the seal is not that of the model.
+inline constexpr const char* kBrokenSealHint =
+    "copy the file again, or convert the checkpoint again";
+
+// What is wrong with the seal, of a file or of a file's bytes, in words that follow the file's
+// name; empty for a whole model. Throws kNoInput, kIo.
+std::string onnx_seal_problem(const std::string& path);
+std::string onnx_seal_problem(std::string_view file);
+// Throws kData for a problem.
 void check_onnx_seal(const std::string& path);
 void check_onnx_seal(std::string_view file, const std::string& path);
 

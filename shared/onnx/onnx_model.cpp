@@ -4,6 +4,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
 #include "shared/model/tensor_names.h"
 #include "shared/onnx/onnx_draft.h"
 
@@ -33,7 +34,7 @@ Pictures picture_input(OnnxGraph& graph, const OnnxForm& form) {
 OnnxMetadata metadata_of(const InferenceHeader& header) {
   std::string names, ids;
   for (const Category& category : header.categories) {
-    names += category.name + "\n";
+    names += escaped(category.name, kWholeText) + "\n";  // a line each, whatever a name holds
     ids += cat(category.id, "\n");
   }
   return {{kInferenceHeaderKey, header.to_json()}, {"names", names}, {"category_ids", ids}};
@@ -84,8 +85,10 @@ OnnxDraft draft_onnx_model(const InferenceHeader& header, const NetworkArrays& a
   OnnxGraph graph(header.form.weights, ranges);
   const bool detects = config.task == Task::kDetection;
   (detects ? add_detector : add_classifier)(graph, config, header, arrays);
+  const std::optional<PixelSize>& only = header.form.picture;
+  const std::string size = only ? cat(only->height, "x", only->width) : std::string("any size");
   const std::string what = cat(detects ? "RetinaNet with " : "", config.backbone, ", ",
-                               config.class_count, " classes: u8 RGB images of any size in, ",
+                               config.class_count, " classes: u8 RGB images of ", size, " in, ",
                                detects ? "boxes in their pixels out" : "probabilities out");
   return {.model = graph.finish(detects ? "RetinaNet" : "Classifier", what, metadata_of(header)),
           .number_rules = graph.number_rules(),

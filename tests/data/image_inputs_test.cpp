@@ -80,6 +80,19 @@ TEST_F(ImageInputs, OfOneNameCountOnce) {
               ElementsAre("more/a.jpg", "photos/a.jpg"));
 }
 
+TEST_F(ImageInputs, OneFileByOtherWaysCountsOnceByTheFirst) {
+  write("a.jpg");
+  write("2024/b.jpg");
+  fs::create_directory_symlink("2024", "latest");
+  EXPECT_THAT(
+      names({"./a.jpg", "a.jpg", folder_ / "a.jpg", "2024/../a.jpg", "2024//b.jpg", "latest"}),
+      ElementsAre("./a.jpg", "2024//b.jpg"));
+  EXPECT_THAT(names({"*/*"}), ElementsAre("2024/b.jpg"));
+  // A link to a file is a name that somebody gave it.
+  fs::create_symlink("a.jpg", "c.jpg");
+  EXPECT_THAT(names({"a.jpg", "c.jpg"}), ElementsAre("a.jpg", "c.jpg"));
+}
+
 TEST_F(ImageInputs, AGlobIsWhatItMatches) {
   write("my photos/a 1.jpg");
   write("my photos/b 2.png");

@@ -120,7 +120,17 @@ TEST_F(Folder, EveryFileIsLookedAtByItsContent) {
   EXPECT_EQ(look("b.txt").picture.width, 33);
   EXPECT_EQ(look("c").picture.width, 300);
   EXPECT_EQ(look("c").picture.orientation, 6);
-  EXPECT_NE(look("a.jpg").picture.start_xxh3, look("b.txt").picture.start_xxh3);
+}
+
+// A download that stood still has its size and its beginning.
+TEST_F(Folder, AFileIsKnownByAllOfItsContent) {
+  std::string file = encode_jpeg(colourful(31, 21), 90) + std::string(200'000, '\0');
+  write("a", file);
+  const std::uint64_t before = look("a").picture.xxh3;
+  EXPECT_EQ(look("a").picture.xxh3, before);
+  file[150'000] = 1;
+  write("a", file);
+  EXPECT_NE(look("a").picture.xxh3, before);
 }
 
 TEST_F(Folder, LongHeadersAreReadToTheirEnd) {

@@ -144,7 +144,7 @@ TEST_F(ConvertedCommand, WithoutSuppressionOrForOneSizeSaysSo) {
   EXPECT_THAT(anchors.err, HasSubstr("gives every anchor's box"));
   const ProcessResult fixed = made_with("fixed.onnx", {"--onnx-static", "50x70"});
   EXPECT_EQ(fixed.exit_code, 78) << fixed.err;
-  EXPECT_THAT(fixed.err, HasSubstr("takes pictures of 50x70 only"));
+  EXPECT_THAT(fixed.err, HasSubstr("takes images of 50x70 only ("));
 }
 
 TEST_F(ConvertedCommand, ADamagedOneIsBadData) {

@@ -53,6 +53,7 @@ TEST(DetectionFormats, TwoImagesOfOneLabelFileAreRefused) {
   check_yolo_label_names({"a.jpg", "b.jpg", "sub/a.jpg"});
   for (const auto& names : {std::vector<std::string>{"a.jpg", "b.jpg", "a.png"},
                             {"photos/a.jpg", "../photos/a.jpg"},
+                            {"a.jpg", "a.txt/b.jpg"},
                             {std::string(250, 'x')}}) {
     try {
       check_yolo_label_names(names);

@@ -226,6 +226,41 @@ TEST_F(GivenImages, LabelsThatNoEvaluationWroteStay) {
   EXPECT_EQ(output("out/labels/sub/3.txt"), "0 .5 .5 .5 .5\n");
 }
 
+// Beside ours: what other tools write into such folders.
+TEST_F(GivenImages, ForeignFilesInItsFoldersStayWhenItIsDoneAgain) {
+  const std::vector<std::string> yolo{"--output-format", "yolo", "--draw", "4",
+                                      "--draw-score",    "0"};
+  ASSERT_EQ(run_process(of({photos_}, "out", yolo)).exit_code, 0);
+  const std::vector<std::string> foreign{"out/labels/classes.txt", "out/labels/mine/1.txt",
+                                         "out/drawn/2024_holiday.jpg"};
+  for (const std::string& file : foreign) {
+    make_folder_of(folder_ / file);
+    write_file_atomically(folder_ / file, "mine");
+  }
+  remove_file(folder_ / "out/images.json");  // as after a kill
+  ASSERT_EQ(run_process(of({photos_}, "out", yolo)).exit_code, 0);
+  const ProcessResult csv =
+      run_process(of({photos_}, "out", {"--output-format", "csv", "--overwrite"}));
+  ASSERT_EQ(csv.exit_code, 0) << csv.err;
+  for (const std::string& file : foreign) EXPECT_EQ(output(file), "mine") << file;
+  EXPECT_FALSE(path_exists(folder_ / "out/labels/1.txt"));
+}
+
+TEST_F(GivenImages, ThatNoScoreIsDrawnForIsTold) {
+  const ProcessResult result =
+      run_process(of({photos_}, "out", {"--draw", "2", "--draw-score", "1"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("drawn: none, no score reaches --draw-score 1 (the best is "));
+}
+
+TEST_F(GivenImages, StoredTurnedAreTakenSoWithAWarning) {
+  write("turned.tif", encode_tiff({.width = 30, .height = 20, .orientation = 6},
+                                  std::vector<std::uint16_t>(30 * 20 * 3)));
+  const ProcessResult result = run_process(of({photos_}, "out"));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("1 image is stored turned (EXIF orientation)"));
+}
+
 TEST_F(GivenImages, AFullDiskLeavesNoHalfFileAndTheNextRunEndsWithTheSameBytes) {
   RETINA_FAULTS_OR_SKIP();
   for (const char* format : {"yolo", "csv"}) {

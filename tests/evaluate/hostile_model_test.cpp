@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "shared/base/file.h"
 #include "shared/image/jpeg.h"
@@ -127,6 +128,22 @@ TEST_F(HostileModel, WithTrustAHarmlessChangeRunsAfterAWarning) {
   EXPECT_EQ(own.exit_code, 0) << own.err;
   EXPECT_THAT(own.err, testing::Not(HasSubstr("warning")));
   EXPECT_EQ(read_file(*folder_ / "found/detections.json"), found);
+}
+
+// As tools that know nothing of seals save it: the old one is among the metadata, or none.
+TEST_F(HostileModel, WithTrustAFileThatAnotherToolSavedRunsToo) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  onnx::ModelProto resaved = as_message(sealed(model_));
+  resaved.set_producer_name("another tool");
+  for (const bool has_seal : {true, false}) {
+    if (!has_seal) resaved.mutable_metadata_props()->RemoveLast();
+    const ProcessResult other = evaluate(resaved.SerializeAsString(), {"--trust", "--overwrite"});
+    EXPECT_EQ(other.exit_code, 0) << other.err;
+    EXPECT_THAT(other.err, HasSubstr(has_seal ? "damaged or changed" : "seal is missing"));
+    EXPECT_TRUE(path_exists(*folder_ / "found/detections.json"));
+    std::filesystem::remove_all(*folder_ / "found");
+    expect_refused(resaved.SerializeAsString(), "copy the file again; or convert");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -181,6 +182,15 @@ TEST_F(ModelCommand, ADamagedCheckpointIsBadData) {
   bytes.resize(bytes.size() / 3);
   write_file_atomically(model_, bytes);
   expect_refusal(run_process(command("out")), 65, "damaged.pt");
+}
+
+// It would find nothing, or boxes that are no numbers.
+TEST_F(ModelCommand, ACheckpointThatDivergedIsBadData) {
+  Checkpoint checkpoint = load_checkpoint(model_);
+  model_ = folder_ / "diverged.pt";
+  checkpoint.model.front().tensor.view({-1})[0] = std::numeric_limits<float>::quiet_NaN();
+  save_checkpoint(model_, checkpoint);
+  expect_refusal(run_process(command("out")), 65, "has values that are not finite");
 }
 
 // Two checkpoints of equal weights as a run of two epochs, the first the better.

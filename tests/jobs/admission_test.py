@@ -49,7 +49,11 @@ class Admission(unittest.TestCase):
                     (413, "body: 1001 bytes (the limit is 1000)", {"content-length": "1001"}),
                     (411, "body: no Content-Length", {"transfer-encoding": "chunked"}),
                     (415, "body: Content-Encoding 'gzip'",
-                     {"content-length": "10", "content-encoding": "gzip"})):
+                     {"content-length": "10", "content-encoding": "gzip"}),
+                    (415, "body: Content-Type 'image/jpeg' (want application/json); hint: ",
+                     {"content-length": "10", "content-type": "image/jpeg"}),
+                    (415, "body: Content-Type 'multipart/form-data' (want application/json)",
+                     {"content-length": "10", "content-type": "multipart/form-data; boundary=x"})):
                 with self.subTest(text), self.refused(status, text):
                     await admission.body(headers, unread())
 
@@ -58,7 +62,8 @@ class Admission(unittest.TestCase):
     def test_a_body_arrives_in_any_pieces(self):
         async def ask():
             admission = self.admission(max_body_bytes=6)
-            body = await admission.body({"content-length": "6"}, chunks_of(b"ab", b"", b"cdef"))
+            json_type = {"content-length": "6", "content-type": "Application/JSON; charset=utf-8"}
+            body = await admission.body(json_type, chunks_of(b"ab", b"", b"cdef"))
             self.assertEqual((body, admission.arriving_bytes), (b"abcdef", 0))
 
         asyncio.run(ask())

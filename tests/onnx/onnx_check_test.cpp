@@ -455,21 +455,46 @@ TEST(OnnxCheck, ADamagedFileIsDamagedNotForeign) {
   const std::string file = sealed(small_model(header_of(classifier_config())).bytes);
   const std::size_t header_place = file.find("\"format_version\"");
   ASSERT_NE(header_place, std::string::npos);
+  const auto refusal = [&] {
+    return refusal_of(ErrorKind::kData, [&] {
+      read_onnx_model(folder / "m.onnx").throw_if_foreign(folder / "m.onnx");
+    });
+  };
   for (const std::size_t place : {std::size_t{1}, std::size_t{100}, file.size() / 2, header_place,
                                   file.find("class 1"), file.find("cifar-cnn"), file.size() - 60}) {
     std::string bytes = file;
     bytes[place] = static_cast<char>(bytes[place] ^ 2);
     write_file_atomically(folder / "m.onnx", bytes);
-    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { read_onnx_model(folder / "m.onnx"); }),
-                HasSubstr("damaged (hash"))
-        << "flipped at " << place;
+    EXPECT_THAT(refusal(), HasSubstr("damaged or changed (hash")) << "flipped at " << place;
   }
   for (const std::size_t size : {file.size() - 1, file.size() - 40, file.size() / 2}) {
     write_file_atomically(folder / "m.onnx", file.substr(0, size));
-    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { read_onnx_model(folder / "m.onnx"); }),
-                HasSubstr("cut short"))
-        << "cut to " << size;
+    EXPECT_THAT(refusal(), HasSubstr("cut short")) << "cut to " << size;
   }
+}
+
+TEST(OnnxCheck, NamesHaveALineEach) {
+  InferenceHeader header = header_of(classifier_config());
+  header.categories.front().name = "two\nlines";
+  const onnx::ModelProto model = as_message(small_model(header).bytes);
+  for (const auto& entry : model.metadata_props()) {
+    if (entry.key() == "names") {
+      EXPECT_THAT(entry.value(), testing::StartsWith("two\\nlines\n"));
+    }
+  }
+}
+
+// As other tools save a model: the seal is there, and no longer that of the content.
+TEST(OnnxCheck, OneThatAnotherToolSavedIsLeftToTheCaller) {
+  const TestFolder folder;
+  const InferenceHeader header = header_of(classifier_config());
+  onnx::ModelProto model = as_message(sealed(small_model(header).bytes));
+  model.set_producer_name("another tool");
+  write_file_atomically(folder / "m.onnx", model.SerializeAsString());
+  const CheckedModel checked = read_onnx_model(folder / "m.onnx");
+  EXPECT_TRUE(checked.is_broken);
+  EXPECT_EQ(checked.header.config_json, header.config_json);
+  EXPECT_THAT(checked.problem, HasSubstr("damaged or changed"));
 }
 
 TEST(OnnxCheck, RefusesBytesInOneLineWithTheFirstDifference) {

@@ -37,7 +37,7 @@ Answer checked_answer(const std::vector<at::Tensor>& parts, std::int64_t image_c
 }
 
 void append_batch(const Batch& batch, const Answer& answer, const Categories& categories,
-                  std::vector<Detection>& detections) {
+                  const std::string& path, std::vector<Detection>& detections) {
   const auto class_count = static_cast<std::int64_t>(categories.size());
   const auto boxes = answer.boxes.accessor<float, 3>();
   const auto scores = answer.scores.accessor<float, 2>();
@@ -49,8 +49,8 @@ void append_batch(const Batch& batch, const Answer& answer, const Categories& ca
     for (std::int64_t d = 0; d < count; ++d) {
       const std::int64_t label = labels[n][d];
       if (label < 0 || label >= class_count) {
-        throw Error(ErrorKind::kData, cat("converted model: label out of range (got ", label,
-                                          ", want 0..", class_count - 1, ")"));
+        refuse_answer(
+            path, cat("has a label out of range (got ", label, ", want 0..", class_count - 1, ")"));
       }
       const auto box = boxes[n][d];
       detections.push_back(coco_detection(sample.image_id,
@@ -65,17 +65,13 @@ void append_batch(const Batch& batch, const Answer& answer, const Categories& ca
 std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictures,
                               Communicator& ranks, const DetectOptions& options) {
   model.check_task(Task::kDetection);
-  if (!model.header().form.postprocess) {
-    throw Error(ErrorKind::kConfig,
-                cat(model.path(), ": gives every anchor's box, without choice and suppression"),
-                "evaluate a model that was converted without --no-postprocess");
-  }
+  model.check_postprocess();
   std::vector<Detection> detections;
   for_each_batch(
       model, PictureSamples(pictures, {}), ranks, options,
       [&](const Batch& batch, const at::Tensor& images) {
         append_batch(batch, checked_answer(model.detections(images), images.size(0), model.path()),
-                     pictures.categories(), detections);
+                     pictures.categories(), model.path(), detections);
       });
   return gather_detections(ranks, detections);
 }

@@ -19,10 +19,8 @@ ConvertedModel::ConvertedModel(const std::string& path, ModelTrust trust) : path
   CheckedModel checked = read_onnx_model(path);
   header_ = std::move(checked.header);
   model_ = std::move(checked.bytes);
+  if (trust == ModelTrust::kOwnOnly) checked.throw_if_foreign(path);
   if (!checked.problem.empty()) {
-    if (trust == ModelTrust::kOwnOnly) {
-      throw Error(ErrorKind::kData, cat(path, ": ", checked.problem), kTrustHint);
-    }
     model_ = read_file(path);
     isolated_ = true;
   }
@@ -37,6 +35,13 @@ ConvertedModel::ConvertedModel(std::string model, const InferenceHeader& header,
 
 void ConvertedModel::check_task(Task wanted) const {
   check_model_task(header_.task, wanted, path_);
+}
+
+void ConvertedModel::check_postprocess() const {
+  if (header_.form.postprocess) return;
+  throw Error(ErrorKind::kConfig,
+              cat(path_, ": gives every anchor's box, without choice and suppression"),
+              "evaluate a model that was converted without --no-postprocess");
 }
 
 void ConvertedModel::set_thresholds(const ConvertedThresholds& thresholds) {

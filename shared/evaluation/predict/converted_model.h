@@ -36,6 +36,8 @@ class ConvertedModel {
   const InferenceHeader& header() const { return header_; }
   // Throws kConfig naming the file when the model is for another task.
   void check_task(Task wanted) const;
+  // Throws kConfig for a detector without its post-processing.
+  void check_postprocess() const;
   // Throws kConfig for one that the model has no place for.
   void set_thresholds(const ConvertedThresholds& thresholds);
 

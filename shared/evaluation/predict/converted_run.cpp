@@ -58,10 +58,12 @@ void check_sizes(const ConvertedModel& model, const std::vector<IndexEntry>& ind
   for (const std::size_t place : visited_places(index, options)) {
     const IndexEntry& entry = index[place];
     if (entry.height == picture->height && entry.width == picture->width) continue;
-    throw Error(ErrorKind::kConfig,
-                cat(model.path(), ": takes pictures of ", picture->height, "x", picture->width,
-                    " only (got ", entry.height, "x", entry.width, ", height first)"),
-                "evaluate a model that was converted without --onnx-static");
+    throw Error(
+        ErrorKind::kConfig,
+        cat(model.path(), ": takes images of ", picture->height, "x", picture->width, " only (",
+            image_name(entry), " has ", entry.height, "x", entry.width, ", height first)"),
+        "evaluate a model that was converted without --onnx-static, or images of that size "
+        "alone");
   }
 }
 
