@@ -13,7 +13,7 @@
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/damaged.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 #include "train/run/initial_weights.h"
 #include "train/run/start_point.h"
 

@@ -10,12 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/comm/activity.h"
 #include "shared/comm/comm_stats.h"
 #include "shared/comm/element_type.h"
 
 namespace retina {
-
-class Activity;  // watch/activity.h
 
 // Not thread-safe: one thread calls it. A failure of another rank throws Error{kRankFailure}, wrong
 // arguments (a root that is not a rank, no buffer) throw Error{kInternal} before anything is sent.

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 #include "shared/watch/watch_options.h"
 
 namespace retina {

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "shared/comm/communicator.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 #include "shared/watch/failure_detector.h"
 
 namespace retina {

@@ -14,63 +14,73 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Room -> rooms whose headers it may include, besides its own. Lowest first; what has no row of its
-# own belongs to the room around it.
-BASE = ["shared/base"]
-DATA = [*BASE, "shared/coco", "shared/shard", "shared/image"]
-SHARED = [
-    *DATA, "shared/anchor", "shared/comm", "shared/watch", "shared/job", "shared/data",
-    "shared/ops", "shared/model", "shared/onnx", "shared/checkpoint", "shared/checkpoint/foreign",
-    "shared/evaluation/score", "shared/evaluation/explain", "shared/evaluation/compare",
-    "shared/evaluation/predict", "shared/report",
-]
-TRAIN_ROOMS = ["train/augment", "train/plan", "train/schedule", "train/reduce", "train/step",
-               "train/run", "train/scaling", "train/monitor"]
+# Folder -> folders whose headers it includes or whose types it declares, besides its own: all of
+# them, so that a new arrow is a decision. Lowest first; what has no row of its own belongs to the
+# folder around it.
 LAYERS = {
     "shared/base": [],
-    "shared/coco": BASE,
-    "shared/shard": [*BASE, "shared/coco"],
-    "shared/image": BASE,
-    "shared/anchor": BASE,
-    "shared/comm": BASE,
-    "shared/watch": [*BASE, "shared/comm"],
-    "shared/job": [*BASE, "shared/comm", "shared/watch"],
-    "shared/data": DATA,
-    "shared/ops": [*BASE, "shared/anchor", "shared/image"],
-    "shared/model": [*BASE, "shared/anchor", "shared/image", "shared/comm", "shared/ops"],
-    "shared/onnx": [*BASE, "shared/coco", "shared/image", "shared/anchor", "shared/comm",
-                    "shared/model"],
-    "shared/checkpoint/foreign": BASE,
-    "shared/checkpoint": [*BASE, "shared/anchor", "shared/coco", "shared/ops", "shared/onnx",
-                          "shared/checkpoint/foreign"],
-    "shared/evaluation/score": [*BASE, "shared/coco", "shared/shard"],
-    "shared/evaluation/explain": [*DATA, "shared/data", "shared/evaluation/score"],
-    "shared/evaluation/compare": [*BASE, "shared/coco", "shared/evaluation/score",
-                                  "shared/evaluation/explain"],
-    "shared/evaluation/predict": [*DATA, "shared/comm", "shared/watch", "shared/data", "shared/model",
-                                  "shared/onnx", "shared/checkpoint", "shared/evaluation/score"],
-    "shared/report": [*BASE, "shared/image"],
-    "preprocess": SHARED,
-    "train/augment": [*BASE, "shared/image"],
-    "train/plan": [*DATA, "shared/data", "train/augment"],
-    "train/schedule": BASE,
-    "train/reduce": [*BASE, "shared/comm", "shared/watch", "shared/ops", "shared/model"],
-    "train/step": [*SHARED, "train/reduce"],
-    "train/run": [*SHARED, "train/plan", "train/schedule", "train/reduce", "train/step"],
-    "train/scaling": [*BASE, "shared/comm", "shared/report", "train/reduce"],
-    "train/monitor": [*SHARED, "train/plan", "train/reduce", "train/step", "train/run", "train/scaling"],
-    "train": [*SHARED, *TRAIN_ROOMS],
-    "evaluate": SHARED,
-    "convert/import": SHARED,
-    "convert/proof": SHARED,
-    "convert": [*SHARED, "convert/import", "convert/proof"],
+    "shared/coco": ["shared/base"],
+    "shared/shard": ["shared/base", "shared/coco"],
+    "shared/image": ["shared/base"],
+    "shared/anchor": ["shared/base"],
+    "shared/comm": ["shared/base"],
+    "shared/watch": ["shared/base", "shared/comm"],
+    "shared/job": ["shared/base", "shared/comm", "shared/watch"],
+    "shared/data": ["shared/base", "shared/coco", "shared/shard", "shared/image"],
+    "shared/ops": ["shared/base", "shared/image", "shared/anchor"],
+    "shared/model": ["shared/base", "shared/image", "shared/anchor", "shared/ops"],
+    "shared/onnx": ["shared/base", "shared/coco", "shared/image", "shared/anchor", "shared/comm",
+        "shared/model"],
+    "shared/checkpoint/foreign": ["shared/base"],
+    "shared/checkpoint": ["shared/base", "shared/coco", "shared/ops", "shared/onnx",
+        "shared/checkpoint/foreign"],
+    "shared/evaluation/score": ["shared/base", "shared/coco", "shared/shard"],
+    "shared/evaluation/explain": ["shared/base", "shared/coco", "shared/shard", "shared/image",
+        "shared/data", "shared/evaluation/score"],
+    "shared/evaluation/compare": ["shared/base", "shared/coco", "shared/evaluation/score",
+        "shared/evaluation/explain"],
+    "shared/evaluation/predict": ["shared/base", "shared/coco", "shared/shard", "shared/image",
+        "shared/comm", "shared/data", "shared/model", "shared/onnx", "shared/checkpoint",
+        "shared/evaluation/score"],
+    "shared/report": ["shared/base", "shared/image"],
+    "preprocess": ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
+        "shared/data", "shared/evaluation/score", "shared/report"],
+    "train/augment": ["shared/base", "shared/image"],
+    "train/plan": ["shared/base", "shared/shard", "shared/image", "shared/data", "train/augment"],
+    "train/schedule": ["shared/base"],
+    "train/reduce": ["shared/base", "shared/comm", "shared/ops", "shared/model"],
+    "train/step": ["shared/base", "shared/shard", "shared/comm", "shared/data", "shared/ops",
+        "shared/model", "shared/checkpoint", "train/reduce"],
+    "train/run": ["shared/base", "shared/coco", "shared/shard", "shared/comm", "shared/model",
+        "shared/checkpoint", "train/schedule", "train/step"],
+    "train/scaling": ["shared/base", "shared/comm", "shared/report"],
+    "train/monitor": ["shared/base", "shared/shard", "shared/image", "shared/anchor",
+        "shared/comm", "shared/data", "shared/model", "shared/evaluation/score",
+        "shared/evaluation/explain", "shared/evaluation/predict", "shared/report", "train/plan",
+        "train/reduce", "train/step", "train/run", "train/scaling"],
+    "train": ["shared/base", "shared/shard", "shared/image", "shared/comm", "shared/watch",
+        "shared/job", "shared/data", "shared/ops", "shared/model", "shared/checkpoint",
+        "train/augment", "train/plan", "train/schedule", "train/reduce", "train/step", "train/run",
+        "train/scaling", "train/monitor"],
+    "evaluate": ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/comm",
+        "shared/watch", "shared/job", "shared/data", "shared/model", "shared/onnx",
+        "shared/checkpoint", "shared/evaluation/score", "shared/evaluation/explain",
+        "shared/evaluation/compare", "shared/evaluation/predict", "shared/report"],
+    "convert/import": ["shared/base", "shared/coco", "shared/anchor", "shared/ops", "shared/model",
+        "shared/onnx", "shared/checkpoint/foreign", "shared/checkpoint"],
+    "convert/proof": ["shared/base", "shared/shard", "shared/image", "shared/anchor",
+        "shared/comm", "shared/data", "shared/ops", "shared/model", "shared/evaluation/score",
+        "shared/evaluation/predict"],
+    "convert": ["shared/base", "shared/shard", "shared/image", "shared/ops", "shared/model",
+        "shared/onnx", "shared/checkpoint", "shared/evaluation/predict", "convert/import",
+        "convert/proof"],
 }
 # Rooms that must build without LibTorch, and so must not include it.
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
                  "shared/comm", "shared/watch", "shared/job", "shared/data",
                  "shared/checkpoint/foreign", "shared/onnx", "shared/evaluation/score",
-                 "shared/evaluation/explain", "shared/evaluation/compare", "shared/report", "train/augment", "train/plan",
-                 "train/schedule", "train/scaling", "preprocess"]
+                 "shared/evaluation/explain", "shared/evaluation/compare", "shared/report",
+                 "train/augment", "train/plan", "train/schedule", "train/scaling", "preprocess"]
 CPP_SUFFIXES = [".cpp", ".cu", ".h", ".cuh"]
 
 
@@ -104,6 +114,7 @@ def check_format(root):
 
 
 def check_layers(root):
+    room_of_type = {defined: room_of(name) for name, defined in types_of(root)}
     for name in sources(root, *CPP_SUFFIXES):
         folder = room_of(name)
         if folder == "tests":
@@ -117,6 +128,11 @@ def check_layers(root):
                 target = room_of(Path(own.group(1)))
                 if target != folder and target not in LAYERS[folder]:
                     yield f"{name}: may not include {own.group(1)}"
+            declared = re.match(r"(?:class|struct) (\w+);", line)
+            if declared:
+                target = room_of_type.get(f"retina::{declared.group(1)}", folder)
+                if target != folder and target not in LAYERS[folder]:
+                    yield f"{name}: may not declare {declared.group(1)} of {target}"
             foreign = re.match(r"\s*#\s*include\s+<((?:torch|ATen|c10|caffe2)/[^>]+)>", line)
             if foreign and folder in WITHOUT_TORCH:
                 yield f"{name}: must do without LibTorch, includes <{foreign.group(1)}>"
@@ -124,8 +140,8 @@ def check_layers(root):
                 yield f"{name}: .cu files take raw pointers, includes <{foreign.group(1)}>"
 
 
-def check_names(root):
-    first = {}
+def types_of(root):
+    """(file, full name) of each type of the product outside of anonymous namespaces."""
     for name in sources(root, *CPP_SUFFIXES):
         if name.parts[0] == "tests":
             continue
@@ -138,10 +154,15 @@ def check_names(root):
             defined = re.match(r"(?:template .*> )?(?:struct|class|union|enum(?: class)?) (\w+)"
                                r"(?: final)?(?: : [^;]*)? \{", line)
             if defined and "" not in namespaces:
-                full = "::".join([*namespaces, defined.group(1)])
-                if full in first:
-                    yield f"{name}: {full} is defined in {first[full]}, too"
-                first[full] = name
+                yield name, "::".join([*namespaces, defined.group(1)])
+
+
+def check_names(root):
+    first = {}
+    for name, defined in types_of(root):
+        if defined in first:
+            yield f"{name}: {defined} is defined in {first[defined]}, too"
+        first[defined] = name
 
 
 def check_readme(root):

@@ -31,15 +31,19 @@ def main():
         expect("layers", root, 0)
         image.write_text('#include "shared/shard/a.h"\n#include <ATen/ops/add.h>\n')
         expect("layers", root, 1, "may not include shared/shard/a.h", "must do without LibTorch")
-        plan, run = root / "train/plan/a.h", root / "train/run/a.h"
+        plan, run = root / "train/schedule/a.h", root / "train/run/a.h"
         for room in (plan, run):
             room.parent.mkdir(parents=True)
-        run.write_text('#include "train/plan/a.h"\n')
+        run.write_text('#include "train/schedule/a.h"\n')
         plan.write_text('#include "shared/base/a.h"\n#include "train/run/a.h"\n')
         image.write_text("\n")
-        expect("layers", root, 1, "train/plan/a.h: may not include train/run/a.h", "1 violations")
+        expect("layers", root, 1, "train/schedule/a.h: may not include train/run/a.h", "1 violations")
         plan.write_text("\n")
         expect("layers", root, 0)
+        run.write_text("namespace retina {\nclass Run {\n};\n}  // namespace retina\n")
+        plan.write_text("namespace retina {\nclass Run;\n}  // namespace retina\n")
+        expect("layers", root, 1, "train/schedule/a.h: may not declare Run of train/run", "1 violations")
+        plan.write_text("\n")
         (root / "stray").mkdir()
         (root / "stray/a.h").write_text("\n")
         expect("layers", root, 1, "no row in the table")

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "shared/base/cat.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 namespace {

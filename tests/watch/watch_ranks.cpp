@@ -17,7 +17,7 @@
 #include "shared/base/error.h"
 #include "shared/base/stop_signal.h"
 #include "shared/job/rank_program.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace {
 

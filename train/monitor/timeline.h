@@ -21,7 +21,7 @@
 
 #include "shared/base/file.h"
 #include "shared/comm/communicator.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 #include "train/monitor/clock_offset.h"
 
 namespace retina {

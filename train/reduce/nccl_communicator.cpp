@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "shared/base/error.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 namespace {

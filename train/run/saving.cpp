@@ -9,7 +9,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 namespace {

@@ -11,7 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/model/device.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 namespace {

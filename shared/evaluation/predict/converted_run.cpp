@@ -12,7 +12,7 @@
 #include "shared/base/error.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/predict/visits.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 

@@ -5,7 +5,7 @@
 #include "shared/image/resize.h"
 #include "shared/model/autocast.h"
 #include "shared/model/retinanet.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 

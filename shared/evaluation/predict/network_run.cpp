@@ -10,7 +10,7 @@
 #include "shared/data/loader.h"
 #include "shared/evaluation/predict/visits.h"
 #include "shared/model/network.h"
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 namespace retina {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/watch/operation.h"
+#include "shared/comm/operation.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {

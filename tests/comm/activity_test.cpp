@@ -1,4 +1,4 @@
-#include "shared/watch/activity.h"
+#include "shared/comm/activity.h"
 
 #include <gtest/gtest.h>
 

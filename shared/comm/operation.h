@@ -1,5 +1,5 @@
-// The words of the watch over ranks: what a rank does (phase) and which collective it calls
-// (operation). Both travel in heartbeats.
+// What a rank does (phase) and which collective it calls (operation): what the watch over ranks
+// sends in its heartbeats.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shared/comm/communicator.h"
+#include "shared/comm/element_type.h"
 
 namespace retina {
 

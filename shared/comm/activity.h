@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "shared/watch/operation.h"
+#include "shared/comm/operation.h"
 
 namespace retina {
 

@@ -1,4 +1,4 @@
-#include "shared/watch/operation.h"
+#include "shared/comm/operation.h"
 
 #include <algorithm>
 #include <cstring>
