@@ -4,7 +4,7 @@ format     clang-format 14 would change nothing
 layers     a folder includes only the folders that it may
 names      no two types of the product share a name: linked into one program, one would silently
            get the other's functions (C++'s one-definition rule)
-readme     README's map of folders names exactly the folders there are, as do a folder's maps of rooms
+readme     README's map of folders names exactly the folders there are, as do a folder's maps of folders
 leftovers  no unfinished business in the sources
 """
 
@@ -75,7 +75,7 @@ LAYERS = {
         "shared/onnx", "shared/checkpoint", "shared/evaluation/predict", "convert/import",
         "convert/proof"],
 }
-# Rooms that must build without LibTorch, and so must not include it.
+# Folders that must build without LibTorch, and so must not include it.
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
                  "shared/comm", "shared/watch", "shared/job", "shared/data",
                  "shared/checkpoint/foreign", "shared/onnx", "shared/evaluation/score",
@@ -95,8 +95,8 @@ def sources(root, *suffixes):
                    and not any(part.startswith((".", "build")) for part in name.parts)})
 
 
-def room_of(name):
-    """The innermost room around a file that has a row in the table, else its top folder."""
+def folder_of(name):
+    """The innermost folder around a file that has a row in the table, else its top folder."""
     folders = [str(folder) for folder in name.parents]
     return next((folder for folder in folders if folder in LAYERS), name.parts[0])
 
@@ -114,9 +114,9 @@ def check_format(root):
 
 
 def check_layers(root):
-    room_of_type = {defined: room_of(name) for name, defined in types_of(root)}
+    folder_of_type = {defined: folder_of(name) for name, defined in types_of(root)}
     for name in sources(root, *CPP_SUFFIXES):
-        folder = room_of(name)
+        folder = folder_of(name)
         if folder == "tests":
             continue
         if folder not in LAYERS:
@@ -125,12 +125,12 @@ def check_layers(root):
         for line in (root / name).read_text().splitlines():
             own = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if own:
-                target = room_of(Path(own.group(1)))
+                target = folder_of(Path(own.group(1)))
                 if target != folder and target not in LAYERS[folder]:
                     yield f"{name}: may not include {own.group(1)}"
             declared = re.match(r"(?:class|struct) (\w+);", line)
             if declared:
-                target = room_of_type.get(f"retina::{declared.group(1)}", folder)
+                target = folder_of_type.get(f"retina::{declared.group(1)}", folder)
                 if target != folder and target not in LAYERS[folder]:
                     yield f"{name}: may not declare {declared.group(1)} of {target}"
             foreign = re.match(r"\s*#\s*include\s+<((?:torch|ATen|c10|caffe2)/[^>]+)>", line)
@@ -168,8 +168,8 @@ def check_names(root):
 def check_readme(root):
     rows = re.findall(r"^\| `([a-z/]+)/?` \|", (root / "README.md").read_text(), re.MULTILINE)
     named = [row.rstrip("/") for row in rows]
-    there = {room for room in LAYERS
-             if not any(str(folder) in LAYERS for folder in Path(room).parents)}
+    there = {name for name in LAYERS
+             if not any(str(folder) in LAYERS for folder in Path(name).parents)}
     there |= {"docker", "jobs", "tests"}
     for folder in sorted(there - set(named)):
         yield f"README.md: the map of folders lacks {folder}"
@@ -184,19 +184,19 @@ def check_readme(root):
             if lower in order[place + 1:]:
                 yield f"README.md: {folder} comes before {lower}, which it uses"
     for folder in ("train", "convert"):
-        yield from check_rooms(root, folder)
+        yield from check_own_map(root, folder)
 
 
-def check_rooms(root, folder):
+def check_own_map(root, folder):
     page = root / folder / "README.md"
     text = page.read_text() if page.is_file() else ""
     named = {row.rstrip("/") for row in re.findall(r"^\| `([a-z/]+)` \|", text, re.MULTILINE)}
     there = {"/".join(name.parts[:2]) for name in sources(root, *CPP_SUFFIXES)
              if name.parts[0] == folder and len(name.parts) > 2}
-    for room in sorted(there - named):
-        yield f"{folder}/README.md: the map of rooms lacks {room}"
-    for room in sorted(named - there):
-        yield f"{folder}/README.md: the map of rooms names {room}, which is not a room of the project"
+    for name in sorted(there - named):
+        yield f"{folder}/README.md: the map of folders lacks {name}"
+    for name in sorted(named - there):
+        yield f"{folder}/README.md: the map of folders names {name}, which is not a folder of the project"
 
 
 def check_leftovers(root):

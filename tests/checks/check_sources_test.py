@@ -67,7 +67,7 @@ def main():
         (root / "train/step").mkdir(parents=True)
         (root / "train/step/a.h").write_text("\n")
         (root / "train/README.md").write_text("| `train/steps/` | x |\n")
-        expect("readme", root, 1, "rooms lacks train/step\n", "rooms names train/steps,")
+        expect("readme", root, 1, "folders lacks train/step\n", "folders names train/steps,")
     print("ok")
 
 
