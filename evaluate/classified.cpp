@@ -25,9 +25,9 @@ namespace {
 
 constexpr int kSmallPictureSidePx = 240;  // a page may have 170 of them
 
-int top1_verdict(const EvalOptions& options, double top1, std::int64_t quarantined_count) {
-  return verdict({.name = "top-1", .option = "min-top1", .least = options.min_top1}, top1,
-                 quarantined_count);
+int top1_exit_code(const EvalOptions& options, double top1, std::int64_t quarantined_count) {
+  return exit_code_for({.name = "top-1", .option = "min-top1", .least = options.min_top1}, top1,
+                       quarantined_count);
 }
 
 void refuse_option(const EvalOptions& options, const char* name, const char* task,
@@ -95,7 +95,7 @@ int already_classified(const EvalOptions& options, const EvaluationFolder& folde
                        std::int64_t quarantined_count) {
   std::cout << folder.path() << ": already evaluated, top-1 " << fixed(top1, 4)
             << " (--overwrite to do it again)\n";
-  return top1_verdict(options, top1, quarantined_count);
+  return top1_exit_code(options, top1, quarantined_count);
 }
 
 int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
@@ -131,7 +131,7 @@ int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
   std::cout << classification_summary_text(metrics) << '\n'
             << classification_table_text(metrics) << '\n'
             << "report: " << folder.report_path() << '\n';
-  return top1_verdict(options, metrics.top1.value().value(), metrics.quarantined_count);
+  return top1_exit_code(options, metrics.top1.value().value(), metrics.quarantined_count);
 }
 
 }  // namespace retina

@@ -23,9 +23,9 @@ namespace {
 
 constexpr int kPictureSidePx = 480;
 
-int ap_verdict(const EvalOptions& options, double ap, std::int64_t quarantined_count) {
-  return verdict({.name = "AP", .option = "min-ap", .least = options.min_ap}, ap,
-                 quarantined_count);
+int ap_exit_code(const EvalOptions& options, double ap, std::int64_t quarantined_count) {
+  return exit_code_for({.name = "AP", .option = "min-ap", .least = options.min_ap}, ap,
+                       quarantined_count);
 }
 
 // What the page draws on.
@@ -57,7 +57,7 @@ int already_done(const EvalOptions& options, const EvaluationFolder& folder, dou
                  std::int64_t quarantined_count) {
   std::cout << folder.path() << ": already evaluated, AP " << metric_text(ap)
             << " (--overwrite to do it again)\n";
-  return ap_verdict(options, ap, quarantined_count);
+  return ap_exit_code(options, ap, quarantined_count);
 }
 
 int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& folder,
@@ -87,7 +87,7 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
                     ? cat(no_truth_text(metrics), '\n')
                     : cat(coco_summary_text(metrics), '\n', class_table_text(metrics)))
             << "\nreport: " << folder.report_path() << '\n';
-  return ap_verdict(options, metrics.stats[kAp], metrics.quarantined_count);
+  return ap_exit_code(options, metrics.stats[kAp], metrics.quarantined_count);
 }
 
 }  // namespace retina

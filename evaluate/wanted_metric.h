@@ -1,4 +1,4 @@
-// Whether a figure reaches what the command line asks for: --min-ap, --min-top1.
+// Whether a metric reaches what the command line asks for: --min-ap, --min-top1.
 #pragma once
 
 #include <cstdint>

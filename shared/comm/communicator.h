@@ -53,11 +53,11 @@ class Communicator {
   // Names the next collective, e.g. "bucket 5", for the line that says who never entered it. The
   // same on all ranks.
   virtual void label(std::string_view) {}
-  // Where to report what this rank is doing (PhaseScope in watch/activity.h); null outside
+  // Where to report what this rank is doing (PhaseScope in activity.h); null outside
   // run_rank_program: nobody listens.
   virtual Activity* activity() { return nullptr; }
   // For failures outside this object that another rank caused (NCCL): waits for the watch's
-  // verdict, which ends this process; returns when there is none within the limits.
+  // diagnosis, which ends this process; returns when there is none within the limits.
   virtual void await_diagnosis() {}
 
   bool is_root() const { return rank() == 0; }

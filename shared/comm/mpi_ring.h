@@ -14,7 +14,7 @@ struct RingBuffer {
   std::size_t element_bytes = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
   // Of this collective alone: where ranks call different ones nothing matches, and they wait for
-  // the watch's verdict instead of adding what does not belong together.
+  // the watch's diagnosis instead of adding what does not belong together.
   int tag = 0;
 };
 
