@@ -10,10 +10,10 @@
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
 #include "shared/base/stop_signal.h"
+#include "shared/comm/activity.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/shard/damaged.h"
-#include "shared/comm/activity.h"
 #include "train/run/initial_weights.h"
 #include "train/run/start_point.h"
 

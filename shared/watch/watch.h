@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "shared/comm/communicator.h"
 #include "shared/comm/activity.h"
+#include "shared/comm/communicator.h"
 #include "shared/watch/failure_detector.h"
 
 namespace retina {

@@ -16,8 +16,8 @@
 
 #include "shared/base/error.h"
 #include "shared/base/stop_signal.h"
-#include "shared/job/rank_program.h"
 #include "shared/comm/activity.h"
+#include "shared/job/rank_program.h"
 
 namespace {
 

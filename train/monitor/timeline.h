@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "shared/base/file.h"
-#include "shared/comm/communicator.h"
 #include "shared/comm/activity.h"
+#include "shared/comm/communicator.h"
 #include "train/monitor/clock_offset.h"
 
 namespace retina {

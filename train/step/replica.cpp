@@ -10,8 +10,8 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
-#include "shared/model/device.h"
 #include "shared/comm/activity.h"
+#include "shared/model/device.h"
 
 namespace retina {
 namespace {

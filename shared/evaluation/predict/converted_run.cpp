@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/comm/activity.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/predict/visits.h"
-#include "shared/comm/activity.h"
 
 namespace retina {
 

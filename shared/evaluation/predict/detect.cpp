@@ -1,11 +1,11 @@
 #include "shared/evaluation/predict/detect.h"
 
+#include "shared/comm/activity.h"
 #include "shared/evaluation/predict/network_run.h"
 #include "shared/evaluation/predict/visits.h"
 #include "shared/image/resize.h"
 #include "shared/model/autocast.h"
 #include "shared/model/retinanet.h"
-#include "shared/comm/activity.h"
 
 namespace retina {
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "shared/base/error.h"
+#include "shared/comm/activity.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/predict/visits.h"
 #include "shared/model/network.h"
-#include "shared/comm/activity.h"
 
 namespace retina {
 namespace {
