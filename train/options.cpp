@@ -240,7 +240,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.on_off("overlap-reduce", o.overlap_reduce,
              "on: gradients travel while backward computes the others");
   cli.option("bucket-mb", o.bucket_mb, "auto|N",
-             "gradients travel in buckets of N MiB; auto: 25, or as the run began");
+             "gradients travel in buckets of N MiB; auto: 8, or as the run began");
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
   cli.option("scratch", o.scratch, "DIR",
              "local disk: checkpoints are built here before they go to --output, and the shards "

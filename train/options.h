@@ -108,7 +108,7 @@ struct TrainOptions {
   ElementType wire = ElementType::kFloat32;  // of gradients between ranks; 16 bit: half the bytes
   bool deterministic_reduce = false;         // sums in rank order, for any buckets
   bool overlap_reduce = true;                // false: gradients travel after backward
-  std::string bucket_mb = "auto";            // auto: 25, or as the run began
+  std::string bucket_mb = "auto";            // auto: 8, or as the run began
   std::uint64_t seed = 1;
   std::string checkpoint_every = "1epoch";  // a span, or auto
   std::string mtbf = "4h";                  // mean time between failures of the job, for `auto`

