@@ -353,7 +353,7 @@ void Trainer::go_back() {
   if (is_root()) log_info("continuing from ", found->path, ", step ", step_);
 }
 
-// Runs the validation that is due, closes the index, judges. After a stop signal none of it
+// Runs the validation that is due, closes the epoch, judges. After a stop signal none of it
 // has happened: a run that continues begins with it.
 bool Trainer::close_epoch() {
   replica_.average_statistics();

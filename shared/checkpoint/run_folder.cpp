@@ -22,7 +22,7 @@ std::string in_folder(const std::string& folder, const std::string& name) {
   return cat(folder, folder.ends_with('/') ? "" : "/", name);
 }
 
-// Nothing when the index are missing or unreadable.
+// Nothing when the index is missing or unreadable.
 std::vector<CheckpointEntry> read_index(const std::string& folder) {
   std::vector<CheckpointEntry> entries;
   const std::string path = in_folder(folder, kCheckpointIndexFile);

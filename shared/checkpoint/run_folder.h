@@ -1,4 +1,4 @@
-// The checkpoints in a RUN folder, which retina-train writes: their names, the index about them,
+// The checkpoints in a RUN folder, which retina-train writes: their names, the index of them,
 // and which of them stands for the run.
 //
 //   checkpoint-{epoch}.pt          at epoch ends, the first is 01

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 class RunFolder : public testing::Test {
  protected:
-  // The end of epoch `step`; the index know it once `write_index` has been called.
+  // The end of epoch `step`; the index knows it once `write_index` has been called.
   CheckpointEntry add(std::int64_t step, std::optional<double> ap) {
     Checkpoint checkpoint;
     checkpoint.model = {{"w", at::ones({64})}};

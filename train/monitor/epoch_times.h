@@ -1,4 +1,4 @@
-// The index of an epoch: where its time went, rank by rank. Closed at each epoch's end, and where a
+// Where the time of an epoch went, rank by rank. Closed at each epoch's end, and where a
 // run ends within one.
 #pragma once
 
