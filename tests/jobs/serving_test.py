@@ -210,6 +210,7 @@ class Requests(Refusals):
         good = jpeg()
         for sent, text in ((request(3), "image[0]: int (want a JPEG as base64)"),
                            (request("###"), "image[0]: neither JPEG bytes nor base64"),
+                           (request(b"\x89PNG\r\n"), "image[0]: a PNG, not a JPEG (6 bytes)"),
                            (request(b"hello"), "image[0]: not a JPEG (5 bytes)"),
                            (request(good, good[:len(good) // 2]), "image[1]: "),
                            (request(good, shape=[2]), "1 elements in a tensor of shape [2]"),
@@ -224,6 +225,11 @@ class Requests(Refusals):
         for _ in range(5000):
             sent.inputs[0].data.root = [sent.inputs[0].data.root]
         self.assertEqual(list(map(len, self.decoded(sent))), [192])
+
+    def test_base64_may_have_line_breaks(self):
+        sent = base64.encodebytes(jpeg(200, 100)).decode()
+        self.assertIn("\n", sent.rstrip())
+        self.assertEqual(list(map(len, self.decoded(request(sent)))), [3 * 200 * 100])
 
     def test_planes_are_those_of_pillows_rgb(self):
         image = wheel("PIL.Image")
@@ -294,6 +300,14 @@ class Service(Refusals):
         self.assertEqual(answer(content={}, status_code=400).headers, {})
         codes = module.STATUS_CODE_MAPPING.setdefault.call_args_list
         self.assertIn(unittest.mock.call(503, module.grpc.StatusCode.UNAVAILABLE), codes)
+
+    def test_a_malformed_body_gets_one_line_and_nothing_of_it_back(self):
+        error = types.SimpleNamespace(errors=lambda: [
+            {"loc": ("body", "inputs", 0, "name"), "msg": "Field required", "input": "a" * 1000}])
+        responses = types.SimpleNamespace(JSONResponse=lambda *parts: parts)
+        with unittest.mock.patch.dict(sys.modules, {"fastapi.responses": responses}):
+            answer = asyncio.run(importlib.import_module("serve").refuse_malformed(None, error))
+        self.assertEqual(answer, ({"error": "body.inputs.0.name: Field required"}, 400))
 
     def test_more_requests_than_places_are_refused_while_the_others_are_answered(self):
         model = loaded(max_requests=3)
