@@ -200,7 +200,8 @@ OnnxGraph::RoundedWeights OnnxGraph::rounded_weights(const Array& array, const s
     float largest = 0;
     for (const float number : own) largest = std::max(largest, std::abs(number));
     if (largest > 0) result.scales[channel] = largest / kMost;
-    std::transform(own.begin(), own.end(), &bits[channel * channel_size], [&](float number) {
+    const auto first = bits.begin() + static_cast<std::ptrdiff_t>(channel * channel_size);
+    std::transform(own.begin(), own.end(), first, [&](float number) {
       return static_cast<std::int8_t>(std::lround(number / result.scales[channel]));
     });
   }
