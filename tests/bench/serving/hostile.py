@@ -80,7 +80,7 @@ def hostile_requests(model, jpeg):
         images("no JPEG", 400, b"\x89PNG\r\n\x1a\n" + bytes(1000)),
         images("damaged base64", 400, base64.b64encode(jpeg).decode()[:-3] + "?"),
         images("a tensor of another name", 400, jpeg, name="photo"),
-        whole("JSON that is cut short", 422, b'{"inputs": [{"name": "image", "dat'),
+        whole("JSON that is cut short", 400, b'{"inputs": [{"name": "image", "dat'),
         images("too many JPEGs", 413, *[b"\xff\xd8"] * 1000),
         images("a JPEG of 65,535 x 65,535 by its header", 413, with_size(jpeg, 65535, 65535)),
         whole("a model that is not ours", 422, b"{}", f"/v2/repository/models/{FOREIGN}/load"),
