@@ -47,7 +47,7 @@ struct LookedAt {
   LoosePicture picture{};
   std::optional<FileProblem> problem{};
 };
-// Reads the file once. Throws kIo.
+// Reads all of the file: its hash says whether it is the one of before. Throws kIo.
 LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder);
 
 // Decodes a file of `folder` into `out`, whose storage is reused, if it is of the size that

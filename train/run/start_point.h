@@ -17,7 +17,7 @@ struct Found {
 
 // The newest checkpoint that is whole; a damaged newer one costs a warning. Only what is loaded is
 // read: the older ones are described by the index as long as the seals at their ends are those that
-// the index list. Fills the index. Rank 0.
+// the index lists. Fills the index. Rank 0.
 std::optional<Found> newest_checkpoint(RunDir& dir);
 
 }  // namespace retina
