@@ -83,7 +83,7 @@ std::string scaling_html(const ScalingData& data) {
   Report report{.title = "retina-train: scaling"};
   report.subtitle =
       cat("Measured on ", counted(data.runs.size(), "number"), " of ranks, up to ", last.ranks,
-          "; ", shortest(data.images_per_rank), " images per rank and step");
+          "; ", counted(data.images_per_rank, "image"), " per rank and step");
   // Figures of the largest run.
   report.figures.push_back(
       {"images/s", rate_text(last.images_per_second), counted(last.ranks, "rank")});
