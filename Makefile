@@ -56,7 +56,7 @@ help:
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
 	    ~              evaluate, convert, evaluate the converted model
 	make demo DATA=DIR          the same on your own folder of COCO, YOLO, Pascal VOC or CSV
-	make demo-classify build + the same job with a classifier: Keras' CIFAR-10 network on pictures
+	make demo-classify build + the same job with a classifier: Keras' CIFAR-10 network on images
 	    ~              of ten shapes
 	make demo-classify DATA=DIR the same on CIFAR-10's binary version or a folder for each class
 	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "convert/proof/proof_images.h"
+#include "convert/verification/verification_images.h"
 #include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/onnx/onnx_session.h"

@@ -1,6 +1,6 @@
 #include "convert/conversion.h"
 #include "convert/onnx_weights.h"
-#include "convert/proof/classifier_proof.h"
+#include "convert/verification/classifier_verification.h"
 #include "shared/base/cat.h"
 #include "shared/base/counted.h"
 #include "shared/evaluation/predict/trained_network.h"

@@ -7,9 +7,9 @@
 
 #include "convert/conversion.h"
 #include "convert/import/foreign_network.h"
-#include "convert/proof/proof_images.h"
 #include "convert/publication.h"
 #include "convert/repository.h"
+#include "convert/verification/verification_images.h"
 #include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -35,7 +35,7 @@ SettingValues settings_of(const InferenceHeader& header) {
   SettingValues settings{
       {"checkpoint", hex64(header.checkpoint_hash)},
       {"weights", word_of(kWeightTypes, form.weights)},
-      {"onnx-static", form.picture ? cat(form.picture->height, "x", form.picture->width) : "any"},
+      {"onnx-static", form.image ? cat(form.image->height, "x", form.image->width) : "any"},
       {"no-postprocess", form.postprocess ? "off" : "on"}};
   if (header.task == Task::kDetection) {
     settings.insert({{"score-threshold", shortest(header.score_threshold)},
@@ -125,18 +125,19 @@ std::string convert(const ConvertOptions& asked) {
   const std::unique_ptr<Conversion> conversion = header.task == Task::kDetection
                                                      ? make_detector_conversion(inputs)
                                                      : make_classifier_conversion(inputs);
-  std::vector<Image> images = options.proof_data.empty()
-                                  ? generated_images(options.proof_image_count)
-                                  : shard_images(options.proof_data, options.proof_image_count);
-  if (header.form.picture) {
-    for (Image& image : images) image = fitted(image, *header.form.picture);
+  std::vector<Image> images =
+      options.verification_data.empty()
+          ? generated_images(options.verification_image_count)
+          : shard_images(options.verification_data, options.verification_image_count);
+  if (header.form.image) {
+    for (Image& image : images) image = fitted(image, *header.form.image);
   }
   if (has_repository) repository.prepare(header, options.overwrite);
   log_info("proving the model on ", counted(images.size(), "image"));
-  const std::string proof = publish_model(*conversion, options, header, images);
+  const std::string verification = publish_model(*conversion, options, header, images);
   std::string text =
       cat(options.output, ": ", human_bytes(static_cast<double>(file_size_bytes(options.output))),
-          "\n", proof);
+          "\n", verification);
   if (has_repository && repository.write(options.output, header)) {
     text += cat(repository.model_folder(), ": written\n");
   }

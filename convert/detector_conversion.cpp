@@ -1,7 +1,7 @@
 #include "convert/conversion.h"
 #include "convert/onnx_weights.h"
-#include "convert/proof/anchor_proof.h"
-#include "convert/proof/detector_proof.h"
+#include "convert/verification/anchor_verification.h"
+#include "convert/verification/detector_verification.h"
 #include "shared/base/cat.h"
 #include "shared/base/counted.h"
 #include "shared/evaluation/predict/trained_network.h"
@@ -61,7 +61,7 @@ class DetectorConversion : public Conversion {
   static bool gives_anchors(const ConvertedModel& model) {
     return !model.header().form.postprocess;
   }
-  ProofInputs inputs(const std::vector<Image>& images) const {
+  VerificationInputs inputs(const std::vector<Image>& images) const {
     return {.images = images, .postprocess = postprocess_, .device = device_};
   }
 

@@ -74,11 +74,11 @@ void ConvertOptions::validate() const {
     refuse("--anchor-sizes: not with --task classify");
   }
   const OnnxForm form = onnx_form();
-  if (checkpoint.empty() && (form.weights != WeightType::kF32 || form.picture || no_postprocess)) {
+  if (checkpoint.empty() && (form.weights != WeightType::kF32 || form.image || no_postprocess)) {
     refuse("--weights, --onnx-static and --no-postprocess: are for --checkpoint only");
   }
-  if (form.weights == WeightType::kInt8 && proof_data.empty()) {
-    refuse("--weights int8: needs --data, pictures whose values tell the ranges");
+  if (form.weights == WeightType::kInt8 && verification_data.empty()) {
+    refuse("--weights int8: needs --data, images whose values tell the ranges");
   }
   if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
   if (!repository.empty() && no_postprocess) {
@@ -100,9 +100,9 @@ void ConvertOptions::validate() const {
     refuse(cat("--calibration-images: out of range (got ", calibration_image_count,
                ", want 1 to 10000)"));
   }
-  if (proof_image_count < 1 || proof_image_count > 10000) {
-    throw Error(ErrorKind::kUsage,
-                cat("--proof-images: out of range (got ", proof_image_count, ", want 1 to 10000)"));
+  if (verification_image_count < 1 || verification_image_count > 10000) {
+    throw Error(ErrorKind::kUsage, cat("--verification-images: out of range (got ",
+                                       verification_image_count, ", want 1 to 10000)"));
   }
 }
 
@@ -121,7 +121,7 @@ void ConvertOptions::check_task(Task task) const {
 
 OnnxForm ConvertOptions::onnx_form() const {
   OnnxForm form{.weights = onnx_weights, .postprocess = !no_postprocess};
-  if (!onnx_static.empty()) form.picture = size_of(onnx_static);
+  if (!onnx_static.empty()) form.image = size_of(onnx_static);
   return form;
 }
 
@@ -172,7 +172,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
       "how they are stored: f16 halves the file; int8 (with --data) quarters it and is faster "
       "on CPUs");
   cli.option("onnx-static", options.onnx_static, "HxW",
-             "all pictures have this size, for runtimes that want to know it; unset: any size");
+             "all images have this size, for runtimes that want to know it; unset: any size");
   cli.flag("no-postprocess", options.no_postprocess,
            "of a detector: give every anchor's box and scores, suppress nothing");
   cli.option("calibration-images", options.calibration_image_count, "COUNT",
@@ -217,9 +217,12 @@ void declare_options(Cli& cli, ConvertOptions& options) {
                  defaults.nms_threshold));
   cli.option("max-detections", options.max_detections, "D",
              cat("best detections kept per image; unset: ", defaults.max_detections));
-  cli.group("Proof that the model equals the checkpoint");
-  cli.option("proof-images", options.proof_image_count, "COUNT", "images to compare on");
-  cli.option("data", options.proof_data, "SHARDS", "take them from here (default: generated)");
+  cli.group("Verification that the model equals the checkpoint");
+  cli.formerly("proof-images", "verification-images");
+  cli.option("verification-images", options.verification_image_count, "COUNT",
+             "images to compare on");
+  cli.option("data", options.verification_data, "SHARDS",
+             "take them from here (default: generated)");
   cli.choice("device", options.device, kDeviceChoices,
              "where the checkpoint's network runs for it; the model runs on the CPU");
   cli.validate([&options] { options.validate(); });

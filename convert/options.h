@@ -22,7 +22,7 @@ struct ConvertOptions {
   std::string weights{};     // torchvision's (.pth): become a checkpoint
   std::string output{};      // the inference model or the checkpoint, written
   WeightType onnx_weights = WeightType::kF32;
-  std::string onnx_static{};  // HxW of all pictures; empty: any
+  std::string onnx_static{};  // HxW of all images; empty: any
   bool no_postprocess = false;
   // Also written: the model as a folder for model servers (repository.h); empty: none.
   std::string repository{};
@@ -37,10 +37,10 @@ struct ConvertOptions {
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};
   // Images that the written model is compared on; more find rarer differences, slower.
-  int proof_image_count = 4;
+  int verification_image_count = 4;
   // Shards to take the proof's images from; empty: generated images.
-  std::string proof_data{};
-  // Images of proof_data that tell the ranges for int8, and on which its accuracy is told.
+  std::string verification_data{};
+  // Images of verification_data that tell the ranges for int8, and on which its accuracy is told.
   int calibration_image_count = 100;
   // Where the proof runs: auto, cpu or cuda. The model itself is bound to none.
   DeviceChoice device = DeviceChoice::kCpu;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "convert/calibration.h"
-#include "convert/proof/accuracy.h"
-#include "convert/proof/proof_images.h"
+#include "convert/verification/accuracy.h"
+#include "convert/verification/verification_images.h"
 #include "shared/base/counted.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
@@ -33,31 +33,33 @@ std::string publish(const std::string& model, const std::string& output,
 
 OnnxModel with_int8(const Conversion& conversion, const ConvertOptions& options,
                     const InferenceHeader& header, const OnnxModel& exact) {
-  std::vector<Image> pictures = shard_images(options.proof_data, options.calibration_image_count);
-  log_info("reading the ranges of values on ", counted(pictures.size(), "image"), " of ",
-           options.proof_data);
-  if (header.form.picture) {
-    for (Image& picture : pictures) picture = fitted(picture, *header.form.picture);
+  std::vector<Image> images =
+      shard_images(options.verification_data, options.calibration_image_count);
+  log_info("reading the ranges of values on ", counted(images.size(), "image"), " of ",
+           options.verification_data);
+  if (header.form.image) {
+    for (Image& image : images) image = fitted(image, *header.form.image);
   }
-  return conversion.onnx(header, ranges_on(exact, pictures, options.output));
+  return conversion.onnx(header, ranges_on(exact, images, options.output));
 }
 
 std::string cost_of_int8(const ConvertOptions& options, ConvertedModel exact,
                          ConvertedModel rounded) {
-  const ShardSet shards(options.proof_data);
+  const ShardSet shards(options.verification_data);
   const Accuracy before = accuracy_on(std::move(exact), shards, options.calibration_image_count);
   const Accuracy after = accuracy_on(std::move(rounded), shards, options.calibration_image_count);
-  if (before.figure < 0) {  // pycocotools' AP without ground truth
+  if (before.metric < 0) {  // pycocotools' AP without ground truth
     return cat("proof: ", before.name, " with int8 not compared: the ",
-               counted(before.image_count, "image"), " of ", options.proof_data,
+               counted(before.image_count, "image"), " of ", options.verification_data,
                " hold no object\n");
   }
-  if (after.figure < before.figure - kMostLost) {
-    log_warning(options.output, ": 8 bits cost ", before.figure - after.figure, " of ", before.name,
+  if (after.metric < before.metric - kMostLost) {
+    log_warning(options.output, ": 8 bits cost ", before.metric - after.metric, " of ", before.name,
                 "; more --calibration-images may help, or --weights f16");
   }
   return cat("proof: ", before.name, " on ", counted(before.image_count, "image"), " of ",
-             options.proof_data, ": ", before.figure, " with f32, ", after.figure, " with int8\n");
+             options.verification_data, ": ", before.metric, " with f32, ", after.metric,
+             " with int8\n");
 }
 
 }  // namespace
@@ -78,18 +80,18 @@ std::string publish_model(Conversion& conversion, const ConvertOptions& options,
     });
   }
   const auto open_exact = [&] { return ConvertedModel(exact.bytes, exact_header, options.output); };
-  const std::string proof = conversion.prove(open_exact(), options.output, images);
+  const std::string verification = conversion.prove(open_exact(), options.output, images);
   if (weights == WeightType::kF16) {
-    return proof +
+    return verification +
            publish(conversion.onnx(header, {}).bytes, options.output, [&](ConvertedModel written) {
              return conversion.prove_rounded(std::move(written), options.output, images);
            });
   }
-  return proof + publish(with_int8(conversion, options, header, exact).bytes, options.output,
-                         [&](ConvertedModel written) {
-                           if (!can_be_scored(header)) return std::string();
-                           return cost_of_int8(options, open_exact(), std::move(written));
-                         });
+  return verification + publish(with_int8(conversion, options, header, exact).bytes, options.output,
+                                [&](ConvertedModel written) {
+                                  if (!can_be_scored(header)) return std::string();
+                                  return cost_of_int8(options, open_exact(), std::move(written));
+                                });
 }
 
 }  // namespace retina

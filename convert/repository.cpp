@@ -181,9 +181,9 @@ std::vector<ModelRepository::TextFile> ModelRepository::text_files(
   // MLServer loads a model when it finds the last one.
   return {
       {folder_ + "/labels.txt", labels_text(header)},
-      {folder_ + "/config.pbtxt", triton_config(name_, service, header.form.picture, kOnnxRuntime)},
+      {folder_ + "/config.pbtxt", triton_config(name_, service, header.form.image, kOnnxRuntime)},
       {folder_ + "/configs/tensorrt.pbtxt",
-       triton_config(name_, service, header.form.picture, kTensorRt)},
+       triton_config(name_, service, header.form.image, kTensorRt)},
       {folder_ + "/model-settings.json", mlserver_settings(name_, service)}};
 }
 

@@ -4,16 +4,16 @@
 #include <iostream>
 #include <unordered_map>
 
+#include "evaluate/drawn_files.h"
 #include "evaluate/outcome.h"
 #include "evaluate/page/eval_page.h"
-#include "evaluate/picture_files.h"
 #include "evaluate/wanted_metric.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/record_image.h"
 #include "shared/evaluation/explain/class_examples.h"
-#include "shared/evaluation/explain/class_pictures.h"
+#include "shared/evaluation/explain/class_images.h"
 #include "shared/evaluation/explain/classification_text.h"
 #include "shared/evaluation/score/classification.h"
 #include "shared/evaluation/score/predictions.h"
@@ -23,7 +23,7 @@ namespace retina {
 
 namespace {
 
-constexpr int kSmallPictureSidePx = 240;  // a page may have 170 of them
+constexpr int kSmallImageSidePx = 240;  // a page may have 170 of them
 
 int top1_exit_code(const EvalOptions& options, double top1, std::int64_t quarantined_count) {
   return exit_code_for({.name = "top-1", .option = "min-top1", .least = options.min_top1}, top1,
@@ -52,7 +52,7 @@ void draw_mistakes(const EvalOptions& options, const EvaluationFolder& folder,
   Image image;
   for (const ClassOutcome* one : mistakes) {
     const Record record = classified.shards.read(places.at(one->image_id));
-    decode_picture(record, classified.shards.folder(), decoder, image);
+    decode_image(record, classified.shards.folder(), decoder, image);
     const Image drawn = captioned(image, {.truth = name_of(one->label),
                                           .predicted = name_of(one->predicted()),
                                           .confidence = one->confidence()});
@@ -119,11 +119,10 @@ int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
                 .metrics_json = classification_json(metrics, examples, file_names),
                 .settings = cli.effective()};
   if (!oddities.empty()) page.notes.push_back(oddities + ".");
-  std::vector<std::int64_t> pictured;
-  for (const ClassOutcome& one : examples.pictured) pictured.push_back(one.image_id);
-  page.jpegs =
-      picture_files(classified.shards, pictured,
-                    {.max_side_px = kSmallPictureSidePx, .on_picture = classified.on_progress});
+  std::vector<std::int64_t> shown;
+  for (const ClassOutcome& one : examples.shown) shown.push_back(one.image_id);
+  page.jpegs = drawn_files(classified.shards, shown,
+                           {.max_side_px = kSmallImageSidePx, .on_image = classified.on_progress});
   draw_mistakes(options, folder, classified);
   folder.check_present();
   write_file_atomically(folder.report_path(), render_classification_page(page));

@@ -24,7 +24,7 @@ std::vector<std::string> share_cells(const std::string& name, const PairedHits& 
           with_mark(hits.interval())};
 }
 
-Table figures_table(const ClassificationComparison& comparison) {
+Table metrics_table(const ClassificationComparison& comparison) {
   Table table{.title = "Figures",
               .columns = {"", "A", "B", "B − A", "95 % interval"},
               .rows = {share_cells("top-1", comparison.top1)},
@@ -94,7 +94,7 @@ Report make_classifiers_page(const ComparedNames& names, const ClassificationCom
   report.subtitle = cat("A: ", names.a, " · B: ", names.b, " · on ", names.truth);
   const PairedHits& top1 = comparison.top1;
   const std::optional<double> a = top1.a().value(), b = top1.b().value();
-  report.figures = {
+  report.metrics = {
       {.label = "top-1 of A",
        .value = share_text(a),
        .detail = counted(comparison.image_count, "image")},
@@ -109,7 +109,7 @@ Report make_classifiers_page(const ComparedNames& names, const ClassificationCom
        .value = cat(top1.only_b),
        .detail = cat("only A on ", top1.only_a)},
   };
-  report.tables = {figures_table(comparison), recall_table(comparison)};
+  report.tables = {metrics_table(comparison), recall_table(comparison)};
   if (!comparison.only_b.empty()) {
     report.tables.push_back(flips_table(comparison, comparison.only_b, "Only B is right"));
   }

@@ -97,7 +97,7 @@ Report make_compare_page(const ComparedNames& names, const Comparison& compariso
   const std::vector<std::size_t> better = better_images(comparison);
   const std::vector<std::size_t> worse = worse_images(comparison);
   const IntervalCounts counts = count_intervals(comparison);
-  report.figures = {
+  report.metrics = {
       {.label = "AP of A", .value = metric_text(a), .detail = "IoU .50 to .95"},
       {.label = "AP of B", .value = metric_text(b), .detail = "IoU .50 to .95"},
       {.label = "B − A",

@@ -118,7 +118,7 @@ std::optional<EvaluationFolder::Kind> EvaluationFolder::kind_of(const JsonView& 
   if (identity.has(kComparedA) && identity.has(kComparedB)) return Kind::kComparison;
   if (identity.has(kModelKey)) {
     if (identity.has(kDataKey)) return identity.has(kTask) ? Kind::kClassifier : Kind::kModel;
-    if (identity.has(kImagesKey)) return Kind::kPictures;
+    if (identity.has(kImagesKey)) return Kind::kImageCount2;
   } else if (identity.has(kResultsKey)) {
     return Kind::kResults;
   }
@@ -141,9 +141,9 @@ std::optional<JsonFile> EvaluationFolder::stored_config() const {
 std::vector<std::string> EvaluationFolder::written(
     const JsonView& identity, const std::vector<std::string>& image_names) const {
   const Kind kind = kind_of(identity).value();
-  const bool is_loose = kind == Kind::kPictures;
+  const bool is_loose = kind == Kind::kImageCount2;
   std::vector<std::string> paths{last_path(kind)};
-  paths.push_back(is_loose                    ? left_out_path()
+  paths.push_back(is_loose                    ? skipped_path()
                   : kind == Kind::kComparison ? compare_page_path()
                                               : report_path());
   if (kind == Kind::kModel || kind == Kind::kClassifier || is_loose) {
@@ -234,20 +234,20 @@ std::optional<double> EvaluationFolder::begin(const EvalIdentity& identity,
   return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
 }
 
-bool EvaluationFolder::begin_pictures(const EvalIdentity& identity,
-                                      const std::vector<EffectiveOption>& options, bool overwrite,
-                                      const std::vector<std::string>& image_names) {
+bool EvaluationFolder::begin_images(const EvalIdentity& identity,
+                                    const std::vector<EffectiveOption>& options, bool overwrite,
+                                    const std::vector<std::string>& image_names) {
   return claim(identity, options, overwrite, {}, image_names);
 }
 
-std::optional<EvaluationFolder::ComparedFigures> EvaluationFolder::begin_comparison(
+std::optional<EvaluationFolder::ComparedMetrics> EvaluationFolder::begin_comparison(
     const EvalIdentity& identity, const std::vector<EffectiveOption>& options, bool overwrite,
     const std::vector<std::string>& inputs) {
   if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
   const JsonFile file = JsonFile::read(compare_path());
-  const JsonView figure = file.root().has(kTask) ? file.root().at("top1")
+  const JsonView metric = file.root().has(kTask) ? file.root().at("top1")
                                                  : file.root().at("stats").at(std::size_t{kAp});
-  return ComparedFigures{.a = figure.at("a").as_double(), .b = figure.at("b").as_double()};
+  return ComparedMetrics{.a = metric.at("a").as_double(), .b = metric.at("b").as_double()};
 }
 
 StoredEvaluation read_evaluation(const std::string& folder) {

@@ -3,7 +3,7 @@
 //   config.json        what was evaluated and how; written first
 //   detections.json    COCO results (with --model, a detector)
 //   predictions.jsonl  what was said of each image (with --model, a classifier)
-//   drawn/             pictures with detections (with --draw)
+//   drawn/             images with detections (with --draw)
 //   report.html
 //   metrics.json       the numbers; written last: an evaluation with it is finished
 //
@@ -66,7 +66,7 @@ class EvaluationFolder {
   std::string detections_path() const { return folder_ + "/detections.json"; }
   std::string predictions_path() const { return folder_ + "/predictions.jsonl"; }
   std::string report_path() const { return folder_ + "/report.html"; }
-  std::string left_out_path() const { return folder_ + "/left_out.json"; }
+  std::string skipped_path() const { return folder_ + "/left_out.json"; }
   std::string images_path() const { return folder_ + "/images.json"; }
   std::string csv_path() const { return folder_ + "/detections.csv"; }
   std::string yolo_data_path() const { return folder_ + "/data.yaml"; }
@@ -88,14 +88,14 @@ class EvaluationFolder {
                               const std::string& input = "");
   // The same for --images: whether they are done. `image_names` of all that may be used: labels and
   // drawings of others are not ours.
-  bool begin_pictures(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
-                      bool overwrite, const std::vector<std::string>& image_names);
+  bool begin_images(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
+                    bool overwrite, const std::vector<std::string>& image_names);
   // The same for a comparison, which `identity` says by kComparedA and kComparedB; the APs of a
   // finished one, or the top-1 accuracies.
-  struct ComparedFigures {
+  struct ComparedMetrics {
     double a = 0, b = 0;
   };
-  std::optional<ComparedFigures> begin_comparison(const EvalIdentity& identity,
+  std::optional<ComparedMetrics> begin_comparison(const EvalIdentity& identity,
                                                   const std::vector<EffectiveOption>& options,
                                                   bool overwrite,
                                                   const std::vector<std::string>& inputs);
@@ -107,7 +107,7 @@ class EvaluationFolder {
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
   void check_present() const;
 
-  enum class Kind { kModel, kClassifier, kResults, kPictures, kComparison };
+  enum class Kind { kModel, kClassifier, kResults, kImageCount2, kComparison };
   // By the identity in a config.json; nothing when neither an evaluation nor a comparison has it.
   static std::optional<Kind> kind_of(const JsonView& identity);
 
@@ -123,9 +123,9 @@ class EvaluationFolder {
   std::vector<std::string> written(const JsonView& identity,
                                    const std::vector<std::string>& image_names) const;
   std::string last_path(Kind kind) const {
-    return kind == Kind::kComparison ? compare_path()
-           : kind == Kind::kPictures ? images_path()
-                                     : metrics_path();
+    return kind == Kind::kComparison    ? compare_path()
+           : kind == Kind::kImageCount2 ? images_path()
+                                        : metrics_path();
   }
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;

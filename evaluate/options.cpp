@@ -113,7 +113,7 @@ PostprocessOptions EvalOptions::postprocess() const {
 
 void declare_options(Cli& cli, EvalOptions& options) {
   const PostprocessOptions defaults;
-  cli.group("A model over shards or pictures (alone or under mpirun)");
+  cli.group("A model over shards or images (alone or under mpirun)");
   cli.option("model", options.model, "RUN|MODEL.onnx",
              "folder of retina-train (its best checkpoint, without validation its last), "
              "checkpoint, or inference model of retina-convert");
@@ -149,7 +149,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.option("min-top1", options.min_top1, "X",
              "of a classifier: exit 1 when its top-1 accuracy, 0..1, is below this");
   cli.option("draw", options.draw, "COUNT",
-             "write this many pictures with drawn detections to DIR/drawn");
+             "write this many images with drawn detections to DIR/drawn");
   cli.option("draw-score", options.draw_score, "P", "draw detections of at least this score");
   cli.flag("overwrite", options.overwrite, "replace another evaluation in DIR");
   cli.group("Detection");
@@ -176,7 +176,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "images in a batch, at most; they have one padded shape");
   cli.option("threads", options.threads, "N",
              "decode threads per rank; 0: one, and another each time the network waits for "
-             "pictures, up to "
+             "images, up to "
              "the node's cores shared among its ranks");
   cli.option("compute-threads", options.compute_threads, "N",
              "threads for the network per rank; 0: the node's cores shared among its ranks");

@@ -4,13 +4,13 @@
 #include <iostream>
 #include <map>
 
+#include "evaluate/drawn_files.h"
 #include "evaluate/page/eval_page.h"
-#include "evaluate/picture_files.h"
 #include "evaluate/wanted_metric.h"
 #include "shared/base/log.h"
 #include "shared/evaluation/explain/explanation.h"
 #include "shared/evaluation/explain/metrics_text.h"
-#include "shared/evaluation/explain/pictures.h"
+#include "shared/evaluation/explain/shown_images.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
@@ -21,7 +21,7 @@ std::string quoted(const std::string& text) {
 
 namespace {
 
-constexpr int kPictureSidePx = 480;
+constexpr int kImageSidePx = 480;
 
 int ap_exit_code(const EvalOptions& options, double ap, std::int64_t quarantined_count) {
   return exit_code_for({.name = "AP", .option = "min-ap", .least = options.min_ap}, ap,
@@ -29,12 +29,12 @@ int ap_exit_code(const EvalOptions& options, double ap, std::int64_t quarantined
 }
 
 // What the page draws on.
-std::map<std::int64_t, std::string> pictures_of(const Explanation& explanation,
-                                                const Scored& scored) {
+std::map<std::int64_t, std::string> image_urls(const Explanation& explanation,
+                                               const Scored& scored) {
   std::vector<std::int64_t> ids;
-  for (const PicturedImage& one : explanation.pictured) ids.push_back(one.image.id);
-  return picture_files(*scored.shards, ids,
-                       {.max_side_px = kPictureSidePx, .on_picture = scored.on_progress});
+  for (const ShownImage& one : explanation.shown) ids.push_back(one.image.id);
+  return drawn_files(*scored.shards, ids,
+                     {.max_side_px = kImageSidePx, .on_image = scored.on_progress});
 }
 
 // --draw: those whose errors cost most, then others by id.
@@ -77,7 +77,7 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
                 .settings = cli.effective()};
   for (const std::string& note : notes) page.notes.push_back(note + ".");
   if (scored.shards != nullptr) {
-    page.jpegs = pictures_of(explanation, scored);
+    page.jpegs = image_urls(explanation, scored);
     if (file_count > 0) draw_worst(options, folder, explanation, scored);
   }
   folder.check_present();

@@ -27,7 +27,7 @@ struct Scored {
   std::string subject{};   // "run/checkpoint-08.pt on shards/val"
   const BoxGroups& boxes;  // of a model: detections in ascending image ids
   const CocoMetrics& metrics;
-  const ShardSet* shards = nullptr;           // where the pictures are, if anywhere
+  const ShardSet* shards = nullptr;           // where the images are, if anywhere
   std::vector<std::string> notes{};           // doubts about the inputs, or empty
   std::function<void()> on_progress = [] {};  // called every now and then
 };

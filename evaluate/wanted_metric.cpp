@@ -14,14 +14,14 @@ int exit_code_for(const WantedMetric& wanted, double value, std::int64_t quarant
       quarantined_count == 0
           ? ""
           : cat(" (without ", counted(quarantined_count, "quarantined image"), ")");
-  const std::string figure = cat(wanted.name, " ", fixed(value, 4), lacking);
+  const std::string metric = cat(wanted.name, " ", fixed(value, 4), lacking);
   if (value >= *wanted.least) {
     if (!lacking.empty()) {
-      log_warning(figure, " reaches --", wanted.option, " ", *wanted.least);
+      log_warning(metric, " reaches --", wanted.option, " ", *wanted.least);
     }
     return 0;
   }
-  log_error(figure, " is below --", wanted.option, " ", *wanted.least);
+  log_error(metric, " is below --", wanted.option, " ", *wanted.least);
   return exit_code(ErrorKind::kAnswerNo);
 }
 

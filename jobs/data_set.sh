@@ -21,9 +21,9 @@ annotation_names=(annotations annotation xmls xml labels)
 # What lies in a folder of detection data and never in one of class folders.
 detection_names=("${image_names[@]}" "${annotation_names[@]}" imagesets obj_train_data obj.data
   '*.names' '*.xml' 'data.y?(a)ml' '_annotations.*' 'instances_*.json')
-pictures=(-type f ! -name '.*' '(' -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png'
+images=(-type f ! -name '.*' '(' -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png'
   -o -iname '*.webp' -o -iname '*.bmp' -o -iname '*.tif' -o -iname '*.tiff' ')')
-picture_ending='\.(jpe?g|png|webp|bmp|tiff?)'
+image_ending='\.(jpe?g|png|webp|bmp|tiff?)'
 byte_order_mark=$'\xef\xbb\xbf'
 
 # --- Files and folders -----------------------------------------------------------------------------
@@ -44,10 +44,10 @@ entries() {  # FOLDER NAMES
 
 entry() { entries "$@" | sed -n 1p; }  # the first of them
 has_entry() { [ -n "$(entry "$@")" ]; }
-a_picture() { find -L "$1" "${@:2}" "${pictures[@]}" -print -quit 2>/dev/null; }  # FOLDER [DEPTH]
-has_pictures() { [ -n "$1" ] && [ -n "$(a_picture "$@")" ]; }
+a_image() { find -L "$1" "${@:2}" "${images[@]}" -print -quit 2>/dev/null; }  # FOLDER [DEPTH]
+has_images() { [ -n "$1" ] && [ -n "$(a_image "$@")" ]; }
 
-# Whether FOLDER has pictures that coco-pack takes with --convert alone.
+# Whether FOLDER has images that coco-pack takes with --convert alone.
 wants_conversion() {  # FOLDER
   [ -n "$(find -L "$1" -type f ! -name '.*' '(' -iname '*.png' -o -iname '*.webp' -o -iname '*.tif' \
     -o -iname '*.tiff' ')' -print -quit 2>/dev/null)" ]
@@ -255,7 +255,7 @@ find_yolo() {  # SPLIT
   fi
   if [ ${#paths[@]} = 0 ]; then
     while IFS= read -r folder; do
-      if has_pictures "$folder"; then paths=("$folder"); break; fi
+      if has_images "$folder"; then paths=("$folder"); break; fi
     done < <(split_folders "$(entry "$root" images)" "$1"; split_folders "$root" "$1"
       [ "$1" != train ] || { entries "$root" images obj_train_data; echo "$root"; })
   fi
@@ -287,7 +287,7 @@ link_images() {  # OUTPUT PATHS
     printf '%s\0' "$path" >>"$1/images.$number"
     [ ! -e "$label" ] || printf '%s\0' "$label" >>"$1/labels.$number"
   done < <(for path in "${@:2}"; do
-    if [ -d "$path" ]; then find -L "$path" "${pictures[@]}"; else cat "$path"; fi
+    if [ -d "$path" ]; then find -L "$path" "${images[@]}"; else cat "$path"; fi
   done | LC_ALL=C sort -u)
   [ -z "$lost" ] || fail 66 "${*:2}: the image $lost is not in DATA=$root"
   for number in "${number_of[@]}"; do
@@ -323,23 +323,23 @@ find_coco() {  # SPLIT
   annotations=${annotations:-$(annotation_file "$1" is_coco '*.json')}
   [ -n "$annotations" ] || return 1
   images=$(coco_image_names "$annotations" | folder_of_images "$(dirname "$annotations")" "$1")
-  has_pictures "$images"
+  has_images "$images"
 }
 
 # Whether the first line names a box's columns, or one of the first has an image's name and the four
 # numbers of a box, or none.
 is_csv_of_boxes() {  # FILE
   head -n 1 "$1" | tr -d ' "_\r' | grep -aiEc '(^|[,;])(xmin|x1|bbox|xcent(er|re)|left|x)([,;]|$)' >/dev/null ||
-    head -n 100 "$1" | grep -aiE "$picture_ending\\b" |
+    head -n 100 "$1" | grep -aiE "$image_ending\\b" |
     grep -aEc '([,;]"?-?[0-9]+(\.[0-9]+)?"?.*){4}|,,,,,' >/dev/null
 }
 
 find_csv() {  # SPLIT
   annotations=$(annotation_file "$1" is_csv_of_boxes '*.csv')
   [ -n "$annotations" ] || return 1
-  images=$(head -n 50 "$annotations" | tr -d '\r"' | tr ',;' '\n' | grep -aiE "$picture_ending\$" |
+  images=$(head -n 50 "$annotations" | tr -d '\r"' | tr ',;' '\n' | grep -aiE "$image_ending\$" |
     folder_of_images "$(dirname "$annotations")" "$1")
-  has_pictures "$images"
+  has_images "$images"
 }
 
 # --- Classification --------------------------------------------------------------------------------
@@ -349,20 +349,20 @@ find_cifar10() {  # SPLIT
   [ -n "$images" ]
 }
 
-# Two folders of pictures at least, none of which is a part of detection data.
+# Two folders of images at least, none of which is a part of detection data.
 has_classes() {  # FOLDER
-  local folder picture count=0
+  local folder image count=0
   while IFS= read -r folder; do
-    picture=$(a_picture "$folder")
-    if [ -d "$folder" ] && [ -n "$picture" ]; then count=$((count + 1)); fi
-    if has_label "$picture" || has_entry "$folder" "${detection_names[@]}"; then return 1; fi
+    image=$(a_image "$folder")
+    if [ -d "$folder" ] && [ -n "$image" ]; then count=$((count + 1)); fi
+    if has_label "$image" || has_entry "$folder" "${detection_names[@]}"; then return 1; fi
     if [ $count = 2 ]; then return; fi
   done < <(entries "$1" '*')
   return 1
 }
 
-# Whether beside the picture lies an XML or JSON file of its own, or lines as YOLO has them.
-has_label() {  # PICTURE
+# Whether beside the image lies an XML or JSON file of its own, or lines as YOLO has them.
+has_label() {  # IMAGE
   local stem=${1%.*}
   [ -n "$1" ] || return 1
   [ -e "$stem.xml" ] || [ -e "$stem.json" ] ||
@@ -379,7 +379,7 @@ find_folders() {  # SPLIT
   [ -n "$train" ] || return 1
   while IFS= read -r images; do
     if has_entry "$images" "${detection_names[@]}"; then continue; fi
-    if has_pictures "$images" -mindepth 2; then return; fi
+    if has_images "$images" -mindepth 2; then return; fi
   done < <(split_folders "$root" val)
   return 1
 }
@@ -439,9 +439,9 @@ no_data_set() {  # FOLDER
     fail 66 "DATA=$1 looks like a data set for detection, but no annotations and images that belong" \
       "together were found; $layouts"
   fi
-  if has_pictures "$1"; then
-    fail 66 "DATA=$1 has pictures, but nothing that says what is on them; $layouts"
+  if has_images "$1"; then
+    fail 66 "DATA=$1 has images, but nothing that says what is on them; $layouts"
   fi
   fail 66 "DATA=$1 holds no data set of COCO, YOLO, Pascal VOC, CSV or CIFAR-10, and no folders of" \
-    "pictures by class; $layouts"
+    "images by class; $layouts"
 }

@@ -78,7 +78,7 @@ pack_all() {
   case $format in cifar10 | folders) task=classify ;; esac
   case $wanted_task:$task in
     detect:classify)
-      fail 65 "DATA=$data holds pictures by class, which is for a classifier:" \
+      fail 65 "DATA=$data holds images by class, which is for a classifier:" \
         "make demo-classify DATA=$data" ;;
     classify:detect)
       fail 65 "DATA=$data holds boxes, which are for a detector: make demo DATA=$data" ;;

@@ -55,12 +55,12 @@ Cli make_cli(CommandLine& line) {
       "ImageSets/Main/NAME.txt beside it, a CSV with a line a box (as of keras-retinanet, "
       "DeepForest, TensorFlow, Open Images), or YOLO's data.yaml, with the labels of "
       "--images .../images/SPLIT in .../labels/SPLIT; for classification, without annotations: "
-      "folders, --images has a folder of pictures for each "
+      "folders, --images has a folder of images for each "
       "class; cifar10, the binary version of CIFAR-10");
   cli.option("annotations", pack.annotations, "PATH",
              "file or folder of --format; with folders, where --images is not divided by classes "
              "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the "
-             "pictures in the order of their names, 1 for the first line of --classes");
+             "images in the order of their names, 1 for the first line of --classes");
   cli.option("classes", pack.classes, "FILE",
              "lines of CLASS,ID or of a class name: with csv and voc it fixes the ids, which are "
              "otherwise those of the names in order. With folders a class name a line, in the "
@@ -82,17 +82,17 @@ Cli make_cli(CommandLine& line) {
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
              "re-encode larger images so that the longer side is this; scales their boxes too");
-  cli.flag("convert", pack.convert, "take PNG, TIFF and WebP pictures, too: they are encoded anew");
+  cli.flag("convert", pack.convert, "take PNG, TIFF and WebP images, too: they are encoded anew");
   cli.choice(
       "exif", pack.exif, kExifPolicies,
       "JPEGs and TIFFs whose EXIF data say that they are stored turned: taken as stored, as COCO's "
-      "annotations do; turned upright, for annotations of the upright picture; or bad");
-  cli.choice("encoding", pack.encoding, kPictureEncodings,
-             "pictures that are encoded anew: as JPEG, or as raw RGB pixels, larger and without "
+      "annotations do; turned upright, for annotations of the upright image; or bad");
+  cli.choice("encoding", pack.encoding, kImageEncodings,
+             "images that are encoded anew: as JPEG, or as raw RGB pixels, larger and without "
              "loss");
   cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
-  cli.choice("check", pack.check, kPictureChecks,
-             "decode every picture, or read the headers alone: faster, but damage shows only when "
+  cli.choice("check", pack.check, kImageChecks,
+             "decode every image, or read the headers alone: faster, but damage shows only when "
              "training decodes it");
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},

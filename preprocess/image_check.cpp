@@ -32,17 +32,17 @@ bool true_if_readable(const Read& read) {
   }
 }
 
-// Whether the picture of that name is not that of the set's image number `index_place`. The shard
+// Whether the image of that name is not that of the set's image number `index_place`. The shard
 // is opened only when there is something to compare with.
-bool is_another_picture(const SourceImages& images, const std::string& name, const ShardSet& set,
-                        std::size_t index_place) {
+bool is_another_image(const SourceImages& images, const std::string& name, const ShardSet& set,
+                      std::size_t index_place) {
   if (!images.is_there(name)) return false;
   const Record record = set.read(index_place);
   if (record.rescaled || record.converted) return false;
   return true_if_readable([&] {
-    SourcePicture now;
-    return images.size_bytes(name) != record.picture.size() || images.read(name, now) ||
-           now.bytes != record.picture;
+    SourceImage now;
+    return images.size_bytes(name) != record.image.size() || images.read(name, now) ||
+           now.bytes != record.image;
   });
 }
 
@@ -117,8 +117,8 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
   const SourceImages images(options.images_folder(), options.format);
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
-    if (is_another_picture(images, image.file_name, set, i)) {
-      return cat("images (", escaped(image.file_name), " is a different picture now)");
+    if (is_another_image(images, image.file_name, set, i)) {
+      return cat("images (", escaped(image.file_name), " is a different image now)");
     }
   }
   RecordMaker maker = maker_of(options);

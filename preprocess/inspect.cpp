@@ -12,7 +12,7 @@
 #include "shared/base/image_name.h"
 #include "shared/base/own_file.h"
 #include "shared/base/printable.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/record_image.h"
 #include "shared/image/draw.h"
 #include "shared/shard/quarantine.h"
 
@@ -118,12 +118,11 @@ std::size_t find_image(const ShardSet& set, const InspectOptions& options) {
 std::string describe_record(const ShardSet& set, std::size_t index_place) {
   const IndexEntry& entry = set.index()[index_place];
   const Record record = set.read(index_place);
-  std::string text =
-      cat(image_name(entry), ": ", record.width, "x", record.height, ", ",
-          human_bytes(static_cast<double>(record.picture.size())),
-          record.rescaled ? ", rescaled" : "", record.converted ? ", converted" : "",
-          record.encoding == PictureEncoding::kRaw ? ", raw" : "", ", ",
-          escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
+  std::string text = cat(
+      image_name(entry), ": ", record.width, "x", record.height, ", ",
+      human_bytes(static_cast<double>(record.image.size())), record.rescaled ? ", rescaled" : "",
+      record.converted ? ", converted" : "", record.encoding == ImageEncoding::kRaw ? ", raw" : "",
+      ", ", escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
   if (record.label) {
     const auto& category = set.manifest().categories[static_cast<std::size_t>(*record.label)];
     return text + cat("  class ", escaped(category.name), " (label ", *record.label, ", id ",
@@ -159,7 +158,7 @@ void draw_record(const ShardSet& set, std::size_t index_place, const std::string
   const Record record = set.read(index_place);
   Image image;
   JpegDecoder decoder;
-  decode_picture(record, set.folder(), decoder, image);
+  decode_image(record, set.folder(), decoder, image);
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& [x, y, width, height] = annotation.bbox;
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];

@@ -1,4 +1,4 @@
-// `coco-pack --inspect`: what a shard set holds, as text; one record, as text and as a picture.
+// `coco-pack --inspect`: what a shard set holds, as text; one record, as text and as an image.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ void check_range(const char* name, std::int64_t got, std::int64_t low, std::int6
               cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
 }
 
-// Its pictures are pixels, and small: there is nothing to decode, to check or to make smaller.
+// Its images are pixels, and small: there is nothing to decode, to check or to make smaller.
 void refuse_without_effect_on_cifar10(const PackOptions& options) {
   const auto refuse = [](bool is_given, const char* name) {
     if (!is_given) return;
@@ -38,7 +38,7 @@ void refuse_without_effect_on_cifar10(const PackOptions& options) {
   refuse(options.exif != ExifPolicy::kIgnore, "exif");
   refuse(options.max_side_px.has_value(), "max-side");
   refuse(options.quality.has_value(), "quality");
-  refuse(options.check != PictureCheck::kFull, "check");
+  refuse(options.check != ImageCheck::kFull, "check");
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ void PackOptions::validate() const {
                 "--quality: has no effect without --max-side, --convert or --exif apply",
                 "without them the original JPEG bytes are kept");
   }
-  const bool raw = encoding == PictureEncoding::kRaw;
+  const bool raw = encoding == ImageEncoding::kRaw;
   if (raw && !encodes() && !is_cifar10) {
     throw Error(ErrorKind::kUsage,
                 "--encoding raw: has no effect without --max-side, --convert or --exif apply",
@@ -76,7 +76,7 @@ void PackOptions::validate() const {
   }
   if (raw && quality) {
     throw Error(ErrorKind::kUsage, "--quality: has no effect with --encoding raw",
-                "raw pictures lose nothing");
+                "raw images lose nothing");
   }
   if (split && !(*split > 0 && *split < 1)) {
     throw Error(ErrorKind::kUsage, cat("--split: out of range (got ", shortest(*split),
@@ -119,10 +119,9 @@ std::string PackOptions::images_folder() const {
 ManifestOptions PackOptions::manifest_options() const {
   return {.shard_size_bytes = shard_size_bytes,
           .max_side_px = max_side_px.value_or(0),
-          .quality = encodes() && encoding == PictureEncoding::kJpeg
-                         ? quality.value_or(kDefaultQuality)
-                         : 0,
-          .encoding = format == AnnotationFormat::kCifar10 ? PictureEncoding::kRaw : encoding,
+          .quality =
+              encodes() && encoding == ImageEncoding::kJpeg ? quality.value_or(kDefaultQuality) : 0,
+          .encoding = format == AnnotationFormat::kCifar10 ? ImageEncoding::kRaw : encoding,
           .convert = convert,
           .exif = exif,
           .check = check,

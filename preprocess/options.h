@@ -27,10 +27,10 @@ struct PackOptions {
   int threads = 0;                         // decoding; 0: one per core
   std::optional<int> max_side_px{};        // re-encode larger images down to this; unset: never
   std::optional<int> quality{};            // of JPEGs that are made here, 1..100; 90 when unset
-  PictureEncoding encoding = PictureEncoding::kJpeg;  // of pictures that are made here
-  bool convert = false;                               // take PNG, TIFF and WebP
+  ImageEncoding encoding = ImageEncoding::kJpeg;  // of images that are made here
+  bool convert = false;                           // take PNG, TIFF and WebP
   ExifPolicy exif = ExifPolicy::kIgnore;
-  PictureCheck check = PictureCheck::kFull;
+  ImageCheck check = ImageCheck::kFull;
   std::optional<double> split{};    // share of the images for OUTPUT/train; sets() has both
   std::optional<SplitPart> part{};  // which of them this is
   BadImage on_bad_image = BadImage::kQuarantine;
@@ -46,7 +46,7 @@ struct PackOptions {
   AnnotationSource annotation_source() const;
   // What lists the images, for messages: --annotations, or --images where there are none.
   const std::string& input() const { return annotations.empty() ? images : annotations; }
-  // The folder that pictures' names are relative to.
+  // The folder that images' names are relative to.
   std::string images_folder() const;
   // Those that decide the bytes.
   ManifestOptions manifest_options() const;

@@ -138,10 +138,10 @@ SettingValues settings_of(const PackIdentity& identity) {
           {"shard-size", cat(identity.options.shard_size_bytes)},
           {"max-side", cat(identity.options.max_side_px)},
           {"quality", cat(identity.options.quality)},
-          {"encoding", word_of(kPictureEncodings, identity.options.encoding)},
+          {"encoding", word_of(kImageEncodings, identity.options.encoding)},
           {"convert", identity.options.convert ? "on" : "off"},
           {"exif", word_of(kExifPolicies, identity.options.exif)},
-          {"check", word_of(kPictureChecks, identity.options.check)},
+          {"check", word_of(kImageChecks, identity.options.check)},
           {"split", identity.options.part.empty() ? "none" : identity.options.part}};
 }
 

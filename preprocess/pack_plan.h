@@ -17,7 +17,7 @@ namespace retina {
 struct PlannedImage {
   std::int64_t id = 0;
   std::string file_name{};
-  // What the annotations say; unset: nothing, the picture is as large as it is.
+  // What the annotations say; unset: nothing, the image is as large as it is.
   std::optional<ImageSize> stated_size{};
   std::vector<RecordAnnotation> annotations{};  // in the file's order
   std::optional<int> label{};                   // in a classification set

@@ -67,7 +67,7 @@ void check_output_is_outside(const PackOptions& options) {
   const auto way = output.lexically_relative(root);
   if (way.empty() || *way.begin() == "..") return;
   throw Error(ErrorKind::kConfig,
-              cat(options.output, ": lies in the pictures' folder ", options.images,
+              cat(options.output, ": lies in the images' folder ", options.images,
                   ", whose folders are the classes"),
               "choose another --output");
 }
@@ -171,7 +171,7 @@ void restore_data_page(const PackOptions& options, const PackPlan& plan) {
     DataFacts facts(set.manifest().categories.size());
     for (std::size_t place = 0; place < set.index().size(); ++place) {
       const Record record = set.read(place);
-      facts.add(record, xxh3(record.picture));
+      facts.add(record, xxh3(record.image));
     }
     const std::vector<QuarantinedImage> quarantined = set.read_quarantine();
     file.write(data_page({.facts = facts,
@@ -274,7 +274,7 @@ class Packer {
     const ShardFile reader(file.parent_path().string(), shard, scratch_folder_);
     for (std::size_t place = 0; place < reader.size(); ++place) {
       const Record record = decode_record(reader.bytes(place), cat(path, ": record ", place));
-      count(record, xxh3(record.picture), static_cast<std::uint32_t>(place));
+      count(record, xxh3(record.image), static_cast<std::uint32_t>(place));
     }
     for (const QuarantinedImage& bad : note.quarantined) quarantine(bad);
     unsaved_quarantined_ = 0;
@@ -349,7 +349,7 @@ class Packer {
     if (!made.found_as.empty() && respelled_count_++ == 0) {
       first_respelled_ = describe_spelling(plan_.images[next_image_].file_name, made.found_as);
     }
-    if (writer_ && !writer_->has_room(made.bytes.size())) finish_shard();
+    if (writer_ && !writer_->has_space(made.bytes.size())) finish_shard();
     if (!writer_) {
       const std::string path = journal_shard_path(options_.output, open_shard());
       writer_ =
@@ -357,9 +357,9 @@ class Packer {
     }
     const std::uint32_t place = writer_->append(made.bytes, made.bytes_xxh3);
     Record record = made.record;
-    record.picture = {};
-    record.picture = std::string_view(made.bytes).substr(record_size_bytes(record));
-    count(record, made.picture_xxh3, place);
+    record.image = {};
+    record.image = std::string_view(made.bytes).substr(record_size_bytes(record));
+    count(record, made.image_xxh3, place);
     sources_.push_back(made.source);
   }
 
@@ -395,9 +395,9 @@ class Packer {
   // Number of the shard that is being filled.
   std::size_t open_shard() const { return shards_.size() + (finishing_.valid() ? 1 : 0); }
 
-  void count(const Record& record, std::uint64_t picture_xxh3, std::uint32_t place) {
+  void count(const Record& record, std::uint64_t image_xxh3, std::uint32_t place) {
     tally_.add(record);
-    facts_.add(record, picture_xxh3);
+    facts_.add(record, image_xxh3);
     index_.push_back(
         index_entry(record, {.shard = static_cast<std::uint32_t>(open_shard()), .place = place}));
   }

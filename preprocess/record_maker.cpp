@@ -5,8 +5,8 @@
 
 #include "shared/base/hash.h"
 #include "shared/image/format.h"
+#include "shared/image/image_file.h"
 #include "shared/image/orientation.h"
-#include "shared/image/picture.h"
 #include "shared/image/resize.h"
 
 namespace retina {
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kKeptPixelBytes = std::size_t{64} << 20;
 constexpr int kMaxJpegSidePx = 65500;  // libjpeg's limit
 
-constexpr const char* kConvertHint = "--convert packs PNG, TIFF and WebP pictures";
+constexpr const char* kConvertHint = "--convert packs PNG, TIFF and WebP images";
 
 MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem) {
   return {.bad = QuarantinedImage{.image_id = planned.id,
@@ -26,17 +26,17 @@ MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem) {
                                   .hint = problem.hint}};
 }
 
-// `is_turned`: the picture is stored on its side, and turned upright when `is_applied`.
+// `is_turned`: the image is stored on its side, and turned upright when `is_applied`.
 FileProblem other_size(const ImageSize& found, const ImageSize& stated, bool is_turned,
                        bool is_applied) {
   FileProblem problem{.kind = "size",
-                      .reason = cat("the picture is ", found.width, "x", found.height,
+                      .reason = cat("the image is ", found.width, "x", found.height,
                                     ", the annotations say ", stated.width, "x", stated.height)};
   if (!is_turned || found.width != stated.height || found.height != stated.width) return problem;
   problem.reason += is_applied ? " as before its EXIF orientation was applied"
                                : ", which it is when its EXIF orientation is applied";
-  problem.hint = is_applied ? "--exif ignore packs pictures as they are stored"
-                            : "--exif apply turns pictures upright, as the annotations have them";
+  problem.hint = is_applied ? "--exif ignore packs images as they are stored"
+                            : "--exif apply turns images upright, as the annotations have them";
   return problem;
 }
 
@@ -47,7 +47,7 @@ RecordMaker::RecordMaker(RecordMakerOptions options)
 
 std::string RecordMaker::encode(const Image& image, ChromaSize chroma, Record& record) const {
   record.encoding = options_.pack.encoding;
-  if (record.encoding == PictureEncoding::kRaw) return {image.rgb.begin(), image.rgb.end()};
+  if (record.encoding == ImageEncoding::kRaw) return {image.rgb.begin(), image.rgb.end()};
   return encode_jpeg(image, options_.pack.quality, chroma);
 }
 
@@ -74,7 +74,7 @@ std::string RecordMaker::shrink_image(Record& record) {
   return encode(shrink(pixels_, to), ChromaSize::kHalf, record);
 }
 
-std::optional<FileProblem> RecordMaker::check_picture(std::string& file, Record& record) {
+std::optional<FileProblem> RecordMaker::check_image(std::string& file, Record& record) {
   const std::string format = image_format(file);
   has_pixels_ = false;
   const int orientation = options_.pack.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(file);
@@ -82,14 +82,14 @@ std::optional<FileProblem> RecordMaker::check_picture(std::string& file, Record&
     return FileProblem{.kind = "exif",
                        .reason = cat("is stored turned (EXIF orientation ", orientation, ")")};
   }
-  const bool is_converted = options_.pack.convert && format != "JPEG" && is_picture_format(format);
+  const bool is_converted = options_.pack.convert && format != "JPEG" && is_image_format(format);
   return is_converted ? convert(file, orientation, record) : check_jpeg(file, orientation, record);
 }
 
 std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orientation,
                                                    Record& record) {
-  // A picture whose end marker is not where it belongs may have been cut: only decoding tells.
-  has_pixels_ = options_.pack.check == PictureCheck::kFull || orientation != 1 ||
+  // An image whose end marker is not where it belongs may have been cut: only decoding tells.
+  has_pixels_ = options_.pack.check == ImageCheck::kFull || orientation != 1 ||
                 options_.pack.max_side_px > 0 || !file.ends_with("\xFF\xD9");
   const DecodeStatus status =
       has_pixels_ ? decoder_.decode(file.data(), file.size(), pixels_)
@@ -100,7 +100,7 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orient
     const bool other_format = !format.empty() && format != "JPEG";
     return FileProblem{.kind = other_format ? "format" : "damaged",
                        .reason = problem,
-                       .hint = other_format && is_picture_format(format) ? kConvertHint : ""};
+                       .hint = other_format && is_image_format(format) ? kConvertHint : ""};
   }
   if (!has_pixels_) return std::nullopt;
   if (orientation != 1) {
@@ -115,12 +115,12 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orient
 
 std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientation,
                                                 Record& record) {
-  const DecodeStatus status = decode_any_picture(file, decoder_, pixels_);
+  const DecodeStatus status = decode_any_image(file, decoder_, pixels_);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = problem};
   }
-  if (options_.pack.encoding == PictureEncoding::kJpeg &&
+  if (options_.pack.encoding == ImageEncoding::kJpeg &&
       std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {
     return FileProblem{.kind = "too-large",
                        .reason = cat("a JPEG has at most ", kMaxJpegSidePx, " pixels a side")};
@@ -136,7 +136,7 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
 }
 
 MadeRecord RecordMaker::make(const PlannedImage& planned) {
-  SourcePicture source;
+  SourceImage source;
   if (const auto problem = images_.read(planned.file_name, source)) {
     return bad_image(planned, *problem);
   }
@@ -151,8 +151,8 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   if (source.raw_size) {
     made.record.width = source.raw_size->width;
     made.record.height = source.raw_size->height;
-    made.record.encoding = PictureEncoding::kRaw;
-  } else if (const auto problem = check_picture(file, made.record)) {
+    made.record.encoding = ImageEncoding::kRaw;
+  } else if (const auto problem = check_image(file, made.record)) {
     return bad_image(planned, *problem);
   }
   const Record& record = made.record;
@@ -165,12 +165,12 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {
     file = shrink_image(made.record);
   }
-  made.record.picture = file;
+  made.record.image = file;
   const bool as_it_was = !record.converted && !record.rescaled;
-  made.picture_xxh3 = as_it_was ? made.source.xxh3 : xxh3(file);
+  made.image_xxh3 = as_it_was ? made.source.xxh3 : xxh3(file);
   made.bytes = encode_record(made.record);
   made.bytes_xxh3 = xxh3(made.bytes);
-  made.record.picture = {};
+  made.record.image = {};
   if (pixels_.rgb.capacity() > kKeptPixelBytes) pixels_ = Image();
   return made;
 }

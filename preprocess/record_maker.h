@@ -1,4 +1,4 @@
-// One picture -> one record, or the reason why not. Runs on every decode thread.
+// One image -> one record, or the reason why not. Runs on every decode thread.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ struct RecordMakerOptions {
 
 // What became of an image.
 struct MadeRecord {
-  Record record{};  // without picture: `bytes` has it
+  Record record{};  // without image: `bytes` has it
   std::string bytes{};
-  std::uint64_t bytes_xxh3 = 0, picture_xxh3 = 0;
+  std::uint64_t bytes_xxh3 = 0, image_xxh3 = 0;
   SourceFile source{};
   std::string found_as{};                 // the file's name where it is not that of the annotations
   std::optional<QuarantinedImage> bad{};  // then the others are empty
@@ -44,13 +44,13 @@ class RecordMaker {
   MadeRecord make(const PlannedImage& planned);
 
  private:
-  // What is wrong with the picture; else `file` is what to store, with its size and encoding in
-  // `record`, and pixels_ hold the picture where has_pixels_.
-  std::optional<FileProblem> check_picture(std::string& file, Record& record);
+  // What is wrong with the image; else `file` is what to store, with its size and encoding in
+  // `record`, and pixels_ hold the image where has_pixels_.
+  std::optional<FileProblem> check_image(std::string& file, Record& record);
   std::optional<FileProblem> check_jpeg(std::string& file, int orientation, Record& record);
   std::optional<FileProblem> convert(std::string& file, int orientation, Record& record);
   std::string shrink_image(Record& record);
-  // What to store of a picture that was made here.
+  // What to store of an image that was made here.
   std::string encode(const Image& image, ChromaSize chroma, Record& record) const;
 
   RecordMakerOptions options_;

@@ -13,12 +13,12 @@ SourceImages::SourceImages(const std::string& folder, AnnotationFormat format)
 std::optional<FileProblem> SourceImages::find(const std::string& name, Place& out) const {
   if (format_ != AnnotationFormat::kCifar10) return folder_.find(name, out.file);
   const std::optional<Cifar10Place> inside = cifar10_place(name);
-  if (!inside) return FileProblem{.kind = "name", .reason = "is not a picture of a batch"};
+  if (!inside) return FileProblem{.kind = "name", .reason = "is not an image of a batch"};
   out.offset_bytes = inside->offset_bytes;
   return folder_.find(inside->batch_file, out.file);
 }
 
-std::optional<FileProblem> SourceImages::read(const std::string& name, SourcePicture& out) const {
+std::optional<FileProblem> SourceImages::read(const std::string& name, SourceImage& out) const {
   Place place;
   if (auto problem = find(name, place)) return problem;
   if (place.offset_bytes) return read_part_of(place, out);
@@ -31,12 +31,11 @@ std::optional<FileProblem> SourceImages::read(const std::string& name, SourcePic
   return std::nullopt;
 }
 
-std::optional<FileProblem> SourceImages::read_part_of(const Place& place,
-                                                      SourcePicture& out) const {
+std::optional<FileProblem> SourceImages::read_part_of(const Place& place, SourceImage& out) const {
   const std::int64_t time_ns = modified_ns(place.file.path);
-  const std::string planes = read_part(place.file.path, *place.offset_bytes, kCifar10PictureBytes);
-  if (planes.size() < kCifar10PictureBytes) {
-    return FileProblem{.kind = "damaged", .reason = "its file ends before the picture does"};
+  const std::string planes = read_part(place.file.path, *place.offset_bytes, kCifar10ImageBytes);
+  if (planes.size() < kCifar10ImageBytes) {
+    return FileProblem{.kind = "damaged", .reason = "its file ends before the image does"};
   }
   out.bytes = cifar10_rgb(planes);
   out.raw_size = ImageSize{.width = kCifar10SidePx, .height = kCifar10SidePx};
@@ -51,7 +50,7 @@ FileMatch SourceImages::compare(const std::string& name, const SourceFile& packe
   }
   if (!place.offset_bytes) return compare_file(place.file.path, packed);
   if (modified_ns(place.file.path) == packed.modified_ns) return FileMatch::kSame;
-  SourcePicture now;
+  SourceImage now;
   const bool is_same = !read_part_of(place, now) && now.file.xxh3 == packed.xxh3;
   return is_same ? FileMatch::kSame : FileMatch::kOther;
 }
@@ -64,7 +63,7 @@ std::optional<std::uint64_t> SourceImages::size_bytes(const std::string& name) c
   try {
     Place place;
     if (find(name, place)) return std::nullopt;
-    return place.offset_bytes ? kCifar10PictureBytes : place.file.size_bytes;
+    return place.offset_bytes ? kCifar10ImageBytes : place.file.size_bytes;
   } catch (const Error&) {  // the folder is gone
     return std::nullopt;
   }

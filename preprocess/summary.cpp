@@ -92,8 +92,8 @@ std::string TextTable::text() const {
 }
 
 std::string describe_encoding(const ManifestOptions& options) {
-  return options.encoding == PictureEncoding::kRaw ? "raw pixels"
-                                                   : cat("JPEG quality ", options.quality);
+  return options.encoding == ImageEncoding::kRaw ? "raw pixels"
+                                                 : cat("JPEG quality ", options.quality);
 }
 
 std::string describe_counts(const Manifest& manifest) {

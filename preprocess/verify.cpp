@@ -10,7 +10,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/progress.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/record_image.h"
 #include "shared/shard/quarantine.h"
 #include "shared/shard/shard_file.h"
 #include "shared/shard/shard_set.h"
@@ -20,7 +20,7 @@ namespace {
 
 // What a decode thread found out about one record.
 struct CheckedRecord {
-  Record record{};  // without picture
+  Record record{};  // without image
   std::string problem{};
 };
 
@@ -151,9 +151,9 @@ class Verifier {
       const std::string_view bytes = shard.file.bytes(place);
       CheckedRecord checked{.record = has_index_ ? decode_with_index(bytes, shard, place)
                                                  : decode_record(bytes, name)};
-      Image picture;
-      decode_picture(checked.record, name, decoder, picture);
-      checked.record.picture = {};
+      Image image;
+      decode_image(checked.record, name, decoder, image);
+      checked.record.image = {};
       return checked;
     } catch (const Error& error) {
       return {.problem = error.what()};

@@ -25,7 +25,7 @@ struct VerifyResult {
 };
 
 // In this order: the manifest's own hash; size and hash of every file; the index; of every record
-// header, payload, annotations, index entry, JPEG data and picture size; the counts. Finds any
+// header, payload, annotations, index entry, JPEG data and image size; the counts. Finds any
 // flipped bit in any file: each lies under a whole-file hash. Throws kNoInput when the folder holds
 // no part of a data set; damage is a result, not an exception.
 VerifyResult verify_shards(const VerifyOptions& options);

@@ -209,7 +209,7 @@ void open_data(const TrainOptions& options, Data& data) {
       *data.train_shards, options.model_config(class_count).normalisation()));
   data.train.emplace(TrainingSet{.source = *data.source,
                                  .categories = manifest.categories,
-                                 .left_out_boxes = manifest.counts.degenerate,
+                                 .ignored_boxes = manifest.counts.degenerate,
                                  .fingerprint = manifest_hash(manifest)});
   if (options.validation.empty()) return;
   data.validation.emplace(options.validation, options.scratch);
@@ -244,12 +244,12 @@ void tell_start(const TrainOptions& options, const TrainingSet& train, int rank_
   }
   const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
   const std::size_t images = train.source.index().size();
-  const std::size_t drawn = draws_per_pass(train.source.index(), options.plan_options());
+  const std::size_t drawn = draws_per_epoch(train.source.index(), options.plan_options());
   log_info("training on ", counted(images, "image"),
            drawn == images ? "" : cat(", ", drawn, " per pass with the repeated ones"),
-           train.left_out_boxes == 0
+           train.ignored_boxes == 0
                ? ""
-               : cat(" (boxes without an area, left out: ", train.left_out_boxes, ")"),
+               : cat(" (boxes without an area, left out: ", train.ignored_boxes, ")"),
            ", ", options.step_images(), " per step; learning rate ",
            shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
            ", --lr-scaling ", word_of(kLrScalings, options.lr_scaling), ")");

@@ -71,7 +71,7 @@ void check_options_of_task(const TrainOptions& o) {
     check("background-iou", o.background_iou != plain.background_iou);
     check("low-quality-matches", o.low_quality_matches != plain.low_quality_matches);
     check("box-visibility", o.augment.box_visibility.has_value());
-    check("plateau-figure ap", o.plateau_metric == PlateauMetric::kAp);
+    check("plateau-metric ap", o.plateau_metric == PlateauMetric::kAp);
     if (o.backbone == kCifarCnn) {
       check("min-sides", !o.min_sides_px.empty());
       check("trainable-layers", o.layers_to_train() != plain.layers_to_train());
@@ -81,7 +81,7 @@ void check_options_of_task(const TrainOptions& o) {
   } else {
     check("backbone cifar-cnn", o.backbone == kCifarCnn);
     check("label-smoothing", o.label_smoothing != 0);
-    check("plateau-figure top1", o.plateau_metric == PlateauMetric::kTop1);
+    check("plateau-metric top1", o.plateau_metric == PlateauMetric::kTop1);
   }
   if (!meaningless.empty()) {
     throw Error(ErrorKind::kUsage,
@@ -114,10 +114,11 @@ ImageSize TrainOptions::synthetic_image_size() const {
 }
 
 void declare_options(Cli& cli, TrainOptions& o) {
+  for (const auto& [former, name] : former_option_names()) cli.formerly(former, name);
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
   cli.choice("task", o.task, kTaskOptions,
-             "detect: boxes with classes, a RetinaNet; classify: one class for each picture");
+             "detect: boxes with classes, a RetinaNet; classify: one class for each image");
   cli.group("Data");
   cli.option("train", o.train, "SHARDS", "folder that coco-pack wrote, to train on (required)");
   cli.option("validation", o.validation, "SHARDS", "folder to validate on at epoch ends");
@@ -195,7 +196,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "global batch over all ranks [16, or by --images-per-rank]");
   cli.option("images-per-rank", o.images_per_rank, "N",
              "times the number of ranks: the global batch where --images-per-step is not given");
-  cli.option("images-per-pass", o.images_per_pass, "N",
+  cli.option("micro-batch", o.micro_batch, "N",
              "images that a rank sends through the network at once; 0: its whole share");
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer, kOptimizers, "update rule");
@@ -217,7 +218,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("lr-drop-factor", o.lr_drop_factor, "F", "step and plateau schedules: by how much");
   cli.option("lr-decay", o.lr_decay, "D",
              "inverse-time schedule: the rate is divided by 1 + D times the steps done");
-  cli.choice("plateau-figure", o.plateau_metric, kPlateauMetrics,
+  cli.choice("plateau-metric", o.plateau_metric, kPlateauMetrics,
              "plateau schedule: drops when this stalls");
   cli.option("plateau-patience", o.plateau_patience, "N",
              "plateau schedule: epochs without a better figure");
@@ -271,13 +272,13 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.option("validation-images", o.validation_images, "N", "validate on the first N; 0: all");
   cli.option("threads", o.threads, "N",
              "decode threads per rank; 0: one, and another each time the network waits for "
-             "pictures, up to "
+             "images, up to "
              "the node's cores shared among its ranks");
   cli.option("compute-threads", o.compute_threads, "N",
              "CPU threads for the network per rank; 0: the node's cores shared among its ranks");
   cli.group("Insight");
   cli.option("tensorboard", o.tensorboard, "DIR",
-             "write all figures of steps and validations, and pictures of these, for `tensorboard "
+             "write all figures of steps and validations, and images of these, for `tensorboard "
              "--logdir DIR`; a folder for each run");
   cli.option("timeline", o.timeline, "FILE",
              "write what every rank did when, for ui.perfetto.dev or about:tracing");
@@ -353,7 +354,7 @@ void TrainOptions::validate() const {
   at_least("early-stop", early_stop, 0);
   const std::string judge =
       early_stop > 0 ? "--early-stop"
-                     : cat("--plateau-figure ", word_of(kPlateauMetrics, plateau_metric));
+                     : cat("--plateau-metric ", word_of(kPlateauMetrics, plateau_metric));
   if (validation.empty() && (early_stop > 0 || watches_validation())) {
     throw Error(ErrorKind::kUsage, cat(judge, ": there is no --validation set to judge by"),
                 "give --validation SHARDS");
@@ -366,7 +367,7 @@ void TrainOptions::validate() const {
   // Batch and update.
   check_range("images-per-step", step_images(), 1, kMostImages);
   check_range("images-per-rank", images_per_rank, 0, kMostImages);
-  check_range("images-per-pass", images_per_pass, 0, kMostImages);
+  check_range("micro-batch", micro_batch, 0, kMostImages);
   if (lr && !(*lr > 0)) refuse("lr", shortest(*lr), "above 0");
   if (!(momentum >= 0 && momentum < 1)) refuse("momentum", shortest(momentum), "0 to below 1");
   // Closer to 1, an f32 no longer tells it from 1.

@@ -79,7 +79,7 @@ struct TrainOptions {
   // The global batch over all ranks; unset: images_per_rank times the ranks, or else 16.
   std::optional<int> images_per_step;
   int images_per_rank = 0;  // 0: not said
-  int images_per_pass = 0;  // per rank; 0: all of a rank's images in one pass
+  int micro_batch = 0;      // per rank; 0: all of a rank's images in one pass
   int early_stop = 0;       // validations without a better AP or top-1 that end the run; 0: off
   // Optimiser
   OptimizerKind optimizer = OptimizerKind::kSgd;

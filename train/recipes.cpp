@@ -67,7 +67,7 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"clip-norm", "0.001"},
         {"lr-schedule", "plateau"},
         {"lr-drop-factor", "0.1"},
-        {"plateau-figure", "loss"},
+        {"plateau-metric", "loss"},
         {"plateau-patience", "2"},
         {"warmup-steps", "0"},
         {"images-per-step", "1"},

@@ -46,7 +46,7 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
                     {"sync-bn", on_off(options.sync_bn)},
                     {"training set", train.fingerprint},
                     {"images a rank", cat(images_per_rank)},
-                    {"images a pass", cat(options.images_per_pass)},
+                    {"images a pass", cat(options.micro_batch)},
                     {"optimizer", word_of(kOptimizers, options.optimizer)},
                     {"precision", products(options, device)},
                     {"wire", word_of(kWireTypes, options.wire)},
@@ -58,7 +58,7 @@ ScalingData scaling_data(const TrainOptions& options, const TrainingSet& train, 
                     {"decode threads", options.threads == 0 ? "as needed" : cat(options.threads)}},
           .images_per_rank = static_cast<double>(images_per_rank),
           .images_per_epoch =
-              static_cast<double>(draws_per_pass(train.source.index(), options.plan_options()))};
+              static_cast<double>(draws_per_epoch(train.source.index(), options.plan_options()))};
 }
 
 }  // namespace retina

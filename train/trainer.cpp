@@ -20,7 +20,7 @@
 namespace retina {
 namespace {
 
-constexpr std::size_t kReportPictures = 8;
+constexpr std::size_t kReportImages = 8;
 
 std::int64_t peak_resident_bytes() {
   struct rusage usage {};
@@ -115,9 +115,9 @@ void Trainer::resume(const Checkpoint& checkpoint, const std::string& source) {
   samples_seen_ = state.samples_seen;
   closed_step_ = state.epoch_closed ? step_ : -1;
   schedule_.restore(state.adaptive_schedule);
-  rollback_.merge(state.left_out_steps);
+  rollback_.merge(state.skipped_steps);
   saving_.continue_from(state);
-  replica_.restore(checkpoint, step_ - rollback_.left_out_before(step_), source);
+  replica_.restore(checkpoint, step_ - rollback_.skipped_before(step_), source);
 }
 
 void Trainer::initialise_from(const Checkpoint& checkpoint, const std::string& source) {
@@ -134,7 +134,7 @@ int Trainer::run() {
   bool stop = !close_open_epoch();
   while (!stop && !at_end()) {
     StepOutcome outcome;
-    if (rollback_.leaves_out(step_)) {
+    if (rollback_.skips(step_)) {
       outcome.is_finite = land_steps();
       ++step_;
     } else {
@@ -172,7 +172,7 @@ void Trainer::begin() {
 StepLoaderInput Trainer::loading() const {
   return {.train = input_.train,
           .plan = options_.plan_options(),
-          .images_per_pass = options_.images_per_pass,
+          .micro_batch = options_.micro_batch,
           .threads = decode_threads(input_),
           .form = input_.device.is_cuda() ? PixelForm::kStored : PixelForm::kNormalised,
           .allocate = input_.device.is_cuda() ? allocate_pinned : allocate_plain,
@@ -180,7 +180,7 @@ StepLoaderInput Trainer::loading() const {
           .rank_count = communicator_.size(),
           .begin = step_,
           .end = total_steps_,
-          .left_out = rollback_.left_out()};
+          .skipped = rollback_.skipped()};
 }
 
 void Trainer::launch_step(BatchLoader& batches) {
@@ -194,7 +194,7 @@ void Trainer::launch_step(BatchLoader& batches) {
 
   // Forward, loss and backward of each pass; in the last one buckets of gradients leave for the
   // other ranks while backward goes on.
-  for (bool is_last_pass = false; !is_last_pass;) {
+  for (bool is_last_micro_batch = false; !is_last_micro_batch;) {
     part.lap_ms();
     const std::optional<Batch> batch = [&] {
       const PhaseScope phase(activity, Phase::kDataWait);
@@ -203,7 +203,7 @@ void Trainer::launch_step(BatchLoader& batches) {
     RETINA_CHECK(batch.has_value() && batch->part.step == step_);
     record.data_wait_ms += part.lap_ms();
     log_debug("step ", step_ + 1, ": trains on ", image_names(*batch));
-    left_out_warning_.look_at(*batch);
+    ignored_box_warning_.look_at(*batch);
     damaged_records_.look_at(*batch);
     for (const Sample& sample : batch->samples) {
       if (sample.replaced && sample.slot.counts) ++record.replaced_images;
@@ -211,7 +211,7 @@ void Trainer::launch_step(BatchLoader& batches) {
     replica_.accumulate(*batch);
     record.images = batch->part.real_image_count;
     record.images_own += static_cast<int>(batch->samples.size());
-    is_last_pass = batch->part.is_last_pass;
+    is_last_micro_batch = batch->part.is_last_micro_batch;
   }
 
   part.lap_ms();
@@ -231,13 +231,13 @@ void Trainer::launch_step(BatchLoader& batches) {
   in_flight_.push_back(record);
 }
 
-StepAgreement Trainer::agree_on(StepAgreement own, bool with_figures) {
-  if (with_figures) {
+StepAgreement Trainer::agree_on(StepAgreement own, bool with_metrics) {
+  if (with_metrics) {
     StepMetrics& record = in_flight_.front();
-    const StepFigures figures = replica_.take_figures();
-    own.figures = figures.of_task;
-    record.gradient_norm = figures.gradient_norm;
-    record.parts = figures.parts;
+    const StepSums sums = replica_.take_metrics();
+    own.metrics = sums.of_task;
+    record.gradient_norm = sums.gradient_norm;
+    record.parts = sums.parts;
   }
   const PhaseScope phase(communicator_.activity(), Phase::kReduce);
   return agree(own, communicator_);
@@ -247,19 +247,19 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
   Stopwatch whole, part;
   launch_step(batches);
   StepMetrics& record = in_flight_.back();
-  const bool with_figures = in_flight_.size() > input_.steps_in_flight;
+  const bool with_metrics = in_flight_.size() > input_.steps_in_flight;
 
   // What every rank must know to continue the same way.
   part.lap_ms();
   const StepAgreement agreement = agree_on({.stop = stop_signal() != 0,
                                             .save = is_root() && saving_.is_due_by_clock(),
-                                            .told_left_out = left_out_warning_.is_told(),
+                                            .warned_of_ignored = ignored_box_warning_.is_told(),
                                             .replaced_images = record.replaced_images,
                                             .found_damage = damaged_records_.has_news()},
-                                           with_figures);
+                                           with_metrics);
   record.exposed_comm_ms += part.lap_ms();
   record.replaced_images = agreement.replaced_images;
-  left_out_warning_.agree(agreement.told_left_out);
+  ignored_box_warning_.agree(agreement.warned_of_ignored);
   if (agreement.found_damage) stop_for_damage();
   record.step_ms = whole.lap_ms();
   record.images_per_second = static_cast<double>(record.images) / (record.step_ms * 1e-3);
@@ -269,7 +269,7 @@ Trainer::StepOutcome Trainer::train_step(BatchLoader& batches) {
   const double step_ms = record.step_ms;
 
   StepOutcome outcome = {.stop = agreement.stop, .save_due = agreement.save};
-  if (with_figures) outcome.is_finite = finish_step(agreement);
+  if (with_metrics) outcome.is_finite = finish_step(agreement);
   const bool lands = outcome.stop || outcome.save_due || at_epoch_end() || at_end() ||
                      saving_.is_due(step_, at_epoch_end());
   if (lands && outcome.is_finite) outcome.is_finite = land_steps();
@@ -291,7 +291,7 @@ bool Trainer::finish_step(const StepAgreement& agreement) {
     leave_out(record, problem);
     return false;
   }
-  record.figures = agreement.figures;
+  record.values = agreement.metrics;
   schedule_.add_loss(record.loss(), record.images);
   rollback_.made_step();
   monitor_.add(record);
@@ -362,7 +362,7 @@ bool Trainer::close_epoch() {
   closed_step_ = step_;
   monitor_.close_epoch(epoch_point(step_, plan_.steps_per_epoch(), rollback_));
   if (at_epoch_end()) tell_pace(schedule_.close_epoch());
-  if (validates) judge_validation(plan_.epoch_of(step_ - 1) + 1);
+  if (validates) watch_validation(plan_.epoch_of(step_ - 1) + 1);
   return true;
 }
 
@@ -406,23 +406,23 @@ bool Trainer::run_validation() {
   return validation_->run(communicator_);
 }
 
-void Trainer::judge_validation(std::int64_t epoch) {
+void Trainer::watch_validation(std::int64_t epoch) {
   const PhaseScope phase(communicator_.activity(), Phase::kValidate);
   double judged = 0;
   if (is_root()) {
     ValidationResult result = validation_->result();
     const ValidationMetrics metrics{
-        .step = step_, .epoch = epoch, .task = options_.task, .figures = std::move(result.figures)};
+        .step = step_, .epoch = epoch, .task = options_.task, .values = std::move(result.values)};
     judged = metrics.judged();
     monitor_.add_validation(metrics, std::move(result.classes),
-                            validation_->gallery(kReportPictures));
+                            validation_->gallery(kReportImages));
   }
   communicator_.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
   if (is_scheduled_validation()) tell_pace(schedule_.add_validation(judged));
   if (!is_root()) return;
   if (schedule_.ended_early()) {
-    log_info("early stop: no better ", shown_figures(options_.task).front().first, " for ",
+    log_info("early stop: no better ", shown_metrics(options_.task).front().first, " for ",
              counted(options_.early_stop, "validation"));
   }
   monitor_.write_report();
@@ -440,9 +440,9 @@ RunState Trainer::state() const {
           .epoch = (step_ + epoch_steps - 1) / epoch_steps,
           .samples_seen = samples_seen_,
           .epoch_closed = epoch_is_closed(),
-          .left_out_steps = rollback_.left_out(),
+          .skipped_steps = rollback_.skipped(),
           .adaptive_schedule = schedule_.state(),
-          .ap = monitor_.judged_of(step_),
+          .ap = monitor_.evaluated_of(step_),
           .learning_rate = schedule_.learning_rate(step_)};
 }
 

@@ -93,7 +93,7 @@ class Trainer {
   // The passes, sums and update of the next step, which joins those in flight.
   void launch_step(BatchLoader& batches);
   // With the figures of the oldest step in flight, or none. Collective.
-  StepAgreement agree_on(StepAgreement own, bool with_figures);
+  StepAgreement agree_on(StepAgreement own, bool with_metrics);
   // The oldest step in flight has come to this. False: it is left out.
   bool finish_step(const StepAgreement& agreement);
   // The same for all of them, or to the first that is left out. Collective.
@@ -110,7 +110,7 @@ class Trainer {
   bool is_scheduled_validation() const;
   // False when a stop signal came meanwhile.
   bool run_validation();
-  void judge_validation(std::int64_t epoch);
+  void watch_validation(std::int64_t epoch);
   void tell_pace(bool dropped);
   RunState state() const;
 
@@ -140,7 +140,7 @@ class Trainer {
   Rollback rollback_;
 
   ReplicaChecks replica_checks_;
-  LeftOutWarning left_out_warning_;
+  IgnoredBoxWarning ignored_box_warning_;
   DamagedRecords damaged_records_;
 };
 

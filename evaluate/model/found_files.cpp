@@ -45,10 +45,10 @@ ImageListing listing_of(std::string_view bytes) {
 
 // `place` is that in the listing.
 std::vector<std::string> fields_of(std::size_t place, const LookedAt& file) {
-  const LoosePicture& picture = file.picture;
+  const FoundImage& image = file.image;
   const FileProblem problem = file.problem.value_or(FileProblem{});
-  return {cat(place),        cat(picture.width), cat(picture.height), cat(picture.orientation),
-          cat(picture.xxh3), problem.kind,       problem.reason};
+  return {cat(place),      cat(image.width), cat(image.height), cat(image.orientation),
+          cat(image.xxh3), problem.kind,     problem.reason};
 }
 
 FoundFiles found_files(const ImageListing& listing, std::string_view bytes) {
@@ -59,20 +59,20 @@ FoundFiles found_files(const ImageListing& listing, std::string_view bytes) {
   for (auto field = fields.begin(); field != fields.end(); field += kFields) {
     const std::size_t place = number_of(field[0]);
     const ImageFile& file = listing.files.at(place);
-    seen[place].picture = {.name = file.name,
-                           .root = file.root,
-                           .width = static_cast<int>(number_of(field[1])),
-                           .height = static_cast<int>(number_of(field[2])),
-                           .orientation = static_cast<int>(number_of(field[3])),
-                           .xxh3 = number_of(field[4])};
+    seen[place].image = {.name = file.name,
+                         .root = file.root,
+                         .width = static_cast<int>(number_of(field[1])),
+                         .height = static_cast<int>(number_of(field[2])),
+                         .orientation = static_cast<int>(number_of(field[3])),
+                         .xxh3 = number_of(field[4])};
     if (!field[5].empty()) seen[place].problem = {.kind = field[5], .reason = field[6]};
   }
-  FoundFiles found{.roots = listing.roots, .left_out = listing.left_out};
+  FoundFiles found{.roots = listing.roots, .skipped = listing.skipped};
   for (LookedAt& file : seen) {
     if (file.problem) {
-      found.left_out.push_back({.name = file.picture.name, .problem = *file.problem});
+      found.skipped.push_back({.name = file.image.name, .problem = *file.problem});
     } else {
-      found.pictures.push_back(std::move(file.picture));
+      found.images.push_back(std::move(file.image));
     }
   }
   return found;
@@ -85,9 +85,9 @@ FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
   if (ranks.is_root()) {
     listing = list_images(options.images, options.output, [&] { tell_progress(ranks); });
   }
-  std::vector<LeftOutFile> left_out = std::move(listing.left_out);  // rank 0 alone reports them
+  std::vector<SkippedFile> skipped = std::move(listing.skipped);  // rank 0 alone reports them
   listing = listing_of(ranks.broadcast(bytes_of(listing), 0));
-  listing.left_out = std::move(left_out);
+  listing.skipped = std::move(skipped);
   std::vector<ImageFolder> folders;
   for (const ImageRoot& root : listing.roots) folders.emplace_back(root.folder);
   std::vector<std::size_t> places(listing.files.size());

@@ -11,8 +11,8 @@ namespace retina {
 
 struct FoundFiles {
   std::vector<ImageRoot> roots{};
-  std::vector<LoosePicture> pictures{};  // by name, ascending
-  std::vector<LeftOutFile> left_out{};
+  std::vector<FoundImage> images{};  // by name, ascending
+  std::vector<SkippedFile> skipped{};
 };
 
 // Rank 0 lists the files, every rank looks at its share of them, all get the whole but for folders

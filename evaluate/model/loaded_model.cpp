@@ -144,12 +144,12 @@ std::vector<ClassOutcome> LoadedModel::classify_all(const ShardSet& shards, Comm
   return classify(std::get<ConvertedModel>(model_), shards, ranks, options);
 }
 
-std::vector<Detection> LoadedModel::detect_all(const PictureSource& pictures, Communicator& ranks,
+std::vector<Detection> LoadedModel::detect_all(const ImageSource& images, Communicator& ranks,
                                                const DetectOptions& options) {
   auto* const network = std::get_if<RetinaNet>(&model_);
   std::vector<Detection> detections =
-      network != nullptr ? detect(*network, pictures, ranks, options)
-                         : detect(std::get<ConvertedModel>(model_), pictures, ranks, options);
+      network != nullptr ? detect(*network, images, ranks, options)
+                         : detect(std::get<ConvertedModel>(model_), images, ranks, options);
   for (const Detection& one : detections) {
     const bool is_finite = std::isfinite(one.score) &&
                            std::all_of(one.bbox.begin(), one.bbox.end(),

@@ -13,7 +13,7 @@
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
 #include "shared/coco/results.h"
-#include "shared/data/picture_source.h"
+#include "shared/data/image_source.h"
 #include "shared/evaluation/predict/converted_detect.h"
 #include "shared/evaluation/predict/detect.h"
 #include "shared/evaluation/score/class_outcome.h"
@@ -33,7 +33,7 @@ class LoadedModel {
   Task task() const;
   const Categories& categories() const { return categories_; }
   // Collective; see shared/evaluation/predict/detect.h.
-  std::vector<Detection> detect_all(const PictureSource& pictures, Communicator& ranks,
+  std::vector<Detection> detect_all(const ImageSource& images, Communicator& ranks,
                                     const DetectOptions& options);
   // The same of a classifier; see shared/evaluation/predict/classify.h.
   std::vector<ClassOutcome> classify_all(const ShardSet& shards, Communicator& ranks,
@@ -52,7 +52,7 @@ DetectOptions detect_options(const EvalOptions& options, const c10::Device& devi
                              const Communicator& ranks);
 
 // What decides the detections. Inputs count by content, so that moved files are the same
-// evaluation: `input_hash` is that of the pictures, which `input_key` names ("data" or "images").
+// evaluation: `input_hash` is that of the images, which `input_key` names ("data" or "images").
 EvalIdentity detection_identity(const EvalOptions& options, const char* input_key,
                                 const std::string& input_hash);
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "evaluate/classified.h"
+#include "evaluate/model/image_files.h"
 #include "evaluate/model/loaded_model.h"
-#include "evaluate/model/loose_pictures.h"
 #include "evaluate/outcome.h"
 #include "shared/base/counted.h"
 #include "shared/base/error.h"
@@ -86,7 +86,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   std::optional<ShardSet> opened;
   std::optional<LoadedModel> model;
   std::unique_ptr<EvaluationFolder> folder;
-  std::optional<double> done_figure;  // AP, or top-1 accuracy
+  std::optional<double> done_metric;  // AP, or top-1 accuracy
   root_first(ranks, [&] {
     if (options.images.empty()) opened.emplace(options.data, options.scratch);
     model.emplace(options, device);
@@ -95,7 +95,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     if (!opened && classifies) {
       throw Error(ErrorKind::kConfig,
                   cat(options.model, ": is a classifier; --images runs detectors"),
-                  "pack the pictures with coco-pack --format folders and give --data");
+                  "pack the images with coco-pack --format folders and give --data");
     }
     if (!opened) return;
     check_task(opened->manifest(), model->task(), options.data);
@@ -103,12 +103,12 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     if (!ranks.is_root()) return;
     folder = std::make_unique<EvaluationFolder>(options.output);
     const std::string data_hash = manifest_hash(opened->manifest());
-    done_figure = folder->begin(classifies ? classifier_identity(options, data_hash)
+    done_metric = folder->begin(classifies ? classifier_identity(options, data_hash)
                                            : detection_identity(options, "data", data_hash),
                                 cli.effective(), options.overwrite);
   });
   if (!opened) {
-    detect_loose_pictures(options, cli, *model, device, ranks);
+    detect_image_files(options, cli, *model, device, ranks);
     ranks.barrier();  // rank 0 may still draw: a rank that has left does not wait long for the
                       // others
     return 0;
@@ -116,11 +116,11 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   const ShardSet& shards = *opened;
   const bool classifies = model->task() == Task::kClassification;
   int code = 0;
-  if (ranks.all_reduce_max(done_figure ? 1 : 0) != 0) {
+  if (ranks.all_reduce_max(done_metric ? 1 : 0) != 0) {
     const std::int64_t quarantined = shards.manifest().counts.quarantined;
-    if (done_figure) {
-      code = classifies ? already_classified(options, *folder, *done_figure, quarantined)
-                        : already_done(options, *folder, *done_figure, quarantined);
+    if (done_metric) {
+      code = classifies ? already_classified(options, *folder, *done_metric, quarantined)
+                        : already_done(options, *folder, *done_metric, quarantined);
     }
   } else {
     // Says what is measured, then runs the model on all ranks and scores on rank 0.
@@ -142,7 +142,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
                                             .on_progress = [&] { tell_progress(ranks); }});
       };
     } else {
-      finish = [&, detections = model->detect_all(ShardPictures(shards), ranks, running)] {
+      finish = [&, detections = model->detect_all(ShardImages(shards), ranks, running)] {
         return finish_on_root(options, cli, shards, *folder, detections, ranks);
       };
     }

@@ -10,7 +10,7 @@ function parseExactly(json) {
 const read = (id) => document.getElementById(id).textContent;
 const metrics = parseExactly(read("metrics"));
 const extras = JSON.parse(read("extras"));      // settings and notes
-const pictures = JSON.parse(read("pictures"));  // image id -> data URL
+const imageUrls = JSON.parse(read("pictures"));  // image id -> data URL
 
 const classes = metrics.per_class;
 const BACKGROUND = -1;  // in place of a class: nothing there, or nothing found

@@ -46,7 +46,7 @@ std::string extras_json(const EvalPage& page) {
   return json.end_array().end_object().text();
 }
 
-std::string pictures_json(const std::map<std::int64_t, std::string>& jpegs) {
+std::string images_json(const std::map<std::int64_t, std::string>& jpegs) {
   JsonWriter json;
   json.begin_object();
   for (const auto& [image_id, jpeg] : jpegs) {
@@ -97,7 +97,7 @@ std::string render(const EvalPage& page, const PageKind& kind) {
        {"SCRIPT", kind.script},
        {"METRICS", for_script(page.metrics_json)},
        {"EXTRAS", for_script(extras_json(page))},
-       {"PICTURES", for_script(pictures_json(page.jpegs))},
+       {"IMAGES", for_script(images_json(page.jpegs))},
        {"FOOTER", cat("retina-batch ", kProjectVersion, " (", escape_html(kGitRevision), ")")}});
 }
 

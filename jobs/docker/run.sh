@@ -112,7 +112,7 @@ train=(
   --epochs 26
   --images-per-step 16
   --checkpoint-every 10min
-  --images-per-pass 2
+  --micro-batch 2
 )
 eval=(
   retina-eval

@@ -1,5 +1,5 @@
 // The annotation files that coco-pack reads, whatever their format, as COCO's instances; of formats
-// for classification, the pictures with the class of each.
+// for classification, the images with the class of each.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ enum class AnnotationFormat {
   kVoc,      // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
              // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
   kCsv,      // a line a box: keras-retinanet's, DeepForest's, Open Images', see csv_layout.h
-  kYolo,     // Ultralytics' data.yaml; a text file an image beside the pictures
-  kFolders,  // classification: a folder of pictures for each class (ImageNet's training set), or
-             // one folder of all pictures with a file that tells their classes (its validation set)
+  kYolo,     // Ultralytics' data.yaml; a text file an image beside the images
+  kFolders,  // classification: a folder of images for each class (ImageNet's training set), or
+             // one folder of all images with a file that tells their classes (its validation set)
   kCifar10,  // classification: the binary version of CIFAR-10, see cifar10.h
 };
 
@@ -33,22 +33,21 @@ Task task_of(AnnotationFormat format);
 
 struct AnnotationSource {
   AnnotationFormat format = AnnotationFormat::kCoco;
-  std::string
-      path{};  // the file, or VOC's folder or list; kFolders: empty, or the pictures' classes
+  std::string path{};  // the file, or VOC's folder or list; kFolders: empty, or the images' classes
   // Of kCsv and kVoc where given: file of "class,id" or a name a line. Of kFolders where given: a
   // class a line, in the order of the labels; of a line that begins with a WordNet id ("n01440764
   // tench, Tinca tinca"), that id.
   std::string classes{};
   std::string images{};  // folder that file names are relative to; kCifar10: or a batch file
-  ExifPolicy exif = ExifPolicy::kIgnore;  // with kApply sizes are those of upright pictures
-  bool convert = false;                   // kFolders: PNG, TIFF and WebP are pictures, too
-  int thread_count = 1;                   // where picture sizes are read from the pictures
+  ExifPolicy exif = ExifPolicy::kIgnore;  // with kApply sizes are those of upright images
+  bool convert = false;                   // kFolders: PNG, TIFF and WebP are images, too
+  int thread_count = 1;                   // where image sizes are read from the images
 };
 
 struct ReadAnnotations {
   Instances instances{};
   // Of formats for classification, the class of each image as dense label; no annotations then, and
-  // images without a size, which is what the picture has.
+  // images without a size, which is what the image has.
   std::vector<int> image_labels{};
   // Of all files that were read, by their names and content.
   std::uint64_t size_bytes = 0, xxh3 = 0;
@@ -61,18 +60,18 @@ struct ReadAnnotations {
 // YOLO's their index; of kFolders and kCifar10 1, 2, ... in the order of their labels.
 //
 // kFolders: without `classes`, labels are the places of ROOT's sub-folders by the bytes of their
-// names, as torchvision's ImageFolder has them. `path` tells the classes of pictures anywhere below
+// names, as torchvision's ImageFolder has them. `path` tells the classes of images anywhere below
 // ROOT: a file of lines "FILE NAME,CLASS" (or Kaggle's "NAME,CLASS and its boxes"), whose classes
 // are by name where there is no `classes`, or of one class id a line, the class's line in
-// `classes`, for the pictures in the order of their names (ImageNet's own ground truth). What is
+// `classes`, for the images in the order of their names (ImageNet's own ground truth). What is
 // left out is told in the log.
 //
 // XML and YAML are decoded from what they declare, see text_encoding.h; other names must be UTF-8.
-// What is_dropping() is never read. VOC's pictures go by <filename>, and without it by the XML
+// What is_dropping() is never read. VOC's images go by <filename>, and without it by the XML
 // file's name.
 //
-// What CSV and YOLO do not say of how large a picture is, is read from it. A picture that has no
-// readable size gets 0 x 0, which no picture has: it is left out with its own reason later.
+// What CSV and YOLO do not say of how large an image is, is read from it. An image that has no
+// readable size gets 0 x 0, which no image has: it is left out with its own reason later.
 // Throws kNoInput, kIo, and kData naming the file, the line and what is wrong there.
 ReadAnnotations read_annotations(const AnnotationSource& source);
 

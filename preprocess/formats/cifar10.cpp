@@ -65,7 +65,7 @@ std::vector<std::string> training_batches(const std::string& folder) {
   const std::vector<std::string> found(names.begin(), names.end());
   log_info(
       folder, ": packing ", first_names(found),
-      path_exists(test) ? cat("; the test pictures are a set of their own: --images ", test) : "");
+      path_exists(test) ? cat("; the test images are a set of their own: --images ", test) : "");
   return found;
 }
 
@@ -89,7 +89,7 @@ void read_batch(const std::string& path, const std::string& name, AnnotationFile
       }
       out.instances.images.push_back(
           {.id = static_cast<std::int64_t>(out.instances.images.size()) + 1,
-           .file_name = cifar10_picture_name(name, record)});
+           .file_name = cifar10_image_name(name, record)});
       out.image_labels.push_back(label);
     }
   });
@@ -97,27 +97,27 @@ void read_batch(const std::string& path, const std::string& name, AnnotationFile
 
 }  // namespace
 
-std::string cifar10_picture_name(const std::string& batch_file, std::uint64_t record) {
+std::string cifar10_image_name(const std::string& batch_file, std::uint64_t record) {
   return cat(batch_file, ":", record);
 }
 
-std::optional<Cifar10Place> cifar10_place(const std::string& picture_name) {
-  const std::size_t colon = picture_name.rfind(':');
+std::optional<Cifar10Place> cifar10_place(const std::string& image_name) {
+  const std::size_t colon = image_name.rfind(':');
   if (colon == std::string::npos || colon == 0) return std::nullopt;
-  const char* const end = picture_name.data() + picture_name.size();
+  const char* const end = image_name.data() + image_name.size();
   std::uint64_t record = 0;
-  const auto [stop, error] = std::from_chars(picture_name.data() + colon + 1, end, record);
+  const auto [stop, error] = std::from_chars(image_name.data() + colon + 1, end, record);
   constexpr std::uint64_t kMostRecords =
       std::numeric_limits<std::int64_t>::max() / kCifar10RecordBytes;
   if (error != std::errc() || stop != end || record >= kMostRecords) return std::nullopt;
-  return Cifar10Place{.batch_file = picture_name.substr(0, colon),
+  return Cifar10Place{.batch_file = image_name.substr(0, colon),
                       .offset_bytes = record * kCifar10RecordBytes + 1};
 }
 
 std::string cifar10_rgb(std::string_view planes) {
-  RETINA_CHECK(planes.size() == kCifar10PictureBytes, planes.size(), " bytes");
-  constexpr std::size_t kPixels = kCifar10PictureBytes / 3;
-  std::string rgb(kCifar10PictureBytes, '\0');
+  RETINA_CHECK(planes.size() == kCifar10ImageBytes, planes.size(), " bytes");
+  constexpr std::size_t kPixels = kCifar10ImageBytes / 3;
+  std::string rgb(kCifar10ImageBytes, '\0');
   for (std::size_t pixel = 0; pixel < kPixels; ++pixel) {
     for (std::size_t channel = 0; channel < 3; ++channel) {
       rgb[3 * pixel + channel] = planes[channel * kPixels + pixel];

@@ -19,11 +19,11 @@ using Box = std::array<double, 4>;  // x, y, width, height
 
 constexpr double kMostShare = 1.1;  // boxes drawn by hand reach beyond their image
 
-// The files that lines name. A name without a picture's ending is that of the picture that has one,
+// The files that lines name. A name without an image's ending is that of the image that has one,
 // and of an address with a host or bucket the end counts.
-class CsvPictures {
+class CsvImageNames {
  public:
-  explicit CsvPictures(std::string folder) : folder_(std::move(folder)), found_(folder_) {}
+  explicit CsvImageNames(std::string folder) : folder_(std::move(folder)), found_(folder_) {}
 
   // `below` is a column of folders, or empty. A file of that name may lie in several.
   std::string name_of(const std::string& given, const std::string& below, const std::string& file,
@@ -60,7 +60,7 @@ class CsvPictures {
       }
       name = given.substr(prefix.size());
     }
-    if (is_picture_name(name)) return name;
+    if (is_image_name(name)) return name;
     if (!listed_) listed_.emplace(files_below(folder_));
     const std::string* whole = listed_->find(name);
     return whole != nullptr ? *whole : name;
@@ -73,7 +73,7 @@ class CsvPictures {
 
   std::string folder_;
   ImageFolder found_;
-  std::optional<PictureNames> listed_{};
+  std::optional<ImageNames> listed_{};
   std::map<std::pair<std::string, std::string>, std::string> names_{};  // by what lines say
   std::map<std::string, std::string> folder_of_{};  // of files that do not lie in it here
 };
@@ -171,7 +171,7 @@ struct ReadImage {
 class CsvReader {
  public:
   CsvReader(const AnnotationSource& source, AnnotationFiles& files)
-      : path_(source.path), pictures_(source.images) {
+      : path_(source.path), image_names_(source.images) {
     const std::vector<std::string> lines = files.read_lines(path_, "boxes");
     layout_ = csv_layout(path_, lines);
     for (std::size_t line = layout_.first_line; line <= lines.size(); ++line) {
@@ -233,7 +233,7 @@ class CsvReader {
                 cat(layout_.angle.name, ": got ", escaped(angle),
                     ", but rotated boxes cannot be trained on"));
     }
-    ReadImage& image = images_[pictures_.name_of(given, layout_.folder.of(fields), path_, line)];
+    ReadImage& image = images_[image_names_.name_of(given, layout_.folder.of(fields), path_, line)];
     take_size(image, fields, line);
     const std::vector<double> numbers = numbers_of(layout_, fields, path_, line);
     const bool has_box =
@@ -295,7 +295,7 @@ class CsvReader {
   }
 
   const std::string& path_;
-  CsvPictures pictures_;
+  CsvImageNames image_names_;
   CsvLayout layout_{};
   std::map<std::string, ReadImage> images_{};  // by file name
   std::map<std::string, std::size_t> class_index_{};
@@ -372,7 +372,7 @@ Instances read_csv(const AnnotationSource& source, AnnotationFiles& files) {
                                  .iscrowd = one.is_crowd});
     }
   }
-  read_picture_sizes(source, out);
+  read_image_sizes(source, out);
   if (has_shares) {
     log_info(source.path, ": boxes are shares of their images' sides");
     scale_shares(out);

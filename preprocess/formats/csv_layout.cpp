@@ -238,7 +238,7 @@ bool has_known_word(const std::vector<std::string>& fields) {
 bool is_header(const std::vector<std::string>& fields) {
   const bool has_number = std::any_of(fields.begin(), fields.end(),
                                       [](const std::string& field) { return is_number(field); });
-  return !has_number && fields.size() > 1 && has_known_word(fields) && !is_picture_name(fields[0]);
+  return !has_number && fields.size() > 1 && has_known_word(fields) && !is_image_name(fields[0]);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Pictures with one class each: a folder for each class, or a file that tells their classes.
+// Images with one class each: a folder for each class, or a file that tells their classes.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -65,53 +65,53 @@ std::vector<std::string> sub_folders(const std::string& root) {
   return {names.begin(), names.end()};
 }
 
-// Of the pictures that --convert takes.
+// Of the images that --convert takes.
 bool is_convertible(const std::string& suffix) {
   return suffix == ".png" || suffix == ".webp" || suffix == ".tif" || suffix == ".tiff";
 }
 
-// The pictures below ROOT by their names; what else is there is told.
-std::vector<std::string> list_pictures(const AnnotationSource& source) {
-  std::vector<std::string> pictures;
+// The images below ROOT by their names; what else is there is told.
+std::vector<std::string> list_image_names(const AnnotationSource& source) {
+  std::vector<std::string> image_names;
   std::map<std::string, std::int64_t> others;  // by how they end
   std::int64_t other_count = 0;
   for (std::string& name : files_below(source.images)) {
     const std::string suffix = lower_suffix(name);
     if (suffix == ".jpg" || suffix == ".jpeg" || (source.convert && is_convertible(suffix))) {
-      pictures.push_back(std::move(name));
+      image_names.push_back(std::move(name));
     } else {
       ++others[suffix];
       ++other_count;
     }
   }
-  if (other_count == 0) return pictures;
+  if (other_count == 0) return image_names;
   std::vector<std::string> kinds;
   for (const auto& [suffix, count] : others) {
     kinds.push_back(cat(suffix.empty() ? "without an ending" : suffix, " ", count));
   }
   const bool could_convert = std::any_of(
       others.begin(), others.end(), [](const auto& other) { return is_convertible(other.first); });
-  if (pictures.empty() && could_convert) {
+  if (image_names.empty() && could_convert) {
     throw Error(ErrorKind::kData,
                 cat(source.images, ": has no JPEGs (got ", first_names(kinds), ")"),
-                "--convert packs PNG, TIFF and WebP pictures");
+                "--convert packs PNG, TIFF and WebP images");
   }
   log_warning(source.images, ": ", other_count, other_count == 1 ? " file is" : " files are",
               " left out, not named as ", source.convert ? "pictures" : "JPEGs", " (",
               first_names(kinds), ")",
               could_convert ? "; --convert takes .png, .tif, .tiff and .webp, too" : "");
-  return pictures;
+  return image_names;
 }
 
-void tell_left_out(const std::string& root, const std::vector<std::string>& names,
-                   const std::string& why) {
+void tell_skipped(const std::string& root, const std::vector<std::string>& names,
+                  const std::string& why) {
   if (names.empty()) return;
-  log_warning(root, ": ", names.size(), names.size() == 1 ? " picture is" : " pictures are",
+  log_warning(root, ": ", names.size(), names.size() == 1 ? " image is" : " images are",
               " left out, ", why, " (", first_names(names), ")");
 }
 
 struct Labelled {
-  std::string name{};  // of the picture, below ROOT
+  std::string name{};  // of the image, below ROOT
   int label = 0;
 };
 
@@ -119,7 +119,7 @@ struct Labelled {
 std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList& classes) {
   std::vector<Labelled> labelled;
   std::vector<std::string> loose;
-  for (std::string& name : list_pictures(source)) {
+  for (std::string& name : list_image_names(source)) {
     const std::size_t slash = name.find('/');
     if (slash == std::string::npos) {
       loose.push_back(std::move(name));
@@ -130,11 +130,11 @@ std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList&
     if (label == classes.label_of.end()) continue;
     labelled.push_back({.name = std::move(name), .label = label->second});
   }
-  tell_left_out(source.images, loose, "outside every class folder");
+  tell_skipped(source.images, loose, "outside every class folder");
   if (labelled.empty()) {
     throw Error(
         ErrorKind::kData,
-        cat(source.images, ": has no pictures in its class folders (want ",
+        cat(source.images, ": has no images in its class folders (want ",
             source.convert ? ".jpg, .jpeg, .png, .tif, .tiff or .webp" : ".jpg or .jpeg", ")"),
         "check --images");
   }
@@ -165,8 +165,8 @@ ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files)
   std::vector<std::string> folders = sub_folders(source.images);
   if (folders.empty()) {
     throw Error(ErrorKind::kData,
-                cat(source.images, ": has no folders (want one of pictures for each class)"),
-                "where all pictures are in one folder, give their classes by --annotations");
+                cat(source.images, ": has no folders (want one of images for each class)"),
+                "where all images are in one folder, give their classes by --annotations");
   }
   if (source.classes.empty()) {
     for (const std::string& folder : folders) {
@@ -195,7 +195,7 @@ bool is_number(std::string_view text) {
 }
 
 // ILSVRC's ground truth counts classes by its own order, in which dogs come first; a list by name
-// would give every picture a wrong class.
+// would give every image a wrong class.
 void warn_of_sorted_ids(const ClassList& classes, const std::string& truth) {
   const bool is_imagenet = std::all_of(classes.names.begin(), classes.names.end(), is_wordnet_id);
   if (!is_imagenet || classes.names.size() < 2 ||
@@ -208,7 +208,7 @@ void warn_of_sorted_ids(const ClassList& classes, const std::string& truth) {
               " is that file, every class is wrong");
 }
 
-// A class id a line for the pictures in the order of their names.
+// A class id a line for the images in the order of their names.
 std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& classes,
                              const std::vector<std::string>& lines) {
   warn_of_sorted_ids(classes, source.path);
@@ -225,32 +225,32 @@ std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& cl
     }
     labels.push_back(static_cast<int>(id) - 1);
   }
-  std::vector<std::string> pictures = list_pictures(source);
-  if (labels.size() != pictures.size()) {
+  std::vector<std::string> image_names = list_image_names(source);
+  if (labels.size() != image_names.size()) {
     throw Error(ErrorKind::kData,
-                cat(source.path, ": has not one class id for each picture (got ", labels.size(),
-                    " ids, ", pictures.size(), " pictures in ", source.images, ")"),
-                "ids belong to pictures by the order of their names: none may be missing");
+                cat(source.path, ": has not one class id for each image (got ", labels.size(),
+                    " ids, ", image_names.size(), " images in ", source.images, ")"),
+                "ids belong to images by the order of their names: none may be missing");
   }
   std::vector<Labelled> labelled;
-  for (std::size_t i = 0; i < pictures.size(); ++i) {
-    labelled.push_back({.name = std::move(pictures[i]), .label = labels[i]});
+  for (std::size_t i = 0; i < image_names.size(); ++i) {
+    labelled.push_back({.name = std::move(image_names[i]), .label = labels[i]});
   }
   return labelled;
 }
 
-// Lines of "FILE NAME,CLASS". A picture that does not exist stays in the list: packing leaves it
+// Lines of "FILE NAME,CLASS". An image that does not exist stays in the list: packing leaves it
 // out with its reason.
 struct NamedTruth {
   struct Row {
     std::string class_name{};
     std::size_t line = 0;
   };
-  std::map<std::string, Row> rows{};  // by picture
+  std::map<std::string, Row> rows{};  // by image
 };
 
 NamedTruth read_named_truth(const std::string& path, const std::vector<std::string>& lines,
-                            const PictureNames& pictures) {
+                            const ImageNames& image_names) {
   NamedTruth truth;
   for (std::size_t line = 1; line <= lines.size(); ++line) {
     if (trimmed(lines[line - 1]).empty()) continue;
@@ -261,17 +261,17 @@ NamedTruth read_named_truth(const std::string& path, const std::vector<std::stri
                     "\", want FILE NAME,CLASS, or a class id on every line"));
     }
     const std::string name(trimmed(fields[0]));
-    const std::string* const picture = pictures.find(name);
-    if (line == 1 && picture == nullptr && lower_suffix(name).empty()) {
+    const std::string* const image = image_names.find(name);
+    if (line == 1 && image == nullptr && lower_suffix(name).empty()) {
       log_info(path, ": line 1 is taken as the columns' names: ", escaped(lines[0]));
       continue;
     }
     const auto [first, is_new] =
-        truth.rows.emplace(picture == nullptr ? name : *picture,
+        truth.rows.emplace(image == nullptr ? name : *image,
                            NamedTruth::Row{.class_name = class_of_text(fields[1]), .line = line});
     if (!is_new) {
       fail_line(path, line,
-                cat(escaped(name), " is the picture of line ", first->second.line, ", too"));
+                cat(escaped(name), " is the image of line ", first->second.line, ", too"));
     }
   }
   return truth;
@@ -281,26 +281,26 @@ ClassList classes_of(const AnnotationSource& source, const NamedTruth& truth,
                      AnnotationFiles& files) {
   if (!source.classes.empty()) return read_class_list(source.classes, files);
   std::set<std::string> names;
-  for (const auto& [picture, row] : truth.rows) names.insert(row.class_name);
+  for (const auto& [image, row] : truth.rows) names.insert(row.class_name);
   return {source.path, {names.begin(), names.end()}};
 }
 
 std::vector<Labelled> by_names(const AnnotationSource& source, const ClassList& classes,
-                               const NamedTruth& truth, const PictureNames& pictures) {
+                               const NamedTruth& truth, const ImageNames& image_names) {
   std::vector<Labelled> labelled;
-  for (const auto& [picture, row] : truth.rows) {
+  for (const auto& [image, row] : truth.rows) {
     const auto label = classes.label_of.find(row.class_name);
     if (label == classes.label_of.end()) {
       fail_line(source.path, row.line,
                 cat("class \"", escaped(row.class_name), "\" is not in ", classes.source));
     }
-    labelled.push_back({.name = picture, .label = label->second});
+    labelled.push_back({.name = image, .label = label->second});
   }
   std::vector<std::string> unlisted;
-  for (const std::string& picture : pictures.all()) {
-    if (!truth.rows.contains(picture)) unlisted.push_back(picture);
+  for (const std::string& image : image_names.all()) {
+    if (!truth.rows.contains(image)) unlisted.push_back(image);
   }
-  tell_left_out(source.images, unlisted, cat("not in ", source.path));
+  tell_skipped(source.images, unlisted, cat("not in ", source.path));
   return labelled;
 }
 
@@ -310,21 +310,21 @@ ReadAnnotations to_annotations(const ClassList& classes, const std::vector<Label
   ReadAnnotations out;
   out.instances.categories = numbered_categories(classes.names);
   for (const std::string& name : classes.names) files.add("class", name);
-  std::set<std::string> with_pictures;
+  std::set<std::string> with_images;
   for (const auto& [name, label] : labelled) {
     const std::string& class_name = classes.names[static_cast<std::size_t>(label)];
     files.add(name, class_name);
-    with_pictures.insert(class_name);
+    with_images.insert(class_name);
     out.instances.images.push_back(
         {.id = static_cast<std::int64_t>(out.instances.images.size()) + 1, .file_name = name});
     out.image_labels.push_back(label);
   }
   std::vector<std::string> empty;
   std::copy_if(classes.names.begin(), classes.names.end(), std::back_inserter(empty),
-               [&](const std::string& name) { return !with_pictures.contains(name); });
+               [&](const std::string& name) { return !with_images.contains(name); });
   if (!empty.empty()) {
     log_warning(root, ": ", empty.size(), empty.size() == 1 ? " class has" : " classes have",
-                " no pictures (", first_names(empty), ")");
+                " no images (", first_names(empty), ")");
   }
   return out;
 }
@@ -348,10 +348,11 @@ ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& fi
     const ClassList classes = read_class_list(source.classes, files);
     return to_annotations(classes, by_ids(source, classes, lines), source.images, files);
   }
-  const PictureNames pictures(list_pictures(source));
-  const NamedTruth truth = read_named_truth(source.path, lines, pictures);
+  const ImageNames image_names(list_image_names(source));
+  const NamedTruth truth = read_named_truth(source.path, lines, image_names);
   const ClassList classes = classes_of(source, truth, files);
-  return to_annotations(classes, by_names(source, classes, truth, pictures), source.images, files);
+  return to_annotations(classes, by_names(source, classes, truth, image_names), source.images,
+                        files);
 }
 
 }  // namespace retina

@@ -13,7 +13,7 @@
 #include "shared/base/log.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
-#include "shared/data/picture_folder.h"
+#include "shared/data/listed_folder.h"
 #include "shared/image/jpeg.h"
 #include "shared/image/orientation.h"
 
@@ -58,7 +58,7 @@ std::vector<std::string> split_csv(std::string_view line, char separator) {
   return fields;
 }
 
-bool is_picture_name(const std::string& name) {
+bool is_image_name(const std::string& name) {
   const std::string suffix = lower_suffix(name);
   for (const char* known : {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}) {
     if (suffix == known) return true;
@@ -256,28 +256,27 @@ Categories ClassIds::categories() const {
 
 std::vector<std::string> files_below(const std::string& folder) {
   FolderListing listing = list_files(folder, "");
-  if (!listing.left_out.empty()) {
-    const LeftOutFile& first = listing.left_out.front();
+  if (!listing.skipped.empty()) {
+    const SkippedFile& first = listing.skipped.front();
     throw Error(ErrorKind::kNoInput,
                 cat(folder, "/", escaped(first.name), ": ", first.problem.reason));
   }
   return std::move(listing.names);
 }
 
-PictureNames::PictureNames(std::vector<std::string> pictures) : pictures_(std::move(pictures)) {
-  for (std::size_t i = 0; i < pictures_.size(); ++i) {
-    const std::string stem = std::filesystem::path(pictures_[i]).replace_extension().string();
+ImageNames::ImageNames(std::vector<std::string> images) : images_(std::move(images)) {
+  for (std::size_t i = 0; i < images_.size(); ++i) {
+    const std::string stem = std::filesystem::path(images_[i]).replace_extension().string();
     const auto [place, is_new] = by_stem_.emplace(stem, i);
-    if (!is_new) place->second = pictures_.size();  // "a" may be a.jpg or a.png
+    if (!is_new) place->second = images_.size();  // "a" may be a.jpg or a.png
   }
 }
 
-const std::string* PictureNames::find(const std::string& name) const {
-  const auto same = std::lower_bound(pictures_.begin(), pictures_.end(), name);
-  if (same != pictures_.end() && *same == name) return &*same;
+const std::string* ImageNames::find(const std::string& name) const {
+  const auto same = std::lower_bound(images_.begin(), images_.end(), name);
+  if (same != images_.end() && *same == name) return &*same;
   const auto stem = by_stem_.find(name);
-  return stem != by_stem_.end() && stem->second < pictures_.size() ? &pictures_[stem->second]
-                                                                   : nullptr;
+  return stem != by_stem_.end() && stem->second < images_.size() ? &images_[stem->second] : nullptr;
 }
 
 namespace {
@@ -302,7 +301,7 @@ void warn_of_turned(const std::string& folder, const Instances& instances,
 
 }  // namespace
 
-void read_picture_sizes(const AnnotationSource& source, Instances& instances) {
+void read_image_sizes(const AnnotationSource& source, Instances& instances) {
   const ImageFolder folder(source.images);
   std::vector<char> is_turned(instances.images.size());
   constexpr std::size_t kBlock = 16;
@@ -315,10 +314,10 @@ void read_picture_sizes(const AnnotationSource& source, Instances& instances) {
       if (image.width > 0) continue;
       const LookedAt seen = look_at(folder, image.file_name, decoder);
       if (seen.problem) continue;
-      image.width = seen.picture.width;
-      image.height = seen.picture.height;
-      is_turned[i] = seen.picture.orientation != 1 ? 1 : 0;
-      if (source.exif == ExifPolicy::kApply && is_turned_sideways(seen.picture.orientation)) {
+      image.width = seen.image.width;
+      image.height = seen.image.height;
+      is_turned[i] = seen.image.orientation != 1 ? 1 : 0;
+      if (source.exif == ExifPolicy::kApply && is_turned_sideways(seen.image.orientation)) {
         std::swap(image.width, image.height);
       }
     }

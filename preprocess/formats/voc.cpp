@@ -225,13 +225,13 @@ class VocSelection {
   std::map<std::string, std::size_t> line_of_{};     // XML file without its ending -> line
 };
 
-// The pictures that XML files are about, by their names in the image folder.
-class VocPictures {
+// The images that XML files are about, by their names in the image folder.
+class VocImageNames {
  public:
-  explicit VocPictures(const std::string& folder) : folder_(folder) {}
+  explicit VocImageNames(const std::string& folder) : folder_(folder) {}
 
   // <filename>, or where there is none the XML file's name without its ending, which the image
-  // folder does not need. Pictures may lie in folders as their XML files do.
+  // folder does not need. Images may lie in folders as their XML files do.
   std::string name_for(const VocFile& file, const std::string& xml_name) {
     const std::string stem = stem_of(xml_name);
     const std::string named(trimmed(file.raw_text(file.root().child("filename"))));
@@ -242,20 +242,20 @@ class VocPictures {
     return beside(xml_name, named);
   }
 
-  // Of pictures that are not there, where the XML file's own name leads to one.
+  // Of images that are not there, where the XML file's own name leads to one.
   void tell_renamed() const {
     std::vector<std::string> lost;
     for (const auto& [named, xml_name] : renamed_) {
-      const std::optional<std::string> picture = find(stem_of(xml_name));
-      if (picture && !find(named)) {
-        lost.push_back(cat(xml_name, " says ", named, ", there is ", *picture));
+      const std::optional<std::string> image = find(stem_of(xml_name));
+      if (image && !find(named)) {
+        lost.push_back(cat(xml_name, " says ", named, ", there is ", *image));
       }
     }
     if (lost.empty()) return;
     log_warning(folder_.path(), ": ", lost.size(),
-                lost.size() == 1 ? " XML file names a picture that does not exist, where one with "
+                lost.size() == 1 ? " XML file names an image that does not exist, where one with "
                                    "the XML file's own name does ("
-                                 : " XML files name pictures that do not exist, where those with "
+                                 : " XML files name images that do not exist, where those with "
                                    "the XML files' own names do (",
                 first_names(lost),
                 "); correct <filename>, or remove it to go by the names of XML files");
@@ -311,10 +311,10 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
   std::vector<std::string> xml_names = files_below(selection.folder());
   std::erase_if(xml_names, [](const std::string& name) { return lower_suffix(name) != ".xml"; });
   selection.check_against(xml_names);
-  VocPictures pictures(source.images);
+  VocImageNames image_names(source.images);
   VocClasses classes;
   std::vector<NamedBox> boxes;
-  std::map<std::string, std::string> file_of;  // picture -> XML file
+  std::map<std::string, std::string> file_of;  // image -> XML file
   std::int64_t difficult_count = 0;
   for (const std::string& name : xml_names) {
     const std::string path = cat(selection.folder(), "/", name);
@@ -328,14 +328,14 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
     if (!selection.has(name)) continue;
     const auto image_id = static_cast<std::int64_t>(out.images.size()) + 1;
     out.images.push_back({.id = image_id,
-                          .file_name = pictures.name_for(file, name),
+                          .file_name = image_names.name_for(file, name),
                           .width = side_of(file, "width"),
                           .height = side_of(file, "height")});
-    const std::string& picture = out.images.back().file_name;
-    const auto [first, is_new] = file_of.emplace(picture, name);
+    const std::string& image = out.images.back().file_name;
+    const auto [first, is_new] = file_of.emplace(image, name);
     if (!is_new) {
       fail_line(file.path(), file.line_of(file.root().child("filename")),
-                cat("is about ", escaped(picture), ", as ", escaped(first->second), " is"));
+                cat("is about ", escaped(image), ", as ", escaped(first->second), " is"));
     }
     for (const pugi::xml_node object : file.root().children("object")) {
       boxes.push_back({.name = file.text(object, "name"),
@@ -377,8 +377,8 @@ Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
                                   : " boxes are marked difficult and kept");
   }
   classes.tell(source.path);
-  pictures.tell_renamed();
-  read_picture_sizes(source, out);
+  image_names.tell_renamed();
+  read_image_sizes(source, out);
   return out;
 }
 

@@ -214,7 +214,7 @@ LabelFiles find_labels(const std::string& images, const std::vector<std::string>
   }
   const std::set<std::string> all = left;
   for (const std::string& name : below) {
-    if (!is_picture_name(name)) continue;
+    if (!is_image_name(name)) continue;
     const std::string label = fs::path(name).replace_extension(".txt").string();
     for (const std::string& candidate :
          {is_outside ? label : beside_images(label).value_or(label), label}) {
@@ -229,13 +229,13 @@ LabelFiles find_labels(const std::string& images, const std::vector<std::string>
 
 // Throws where no label file fits; tells which do not.
 void check_labels(const LabelFiles& labels, const std::string& images,
-                  const std::vector<std::string>& pictures) {
+                  const std::vector<std::string>& image_names) {
   const std::size_t count = labels.without_image.size();
   if (labels.of.empty()) {
     throw Error(ErrorKind::kData,
                 cat(labels.folder, ": none of its ", count, " label files (",
                     first_names(labels.without_image), ") has the name of an image of ", images,
-                    " (", first_names(pictures), ")"),
+                    " (", first_names(image_names), ")"),
                 "the labels of a.jpg are in a.txt");
   }
   if (count > 0) {
@@ -243,11 +243,11 @@ void check_labels(const LabelFiles& labels, const std::string& images,
                 " no image in ", images, " (", first_names(labels.without_image), ")");
   }
   std::vector<std::string> unlabelled;
-  for (const std::string& name : pictures) {
+  for (const std::string& name : image_names) {
     if (!labels.of.contains(name)) unlabelled.push_back(name);
   }
   if (!unlabelled.empty()) {
-    log_info(images, ": ", unlabelled.size(), " of ", pictures.size(),
+    log_info(images, ": ", unlabelled.size(), " of ", image_names.size(),
              " images have no label file; they are packed without boxes (", first_names(unlabelled),
              ")");
   }
@@ -308,7 +308,7 @@ Label parse_label(const std::string& text, const YoloSet& set, const std::string
     if (numbers[i] >= -kRounding && numbers[i] <= 1 + kRounding) continue;
     fail_line(path, line,
               cat("coordinate: got ", shortest(numbers[i]),
-                  ", want 0 to 1, a share of the picture's side"));
+                  ", want 0 to 1, a share of the image's side"));
   }
   // Compared as f64: the number may be larger than any integer.
   const auto known =
@@ -379,10 +379,10 @@ struct LabelNotes {
 };
 
 // Training and validation images packed as one set make validation worthless.
-void warn_of_splits(const std::string& folder, const std::vector<std::string>& pictures) {
+void warn_of_splits(const std::string& folder, const std::vector<std::string>& image_names) {
   std::map<std::string, std::int64_t> splits;
-  for (const std::string& picture : pictures) {
-    for (const fs::path& part : fs::path(picture).parent_path()) {
+  for (const std::string& image : image_names) {
+    for (const fs::path& part : fs::path(image).parent_path()) {
       if (is_split_name(part.string())) ++splits[part.string()];
     }
   }
@@ -399,19 +399,19 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
   const YoloSet set = read_set(source.path, files);
   Instances out{.categories = set.categories};
   const std::vector<std::string> below = files_below(source.images);
-  std::vector<std::string> pictures;
-  std::copy_if(below.begin(), below.end(), std::back_inserter(pictures), is_picture_name);
-  if (pictures.empty()) {
-    throw Error(ErrorKind::kData, cat(source.images, ": has no pictures"), "check --images");
+  std::vector<std::string> image_names;
+  std::copy_if(below.begin(), below.end(), std::back_inserter(image_names), is_image_name);
+  if (image_names.empty()) {
+    throw Error(ErrorKind::kData, cat(source.images, ": has no images"), "check --images");
   }
-  warn_of_splits(source.images, pictures);
+  warn_of_splits(source.images, image_names);
   const LabelFiles labels = find_labels(source.images, below);
-  check_labels(labels, source.images, pictures);
+  check_labels(labels, source.images, image_names);
   LabelNotes notes;
-  for (const std::string& picture : pictures) {
+  for (const std::string& image : image_names) {
     const auto image_id = std::ssize(out.images) + 1;
-    out.images.push_back({.id = image_id, .file_name = picture});
-    const auto file = labels.of.find(picture);
+    out.images.push_back({.id = image_id, .file_name = image});
+    const auto file = labels.of.find(image);
     if (file == labels.of.end()) continue;  // without objects
     const std::string path = cat(labels.folder, "/", file->second);
     const std::vector<std::string> lines = files.read_lines(path, file->second);
@@ -436,7 +436,7 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
     }
   }
   notes.tell(labels);
-  read_picture_sizes(source, out);
+  read_image_sizes(source, out);
   scale_shares(out);
   return out;
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kFirstSizes = {16.0, 24.0, 32.0, 48.0, 64.0};
 constexpr std::array kGrowths = {1.5, 2.0, 2.5};
 constexpr double kNoDifference = 0.002;
-constexpr std::size_t kJudgedBoxes = 100000;
+constexpr std::size_t kEvaluatedBoxes = 100000;
 
 // All ladders, the nearest to the default first.
 std::vector<std::vector<double>> ladders() {
@@ -78,7 +78,7 @@ Uncovered count_uncovered(const std::vector<BoxSize>& boxes,
 }
 
 AnchorProposal propose_anchors(const std::vector<BoxSize>& boxes, int thread_count) {
-  const std::size_t stride = (boxes.size() + kJudgedBoxes - 1) / kJudgedBoxes;
+  const std::size_t stride = (boxes.size() + kEvaluatedBoxes - 1) / kEvaluatedBoxes;
   std::vector<BoxSize> judged;
   for (std::size_t i = 0; i < boxes.size(); i += stride) judged.push_back(boxes[i]);
   const auto all = ladders();

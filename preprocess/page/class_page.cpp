@@ -35,7 +35,7 @@ ClassFindings class_facts(const DataPageInput& input) {
                    [&](std::size_t a, std::size_t b) { return counts[a] > counts[b]; });
   found.few = static_cast<std::size_t>(std::count_if(
       counts.begin(), counts.end(), [](std::int64_t count) { return count < kFewImages; }));
-  found.identical = input.facts.identical_pictures();
+  found.identical = input.facts.identical_images();
   for (const auto& group : found.identical) {
     found.contradictory += truth_differs(input.facts, group) ? 1 : 0;
   }
@@ -50,9 +50,9 @@ std::int64_t fewest_images(const DataPageInput& input, const ClassFindings& foun
   return 0;
 }
 
-std::vector<Figure> class_figures(const DataPageInput& input, const ClassFindings& found) {
+std::vector<Figure> class_metrics_of(const DataPageInput& input, const ClassFindings& found) {
   const ManifestCounts& counts = input.manifest.counts;
-  const std::int64_t repeated = repeated_pictures(found.identical);
+  const std::int64_t repeated = repeated_images(found.identical);
   const std::int64_t most = found.by_count.empty() ? 0 : images_of(input, found.by_count.front());
   return {
       {"images", grouped(counts.images), "each with one class"},
@@ -62,12 +62,12 @@ std::vector<Figure> class_figures(const DataPageInput& input, const ClassFinding
       {"images of a class", cat(grouped(fewest_images(input, found)), " to ", grouped(most)),
        "smallest to largest"},
       {"left out", grouped(counts.quarantined), "images in quarantine"},
-      {"identical pictures", grouped(repeated),
+      {"identical images", grouped(repeated),
        repeated == 0
            ? "all differ"
            : cat("repeat one of ", grouped(static_cast<std::int64_t>(found.identical.size())))},
       {"under two classes", grouped(static_cast<std::int64_t>(found.contradictory)),
-       "pictures that are"},
+       "images that are"},
   };
 }
 
@@ -90,8 +90,8 @@ std::vector<Finding> class_findings(const DataPageInput& input, const ClassFindi
   std::vector<Finding> list;
   if (input.manifest.counts.quarantined > 0) list.push_back(quarantine_finding(input));
   if (found.contradictory > 0) {
-    list.push_back({.text = cat(grouped(static_cast<std::int64_t>(found.contradictory),
-                                        "picture is", "pictures are"),
+    list.push_back({.text = cat(grouped(static_cast<std::int64_t>(found.contradictory), "image is",
+                                        "images are"),
                                 " in the set under different classes: no classifier can get all "
                                 "of these right. Remove the wrong copies; the table below names "
                                 "them.")});
@@ -107,8 +107,8 @@ std::vector<Finding> class_findings(const DataPageInput& input, const ClassFindi
   }
   if (found.identical.size() > found.contradictory) {
     list.push_back(
-        {.text = cat(grouped(repeated_pictures(found.identical), "image repeats", "images repeat"),
-                     " another one byte for byte. Make sure that no picture is in both "
+        {.text = cat(grouped(repeated_images(found.identical), "image repeats", "images repeat"),
+                     " another one byte for byte. Make sure that no image is in both "
                      "the training and the validation set.")});
   }
   if (list.empty()) list.push_back({.text = "Nothing stands out."});
@@ -165,7 +165,7 @@ std::string render_class_page(const DataPageInput& input) {
                 .subtitle = cat(
                     grouped(input.manifest.counts.images, "image", "images"), ", ",
                     grouped(static_cast<std::int64_t>(found.by_count.size()), "class", "classes"))};
-  report.figures = class_figures(input, found);
+  report.metrics = class_metrics_of(input, found);
   report.findings = class_findings(input, found);
   report.histograms = {images_histogram(input, found), image_size_histogram(input.facts),
                        aspect_histogram(input.facts)};

@@ -15,7 +15,7 @@ namespace {
 // Samples wait in memory; a larger file is not shown.
 constexpr std::size_t kMaxSampleBytes = std::size_t{8} << 20;
 
-// Of classes and boxes: what training sees of a picture beside its pixels.
+// Of classes and boxes: what training sees of an image beside its pixels.
 std::uint64_t hash_of_truth(const Record& record) {
   Hasher hasher;
   if (record.label) hasher.update(&*record.label, sizeof(*record.label));
@@ -29,14 +29,14 @@ std::uint64_t hash_of_truth(const Record& record) {
 
 }  // namespace
 
-void DataFacts::add(const Record& record, std::uint64_t picture_xxh3) {
+void DataFacts::add(const Record& record, std::uint64_t image_xxh3) {
   const double scale =
       resized_size(record.width, record.height, kDefaultMinSidePx, kDefaultMaxSidePx).scale;
-  PictureFacts picture{.image_id = record.image_id,
-                       .picture_xxh3 = picture_xxh3,
-                       .truth_xxh3 = hash_of_truth(record),
-                       .width = record.width,
-                       .height = record.height};
+  ImageFacts image{.image_id = record.image_id,
+                   .image_xxh3 = image_xxh3,
+                   .truth_xxh3 = hash_of_truth(record),
+                   .width = record.width,
+                   .height = record.height};
   std::set<int> labels;
   if (record.label) labels.insert(*record.label);
   for (const RecordAnnotation& annotation : record.annotations) {
@@ -47,51 +47,49 @@ void DataFacts::add(const Record& record, std::uint64_t picture_xxh3) {
     box_sizes_.push_back({.width_px = static_cast<float>(width * scale),
                           .height_px = static_cast<float>(height * scale)});
     labels.insert(annotation.label);
-    ++picture.box_count;
+    ++image.box_count;
   }
   for (const int label : labels) {
     const auto place = static_cast<std::size_t>(label);
     if (place < images_of_class_.size()) ++images_of_class_[place];
   }
-  pictures_.push_back(picture);
-  if (picture.box_count > 0 || record.label) offer_sample(record);
+  images_.push_back(image);
+  if (image.box_count > 0 || record.label) offer_sample(record);
 }
 
 void DataFacts::offer_sample(const Record& record) {
-  if (record.picture.size() > kMaxSampleBytes) return;
+  if (record.image.size() > kMaxSampleBytes) return;
   const std::pair key(xxh3(&record.image_id, sizeof(record.image_id)), record.image_id);
   if (samples_.size() == kSampleCount) {
     const auto last = std::prev(samples_.end());
     if (!(key < last->first)) return;
     samples_.erase(last);
   }
-  samples_.emplace(key, SamplePicture{.image_id = record.image_id,
-                                      .width = record.width,
-                                      .height = record.height,
-                                      .encoding = record.encoding,
-                                      .picture = std::string(record.picture),
-                                      .annotations = record.annotations,
-                                      .label = record.label});
+  samples_.emplace(key, SampleImage{.image_id = record.image_id,
+                                    .width = record.width,
+                                    .height = record.height,
+                                    .encoding = record.encoding,
+                                    .image = std::string(record.image),
+                                    .annotations = record.annotations,
+                                    .label = record.label});
 }
 
-std::vector<const SamplePicture*> DataFacts::samples() const {
-  std::vector<const SamplePicture*> pictures;
-  for (const auto& [key, picture] : samples_) pictures.push_back(&picture);
-  return pictures;
+std::vector<const SampleImage*> DataFacts::samples() const {
+  std::vector<const SampleImage*> images;
+  for (const auto& [key, image] : samples_) images.push_back(&image);
+  return images;
 }
 
-std::vector<std::vector<std::size_t>> DataFacts::identical_pictures() const {
-  std::vector<std::size_t> order(pictures_.size());
+std::vector<std::vector<std::size_t>> DataFacts::identical_images() const {
+  std::vector<std::size_t> order(images_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto key = [&](std::size_t place) {
-    return std::pair(pictures_[place].picture_xxh3, place);
-  };
+  const auto key = [&](std::size_t place) { return std::pair(images_[place].image_xxh3, place); };
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
   std::vector<std::vector<std::size_t>> groups;
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     while (end < order.size() &&
-           pictures_[order[end]].picture_xxh3 == pictures_[order[begin]].picture_xxh3) {
+           images_[order[end]].image_xxh3 == images_[order[begin]].image_xxh3) {
       ++end;
     }
     if (end - begin > 1) {

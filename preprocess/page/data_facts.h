@@ -17,9 +17,9 @@ namespace retina {
 
 inline constexpr std::size_t kSampleCount = 24;
 
-struct PictureFacts {
+struct ImageFacts {
   std::int64_t image_id = 0;
-  std::uint64_t picture_xxh3 = 0;
+  std::uint64_t image_xxh3 = 0;
   std::uint64_t truth_xxh3 = 0;  // of its boxes, or of its class
   int width = 0, height = 0;
   std::uint32_t box_count = 0;  // to train on
@@ -31,12 +31,12 @@ struct BoxFacts {
   std::int32_t label = 0;
 };
 
-// A picture to show, with its boxes or its class.
-struct SamplePicture {
+// An image to show, with its boxes or its class.
+struct SampleImage {
   std::int64_t image_id = 0;
   int width = 0, height = 0;
-  PictureEncoding encoding = PictureEncoding::kJpeg;
-  std::string picture{};
+  ImageEncoding encoding = ImageEncoding::kJpeg;
+  std::string image{};
   std::vector<RecordAnnotation> annotations{};
   std::optional<int> label{};
 };
@@ -45,28 +45,28 @@ class DataFacts {
  public:
   explicit DataFacts(std::size_t class_count) : images_of_class_(class_count) {}
 
-  // The records in the set's order; `record.picture` is the stored one, with its hash.
-  void add(const Record& record, std::uint64_t picture_xxh3);
+  // The records in the set's order; `record.image` is the stored one, with its hash.
+  void add(const Record& record, std::uint64_t image_xxh3);
 
-  const std::vector<PictureFacts>& pictures() const { return pictures_; }
+  const std::vector<ImageFacts>& images() const { return images_; }
   // Equally long: a box's facts and its size at the trainer's default.
   const std::vector<BoxFacts>& boxes() const { return boxes_; }
   const std::vector<BoxSize>& box_sizes() const { return box_sizes_; }
   // Images with a box of the class to train on, or of the class.
   const std::vector<std::int64_t>& images_of_class() const { return images_of_class_; }
   // By a hash of their ids: a fair choice, the same each time.
-  std::vector<const SamplePicture*> samples() const;
-  // Places in pictures() of those with the same bytes: groups of two or more, in the set's order.
-  std::vector<std::vector<std::size_t>> identical_pictures() const;
+  std::vector<const SampleImage*> samples() const;
+  // Places in images() of those with the same bytes: groups of two or more, in the set's order.
+  std::vector<std::vector<std::size_t>> identical_images() const;
 
  private:
   void offer_sample(const Record& record);
 
-  std::vector<PictureFacts> pictures_{};
+  std::vector<ImageFacts> images_{};
   std::vector<BoxFacts> boxes_{};
   std::vector<BoxSize> box_sizes_{};
   std::vector<std::int64_t> images_of_class_;
-  std::map<std::pair<std::uint64_t, std::int64_t>, SamplePicture> samples_{};  // by hash and id
+  std::map<std::pair<std::uint64_t, std::int64_t>, SampleImage> samples_{};  // by hash and id
 };
 
 }  // namespace retina

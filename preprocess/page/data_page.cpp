@@ -63,7 +63,7 @@ Histogram boxes_per_image_histogram(const DataFacts& facts) {
   std::vector<double> edges = {0,  1,  2,   3,   4,   5,   6,   8,   11,   16,   23,   32, 46,
                                64, 91, 128, 181, 256, 363, 512, 725, 1025, 1449, 2049, 1e9};
   Binned bins(edges);
-  for (const PictureFacts& picture : facts.pictures()) bins.add(picture.box_count);
+  for (const ImageFacts& image : facts.images()) bins.add(image.box_count);
   while (bins.counts.size() > 1 && bins.counts.back() == 0) {
     bins.counts.pop_back(), bins.edges.pop_back();
   }
@@ -139,7 +139,7 @@ Findings find(const DataPageInput& input) {
     return found.classes[a].boxes > found.classes[b].boxes;
   });
   found.proposal = propose_anchors(facts.box_sizes(), input.thread_count);
-  found.identical = facts.identical_pictures();
+  found.identical = facts.identical_images();
   for (const auto& group : found.identical)
     found.contradictory += truth_differs(facts, group) ? 1 : 0;
   return found;
@@ -151,10 +151,10 @@ std::size_t count_few(const Findings& found) {
                     [](const ClassFacts& one) { return one.boxes < kFewBoxes; }));
 }
 
-std::vector<Figure> figures(const DataPageInput& input, const Findings& found) {
+std::vector<Figure> metrics(const DataPageInput& input, const Findings& found) {
   const ManifestCounts& counts = input.manifest.counts;
   const std::size_t few = count_few(found);
-  const std::int64_t repeated = repeated_pictures(found.identical);
+  const std::int64_t repeated = repeated_images(found.identical);
   return {
       {"images", grouped(counts.images),
        cat(grouped(counts.images_without_boxes), " without boxes")},
@@ -166,7 +166,7 @@ std::vector<Figure> figures(const DataPageInput& input, const Findings& found) {
        few == 0 ? cat("all with ", kFewBoxes, " boxes or more")
                 : cat(few, " with fewer than ", kFewBoxes, " boxes")},
       {"left out", grouped(counts.quarantined), "images in quarantine"},
-      {"identical pictures", grouped(repeated),
+      {"identical images", grouped(repeated),
        repeated == 0
            ? "all differ"
            : cat("repeat one of ", grouped(static_cast<std::int64_t>(found.identical.size())))},
@@ -197,8 +197,8 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
   std::vector<Finding> list;
   if (counts.quarantined > 0) list.push_back(quarantine_finding(input));
   if (found.contradictory > 0) {
-    list.push_back({.text = cat(grouped(static_cast<std::int64_t>(found.contradictory),
-                                        "picture is", "pictures are"),
+    list.push_back({.text = cat(grouped(static_cast<std::int64_t>(found.contradictory), "image is",
+                                        "images are"),
                                 " in the set several times with different boxes: some of these "
                                 "annotations are wrong or incomplete.")});
   }
@@ -223,8 +223,8 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
   if (few > 0) list.push_back(few_boxes_finding(input, found, few));
   if (found.identical.size() > found.contradictory) {
     list.push_back(
-        {.text = cat(grouped(repeated_pictures(found.identical), "image repeats", "images repeat"),
-                     " another one byte for byte. Make sure that no picture is in both "
+        {.text = cat(grouped(repeated_images(found.identical), "image repeats", "images repeat"),
+                     " another one byte for byte. Make sure that no image is in both "
                      "the training and the validation set.")});
   }
   if (counts.degenerate > 0) {
@@ -317,7 +317,7 @@ std::string render_data_page(const DataPageInput& input) {
       .subtitle = cat(
           grouped(counts.images, "image", "images"), ", ", grouped(counts.boxes, "box", "boxes"),
           ", ", grouped(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
-  report.figures = figures(input, found);
+  report.metrics = metrics(input, found);
   report.findings = findings(input, found);
   report.histograms = {class_histogram(input, found), box_size_histogram(input.facts),
                        boxes_per_image_histogram(input.facts), image_size_histogram(input.facts),

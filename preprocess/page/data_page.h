@@ -1,5 +1,5 @@
 // The page of a data set, OUTPUT/report.html: what to act on, distributions, classes, identical
-// pictures, samples with their boxes. A by-product: a set without it is a set.
+// images, samples with their boxes. A by-product: a set without it is a set.
 #pragma once
 
 #include <functional>

@@ -8,7 +8,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/record_image.h"
 #include "shared/image/draw.h"
 #include "shared/image/resize.h"
 
@@ -28,15 +28,15 @@ std::string quarantine_kinds(const std::vector<QuarantinedImage>& quarantined) {
   return text;
 }
 
-Picture draw_sample(const DataPageInput& input, const SamplePicture& sample) {
+EmbeddedImage draw_sample(const DataPageInput& input, const SampleImage& sample) {
   const Record record{.image_id = sample.image_id,
                       .width = sample.width,
                       .height = sample.height,
                       .encoding = sample.encoding,
-                      .picture = sample.picture};
+                      .image = sample.image};
   JpegDecoder decoder;
   Image image;
-  decode_picture(record, cat("image ", sample.image_id), decoder, image);
+  decode_image(record, cat("image ", sample.image_id), decoder, image);
   // Made smaller before it is drawn on: lines and names stay readable.
   const double scale =
       std::min(1.0, static_cast<double>(kSampleSidePx) / std::max(image.width, image.height));
@@ -55,10 +55,10 @@ Picture draw_sample(const DataPageInput& input, const SamplePicture& sample) {
       sample.label
           ? escaped(input.manifest.categories.at(static_cast<std::size_t>(*sample.label)).name)
           : grouped(static_cast<std::int64_t>(sample.annotations.size()), "box", "boxes");
-  return make_picture(image,
-                      cat(escaped(input.file_name(sample.image_id)), " · ", sample.width, " × ",
-                          sample.height, " · ", truth),
-                      kSampleSidePx);
+  return embed_image(image,
+                     cat(escaped(input.file_name(sample.image_id)), " · ", sample.width, " × ",
+                         sample.height, " · ", truth),
+                     kSampleSidePx);
 }
 
 }  // namespace
@@ -122,8 +122,8 @@ void add_bars(Histogram& histogram, const Binned& bins, const std::string& unit)
 
 Histogram aspect_histogram(const DataFacts& facts) {
   Binned bins(powers(1.0 / 16, 16, std::pow(2.0, 0.25)));
-  for (const PictureFacts& picture : facts.pictures()) {
-    bins.add(static_cast<double>(picture.width) / picture.height);
+  for (const ImageFacts& image : facts.images()) {
+    bins.add(static_cast<double>(image.width) / image.height);
   }
   bins.trim();
   Histogram histogram{.title = "Shapes of the images",
@@ -140,8 +140,8 @@ Histogram aspect_histogram(const DataFacts& facts) {
 
 Histogram image_size_histogram(const DataFacts& facts) {
   Binned bins(powers(1, 65536, std::sqrt(2.0)));
-  for (const PictureFacts& picture : facts.pictures()) {
-    bins.add(std::sqrt(static_cast<double>(picture.width) * picture.height));
+  for (const ImageFacts& image : facts.images()) {
+    bins.add(std::sqrt(static_cast<double>(image.width) * image.height));
   }
   bins.trim();
   Histogram histogram{.title = "Sizes of the images",
@@ -157,11 +157,11 @@ Histogram image_size_histogram(const DataFacts& facts) {
 
 bool truth_differs(const DataFacts& facts, const std::vector<std::size_t>& group) {
   return std::any_of(group.begin(), group.end(), [&](std::size_t place) {
-    return facts.pictures()[place].truth_xxh3 != facts.pictures()[group.front()].truth_xxh3;
+    return facts.images()[place].truth_xxh3 != facts.images()[group.front()].truth_xxh3;
   });
 }
 
-std::int64_t repeated_pictures(const std::vector<std::vector<std::size_t>>& groups) {
+std::int64_t repeated_images(const std::vector<std::vector<std::size_t>>& groups) {
   std::int64_t count = 0;
   for (const auto& group : groups) count += static_cast<std::int64_t>(group.size()) - 1;
   return count;
@@ -170,9 +170,9 @@ std::int64_t repeated_pictures(const std::vector<std::vector<std::size_t>>& grou
 Table identical_table(const DataPageInput& input,
                       const std::vector<std::vector<std::size_t>>& groups) {
   const bool has_classes = input.manifest.task == Task::kClassification;
-  Table table{.title = "Identical pictures",
+  Table table{.title = "Identical images",
               .columns = {"images (id)", has_classes ? "classes" : "boxes"},
-              .note = cat("The same picture, byte for byte",
+              .note = cat("The same image, byte for byte",
                           groups.size() > kListedGroups ? "; the first groups." : "."),
               .wide = true};
   std::vector<std::vector<std::size_t>> sorted = groups;
@@ -183,7 +183,7 @@ Table identical_table(const DataPageInput& input,
   for (const std::vector<std::size_t>& group : sorted) {
     std::string names;
     for (std::size_t k = 0; k < std::min(group.size(), kNamesOfGroup); ++k) {
-      const std::int64_t id = input.facts.pictures()[group[k]].image_id;
+      const std::int64_t id = input.facts.images()[group[k]].image_id;
       names += cat(k == 0 ? "" : ", ", escaped(input.file_name(id)), " (", id, ")");
     }
     if (group.size() > kNamesOfGroup) names += cat(", ... ", group.size(), " in all");
@@ -194,7 +194,7 @@ Table identical_table(const DataPageInput& input,
 
 Table size_table(const DataFacts& facts) {
   std::map<std::pair<int, int>, std::int64_t> count_of;
-  for (const PictureFacts& picture : facts.pictures()) ++count_of[{picture.width, picture.height}];
+  for (const ImageFacts& image : facts.images()) ++count_of[{image.width, image.height}];
   std::vector<std::pair<std::int64_t, std::pair<int, int>>> sizes;
   for (const auto& [size, count] : count_of) sizes.emplace_back(-count, size);
   std::sort(sizes.begin(), sizes.end());
@@ -205,7 +205,7 @@ Table size_table(const DataFacts& facts) {
       .bar_column = 1};
   for (std::size_t i = 0; i < std::min(sizes.size(), kListedSizes); ++i) {
     const auto& [count, size] = sizes[i];
-    const double part = share(-count, static_cast<std::int64_t>(facts.pictures().size()));
+    const double part = share(-count, static_cast<std::int64_t>(facts.images().size()));
     table.rows.push_back({cat(size.first, " × ", size.second), grouped(-count), percent(part)});
     table.bars.push_back(part);
   }
@@ -237,11 +237,11 @@ Table quarantine_table(const DataPageInput& input) {
 }
 
 Gallery sample_gallery(const DataPageInput& input, const std::string& note) {
-  const std::vector<const SamplePicture*> samples = input.facts.samples();
+  const std::vector<const SampleImage*> samples = input.facts.samples();
   Gallery gallery{.title = "Samples", .note = note};
-  gallery.pictures.resize(samples.size());
+  gallery.images.resize(samples.size());
   for_each_parallel(samples.size(), input.thread_count,
-                    [&](std::size_t i) { gallery.pictures[i] = draw_sample(input, *samples[i]); });
+                    [&](std::size_t i) { gallery.images[i] = draw_sample(input, *samples[i]); });
   return gallery;
 }
 

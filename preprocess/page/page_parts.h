@@ -42,10 +42,10 @@ void add_bars(Histogram& histogram, const Binned& bins, const std::string& unit)
 Histogram aspect_histogram(const DataFacts& facts);
 Histogram image_size_histogram(const DataFacts& facts);
 
-// Of the groups of identical_pictures(): do their boxes or classes differ?
+// Of the groups of identical_images(): do their boxes or classes differ?
 bool truth_differs(const DataFacts& facts, const std::vector<std::size_t>& group);
-// Pictures that repeat another one.
-std::int64_t repeated_pictures(const std::vector<std::vector<std::size_t>>& groups);
+// Images that repeat another one.
+std::int64_t repeated_images(const std::vector<std::vector<std::size_t>>& groups);
 // The groups whose boxes or classes differ come first.
 Table identical_table(const DataPageInput& input,
                       const std::vector<std::vector<std::size_t>>& groups);

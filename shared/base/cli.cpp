@@ -199,6 +199,15 @@ void Cli::validate(std::function<void()> check) {
   checks_.push_back(std::move(check));
 }
 
+void Cli::formerly(const std::string& old_name, const std::string& name) {
+  current_names_[old_name] = name;
+}
+
+const std::string& Cli::current_name(const std::string& name) const {
+  const auto found = current_names_.find(name);
+  return found == current_names_.end() ? name : found->second;
+}
+
 const Cli::Option* Cli::find(const std::string& name) const {
   for (const auto& option : options_) {
     if (option.name == name) return &option;
@@ -251,7 +260,7 @@ void Cli::read_config(const std::string& path) {
   if (!root.raw().IsObject()) root.fail("want an object of option names and values");
   std::set<std::string> seen;
   for (const auto& member : root.raw().GetObject()) {
-    const std::string name(member.name.GetString(), member.name.GetStringLength());
+    const std::string name = current_name({member.name.GetString(), member.name.GetStringLength()});
     const JsonView item(member.value, cat(path, ": ", name));
     if (find(name) == nullptr) fail_unknown(name);
     if (kCommandLineOnly.count(name) != 0) {
@@ -326,9 +335,15 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
       description.add_options()(item.name.c_str(), po::value<std::string>(), "");
     }
   }
+  std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  for (std::string& word : words) {
+    if (!word.starts_with("--")) continue;
+    const std::size_t end = std::min(word.find('='), word.size());
+    word = cat("--", current_name(word.substr(2, end - 2)), word.substr(end));
+  }
   try {
     const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    const auto parsed = po::command_line_parser(argc, argv)
+    const auto parsed = po::command_line_parser(words)
                             .options(description)
                             .style(style)
                             .positional(po::positional_options_description())

@@ -99,6 +99,9 @@ class Cli {
   void bytes(const std::string& name, std::optional<std::uint64_t>& target,
              const std::string& help);
 
+  // `old_name` is taken as `--name`; --help does not show it.
+  void formerly(const std::string& old_name, const std::string& name);
+
   // Runs after parsing and before --check-args ends the program; throws to refuse.
   void validate(std::function<void()> check);
 
@@ -135,6 +138,7 @@ class Cli {
                   Words words);
   void add(Option option);
   const Option* find(const std::string& name) const;
+  const std::string& current_name(const std::string& name) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void read_config(const std::string& path);
   void apply_presets();
@@ -143,7 +147,8 @@ class Cli {
 
   std::string program_, usage_, summary_, group_ = "Options";
   std::vector<Option> options_;
-  std::vector<std::string> option_texts_;  // defaults as shown by --help
+  std::vector<std::string> option_texts_;             // defaults as shown by --help
+  std::map<std::string, std::string> current_names_;  // by the old ones
   std::map<std::string, std::string> given_;
   std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr
   std::vector<std::function<void()>> checks_;

@@ -10,7 +10,7 @@ namespace retina {
 
 // What `name`, under which nothing was found in a folder called `folder_name`, may mean, the
 // likeliest first: with slashes for backslashes, with URL escapes (%20) resolved, with accents
-// composed or decomposed (Unicode's NFC, NFD), a name without ending with those of pictures; each
+// composed or decomposed (Unicode's NFC, NFD), a name without ending with those of images; each
 // also without what leads to the folder's own name. Nothing for a name that has none of these.
 std::vector<std::string> other_spellings(const std::string& name, const std::string& folder_name);
 

@@ -44,8 +44,8 @@ constexpr Signature kSignatures[] = {
     {"Rar!"sv, "a RAR archive", kUnpack},
     {"PAR1"sv, "a Parquet table", "export the annotations as text"},
     {"SQLite format 3"sv, "an SQLite database", "export the annotations as text"},
-    {"\xFF\xD8\xFF"sv, "a JPEG picture", ""},
-    {"\x89PNG"sv, "a PNG picture", ""},
+    {"\xFF\xD8\xFF"sv, "a JPEG image", ""},
+    {"\x89PNG"sv, "a PNG image", ""},
     {"%PDF"sv, "a PDF document", ""},
     {"\x7F"
      "ELF"sv,

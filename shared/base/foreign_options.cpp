@@ -119,7 +119,7 @@ const std::vector<ForeignOption>& foreign_options() {
        .eval = "--images-per-batch"},
       {.names = {"accumulate", "accumulation-steps", "gradient-accumulation-steps", "grad-accum",
                  "accumulate-grad-batches", "accum-iter", "grad-accum-steps"},
-       .train = "--images-per-pass, how many of a rank's images go through the network at once"},
+       .train = "--micro-batch, how many of a rank's images go through the network at once"},
       {.names = {"workers", "num-workers", "j", "n-workers", "nworkers", "workers-per-gpu",
                  "num-threads", "cpu-workers", "dataloader-num-workers", "n-cpu", "jobs", "nproc"},
        .pack = "--threads",

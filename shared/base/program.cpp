@@ -65,7 +65,7 @@ void allow_many_files() {
 }
 
 constexpr const char* kLessMemory =
-    "use smaller images, fewer of them at a time (retina-train --images-per-pass, retina-eval "
+    "use smaller images, fewer of them at a time (retina-train --micro-batch, retina-eval "
     "--images-per-batch) or fewer threads";
 
 // An exception that is not ours; the one being handled.

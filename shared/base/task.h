@@ -7,7 +7,7 @@ namespace retina {
 
 enum class Task {
   kDetection,       // boxes with classes
-  kClassification,  // one class for the whole picture
+  kClassification,  // one class for the whole image
 };
 
 // Their words in manifests and checkpoints; part of the formats, never rename.

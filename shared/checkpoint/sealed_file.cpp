@@ -22,8 +22,8 @@ constexpr std::string_view kBegin = "PK", kMark = "retina-xxh3:";
 constexpr std::size_t kDigits = 16;
 constexpr std::size_t kSealBytes = kMark.size() + kDigits;
 
-// Passes a zip on and adds the seal. The last bytes are held back: the end record gets its comment
-// length only when it is known to be the end.
+// MicroBatches a zip on and adds the seal. The last bytes are held back: the end record gets its
+// comment length only when it is known to be the end.
 class SealedStream {
  public:
   explicit SealedStream(AtomicFile& file) : file_(file) {}

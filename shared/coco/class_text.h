@@ -1,4 +1,4 @@
-// Classes in texts that people write: lists of classes, tables of pictures and their classes.
+// Classes in texts that people write: lists of classes, tables of images and their classes.
 #pragma once
 
 #include <string>

@@ -22,17 +22,17 @@ struct Slot {
   std::size_t record = 0;         // place in ShardSet::index()
   bool flip = false;              // mirror left-right
   bool counts = true;             // false: a pad slot, repeats a real image and is counted nowhere
-  std::optional<Warp> warp = {};  // geometry and colour, of the mirrored picture
-  // Of a warped box's hull; with less of its area inside the picture, the box is left out.
+  std::optional<Warp> warp = {};  // geometry and colour, of the mirrored image
+  // Of a warped box's hull; with less of its area inside the image, the box is left out.
   double box_visibility = 0;
 };
 
 // What a batch means to the trainer: a pass of a step.
 struct StepPart {
-  std::int64_t step = 0;        // counted from 0 over the run
-  int real_image_count = 0;     // of the whole step, over all ranks and passes
-  bool is_last_pass = true;     // of this rank; all ranks have as many
-  std::int64_t first_slot = 0;  // of the step's: where this pass's slots begin
+  std::int64_t step = 0;            // counted from 0 over the run
+  int real_image_count = 0;         // of the whole step, over all ranks and passes
+  bool is_last_micro_batch = true;  // of this rank; all ranks have as many
+  std::int64_t first_slot = 0;      // of the step's: where this pass's slots begin
 };
 
 // What to load: all slots share one padded shape.
@@ -62,11 +62,11 @@ struct Sample {
   // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels
   // of the resized (and, as the slot says, mirrored and warped) image. Of a warped box the hull,
   // clipped; left out where too little of it is visible. labels: dense, same length. In a
-  // classification set there are no boxes, and labels holds the one class of the picture.
+  // classification set there are no boxes, and labels holds the one class of the image.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
-  std::vector<std::int64_t> left_out = {};  // ids of annotations neither trainable nor crowds
-  std::optional<FileProblem> problem = {};  // why there are no pixels; loose pictures only
+  std::vector<std::int64_t> ignored = {};   // ids of annotations neither trainable nor crowds
+  std::optional<FileProblem> problem = {};  // why there are no pixels; loose images only
   std::optional<Replaced> replaced = {};    // training only, see replacing_source.h
 };
 
@@ -88,7 +88,7 @@ struct Batch {
   StepPart part = {};  // the request's
 };
 
-// Where one picture of a batch goes, by the form: 3 planes of padded_height_px x padded_width_px,
+// Where one image of a batch goes, by the form: 3 planes of padded_height_px x padded_width_px,
 // or original_height_px x original_width_px x 3 bytes.
 using PixelTarget = std::variant<float*, std::uint8_t*>;
 

@@ -17,8 +17,8 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
   std::vector<BatchRequest> plan;
   std::map<std::pair<int, int>, std::size_t> open;  // padded (height, width) -> place in `plan`
   for (std::size_t record = begin; record < end; ++record) {
-    const ImageSize picture = {index[record].width, index[record].height};
-    const ImageSize size = padded_size(picture, rule);
+    const ImageSize image = {index[record].width, index[record].height};
+    const ImageSize size = padded_size(image, rule);
     const std::pair shape{size.height, size.width};
     auto found = open.find(shape);
     if (found == open.end()) {
@@ -32,7 +32,7 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
     auto& slots = plan[found->second].slots;
     slots.push_back({.record = record});
     if (rule.framing == Framing::kSquare) {
-      slots.back().warp = Warp{.source_of = middle_square(picture, rule)};
+      slots.back().warp = Warp{.source_of = middle_square(image, rule)};
     }
     if (slots.size() == full_count) open.erase(found);
   }

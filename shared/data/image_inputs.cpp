@@ -41,10 +41,9 @@ Kind kind_of(const std::string& path) {
 // Of the glob() that this thread runs, whose callback is told nothing but a folder and an errno.
 thread_local std::vector<std::pair<std::string, int>> unread_folders;
 
-// Paths without what systems leave in folders. Folders that may not be read go to `left_out`;
+// Paths without what systems leave in folders. Folders that may not be read go to `skipped`;
 // throws read_error() of others.
-std::vector<std::string> matches_of(const std::string& pattern,
-                                    std::vector<LeftOutFile>& left_out) {
+std::vector<std::string> matches_of(const std::string& pattern, std::vector<SkippedFile>& skipped) {
   unread_folders.clear();
   glob_t found{};
   const std::unique_ptr<glob_t, void (*)(glob_t*)> owner(&found, ::globfree);
@@ -59,7 +58,7 @@ std::vector<std::string> matches_of(const std::string& pattern,
   for (const auto& [folder, code] : unread_folders) {
     const Error error = read_error(folder, code);
     if (error.kind() != ErrorKind::kNoInput) throw error;
-    left_out.push_back({.name = folder + "/", .problem = unreadable(folder, error)});
+    skipped.push_back({.name = folder + "/", .problem = unreadable(folder, error)});
   }
   std::vector<std::string> paths;
   for (std::size_t i = 0; i < found.gl_pathc; ++i) {
@@ -99,7 +98,7 @@ class Lister {
                       ? "check --images"
                       : "addresses are not read: download the image first");
     }
-    const std::vector<std::string> paths = matches_of(given, listing_.left_out);
+    const std::vector<std::string> paths = matches_of(given, listing_.skipped);
     if (paths.empty()) {
       throw Error(ErrorKind::kNoInput, cat(escaped(given), ": no file has such a name"),
                   given.find("**") == std::string::npos
@@ -157,15 +156,15 @@ class Lister {
     if (!is_alone_ && is_same_folder(path, output_)) return;  // as when it is below a folder
     const std::string prefix = is_alone_ ? "" : path.ends_with('/') ? path : path + "/";
     FolderListing below = list_files(path, output_, on_step_);
-    if (!is_alone_ && below.names.empty() && below.left_out.empty()) {
-      below.left_out.push_back({.problem = {.kind = "empty", .reason = "holds no files"}});
+    if (!is_alone_ && below.names.empty() && below.skipped.empty()) {
+      below.skipped.push_back({.problem = {.kind = "empty", .reason = "holds no files"}});
     }
     const std::size_t place = root({.folder = path, .prefix = prefix});
     for (const std::string& name : below.names) {
       listing_.files.push_back({.name = prefix + name, .root = place});
     }
-    for (LeftOutFile& one : below.left_out) {
-      listing_.left_out.push_back({.name = prefix + one.name, .problem = std::move(one.problem)});
+    for (SkippedFile& one : below.skipped) {
+      listing_.skipped.push_back({.name = prefix + one.name, .problem = std::move(one.problem)});
     }
   }
 
@@ -185,11 +184,11 @@ ImageListing list_images(const std::vector<std::string>& given, const std::strin
   return lister.take();
 }
 
-ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<LoosePicture>& images,
+ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
                        Categories categories)
     : roots_(std::move(roots)), categories_(std::move(categories)) {
   for (const ImageRoot& root : roots_) folders_.emplace_back(root.folder);
-  for (const LoosePicture& one : images) {
+  for (const FoundImage& one : images) {
     root_of_.push_back(one.root);
     index_.push_back({.image_id = static_cast<std::int64_t>(index_.size()) + 1,
                       .width = one.width,

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "shared/base/image_folder.h"
-#include "shared/data/picture_folder.h"
-#include "shared/data/picture_source.h"
+#include "shared/data/image_source.h"
+#include "shared/data/listed_folder.h"
 
 namespace retina {
 
@@ -26,8 +26,8 @@ struct ImageFile {
 };
 struct ImageListing {
   std::vector<ImageRoot> roots{};
-  std::vector<ImageFile> files{};       // by name, ascending
-  std::vector<LeftOutFile> left_out{};  // folders that may not be read or hold no files
+  std::vector<ImageFile> files{};      // by name, ascending
+  std::vector<SkippedFile> skipped{};  // folders that may not be read or hold no files
 };
 
 // What `given` names. Files in one folder that is given alone have their names in it, all others
@@ -41,10 +41,10 @@ ImageListing list_images(const std::vector<std::string>& given, const std::strin
                          const std::function<void()>& on_step = {});
 
 // The images of a listing that can be used. Their ids are 1, 2, ... in the order of `images`.
-class ImageFiles : public PictureSource {
+class ImageFiles : public ImageSource {
  public:
   // Each of `images` with its root's place in `roots`.
-  ImageFiles(std::vector<ImageRoot> roots, const std::vector<LoosePicture>& images,
+  ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
              Categories categories);
 
   const std::vector<IndexEntry>& index() const override { return index_; }

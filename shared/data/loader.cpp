@@ -29,7 +29,7 @@ std::size_t plane_floats(const BatchRequest& request) {
          static_cast<std::size_t>(request.padded_height_px);
 }
 
-// Where the pictures of a batch lie in its memory, and where the last one ends.
+// Where the images of a batch lie in its memory, and where the last one ends.
 std::vector<std::size_t> byte_offsets(const BatchRequest& request, PixelForm form,
                                       const std::vector<IndexEntry>& index) {
   std::vector<std::size_t> offsets = {0};
@@ -41,7 +41,7 @@ std::vector<std::size_t> byte_offsets(const BatchRequest& request, PixelForm for
   return offsets;
 }
 
-// Zeroes what the picture of `sample` leaves of its place in the batch: the strips on its right and
+// Zeroes what the image of `sample` leaves of its place in the batch: the strips on its right and
 // below it, or all of it where there are no pixels.
 void clear_padding(const BatchRequest& request, const Sample& sample, float* pixels) {
   const auto padded_width = static_cast<std::size_t>(request.padded_width_px);
@@ -127,7 +127,7 @@ class BatchLoader::Pool {
     BatchRequest request;
     Batch batch;
     std::shared_ptr<void> memory;
-    std::vector<std::size_t> offsets;  // of the pictures, and the end
+    std::vector<std::size_t> offsets;  // of the images, and the end
     std::size_t bytes() const { return offsets.back(); }
     std::size_t claimed = 0, finished = 0;
     std::exception_ptr error;
@@ -145,7 +145,7 @@ class BatchLoader::Pool {
   static std::size_t slot_count(const Pending& pending) { return pending.request.slots.size(); }
 
   // Called with the lock held.
-  bool has_room() const {
+  bool has_space() const {
     return pending_.empty() ||
            (pending_.size() < static_cast<std::size_t>(std::max(1, options_.prefetch_batches)) &&
             pending_bytes_ < options_.prefetch_bytes);
@@ -157,7 +157,7 @@ class BatchLoader::Pool {
     for (const auto& pending : pending_) {
       if (pending->claimed < slot_count(*pending)) return pending;
     }
-    if (ended_ || opening_ || !has_room()) return nullptr;
+    if (ended_ || opening_ || !has_space()) return nullptr;
     opening_ = true;  // one thread at a time keeps the requests in order
     lock.unlock();
     std::shared_ptr<Pending> opened;
@@ -196,7 +196,7 @@ class BatchLoader::Pool {
     return pending;
   }
 
-  // One picture to its place in the batch.
+  // One image to its place in the batch.
   void load(Pending& pending, std::size_t slot, JpegDecoder& decoder) const {
     Sample& sample = pending.batch.samples[slot];
     std::byte* const start = static_cast<std::byte*>(pending.memory.get()) + pending.offsets[slot];

@@ -32,7 +32,7 @@ struct DecodeThreads {
 
 // `wanted` threads, or with 0 as many as turn out to be needed: 1 at the start, and up to `cores`,
 // the process's share of its machine, less one where a GPU computes, whose driver thread needs it.
-// CPUs that compute are idle while they wait for pictures, so that there all of them may decode.
+// CPUs that compute are idle while they wait for images, so that there all of them may decode.
 DecodeThreads choose_decode_threads(int wanted, int cores, bool on_gpu);
 
 // `next_request` is called from the pool, one call at a time, until it returns nullopt. A request

@@ -19,7 +19,7 @@ class ReplacingSource : public SampleSource {
   const std::vector<IndexEntry>& index() const override { return source_->index(); }
 
   // Where the source throws kData: the next record by index, over its end to its beginning, whose
-  // picture fits the request's padded shape (of a kStored target: has no more pixels than the
+  // image fits the request's padded shape (of a kStored target: has no more pixels than the
   // damaged one, too) and is whole, with the slot's augmentation, and Sample::replaced says so.
   // That depends on the record, the step's shape and the form alone, not on ranks, threads or the
   // other slots. Throws what the source first threw where no such record is among the next

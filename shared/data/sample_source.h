@@ -28,10 +28,10 @@ class SampleSource {
                       PixelTarget pixels) const = 0;
 };
 
-// Bytes of a picture in a batch of kStored.
+// Bytes of an image in a batch of kStored.
 std::size_t stored_bytes(const IndexEntry& entry);
 
-// The way of every picture into a batch: a sample of the request's slot `place` for a picture of
+// The way of every image into a batch: a sample of the request's slot `place` for an image of
 // `size`, with the size that the resize gives it ...
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size);
 // ... and its pixels: mirror -> resize or the slot's warp -> normalise, or as they are.

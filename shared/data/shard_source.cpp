@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "shared/base/error.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/record_image.h"
 #include "shared/data/sample_source.h"
 
 namespace retina {
@@ -27,7 +27,7 @@ std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) 
   return {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
 }
 
-// The same through the slot's warp: the hull of the corners, clipped to the picture. Nothing where
+// The same through the slot's warp: the hull of the corners, clipped to the image. Nothing where
 // too little is visible, or what is left has no area for training (record.h).
 std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box,
                                               const Sample& sample) {
@@ -88,7 +88,7 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   const Slot& slot = request.slots[place];
   const Record record = shards_.read(slot.record);
   Image image;
-  decode_picture(record, shards_.folder(), decoder, image);
+  decode_image(record, shards_.folder(), decoder, image);
   Sample sample = sized_sample(request, place, {.width = image.width, .height = image.height});
   sample.image_id = record.image_id;
   sample.file_name = record.file_name;
@@ -102,7 +102,7 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
       sample.boxes.push_back(*seen);
       sample.labels.push_back(annotation.label);
     } else {
-      sample.left_out.push_back(annotation.id);
+      sample.ignored.push_back(annotation.id);
     }
   }
   return sample;

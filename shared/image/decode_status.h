@@ -8,7 +8,7 @@ namespace retina {
 
 // Pillow's limit, about a quarter GiB of 24-bit pixels.
 inline constexpr std::uint64_t kDefaultMaxPixels = 178'956'970;
-// libpng's own limit for a side, and ours for a TIFF's; a picture of this length would be a line.
+// libpng's own limit for a side, and ours for a TIFF's; an image of this length would be a line.
 inline constexpr std::uint32_t kMaxSidePx = 1'000'000;
 
 // What became of one file. A corrupt image is expected trouble: a value, not an exception.
@@ -17,33 +17,33 @@ struct DecodeStatus {
   std::string problem{};        // why not, when !ok
   int warning_count = 0;        // the library's complaints about damaged data
   std::string first_warning{};  // the first of them
-  bool truncated = false;       // the file ends before its picture does: part of it is made up
-  bool unsupported = false;     // not damaged: a kind of picture that we do not read
+  bool truncated = false;       // the file ends before its image does: part of it is made up
+  bool unsupported = false;     // not damaged: a kind of image that we do not read
   bool is_blank = false;        // it ends right after its headers: there never was a pixel in it
 };
 
-// What to do with a picture whose end is missing: keep it as every viewer shows it, grey where data
+// What to do with an image whose end is missing: keep it as every viewer shows it, grey where data
 // is missing, with a warning, or refuse it.
 enum class TruncatedPolicy { kKeep, kRefuse };
 
 // The policy on damage, shared by coco-pack and the loader. Warnings alone (junk between markers, a
-// missing end marker, corrupt entropy data that still fills the picture) do not disqualify.
+// missing end marker, corrupt entropy data that still fills the image) do not disqualify.
 inline bool usable(const DecodeStatus& status, TruncatedPolicy policy = TruncatedPolicy::kKeep) {
   return status.ok && !(status.truncated && policy == TruncatedPolicy::kRefuse);
 }
 
-// Why a picture is not usable, for quarantine.jsonl; empty when it is.
+// Why an image is not usable, for quarantine.jsonl; empty when it is.
 std::string unusable_reason(const DecodeStatus& status,
                             TruncatedPolicy policy = TruncatedPolicy::kKeep);
 
-// The policy for files that somebody else made. A truncated picture is refused: part of it would be
-// made up. One without any pixel data was made so (UltraHDR files whose main picture was taken
+// The policy for files that somebody else made. A truncated image is refused: part of it would be
+// made up. One without any pixel data was made so (UltraHDR files whose main image was taken
 // out); every viewer shows it flat, and so do we.
 inline TruncatedPolicy policy_on_foreign_files(const DecodeStatus& status) {
   return status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse;
 }
 
-// Sets `problem` to that of a picture with too many pixels and returns true when it has more than
+// Sets `problem` to that of an image with too many pixels and returns true when it has more than
 // `max_pixels`.
 bool has_too_many_pixels(int width, int height, std::uint64_t max_pixels, std::string& problem);
 

@@ -26,7 +26,7 @@ void fill(Image& image, const Rect& rect, const Colour& colour) {
   }
 }
 
-// A coordinate that fits a picture, whatever the box says (NaN and infinities too).
+// A coordinate that fits an image, whatever the box says (NaN and infinities too).
 int to_pixel(double coordinate, int limit) {
   if (std::isnan(coordinate)) return 0;
   return static_cast<int>(std::lround(std::clamp(coordinate, 0.0, static_cast<double>(limit))));

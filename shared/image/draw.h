@@ -1,4 +1,4 @@
-// Drawing on pictures: boxes with labels, for --draw, example detections and reports.
+// Drawing on images: boxes with labels, for --draw, example detections and reports.
 #pragma once
 
 #include <array>

@@ -82,8 +82,7 @@ bool has_too_many_pixels(int width, int height, std::uint64_t max_pixels, std::s
   const std::uint64_t count =
       static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height);
   if (count <= max_pixels) return false;
-  problem =
-      cat("picture of ", width, "x", height, " pixels (the limit is ", max_pixels, " in all)");
+  problem = cat("image of ", width, "x", height, " pixels (the limit is ", max_pixels, " in all)");
   return true;
 }
 

@@ -1,4 +1,4 @@
-// How a picture comes to the network's size: the whole of it, or a square.
+// How an image comes to the network's size: the whole of it, or a square.
 #pragma once
 
 #include "shared/image/resize.h"
@@ -21,14 +21,14 @@ constexpr int padded_side_px(int side_px) {
   return (side_px + 31) / 32 * 32;
 }
 
-// What a picture fills of the network's input, and that input where the picture is alone in it.
-ImageSize framed_size(const ImageSize& picture, const FrameRule& rule);
-ImageSize padded_size(const ImageSize& picture, const FrameRule& rule);
+// What an image fills of the network's input, and that input where the image is alone in it.
+ImageSize framed_size(const ImageSize& image, const FrameRule& rule);
+ImageSize padded_size(const ImageSize& image, const FrameRule& rule);
 
-// kSquare where nothing is drawn at random: the middle of the picture after a resize that brings
+// kSquare where nothing is drawn at random: the middle of the image after a resize that brings
 // its shorter side to max_side_px, in fractions, as Warp::source_of. torchvision's Resize(max_side)
 // and CenterCrop(min_side), without antialias: the longer side is floor(long * max_side / short)
 // px, the square begins at round((side - min_side) / 2) px, halves to even.
-Affine middle_square(const ImageSize& picture, const FrameRule& rule);
+Affine middle_square(const ImageSize& image, const FrameRule& rule);
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-// A decoded picture: RGB, 8 bits a channel.
+// A decoded image: RGB, 8 bits a channel.
 #pragma once
 
 #include <cstddef>

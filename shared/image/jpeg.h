@@ -16,20 +16,20 @@ namespace retina {
 // One per thread, reusable: keeps libjpeg's state and row buffers between images.
 class JpegDecoder {
  public:
-  // Pictures of more pixels are refused after the header, before anything is allocated for them.
+  // Images of more pixels are refused after the header, before anything is allocated for them.
   explicit JpegDecoder(std::uint64_t max_pixels = kDefaultMaxPixels);
   ~JpegDecoder();
   JpegDecoder(JpegDecoder&&) noexcept;
   JpegDecoder& operator=(JpegDecoder&&) noexcept;
 
-  // Decodes the first picture of `bytes` into `out`, whose storage is reused. Other formats are
+  // Decodes the first image of `bytes` into `out`, whose storage is reused. Other formats are
   // recognised and refused. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
   DecodeStatus decode(const void* bytes, std::size_t size_bytes, Image& out);
 
-  // Only the header, of a file or its beginning: size of the picture in `width`, `height`.
+  // Only the header, of a file or its beginning: size of the image in `width`, `height`.
   DecodeStatus read_size(const void* bytes, std::size_t size_bytes, int& width, int& height);
 
-  // The header of a whole file: not ok, too, when the picture has too many pixels or the file is
+  // The header of a whole file: not ok, too, when the image has too many pixels or the file is
   // too short for it, whatever its last bytes are. decode() begins with this.
   DecodeStatus check_header(const void* bytes, std::size_t size_bytes, int& width, int& height);
 

@@ -90,7 +90,7 @@ int exif_orientation(std::string_view file) {
 Image upright(const Image& stored, int orientation) {
   const bool sideways = is_turned_sideways(orientation);
   Image turned = sideways ? Image(stored.height, stored.width) : Image(stored.width, stored.height);
-  // Where the upright picture's (x, y) lies in the stored one.
+  // Where the upright image's (x, y) lies in the stored one.
   const bool from_right =
       orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool from_bottom =

@@ -1,5 +1,5 @@
-// How a camera held the picture: EXIF's orientation (CIPA DC-008, tag 0x0112), which is TIFF's own.
-// COCO's annotations and our decoder ignore it; tools that turn pictures upright before they are
+// How a camera held the image: EXIF's orientation (CIPA DC-008, tag 0x0112), which is TIFF's own.
+// COCO's annotations and our decoder ignore it; tools that turn images upright before they are
 // annotated do not.
 #pragma once
 
@@ -14,12 +14,12 @@ namespace retina {
 // it makes no sense, and of other formats.
 int exif_orientation(std::string_view file);
 
-// Whether width and height change places in the upright picture.
+// Whether width and height change places in the upright image.
 constexpr bool is_turned_sideways(int orientation) {
   return orientation >= 5;
 }
 
-// The upright picture, as Pillow's ImageOps.exif_transpose.
+// The upright image, as Pillow's ImageOps.exif_transpose.
 Image upright(const Image& stored, int orientation);
 
 }  // namespace retina

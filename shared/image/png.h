@@ -1,7 +1,7 @@
 // PNG in, through libpng. Pixels are those of Pillow's `Image.open(f).convert("RGB")`: transparency
 // is ignored, palettes and grey become RGB, gamma and colour profiles are ignored; of 16 bits a
 // channel the upper 8 stay (of 16-bit grey too, which Pillow clips to white). An animation's first
-// picture.
+// image.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace retina {
 // the pixels. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
 DecodeStatus decode_png(std::string_view bytes, std::uint64_t max_pixels, Image& out);
 
-// Only the header, which is in the first 24 bytes: the picture's size in `width`, `height`.
+// Only the header, which is in the first 24 bytes: the image's size in `width`, `height`.
 DecodeStatus read_png_size(std::string_view bytes, int& width, int& height);
 
 }  // namespace retina

@@ -1,5 +1,5 @@
 // The arithmetic of resize_normalise and warp_normalise for one pixel: what a GPU computes from
-// stored pictures (ops/prepare_pictures.h) has the bits of what a CPU's loader makes, where neither
+// stored images (ops/prepare_images.h) has the bits of what a CPU's loader makes, where neither
 // fuses multiply-adds. nvcc reads this: plain data, C++17.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace retina {
 
-// How one stored picture becomes an image of a batch.
-struct PictureRow {
+// How one stored image becomes an image of a batch.
+struct ImageRow {
   std::int64_t offset = 0;            // of its first byte in the block, [height, width, 3] RGB
   int width = 0, height = 0;          // stored, px
   int out_width = 0, out_height = 0;  // after the resize, px; what is padded beyond is 0
@@ -56,19 +56,19 @@ struct Corners {
   const std::uint8_t* upper_left = nullptr;
   std::int64_t right = 0, below = 0;  // bytes to the next column and row
 };
-RETINA_HOST_DEVICE Corners corners_at(const std::uint8_t* picture, const PictureRow& row, int x,
+RETINA_HOST_DEVICE Corners corners_at(const std::uint8_t* image, const ImageRow& row, int x,
                                       int y) {
   const std::int64_t row_bytes = std::int64_t{3} * row.width;
-  return {picture + y * row_bytes + std::int64_t{3} * x, x + 1 < row.width ? 3 : 0,
+  return {image + y * row_bytes + std::int64_t{3} * x, x + 1 < row.width ? 3 : 0,
           y + 1 < row.height ? row_bytes : 0};
 }
 
-RETINA_HOST_DEVICE void resized_pixel(const std::uint8_t* picture, const PictureRow& row,
+RETINA_HOST_DEVICE void resized_pixel(const std::uint8_t* image, const ImageRow& row,
                                       const ChannelStatistics& statistics, int x, int y,
                                       float* rgb) {
   const Tap across = resize_tap(row.flip ? row.out_width - 1 - x : x, row.width, row.out_width);
   const Tap down = resize_tap(y, row.height, row.out_height);
-  const Corners at = corners_at(picture, row, across.first, down.first);
+  const Corners at = corners_at(image, row, across.first, down.first);
   const float left = 1.0F - across.fraction, upper = 1.0F - down.fraction;
   for (int c = 0; c < 3; ++c) {
     const std::uint8_t* const byte = at.upper_left + c;
@@ -92,7 +92,7 @@ RETINA_HOST_DEVICE bool is_outside(double at, int side) {
   return !(at >= -0.5 && at <= side - 0.5);
 }
 
-RETINA_HOST_DEVICE void warped_pixel(const std::uint8_t* picture, const PictureRow& row,
+RETINA_HOST_DEVICE void warped_pixel(const std::uint8_t* image, const ImageRow& row,
                                      const ChannelStatistics& statistics, int x, int y,
                                      float* rgb) {
   const double* const m = row.source_of;
@@ -101,7 +101,7 @@ RETINA_HOST_DEVICE void warped_pixel(const std::uint8_t* picture, const PictureR
       row.fills && (is_outside(source_x, row.width) || is_outside(source_y, row.height)) ? 0.0F
                                                                                          : 1.0F;
   const Tap across = warp_tap(source_x, row.width), down = warp_tap(source_y, row.height);
-  const Corners at = corners_at(picture, row, across.first, down.first);
+  const Corners at = corners_at(image, row, across.first, down.first);
   const float right = across.fraction, lower = down.fraction;
   const float upper_right = (1 - lower) * right, upper_left = (1 - lower) - upper_right;
   const float lower_right = lower * right, lower_left = lower - lower_right;
@@ -124,7 +124,7 @@ RETINA_HOST_DEVICE void warped_pixel(const std::uint8_t* picture, const PictureR
 }
 
 // Red, green and blue of pixel (x, y) of a padded image.
-RETINA_HOST_DEVICE void batch_pixel(const std::uint8_t* block, const PictureRow& row,
+RETINA_HOST_DEVICE void batch_pixel(const std::uint8_t* block, const ImageRow& row,
                                     const ChannelStatistics& statistics, int x, int y, float* rgb) {
   if (x >= row.out_width || y >= row.out_height) {
     rgb[0] = rgb[1] = rgb[2] = 0.0F;

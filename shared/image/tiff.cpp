@@ -24,7 +24,7 @@ constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
 // An open TIFF in memory, and what libtiff says about it.
 class TiffFile {
  public:
-  // `pixels`: of the picture, as far as it is known; strips and tiles that claim far more fail.
+  // `pixels`: of the image, as far as it is known; strips and tiles that claim far more fail.
   TiffFile(std::string_view bytes, std::uint64_t pixels) : bytes_(bytes) {
     const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
         TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);

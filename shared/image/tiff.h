@@ -19,7 +19,7 @@ namespace retina {
 // when !ok.
 DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image& out);
 
-// Only the first directory, which may be anywhere in the file: the picture's size in `width`,
+// Only the first directory, which may be anywhere in the file: the image's size in `width`,
 // `height`.
 DecodeStatus read_tiff_size(std::string_view bytes, int& width, int& height);
 

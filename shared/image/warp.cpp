@@ -47,7 +47,7 @@ Matrix3 inverse(const Matrix3& a) {
 constexpr Matrix3 kYiqOfRgb = {
     {{0.299, 0.587, 0.114}, {0.596, -0.274, -0.322}, {0.211, -0.523, 0.312}}};
 
-// Pixel centres of a picture to fractions of its sides.
+// Pixel centres of an image to fractions of its sides.
 Affine fraction_of(const ImageSize& size) {
   return {{1.0 / size.width, 0, 0.5 / size.width, 0, 1.0 / size.height, 0.5 / size.height}};
 }
@@ -78,7 +78,7 @@ class LevelRows {
         held_(static_cast<std::size_t>(count), -1),
         rows_(static_cast<std::size_t>(image.height) + 1) {}
 
-  // Row y at [y], for first <= y <= last + 1: below the last row of the picture it goes on.
+  // Row y at [y], for first <= y <= last + 1: below the last row of the image it goes on.
   const Pixel* const* hold(int first, int last) {
     for (int y = first; y <= std::min(last + 1, image_.height - 1); ++y) {
       const std::size_t place = static_cast<std::size_t>(y) % held_.size();

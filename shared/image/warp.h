@@ -65,7 +65,7 @@ void warp_normalise(const Image& image, const ResizeTarget& target, const Warp& 
                     const Normalisation& normalisation, float* out);
 
 // A box of the source, xyxy in pixels (unmirrored), in pixels of the output: the hull of its warped
-// corners, which may reach out of the picture.
+// corners, which may reach out of the image.
 std::array<double, 4> warped_hull(const std::array<float, 4>& box, const Warp& warp,
                                   const WarpSizes& sizes);
 

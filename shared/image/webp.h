@@ -1,5 +1,5 @@
 // WebP in, through libwebp; the pixels of Pillow's `Image.open(f).convert("RGB")`: transparency is
-// ignored. The format has no checksums: a flipped bit of a lossy picture shows, if at all, as wrong
+// ignored. The format has no checksums: a flipped bit of a lossy image shows, if at all, as wrong
 // pixels. Animations are refused.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace retina {
 // anything is allocated for them. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
 DecodeStatus decode_webp(std::string_view bytes, std::uint64_t max_pixels, Image& out);
 
-// Only the header, which is in the first bytes: the picture's size in `width`, `height`.
+// Only the header, which is in the first bytes: the image's size in `width`, `height`.
 DecodeStatus read_webp_size(std::string_view bytes, int& width, int& height);
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-// Networks that give a picture one class: ResNets under torchvision's names, and the small network
+// Networks that give an image one class: ResNets under torchvision's names, and the small network
 // of Keras' CIFAR-10 example.
 #pragma once
 

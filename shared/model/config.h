@@ -24,7 +24,7 @@ inline const Choices<Norm> kNorms = {{"frozen", Norm::kFrozen}, {"batch", Norm::
 inline const Choices<HeadNorm> kHeadNorms = {{"group", HeadNorm::kGroup},
                                              {"none", HeadNorm::kNone}};
 
-// What pictures are resized to, px (ModelConfig has what each means).
+// What images are resized to, px (ModelConfig has what each means).
 struct InputSides {
   int min_px = 800, max_px = 1333;
 };

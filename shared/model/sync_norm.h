@@ -27,7 +27,7 @@ struct SyncNorm {
 // Gradient: of `input` in full, through every rank's statistics; of `weight` and `bias` this rank's
 // part, to be summed over ranks with the other gradients. Not differentiable twice.
 // Collective: one sum in forward, one in backward where `input` has a gradient. Sums travel as f64.
-// Proof: tests/model/sync_norm_test.cpp, tests/train/reduce/reduce_equality_check.cpp.
+// Verification: tests/model/sync_norm_test.cpp, tests/train/reduce/reduce_equality_check.cpp.
 at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
                            const at::Tensor& bias, const at::Tensor& running_mean,
                            const at::Tensor& running_var, const SyncNorm& options);

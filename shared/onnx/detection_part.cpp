@@ -19,16 +19,16 @@ struct AnchorPlaces {
 
 class Decoder {
  public:
-  Decoder(OnnxGraph& graph, const ModelConfig& config, const PictureSizes& sizes)
+  Decoder(OnnxGraph& graph, const ModelConfig& config, const ImageSizes& sizes)
       : graph_(graph), config_(config), padded_(sizes.padded) {
     graph.enter("boxes");
     const auto across_first = [&](const Ints& size) {
       return graph.joined({graph.element(size, 1), graph.element(size, 0)});
     };
-    const Ints resized = across_first(sizes.resized), picture = across_first(sizes.picture);
+    const Ints resized = across_first(sizes.resized), image = across_first(sizes.image);
     bounds_ = f32(graph.joined({resized, resized}));
-    ratio_ = graph.node("Div", {f32(graph.joined({picture, picture})), bounds_});
-    // P3 has an eighth of the padded picture's sides; every further level halves, rounding up.
+    ratio_ = graph.node("Div", {f32(graph.joined({image, image})), bounds_});
+    // P3 has an eighth of the padded image's sides; every further level halves, rounding up.
     Ints grid = graph.over(padded_, graph.known({8}));
     for (Ints& level : grids_) {
       level = grid;
@@ -39,7 +39,7 @@ class Decoder {
   // [2] rows, columns.
   const Ints& grid(std::size_t level) const { return grids_[level]; }
 
-  // deltas [N, n, 4] of the anchors at `places` -> boxes [N, n, 4] inside the resized picture.
+  // deltas [N, n, 4] of the anchors at `places` -> boxes [N, n, 4] inside the resized image.
   Value boxes(std::size_t level, const Value& deltas, const AnchorPlaces& places) {
     const Value anchors = anchors_at(level, places);
     const Value low = graph_.last_axis(anchors, 0, 2);
@@ -55,8 +55,8 @@ class Decoder {
     return graph_.node("Min", {graph_.node("Max", {corners, graph_.number(0)}), bounds_});
   }
 
-  // Boxes of the resized picture in pixels of the one that came in.
-  Value in_picture(const Value& boxes) { return times(boxes, ratio_); }
+  // Boxes of the resized image in pixels of the one that came in.
+  Value in_image(const Value& boxes) { return times(boxes, ratio_); }
 
  private:
   Value f32(const Ints& row) { return graph_.to(TensorType::kFloat, graph_.value_of(row)); }
@@ -178,7 +178,7 @@ Value kept_scores(OnnxGraph& graph, const Candidates& candidates, const Postproc
 
 DetectionValues detections(OnnxGraph& graph, const ModelConfig& config,
                            const PostprocessOptions& options, const HeadValues& heads,
-                           const PictureSizes& sizes) {
+                           const ImageSizes& sizes) {
   Decoder decoder(graph, config, sizes);
   std::vector<Value> boxes, scores, labels;
   for (std::size_t level = 0; level < kLevelCount; ++level) {
@@ -215,17 +215,17 @@ DetectionValues detections(OnnxGraph& graph, const ModelConfig& config,
   const Value best_labels =
       graph.node("GatherND", {extended(graph, all.labels, graph.integer(0), row), box_places},
                  {{"batch_dims", std::int64_t{1}}});
-  return {.boxes = graph.node("Where",
-                              {deep(is_found), decoder.in_picture(best_boxes), graph.number(0)}),
-          .scores = graph.node("Where", {is_found, best[0], graph.number(0)}),
-          .labels = graph.node("Where", {is_found, best_labels, graph.integer(0)}),
-          .counts =
-              graph.node("ReduceSum", {graph.to(TensorType::kInt64, is_found), graph.integers({1})},
-                         {{"keepdims", std::int64_t{0}}})};
+  return {
+      .boxes = graph.node("Where", {deep(is_found), decoder.in_image(best_boxes), graph.number(0)}),
+      .scores = graph.node("Where", {is_found, best[0], graph.number(0)}),
+      .labels = graph.node("Where", {is_found, best_labels, graph.integer(0)}),
+      .counts =
+          graph.node("ReduceSum", {graph.to(TensorType::kInt64, is_found), graph.integers({1})},
+                     {{"keepdims", std::int64_t{0}}})};
 }
 
 AnchorValues all_anchors(OnnxGraph& graph, const ModelConfig& config, const HeadValues& heads,
-                         const PictureSizes& sizes) {
+                         const ImageSizes& sizes) {
   Decoder decoder(graph, config, sizes);
   std::vector<Value> boxes, scores;
   for (std::size_t level = 0; level < kLevelCount; ++level) {
@@ -252,7 +252,7 @@ AnchorValues all_anchors(OnnxGraph& graph, const ModelConfig& config, const Head
     scores.push_back(graph.node("Sigmoid", {rows_of(heads.logits[level], config.class_count)}));
   }
   graph.enter("outputs");
-  return {.boxes = decoder.in_picture(graph.node("Concat", boxes, {{"axis", std::int64_t{1}}})),
+  return {.boxes = decoder.in_image(graph.node("Concat", boxes, {{"axis", std::int64_t{1}}})),
           .scores = graph.node("Concat", scores, {{"axis", std::int64_t{1}}})};
 }
 

@@ -14,7 +14,7 @@ namespace {
 // Versions of the header. What reads detectors alone refuses a classifier by its version. Part of
 // the format; never renumber.
 constexpr int kDetectorVersion = 1, kClassifierVersion = 2;
-// Of a picture whose size is known: those of --onnx-static.
+// Of an image whose size is known: those of --onnx-static.
 constexpr std::int64_t kMostSidePx = 16384;
 
 template <class T>
@@ -36,7 +36,7 @@ int read_int(const JsonView& json, std::int64_t most) {
 void write_form(JsonWriter& json, const OnnxForm& form) {
   json.key("onnx").begin_object().field("weights", word_of(kWeightTypes, form.weights));
   json.field("postprocess", form.postprocess);
-  if (form.picture) json.field("height", form.picture->height).field("width", form.picture->width);
+  if (form.image) json.field("height", form.image->height).field("width", form.image->width);
   json.end_object();
 }
 
@@ -44,8 +44,8 @@ OnnxForm read_form(const JsonView& json) {
   OnnxForm form{.weights = read_word(json.at("weights"), kWeightTypes),
                 .postprocess = json.at("postprocess").as_bool()};
   if (json.has("height")) {
-    form.picture = {.height = read_int(json.at("height"), kMostSidePx),
-                    .width = read_int(json.at("width"), kMostSidePx)};
+    form.image = {.height = read_int(json.at("height"), kMostSidePx),
+                  .width = read_int(json.at("width"), kMostSidePx)};
   }
   return form;
 }

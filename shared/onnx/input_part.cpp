@@ -29,19 +29,19 @@ Value normalised(OnnxGraph& graph, const Value& pixels, const ModelConfig& confi
   return graph.node("Add", {scaled, per_channel(graph, summand, "normalisation summand")});
 }
 
-// resized_size() of pictures whose size is known when the graph runs. The quotient of integers is
+// resized_size() of images whose size is known when the graph runs. The quotient of integers is
 // exact, where resized_size multiplies by a rounded scale: RoundedSides has the sizes at which that
 // comes out one pixel less. Runtimes that have no f64, or i32 only, give the same.
-Ints resized(OnnxGraph& graph, const Ints& picture, const ModelConfig& config) {
-  if (picture.known) {
-    const auto side = [&](std::size_t place) { return static_cast<int>(picture.known->at(place)); };
+Ints resized(OnnxGraph& graph, const Ints& image, const ModelConfig& config) {
+  if (image.known) {
+    const auto side = [&](std::size_t place) { return static_cast<int>(image.known->at(place)); };
     const ResizedSize size = resized_size(side(1), side(0), config.min_side_px, config.max_side_px);
     return graph.known({size.height, size.width});
   }
   const RoundedSides rounding({config.min_side_px, config.max_side_px});
   const Ints smallest = graph.known({config.min_side_px}),
              largest = graph.known({config.max_side_px});
-  const Ints height = graph.element(picture, 0), width = graph.element(picture, 1);
+  const Ints height = graph.element(image, 0), width = graph.element(image, 1);
   const Ints shorter = graph.least(height, width), longer = graph.most(height, width);
   // scale = numerator / denominator
   const Value by_shorter =
@@ -52,7 +52,7 @@ Ints resized(OnnxGraph& graph, const Ints& picture, const ModelConfig& config) {
         graph.node("Where", {by_shorter, graph.value_of(one), graph.value_of(other)}));
   };
   const Ints numerator = chosen(smallest, largest), denominator = chosen(shorter, longer);
-  const Ints product = graph.times(picture, numerator);
+  const Ints product = graph.times(image, numerator);
   const Ints quotient = graph.over_large(product, denominator);
   // One less where the quotient is whole and the rounded scale too small.
   const Ints place = graph.plus(graph.least(denominator, graph.known({kLargestSide})),
@@ -194,15 +194,15 @@ Value sampled(OnnxGraph& graph, const Value& images, const Taps& down, const Tap
 }  // namespace
 
 NetworkInput detector_input(OnnxGraph& graph, const Value& images, const Ints& count,
-                            const Ints& picture, const ModelConfig& config) {
+                            const Ints& image, const ModelConfig& config) {
   graph.enter("input");
-  PictureSizes sizes{
-      .count = count, .picture = picture, .resized = resized(graph, picture, config), .padded = {}};
+  ImageSizes sizes{
+      .count = count, .image = image, .resized = resized(graph, image, config), .padded = {}};
   const Ints unit = graph.known({kPadMultiplePx});
   sizes.padded = graph.times(
       graph.over(graph.plus(sizes.resized, graph.known({kPadMultiplePx - 1})), unit), unit);
   const auto axis = [&](const char* name, std::int64_t place) {
-    return resize_taps(graph, name, graph.element(picture, place),
+    return resize_taps(graph, name, graph.element(image, place),
                        graph.element(sizes.resized, place));
   };
   const Taps down = axis("row", 0), across = axis("column", 1);
@@ -213,10 +213,10 @@ NetworkInput detector_input(OnnxGraph& graph, const Value& images, const Ints& c
   return {.pixels = graph.node("Pad", {pixels, graph.value_of(margins)}), .sizes = sizes};
 }
 
-Value square_input(OnnxGraph& graph, const Value& images, const Ints& picture,
+Value square_input(OnnxGraph& graph, const Value& images, const Ints& image,
                    const ModelConfig& config) {
   graph.enter("input");
-  const Ints height = graph.element(picture, 0), width = graph.element(picture, 1);
+  const Ints height = graph.element(image, 0), width = graph.element(image, 1);
   const Ints shorter = graph.least(height, width);
   const Taps down = square_taps(graph, height, shorter, config);
   const Taps across = square_taps(graph, width, shorter, config);

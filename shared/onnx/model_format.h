@@ -20,7 +20,7 @@ inline const Choices<WeightType> kWeightTypes = {
 struct OnnxForm {
   WeightType weights = WeightType::kF32;
   // The size of all images, for runtimes that want every size known; unset: any.
-  std::optional<PixelSize> picture{};
+  std::optional<PixelSize> image{};
   // Of a detector: false leaves the choice of the best and suppression to who runs it; the model
   // gives every anchor's box and scores.
   bool postprocess = true;

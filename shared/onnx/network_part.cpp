@@ -131,7 +131,7 @@ Value residual(OnnxGraph& graph, const NetworkArrays& arrays, const Block& block
 }
 
 // x of 256 channels normalised in 32 groups (Wu and He 2018), [N, 256, h, w]: as instances of a
-// picture of 32 channels, since opset 17 has no group norm.
+// image of 32 channels, since opset 17 has no group norm.
 struct GroupNorm {
   Value weight, bias;  // [256, 1, 1]
 

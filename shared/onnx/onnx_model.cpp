@@ -12,13 +12,13 @@ namespace retina {
 namespace {
 
 // The graph's input, and its sizes.
-struct Pictures {
+struct ImageInput {
   Value images;
   Ints count, size;
 };
 
-Pictures picture_input(OnnxGraph& graph, const OnnxForm& form) {
-  const std::optional<PixelSize>& fixed = form.picture;
+ImageInput image_input(OnnxGraph& graph, const OnnxForm& form) {
+  const std::optional<PixelSize>& fixed = form.image;
   const Value images =
       graph.input("images", TensorType::kUint8,
                   {"N", "3", fixed ? cat(fixed->height) : "H", fixed ? cat(fixed->width) : "W"});
@@ -42,9 +42,8 @@ OnnxMetadata metadata_of(const InferenceHeader& header) {
 
 void add_detector(OnnxGraph& graph, const ModelConfig& config, const InferenceHeader& header,
                   const NetworkArrays& arrays) {
-  const Pictures pictures = picture_input(graph, header.form);
-  const NetworkInput input =
-      detector_input(graph, pictures.images, pictures.count, pictures.size, config);
+  const ImageInput given = image_input(graph, header.form);
+  const NetworkInput input = detector_input(graph, given.images, given.count, given.size, config);
   const HeadValues outputs =
       heads(graph, config, arrays,
             pyramid(graph, config, arrays, body(graph, config, arrays, kBodyPrefix, input.pixels)));
@@ -67,9 +66,9 @@ void add_detector(OnnxGraph& graph, const ModelConfig& config, const InferenceHe
 
 void add_classifier(OnnxGraph& graph, const ModelConfig& config, const InferenceHeader& header,
                     const NetworkArrays& arrays) {
-  const Pictures pictures = picture_input(graph, header.form);
-  const Value logits = classifier_logits(
-      graph, config, arrays, square_input(graph, pictures.images, pictures.size, config));
+  const ImageInput given = image_input(graph, header.form);
+  const Value logits = classifier_logits(graph, config, arrays,
+                                         square_input(graph, given.images, given.size, config));
   const Value probabilities = graph.node("Softmax", {logits}, {{"axis", std::int64_t{1}}});
   const OnnxGraph::Shape shape = {"N", cat(config.class_count)};
   graph.output(probabilities, "probabilities", TensorType::kFloat, shape);
@@ -85,7 +84,7 @@ OnnxDraft draft_onnx_model(const InferenceHeader& header, const NetworkArrays& a
   OnnxGraph graph(header.form.weights, ranges);
   const bool detects = config.task == Task::kDetection;
   (detects ? add_detector : add_classifier)(graph, config, header, arrays);
-  const std::optional<PixelSize>& only = header.form.picture;
+  const std::optional<PixelSize>& only = header.form.image;
   const std::string size = only ? cat(only->height, "x", only->width) : std::string("any size");
   const std::string what = cat(detects ? "RetinaNet with " : "", config.backbone, ", ",
                                config.class_count, " classes: u8 RGB images of ", size, " in, ",

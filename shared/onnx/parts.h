@@ -36,25 +36,25 @@ class NetworkArrays {
   virtual Array row(const std::string& name, std::int64_t count) const = 0;
 };
 
-// Sizes that the graph's stages go by, each i64: known where the pictures' size is.
-struct PictureSizes {
+// Sizes that the graph's stages go by, each i64: known where the images' size is.
+struct ImageSizes {
   Ints count;    // [1] N
-  Ints picture;  // [2] H, W
+  Ints image;    // [2] H, W
   Ints resized;  // [2] without padding
   Ints padded;   // [2] with it, multiples of 32
 };
 
 struct NetworkInput {
   Value pixels;  // f32 [N, 3, padded], normalised
-  PictureSizes sizes;
+  ImageSizes sizes;
 };
 
 // `images` u8 [N, 3, H, W] -> the detector's input: resized_size (shared/image/resize.h) and zeros
-// to the right and below. `count`: N; `picture`: H, W.
+// to the right and below. `count`: N; `image`: H, W.
 NetworkInput detector_input(OnnxGraph& graph, const Value& images, const Ints& count,
-                            const Ints& picture, const ModelConfig& config);
+                            const Ints& image, const ModelConfig& config);
 // `images` -> f32 [N, 3, S, S]: the middle square (middle_square, shared/image/frame.h).
-Value square_input(OnnxGraph& graph, const Value& images, const Ints& picture,
+Value square_input(OnnxGraph& graph, const Value& images, const Ints& image,
                    const ModelConfig& config);
 
 // pixels -> C3, C4, C5, batch norm folded in. `prefix`: what the body's names begin with.
@@ -87,7 +87,7 @@ struct DetectionValues {
 // As shared/model/postprocess.cpp: the best of each level, decoding, suppression inside each class.
 DetectionValues detections(OnnxGraph& graph, const ModelConfig& config,
                            const PostprocessOptions& options, const HeadValues& heads,
-                           const PictureSizes& sizes);
+                           const ImageSizes& sizes);
 
 // Every anchor's box and scores, for runtimes that suppress by themselves.
 struct AnchorValues {
@@ -95,6 +95,6 @@ struct AnchorValues {
   Value scores;  // f32 [N, A, K]
 };
 AnchorValues all_anchors(OnnxGraph& graph, const ModelConfig& config, const HeadValues& heads,
-                         const PictureSizes& sizes);
+                         const ImageSizes& sizes);
 
 }  // namespace retina

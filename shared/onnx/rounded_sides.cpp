@@ -29,7 +29,7 @@ std::int32_t first_low_fraction(std::int64_t wanted, std::int64_t side, std::int
 RoundedSides::RoundedSides(const std::array<int, 2>& wanted) {
   const auto full = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted[1])));
   for (const int one : wanted) {
-    first_low.push_back(static_cast<std::int32_t>(full + 1));  // no picture is 0 wide
+    first_low.push_back(static_cast<std::int32_t>(full + 1));  // no image is 0 wide
     for (std::int64_t side = 1; side <= kLargestSide; ++side) {
       first_low.push_back(first_low_fraction(one, side, full));
     }

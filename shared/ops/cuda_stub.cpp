@@ -28,7 +28,7 @@ template <class Stored>
 const char* box_loss_cuda(const BoxLoss<Stored>&, void*) {
   unavailable();
 }
-const char* prepare_pictures_cuda(const PreparePictures&, void*) {
+const char* prepare_images_cuda(const PrepareImages&, void*) {
   unavailable();
 }
 template <class Stored>

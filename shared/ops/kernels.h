@@ -80,9 +80,9 @@ struct BoxLoss {
   double max_log_size;  // GIoU: what decoding believes (box_coder.h)
 };
 
-struct PreparePictures {
+struct PrepareImages {
   const std::uint8_t* block;
-  const PictureRow* rows;  // [N]
+  const ImageRow* rows;  // [N]
   std::int64_t image_count;
   int height, width;  // padded
   ChannelStatistics statistics;
@@ -95,7 +95,7 @@ struct PixelPlace {
 };
 
 // Writes pixel number `pixel` of the batch, which is at `place` of the image of `row`.
-RETINA_HOST_DEVICE void put_pixel(const PreparePictures& p, const PictureRow& row,
+RETINA_HOST_DEVICE void put_pixel(const PrepareImages& p, const ImageRow& row,
                                   const PixelPlace& place, std::int64_t pixel) {
   float rgb[3];
   batch_pixel(p.block, row, p.statistics, place.x, place.y, rgb);
@@ -153,7 +153,7 @@ template <class Stored>
 void focal_cpu(const Focal<Stored>& arguments);
 template <class Stored>
 void box_loss_cpu(const BoxLoss<Stored>& arguments);
-void prepare_pictures_cpu(const PreparePictures& arguments);
+void prepare_images_cpu(const PrepareImages& arguments);
 template <class Stored>
 void dropout_cpu(const Dropout<Stored>& arguments);
 
@@ -165,7 +165,7 @@ template <class Stored>
 const char* focal_cuda(const Focal<Stored>& arguments, void* stream);
 template <class Stored>
 const char* box_loss_cuda(const BoxLoss<Stored>& arguments, void* stream);
-const char* prepare_pictures_cuda(const PreparePictures& arguments, void* stream);
+const char* prepare_images_cuda(const PrepareImages& arguments, void* stream);
 template <class Stored>
 const char* dropout_cuda(const Dropout<Stored>& arguments, void* stream);
 

@@ -23,7 +23,7 @@ template <class T>
 using Index = std::conditional_t<std::is_same_v<T, float>, std::int32_t, std::int64_t>;
 
 // Anchors, a row for each corner, filled up with empty boxes; and what encloses them. Neighbours
-// in the list are neighbours in the picture: most boxes meet none of a block.
+// in the list are neighbours in the image: most boxes meet none of a block.
 template <class T>
 struct AnchorBlock {
   T corners[4][kBlock], areas[kBlock];

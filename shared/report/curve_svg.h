@@ -1,4 +1,4 @@
-// A curve as an inline SVG picture; its colours come from the page's style sheet.
+// A curve as an inline SVG image; its colours come from the page's style sheet.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Counts as bars side by side, as an inline SVG picture; its colours come from the page's style
+// Counts as bars side by side, as an inline SVG image; its colours come from the page's style
 // sheet.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Values with their intervals, one below the other, as an inline SVG picture; its colours come from
+// Values with their intervals, one below the other, as an inline SVG image; its colours come from
 // the page's style sheet.
 #pragma once
 

@@ -19,7 +19,7 @@
 namespace retina {
 namespace {
 
-constexpr int kPictureQuality = 85;
+constexpr int kImageQuality = 85;
 
 std::string paragraph(const char* style, const std::string& text) {
   return text.empty() ? "" : cat("<p class=\"", style, "\">", escape_html(text), "</p>\n");
@@ -29,12 +29,12 @@ std::string heading(const std::string& text) {
   return text.empty() ? "" : cat("<h2>", escape_html(text), "</h2>\n");
 }
 
-std::string render_figures(const std::vector<Figure>& figures) {
+std::string render_metrics(const std::vector<Figure>& metrics) {
   std::string out = "<section class=\"figures\">\n";
-  for (const Figure& figure : figures) {
-    out += cat("<div class=\"card figure\"><div class=\"label\">", escape_html(figure.label),
-               "</div><div class=\"value\">", escape_html(figure.value),
-               "</div><div class=\"detail\">", escape_html(figure.detail), "</div></div>\n");
+  for (const Figure& metric : metrics) {
+    out += cat("<div class=\"card figure\"><div class=\"label\">", escape_html(metric.label),
+               "</div><div class=\"value\">", escape_html(metric.value),
+               "</div><div class=\"detail\">", escape_html(metric.detail), "</div></div>\n");
   }
   return out + "</section>\n";
 }
@@ -136,10 +136,10 @@ std::string render_table(const Table& table) {
 std::string render_gallery(const Gallery& gallery) {
   std::string out = heading(gallery.title) + paragraph("gallery-note", gallery.note) +
                     "<section class=\"gallery\">\n";
-  for (const Picture& picture : gallery.pictures) {
-    out += "<figure class=\"card\"><img alt=\"" + escape_html(picture.caption) +
-           "\" src=\"data:image/jpeg;base64," + base64(picture.jpeg) + "\"><figcaption>" +
-           escape_html(picture.caption) + "</figcaption></figure>\n";
+  for (const EmbeddedImage& image : gallery.images) {
+    out += "<figure class=\"card\"><img alt=\"" + escape_html(image.caption) +
+           "\" src=\"data:image/jpeg;base64," + base64(image.jpeg) + "\"><figcaption>" +
+           escape_html(image.caption) + "</figcaption></figure>\n";
   }
   return out + "</section>\n";
 }
@@ -164,7 +164,7 @@ std::string render_report(const Report& report) {
   std::string out = cat(page_head({.title = report.title, .style = kReportStyle}),
                         "<body><main>\n<header><h1>", escape_html(report.title), "</h1>\n",
                         paragraph("subtitle", report.subtitle), "</header>\n");
-  if (!report.figures.empty()) out += render_figures(report.figures);
+  if (!report.metrics.empty()) out += render_metrics(report.metrics);
   if (!report.findings.empty()) out += render_findings(report.findings);
   if (!report.curves.empty()) out += render_curves(report.curves);
   if (!report.histograms.empty()) out += render_histograms(report.histograms);
@@ -175,7 +175,7 @@ std::string render_report(const Report& report) {
   }
   for (const IntervalPlot& plot : report.intervals) out += render_intervals(plot);
   for (const Gallery& gallery : report.galleries) {
-    if (!gallery.pictures.empty()) out += render_gallery(gallery);
+    if (!gallery.images.empty()) out += render_gallery(gallery);
   }
   if (!report.notes.empty()) out += render_notes(report.notes);
   if (!report.settings.empty()) out += render_settings(report.settings);
@@ -183,15 +183,14 @@ std::string render_report(const Report& report) {
              ")</footer>\n</main></body></html>\n");
 }
 
-Picture make_picture(const Image& image, const std::string& caption, int max_side_px) {
+EmbeddedImage embed_image(const Image& image, const std::string& caption, int max_side_px) {
   const int longer = std::max(image.width, image.height);
-  if (longer <= max_side_px)
-    return {.caption = caption, .jpeg = encode_jpeg(image, kPictureQuality)};
+  if (longer <= max_side_px) return {.caption = caption, .jpeg = encode_jpeg(image, kImageQuality)};
   const auto side = [&](int from) {
     return std::max(1, static_cast<int>(std::int64_t{from} * max_side_px / longer));
   };
   const Image small = shrink(image, {.width = side(image.width), .height = side(image.height)});
-  return {.caption = caption, .jpeg = encode_jpeg(small, kPictureQuality)};
+  return {.caption = caption, .jpeg = encode_jpeg(small, kImageQuality)};
 }
 
 std::vector<double> smoothed(const std::vector<double>& ys, double values) {

@@ -1,5 +1,5 @@
 // The report page: one self-contained HTML file with figures, findings, curves and histograms
-// (inline SVG), tables and pictures. No script, no external file; follows the reader's light or
+// (inline SVG), tables and images. No script, no external file; follows the reader's light or
 // dark setting. All text is escaped here: callers pass it raw.
 #pragma once
 
@@ -79,20 +79,20 @@ struct Table {
   bool wide = false;           // over the page's whole width: many columns
 };
 
-struct Picture {
+struct EmbeddedImage {
   std::string caption{};
   std::string jpeg{};  // the file's bytes
 };
 
-// A titled group of pictures.
+// A titled group of images.
 struct Gallery {
   std::string title{}, note{};
-  std::vector<Picture> pictures{};
+  std::vector<EmbeddedImage> images{};
 };
 
 struct Report {
   std::string title{}, subtitle{};
-  std::vector<Figure> figures{};
+  std::vector<Figure> metrics{};
   std::vector<Finding> findings{};
   std::vector<Curve> curves{};
   std::vector<Histogram> histograms{};
@@ -108,7 +108,7 @@ struct Report {
 std::string render_report(const Report& report);
 
 // Encodes for `Gallery`: shrinks to at most `max_side_px`, JPEG.
-Picture make_picture(const Image& image, const std::string& caption, int max_side_px = 640);
+EmbeddedImage embed_image(const Image& image, const std::string& caption, int max_side_px = 640);
 
 // `ys` smoothed by an exponential moving average (bias-corrected) of that many values.
 std::vector<double> smoothed(const std::vector<double>& ys, double values);

@@ -195,11 +195,11 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
       .field("quality", options.quality)
       .field("convert", options.convert)
       .field("exif", word_of(kExifPolicies, options.exif))
-      .field("check", word_of(kPictureChecks, options.check))
+      .field("check", word_of(kImageChecks, options.check))
       .field("part", options.part);
   // Sets of JPEGs stay what they were, byte for byte.
-  if (options.encoding != PictureEncoding::kJpeg) {
-    json.field("encoding", word_of(kPictureEncodings, options.encoding));
+  if (options.encoding != ImageEncoding::kJpeg) {
+    json.field("encoding", word_of(kImageEncodings, options.encoding));
   }
 }
 
@@ -233,10 +233,10 @@ ManifestOptions read_manifest_options(const JsonView& view) {
   return {.shard_size_bytes = view.at("shard_size_bytes").as_uint(),
           .max_side_px = read_px(view, "max_side_px"),
           .quality = read_px(view, "quality"),
-          .encoding = read_word(view, "encoding", kPictureEncodings),
+          .encoding = read_word(view, "encoding", kImageEncodings),
           .convert = view.has("convert") && view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
-          .check = read_word(view, "check", kPictureChecks),
+          .check = read_word(view, "check", kImageChecks),
           .part = view.has("part") ? view.at("part").as_string() : ""};
 }
 

@@ -42,19 +42,19 @@ inline const Choices<ExifPolicy> kExifPolicies = {
     {"ignore", ExifPolicy::kIgnore}, {"apply", ExifPolicy::kApply}, {"error", ExifPolicy::kError}};
 
 // How much of a JPEG was looked at before it was packed.
-enum class PictureCheck { kFull, kHeader };
-inline const Choices<PictureCheck> kPictureChecks = {{"full", PictureCheck::kFull},
-                                                     {"header", PictureCheck::kHeader}};
+enum class ImageCheck { kFull, kHeader };
+inline const Choices<ImageCheck> kImageChecks = {{"full", ImageCheck::kFull},
+                                                 {"header", ImageCheck::kHeader}};
 
 // The packing options that decide the bytes; threads and paths do not.
 struct ManifestOptions {
   std::uint64_t shard_size_bytes = 0;
-  int max_side_px = 0;  // 0: no image is made smaller
-  int quality = 0;      // of JPEGs that are made here; 0 where none is
-  PictureEncoding encoding = PictureEncoding::kJpeg;  // of the pictures that are made here
-  bool convert = false;                               // PNG, TIFF and WebP are taken
+  int max_side_px = 0;                            // 0: no image is made smaller
+  int quality = 0;                                // of JPEGs that are made here; 0 where none is
+  ImageEncoding encoding = ImageEncoding::kJpeg;  // of the images that are made here
+  bool convert = false;                           // PNG, TIFF and WebP are taken
   ExifPolicy exif = ExifPolicy::kIgnore;
-  PictureCheck check = PictureCheck::kFull;
+  ImageCheck check = ImageCheck::kFull;
   std::string part{};  // of --split: "train 0.9", "validation 0.9"; empty: all images
 
   friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;

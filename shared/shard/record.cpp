@@ -14,7 +14,7 @@ namespace {
 // Part of the format; never renumber. Offsets in the header:
 constexpr std::string_view kRecordMagic = "RREC";
 constexpr std::size_t kVersionAt = 4, kFlagsAt = 6, kImageIdAt = 8, kWidthAt = 16, kHeightAt = 20,
-                      kAnnotationBytesAt = 24, kPictureBytesAt = 28, kPayloadHashAt = 32,
+                      kAnnotationBytesAt = 24, kImageBytesAt = 28, kPayloadHashAt = 32,
                       kHeaderHashAt = 40;
 constexpr std::uint16_t kRescaledFlag = 1, kConvertedFlag = 2, kRawFlag = 4;
 // Records with a JPEG keep the first version: every reader of it opens them.
@@ -89,7 +89,7 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
     part.remove_prefix(content_bytes);
   }
   if (record.label && has_boxes) {
-    fail_damaged(place, "has both boxes and a class of the whole picture");
+    fail_damaged(place, "has both boxes and a class of the whole image");
   }
 }
 
@@ -148,7 +148,7 @@ bool is_trainable(const RecordAnnotation& annotation, int width, int height) {
 }
 
 std::size_t record_size_bytes(const Record& record) {
-  return kRecordHeaderBytes + annotation_part_bytes(record) + record.picture.size();
+  return kRecordHeaderBytes + annotation_part_bytes(record) + record.image.size();
 }
 
 std::string encode_record(const Record& record) {
@@ -156,7 +156,7 @@ std::string encode_record(const Record& record) {
                record.image_id);
   const std::size_t annotation_bytes = annotation_part_bytes(record);
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
-  RETINA_CHECK(annotation_bytes <= kLimit && record.picture.size() <= kLimit, "record of image ",
+  RETINA_CHECK(annotation_bytes <= kLimit && record.image.size() <= kLimit, "record of image ",
                record.image_id, " is too large");
   // The header's hashes come last, over what is then in its place.
   std::string bytes(kRecordHeaderBytes, '\0');
@@ -176,10 +176,10 @@ std::string encode_record(const Record& record) {
     put(bytes, static_cast<std::uint32_t>(record.file_name.size()));
     bytes.append(record.file_name);
   }
-  bytes.append(record.picture);
+  bytes.append(record.image);
 
   std::string header(kRecordMagic);
-  const bool raw = record.encoding == PictureEncoding::kRaw;
+  const bool raw = record.encoding == ImageEncoding::kRaw;
   put(header, raw ? kRawVersion : kJpegVersion);
   put(header,
       static_cast<std::uint16_t>((record.rescaled ? kRescaledFlag : 0) |
@@ -188,7 +188,7 @@ std::string encode_record(const Record& record) {
   put(header, static_cast<std::uint32_t>(record.width));
   put(header, static_cast<std::uint32_t>(record.height));
   put(header, static_cast<std::uint32_t>(annotation_bytes));
-  put(header, static_cast<std::uint32_t>(record.picture.size()));
+  put(header, static_cast<std::uint32_t>(record.image.size()));
   put(header, xxh3(std::string_view(bytes).substr(kRecordHeaderBytes)));
   put(header, xxh3(header));  // of the 40 bytes so far
   bytes.replace(0, kRecordHeaderBytes, header);
@@ -198,11 +198,11 @@ std::string encode_record(const Record& record) {
 Record decode_record(std::string_view bytes, const std::string& place) {
   check_header(bytes, place);
   const std::size_t annotation_bytes = get<std::uint32_t>(bytes, kAnnotationBytesAt);
-  const std::size_t picture_bytes = get<std::uint32_t>(bytes, kPictureBytesAt);
+  const std::size_t image_bytes = get<std::uint32_t>(bytes, kImageBytesAt);
   const std::string_view payload = bytes.substr(kRecordHeaderBytes);
-  if (payload.size() != annotation_bytes + picture_bytes) {
+  if (payload.size() != annotation_bytes + image_bytes) {
     fail_damaged(place, cat("has a wrong length (got ", payload.size(), " payload bytes, want ",
-                            annotation_bytes + picture_bytes, ")"));
+                            annotation_bytes + image_bytes, ")"));
   }
   if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
     fail_damaged(place, "content is damaged (its checksum does not match)");
@@ -220,12 +220,12 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   const auto flags = get<std::uint16_t>(bytes, kFlagsAt);
   record.rescaled = (flags & kRescaledFlag) != 0;
   record.converted = (flags & kConvertedFlag) != 0;
-  if ((flags & kRawFlag) != 0) record.encoding = PictureEncoding::kRaw;
+  if ((flags & kRawFlag) != 0) record.encoding = ImageEncoding::kRaw;
   decode_annotations(payload.substr(0, annotation_bytes), place, record);
-  record.picture = payload.substr(annotation_bytes);
+  record.image = payload.substr(annotation_bytes);
   const std::uint64_t raw_bytes = std::uint64_t{width} * height * 3;
-  if (record.encoding == PictureEncoding::kRaw && picture_bytes != raw_bytes) {
-    fail_damaged(place, cat("raw picture has a wrong length (got ", picture_bytes, " bytes, want ",
+  if (record.encoding == ImageEncoding::kRaw && image_bytes != raw_bytes) {
+    fail_damaged(place, cat("raw image has a wrong length (got ", image_bytes, " bytes, want ",
                             raw_bytes, ")"));
   }
   return record;

@@ -1,4 +1,4 @@
-// One record of a shard: an image's annotations (boxes, or its class) and its picture. The byte
+// One record of a shard: an image's annotations (boxes, or its class) and its image. The byte
 // layout is in FORMAT.md; this file and record.cpp are the only code that knows it.
 #pragma once
 
@@ -27,25 +27,25 @@ struct RecordAnnotation {
   bool iscrowd = false;
 };
 
-// How a record's picture is stored. Raw: [height, width, 3] u8 RGB, rows top to bottom.
-enum class PictureEncoding { kJpeg, kRaw };
-inline const Choices<PictureEncoding> kPictureEncodings = {{"jpeg", PictureEncoding::kJpeg},
-                                                           {"raw", PictureEncoding::kRaw}};
+// How a record's image is stored. Raw: [height, width, 3] u8 RGB, rows top to bottom.
+enum class ImageEncoding { kJpeg, kRaw };
+inline const Choices<ImageEncoding> kImageEncodings = {{"jpeg", ImageEncoding::kJpeg},
+                                                       {"raw", ImageEncoding::kRaw}};
 
-// A decoded record. `picture` points into the bytes it was decoded from.
+// A decoded record. `image` points into the bytes it was decoded from.
 struct Record {
   std::int64_t image_id = 0;
   std::string file_name{};  // as the annotations have it; empty in sets of earlier writers
   int width = 0;            // of the stored image, pixels
   int height = 0;
   bool rescaled = false;   // coco-pack --max-side made image and boxes smaller than the source
-  bool converted = false;  // made by coco-pack of another format, or of a picture turned upright
-  PictureEncoding encoding = PictureEncoding::kJpeg;
+  bool converted = false;  // made by coco-pack of another format, or of an image turned upright
+  ImageEncoding encoding = ImageEncoding::kJpeg;
   std::vector<RecordAnnotation> annotations{};
-  // The class of the whole picture, a place in manifest.categories: in every record of a
+  // The class of the whole image, a place in manifest.categories: in every record of a
   // classification set, which has no annotations, and in no other.
   std::optional<int> label{};
-  std::string_view picture{};
+  std::string_view image{};
 };
 
 // The part of the box inside a width x height image as training sees it before it mirrors and
@@ -61,14 +61,14 @@ std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotat
 // True when there is a training_box(). The index counts these.
 bool is_trainable(const RecordAnnotation& annotation, int width, int height);
 
-// The bytes of a record; `picture` may point anywhere.
+// The bytes of a record; `image` may point anywhere.
 std::string encode_record(const Record& record);
 
 // Size in bytes of the record that `encode_record` would make.
 std::size_t record_size_bytes(const Record& record);
 
 // Reads a record and checks all of it: lengths, header hash, payload hash, ranges. The result's
-// `picture` points into `bytes`. Errors begin with `place` ("shard-00000-of-00002.lmdb: record 7").
+// `image` points into `bytes`. Errors begin with `place` ("shard-00000-of-00002.lmdb: record 7").
 // Throws kData: damaged, or written by a newer version.
 Record decode_record(std::string_view bytes, const std::string& place);
 

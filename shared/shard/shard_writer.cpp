@@ -168,7 +168,7 @@ ShardWriter::ShardWriter(std::string path, std::uint64_t shard_size_bytes, std::
 
 ShardWriter::~ShardWriter() = default;
 
-bool ShardWriter::has_room(std::size_t record_bytes) const {
+bool ShardWriter::has_space(std::size_t record_bytes) const {
   return state_->hashes.empty() ||
          state_->used_bytes + cost_bytes(record_bytes) <= state_->limit_bytes;
 }

@@ -23,7 +23,7 @@ class ShardWriter {
   ShardWriter& operator=(const ShardWriter&) = delete;
 
   // True when a record of this size still fits; an empty shard takes a record of any size.
-  bool has_room(std::size_t record_bytes) const;
+  bool has_space(std::size_t record_bytes) const;
 
   // Appends a record and returns its key, 0, 1, ...; finish() compares what it reads with `hash`,
   // the record's XXH3. Throws kIo (disk full).

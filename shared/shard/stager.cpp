@@ -23,8 +23,8 @@ std::uint64_t limit_bytes(std::optional<std::uint64_t> wanted, const std::string
   const auto free_bytes = free_space_bytes(scratch);
   if (!free_bytes) return wanted.value_or(0);
   // What is copied already has been free before.
-  const auto room_bytes = static_cast<double>(*free_bytes + ShardCopies::copied_bytes(scratch));
-  const auto most = static_cast<std::uint64_t>(kShareOfFreeSpace * room_bytes);
+  const auto space_bytes = static_cast<double>(*free_bytes + ShardCopies::copied_bytes(scratch));
+  const auto most = static_cast<std::uint64_t>(kShareOfFreeSpace * space_bytes);
   return std::min(wanted.value_or(most), most);
 }
 

@@ -43,7 +43,7 @@ TEST(FileSpelling, WhatLeadsToTheFoldersOwnNameIsDropped) {
   EXPECT_THAT(other_spellings("myimages/a.jpg", "images"), IsEmpty());
 }
 
-TEST(FileSpelling, ANameWithoutEndingGetsThoseOfPictures) {
+TEST(FileSpelling, ANameWithoutEndingGetsThoseOfImages) {
   EXPECT_THAT(other_spellings("d.1/a", "images"), Contains("d.1/a.jpg"));
   EXPECT_THAT(other_spellings("images/a", "images"), Contains("a.png"));
 }

@@ -86,7 +86,7 @@ TEST(RunProgram, SaysThatMemoryOfAGpuRanOut) {
     EXPECT_EQ(run_program("tool", [&]() -> int { throw std::runtime_error(message); }), 69);
     const std::string text = testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
-    EXPECT_THAT(text, HasSubstr("--images-per-pass"));
+    EXPECT_THAT(text, HasSubstr("--micro-batch"));
   }
 }
 

@@ -27,14 +27,14 @@ def model(side_px):
 
 
 def batch(images, side_px, generator):
-    pictures = [torch.rand(3, side_px, side_px, generator=generator) for _ in range(images)]
+    batch_images = [torch.rand(3, side_px, side_px, generator=generator) for _ in range(images)]
     targets = []
     for _ in range(images):
         corner = torch.rand(8, 2, generator=generator) * side_px * 0.6
         size = 8 + torch.rand(8, 2, generator=generator) * side_px * 0.3
         targets.append({"boxes": torch.cat([corner, corner + size], 1),
                         "labels": torch.randint(80, (8,), generator=generator)})
-    return pictures, targets
+    return batch_images, targets
 
 
 def main():
@@ -61,9 +61,9 @@ def main():
     generator = torch.Generator().manual_seed(dist.get_rank())
     steps = []
     for _ in range(options.steps):
-        pictures, targets = batch(options.images, options.side, generator)
+        batch_images, targets = batch(options.images, options.side, generator)
         began = time.perf_counter()
-        losses = ddp(pictures, targets)
+        losses = ddp(batch_images, targets)
         sum(losses.values()).backward()
         reduced = time.perf_counter()
         optimizer.step()

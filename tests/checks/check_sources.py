@@ -68,12 +68,12 @@ LAYERS = {
         "shared/evaluation/compare", "shared/evaluation/predict", "shared/report"],
     "convert/import": ["shared/base", "shared/coco", "shared/anchor", "shared/ops", "shared/model",
         "shared/onnx", "shared/checkpoint/foreign", "shared/checkpoint"],
-    "convert/proof": ["shared/base", "shared/shard", "shared/image", "shared/anchor",
+    "convert/verification": ["shared/base", "shared/shard", "shared/image", "shared/anchor",
         "shared/comm", "shared/data", "shared/ops", "shared/model", "shared/evaluation/score",
         "shared/evaluation/predict"],
     "convert": ["shared/base", "shared/shard", "shared/image", "shared/ops", "shared/model",
         "shared/onnx", "shared/checkpoint", "shared/evaluation/predict", "convert/import",
-        "convert/proof"],
+        "convert/verification"],
 }
 # Folders that must build without LibTorch, and so must not include it.
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",

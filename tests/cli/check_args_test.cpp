@@ -143,7 +143,7 @@ std::vector<Contradiction> contradictions() {
       {{"retina-eval", "--annotations", "x"}, 64},
       {{"retina-eval", "--score-threshold", "2"}, 64},
       {{"retina-convert", "--nms-threshold", "-1"}, 64},
-      {{"retina-convert", "--proof-images", "0"}, 64},
+      {{"retina-convert", "--verification-images", "0"}, 64},
       {{"retina-convert", "--import", "x"}, 64},
       {{"retina-convert", "--categories", "coco"}, 64},
   };

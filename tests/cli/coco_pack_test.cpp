@@ -286,7 +286,7 @@ TEST_F(PackClasses, ArePackedVerifiedAndInspected) {
   EXPECT_THAT(packed.out, HasSubstr("images        21 (0 quarantined)"));
   EXPECT_THAT(packed.out, HasSubstr("classes       3 (1 without images)"));
   EXPECT_THAT(packed.err,
-              HasSubstr("warning: " + folder_ / "f/images" + ": 1 class has no pictures"));
+              HasSubstr("warning: " + folder_ / "f/images" + ": 1 class has no images"));
   EXPECT_THAT(run_process(folders(folder_ / "set")).out, HasSubstr("already finished, 21 images"));
   EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "set"}).out,
               HasSubstr("whole, 21 images, "));
@@ -318,7 +318,7 @@ TEST_F(PackClasses, BadInputsAreNamedAndLeaveNothing) {
   std::ofstream(folder_ / "classes") << "cat\nempty\n";
   EXPECT_THAT(refusal(folders(set, {"--classes", folder_ / "classes"}), 65),
               HasSubstr("dog: is not a class of"));
-  EXPECT_THAT(refusal(folders(folder_ / "f/images/set"), 78), HasSubstr("pictures' folder"));
+  EXPECT_THAT(refusal(folders(folder_ / "f/images/set"), 78), HasSubstr("images' folder"));
   EXPECT_THAT(refusal(cifar10(set, {"--convert"}), 64), HasSubstr("--convert: has no effect"));
 
   const std::string batch = folder_ / "c/cifar/data_batch_2.bin";

@@ -59,7 +59,7 @@ class Deploying(unittest.TestCase):
         cls.make_photo()
         for words in (["make-checkpoint", "--output", "c.pt"],
                       ["retina-convert", "--checkpoint", "c.pt", "--output", "model.onnx",
-                       "--proof-images", "1", "--max-detections", "20"]):
+                       "--verification-images", "1", "--max-detections", "20"]):
             run(BUILD / "bin" / words[0], *words[1:], cwd=cls.place)
         cls.expected = cls.found_by_retina_eval()
         assert len(cls.expected) >= 10, "a proof on nothing"

@@ -99,7 +99,7 @@ def spans_of(page):
 
 
 def links_of(page):
-    """The targets of all links and pictures, without those that leave the project."""
+    """The targets of all links and images, without those that leave the project."""
     text = re.sub(r"(?ms)^(```+|~~~+).*?^\1", "", page)
     return [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
 

@@ -47,7 +47,7 @@ QUICK = {
     "retina-eval --detections": {},
     "retina-eval --compare": {},
     "retina-eval": {"device": "cpu", "compute-threads": "1", "score-threshold": "0.001"},
-    "retina-convert": {"device": "cpu", "proof-images": "2", "score-threshold": "0.001"},
+    "retina-convert": {"device": "cpu", "verification-images": "2", "score-threshold": "0.001"},
     "coco-pack": {},
 }
 
@@ -147,7 +147,7 @@ class Readme(unittest.TestCase):
         return place
 
     def make_class_folders(self, place):
-        """Pictures in a folder for each class."""
+        """Images in a folder for each class."""
         classes = self.room / "classes"
         self.expect_success(run([BUILD / "bin/render_classes", "--output", classes, "--layout",
                                  "folders", "--side", 48, "--train", 40, "--validation", 10]),
@@ -156,7 +156,7 @@ class Readme(unittest.TestCase):
 
     @staticmethod
     def make_yolo_set(place):
-        """The training set in YOLO's layout: a label file beside each picture's folder."""
+        """The training set in YOLO's layout: a label file beside each image's folder."""
         coco = json.loads((place / "coco/annotations/instances_train2017.json").read_text())
         labels = {category["id"]: label for label, category in enumerate(coco["categories"])}
         shutil.copytree(place / "coco/train2017", place / "yolo/images/train")
@@ -173,7 +173,7 @@ class Readme(unittest.TestCase):
 
     @staticmethod
     def make_voc_set(place):
-        """The training set in Pascal VOC's layout, every second picture in the list."""
+        """The training set in Pascal VOC's layout, every second image in the list."""
         coco = json.loads((place / "coco/annotations/instances_train2017.json").read_text())
         names = {category["id"]: category["name"] for category in coco["categories"]}
         voc = place / "VOC2012"
@@ -195,23 +195,23 @@ class Readme(unittest.TestCase):
 
     @staticmethod
     def make_imagenet(place):
-        """The pictures as two of ImageNet's classes, in the layout that Kaggle publishes."""
+        """The images as two of ImageNet's classes, in the layout that Kaggle publishes."""
         data, ids = place / "ILSVRC/Data/CLS-LOC", ["n01440764", "n02119789"]
         (data / "val").mkdir(parents=True)
-        for number, picture in enumerate(sorted((place / "coco/train2017").iterdir())):
+        for number, image in enumerate(sorted((place / "coco/train2017").iterdir())):
             folder = data / "train" / ids[number % 2]
             folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(picture, folder / f"{folder.name}_{number}.JPEG")
+            shutil.copy(image, folder / f"{folder.name}_{number}.JPEG")
         solution = "ImageId,PredictionString\n"
-        for number, picture in enumerate(sorted((place / "coco/val2017").iterdir()), 1):
-            shutil.copy(picture, data / f"val/ILSVRC2012_val_{number:08}.JPEG")
+        for number, image in enumerate(sorted((place / "coco/val2017").iterdir()), 1):
+            shutil.copy(image, data / f"val/ILSVRC2012_val_{number:08}.JPEG")
             solution += f"ILSVRC2012_val_{number:08},{ids[number % 2]} 1 2 30 40 \n"
         (place / "LOC_val_solution.csv").write_text(solution)
         (place / "LOC_synset_mapping.txt").write_text(f"{ids[0]} tench, Tinca tinca\n{ids[1]} kit fox\n")
 
     @staticmethod
     def make_cifar10(place):
-        """Twenty pictures in each batch, all of one colour."""
+        """Twenty images in each batch, all of one colour."""
         (place / "cifar-10-batches-bin").mkdir()
         for batch in ("data_batch_1", "data_batch_2", "test_batch"):
             (place / f"cifar-10-batches-bin/{batch}.bin").write_bytes(

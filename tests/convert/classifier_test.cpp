@@ -9,8 +9,8 @@
 
 #include "convert/convert.h"
 #include "convert/onnx_weights.h"
-#include "convert/proof/classifier_proof.h"
-#include "convert/proof/proof_images.h"
+#include "convert/verification/classifier_verification.h"
+#include "convert/verification/verification_images.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/evaluation/predict/trained_network.h"
@@ -38,7 +38,7 @@ ConvertOptions options_in(const TestFolder& folder) {
   ConvertOptions options;
   options.checkpoint = folder / "c.pt";
   options.output = folder / "m.onnx";
-  options.proof_image_count = 1;
+  options.verification_image_count = 1;
   return options;
 }
 
@@ -54,7 +54,7 @@ TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   save_checkpoint(folder / "c.pt",
                   random_checkpoint(small_classifier_config(GetParam()), 7, kSpread));
   ConvertOptions options = options_in(folder);
-  options.proof_image_count = 3;
+  options.verification_image_count = 3;
   EXPECT_THAT(convert(options),
               HasSubstr(has_onnx_runtime() ? "proof: 3 images, the same best class on 3"
                                            : "proof: ONNX's own checker only"));
@@ -64,7 +64,7 @@ TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
 INSTANTIATE_TEST_SUITE_P(, ClassifierArchitectures,
                          testing::Values("resnet18", "resnet50", "cifar-cnn"));
 
-std::vector<Image> pictures_of_odd_sizes() {
+std::vector<Image> images_of_odd_sizes() {
   std::vector<Image> images;
   for (const auto& [width, height] : {std::pair{1, 1},
                                       {1, 300},
@@ -87,9 +87,9 @@ std::vector<Image> pictures_of_odd_sizes() {
   return images;
 }
 
-// Lying and upright, smaller and larger than the square, and where the picture's middle lies on
+// Lying and upright, smaller and larger than the square, and where the image's middle lies on
 // half a pixel.
-TEST(ConvertedClassifier, EveryPicturesSquareIsTheLoaders) {
+TEST(ConvertedClassifier, EveryImagesSquareIsTheLoaders) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   for (const char* backbone : {"resnet18", "cifar-cnn"}) {
     for (const auto& [square, shorter] : {std::pair{64, 73}, {64, 64}, {33, 80}, {60, 73}}) {
@@ -103,7 +103,7 @@ TEST(ConvertedClassifier, EveryPicturesSquareIsTheLoaders) {
       convert(options_in(folder));
       const auto model = trained_classifier(checkpoint, "c.pt");
       const ScoreMatch found = compare_models(ConvertedModel(folder / "m.onnx"), *model,
-                                              {.images = pictures_of_odd_sizes()});
+                                              {.images = images_of_odd_sizes()});
       EXPECT_EQ(found.unequal_count, 0) << found.first_unequal;
       EXPECT_EQ(found.image_count, 12);
     }
@@ -176,7 +176,7 @@ TEST(ConvertedClassifier, OptionsOfDetectorsAreRefusedByName) {
 }
 
 // A model whose weights are not the checkpoint's must not pass.
-TEST(ClassifierProof, FindsASmallChangeOfOneWeight) {
+TEST(ClassifierVerification, FindsASmallChangeOfOneWeight) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const TestFolder folder;
   Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1, kSpread);
@@ -192,7 +192,7 @@ TEST(ClassifierProof, FindsASmallChangeOfOneWeight) {
   EXPECT_THROW(require_equal(found, "m.onnx"), Error);
 }
 
-TEST(ClassifierProof, ThatFailsLeavesNoFile) {
+TEST(ClassifierVerification, ThatFailsLeavesNoFile) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const TestFolder folder;
   Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);

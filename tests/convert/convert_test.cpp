@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "convert/onnx_weights.h"
-#include "convert/proof/detector_proof.h"
-#include "convert/proof/proof_images.h"
+#include "convert/verification/detector_verification.h"
+#include "convert/verification/verification_images.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/model/device.h"
@@ -42,12 +42,12 @@ ConvertOptions options_in(const TestFolder& folder) {
   ConvertOptions options;
   options.checkpoint = folder / "c.pt";
   options.output = folder / "m.onnx";
-  options.proof_image_count = 1;
+  options.verification_image_count = 1;
   return options;
 }
 
 // What a conversion says of its proof.
-testing::Matcher<std::string> proof(const std::string& words) {
+testing::Matcher<std::string> verification(const std::string& words) {
   return HasSubstr(has_onnx_runtime() ? words : "proof: ONNX's own checker only");
 }
 
@@ -90,8 +90,8 @@ TEST_P(ConvertArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   config.norm_eps = norm_eps;
   save_checkpoint(folder / "c.pt", random_checkpoint(config, 7));
   ConvertOptions options = options_in(folder);
-  options.proof_image_count = 3;
-  EXPECT_THAT(convert(options), proof("proof: 3 images"));
+  options.verification_image_count = 3;
+  EXPECT_THAT(convert(options), verification("proof: 3 images"));
   EXPECT_EQ(read_inference_header(options.output).task, Task::kDetection);
 }
 
@@ -256,7 +256,7 @@ TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
   EXPECT_EQ(read_inference_header(options.output).max_detections, 10);
 }
 
-TEST(Convert, TheProofIsInIeeeF32) {
+TEST(Convert, TheVerificationIsInIeeeF32) {
   const TestFolder folder;
   save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
   set_tf32(true);  // as LibTorch begins on GPUs
@@ -294,7 +294,7 @@ TEST(Convert, ACheckpointWithoutAClassIsBadData) {
 }
 
 // A model whose weights are not the checkpoint's must not pass.
-TEST(Proof, FindsASmallChangeOfOneWeight) {
+TEST(Verification, FindsASmallChangeOfOneWeight) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const TestFolder folder;
   const ModelConfig config = small_config();
@@ -311,14 +311,14 @@ TEST(Proof, FindsASmallChangeOfOneWeight) {
   EXPECT_THROW(require_equal(result, "m.onnx"), Error);
 }
 
-TEST(Proof, ComparesDetectionsEvenWhereEveryScoreIsBelowTheThreshold) {
+TEST(Verification, ComparesDetectionsEvenWhereEveryScoreIsBelowTheThreshold) {
   const TestFolder folder;
   Checkpoint checkpoint = random_checkpoint(small_config(), 1, /*head_spread=*/0.1);
   for (auto& [name, tensor] : checkpoint.model) {
     if (name.ends_with("cls_logits.bias")) tensor.detach().fill_(-5);
   }
   save_checkpoint(folder / "c.pt", checkpoint);
-  EXPECT_THAT(convert(options_in(folder)), proof("detections equal"));
+  EXPECT_THAT(convert(options_in(folder)), verification("detections equal"));
   if (!has_onnx_runtime()) return;
   const auto found =
       ConvertedModel(folder / "m.onnx").detections(at::zeros({1, 3, 90, 120}, at::kByte));

@@ -83,7 +83,7 @@ TEST_F(ImportCli, OnesOwnInferenceModelIsSaidToBeOne) {
   const std::string own = folder_ / "own.pt", model = folder_ / "model.onnx";
   ASSERT_EQ(run_process({"make-checkpoint", "--output", own}).exit_code, 0);
   const auto converted = run_process(
-      {"retina-convert", "--checkpoint", own, "--output", model, "--proof-images", "1"});
+      {"retina-convert", "--checkpoint", own, "--output", model, "--verification-images", "1"});
   ASSERT_EQ(converted.exit_code, 0) << converted.err;
   expect_refusal({"--import", model}, 65, "is an inference model that retina-convert wrote");
 }

@@ -33,12 +33,12 @@ class OnnxForms : public testing::Test {
     ConvertOptions options;
     options.checkpoint = folder_ / "c.pt";
     options.output = folder_ / "m.onnx";
-    options.proof_image_count = 2;
+    options.verification_image_count = 2;
     options.overwrite = true;
     return options;
   }
   // Converts; where models can be run, `words` are in the proof.
-  static void expect_proof(const ConvertOptions& options, const std::string& words) {
+  static void expect_verification(const ConvertOptions& options, const std::string& words) {
     options.validate();
     EXPECT_THAT(convert(options),
                 HasSubstr(has_onnx_runtime() ? words : "proof: ONNX's own checker only"));
@@ -61,7 +61,7 @@ TEST_F(OnnxForms, WithoutPostprocessGivesTheCheckpointsAnchors) {
   for (const auto& [number, backbone] : {std::pair{1, "resnet18"}, {2, "resnet50"}}) {
     ConvertOptions o = options(version(number, backbone));
     o.no_postprocess = true;
-    expect_proof(o, "anchors equal");
+    expect_verification(o, "anchors equal");
     EXPECT_FALSE(read_inference_header(o.output).form.postprocess);
   }
 }
@@ -69,17 +69,17 @@ TEST_F(OnnxForms, WithoutPostprocessGivesTheCheckpointsAnchors) {
 TEST_F(OnnxForms, OfOneSizeTakesNoOther) {
   ConvertOptions o = options(version(1, "resnet18"));
   o.onnx_static = "96x128";
-  expect_proof(o, "proof: 2 images");
+  expect_verification(o, "proof: 2 images");
   const InferenceHeader header = read_inference_header(o.output);
-  EXPECT_EQ(header.form.picture, (PixelSize{.height = 96, .width = 128}));
+  EXPECT_EQ(header.form.image, (PixelSize{.height = 96, .width = 128}));
 }
 
 TEST_F(OnnxForms, WithRoundedWeightsTellsWhatThatChanges) {
   ConvertOptions o = options(version(2, "resnet18"));
-  expect_proof(o, "proof: ");
+  expect_verification(o, "proof: ");
   const std::size_t whole = file_size_bytes(o.output);
   o.onnx_weights = WeightType::kF16;
-  expect_proof(o, "proof: with rounded weights");
+  expect_verification(o, "proof: with rounded weights");
   EXPECT_LT(file_size_bytes(o.output), whole * 6 / 10);
   EXPECT_EQ(read_inference_header(o.output).form.weights, WeightType::kF16);
 }
@@ -94,8 +94,8 @@ TEST_F(OnnxForms, Of8BitsTellsItsAccuracyBesideThatOfF32) {
   Checkpoint checkpoint = random_checkpoint(config, 7);
   checkpoint.categories = categories;
   save_checkpoint(folder_ / "c.pt", checkpoint);
-  o.proof_data = folder_ / "shards";
-  expect_proof(o, "proof: ");
+  o.verification_data = folder_ / "shards";
+  expect_verification(o, "proof: ");
   const std::size_t whole = file_size_bytes(o.output);
   o.onnx_weights = WeightType::kInt8;
   o.calibration_image_count = 3;
@@ -107,7 +107,7 @@ TEST_F(OnnxForms, Of8BitsTellsItsAccuracyBesideThatOfF32) {
 TEST_F(OnnxForms, MadeOtherwiseIsNotReplacedUnasked) {
   ConvertOptions o = options(version(1, "resnet18"));
   o.overwrite = false;
-  expect_proof(o, "proof: ");
+  expect_verification(o, "proof: ");
   EXPECT_THAT(convert(o), HasSubstr("already exists"));
   o.no_postprocess = true;
   try {
@@ -121,7 +121,7 @@ TEST_F(OnnxForms, MadeOtherwiseIsNotReplacedUnasked) {
 
 TEST_F(OnnxForms, EveryFlippedByteAndEveryCutIsFound) {
   const ConvertOptions o = options(small_classifier_config("cifar-cnn"));
-  expect_proof(o, "proof: ");
+  expect_verification(o, "proof: ");
   const std::string whole = read_file(o.output);
   EXPECT_NO_THROW(check_onnx_seal(o.output));
   const std::string damaged = folder_ / "damaged.onnx";

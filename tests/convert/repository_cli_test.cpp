@@ -24,8 +24,9 @@ class RepositoryCli : public testing::Test {
     // Tests run side by side; more threads than cores spin on each other.
     ::setenv("OMP_NUM_THREADS", "1", 1);
     std::vector<std::string> arguments = {
-        "retina-convert", "--checkpoint", checkpoint_, "--output", output_, "--proof-images", "1",
-        "--log-level",    "error"};
+        "retina-convert", "--checkpoint",          checkpoint_, "--output",
+        output_,          "--verification-images", "1",         "--log-level",
+        "error"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_process(arguments);
   }

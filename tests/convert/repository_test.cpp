@@ -88,7 +88,7 @@ TEST_F(ModelRepositoryTest, TritonTakesTheModelWithTwoBackends) {
 }
 
 TEST_F(ModelRepositoryTest, TheConfigOfAModelOfOneSizeNamesIt) {
-  header_.form.picture = PixelSize{.height = 480, .width = 640};
+  header_.form.image = PixelSize{.height = 480, .width = 640};
   repository_.write(model_, header_);
   for (const char* name : {"config.pbtxt", "configs/tensorrt.pbtxt"}) {
     EXPECT_THAT(content(name), HasSubstr("dims: [ 3, 480, 640 ]"));

@@ -88,9 +88,9 @@ TEST_F(ConvertCli, ThereIsNoFormatToChoose) {
 TEST_F(ConvertCli, HelpNamesEveryOption) {
   const auto result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* option :
-       {"--checkpoint", "--output", "--score-threshold", "--nms-threshold", "--max-detections",
-        "--proof-images", "--data", "--device", "--weights", "--onnx-static", "--no-postprocess"}) {
+  for (const char* option : {"--checkpoint", "--output", "--score-threshold", "--nms-threshold",
+                             "--max-detections", "--verification-images", "--data", "--device",
+                             "--weights", "--onnx-static", "--no-postprocess"}) {
     EXPECT_THAT(result.out, HasSubstr(option));
   }
 }
@@ -129,8 +129,8 @@ TEST_F(ConvertCli, CudaWithoutAGpuIsUnavailable) {
 TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
   make_checkpoint();
   const std::vector<std::string> command = {
-      "--checkpoint",   checkpoint_, "--output",         output_,
-      "--proof-images", "2",         "--max-detections", "50"};
+      "--checkpoint",          checkpoint_, "--output",         output_,
+      "--verification-images", "2",         "--max-detections", "50"};
   const auto first = run(command);
   EXPECT_EQ(first.exit_code, 0) << first.err;
   if (has_onnx_runtime()) {
@@ -171,7 +171,7 @@ TEST_F(ConvertCli, AClassifierTakesNoOptionsOfDetectors) {
 TEST_F(ConvertCli, TheOutputsFolderIsMade) {
   make_checkpoint();
   const auto result = run({"--checkpoint", checkpoint_, "--output", folder_ / "new/deep/m.onnx",
-                           "--proof-images", "1"});
+                           "--verification-images", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(path_exists(folder_ / "new/deep/m.onnx"));
 }
@@ -181,8 +181,8 @@ TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {
   const std::string run_folder = folder_ / "run";
   make_folder(run_folder);
   std::filesystem::rename(checkpoint_, run_folder + "/checkpoint-07.pt");
-  const std::vector<std::string> command = {"--checkpoint", run_folder,       "--output",
-                                            output_,        "--proof-images", "1"};
+  const std::vector<std::string> command = {
+      "--checkpoint", run_folder, "--output", output_, "--verification-images", "1"};
   const auto first = run(command);
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_THAT(first.err, HasSubstr("run: taking checkpoint-07.pt, the last"));

@@ -12,7 +12,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "tests/support/pictures/pictures.h"
+#include "tests/support/images/images.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -154,10 +154,10 @@ TEST_F(ImageInputs, AFolderWithoutFilesIsNamedWhereOthersAreGiven) {
   write("photos/a.jpg");
   fs::create_directories(folder_ / "empty/sub");
   const ImageListing both = list_images({"photos", "empty"}, "out");
-  ASSERT_THAT(both.left_out, SizeIs(1));
-  EXPECT_EQ(both.left_out[0].name, "empty/");
-  EXPECT_EQ(both.left_out[0].problem.reason, "holds no files");
-  EXPECT_THAT(list_images({"empty"}, "out").left_out, IsEmpty());
+  ASSERT_THAT(both.skipped, SizeIs(1));
+  EXPECT_EQ(both.skipped[0].name, "empty/");
+  EXPECT_EQ(both.skipped[0].problem.reason, "holds no files");
+  EXPECT_THAT(list_images({"empty"}, "out").skipped, IsEmpty());
 }
 
 TEST_F(ImageInputs, FoldersWithoutPermissionAreLeftOut) {
@@ -167,9 +167,9 @@ TEST_F(ImageInputs, FoldersWithoutPermissionAreLeftOut) {
   fs::permissions(folder_ / "b", fs::perms::none);
   const ImageListing listing = list_images({"*/*.jpg"}, "out");
   fs::permissions(folder_ / "b", fs::perms::all);
-  ASSERT_THAT(listing.left_out, SizeIs(1));
-  EXPECT_EQ(listing.left_out[0].name, "b/");
-  EXPECT_EQ(listing.left_out[0].problem.kind, "unreadable");
+  ASSERT_THAT(listing.skipped, SizeIs(1));
+  EXPECT_EQ(listing.skipped[0].name, "b/");
+  EXPECT_EQ(listing.skipped[0].problem.kind, "unreadable");
   EXPECT_THAT(listing.files, SizeIs(1));
 }
 
@@ -204,21 +204,21 @@ TEST_F(ImageInputs, OfOneFolderShareIt) {
   EXPECT_THAT(listing.roots, SizeIs(1)) << "a folder is asked once whether it is there";
 }
 
-// The very picture, whatever folder it lies in.
+// The very image, whatever folder it lies in.
 TEST_F(ImageInputs, AreDecodedFromTheirFolders) {
   write("a.png", encode_png(colourful(30, 20)));
   write("photos/b.png", encode_png(colourful(21, 22)));
   write("more/sub/c.png", encode_png(colourful(33, 34)));
   const ImageListing listing = list_images({"a.png", folder_ / "photos/b.png", "more"}, "out");
   JpegDecoder decoder;
-  std::vector<LoosePicture> images;
+  std::vector<FoundImage> images;
   for (const ImageFile& file : listing.files) {
     const ImageRoot& root = listing.roots[file.root];
     LookedAt seen = look_at(ImageFolder(root.folder), root.name_in_folder(file.name), decoder);
     ASSERT_FALSE(seen.problem) << file.name << ": " << seen.problem->reason;
-    seen.picture.name = file.name;
-    seen.picture.root = file.root;
-    images.push_back(seen.picture);
+    seen.image.name = file.name;
+    seen.image.root = file.root;
+    images.push_back(seen.image);
   }
   const ImageFiles source(listing.roots, images, {{.id = 7, .name = "disc"}});
   ASSERT_EQ(source.index().size(), 3U);

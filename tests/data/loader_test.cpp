@@ -92,7 +92,7 @@ TEST(BatchLoader, StopsInTheMiddleWithoutWaitingForTheRest) {
   EXPECT_TRUE(loader.next().has_value());
 }
 
-constexpr std::size_t kStoredBytes = std::size_t{3} * 640 * 480;  // of a synthetic picture
+constexpr std::size_t kStoredBytes = std::size_t{3} * 640 * 480;  // of a synthetic image
 
 // Memory full of NaN, counted.
 struct Memory {
@@ -201,7 +201,7 @@ TEST(BatchLoader, ABatchOutlivesItsLoaderAndKeepsItsPixels) {
   EXPECT_EQ(memory.alive, 0);
 }
 
-// A picture that could not be read: no pixels, though it has a size.
+// An image that could not be read: no pixels, though it has a size.
 class UnreadableSource : public SyntheticSource {
  public:
   UnreadableSource() : SyntheticSource(60, 5, 7) {}
@@ -214,7 +214,7 @@ class UnreadableSource : public SyntheticSource {
   }
 };
 
-TEST(BatchLoader, GivesZerosForAPictureWithAProblem) {
+TEST(BatchLoader, GivesZerosForAImageWithAProblem) {
   const UnreadableSource source;
   Memory memory;
   BatchLoader loader(source, {.allocate = memory.allocator()}, three_at_a_time(1));
@@ -229,7 +229,7 @@ TEST(BatchLoader, GivesZerosForAPictureWithAProblem) {
                           [](std::uint8_t v) { return v == 0; }));
 }
 
-TEST(BatchLoader, GivesThePicturesAsTheyAreWithTheSameSamples) {
+TEST(BatchLoader, GivesTheImagesAsTheyAreWithTheSameSamples) {
   const SyntheticSource source(60, 5, 7);
   Memory memory;
   for (const int threads : {1, 3}) {
@@ -261,7 +261,7 @@ TEST(BatchLoader, GivesThePicturesAsTheyAreWithTheSameSamples) {
   EXPECT_LT(memory.made, 10);
 }
 
-// Pictures that take a while.
+// Images that take a while.
 class SlowSource : public SyntheticSource {
  public:
   SlowSource() : SyntheticSource(60, 5, 7) {}

@@ -87,8 +87,8 @@ TEST(ReplacingSource, TakesOnlyWhatFitsTheStepsShape) {
   }
 }
 
-TEST(ReplacingSource, TakesOnlyWhatFitsTheRoomOfADamagedPictureThatIsStored) {
-  // All synthetic pictures have as many pixels: this one's index says that it is a row smaller.
+TEST(ReplacingSource, TakesOnlyWhatFitsTheRoomOfADamagedImageThatIsStored) {
+  // All synthetic images have as many pixels: this one's index says that it is a row smaller.
   class SmallerSource : public DamagedSource {
    public:
     SmallerSource() : DamagedSource({7}), index_(DamagedSource::index()) {

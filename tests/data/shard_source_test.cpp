@@ -26,7 +26,7 @@ void publish(const std::string& folder, const std::string& bytes, ManifestFile& 
   file.xxh3 = xxh3(bytes);
 }
 
-// A set of one grey picture with these boxes, or with this class.
+// A set of one grey image with these boxes, or with this class.
 void write_set(const std::string& folder, const std::vector<RecordAnnotation>& annotations,
                std::optional<int> label = {}) {
   make_folder(folder);
@@ -36,7 +36,7 @@ void write_set(const std::string& folder, const std::vector<RecordAnnotation>& a
                       .height = kHeight,
                       .annotations = annotations,
                       .label = label,
-                      .picture = jpeg};
+                      .image = jpeg};
   Manifest manifest;
   if (label) manifest.task = Task::kClassification;
   manifest.options.shard_size_bytes = 1 << 20;
@@ -90,7 +90,7 @@ TEST(ShardSource, LeavesOutBoxesWithoutAnAreaAndNamesThem) {
   for (const bool flip : {false, true}) {
     for (const int side : {32, 333, 480, 800}) {
       const Sample sample = load(source, flip, side);
-      EXPECT_THAT(sample.left_out, ElementsAre(2, 3, 4, 6, 8)) << flip << " " << side;
+      EXPECT_THAT(sample.ignored, ElementsAre(2, 3, 4, 6, 8)) << flip << " " << side;
       ASSERT_EQ(sample.boxes.size(), 2U) << flip << " " << side;
       EXPECT_EQ(sample.labels.size(), 2U);
       for (const auto& kept : sample.boxes) {
@@ -123,7 +123,7 @@ Sample load_warped(const ShardSource& source, bool flip, const Affine& to_output
   return source.load(request, 0, decoder, pixels.data());
 }
 
-TEST(ShardSource, GivesTheClassOfAWholePictureAndNoBoxes) {
+TEST(ShardSource, GivesTheClassOfAWholeImageAndNoBoxes) {
   const TestFolder folder;
   write_set(folder / "set", {}, 2);
   const ShardSet shards(folder / "set");
@@ -131,7 +131,7 @@ TEST(ShardSource, GivesTheClassOfAWholePictureAndNoBoxes) {
   EXPECT_THAT(load(source, true, 240).labels, ElementsAre(2));
   EXPECT_TRUE(load(source, true, 240).boxes.empty());
   EXPECT_THAT(load_warped(source, false, {{1, 0, -1, 0, 1, 0}}).labels, ElementsAre(2))
-      << "whatever the warp leaves of the picture";
+      << "whatever the warp leaves of the image";
 }
 
 TEST(ShardSource, WarpsBoxesWithThePixels) {
@@ -152,9 +152,9 @@ TEST(ShardSource, WarpsBoxesWithThePixels) {
   expect_box(load_warped(source, false, {{1, 0, -60.0 / 320, 0, 1, 0}}), {0, 25, 20, 65});
 }
 
-// A quarter of the hull's area decides, and what leaves the picture by a warp is no fault of the
+// A quarter of the hull's area decides, and what leaves the image by a warp is no fault of the
 // data.
-TEST(ShardSource, LeavesOutBoxesThatTheWarpMovesOutOfThePicture) {
+TEST(ShardSource, LeavesOutBoxesThatTheWarpMovesOutOfTheImage) {
   const TestFolder folder;
   write_set(folder / "set", {{.id = 1, .bbox = {100, 50, 60, 80}, .area = 1}});
   const ShardSet shards(folder / "set");
@@ -162,7 +162,7 @@ TEST(ShardSource, LeavesOutBoxesThatTheWarpMovesOutOfThePicture) {
   const auto boxes_after_shift = [&](double shift_px) {
     const Sample sample = load_warped(source, false, {{1, 0, -shift_px / 320, 0, 1, 0}});
     EXPECT_EQ(sample.labels.size(), sample.boxes.size());
-    EXPECT_TRUE(sample.left_out.empty());
+    EXPECT_TRUE(sample.ignored.empty());
     return sample.boxes.size();
   };
   // The box is 50 to 80 px.

@@ -17,14 +17,14 @@ namespace {
 
 using testing::HasSubstr;
 
-// A job with a bit flipped in the middle of one picture of its shards.
+// A job with a bit flipped in the middle of one image of its shards.
 class DamagedRecord : public testing::Test {
  protected:
   DamagedRecord() {
     const ShardSet shards(job_.train_shards());
     const IndexEntry& entry = shards.index()[kRecord];
     image_id_ = entry.image_id;
-    const std::string jpeg(shards.read(kRecord).picture);
+    const std::string jpeg(shards.read(kRecord).image);
     const std::string path =
         job_.train_shards() + "/" + shards.manifest().shards[entry.shard].file.name;
     const std::string bytes = read_file(path);

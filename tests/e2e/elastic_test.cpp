@@ -144,7 +144,7 @@ TEST(Elastic, FourThenThreeThenTwoRanksTrainEachImageOnceAnEpoch) {
 
 TEST(Elastic, ARankMayHaveAPassWithoutImagesButNotAStep) {
   const Job job(Task::kClassification);
-  auto command = job.train_command(job / "run", 1, {"--images-per-pass", "1"});
+  auto command = job.train_command(job / "run", 1, {"--micro-batch", "1"});
   const ProcessResult accepted = run_process(under_mpirun(3, command));
   EXPECT_EQ(accepted.exit_code, 0) << accepted.err;
   EXPECT_EQ(steps_logged(job / "run"), 1);

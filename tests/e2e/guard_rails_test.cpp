@@ -103,10 +103,10 @@ TEST(GuardRails, AValidationWithinAnEpochNamesTheEpochInProgressAndTheLastLineHa
   const std::string validation = "epoch 1, step 1: validation ";
   ASSERT_THAT(result.err, HasSubstr(validation));
   const std::size_t begin = result.err.find(validation) + validation.size();
-  const std::string figure = result.err.substr(begin, result.err.find(',', begin) - begin);
+  const std::string metric = result.err.substr(begin, result.err.find(',', begin) - begin);
   const std::size_t last = result.err.rfind("training 1/1 steps");
   ASSERT_NE(last, std::string::npos) << result.err;
-  EXPECT_THAT(result.err.substr(last), HasSubstr(", " + figure));
+  EXPECT_THAT(result.err.substr(last), HasSubstr(", " + metric));
 }
 
 TEST(GuardRails, WarnOfAFrozenNormFromScratch) {

@@ -82,7 +82,7 @@ Words Job::pack_command(const std::string& split, const std::string& output,
   const Words pack = {"coco-pack", "--output", output};
   const Words source =
       task_ == Task::kClassification
-          ? Words{"--format", "folders", "--images", folder_ / ("pictures/" + split)}
+          ? Words{"--format", "folders", "--images", folder_ / ("images/" + split)}
           : Words{"--annotations",
                   folder_ / ("scenes/annotations/instances_" + split + "2017.json"), "--images",
                   folder_ / ("scenes/images/" + split + "2017")};
@@ -93,11 +93,11 @@ Words Job::train_command(const std::string& run, int steps, const Words& more) c
   return small_train_command(train_shards(), run, steps, more, task_);
 }
 
-double first_step(const std::string& run, const char* figure) {
+double first_step(const std::string& run, const char* metric) {
   std::istringstream lines(read_file(run + "/metrics.jsonl"));
   std::string line;
   std::getline(lines, line);
-  return JsonFile::parse(line, "metrics.jsonl").root().at(figure).as_double();
+  return JsonFile::parse(line, "metrics.jsonl").root().at(metric).as_double();
 }
 
 std::int64_t steps_logged(const std::string& run) {

@@ -1,4 +1,4 @@
-// A small job for end-to-end tests: a dozen rendered pictures, packed, and the commands that train
+// A small job for end-to-end tests: a dozen rendered images, packed, and the commands that train
 // on them: a RetinaNet on ResNet-18 in seconds, or, for what any training does, cifar-cnn in a
 // tenth of that.
 #pragma once
@@ -34,7 +34,7 @@ class Job {
   // coco-pack of "train" or "val".
   std::vector<std::string> pack_command(const std::string& split, const std::string& output,
                                         const std::vector<std::string>& more = {}) const;
-  // small_train_command on the rendered pictures.
+  // small_train_command on the rendered images.
   std::vector<std::string> train_command(const std::string& run, int steps,
                                          const std::vector<std::string>& more = {}) const;
 
@@ -44,7 +44,7 @@ class Job {
 };
 
 // A figure of the first step in metrics.jsonl of `run`.
-double first_step(const std::string& run, const char* figure);
+double first_step(const std::string& run, const char* metric);
 
 // Steps that metrics.jsonl of `run` has so far.
 std::int64_t steps_logged(const std::string& run);

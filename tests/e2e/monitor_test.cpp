@@ -126,7 +126,7 @@ struct Told {
   Trace trace;
   std::vector<std::string> metrics = {};  // lines
 
-  double figure(std::int64_t step, const char* name) const {
+  double metric(std::int64_t step, const char* name) const {
     for (const std::string& line : metrics) {
       const JsonFile json = JsonFile::parse(line, "metrics.jsonl");
       if (json.root().has("loss") && json.root().at("step").as_int() == step) {
@@ -179,22 +179,22 @@ void expect_exposed_is_what_the_main_thread_waits(const Told& told) {
     for (const char* name : {"data.wait", "forward", "backward"}) {
       others_ms += length_ms(trace, name, 0, step);
     }
-    const double exposed_ms = told.figure(step, "exposed_comm_ms");
+    const double exposed_ms = told.metric(step, "exposed_comm_ms");
     EXPECT_GE(exposed_ms, length_ms(trace, "reduce", 0, step) - 0.01) << step;
-    EXPECT_LE(exposed_ms, told.figure(step, "step_ms") - others_ms) << step;
-    EXPECT_LE(told.figure(step, "comm_ms"), length_ms(trace, "bucket", 0, step)) << step;
+    EXPECT_LE(exposed_ms, told.metric(step, "step_ms") - others_ms) << step;
+    EXPECT_LE(told.metric(step, "comm_ms"), length_ms(trace, "bucket", 0, step)) << step;
     double bytes = 0;
     for (const TraceEvent& event : trace.events) {
       const bool is_own = event.rank == 0 && event.step == step;
       if (is_own && event.name.rfind("bucket ", 0) == 0) bytes += event.bytes;
     }
-    EXPECT_EQ(told.figure(step, "comm_bytes"), bytes);
-    const double algorithm = bytes / (told.figure(step, "comm_ms") * 1e-3);
-    EXPECT_NEAR(told.figure(step, "algorithm_bytes_per_second") / algorithm, 1, 1e-9);
+    EXPECT_EQ(told.metric(step, "comm_bytes"), bytes);
+    const double algorithm = bytes / (told.metric(step, "comm_ms") * 1e-3);
+    EXPECT_NEAR(told.metric(step, "algorithm_bytes_per_second") / algorithm, 1, 1e-9);
     // On 2 ranks the bus carries what the algorithm does.
-    EXPECT_NEAR(told.figure(step, "bus_bytes_per_second") / algorithm, 1, 1e-9);
-    EXPECT_NEAR(told.figure(step, "compute_ms"),
-                told.figure(step, "step_ms") - told.figure(step, "data_wait_ms") - exposed_ms,
+    EXPECT_NEAR(told.metric(step, "bus_bytes_per_second") / algorithm, 1, 1e-9);
+    EXPECT_NEAR(told.metric(step, "compute_ms"),
+                told.metric(step, "step_ms") - told.metric(step, "data_wait_ms") - exposed_ms,
                 1e-6);
   }
 }
@@ -210,7 +210,7 @@ void expect_each_epochs_length_and_ranks(const Told& told) {
     EXPECT_EQ(root.at("steps").as_int(), 2);
     double seconds = 0;
     for (std::int64_t step = 2 * epochs.back() - 1; step <= 2 * epochs.back(); ++step) {
-      seconds += told.figure(step, "step_ms") * 1e-3;
+      seconds += told.metric(step, "step_ms") * 1e-3;
     }
     EXPECT_NEAR(root.at("epoch_seconds").as_double(), seconds, 1e-9);
     ASSERT_EQ(root.at("rank_times").size(), 2U);
@@ -285,22 +285,22 @@ TEST(TensorBoardEvents, ShowTheLogOfARunThatWasKilled) {
   const std::vector<std::string> files = event_files(events);
   ASSERT_EQ(files.size(), 2U);
   expect_shows_the_log(events, run);
-  // The last validation's pictures.
-  std::int64_t pictured_step = 0;
-  std::set<std::string> pictures;
+  // The last validation's images.
+  std::int64_t shown_step = 0;
+  std::set<std::string> images;
   for (const ReadEvent& event : read_events(files[1])) {
-    for (const auto& [tag, picture] : event.pictures) {
+    for (const auto& [tag, shown] : event.images) {
       Image image;
-      EXPECT_TRUE(JpegDecoder().decode(picture.jpeg.data(), picture.jpeg.size(), image).ok) << tag;
-      EXPECT_EQ(image.width, picture.width);
-      EXPECT_EQ(image.height, picture.height);
-      if (event.step != pictured_step) pictures.clear();
-      pictured_step = event.step;
-      pictures.insert(tag);
+      EXPECT_TRUE(JpegDecoder().decode(shown.jpeg.data(), shown.jpeg.size(), image).ok) << tag;
+      EXPECT_EQ(image.width, shown.width);
+      EXPECT_EQ(image.height, shown.height);
+      if (event.step != shown_step) images.clear();
+      shown_step = event.step;
+      images.insert(tag);
     }
   }
-  EXPECT_EQ(pictured_step, steps);
-  EXPECT_FALSE(pictures.empty());
+  EXPECT_EQ(shown_step, steps);
+  EXPECT_FALSE(images.empty());
   // It decides nothing of the result: the finished run is found with another one, and none.
   for (const std::vector<std::string>& other :
        {std::vector<std::string>{}, std::vector<std::string>{"--tensorboard", job / "other"}}) {

@@ -19,9 +19,9 @@ namespace {
 
 using testing::HasSubstr;
 
-// The rendered pictures; in one of them all is of a class of its own, and training begins with
+// The rendered images; in one of them all is of a class of its own, and training begins with
 // weights that are as sure as f32 can say that nothing is of it: the loss of two anchors there
-// overflows. Two steps are an epoch: one of each two has the picture.
+// overflows. Two steps are an epoch: one of each two has the image.
 class Rollback : public testing::Test {
  protected:
   Rollback() {
@@ -71,7 +71,7 @@ class Rollback : public testing::Test {
     return trainer.root().at("left_out_steps").size();
   }
 
-  static constexpr const char* kClass = "of one picture only";
+  static constexpr const char* kClass = "of one image only";
   Job job_;
   std::int64_t image_ = 0;
 };

@@ -32,7 +32,7 @@ def number(value):
 
 
 def make_shards(build, folder, names):
-    """Rendered pictures, packed with categories of these names and ids 10, 20, ..."""
+    """Rendered images, packed with categories of these names and ids 10, 20, ..."""
     run(build / "render_scenes", "--output", folder / "scenes", "--train", IMAGES, "--validation", 1, "--intact")
     images = json.loads((folder / "scenes/annotations/instances_train2017.json").read_text())["images"]
     (folder / "truth.json").write_text(json.dumps({"images": images, "annotations": [], "categories": [
@@ -178,7 +178,7 @@ class ClassPageTest(unittest.TestCase):
                 self.assertEqual("right" in style, t == p and (t, p) in counts, label)
                 self.assertEqual("wrong" in style, t != p and (t, p) in counts, label)
 
-    def test_a_cell_shows_its_numbers_and_pictures(self):
+    def test_a_cell_shows_its_numbers_and_images(self):
         for count in self.pages:
             metrics = self.show(count)
             names, pair = self.names(), metrics["most_confused"][0]
@@ -201,7 +201,7 @@ class ClassPageTest(unittest.TestCase):
                 self.browser.wait_for("document.getElementById('sheet').open")
                 self.browser.press("Escape")
 
-    def test_confident_mistakes_are_pictured_and_enlarged(self):
+    def test_confident_mistakes_are_shown_and_enlarged(self):
         for count in self.pages:
             metrics = self.show(count)
             names, images = self.names(), {one["image_id"]: one for one in metrics["images"]}
@@ -222,7 +222,7 @@ class ClassPageTest(unittest.TestCase):
             self.assertEqual(self.text("#viewer-title"), images[worst[1]]["file_name"])
             self.browser.press("Escape")
 
-    def test_confused_pairs_have_up_to_three_pictures(self):
+    def test_confused_pairs_have_up_to_three_images(self):
         for count in self.pages:
             metrics = self.show(count)
             shown_pairs = metrics["most_confused"][:24]

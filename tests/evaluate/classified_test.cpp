@@ -1,5 +1,5 @@
 // A classifier's evaluation from its outcomes on: files, verdict, the same again, and the
-// comparison of two. The pictures are coco-pack's; what a model would have said of them is made up.
+// comparison of two. The images are coco-pack's; what a model would have said of them is made up.
 #include "evaluate/classified.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using testing::Not;
 
 constexpr int kImages = 12;
 
-// Twelve pictures with ids 11, 12, ..., 22 of three classes with ids 3, 5, 9.
+// Twelve images with ids 11, 12, ..., 22 of three classes with ids 3, 5, 9.
 class Classify : public testing::Test {
  protected:
   // `more`: options of coco-pack.
@@ -35,7 +35,7 @@ class Classify : public testing::Test {
       Image image(60 + i, 40);
       std::fill(image.rgb.begin(), image.rgb.end(), static_cast<std::uint8_t>(20 * i));
       const std::string name = cat(i, ".jpg");
-      write_file_atomically(folder_ / ("pictures/" + name), encode_jpeg(image, 95));
+      write_file_atomically(folder_ / ("images/" + name), encode_jpeg(image, 95));
       images += cat(i == 0 ? "" : ",", R"({"id": )", 11 + i, R"(, "file_name": ")", name,
                     R"(", "width": )", 60 + i, R"(, "height": 40})");
     }
@@ -145,7 +145,7 @@ TEST_F(Classify, WritesPredictionsPageAndFiguresAndPrintsThem) {
   EXPECT_FALSE(path_exists(a_ + "/detections.json"));
 }
 
-TEST_F(Classify, PicturesMayBeStoredRaw) {
+TEST_F(Classify, ImagesMayBeStoredRaw) {
   pack({"--max-side", "48", "--encoding", "raw"});
   ASSERT_EQ(evaluate(options(a_), outcomes(3)).exit_code, 0);
   EXPECT_THAT(read_file(a_ + "/report.html"), HasSubstr("\"11\":\"data:image/jpeg;base64,/9j/"));

@@ -25,7 +25,7 @@ class CompareCommand : public testing::Test {
     std::string images, annotations, a, b;
     for (int id = 1; id <= 12; ++id) {
       const char* comma = id == 1 ? "" : ",";
-      images += cat(comma, R"({"id": )", id, R"(, "file_name": "picture-)", id,
+      images += cat(comma, R"({"id": )", id, R"(, "file_name": "image-)", id,
                     R"(.jpg", "width": 100, "height": 100})");
       annotations += cat(comma, R"({"id": )", id, R"(, "image_id": )", id, R"(, "category_id": )",
                          5 + id % 2, R"(, "bbox": [10, 10, 40, 40], "area": 1600, "iscrowd": 0})");
@@ -74,7 +74,7 @@ TEST_F(CompareCommand, ComparesResultsFilesOnGivenAnnotations) {
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr(cat("A: ", a_, "\nB: ", b_, "\n12 images, 12 objects")));
   EXPECT_THAT(result.out, HasSubstr("4 images better, 1 worse, 7 the same."));
-  EXPECT_THAT(result.out, HasSubstr("picture-9.jpg"));
+  EXPECT_THAT(result.out, HasSubstr("image-9.jpg"));
 
   const JsonFile file = JsonFile::read(output_ + "/compare.json");
   const JsonView ap = file.root().at("stats").at(std::size_t{0});
@@ -96,7 +96,7 @@ TEST_F(CompareCommand, ComparesResultsFilesOnGivenAnnotations) {
   EXPECT_EQ(file.root().at("better").at(std::size_t{0}).as_int(), 9);
   EXPECT_EQ(file.root().at("worse").at(std::size_t{0}).as_int(), 1);
   const std::string page = read_file(output_ + "/compare.html");
-  for (const char* part : {"Comparison", "even", "<svg", "picture-9.jpg"}) {
+  for (const char* part : {"Comparison", "even", "<svg", "image-9.jpg"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
 }

@@ -40,7 +40,7 @@ class ConvertedCommand : public testing::Test {
                                  *folder_ / "checkpoint.pt",
                                  "--output",
                                  *folder_ / name,
-                                 "--proof-images",
+                                 "--verification-images",
                                  "1"};
     all.insert(all.end(), more.begin(), more.end());
     const ProcessResult converted = run_process(all);

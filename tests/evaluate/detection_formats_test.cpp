@@ -10,7 +10,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/evaluation/explain/pictures.h"
+#include "shared/evaluation/explain/shown_images.h"
 #include "shared/image/jpeg.h"
 #include "tests/support/test_folder.h"
 

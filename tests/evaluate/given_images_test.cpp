@@ -18,7 +18,7 @@
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/child_process.h"
 #include "tests/support/faults/faulty.h"
-#include "tests/support/pictures/pictures.h"
+#include "tests/support/images/images.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -294,8 +294,9 @@ TEST_F(GivenImages, OfOneSizeInABatchHaveTheDetectionsOfEachAlone) {
   std::vector<std::string> models{*shared_ / "model.pt"};
   if (has_onnx_runtime()) {
     models.push_back(folder_ / "model.onnx");
-    const ProcessResult converted = run_process({"retina-convert", "--checkpoint", models[0],
-                                                 "--output", models[1], "--proof-images", "1"});
+    const ProcessResult converted =
+        run_process({"retina-convert", "--checkpoint", models[0], "--output", models[1],
+                     "--verification-images", "1"});
     ASSERT_EQ(converted.exit_code, 0) << converted.err;
   }
   for (const std::string& model : models) {

@@ -69,7 +69,7 @@ TEST_F(ModelCommand, RefusesToWaitForTooShort) {
                  "--stall-timeout: out of range (got 5");
 }
 
-TEST_F(ModelCommand, WritesResultsMetricsReportAndPictures) {
+TEST_F(ModelCommand, WritesResultsMetricsReportAndImages) {
   const ProcessResult result = run_process(command("out", {"--draw", "3", "--draw-score", "0"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Average Precision"));

@@ -333,7 +333,7 @@ class ReportPageTest(unittest.TestCase):
                 self.assertEqual(self.text("#confusion output").split()[0], shown(confusion["scores"][at]))
                 self.check_matrix(metrics, at)
 
-    def test_a_cell_of_the_matrix_shows_its_pictures(self):
+    def test_a_cell_of_the_matrix_shows_its_images(self):
         for count in ("3", "80"):
             metrics = self.show(count, "confusion")
             confusion, at = metrics["confusion"], metrics["confusion"]["chosen"]
@@ -350,10 +350,10 @@ class ReportPageTest(unittest.TestCase):
             self.assertTrue(self.text("#sheet-count").startswith(
                 f"{number(cell['counts'][at])} of {number(objects)} objects of the class, "
                 f"share {shown(cell['counts'][at] / objects)}"), self.text("#sheet-count"))
-            pictures = self.browser.evaluate(
+            images = self.browser.evaluate(
                 "[...document.querySelectorAll('#sheet .tile')].map((one) => +one.dataset.image)")
-            self.assertEqual(pictures, [one for one in cell["images"] if one in drawn])
-            self.assertTrue(pictures)
+            self.assertEqual(images, [one for one in cell["images"] if one in drawn])
+            self.assertTrue(images)
             self.browser.press("Escape")
             # The same by keyboard: the cell has the focus; Enter opens it.
             self.browser.evaluate(f"document.querySelector(\"{selector}\").focus()")

@@ -2,7 +2,7 @@
 // tests/oracle/classification_metrics.py and class_page_test.py:
 //
 //   score_classifier FOLDER                  FOLDER/metrics.json and predictions.jsonl
-//   score_classifier FOLDER SHARDS OUTPUT    a whole evaluation in OUTPUT, pictures from SHARDS
+//   score_classifier FOLDER SHARDS OUTPUT    a whole evaluation in OUTPUT, images from SHARDS
 //
 // FOLDER holds labels.i32 [N] and scores.f32 [N, K], little-endian. The images are 1, 2, ... and
 // the classes 1, 2, ... "class 0", "class 1", ...; or those of SHARDS, images in ascending id

@@ -159,14 +159,14 @@ TEST_F(ScoringCommand, WhatNoEvaluationWroteIsNeverReplaced) {
 
 TEST_F(ScoringCommand, ItsInputMayLieInItsFolder) {
   make_folder(output_ + "/drawn");
-  const std::string input = output_ + "/detections.json", picture = output_ + "/drawn/mine.jpg";
+  const std::string input = output_ + "/detections.json", image = output_ + "/drawn/mine.jpg";
   write_file_atomically(input, read_file(detections_));
-  write_file_atomically(picture, "mine");
+  write_file_atomically(image, "mine");
   detections_ = input;
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--overwrite"}}) {
     EXPECT_EQ(run(more).exit_code, 0);
     EXPECT_TRUE(path_exists(input));
-    EXPECT_TRUE(path_exists(picture)) << "no name that an evaluation gives";
+    EXPECT_TRUE(path_exists(image)) << "no name that an evaluation gives";
   }
 }
 

@@ -183,8 +183,8 @@ TEST(Classification, FiguresOfSixImagesAreThoseWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(metrics.top5.value().value(), 1);
   // Recalls 2/3, 1/2, 0.
   EXPECT_DOUBLE_EQ(metrics.balanced_accuracy.value(), (2.0 / 3 + 1.0 / 2) / 3);
-  const ClassFigures &a = metrics.per_class[0], &b = metrics.per_class[1],
-                     &c = metrics.per_class[2];
+  const ImageClassMetrics &a = metrics.per_class[0], &b = metrics.per_class[1],
+                          &c = metrics.per_class[2];
   EXPECT_EQ(b.category_id, 20);
   EXPECT_DOUBLE_EQ(a.recall().value().value(), 2.0 / 3);
   EXPECT_DOUBLE_EQ(a.precision().value().value(), 2.0 / 3);
@@ -243,7 +243,7 @@ TEST(Classification, EqualsTheNaiveFiguresOnRandomScores) {
         images += pair.first == label ? number : 0;
         predicted += pair.second == label ? number : 0;
       }
-      const ClassFigures& one = metrics.per_class[static_cast<std::size_t>(label)];
+      const ImageClassMetrics& one = metrics.per_class[static_cast<std::size_t>(label)];
       EXPECT_EQ(one.image_count, images);
       EXPECT_EQ(one.predicted_count, predicted);
       EXPECT_EQ(one.hit_count, (confusion[{label, label}]));
@@ -281,9 +281,9 @@ TEST(ClassExamples, AreTheMostConfidentMistakesAndThoseOfTheMostFrequentPairs) {
   EXPECT_EQ(examples.most_confused[0].pair, (ConfusedPair{0, 1, 1})) << "equals in label order";
   EXPECT_THAT(examples.most_confused[0].image_ids, ElementsAre(102));
   EXPECT_EQ(examples.most_confused[1].pair, (ConfusedPair{1, 0, 1}));
-  std::vector<std::int64_t> pictured;
-  for (const ClassOutcome& one : examples.pictured) pictured.push_back(one.image_id);
-  EXPECT_THAT(pictured, ElementsAre(102, 104, 105));
+  std::vector<std::int64_t> shown;
+  for (const ClassOutcome& one : examples.shown) shown.push_back(one.image_id);
+  EXPECT_THAT(shown, ElementsAre(102, 104, 105));
 }
 
 TEST(ClassExamples, OfAPairAtMostAsManyAsAskedForTheMostConfidentFirst) {

@@ -34,7 +34,7 @@ void convert_to(const std::string& checkpoint, const std::string& output) {
   ConvertOptions options;
   options.checkpoint = checkpoint;
   options.output = output;
-  options.proof_image_count = 1;
+  options.verification_image_count = 1;
   convert(options);
 }
 
@@ -162,9 +162,9 @@ TEST_F(ConvertedClassify, ModelsAndSetsOfTheOtherTaskAreRefusedByName) {
   ConvertedModel classifier = model();
   EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { classify(classifier, boxes, *self, {}); }),
               HasSubstr("boxes: is a detection set (want classification)"));
-  EXPECT_THAT(refusal_of(ErrorKind::kConfig,
-                         [&] { detect(classifier, ShardPictures(*shards_), *self, {}); }),
-              HasSubstr("m.onnx: is a model for classification (want detection)"));
+  EXPECT_THAT(
+      refusal_of(ErrorKind::kConfig, [&] { detect(classifier, ShardImages(*shards_), *self, {}); }),
+      HasSubstr("m.onnx: is a model for classification (want detection)"));
   EXPECT_THAT(
       refusal_of(
           ErrorKind::kConfig,

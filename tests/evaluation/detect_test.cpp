@@ -61,7 +61,7 @@ class Detect : public testing::Test {
   static std::vector<Detection> run(DetectOptions options) {
     options.postprocess = generous();
     const auto self = make_self_communicator();
-    return detect(*network_, ShardPictures(*shards_), *self, options);
+    return detect(*network_, ShardImages(*shards_), *self, options);
   }
 
   static TestFolder* folder_;
@@ -99,7 +99,7 @@ TEST_F(Detect, EqualsTheNetworkRunByHand) {
   const Record record = shards_->read(0);
   Image image;
   JpegDecoder decoder;
-  ASSERT_TRUE(decoder.decode(record.picture.data(), record.picture.size(), image).ok);
+  ASSERT_TRUE(decoder.decode(record.image.data(), record.image.size(), image).ok);
   const ModelConfig& config = network_->config();
   const ResizedSize size =
       resized_size(image.width, image.height, config.min_side_px, config.max_side_px);
@@ -181,10 +181,10 @@ TEST_F(Detect, AShareEndsWhereItIsToldTo) {
   std::int64_t visited = 0;
   options.should_stop = [&] { return ++asked > 3; };
   options.on_progress = [&](std::int64_t done, std::int64_t) { visited = done; };
-  const auto part = detect_share(*network_, ShardPictures(*shards_), *self, options);
+  const auto part = detect_share(*network_, ShardImages(*shards_), *self, options);
   EXPECT_EQ(visited, 3);
   options.should_stop = {};
-  const auto all = detect_share(*network_, ShardPictures(*shards_), *self, options);
+  const auto all = detect_share(*network_, ShardImages(*shards_), *self, options);
   EXPECT_EQ(visited, kImageCount);
   ASSERT_LT(part.size(), all.size());
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin()));
@@ -194,7 +194,7 @@ TEST_F(Detect, LeavesTheNetworkAsItWas) {
   RetinaNet network = tiny_network(6);
   const at::Tensor before = state_of(network)[3].tensor.clone();
   const auto self = make_self_communicator();
-  detect(network, ShardPictures(*shards_), *self, {.postprocess = generous(), .max_images = 2});
+  detect(network, ShardImages(*shards_), *self, {.postprocess = generous(), .max_images = 2});
   EXPECT_TRUE(network.is_training());
   EXPECT_TRUE(at::equal(before, state_of(network)[3].tensor));
 }
@@ -211,7 +211,7 @@ TEST_F(Detect, ADamagedRecordIsBadData) {
   const ShardSet shards(copy);
   const auto self = make_self_communicator();
   try {
-    detect(*network_, ShardPictures(shards), *self, {});
+    detect(*network_, ShardImages(shards), *self, {});
     FAIL() << "the flipped bit went unnoticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
@@ -232,8 +232,8 @@ TEST_F(Detect, KeptImagesKeepTheirAnnotationsOnly) {
   EXPECT_EQ(truth.annotations.size(), 0U + 1 + 2 + 3 + 4);
 }
 
-// The shards' pictures, but one of them cannot be decoded.
-class OneIsDamaged : public PictureSource {
+// The shards' images, but one of them cannot be decoded.
+class OneIsDamaged : public ImageSource {
  public:
   OneIsDamaged(const ShardSet& shards, std::size_t damaged) : all_(shards), damaged_(damaged) {}
   const std::vector<IndexEntry>& index() const override { return all_.index(); }
@@ -245,11 +245,11 @@ class OneIsDamaged : public PictureSource {
   }
 
  private:
-  ShardPictures all_;
+  ShardImages all_;
   std::size_t damaged_;
 };
 
-TEST_F(Detect, APictureThatIsLeftOutChangesNoOther) {
+TEST_F(Detect, AImageThatIsLeftOutChangesNoOther) {
   const auto self = make_self_communicator();
   for (const int images_per_batch : {1, 3}) {
     const OneIsDamaged source(*shards_, 2);
@@ -259,7 +259,7 @@ TEST_F(Detect, APictureThatIsLeftOutChangesNoOther) {
         .postprocess = generous(),
         .images_per_batch = images_per_batch,
         .on_progress = [&](std::int64_t done, std::int64_t) { visited = done; },
-        .on_left_out =
+        .on_skipped =
             [&](std::size_t place, const FileProblem& problem) {
               left_out.push_back(place);
               EXPECT_EQ(problem.reason, "made so");

@@ -83,7 +83,7 @@ void expect_finite(const Explanation& explanation) {
   for (const auto& one : explanation.per_class) {
     if (one.best_threshold) share(one.best_threshold->f1);
   }
-  for (const auto& image : explanation.pictured) finite(image.ap_lost);
+  for (const auto& image : explanation.shown) finite(image.ap_lost);
   for (const auto& suspect : explanation.suspects) share(suspect.iou);
 }
 

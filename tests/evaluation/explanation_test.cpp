@@ -119,10 +119,10 @@ TEST(WorstImages, AMissedObjectCostsItsShareAndAFalseDetectionThePrecisionBelowI
   scene.detect(1, kDog, kHere, .5);
   scene.detect(2, kDog, kThere, .9);
   const Explanation explanation = explain(scene);
-  ASSERT_EQ(explanation.pictured.size(), 2U);
-  EXPECT_EQ(explanation.pictured[0].image.id, 1);
-  EXPECT_EQ(explanation.pictured[0].ap_lost, .5);
-  EXPECT_EQ(explanation.pictured[1].ap_lost, .125);  // 1 / (1 + 1)^2 of 1 dog, of 2 classes
+  ASSERT_EQ(explanation.shown.size(), 2U);
+  EXPECT_EQ(explanation.shown[0].image.id, 1);
+  EXPECT_EQ(explanation.shown[0].ap_lost, .5);
+  EXPECT_EQ(explanation.shown[1].ap_lost, .125);  // 1 / (1 + 1)^2 of 1 dog, of 2 classes
 }
 
 TEST(WorstImages, CarryTheirBoxesWithWhatBecameOfThem) {
@@ -135,8 +135,8 @@ TEST(WorstImages, CarryTheirBoxesWithWhatBecameOfThem) {
   scene.detect(1, kCat, {160, 10, 20, 20}, .7);
   scene.detect(1, kCat, kHere, .04);  // too unsure to draw
   const Explanation explanation = explain(scene);
-  ASSERT_EQ(explanation.pictured.size(), 1U);
-  const PicturedImage& image = explanation.pictured[0];
+  ASSERT_EQ(explanation.shown.size(), 1U);
+  const ShownImage& image = explanation.shown[0];
   EXPECT_EQ(image.image.file_name, "1.jpg");
   ASSERT_EQ(image.truths.size(), 3U);
   EXPECT_FALSE(image.truths[0].missed);
@@ -146,8 +146,8 @@ TEST(WorstImages, CarryTheirBoxesWithWhatBecameOfThem) {
   EXPECT_EQ(image.found[0].outcome.fault, FaultKind::kBackground);
   EXPECT_TRUE(image.found[1].outcome.ignored);
   EXPECT_TRUE(image.found[2].outcome.hit);
-  EXPECT_EQ(explain(scene, {.most_boxes = 1}).pictured[0].found.size(), 1U);
-  EXPECT_TRUE(explain(scene, {.most_pictured = 0}).pictured.empty());
+  EXPECT_EQ(explain(scene, {.most_boxes = 1}).shown[0].found.size(), 1U);
+  EXPECT_TRUE(explain(scene, {.most_shown = 0}).shown.empty());
 }
 
 // --- suspects --------------------------------------------------------------------------------

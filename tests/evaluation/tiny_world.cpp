@@ -56,7 +56,7 @@ std::vector<RecordAnnotation> boxes_of(int number, int width, int height) {
   return boxes;
 }
 
-std::string picture_of(const std::vector<RecordAnnotation>& boxes, int width, int height) {
+std::string image_from(const std::vector<RecordAnnotation>& boxes, int width, int height) {
   Image image(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
@@ -99,14 +99,14 @@ Instances write_tiny_shards(const std::string& folder, int image_count, Task tas
     const int number = image_count - 1 - i;  // packed order is not id order
     const auto [width, height] = kSizes[static_cast<std::size_t>(number) % kSizes.size()];
     const auto seen = boxes_of(number, width, height);
-    const std::string jpeg = picture_of(seen, width, height);
+    const std::string jpeg = image_from(seen, width, height);
     const auto boxes = detects ? seen : std::vector<RecordAnnotation>{};
     Record record{.image_id = 1000 + number,
                   .file_name = cat("tiny/", number, ".jpg"),
                   .width = width,
                   .height = height,
                   .annotations = boxes,
-                  .picture = jpeg};
+                  .image = jpeg};
     if (!detects) record.label = number % static_cast<int>(tiny_categories().size());
     const auto trainable = std::count_if(boxes.begin(), boxes.end(), [&](const auto& box) {
       return is_trainable(box, width, height);

@@ -1,4 +1,4 @@
-// A small data set with real pictures and small random networks, for tests of detection and
+// A small data set with real images and small random networks, for tests of detection and
 // classification.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace retina {
 
 // Writes `image_count` JPEGs of coloured boxes in four sizes as one shard, with categories cat (3),
 // dog (5) and cow (9); every third image has a crowd, every fifth no box. Returns what it wrote,
-// images in ascending id order. For classification: the same pictures without boxes, image
+// images in ascending id order. For classification: the same images without boxes, image
 // 1000 + i of class i mod 3; returns the images alone.
 Instances write_tiny_shards(const std::string& folder, int image_count,
                             Task task = Task::kDetection);

@@ -216,12 +216,12 @@ void run_yolo(std::string_view bytes) {
       {.format = AnnotationFormat::kYolo, .path = folder() / "yolo/data.yaml", .images = images});
 }
 
-// Each picture has a class of the list.
+// Each image has a class of the list.
 void check_classes(const AnnotationSource& source) {
-  set_log_level(LogLevel::kError);  // not a line for each class without pictures
+  set_log_level(LogLevel::kError);  // not a line for each class without images
   accept_or_refuse([&] {
     const ReadAnnotations read = read_annotations(source);
-    require(read.image_labels.size() == read.instances.images.size(), "a picture without a class");
+    require(read.image_labels.size() == read.instances.images.size(), "an image without a class");
     for (const int label : read.image_labels) {
       require(label >= 0 && label < static_cast<int>(read.instances.categories.size()),
               "a label beyond the classes");
@@ -229,7 +229,7 @@ void check_classes(const AnnotationSource& source) {
   });
 }
 
-// The classes and their pictures of a flat folder; then the classes of folders.
+// The classes and their images of a flat folder; then the classes of folders.
 void run_folders(std::string_view bytes) {
   static const std::string flat = folder() / "flat", divided_by_class = folder() / "by-class";
   static const bool is_written = [] {
@@ -273,7 +273,7 @@ void run_cifar10(std::string_view bytes) {
     check_classes({.format = AnnotationFormat::kCifar10, .images = path});
   }
   if (const auto place = cifar10_place(std::string(names))) {
-    require(place->offset_bytes % kCifar10RecordBytes == 1, "a picture between two records");
+    require(place->offset_bytes % kCifar10RecordBytes == 1, "an image between two records");
   }
 }
 

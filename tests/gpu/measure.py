@@ -3,13 +3,13 @@
 less than ten minutes and asks nothing:
 
     python3 tests/gpu/measure.py step        # images/s and memory of a step, 800 x 800 x 32 in bf16
-    python3 tests/gpu/measure.py data        # the same from JPEGs with augmentation; evaluation; one picture
+    python3 tests/gpu/measure.py data        # the same from JPEGs with augmentation; evaluation; one image
     python3 tests/gpu/measure.py numbers     # GPU tests, compute-sanitizer, the loss in bf16 and fp32
     python3 tests/gpu/measure.py training    # three minutes of training each, AP of both
 
 RETINA_BUILD is the build to measure (default build-gpu, which tests/gpu/run.sh makes). This Python needs
 torch, torchvision and Pillow. All that is printed also goes to --log. --device cpu tries the same commands
-on small networks and pictures: its figures mean nothing."""
+on small networks and images: its figures mean nothing."""
 
 import argparse
 import json
@@ -123,7 +123,7 @@ def make_photographs(folder, count):
 
 
 def pack(subject, photographs, name, count):
-    """Shards of `count` pictures with eight boxes each."""
+    """Shards of `count` images with eight boxes each."""
     files = sorted(photographs.iterdir())
     images = [{"id": i + 1, "file_name": files[i % len(files)].name, "width": 640, "height": 480}
               for i in range(count)]
@@ -170,7 +170,7 @@ def measure_numbers(subject):
         sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
         for tool in ("memcheck", "racecheck"):
             subject.run(sanitizer, "--tool", tool, "--error-exitcode", 1, BIN / "gpu_test",
-                        "--gtest_filter=*Ops*:*Nms*:*Matcher*:*Loss*:*Pictures*", check=False)
+                        "--gtest_filter=*Ops*:*Nms*:*Matcher*:*Loss*:*PreparedImages*:*ImagesOnGpu*", check=False)
     scenes = subject.folder / "scenes"
     subject.run(BIN / "render_scenes", "--output", scenes, "--train", subject.size(640, 16), "--validation", 1)
     subject.run(BIN / "coco-pack", "--annotations", scenes / "annotations/instances_train2017.json",

@@ -11,9 +11,9 @@
 #include "shared/ops/focal_loss.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
-#include "shared/ops/prepare_pictures.h"
+#include "shared/ops/prepare_images.h"
 #include "tests/gpu/gpu.h"
-#include "tests/ops/test_pictures.h"
+#include "tests/ops/test_batch.h"
 #include "tests/ops/test_tensors.h"
 
 namespace retina {
@@ -200,15 +200,14 @@ TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
   }
 }
 
-TEST(PicturesOnGpu, HaveTheBitsOfTheCpu) {
+TEST(ImagesOnGpu, HaveTheBitsOfTheCpu) {
   RETINA_GPU_OR_SKIP();
   for (const bool warped : {false, true}) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const TestPictures pictures = test_pictures(warped);
+      const TestBatch batch = test_batch(warped);
       const PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128, .type = type};
-      const at::Tensor expected = prepare_pictures(pictures.block(), pictures.table(), wanted);
-      const at::Tensor images =
-          prepare_pictures(pictures.block().cuda(), pictures.table().cuda(), wanted);
+      const at::Tensor expected = prepare_images(batch.block(), batch.table(), wanted);
+      const at::Tensor images = prepare_images(batch.block().cuda(), batch.table().cuda(), wanted);
       EXPECT_TRUE(images.cpu().equal(expected)) << warped << at::toString(type);
     }
   }

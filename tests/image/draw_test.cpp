@@ -53,7 +53,7 @@ TEST(Draw, AnyBoxIsSafe) {
                                            {50, 50, 10, 10},
                                            {3, 3, 3, 3}}) {
     Image image(9, 7);
-    draw_box(image, box, {.colour = kRed}, "a label longer than the picture is wide");
+    draw_box(image, box, {.colour = kRed}, "a label longer than the image is wide");
     EXPECT_GT(red_count(image), 0);
   }
   Image empty;

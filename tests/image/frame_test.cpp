@@ -23,7 +23,7 @@ Image random_image(const ImageSize& size) {
   return image;
 }
 
-// [3, height, width] of the whole picture, resized.
+// [3, height, width] of the whole image, resized.
 std::vector<float> resized(const Image& image, const ImageSize& to) {
   const std::int64_t plane = std::int64_t{to.width} * to.height;
   std::vector<float> planes(static_cast<std::size_t>(3 * plane));
@@ -35,7 +35,7 @@ std::vector<float> resized(const Image& image, const ImageSize& to) {
 }
 
 struct Case {
-  ImageSize picture;
+  ImageSize size;
   int side_px = 0, shorter_px = 0;
   ImageSize resized = {};  // what torchvision's Resize(shorter_px) makes of it
   int left = 0, top = 0;   // where its CenterCrop(side_px) begins
@@ -43,15 +43,15 @@ struct Case {
 
 class MiddleSquare : public testing::TestWithParam<Case> {};
 
-TEST_P(MiddleSquare, IsTheCentreCropOfTheResizedPicture) {
+TEST_P(MiddleSquare, IsTheCentreCropOfTheResizedImage) {
   const Case& one = GetParam();
-  const Image image = random_image(one.picture);
+  const Image image = random_image(one.size);
   const std::vector<float> whole = resized(image, one.resized);
   const int side = one.side_px;
   const std::int64_t plane = std::int64_t{side} * side;
   std::vector<float> got(static_cast<std::size_t>(3 * plane));
   warp_normalise(image, {.width = side, .height = side, .row_stride = side, .plane_stride = plane},
-                 {.source_of = middle_square(one.picture, square(side, one.shorter_px))}, {},
+                 {.source_of = middle_square(one.size, square(side, one.shorter_px))}, {},
                  got.data());
   double worst = 0;
   for (int channel = 0; channel < 3; ++channel) {
@@ -69,32 +69,32 @@ TEST_P(MiddleSquare, IsTheCentreCropOfTheResizedPicture) {
 
 // Offsets by Python's round(), which takes halves to even.
 INSTANTIATE_TEST_SUITE_P(, MiddleSquare,
-                         testing::Values(Case{.picture = {64, 48},
+                         testing::Values(Case{.size = {64, 48},
                                               .side_px = 28,
                                               .shorter_px = 32,
                                               .resized = {42, 32},
                                               .left = 7,
                                               .top = 2},
-                                         Case{.picture = {37, 90},
+                                         Case{.size = {37, 90},
                                               .side_px = 24,
                                               .shorter_px = 24,
                                               .resized = {24, 58},
                                               .left = 0,
                                               .top = 17},
-                                         Case{.picture = {50, 50},
+                                         Case{.size = {50, 50},
                                               .side_px = 27,
                                               .shorter_px = 32,
                                               .resized = {32, 32},
                                               .left = 2,
                                               .top = 2},
-                                         Case{.picture = {7, 9},
+                                         Case{.size = {7, 9},
                                               .side_px = 20,
                                               .shorter_px = 25,
                                               .resized = {25, 32},
                                               .left = 2,
                                               .top = 6}));
 
-TEST(Frame, OfASquareIsTheSquareAndOfAWholePictureItsResizedSizePadded) {
+TEST(Frame, OfASquareIsTheSquareAndOfAWholeImageItsResizedSizePadded) {
   EXPECT_EQ(framed_size({640, 480}, square(224, 256)).width, 224);
   EXPECT_EQ(framed_size({640, 480}, square(224, 256)).height, 224);
   EXPECT_EQ(padded_size({640, 480}, square(30, 30)).width, 30) << "not padded to 32";

@@ -1,4 +1,4 @@
-"""The image, run: python3 image_test.py, by `make image-test`; RETINA_BUILD is a build for the pictures.
+"""The image, run: python3 image_test.py, by `make image-test`; RETINA_BUILD is a build for the images.
 
 Each test runs as root and as the image's own user. Needs the image (`make image`) and the tool that
 docker/image.sh finds; the two nodes need root.

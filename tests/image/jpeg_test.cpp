@@ -65,7 +65,7 @@ DecodeStatus decode(const std::string& bytes, Image& out) {
   return JpegDecoder().decode(bytes.data(), bytes.size(), out);
 }
 
-TEST(Jpeg, EncodedPicturesDecodeToNearlyTheSamePixels) {
+TEST(Jpeg, EncodedImagesDecodeToNearlyTheSamePixels) {
   const Image image = gradient(97, 61);
   const std::string bytes = encode_jpeg(image, 95);
   Image back;
@@ -98,7 +98,7 @@ TEST(Jpeg, PixelCapRefusesOnePixelTooMany) {
   Image untouched;
   const DecodeStatus status = JpegDecoder(999).decode(bytes.data(), bytes.size(), untouched);
   EXPECT_FALSE(status.ok);
-  EXPECT_EQ(status.problem, "picture of 40x25 pixels (the limit is 999 in all)");
+  EXPECT_EQ(status.problem, "image of 40x25 pixels (the limit is 999 in all)");
   EXPECT_EQ(untouched.rgb.capacity(), 0U);
 }
 
@@ -134,7 +134,7 @@ TEST(Jpeg, AProgressiveFileCutBetweenScansIsTruncated) {
   const std::string scan = "\xFF\xDA";
   int cuts = 0;
   Image out;
-  // Each scan's header; the first has no picture before it.
+  // Each scan's header; the first has no image before it.
   for (auto at = bytes.find(scan, bytes.find(scan) + 2); at != std::string::npos;
        at = bytes.find(scan, at + 2)) {
     const DecodeStatus status = decode(bytes.substr(0, at), out);
@@ -149,7 +149,7 @@ std::string ended_at(const std::string& bytes, std::size_t size) {
   return bytes.substr(0, size) + "\xFF\xD9";
 }
 
-TEST(Jpeg, AnEndMarkerBehindAPartOfThePictureProvesNothing) {
+TEST(Jpeg, AnEndMarkerBehindAPartOfTheImageProvesNothing) {
   const std::string bytes = encode_jpeg(gradient(640, 480), 90);
   const std::size_t start = bytes.find("\xFF\xDA") + 14;
   Image out;
@@ -208,7 +208,7 @@ TEST(Jpeg, AHeaderThatTheFileCannotFillIsRefusedBeforeAnythingIsAllocated) {
   }
 }
 
-TEST(Jpeg, AFlatPictureIsNotTooShort) {
+TEST(Jpeg, AFlatImageIsNotTooShort) {
   for (const std::string& bytes : {encode_jpeg(Image(4000, 3000), 10), progressive_jpeg(8)}) {
     Image out;
     const DecodeStatus status = decode(bytes, out);
@@ -258,14 +258,14 @@ TEST(Jpeg, ErrorsLeakNothing) {
   [[maybe_unused]] const long before = peak_kib();
   for (int i = 0; i < 300; ++i) round();
 #ifndef __SANITIZE_ADDRESS__                 // it holds freed memory back, and reports leaks itself
-  EXPECT_LT(peak_kib() - before, 8 * 1024);  // one leaked picture a round: 100 MiB
+  EXPECT_LT(peak_kib() - before, 8 * 1024);  // one leaked image a round: 100 MiB
 #endif
 }
 
 TEST(Jpeg, LackOfMemoryIsNoDamage) {
   const std::string progressive = progressive_jpeg(256);
   const std::string baseline = encode_jpeg(gradient(64, 64), 90);
-  ASSERT_EQ(::setenv("JPEGMEM", "1", 1), 0);  // libjpeg's limit in KiB for whole pictures
+  ASSERT_EQ(::setenv("JPEGMEM", "1", 1), 0);  // libjpeg's limit in KiB for whole images
   JpegDecoder decoder;
   Image out;
   EXPECT_THROW(decoder.decode(progressive.data(), progressive.size(), out), std::bad_alloc);

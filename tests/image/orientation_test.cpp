@@ -64,7 +64,7 @@ TEST(ExifOrientation, NoCutAndNoFlippedByteLeadsOutOfTheFile) {
   }
 }
 
-// The stored picture's pixels, by letters:  a b c
+// The stored image's pixels, by letters:  a b c
 //                                           d e f
 std::string turned(int orientation) {
   Image stored(3, 2);

@@ -16,12 +16,12 @@ try:
 except ImportError:
     Image = None
 
-PROGRAM = pathlib.Path(os.environ.get("RETINA_BUILD", "build")) / "bin/decode_picture"
+PROGRAM = pathlib.Path(os.environ.get("RETINA_BUILD", "build")) / "bin/decode_image"
 SIZE = (37, 23)
 
 
 def noise(mode, seed):
-    """Random bytes as a picture of this mode; a smooth part, so that every filter is used."""
+    """Random bytes as an image of this mode; a smooth part, so that every filter is used."""
     channels = {"1": 1, "L": 1, "LA": 2, "P": 1, "RGB": 3, "RGBA": 4}[mode]
     source = random.Random(seed)
     width, height = SIZE
@@ -29,10 +29,10 @@ def noise(mode, seed):
                  for y in range(height) for x in range(width) for c in range(channels))
     if mode == "1":
         return Image.frombytes("L", SIZE, data).convert("1")
-    picture = Image.frombytes(mode, SIZE, data)
+    image = Image.frombytes(mode, SIZE, data)
     if mode == "P":
-        picture.putpalette(bytes(source.randrange(256) for _ in range(768)))
-    return picture
+        image.putpalette(bytes(source.randrange(256) for _ in range(768)))
+    return image
 
 
 @unittest.skipIf(Image is None, "Pillow is not installed: make test installs it")
@@ -51,9 +51,9 @@ class Pillow(unittest.TestCase):
         self.assertEqual(ours.size, theirs.size, message)
         self.assertEqual(ours.tobytes(), theirs.tobytes(), message)
 
-    def saved(self, picture, **options):
+    def saved(self, image, **options):
         out = io.BytesIO()
-        picture.save(out, **options)
+        image.save(out, **options)
         return out.getvalue()
 
     def test_png_of_every_mode(self):

@@ -19,7 +19,7 @@ namespace {
 
 const std::string kGoldens = std::string(RETINA_SOURCE_DIR) + "/tests/image/golden/";
 
-// The picture of golden/make_golden.py.
+// The image of golden/make_golden.py.
 Image pattern(int width, int height) {
   Image image(width, height);
   for (std::int64_t y = 0; y < height; ++y) {

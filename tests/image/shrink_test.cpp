@@ -5,7 +5,7 @@
 namespace retina {
 namespace {
 
-TEST(Shrink, SameSizeIsTheSamePicture) {
+TEST(Shrink, SameSizeIsTheSameImage) {
   Image image(7, 5);
   for (std::size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<std::uint8_t>(i);
   EXPECT_EQ(shrink(image, {.width = 7, .height = 5}).rgb, image.rgb);

@@ -17,7 +17,7 @@ namespace retina {
 namespace {
 
 // Changes slowly from pixel to pixel, in another way in each channel.
-Image smooth_picture(int width, int height) {
+Image smooth_image(int width, int height) {
   Image image(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
@@ -31,7 +31,7 @@ Image smooth_picture(int width, int height) {
   return image;
 }
 
-Image noise_picture(int width, int height) {
+Image noise_image(int width, int height) {
   const RandomStream random{.seed = 5};
   Image image(width, height);
   for (std::size_t i = 0; i < image.rgb.size(); ++i) {
@@ -110,10 +110,10 @@ double worst_difference(const Planes& a, const Planes& b) {
 TEST(Warp, IdentityIsThePlainResize) {
   for (const bool flip : {false, true}) {
     for (const ImageSize size : {ImageSize{64, 48}, ImageSize{97, 61}, ImageSize{23, 31}}) {
-      const Image smooth = smooth_picture(64, 48);
+      const Image smooth = smooth_image(64, 48);
       EXPECT_LT(worst_difference(warped(smooth, size, {}, flip), resized(smooth, size, flip)), 1e-5)
           << size.width << " " << flip;
-      const Image noise = noise_picture(16, 12);
+      const Image noise = noise_image(16, 12);
       EXPECT_LT(worst_difference(warped(noise, size, {}, flip), resized(noise, size, flip)), 1e-5)
           << size.width << " " << flip;
     }
@@ -121,14 +121,14 @@ TEST(Warp, IdentityIsThePlainResize) {
 }
 
 TEST(Warp, AMirrorInTheMatrixIsTheMirrorOfTheTarget) {
-  const Image image = noise_picture(31, 20);
+  const Image image = noise_image(31, 20);
   const Planes by_matrix = warped(image, {47, 33}, {.source_of = {{-1, 0, 1, 0, 1, 0}}});
   EXPECT_LT(worst_difference(by_matrix, resized(image, {47, 33}, true)), 1e-5);
 }
 
 // The left upper quarter, twice as large: the resize of that part alone, away from its inner edges.
 TEST(Warp, ScaleIsTheResizeOfTheCrop) {
-  const Image image = noise_picture(40, 24);
+  const Image image = noise_image(40, 24);
   Image quarter(20, 12);
   for (int y = 0; y < 12; ++y) std::copy_n(image.pixel(0, y), 20 * 3, quarter.pixel(0, y));
   const Planes whole = warped(image, {40, 24}, {.source_of = {{0.5, 0, 0, 0, 0.5, 0}}});
@@ -142,7 +142,7 @@ TEST(Warp, ScaleIsTheResizeOfTheCrop) {
 
 TEST(Warp, WritesItsRectangleAndNothingElse) {
   const Planes planes =
-      warped(noise_picture(13, 9), {21, 17}, {.source_of = {{0.9, 0.1, 0, -0.2, 1.1, 0.1}}});
+      warped(noise_image(13, 9), {21, 17}, {.source_of = {{0.9, 0.1, 0, -0.2, 1.1, 0.1}}});
   for (int c = 0; c < 3; ++c) {
     for (int y = 0; y < 20; ++y) {
       for (int x = 0; x < 24; ++x) {
@@ -161,7 +161,7 @@ TEST(Warp, EqualsTheFormula) {
   };
   int filled = 0;
   for (int trial = 0; trial < 40; ++trial) {
-    const Image image = noise_picture(10 + trial, 50 - trial);
+    const Image image = noise_image(10 + trial, 50 - trial);
     // Many source pixels to each of the output, or few.
     const ImageSize size = trial % 3 == 0 ? ImageSize{9, 7} : ImageSize{30, 20 + trial};
     const Warp warp{.source_of = {{between(-2, 2), between(-1, 1), between(-0.5, 1), between(-1, 1),
@@ -194,7 +194,7 @@ TEST(Warp, EqualsTheFormula) {
 // Where a pixel of the output is in the source, in pixel centres.
 using SourcePlace = std::function<std::array<double, 2>(double x, double y)>;
 
-// Red tells the column and green the row of a 100 x 80 picture, so each pixel says where it is
+// Red tells the column and green the row of a 100 x 80 image, so each pixel says where it is
 // from.
 void expect_moved(const char* name, const Affine& source_of, const SourcePlace& want) {
   Image image(100, 80);
@@ -322,7 +322,7 @@ TEST(ColourMatrix, HueTurnsTheChroma) {
 
 // Colour comes before the normalisation and is clipped to what a photograph can hold.
 TEST(Warp, ColoursAreChangedAndClipped) {
-  const Image image = smooth_picture(64, 48);
+  const Image image = smooth_image(64, 48);
   const ColourChange change{.contrast = 1.5, .brightness = 0.1, .saturation = 1.3, .hue = 0.04};
   const Planes planes = warped(image, {64, 48}, {.colour = colour_matrix(change)});
   int clipped = 0;

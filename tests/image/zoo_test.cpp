@@ -98,7 +98,7 @@ TEST(Zoo, EveryFileDecodesToPillowsPixelsOrFailsAsItsManifestSays) {
   EXPECT_GT(wanted.size(), 60U);
 }
 
-TEST(Zoo, ExactlyThePicturesWithoutAnEndAreTruncated) {
+TEST(Zoo, ExactlyTheImagesWithoutAnEndAreTruncated) {
   RETINA_DATA_OR_SKIP(folder, "jpeg_zoo");
   JpegDecoder decoder;
   Image image;

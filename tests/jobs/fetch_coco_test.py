@@ -189,7 +189,7 @@ class FetchCoco(unittest.TestCase):
             "annotations_trainval2017.zip":
                 ("252907541", "113a836d90195ee1f884e704da6304dfaaecff1f023f49b6ca93c4aaae470268")})
 
-    def test_foreign_pictures_among_cocos_are_refused(self):
+    def test_foreign_images_among_cocos_are_refused(self):
         self.expect_done()
         (self.data / "val2017/mine.jpg").write_text("mine")
         self.expect_refusal(73, "val2017", "move them away")

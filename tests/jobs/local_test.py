@@ -105,7 +105,7 @@ class Local(unittest.TestCase):
         training, = [call for call in calls if "--train" in call]
         self.assertEqual(training[-2:], ["--epochs", "3"])
 
-    def test_pictures_that_are_no_jpegs_are_converted(self):
+    def test_images_that_are_no_jpegs_are_converted(self):
         (self.room / "data/images/val/1.jpg").rename(self.room / "data/images/val/1.PNG")
         validation, training = self.packs()
         self.assertEqual((validation[-1], "--convert" in training), ("--convert", False))
@@ -137,7 +137,7 @@ class Local(unittest.TestCase):
                       self.refusal(65, "--task", "classify"))
         self.clear_data()
         self.make("cat/1.jpg", "dog/1.jpg")
-        self.assertIn(f"holds pictures by class, which is for a classifier: make demo-classify DATA={self.room}/data",
+        self.assertIn(f"holds images by class, which is for a classifier: make demo-classify DATA={self.room}/data",
                       self.refusal(65, "--task", "detect"))
 
     def test_errors_speak_of_makes_variables(self):

@@ -8,7 +8,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "tests/mounts/train_room.h"
+#include "tests/mounts/train_fixture.h"
 
 namespace retina {
 namespace {
@@ -39,7 +39,7 @@ void expect_refusal(const Words& command, const Words& keys) {
   for (const std::string& key : keys) EXPECT_THAT(result.err, HasSubstr(key));
 }
 
-class Again : public TrainRoom {
+class Again : public TrainFixture {
  protected:
   static void SetUpTestSuite() { set_up(Task::kDetection); }
   std::string annotations() const { return *job_ / "scenes/annotations/instances_val2017.json"; }
@@ -175,7 +175,7 @@ TEST_F(Again, RetinaConvert) {
   const std::string model = folder_ / "model.onnx", source = folder_ / "checkpoint.pt";
   fs::copy_file(checkpoint(), source);
   const Words convert = {
-      "retina-convert", "--checkpoint", source, "--output", model, "--proof-images", "1"};
+      "retina-convert", "--checkpoint", source, "--output", model, "--verification-images", "1"};
   ASSERT_EQ(run_process(convert).exit_code, 0);
   expect_one_line(convert);
   EXPECT_FALSE(path_exists(model + ".lock"));

@@ -8,14 +8,14 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "tests/mounts/kills.h"
-#include "tests/mounts/pack_room.h"
+#include "tests/mounts/pack_fixture.h"
 
 namespace retina {
 namespace {
 
 namespace fs = std::filesystem;
 
-class PackKill : public PackRoom {
+class PackKill : public PackFixture {
  protected:
   // The old set or the new one, in its place or (the new one) in the journal.
   void expect_a_whole_set(const std::map<std::string, std::string>& old) const {

@@ -6,7 +6,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/shard/manifest.h"
-#include "tests/mounts/pack_room.h"
+#include "tests/mounts/pack_fixture.h"
 
 namespace retina {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class PackMount : public PackRoom {
+class PackMount : public PackFixture {
  protected:
   // The same bytes as on a good disk, for the price of one warning.
   void expect_one_warning(const std::string& rule, const std::string& warning,

@@ -9,7 +9,7 @@
 #include "shared/base/file.h"
 #include "shared/base/mount.h"
 #include "shared/shard/manifest.h"
-#include "tests/mounts/train_room.h"
+#include "tests/mounts/train_fixture.h"
 
 namespace retina {
 namespace {
@@ -17,9 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Staging : public TrainRoom {
+class Staging : public TrainFixture {
  protected:
-  // The job's training pictures in several shards.
+  // The job's training images in several shards.
   Staging() {
     const ProcessResult packed =
         run_process(job_->pack_command("train", set(), {"--shard-size", "64KiB"}));
@@ -36,7 +36,7 @@ class Staging : public TrainRoom {
 
   // Trains on the many shards into run(); what comes out has the bits of the calm run's.
   std::vector<std::string> command(const std::vector<std::string>& more) const {
-    auto words = TrainRoom::command(more);
+    auto words = TrainFixture::command(more);
     *std::find(words.begin(), words.end(), job_->train_shards()) = set();
     return words;
   }

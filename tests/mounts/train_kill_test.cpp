@@ -6,12 +6,12 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "tests/mounts/kills.h"
-#include "tests/mounts/train_room.h"
+#include "tests/mounts/train_fixture.h"
 
 namespace retina {
 namespace {
 
-class TrainKill : public TrainRoom {};
+class TrainKill : public TrainFixture {};
 
 TEST_F(TrainKill, EndsWithTheSameBitsWheneverItIsKilled) {
   RETINA_FAULTS_OR_SKIP();

@@ -5,7 +5,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
-#include "tests/mounts/train_room.h"
+#include "tests/mounts/train_fixture.h"
 #include "tests/support/event_reader.h"
 
 namespace retina {
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class TrainMount : public TrainRoom {};
+class TrainMount : public TrainFixture {};
 
 TEST_F(TrainMount, APoorMountCostsAWarningForEachThingItLacks) {
   RETINA_FAULTS_OR_SKIP();

@@ -34,14 +34,14 @@ std::vector<std::uint8_t> planes_of(const Image& image) {
 }
 
 // The detector's input alone: `pixels`, and its size without padding.
-std::string input_model(const ModelConfig& config, const std::optional<PixelSize>& picture) {
+std::string input_model(const ModelConfig& config, const std::optional<PixelSize>& image) {
   OnnxGraph graph(WeightType::kF32, ValueRanges());
   const Value images = graph.input("images", TensorType::kUint8, {"N", "3", "H", "W"});
   graph.enter("sizes");
   const auto sizes = [&](std::int64_t begin, std::int64_t end) {
     return graph.computed(graph.node("Shape", {images}, {{"start", begin}, {"end", end}}));
   };
-  const Ints size = picture ? graph.known({picture->height, picture->width}) : sizes(2, 4);
+  const Ints size = image ? graph.known({image->height, image->width}) : sizes(2, 4);
   const NetworkInput input = detector_input(graph, images, sizes(0, 1), size, config);
   graph.output(input.pixels, "pixels", TensorType::kFloat, {"N", "3", "h", "w"});
   return graph.finish("input", "", {}).SerializeAsString();

@@ -51,12 +51,11 @@ ModelConfig second_version() {
 
 TEST(OnnxCheck, AcceptsWhatTheWriterWrites) {
   for (const bool postprocess : {true, false}) {
-    for (const std::optional<PixelSize> picture :
+    for (const std::optional<PixelSize> image :
          {std::optional<PixelSize>(), std::optional(PixelSize{.height = 70, .width = 90})}) {
       for (const ModelConfig& config : {detector_config(), second_version()}) {
         expect_accepted(header_of(
-            config,
-            {.weights = WeightType::kInt8, .picture = picture, .postprocess = postprocess}));
+            config, {.weights = WeightType::kInt8, .image = image, .postprocess = postprocess}));
       }
     }
   }

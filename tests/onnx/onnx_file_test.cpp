@@ -20,7 +20,7 @@ using testing::HasSubstr;
 TEST(OnnxFile, TellsItsHeader) {
   const TestFolder folder;
   InferenceHeader header =
-      header_of(detector_config(), {.picture = PixelSize{.height = 64, .width = 96}});
+      header_of(detector_config(), {.image = PixelSize{.height = 64, .width = 96}});
   header.score_threshold = 0.125;
   header.max_detections = 17;
   write_onnx_file(folder / "m.onnx", small_model(header).bytes);
@@ -29,7 +29,7 @@ TEST(OnnxFile, TellsItsHeader) {
        {read_inference_header(folder / "m.onnx"), peek_inference_header(folder / "m.onnx"),
         peek_inference_header(read_file(folder / "m.onnx"), "m.onnx")}) {
     EXPECT_EQ(read.to_json(), header.to_json());
-    EXPECT_EQ(read.form.picture, (PixelSize{.height = 64, .width = 96}));
+    EXPECT_EQ(read.form.image, (PixelSize{.height = 64, .width = 96}));
   }
 }
 

@@ -9,7 +9,7 @@
 namespace retina {
 namespace {
 
-class MadeUpNumbers : public NetworkArrays {
+class SyntheticWeights : public NetworkArrays {
  public:
   LayerArrays layer(const std::string&, const LayerShape& shape) const override {
     return {.weight = filled(shape), .bias = filled({shape.front()})};
@@ -74,11 +74,11 @@ OnnxModel small_model(const InferenceHeader& header) {
     InferenceHeader exact = header;
     exact.form.weights = WeightType::kF32;
     for (const std::string& name :
-         draft_onnx_model(exact, MadeUpNumbers(), ranges).rounded_values) {
+         draft_onnx_model(exact, SyntheticWeights(), ranges).rounded_values) {
       ranges[name] = {.least = -1, .largest = 1};
     }
   }
-  const OnnxDraft draft = draft_onnx_model(header, MadeUpNumbers(), ranges);
+  const OnnxDraft draft = draft_onnx_model(header, SyntheticWeights(), ranges);
   return {.bytes = draft.model.SerializeAsString(), .rounded_values = draft.rounded_values};
 }
 

@@ -4,7 +4,7 @@ torchvision's probabilities.
 usage: classifier_equals_torchvision.py BUILD_DIR
 
 torchvision's resnet18 and resnet50 with random weights are imported with their last layer (--task
-classify) and converted; the checkpoint's `model` loads strictly into torchvision's class. Pictures are
+classify) and converted; the checkpoint's `model` loads strictly into torchvision's class. Images are
 resized by F.interpolate without antialias, cut to their middle as CenterCrop does it, and normalised.
 Photographs are those below $RETINA_TEST_DATA (default ../shared/data beside the checkout), and noise
 of odd sizes.
@@ -24,7 +24,7 @@ from inference_model_equals_torchvision import RUNTIMES, checked_metadata
 
 CLASSES = 7
 PROBABILITY, LOGIT = 1e-5, 1e-4
-SPREAD = 1.5  # of the logits of a class over the pictures
+SPREAD = 1.5  # of the logits of a class over the images
 SIZES = ((1, 1), (1, 90), (90, 1), (13, 400), (400, 13), (223, 224), (225, 301), (640, 480))
 MEAN, STD = ((torch.tensor(values).view(3, 1, 1) for values in
               ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))))
@@ -36,26 +36,26 @@ def run(*command):
     return done.stdout
 
 
-def pictures():
+def images():
     generator = torch.Generator().manual_seed(2)
     return images(12) + [torch.randint(256, (3, height, width), generator=generator,
                                        dtype=torch.uint8) for width, height in SIZES]
 
 
-def square(picture, crop, shorter):
+def square(image, crop, shorter):
     """torchvision's Resize(shorter, antialias=False) and CenterCrop(crop), in f64: coordinates in f32
     are off by more than all else here."""
-    height, width = picture.shape[1:]
+    height, width = image.shape[1:]
     least = min(height, width)
     size = [shorter * height // least, shorter * width // least]
-    pixels = interpolate((picture.double() / 255)[None], size=size, mode="bilinear",
+    pixels = interpolate((image.double() / 255)[None], size=size, mode="bilinear",
                          align_corners=False, antialias=False)
     return (center_crop(pixels, crop)[0] - MEAN) / STD
 
 
 @torch.no_grad()
 def spread(model, batch):
-    """Statistics that fit the pictures, residual branches and logits as a trained network's: blocks
+    """Statistics that fit the images, residual branches and logits as a trained network's: blocks
     that double all they get would double its rounding, too."""
     for norm in model.modules():
         if isinstance(norm, torch.nn.BatchNorm2d):
@@ -74,8 +74,8 @@ def spread(model, batch):
 def compare(programs, folder, make, sides):
     crop, shorter = sides
     torch.manual_seed(3)
-    all_pictures = pictures()
-    batch = torch.stack([square(picture, crop, shorter) for picture in all_pictures]).float()
+    all_images = images()
+    batch = torch.stack([square(image, crop, shorter) for image in all_images]).float()
     reference = spread(make(num_classes=CLASSES), batch)
     weights, names, checkpoint, model = (folder / name for name in
                                          ("w.pth", "names.txt", "c.pt", "m.onnx"))
@@ -84,7 +84,7 @@ def compare(programs, folder, make, sides):
     run(programs / "retina-convert", "--import", weights, "--task", "classify", "--categories", names,
         "--min-side", crop, "--max-side", shorter, "--output", checkpoint, "--overwrite")
     run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", model, "--overwrite",
-        "--proof-images", "1")
+        "--verification-images", "1")
 
     stored = torch.load(checkpoint, weights_only=True)["model"]
     rebuilt = make(num_classes=CLASSES)
@@ -96,14 +96,14 @@ def compare(programs, folder, make, sides):
     theirs = torch.stack([rebuilt(pixels[None])[0] for pixels in batch])
     for runtime, opened in RUNTIMES.items():
         module = opened(model)
-        ours = [module(picture[None]) for picture in all_pictures]
+        ours = [module(image[None]) for image in all_images]
         probabilities, logits = (torch.cat([one[key] for one in ours])
                                  for key in ("probabilities", "logits"))
         best = theirs.softmax(1).topk(2).values
         assert all((theirs.argmax(1) == probabilities.argmax(1)) | (best[:, 0] - best[:, 1] < 1e-5))
         probability = (theirs.softmax(1) - probabilities).abs().max().item()
         logit = (theirs - logits).abs().max().item()
-        print(f"{make.__name__}, {crop} of {shorter}, {runtime}: {len(all_pictures)} pictures, "
+        print(f"{make.__name__}, {crop} of {shorter}, {runtime}: {len(all_images)} images, "
               f"probabilities within {probability:.2g}, logits {logit:.2g}", flush=True)
         assert len(set(probabilities.argmax(1).tolist())) > 1, "always the same proves nothing"
         assert probability <= PROBABILITY and logit <= LOGIT

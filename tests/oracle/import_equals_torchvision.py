@@ -164,7 +164,7 @@ def main():
         def converted():
             """The import's inference model at this script's image sizes."""
             run(programs / "retina-convert", "--checkpoint", output, "--output", model,
-                "--overwrite", "--proof-images", "1")
+                "--overwrite", "--verification-images", "1")
             return model
 
         legacy = {"_use_new_zipfile_serialization": False}

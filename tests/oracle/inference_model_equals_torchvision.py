@@ -205,7 +205,7 @@ def compare():
         reference.score_thresh = threshold_between_scores(
             reference, [pixels_of(images, image) for image in instances["images"]])
         run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.onnx",
-            "--proof-images", "2", "--score-threshold", reference.score_thresh)
+            "--verification-images", "2", "--score-threshold", reference.score_thresh)
         metadata = checked_metadata(folder / "m.onnx")
         assert metadata["names"].splitlines() == [f"class {label}" for label in range(CLASSES)]
         assert metadata["category_ids"].split() == [str(10 * (label + 1)) for label in range(CLASSES)]

@@ -41,7 +41,7 @@ def compare():
                     for image in instances["images"]}
 
         run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.pt",
-            "--score-threshold", repr(threshold), "--proof-images", "2")
+            "--score-threshold", repr(threshold), "--verification-images", "2")
         for what, model, options in (
                 ("checkpoint", checkpoint, ["--score-threshold", repr(threshold)]),
                 ("converted model", folder / "m.pt", [])):

@@ -447,12 +447,12 @@ def check_labels(repository, name):
     assert labels == Model(repository, name).names == [f"class {label}" for label in range(CLASSES)]
 
 
-def serve_a_classifier(programs, folder, repository, pictures):
+def serve_a_classifier(programs, folder, repository, images):
     """torchvision's ResNet-18 with random weights whose scores depend on the image."""
     torch.manual_seed(5)
     model = resnet18(num_classes=CLASSES).eval()
     batch = torch.stack([torch.nn.functional.interpolate(pixels[None] / 255, size=(64, 64))[0]
-                         for pixels in pictures])
+                         for pixels in images])
     model.fc.weight.mul_(2 / model(batch).std(0).mean())
     model.fc.bias.sub_(model(batch).mean(0))
     torch.save(model.state_dict(), folder / "classifier.pth")
@@ -461,7 +461,7 @@ def serve_a_classifier(programs, folder, repository, pictures):
         "--categories", folder / "names.txt", "--min-side", "64", "--max-side", "73", "--output",
         folder / "classifier-c.pt")
     run(programs / "retina-convert", "--checkpoint", folder / "classifier-c.pt", "--output",
-        folder / "classifier.onnx", "--proof-images", "1", "--repository", repository)
+        folder / "classifier.onnx", "--verification-images", "1", "--repository", repository)
 
 
 def check_requirements():
@@ -494,7 +494,7 @@ def compare():
             "--output", folder / "shards")
         repository = folder / "repository"
         run(programs / "retina-convert", "--checkpoint", checkpoint, "--output", folder / "m.onnx",
-            "--score-threshold", repr(threshold), "--proof-images", "1", "--repository", repository,
+            "--score-threshold", repr(threshold), "--verification-images", "1", "--repository", repository,
             "--service-name", NAME)
         expected = expected_detections(programs, folder, instances)
         serve_a_classifier(programs, folder, repository,

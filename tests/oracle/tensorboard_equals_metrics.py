@@ -1,4 +1,4 @@
-"""TensorBoard's own reader shows the figures of metrics.jsonl and the pictures of report.html.
+"""TensorBoard's own reader shows the figures of metrics.jsonl and the images of report.html.
 
 usage: tensorboard_equals_metrics.py BUILD_DIR
 
@@ -70,7 +70,7 @@ def trained_with_a_kill(command, output, events):
     assert len(list(events.iterdir())) == 2
 
 
-def figures_of(line):
+def metrics_of(line):
     """{tag: number} of a line, the tag without its group unless it is a validation's."""
     if "validation" in line:
         figures = dict(line["validation"])
@@ -87,7 +87,7 @@ def expected(output):
     for line in lines_of(output):
         if "rank_times" in line:
             continue
-        for tag, value in figures_of(line).items():
+        for tag, value in metrics_of(line).items():
             figures.setdefault(tag, []).append((line["step"], float(numpy.float32(value))))
     return figures
 
@@ -110,22 +110,22 @@ def compare_scalars(accumulator, output):
     return len(ours), sum(len(points) for points in ours.values())
 
 
-def compare_pictures(accumulator, output):
+def compare_images(accumulator, output):
     page = (output / "report.html").read_text()
     validations = [line["step"] for line in lines_of(output) if "validation" in line]
     tags = accumulator.Tags()["images"]
-    assert tags, "no pictures"
+    assert tags, "no images"
     for tag in tags:
-        pictures = accumulator.Images(tag)
-        assert {picture.step for picture in pictures} <= set(validations), tag
-        for picture in pictures:
-            with Image.open(io.BytesIO(picture.encoded_image_string)) as image:
+        shown_images = accumulator.Images(tag)
+        assert {shown.step for shown in shown_images} <= set(validations), tag
+        for shown in shown_images:
+            with Image.open(io.BytesIO(shown.encoded_image_string)) as image:
                 image.load()
-                assert image.size == (picture.width, picture.height), tag
-            if picture.step == validations[-1]:
-                assert base64.b64encode(picture.encoded_image_string).decode() in page, tag
+                assert image.size == (shown.width, shown.height), tag
+            if shown.step == validations[-1]:
+                assert base64.b64encode(shown.encoded_image_string).decode() in page, tag
     last = [tag for tag in tags if accumulator.Images(tag)[-1].step == validations[-1]]
-    assert len(last) == page.count("data:image/jpeg;base64,"), "the page has other pictures"
+    assert len(last) == page.count("data:image/jpeg;base64,"), "the page has other images"
     return len(tags)
 
 
@@ -142,9 +142,9 @@ def main():
             accumulator = EventAccumulator(str(events), size_guidance={"scalars": 0, "images": 0})
             accumulator.Reload()
             tags, numbers = compare_scalars(accumulator, output)
-            pictures = compare_pictures(accumulator, output)
+            shown_images = compare_images(accumulator, output)
             print(f"{make.__name__}: {numbers} numbers under {tags} tags are those of metrics.jsonl, "
-                  f"{pictures} pictures", flush=True)
+                  f"{images} images", flush=True)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ TEST_P(ClassifierParity, TheLossCurveIsTorchvisions) {
     replica.accumulate(batch);
     replica.all_reduce();
     replica.update(kLearningRate, static_cast<std::int64_t>(step) + 1);
-    const double loss = replica.take_figures().of_task[0];
+    const double loss = replica.take_metrics().of_task[0];
     worst = std::max(worst, std::abs(loss / curve.at(step).as_double() - 1));
   }
   EXPECT_TRUE(row("10 SGD steps, loss, relative", worst, 1e-4));

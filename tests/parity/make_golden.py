@@ -334,11 +334,11 @@ def nms_case(stream, count):
 
 
 def resize_case(stream, height, width, min_side, max_side):
-    """The network's input made of a random picture."""
-    picture = (f32(stream, (height, width, 3), 0, 256)).floor().permute(2, 0, 1) / 255
+    """The network's input made of a random image."""
+    image = (f32(stream, (height, width, 3), 0, 256)).floor().permute(2, 0, 1) / 255
     transform = GeneralizedRCNNTransform(min_side, max_side, [0.485, 0.456, 0.406],
                                          [0.229, 0.224, 0.225])
-    images, _ = transform([picture])
+    images, _ = transform([image])
     return {"picture": [stream, height, width, min_side, max_side],
             "size": list(images.image_sizes[0]), "padded": list(images.tensors.shape[-2:]),
             "sample": sample(images.tensors)}

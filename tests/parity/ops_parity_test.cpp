@@ -85,11 +85,11 @@ TEST_F(OpsParity, ResizedImagesAgree) {
   double worst = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const JsonView golden = cases.at(i);
-    std::array<int, 5> picture = {};  // stream, height, width, min side, max side
-    for (std::size_t k = 0; k < picture.size(); ++k) {
-      picture[k] = static_cast<int>(golden.at("picture").at(k).as_int());
+    std::array<int, 5> shape = {};  // stream, height, width, min side, max side
+    for (std::size_t k = 0; k < shape.size(); ++k) {
+      shape[k] = static_cast<int>(golden.at("picture").at(k).as_int());
     }
-    const auto [stream, height, width, min_side, max_side] = picture;
+    const auto [stream, height, width, min_side, max_side] = shape;
     const at::Tensor values = draw_f32({.stream = static_cast<std::uint32_t>(stream),
                                         .shape = {height, width, 3},
                                         .low = 0,

@@ -48,13 +48,13 @@ class TrainingParity : public testing::TestWithParam<const char*> {
     return Replica(options, *communicator_);
   }
   // Makes updates `first` + 1 to `end` and returns both losses before each.
-  std::vector<StepFigures> train(Replica& replica, std::int64_t first, std::int64_t end) {
-    std::vector<StepFigures> losses;
+  std::vector<StepSums> train(Replica& replica, std::int64_t first, std::int64_t end) {
+    std::vector<StepSums> losses;
     for (std::int64_t step = first; step < end; ++step) {
       replica.accumulate(batch_);
       replica.all_reduce();
       replica.update(learning_rate_, step + 1);
-      losses.push_back(replica.take_figures());
+      losses.push_back(replica.take_metrics());
     }
     return losses;
   }
@@ -69,7 +69,7 @@ class TrainingParity : public testing::TestWithParam<const char*> {
 TEST_P(TrainingParity, TheLossCurveIsTorchvisionsAndAStopInTheMiddleChangesNoBit) {
   Replica whole = make_replica(1);
   set_golden_weights(whole.network());
-  std::vector<StepFigures> curve = train(whole, 0, kSteps / 2);
+  std::vector<StepSums> curve = train(whole, 0, kSteps / 2);
   Checkpoint half_way;
   whole.snapshot(half_way);
   const auto second_half = train(whole, kSteps / 2, kSteps);

@@ -1,4 +1,4 @@
-// CIFAR-10's binary version: what becomes a class and a picture, and what is refused.
+// CIFAR-10's binary version: what becomes a class and an image, and what is refused.
 #include "preprocess/formats/cifar10.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST_F(Cifar10, TheTrainingBatchesOfAFolderArePackedWithTheirPixels) {
   CaptureStderr();
   const PackResult result = pack(cifar_.options("set"));
   EXPECT_THAT(GetCapturedStderr(),
-              HasSubstr(cat("packing data_batch_1.bin, data_batch_2.bin; the test pictures are a "
+              HasSubstr(cat("packing data_batch_1.bin, data_batch_2.bin; the test images are a "
                             "set of their own: --images ",
                             path("test_batch.bin"))));
   EXPECT_EQ(result.manifest.task, Task::kClassification);
@@ -55,14 +55,14 @@ TEST_F(Cifar10, TheTrainingBatchesOfAFolderArePackedWithTheirPixels) {
   for (std::size_t i = 0; i < set.index().size(); ++i) {
     const Record record = set.read(i);
     const auto image = static_cast<std::size_t>(record.image_id - 1);
-    ASSERT_EQ(record.encoding, PictureEncoding::kRaw);
+    ASSERT_EQ(record.encoding, ImageEncoding::kRaw);
     ASSERT_EQ(record.width, 32);
     ASSERT_EQ(record.height, 32);
     EXPECT_FALSE(record.converted);
     EXPECT_EQ(record.label, static_cast<int>(image % 30 % 10));
     for (int place = 0; place < 3 * 1024; ++place) {
       const int channel = place % 3, x = place / 3 % 32, y = place / 96;
-      ASSERT_EQ(static_cast<std::uint8_t>(record.picture[static_cast<std::size_t>(place)]),
+      ASSERT_EQ(static_cast<std::uint8_t>(record.image[static_cast<std::size_t>(place)]),
                 cifar10_pixel(1 + image / 30, image % 30, channel, y, x));
     }
   }
@@ -157,18 +157,17 @@ TEST_F(Cifar10, OptionsWithoutEffectAreRefused) {
   EXPECT_THAT(problem([](PackOptions& o) { o.max_side_px = 9; }), HasSubstr("--max-side: has no"));
   EXPECT_THAT(problem([](PackOptions& o) { o.quality = 9; }), HasSubstr("--quality: has no"));
   EXPECT_THAT(problem([](PackOptions& o) { o.exif = ExifPolicy::kApply; }), HasSubstr("--exif"));
-  EXPECT_THAT(problem([](PackOptions& o) { o.check = PictureCheck::kHeader; }),
-              HasSubstr("--check"));
+  EXPECT_THAT(problem([](PackOptions& o) { o.check = ImageCheck::kHeader; }), HasSubstr("--check"));
   EXPECT_THAT(problem([](PackOptions& o) { o.annotations = "x"; }), HasSubstr("--annotations"));
   EXPECT_THAT(problem([](PackOptions& o) { o.classes = "x"; }), HasSubstr("--classes"));
 }
 
-// CIFAR-10's own files decide the identity; here the pictures alone have changed.
+// CIFAR-10's own files decide the identity; here the images alone have changed.
 TEST(SourceImages, APartOfAFileIsComparedByItsContent) {
   const TestFolder folder;
   SmallCifar10{folder.path()}.write();
   const SourceImages images(folder / "cifar", AnnotationFormat::kCifar10);
-  SourcePicture third, fourth;
+  SourceImage third, fourth;
   ASSERT_FALSE(images.read("data_batch_1.bin:3", third));
   ASSERT_FALSE(images.read("data_batch_1.bin:4", fourth));
   EXPECT_EQ(third.bytes.size(), 3072U);
@@ -193,8 +192,8 @@ TEST(SourceImages, APartOfAFileIsComparedByItsContent) {
               HasSubstr("the image folder is gone"));
 }
 
-TEST(Cifar10Place, IsTheOneThatThePicturesNameTells) {
-  const auto place = cifar10_place(cifar10_picture_name("a:b.bin", 7));
+TEST(Cifar10Place, IsTheOneThatTheImagesNameTells) {
+  const auto place = cifar10_place(cifar10_image_name("a:b.bin", 7));
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->batch_file, "a:b.bin");
   EXPECT_EQ(place->offset_bytes, 7U * 3073 + 1);

@@ -33,7 +33,7 @@ struct SmallCsv : SmallSource {
   // "a.jpg: owl 1 2 3 4" of each box, "b.jpg:" of an image without any.
   std::vector<std::string> boxes() const {
     const Instances instances = read();
-    std::map<std::int64_t, std::string> name, picture;
+    std::map<std::int64_t, std::string> name, name_of_image;
     for (const Category& one : instances.categories) name[one.id] = one.name;
     std::vector<std::string> out;
     for (const ImageInfo& image : instances.images) {

@@ -21,22 +21,22 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A set of grey pictures, 800 x 800: boxes keep their size at the trainer's default.
+// A set of grey images, 800 x 800: boxes keep their size at the trainer's default.
 class DataPage : public testing::Test {
  protected:
   DataPage() { manifest_.categories = {{.id = 1, .name = "cat"}, {.id = 9, .name = "<dog>"}}; }
 
-  // A picture of the given grey with `count` square boxes of class 0.
+  // An image of the given grey with `count` square boxes of class 0.
   void add(std::uint8_t grey, int count, double side_px) {
     Image image(800, 800);
     image.rgb.assign(image.rgb.size(), grey);
     const std::string jpeg = encode_jpeg(image, 50);
-    Record record{.image_id = ++id_, .width = 800, .height = 800, .picture = jpeg};
+    Record record{.image_id = ++id_, .width = 800, .height = 800, .image = jpeg};
     for (int i = 0; i < count; ++i) {
       record.annotations.push_back(
           {.id = i + 1, .bbox = {1, 1, side_px, side_px}, .area = side_px * side_px});
     }
-    facts_.add(record, xxh3(record.picture));
+    facts_.add(record, xxh3(record.image));
     manifest_.counts.images += 1;
     manifest_.counts.boxes += count;
     manifest_.counts.trainable += count;
@@ -61,7 +61,7 @@ class ClassPage : public DataPage {
  protected:
   ClassPage() { manifest_.task = Task::kClassification; }
 
-  // Pictures of the given grey, each with the class.
+  // Images of the given grey, each with the class.
   void add_classified(std::uint8_t grey, int label, int count) {
     Image image(64, 48);
     image.rgb.assign(image.rgb.size(), grey);
@@ -71,10 +71,10 @@ class ClassPage : public DataPage {
       const Record record{.image_id = ++id_,
                           .width = 64,
                           .height = 48,
-                          .encoding = PictureEncoding::kRaw,
+                          .encoding = ImageEncoding::kRaw,
                           .label = label,
-                          .picture = bytes};
-      facts_.add(record, xxh3(record.picture));
+                          .image = bytes};
+      facts_.add(record, xxh3(record.image));
       manifest_.counts.images += 1;
     }
   }
@@ -95,7 +95,7 @@ TEST_F(ClassPage, CountsImagesAndKnowsNoBoxes) {
   EXPECT_EQ(html, page(5)) << "whatever the number of threads";
 }
 
-TEST_F(ClassPage, NamesPicturesUnderTwoClassesFirst) {
+TEST_F(ClassPage, NamesImagesUnderTwoClassesFirst) {
   add_classified(10, 0, 30);
   add_classified(10, 0, 2);
   add_classified(200, 1, 30);
@@ -103,7 +103,7 @@ TEST_F(ClassPage, NamesPicturesUnderTwoClassesFirst) {
   EXPECT_THAT(page(), Not(HasSubstr("under different classes:")));
   add_classified(200, 0, 1);
   const std::string html = page();
-  EXPECT_THAT(html, HasSubstr("1 picture is in the set under different classes:"));
+  EXPECT_THAT(html, HasSubstr("1 image is in the set under different classes:"));
   const std::size_t contradictory = html.find("file33.jpg (33), file63.jpg (63)");
   ASSERT_NE(contradictory, std::string::npos);
   EXPECT_LT(contradictory, html.find("file1.jpg (1), file31.jpg (31)"));
@@ -144,7 +144,7 @@ TEST_F(DataPage, DrawsTheLargestOfManyClasses) {
   EXPECT_THAT(html, Not(HasSubstr("<title>c80: 0 boxes</title>")));
 }
 
-TEST_F(DataPage, NamesIdenticalPicturesAndThoseWithOtherBoxes) {
+TEST_F(DataPage, NamesIdenticalImagesAndThoseWithOtherBoxes) {
   add(10, 1, 100);
   add(10, 1, 100);
   add(20, 1, 100);
@@ -153,7 +153,7 @@ TEST_F(DataPage, NamesIdenticalPicturesAndThoseWithOtherBoxes) {
   EXPECT_THAT(page(), HasSubstr("1 image repeats another one byte for byte"));
   add(20, 2, 50);
   EXPECT_THAT(page(), HasSubstr("<td>file3.jpg (3), file4.jpg (4)</td><td>differ</td>"));
-  EXPECT_THAT(page(), HasSubstr("1 picture is in the set several times with different boxes"));
+  EXPECT_THAT(page(), HasSubstr("1 image is in the set several times with different boxes"));
 }
 
 TEST_F(DataPage, ProposesAnchorsForSmallBoxes) {
@@ -193,9 +193,9 @@ TEST_F(DataPage, IsTheSameWhateverTheThreadsAndBoundedInSamples) {
   for (int i = 0; i < 40; ++i) add(static_cast<std::uint8_t>(i), 3, 20 + i);
   const std::string html = page(1);
   EXPECT_EQ(page(4), html);
-  std::size_t pictures = 0;
-  for (std::size_t at = 0; (at = html.find("<img", at)) != std::string::npos; ++at) ++pictures;
-  EXPECT_EQ(pictures, kSampleCount);
+  std::size_t images = 0;
+  for (std::size_t at = 0; (at = html.find("<img", at)) != std::string::npos; ++at) ++images;
+  EXPECT_EQ(images, kSampleCount);
 }
 
 TEST_F(DataPage, SurvivesASetWithoutBoxes) {

@@ -13,7 +13,7 @@
 #include "shared/base/file.h"
 #include "shared/shard/shard_set.h"
 #include "tests/preprocess/small_classes.h"
-#include "tests/support/pictures/pictures.h"
+#include "tests/support/images/images.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
@@ -28,7 +28,7 @@ using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
 // "cat/1.jpg" -> "cat".
-std::map<std::string, std::string> class_of_picture(const ReadAnnotations& read) {
+std::map<std::string, std::string> class_of_image(const ReadAnnotations& read) {
   std::map<std::string, std::string> classes;
   for (std::size_t i = 0; i < read.instances.images.size(); ++i) {
     classes[read.instances.images[i].file_name] =
@@ -80,12 +80,12 @@ TEST_F(Folders, AreTheClassesInTheOrderOfTheirNamesBytes) {
   EXPECT_EQ(read.instances.images[0].file_name, "10/1.jpg");
 }
 
-TEST_F(Folders, HoldPicturesAtAnyDepth) {
+TEST_F(Folders, HoldImagesAtAnyDepth) {
   SmallFolders{folder_.path()}.write();
   const ReadAnnotations read = read_annotations(source());
   EXPECT_THAT(class_names(read), ElementsAre("cat", "dog", "empty"));
   EXPECT_EQ(read.image_labels.size(), 21U);
-  EXPECT_EQ(class_of_picture(read).at("cat/more/of them/x.Jpg"), "cat");
+  EXPECT_EQ(class_of_image(read).at("cat/more/of them/x.Jpg"), "cat");
   EXPECT_TRUE(read.instances.annotations.empty());
 }
 
@@ -99,12 +99,11 @@ TEST_F(Folders, WhatIsLeftOutIsTold) {
   EXPECT_THAT(log, HasSubstr("images: 5 files are left out, not named as JPEGs (without an ending "
                              "1, .png 1, .tif 1, .txt 1, .webp 1); --convert takes .png, .tif, "
                              ".tiff and .webp, too\n"));
-  EXPECT_THAT(log,
-              HasSubstr("images: 1 picture is left out, outside every class folder (top.jpg)"));
-  EXPECT_THAT(log, HasSubstr("images: 1 class has no pictures (empty)"));
+  EXPECT_THAT(log, HasSubstr("images: 1 image is left out, outside every class folder (top.jpg)"));
+  EXPECT_THAT(log, HasSubstr("images: 1 class has no images (empty)"));
   AnnotationSource converting = source();
   converting.convert = true;
-  EXPECT_THAT(log_of(converting), HasSubstr("images: 2 files are left out, not named as pictures "
+  EXPECT_THAT(log_of(converting), HasSubstr("images: 2 files are left out, not named as images "
                                             "(without an ending 1, .txt 1)\n"));
   EXPECT_EQ(read_annotations(converting).image_labels.size(), 24U);
 }
@@ -165,8 +164,8 @@ TEST_F(Folders, TakeTheOrderOfAListOfClasses) {
   write("classes", "  bird\nempty\r\n\ndog \ncat");
   const ReadAnnotations read = read_annotations(listed);
   EXPECT_THAT(class_names(read), ElementsAre("bird", "empty", "dog", "cat"));
-  EXPECT_EQ(class_of_picture(read).at("cat/1.jpg"), "cat");
-  EXPECT_THAT(log_of(listed), HasSubstr("2 classes have no pictures (bird, empty)"));
+  EXPECT_EQ(class_of_image(read).at("cat/1.jpg"), "cat");
+  EXPECT_THAT(log_of(listed), HasSubstr("2 classes have no images (bird, empty)"));
   write("classes", "dog\nempty\n");
   EXPECT_EQ(refusal(listed), "images/cat: is not a class of classes");
   write("classes", "dog\ncat\ndog\n");
@@ -201,11 +200,11 @@ TEST_F(Folders, WhoseNamesAreNotUtf8AreNamed) {
   EXPECT_EQ(refusal(listed), "classes: line 2: is not UTF-8 (got \"\\xe9lan\")");
 }
 
-TEST_F(Folders, WithoutPicturesOrClassesAreRefused) {
+TEST_F(Folders, WithoutImagesOrClassesAreRefused) {
   write("images/x.jpg", "");
-  EXPECT_EQ(refusal(source()), "images: has no folders (want one of pictures for each class)");
+  EXPECT_EQ(refusal(source()), "images: has no folders (want one of images for each class)");
   fs::create_directories(folder_ / "images/cat");
-  EXPECT_EQ(refusal(source()), "images: has no pictures in its class folders (want .jpg or .jpeg)");
+  EXPECT_EQ(refusal(source()), "images: has no images in its class folders (want .jpg or .jpeg)");
 }
 
 TEST_F(Folders, FlatOnesTakeAClassIdForEachNameInOrder) {
@@ -213,7 +212,7 @@ TEST_F(Folders, FlatOnesTakeAClassIdForEachNameInOrder) {
     write(std::string("images/") + name, "");
   }
   const ReadAnnotations read = read_annotations(flat("2\r\n1\n 2\n\n", "owl\ncat\n"));
-  EXPECT_EQ(class_of_picture(read),
+  EXPECT_EQ(class_of_image(read),
             (std::map<std::string, std::string>{
                 {"val_1.JPEG", "cat"}, {"val_10.JPEG", "owl"}, {"val_2.JPEG", "cat"}}));
   EXPECT_EQ(refusal(flat("1\n2\n3\n", "owl\ncat\n")),
@@ -223,7 +222,7 @@ TEST_F(Folders, FlatOnesTakeAClassIdForEachNameInOrder) {
   EXPECT_EQ(refusal(flat("99999999999999999999999\n1\n1\n", "owl\ncat\n")),
             "truth: line 1: class id: got 99999999999999999999999, want 1..2, a class of classes");
   EXPECT_EQ(refusal(flat("1\n1\n", "owl\ncat\n")),
-            "truth: has not one class id for each picture (got 2 ids, 3 pictures in images)");
+            "truth: has not one class id for each image (got 2 ids, 3 images in images)");
   EXPECT_EQ(refusal(flat("1\n1\n1\n", ""), ErrorKind::kConfig),
             "truth: lists class ids, which needs --classes");
 }
@@ -245,14 +244,14 @@ TEST_F(Folders, FlatOnesTakeLinesOfNameAndClass) {
   const ReadAnnotations read = read_annotations(truth);
   EXPECT_THAT(class_names(read), ElementsAre("cat", "owl"));
   EXPECT_EQ(
-      class_of_picture(read),
+      class_of_image(read),
       (std::map<std::string, std::string>{
           {"a.jpg", "owl"}, {"c, d.jpg", "cat"}, {"gone.jpg", "cat"}, {"sub/b.jpeg", "owl"}}));
-  EXPECT_THAT(log_of(truth), HasSubstr("1 picture is left out, not in "));
+  EXPECT_THAT(log_of(truth), HasSubstr("1 image is left out, not in "));
   EXPECT_THAT(class_names(read_annotations(flat("a.jpg,owl\n", "owl\nbat\n"))),
               ElementsAre("owl", "bat"));
   EXPECT_EQ(refusal(flat("a.jpg,owl\na.jpg,cat\n", "")),
-            "truth: line 2: a.jpg is the picture of line 1, too");
+            "truth: line 2: a.jpg is the image of line 1, too");
   EXPECT_EQ(refusal(flat("\na.jpg,owl\n", "cat\n")),
             "truth: line 2: class \"owl\" is not in classes");
   for (const char* bad : {"a.jpg\n", "a.jpg 65\n", ",owl\n", "a.jpg,\n", "a.jpg,owl,2\n", "-1\n"}) {
@@ -271,20 +270,20 @@ TEST_F(Folders, FlatOnesTakeKagglesGroundTruth) {
       "ImageId,PredictionString\nILSVRC2012_val_00000002,n03995372 85 1 499 272 \n"
       "ILSVRC2012_val_00000001,n01440764 1 2 3 4 n01440764 5 6 7 8 \n",
       "");
-  EXPECT_EQ(class_of_picture(read_annotations(truth)),
+  EXPECT_EQ(class_of_image(read_annotations(truth)),
             (std::map<std::string, std::string>{{"ILSVRC2012_val_00000001.JPEG", "n01440764"},
                                                 {"ILSVRC2012_val_00000002.JPEG", "n03995372"}}));
   EXPECT_THAT(log_of(truth), HasSubstr("line 1 is taken as the columns' names"));
 }
 
-TEST_F(Folders, ANameThatTwoPicturesShareWithoutTheirEndingIsNoneOfThem) {
+TEST_F(Folders, ANameThatTwoImagesShareWithoutTheirEndingIsNoneOfThem) {
   write("images/a.jpg", "");
   write("images/a.jpeg", "");
-  const auto classes = class_of_picture(read_annotations(flat("a.jpg,owl\na,cat\n", "")));
+  const auto classes = class_of_image(read_annotations(flat("a.jpg,owl\na,cat\n", "")));
   EXPECT_EQ(classes, (std::map<std::string, std::string>{{"a.jpg", "owl"}, {"a", "cat"}}));
 }
 
-TEST(PackFolders, KeepsPicturesAndTellsEachItsClass) {
+TEST(PackFolders, KeepsImagesAndTellsEachItsClass) {
   const TestFolder folder;
   const SmallFolders folders{folder.path()};
   folders.write();
@@ -299,12 +298,11 @@ TEST(PackFolders, KeepsPicturesAndTellsEachItsClass) {
     const Record record = set.read(i);
     const auto image = static_cast<std::size_t>(record.image_id - 1);
     EXPECT_EQ(record.label, read.image_labels.at(image));
-    EXPECT_EQ(record.picture,
-              read_file(folder / "images/" + read.instances.images[image].file_name));
+    EXPECT_EQ(record.image, read_file(folder / "images/" + read.instances.images[image].file_name));
   }
 }
 
-TEST(PackFolders, APictureMayHaveAnySizeAndBadOnesGoToQuarantine) {
+TEST(PackFolders, AImageMayHaveAnySizeAndBadOnesGoToQuarantine) {
   const TestFolder folder;
   const SmallFolders folders{folder.path()};
   folders.write();
@@ -352,12 +350,12 @@ TEST(PackFolders, RefusesAnOutputAmongTheClasses) {
   folders.write();
   for (const char* output : {"images/set", "images", "images/cat/../set/deep"}) {
     EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options(output)); }),
-                HasSubstr("lies in the pictures' folder"));
+                HasSubstr("lies in the images' folder"));
   }
   pack(folders.options("images-of-mine"));
 }
 
-TEST(PackFolders, AnotherPictureIsAnotherSet) {
+TEST(PackFolders, AnotherImageIsAnotherSet) {
   const TestFolder folder;
   const SmallFolders folders{folder.path()};
   folders.write();
@@ -370,12 +368,12 @@ TEST(PackFolders, AnotherPictureIsAnotherSet) {
   fs::rename(folder / "images/cat/1.jpg", folder / "images/dog/x1.jpg");
   EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options("set")); }),
               HasSubstr("annotations"))
-      << "the same picture under another class";
+      << "the same image under another class";
   fs::rename(folder / "images/dog/x1.jpg", folder / "images/cat/1.jpg");
   EXPECT_TRUE(pack(folders.options("set")).was_finished);
   write_file_atomically(folder / "images/cat/1.jpg", noisy_jpeg(9, 9, 5));
   EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options("set")); }),
-              HasSubstr("cat/1.jpg is a different picture now"));
+              HasSubstr("cat/1.jpg is a different image now"));
 }
 
 }  // namespace

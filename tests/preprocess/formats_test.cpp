@@ -114,11 +114,12 @@ struct SameSet {
 };
 
 void expect_the_same(const Instances& read, const SameSet& set) {
-  std::map<std::string, std::vector<Annotation>> boxes;  // by picture
-  std::map<std::int64_t, std::string> picture, name;
-  for (const ImageInfo& image : read.images) picture[image.id] = image.file_name;
+  std::map<std::string, std::vector<Annotation>> boxes;  // by image
+  std::map<std::int64_t, std::string> name_of_image, name;
+  for (const ImageInfo& image : read.images) name_of_image[image.id] = image.file_name;
   for (const Category& one : read.categories) name[one.id] = one.name;
-  for (const Annotation& one : read.annotations) boxes[picture.at(one.image_id)].push_back(one);
+  for (const Annotation& one : read.annotations)
+    boxes[name_of_image.at(one.image_id)].push_back(one);
   ASSERT_EQ(read.images.size(), set.coco.images.size());
   std::map<std::string, ImageInfo> sizes;
   for (const ImageInfo& image : read.images) sizes[image.file_name] = image;
@@ -153,7 +154,7 @@ TEST(Formats, VocTakesClassesFromAFile) {
   EXPECT_EQ(read.categories[1].id, 17);
 }
 
-TEST(Formats, VocWithoutSizesTakesThemFromThePictures) {
+TEST(Formats, VocWithoutSizesTakesThemFromTheImages) {
   const SameSet set;
   const AnnotationSource source = set.voc();
   for (const ImageInfo& image : set.coco.images) {
@@ -419,7 +420,7 @@ INSTANTIATE_TEST_SUITE_P(
                "line 2: has 3 numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the points of "
                "an outline"},
         Damage{"YoloHasPixels", kYolo, "labels/a.txt", "0 .5", "0 320",
-               "line 1: coordinate: got 320, want 0 to 1, a share of the picture's side"},
+               "line 1: coordinate: got 320, want 0 to 1, a share of the image's side"},
         Damage{"YoloHasANegativeSize", kYolo, "labels/a.txt", ".25 .25", ".25 -.005",
                "line 1: height: got -0.005, want 0 to 1"},
         Damage{"YoloHasAnIndexThatIsNone", kYolo, "data.yaml", "[owl, elk]", "{0: owl, one: elk}",
@@ -455,7 +456,7 @@ TEST(Formats, AnAbsolutePathMustLeadIntoTheImageFolder) {
   }
 }
 
-TEST(Formats, TwoXmlFilesAboutOnePictureAreNamed) {
+TEST(Formats, TwoXmlFilesAboutOneImageAreNamed) {
   const SameSet set;
   const AnnotationSource source = set.voc();
   const std::string first = cat(set.coco.images.front().id, ".xml");
@@ -479,7 +480,7 @@ TEST(Formats, ClassesOfAnyFormatThatDifferByCaseAreTold) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("(boxes: \"OWL\" "));
 }
 
-TEST(Formats, VocPicturesWithoutNameAreReadAndPacked) {
+TEST(Formats, VocImagesWithoutNameAreReadAndPacked) {
   const SameSet set;
   const AnnotationSource source = set.voc();
   const ImageInfo& image = set.coco.images.front();

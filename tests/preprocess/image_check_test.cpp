@@ -39,7 +39,7 @@ TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
   options.overwrite = false;
   options.output = folder_ / "whole";
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is a different picture now)")));
+  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is a different image now)")));
   EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
 }
 

@@ -61,7 +61,7 @@ TEST_F(Inspect, ShowsAndDrawsOneImage) {
   EXPECT_NE(drawn.rgb, original.rgb);
 }
 
-TEST_F(Inspect, DrawsAgainButReplacesNobodyElsesPicture) {
+TEST_F(Inspect, DrawsAgainButReplacesNobodyElsesImage) {
   const InspectOptions options{
       .folder = folder_ / "set", .image_id = 4, .draw = folder_ / "out.jpg"};
   inspect(options);
@@ -80,7 +80,7 @@ TEST_F(Inspect, SaysWhyAnImageIsNotThere) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
     EXPECT_THAT(error.what(),
-                HasSubstr("size.jpg (image 904) is in quarantine: the picture is 50x40"));
+                HasSubstr("size.jpg (image 904) is in quarantine: the image is 50x40"));
   }
   EXPECT_THROW(inspect({.folder = folder_ / "set", .image_id = 12345}), Error);
   EXPECT_THROW(inspect({.folder = folder_ / "set", .image_file = "nowhere"}), Error);

@@ -12,7 +12,7 @@
 #include "shared/image/jpeg.h"
 #include "shared/shard/quarantine.h"
 #include "tests/support/child_process.h"
-#include "tests/support/pictures/pictures.h"
+#include "tests/support/images/images.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -136,9 +136,8 @@ TEST_F(LookAlikes, ASharedCureIsOneLineOfTheSummary) {
     image(name);
   }
   const PackResult result = pack_set();
-  EXPECT_THAT(
-      describe_result(folder_ / "set", result),
-      HasSubstr("  hint          --convert packs PNG, TIFF and WebP pictures (3 images)\n"));
+  EXPECT_THAT(describe_result(folder_ / "set", result),
+              HasSubstr("  hint          --convert packs PNG, TIFF and WebP images (3 images)\n"));
 }
 
 TEST_F(LookAlikes, WhereNoImageIsUsableTheErrorHasTheCure) {
@@ -149,10 +148,10 @@ TEST_F(LookAlikes, WhereNoImageIsUsableTheErrorHasTheCure) {
   image("none.jpg");
   try {
     pack_set();
-    FAIL() << "packed without pictures";
+    FAIL() << "packed without images";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_EQ(error.hint(), "--convert packs PNG, TIFF and WebP pictures");
+    EXPECT_EQ(error.hint(), "--convert packs PNG, TIFF and WebP images");
   }
 }
 
@@ -184,10 +183,10 @@ TEST_F(LookAlikes, SizesThatExifExchangesSayHowToApplyIt) {
   pack(converting);
   auto bad = quarantined();
   EXPECT_EQ(bad["t.tif"].reason,
-            "the picture is 40x30, the annotations say 30x40, which it is when its EXIF "
+            "the image is 40x30, the annotations say 30x40, which it is when its EXIF "
             "orientation is applied");
   EXPECT_THAT(bad["t.tif"].hint, HasSubstr("--exif apply"));
-  EXPECT_EQ(bad["u.jpg"].reason, "the picture is 40x30, the annotations say 30x40");
+  EXPECT_EQ(bad["u.jpg"].reason, "the image is 40x30, the annotations say 30x40");
   EXPECT_EQ(bad["u.jpg"].hint, "");
 }
 

@@ -58,9 +58,9 @@ class PackedClasses : public testing::TestWithParam<AnnotationFormat> {
                     journal_shard_path(folder_ / "set", shard));
       for (std::int64_t place = 0; place < note.shard.record_count; ++place, ++next_image) {
         const auto image = static_cast<std::size_t>(set.index()[next_image].image_id - 1);
-        SourcePicture picture;
-        ASSERT_FALSE(images.read(read.instances.images[image].file_name, picture));
-        note.sources.push_back(picture.file);
+        SourceImage source;
+        ASSERT_FALSE(images.read(read.instances.images[image].file_name, source));
+        note.sources.push_back(source.file);
       }
       note.next_image = next_image;
       note.shard.file.name.clear();
@@ -68,7 +68,7 @@ class PackedClasses : public testing::TestWithParam<AnnotationFormat> {
     }
   }
 
-  // The file that holds the first picture of the set.
+  // The file that holds the first image of the set.
   std::string first_file() const {
     const auto image =
         static_cast<std::size_t>(ShardSet(folder_ / "whole").index()[0].image_id - 1);
@@ -96,7 +96,7 @@ TEST_P(PackedClasses, AnInterruptedRunReusesItsShardsAndGivesTheSameBytes) {
   }
 }
 
-TEST_P(PackedClasses, CopiedFilesAreTheSamePictures) {
+TEST_P(PackedClasses, CopiedFilesAreTheSameImages) {
   interrupt_after(2);
   const std::string file = first_file(), content = read_file(file);
   fs::remove(file);

@@ -44,7 +44,7 @@ TEST(Packer, KeepsImagesAndAnnotationsToTheLastBit) {
   }
   for (const ImageInfo& image : source.images) {
     const Record& record = records.at(image.id);
-    EXPECT_EQ(record.picture, read_file(folder / "images/" + image.file_name));
+    EXPECT_EQ(record.image, read_file(folder / "images/" + image.file_name));
     EXPECT_EQ(record.width, image.width);
     EXPECT_EQ(record.height, image.height);
     EXPECT_FALSE(record.rescaled);
@@ -120,7 +120,7 @@ TEST(Packer, QuarantinesEachBadImageWithItsReason) {
     EXPECT_FALSE(bad.reason.empty());
     EXPECT_FALSE(bad.file_name.empty());
     if (bad.image_id == 904) {
-      EXPECT_EQ(bad.reason, "the picture is 50x40, the annotations say 51x40");
+      EXPECT_EQ(bad.reason, "the image is 50x40, the annotations say 51x40");
     }
   }
   EXPECT_EQ(kinds, bad_image_kinds());
@@ -188,7 +188,7 @@ TEST(Packer, MaxSideShrinksImagesWithTheirBoxes) {
     EXPECT_EQ(record.rescaled, std::max(image.width, image.height) > 64);
     rescaled += record.rescaled ? 1 : 0;
     Image pixels;
-    ASSERT_TRUE(JpegDecoder().decode(record.picture.data(), record.picture.size(), pixels).ok);
+    ASSERT_TRUE(JpegDecoder().decode(record.image.data(), record.image.size(), pixels).ok);
     EXPECT_EQ(pixels.width, record.width);
     EXPECT_EQ(pixels.height, record.height);
     const double scale_x = static_cast<double>(record.width) / image.width;

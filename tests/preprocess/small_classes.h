@@ -13,7 +13,7 @@ namespace retina {
 // A JPEG of noise.
 std::string noisy_jpeg(int width, int height, std::uint64_t seed);
 
-// FOLDER/images/CLASS/...: "cat" with 12 pictures, one of them two folders down, "dog" with 9,
+// FOLDER/images/CLASS/...: "cat" with 12 images, one of them two folders down, "dog" with 9,
 // "empty" with none. Sizes vary.
 struct SmallFolders {
   std::string folder{};
@@ -23,12 +23,12 @@ struct SmallFolders {
   PackOptions options(const std::string& name) const;
 };
 
-// The pixel value of picture `record` of a batch made with `seed`; channel 0 is red.
+// The pixel value of image `record` of a batch made with `seed`; channel 0 is red.
 std::uint8_t cifar10_pixel(std::uint64_t seed, std::size_t record, int channel, int y, int x);
 // Labels are 0, 1, ... 9, 0, ...
 std::string cifar10_batch(std::uint64_t seed, std::size_t record_count);
 
-// FOLDER/cifar: two training batches of 30 pictures and a test batch of 10.
+// FOLDER/cifar: two training batches of 30 images and a test batch of 10.
 struct SmallCifar10 {
   std::string folder{};
 

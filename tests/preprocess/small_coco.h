@@ -12,13 +12,13 @@
 
 namespace retina {
 
-// FOLDER/annotations.json and FOLDER/images: `good_count` noisy pictures of various sizes in two
+// FOLDER/annotations.json and FOLDER/images: `good_count` noisy images of various sizes in two
 // subfolders, 0..5 boxes each, crowds, degenerate boxes, category ids with gaps.
 struct SmallCoco {
   std::string folder{};
   int good_count = 24;
   bool with_bad_images = false;  // seven more, one for each reason
-  std::uint64_t seed = 0;        // of the pictures
+  std::uint64_t seed = 0;        // of the images
 
   // Writes it; returns what was written.
   Instances write() const;

@@ -18,7 +18,7 @@ struct SmallSource {
   TestFolder folder;
   AnnotationSource source;
 
-  // Annotations in FOLDER/`annotations`, pictures in FOLDER/images.
+  // Annotations in FOLDER/`annotations`, images in FOLDER/images.
   SmallSource(AnnotationFormat format, const char* annotations)
       : source{.format = format, .path = folder / annotations, .images = folder / "images"} {}
 

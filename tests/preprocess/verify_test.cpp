@@ -109,8 +109,8 @@ TEST_F(Verify, NamesTheDamagedRecord) {
   // The middle of a record that has pages of its own.
   const ShardSet set(set_);
   std::size_t place = 0;
-  while (set.read(place).picture.size() < 10'000) ++place;
-  const std::size_t at = bytes.find(set.read(place).picture.substr(0, 6000)) + 5000;
+  while (set.read(place).image.size() < 10'000) ++place;
+  const std::size_t at = bytes.find(set.read(place).image.substr(0, 6000)) + 5000;
   ASSERT_LT(at, bytes.size());
   std::string damaged = bytes;
   damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -124,7 +124,7 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   // A shard with right hashes whose JPEG does not decode: only reading it tells.
   Manifest manifest = read_manifest(set_);
   manifest.shards.resize(1);
-  const Record bad{.image_id = 1, .width = 10, .height = 10, .picture = "no JPEG"};
+  const Record bad{.image_id = 1, .width = 10, .height = 10, .image = "no JPEG"};
   ShardWriter writer(set_ + "/odd", 1 << 20);
   writer.append(encode_record(bad));
   manifest.shards[0] = writer.finish();
@@ -137,7 +137,7 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   manifest.label_counts.assign(manifest.categories.size(), 0);
   write("manifest.json", encode_manifest(manifest));
   EXPECT_EQ(verify().problem_count, 1) << problems_;
-  EXPECT_THAT(problems_, HasSubstr("odd: record 0: the picture of image"));
+  EXPECT_THAT(problems_, HasSubstr("odd: record 0: the image of image"));
 }
 
 TEST_F(Verify, WhichBoxesAreTrainableIsTheWritersRule) {

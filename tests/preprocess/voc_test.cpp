@@ -15,14 +15,14 @@ using testing::IsEmpty;
 
 using Xml = std::map<std::string, std::string>;
 
-// A VOC set of files with these contents behind <annotation>, and pictures of these names.
+// A VOC set of files with these contents behind <annotation>, and images of these names.
 struct SmallVoc : SmallSource {
-  explicit SmallVoc(const Xml& xml, const std::vector<std::string>& pictures = {"a.jpg", "b.jpg"})
+  explicit SmallVoc(const Xml& xml, const std::vector<std::string>& images = {"a.jpg", "b.jpg"})
       : SmallSource(AnnotationFormat::kVoc, "xml") {
     for (const auto& [name, text] : xml) {
       write("xml/" + name, "<annotation>" + text + "</annotation>\n");
     }
-    for (const std::string& name : pictures) write("images/" + name, "");
+    for (const std::string& name : images) write("images/" + name, "");
   }
 };
 
@@ -87,12 +87,12 @@ TEST(Voc, GoesByTheNameOfTheXmlFileWhereThereIsNoOther) {
   }
 }
 
-TEST(Voc, TellsOfPicturesThatAreCalledAsTheXmlFiles) {
+TEST(Voc, TellsOfImagesThatAreCalledAsTheXmlFiles) {
   const SmallVoc set(Xml{{"a.xml", "<filename>IMG_1.jpg</filename>" + object("owl")},
                          {"c.xml", "<filename>b.jpg</filename>"}});
   EXPECT_THAT(file_names(set.read()), ElementsAre("IMG_1.jpg", "b.jpg"));
   EXPECT_THAT(set.log(),
-              HasSubstr("images: 1 XML file names a picture that does not exist, where one "
+              HasSubstr("images: 1 XML file names an image that does not exist, where one "
                         "with the XML file's own name does (a.xml says IMG_1.jpg, there "
                         "is a.jpg); correct <filename>, or remove it to go by"));
 }

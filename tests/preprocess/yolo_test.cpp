@@ -159,9 +159,9 @@ TEST(Yolo, RefusesLabelsThatFitNoImage) {
 TEST(Yolo, NeedsTheFolderOfLabels) {
   EXPECT_EQ(SmallYolo(kNames, {}).refused(ErrorKind::kNoInput),
             "images: has no label files, and labels is not a folder");
-  SmallYolo elsewhere(kNames, {}, {"pictures/a.jpg"});
+  SmallYolo elsewhere(kNames, {}, {"images/a.jpg"});
   elsewhere.source.images = elsewhere.folder / "pictures";
-  EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "pictures: has no label files");
+  EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "images: has no label files");
 }
 
 TEST(Yolo, TellsLabelFilesWithoutAnImageAndImagesWithoutLabels) {

@@ -19,7 +19,7 @@ using testing::Not;
 Report full_report() {
   const std::string bad = "<script>alert(\"1\")</script>&'";
   Report report{.title = bad, .subtitle = bad};
-  report.figures = {{.label = bad, .value = bad, .detail = bad}};
+  report.metrics = {{.label = bad, .value = bad, .detail = bad}};
   report.curves = {{.title = bad,
                     .x_label = bad,
                     .y_label = bad,
@@ -36,7 +36,7 @@ Report full_report() {
                     .rows = {{bad, "0.25"}},
                     .note = bad,
                     .bar_column = 1}};
-  report.galleries = {{.title = bad, .note = bad, .pictures = {make_picture(Image(4, 4), bad)}}};
+  report.galleries = {{.title = bad, .note = bad, .images = {embed_image(Image(4, 4), bad)}}};
   report.settings = {{bad, bad}};
   report.notes = {bad};
   return report;
@@ -139,10 +139,10 @@ TEST(Report, BarsShowValuesBetweenZeroAndOne) {
   EXPECT_THAT(page, HasSubstr("<td>1.5</td>"));
 }
 
-TEST(Report, PicturesAreShrunkToTheirLimit) {
-  const Picture picture = make_picture(Image(1000, 400), "c", 250);
+TEST(Report, ImagesAreShrunkToTheirLimit) {
+  const EmbeddedImage image = embed_image(Image(1000, 400), "c", 250);
   int width = 0, height = 0;
-  ASSERT_TRUE(JpegDecoder().read_size(picture.jpeg.data(), picture.jpeg.size(), width, height).ok);
+  ASSERT_TRUE(JpegDecoder().read_size(image.jpeg.data(), image.jpeg.size(), width, height).ok);
   EXPECT_EQ(width, 250);
   EXPECT_EQ(height, 100);
 }

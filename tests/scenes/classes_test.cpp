@@ -14,7 +14,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/image/jpeg.h"
-#include "tests/support/classes/class_picture.h"
+#include "tests/support/classes/class_image.h"
 #include "tests/support/classes/class_set.h"
 #include "tests/support/scenes/shape.h"
 #include "tests/support/test_folder.h"
@@ -61,18 +61,18 @@ TEST(ClassOutlines, LieInsideTheirCircleAndReachIt) {
   }
 }
 
-TEST(MakeClassPicture, IsAFunctionOfSeedAndNumber) {
-  const ClassPicture picture = make_class_picture(1, 7, 32);
-  EXPECT_EQ(picture.image.rgb, make_class_picture(1, 7, 32).image.rgb);
-  EXPECT_NE(picture.image.rgb, make_class_picture(1, 17, 32).image.rgb);
-  EXPECT_NE(picture.image.rgb, make_class_picture(2, 7, 32).image.rgb);
+TEST(MakeClassImage, IsAFunctionOfSeedAndNumber) {
+  const ClassImage drawn = make_class_image(1, 7, 32);
+  EXPECT_EQ(drawn.image.rgb, make_class_image(1, 7, 32).image.rgb);
+  EXPECT_NE(drawn.image.rgb, make_class_image(1, 17, 32).image.rgb);
+  EXPECT_NE(drawn.image.rgb, make_class_image(2, 7, 32).image.rgb);
 }
 
-TEST(MakeClassPicture, ShowsTheSameObjectsInAnySize) {
+TEST(MakeClassImage, ShowsTheSameObjectsInAnySize) {
   for (std::uint32_t number = 0; number < 10; ++number) {
-    const Image small = make_class_picture(1, number, 48).image;
-    const double same = mean_difference(small, make_class_picture(1, number, 96).image);
-    const double other = mean_difference(small, make_class_picture(1, number + 10, 96).image);
+    const Image small = make_class_image(1, number, 48).image;
+    const double same = mean_difference(small, make_class_image(1, number, 96).image);
+    const double other = mean_difference(small, make_class_image(1, number + 10, 96).image);
     EXPECT_LT(2 * same, other) << number;
   }
 }
@@ -96,7 +96,7 @@ TEST(WriteClassSet, WritesTheFilesOfCifar10) {
   // The label, then the planes: red, green, blue, rows top to bottom.
   for (std::uint32_t number = 0; number < 45; ++number) {
     const std::string record = records.substr(number * kRecordBytes, kRecordBytes);
-    const Image image = make_class_picture(1, number, 32).image;
+    const Image image = make_class_image(1, number, 32).image;
     ASSERT_EQ(record[0], static_cast<char>(number % 10));
     for (int y = 0; y < 32; ++y) {
       for (int x = 0; x < 32; ++x) {
@@ -117,8 +117,8 @@ TEST(WriteClassSet, WritesAFolderOfJpegsForEachClass) {
                                .validation_count = 10,
                                .side_px = 48}));
   JpegDecoder decoder;
-  int pictures = 0;
-  for (const std::string& name : picture_class_names()) {
+  int images = 0;
+  for (const std::string& name : image_class_names()) {
     int of_class = 0;
     for (const char* const split : {"train", "val"}) {
       for (const std::string& file : files_of(folder / cat(split, "/", name))) {
@@ -126,12 +126,12 @@ TEST(WriteClassSet, WritesAFolderOfJpegsForEachClass) {
         Image image;
         const DecodeStatus status = decoder.decode(bytes.data(), bytes.size(), image);
         EXPECT_TRUE(status.ok && !status.truncated && image.width == 48 && image.height == 48);
-        ++of_class, ++pictures;
+        ++of_class, ++images;
       }
     }
     EXPECT_EQ(of_class, 3) << name;
   }
-  EXPECT_EQ(pictures, 30);
+  EXPECT_EQ(images, 30);
   EXPECT_TRUE(path_exists(folder / "val/disc/000020.jpg"));
 }
 

@@ -63,7 +63,7 @@ TEST(Classes, OfASmallerSetAreTheFirstOnes) {
 }
 
 // The numbers that the README tells of the demo hold for these objects.
-TEST(MakeScene, TheDemosPicturesStayAsTheyAre) {
+TEST(MakeScene, TheDemosImagesStayAsTheyAre) {
   std::string ids;
   for (std::uint32_t number = 0; number < 8; ++number) {
     ids += number == 0 ? "" : " /";
@@ -94,7 +94,7 @@ TEST(MakeScene, IsAFunctionOfSeedAndNumber) {
   EXPECT_NE(scene.image.rgb, make_scene(2, 7, five).image.rgb);
 }
 
-TEST(MakeScene, KeepsBoxesInsideThePicture) {
+TEST(MakeScene, KeepsBoxesInsideTheImage) {
   int empty = 0, crowds = 0, small = 0;
   for (std::uint32_t number = 0; number < 60; ++number) {
     const Scene scene = make_scene(1, number, first_classes(5));
@@ -182,7 +182,7 @@ TEST(WriteDataSet, GivesTheSameBytesOnAnyNumberOfThreads) {
     EXPECT_EQ(read_file(entry.path().string()), read_file(three / relative)) << relative;
     ++files;
   }
-  EXPECT_EQ(files, 10);  // 7 pictures, 2 annotation files, scenes.json
+  EXPECT_EQ(files, 10);  // 7 images, 2 annotation files, scenes.json
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Damage : public testing::Test {
     for (std::size_t i = 0; i < set.index().size(); ++i) {
       const Record record = set.read(i);
       std::string storage;
-      ASSERT_EQ(record.picture, small_record(i, record.picture.size(), storage).picture);
+      ASSERT_EQ(record.image, small_record(i, record.image.size(), storage).image);
     }
   }
 
@@ -100,7 +100,7 @@ TEST_F(Damage, ADamagedRecordIsNamedByShardAndPlace) {
   const std::string name = set.manifest().shards[0].file.name;
   const std::string bytes = read_file(folder_ / "set/" + name);
   const std::size_t place = 5;  // 30 kB: in pages of its own
-  const std::size_t at = bytes.find(set.read(place).picture);
+  const std::size_t at = bytes.find(set.read(place).image);
   ASSERT_NE(at, std::string::npos);
   flip_bit(folder_ / "set/" + name, 8 * (at + 20'000));
   const ShardSet damaged(folder_ / "set");

@@ -45,7 +45,7 @@ TEST(Format, ARecordBuiltByHandDecodes) {
   EXPECT_EQ(record.width, 640);
   EXPECT_EQ(record.height, 480);
   EXPECT_TRUE(record.rescaled);
-  EXPECT_EQ(record.picture, "\xff\xd8 a photograph \xff\xd9");
+  EXPECT_EQ(record.image, "\xff\xd8 a photograph \xff\xd9");
   ASSERT_EQ(record.annotations.size(), 1U);
   const RecordAnnotation& box = record.annotations[0];
   EXPECT_EQ(box.id, -3);
@@ -67,9 +67,9 @@ TEST(Format, ARecordOfRawPixelsBuiltByHandDecodes) {
   bytes += le(xxh3(annotations + pixels), 8);
   bytes += le(xxh3(bytes), 8) + annotations + pixels;
   const Record record = decode_record(bytes, "r");
-  EXPECT_EQ(record.encoding, PictureEncoding::kRaw);
+  EXPECT_EQ(record.encoding, ImageEncoding::kRaw);
   EXPECT_TRUE(record.converted);
-  EXPECT_EQ(record.picture, pixels);
+  EXPECT_EQ(record.image, pixels);
   EXPECT_EQ(encode_record(record), bytes);
 }
 
@@ -82,7 +82,7 @@ TEST(Format, ARecordWithAClassBuiltByHandDecodes) {
   const Record record = decode_record(bytes, "r");
   EXPECT_EQ(record.label, 517);
   EXPECT_TRUE(record.annotations.empty());
-  EXPECT_EQ(record.picture, jpeg);
+  EXPECT_EQ(record.image, jpeg);
   EXPECT_EQ(encode_record(record), bytes);
 }
 
@@ -95,7 +95,7 @@ TEST(Format, ARecordWithItsFileNameBuiltByHandDecodes) {
   bytes += le(xxh3(bytes), 8) + annotations + jpeg;
   const Record record = decode_record(bytes, "r");
   EXPECT_EQ(record.file_name, "a/é.jpg");
-  EXPECT_EQ(record.picture, jpeg);
+  EXPECT_EQ(record.image, jpeg);
   EXPECT_EQ(encode_record(record), bytes);
 }
 

@@ -24,7 +24,7 @@ void expect_equal(const Record& got, const Record& want) {
   EXPECT_EQ(got.converted, want.converted);
   EXPECT_EQ(got.encoding, want.encoding);
   EXPECT_EQ(got.label, want.label);
-  EXPECT_EQ(got.picture, want.picture);
+  EXPECT_EQ(got.image, want.image);
   ASSERT_EQ(got.annotations.size(), want.annotations.size());
   for (std::size_t i = 0; i < got.annotations.size(); ++i) {
     EXPECT_EQ(got.annotations[i].id, want.annotations[i].id);
@@ -52,7 +52,7 @@ Record raw_record(std::string& storage) {
   record.width = 5;
   record.height = 4;
   record.converted = true;
-  record.encoding = PictureEncoding::kRaw;
+  record.encoding = ImageEncoding::kRaw;
   return record;
 }
 
@@ -69,7 +69,7 @@ TEST(Record, OfRawPixelsHoldsAllOfThemAndNoMore) {
   std::string message;
   EXPECT_EQ(error_kind([&] { decode_record(encode_record(record), "r"); }, &message),
             ErrorKind::kData);
-  EXPECT_EQ(message, "r: raw picture has a wrong length (got 60 bytes, want 45)");
+  EXPECT_EQ(message, "r: raw image has a wrong length (got 60 bytes, want 45)");
 }
 
 Record classified_record(std::string& storage, int label = 2) {
@@ -94,14 +94,14 @@ std::string with_annotation_part(const Record& record, const std::string& part) 
   const auto store = [&](std::size_t at, std::uint64_t value, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<char>(value >> (8 * i));
   };
-  bytes.replace(48, bytes.size() - 48 - record.picture.size(), part);
+  bytes.replace(48, bytes.size() - 48 - record.image.size(), part);
   store(24, part.size(), 4);
   store(32, xxh3(std::string_view(bytes).substr(48)), 8);
   store(40, xxh3(std::string_view(bytes).substr(0, 40)), 8);
   return bytes;
 }
 
-TEST(Record, HasOneClassOfTheWholePictureAtMostAndThenNoBoxes) {
+TEST(Record, HasOneClassOfTheWholeImageAtMostAndThenNoBoxes) {
   using namespace std::string_literals;
   const std::string label = "\x02\0\0\0\x04\0\0\0\x07\0\0\0"s, boxes = "\x01\0\0\0\0\0\0\0"s;
   std::string storage;
@@ -114,8 +114,8 @@ TEST(Record, HasOneClassOfTheWholePictureAtMostAndThenNoBoxes) {
     return message;
   };
   EXPECT_EQ(problem(label + label), "r: has more than one label block");
-  EXPECT_EQ(problem(label + boxes), "r: has both boxes and a class of the whole picture");
-  EXPECT_EQ(problem(boxes + label), "r: has both boxes and a class of the whole picture");
+  EXPECT_EQ(problem(label + boxes), "r: has both boxes and a class of the whole image");
+  EXPECT_EQ(problem(boxes + label), "r: has both boxes and a class of the whole image");
   EXPECT_EQ(problem("\x02\0\0\0\x03\0\0\0\x07\0\0"s),
             "r: label block has a wrong length (got 3 bytes, want 4)");
   EXPECT_EQ(problem("\x02\0\0\0\0\0\0\0"s),

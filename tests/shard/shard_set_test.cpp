@@ -22,9 +22,9 @@ TEST(ShardSet, GivesEveryRecordOfEveryShard) {
   for (std::size_t i = 0; i < kRecordCount; ++i) {
     const Record record = set.read(i);
     std::string storage;
-    const Record want = small_record(i, record.picture.size(), storage);
+    const Record want = small_record(i, record.image.size(), storage);
     EXPECT_EQ(record.image_id, want.image_id);
-    EXPECT_EQ(record.picture, want.picture);
+    EXPECT_EQ(record.image, want.image);
     EXPECT_EQ(record.annotations.size(), set.index()[i].box_count);
   }
 }
@@ -67,7 +67,7 @@ TEST(ShardSet, RefusesRecordsAndIndexesOfAnotherTask) {
   EXPECT_FALSE(is_good(with_box, classes));
   EXPECT_FALSE(is_good(with_neither, classes));
 
-  const Record record{.image_id = 1, .width = 2, .height = 2, .label = 0, .picture = "p"};
+  const Record record{.image_id = 1, .width = 2, .height = 2, .label = 0, .image = "p"};
   const std::string bytes = encode_record(record), folder = "f";
   EXPECT_EQ(decode_indexed_record(bytes, with_class, {folder, classes}).label, 0);
   const auto decode = [&](const IndexEntry& entry, const Manifest& manifest) {
@@ -98,14 +98,14 @@ TEST(ShardSet, ManyThreadsReadAtOnceAndViewsOutliveAMove) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(good, 4 * 3 * static_cast<int>(kRecordCount));
-  EXPECT_EQ(first.picture, set.read(0).picture);
+  EXPECT_EQ(first.image, set.read(0).image);
 }
 
 TEST(ShardSet, TwoSetsOfOneFolderCanBeOpen) {
   const TestFolder folder;
   write_small_set(folder / "set", 5, 100'000);
   const ShardSet first(folder / "set"), second(folder / "set");
-  EXPECT_EQ(first.read(3).picture, second.read(3).picture);
+  EXPECT_EQ(first.read(3).image, second.read(3).image);
 }
 
 }  // namespace

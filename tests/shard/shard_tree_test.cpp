@@ -71,7 +71,7 @@ TEST_F(ShardTree, ListsEveryRecordInOrder) {
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record record = decode_record(records[i], "record");
     std::string storage;
-    EXPECT_EQ(record.picture, small_record(i, record.picture.size(), storage).picture);
+    EXPECT_EQ(record.image, small_record(i, record.image.size(), storage).image);
   }
 }
 

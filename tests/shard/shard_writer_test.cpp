@@ -55,9 +55,9 @@ TEST(ShardWriter, AnEmptyShardTakesARecordLargerThanTheLimit) {
   const TestFolder folder;
   const std::string huge = some_bytes(0, 100'000);
   ShardWriter writer(folder / "a", 1000);
-  EXPECT_TRUE(writer.has_room(huge.size()));
+  EXPECT_TRUE(writer.has_space(huge.size()));
   writer.append(huge);
-  EXPECT_FALSE(writer.has_room(1));
+  EXPECT_FALSE(writer.has_space(1));
   EXPECT_EQ(writer.finish().record_count, 1);
 }
 
@@ -65,7 +65,7 @@ TEST(ShardWriter, AShardStaysNearItsLimit) {
   const TestFolder folder;
   constexpr std::uint64_t kLimit = 4 << 20;
   ShardWriter writer(folder / "a", kLimit);
-  for (std::uint64_t i = 0; writer.has_room(2100); ++i) writer.append(some_bytes(i, 2100));
+  for (std::uint64_t i = 0; writer.has_space(2100); ++i) writer.append(some_bytes(i, 2100));
   EXPECT_LT(writer.finish().file.size_bytes, kLimit * 21 / 20);
 }
 

@@ -73,7 +73,7 @@ Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& s
   Record record{.image_id = 1000 - 7 * static_cast<std::int64_t>(number),
                 .width = 100 + static_cast<int>(number),
                 .height = 50,
-                .picture = storage};
+                .image = storage};
   for (std::uint64_t i = 0; i < number % 5; ++i) {
     record.annotations.push_back(
         {.id = static_cast<std::int64_t>(i) - 2,
@@ -110,7 +110,7 @@ void write_small_set(const std::string& folder, std::size_t record_count,
       record.label = static_cast<int>(number % kClassCount);
     }
     const std::string bytes = encode_record(record);
-    if (writer && !writer->has_room(bytes.size())) finish();
+    if (writer && !writer->has_space(bytes.size())) finish();
     if (!writer) writer.emplace(part(manifest.shards.size()), shard_size_bytes);
     index.push_back(entry_of(record, manifest.shards.size(), writer->append(bytes)));
     count(record, manifest);

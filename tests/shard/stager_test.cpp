@@ -85,7 +85,7 @@ class StagerTest : public testing::Test {
     for (std::size_t i = 0; i < kRecordCount; ++i) {
       const Record record = shards.read(i);
       std::string storage;
-      ASSERT_EQ(record.picture, small_record(i, record.picture.size(), storage).picture);
+      ASSERT_EQ(record.image, small_record(i, record.image.size(), storage).image);
     }
   }
 
@@ -142,7 +142,7 @@ TEST_F(StagerTest, StopsInMidWork) {
 TEST_F(StagerTest, ASetReadsFromACopyAtOnceAndRecordsStayValid) {
   ShardSet set(this->set(), local()), other(this->set(), local());
   const Record first = set.read(0);  // from the mount
-  const std::string bytes(first.picture);
+  const std::string bytes(first.image);
   for (ShardSet* one : {&set, &other}) {
     one->stage_ahead([&] { return backwards_; }, {.always = true, .announces = false});
   }
@@ -171,7 +171,7 @@ TEST_F(StagerTest, ASetReadsFromACopyAtOnceAndRecordsStayValid) {
     }
   }
   expect_whole_records(set);
-  EXPECT_EQ(first.picture, bytes);
+  EXPECT_EQ(first.image, bytes);
 }
 
 TEST_F(StagerTest, ASetStaysWhereItIsWithoutAReason) {

@@ -62,19 +62,19 @@ void for_fields(std::string_view message, const F& use) {
 
 void read_value(std::string_view message, ReadEvent& event) {
   std::string tag;
-  EventPicture picture;
+  EventImage image;
   for_fields(message, [&](int field, std::uint64_t number, std::string_view bytes) {
     if (field == 1) tag = bytes;
     if (field == 2) event.scalars[tag] = std::bit_cast<float>(static_cast<std::uint32_t>(number));
     if (field == 4) {
       for_fields(bytes, [&](int part, std::uint64_t pixels, std::string_view jpeg) {
-        if (part == 1) picture.height = static_cast<std::int64_t>(pixels);
-        if (part == 2) picture.width = static_cast<std::int64_t>(pixels);
-        if (part == 4) picture.jpeg = jpeg;
+        if (part == 1) image.height = static_cast<std::int64_t>(pixels);
+        if (part == 2) image.width = static_cast<std::int64_t>(pixels);
+        if (part == 4) image.jpeg = jpeg;
       });
     }
   });
-  if (!picture.jpeg.empty()) event.pictures[tag] = picture;
+  if (!image.jpeg.empty()) event.images[tag] = image;
 }
 
 ReadEvent parse(std::string_view message) {

@@ -8,7 +8,7 @@
 
 namespace retina {
 
-struct EventPicture {
+struct EventImage {
   std::int64_t width = 0, height = 0;
   std::string jpeg = {};
 };
@@ -19,7 +19,7 @@ struct ReadEvent {
   std::string file_version = {};
   bool starts_session = false;
   std::map<std::string, float> scalars = {};
-  std::map<std::string, EventPicture> pictures = {};
+  std::map<std::string, EventImage> images = {};
 };
 
 // The events of a file, to the record that a kill cut off. Throws where a checksum is wrong.

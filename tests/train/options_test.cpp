@@ -166,7 +166,7 @@ TEST(TrainOptions, WantTheDecayOfAnInverseTimeSchedule) {
   }
 }
 
-TEST(TrainOptions, WantASizeForMadeUpImages) {
+TEST(TrainOptions, WantASizeForSyntheticImages) {
   const ImageSize size =
       parse({"--synthetic", "8", "--synthetic-size", "800x600"}).synthetic_image_size();
   EXPECT_EQ(size.width, 800);
@@ -179,7 +179,7 @@ TEST(TrainOptions, WantASizeForMadeUpImages) {
 
 TEST(TrainOptions, WantAValidationSetForWhatJudgesByIt) {
   EXPECT_THROW(parse({"--early-stop", "3"}), Error);
-  EXPECT_THROW(parse({"--lr-schedule", "plateau", "--plateau-figure", "ap"}), Error);
+  EXPECT_THROW(parse({"--lr-schedule", "plateau", "--plateau-metric", "ap"}), Error);
   EXPECT_NO_THROW(parse({"--early-stop", "3", "--validation", "v"}));
 }
 
@@ -195,7 +195,7 @@ TEST(TrainOptions, WantRegularValidationsForWhatJudgesByThem) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     EXPECT_THAT(error.what(), testing::HasSubstr("--early-stop: with --validate-every 0"));
   }
-  EXPECT_THROW(parse_with({"--lr-schedule", "plateau", "--plateau-figure", "ap"}), Error);
+  EXPECT_THROW(parse_with({"--lr-schedule", "plateau", "--plateau-metric", "ap"}), Error);
   EXPECT_NO_THROW(parse_with({"--lr-schedule", "plateau"}));
 }
 
@@ -291,7 +291,7 @@ TEST(TrainOptions, NameTheRangeOfNumbersThatAreTooLarge) {
                          {"--compute-threads", "1000000", "0..1024"},
                          {"--threads", "1000000", "0..1024"},
                          {"--images-per-step", "2147483647", "1..65536"},
-                         {"--images-per-pass", "2147483647", "0..65536"},
+                         {"--micro-batch", "2147483647", "0..65536"},
                          {"--keep", "2147483647", "1..1000000"}}) {
     const Error error = refusal({one.name, one.value});
     EXPECT_EQ(error.kind(), ErrorKind::kUsage) << one.name;
@@ -360,10 +360,10 @@ TEST(Task, OptionsThatDecideNothingInItAreRefused) {
   for (const std::vector<const char*>& wrong :
        {std::vector<const char*>{"--task", "classify", "--box-loss", "giou"},
         {"--task", "classify", "--anchor-sizes", "16,32,64,128,256"},
-        {"--task", "classify", "--plateau-figure", "ap"},
+        {"--task", "classify", "--plateau-metric", "ap"},
         {"--backbone", "cifar-cnn"},
         {"--label-smoothing", "0.1"},
-        {"--plateau-figure", "top1"},
+        {"--plateau-metric", "top1"},
         {"--task", "classify", "--label-smoothing", "1"},
         {"--recipe", "cifar10-keras", "--sync-bn", "on"},
         {"--recipe", "cifar10-keras", "--min-sides", "24,32"}}) {

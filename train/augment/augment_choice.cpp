@@ -41,7 +41,7 @@ void take(const char* option, const std::optional<std::vector<double>>& given, c
   range = {values[0], values[1]};
 }
 
-// A picture has one scale: as it is on the canvas, or in a crop.
+// An image has one scale: as it is on the canvas, or in a crop.
 void check_one_scale(const AugmentOptions& options) {
   const std::array<std::pair<const char*, Range>, 3> ranges = {
       {{"scale", options.scale}, {"scale-jitter", options.scale_jitter}, {"crop", options.crop}}};
@@ -92,23 +92,22 @@ void declare_options(Cli& cli, AugmentChoice& c) {
   cli.option("rotation", c.rotation, "RAD", "up to this, either way [light 0.1]");
   cli.option("shear", c.shear, "RAD", "up to this, either way [light 0.1]");
   cli.option("translation", c.translation, "SHARE",
-             "of the picture's sides, up to this, either way [light 0.1]");
+             "of the image's sides, up to this, either way [light 0.1]");
   cli.option("scale", c.scale, "LOW,HIGH", "about the middle, for each axis [light 0.9,1.1]");
   cli.option("scale-jitter", c.scale_jitter, "LOW,HIGH",
-             "a smaller picture at a random place, a random crop of a larger one [strong 0.1,2]");
-  cli.option(
-      "crop", c.crop, "LOW,HIGH",
-      "a part of this share of the picture's area, at a random place, enlarged [crop 0.08,1]");
+             "a smaller image at a random place, a random crop of a larger one [strong 0.1,2]");
+  cli.option("crop", c.crop, "LOW,HIGH",
+             "a part of this share of the image's area, at a random place, enlarged [crop 0.08,1]");
   cli.option("contrast", c.contrast, "LOW,HIGH", "factor [light and strong 0.9,1.1]");
   cli.option("saturation", c.saturation, "LOW,HIGH", "factor [light and strong 0.95,1.05]");
   cli.option("brightness", c.brightness, "SHARE",
              "of the range from black to white, up to this, either way [light and strong 0.1]");
   cli.option("hue", c.hue, "TURNS", "up to this, either way [light and strong 0.05]");
   cli.choice("fill", c.fill, kFills,
-             "what is outside the picture: its nearest pixel, or the mean colour [nearest; strong "
+             "what is outside the image: its nearest pixel, or the mean colour [nearest; strong "
              "constant]");
   cli.option("box-visibility", c.box_visibility, "SHARE",
-             "a box of which less than this stays inside the picture is left out [0.25]");
+             "a box of which less than this stays inside the image is left out [0.25]");
 }
 
 }  // namespace retina

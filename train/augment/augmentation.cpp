@@ -85,7 +85,7 @@ bool transforms(const AugmentOptions& o) {
   return !o.scale.is_always(1) || o.shear_rad > 0 || o.rotation_rad > 0 || o.translation > 0;
 }
 
-// In pixels, as the angles need it. The translation is rotated with the picture: transform.py's
+// In pixels, as the angles need it. The translation is rotated with the image: transform.py's
 // random_transform and adjust_transform_for_image.
 Affine draw_transform(const AugmentOptions& options, const Numbers& numbers,
                       const ImageSize& size) {
@@ -105,7 +105,7 @@ Affine draw_transform(const AugmentOptions& options, const Numbers& numbers,
   return composed(to_fractions, composed(rotation, composed(shear, composed(scale, to_pixels))));
 }
 
-// Scaled about a place that is uniform among those where the smaller of picture and canvas lies
+// Scaled about a place that is uniform among those where the smaller of image and canvas lies
 // wholly inside the larger one.
 Affine placed(double scale_x, double scale_y, const Numbers& numbers) {
   return composed(moved(numbers.in({0, 1 - scale_x}, Number::kPlaceX),
@@ -118,7 +118,7 @@ Affine draw_scale_jitter(const AugmentOptions& options, const Numbers& numbers) 
   return placed(scale, scale, numbers);
 }
 
-// The ratio that fits: neither side of the crop is longer than the picture's.
+// The ratio that fits: neither side of the crop is longer than the image's.
 Affine draw_crop(const AugmentOptions& options, const Numbers& numbers) {
   const double area = numbers.in(options.crop, Number::kScaleX);
   const double widest = std::log(std::min(4.0 / 3, 1 / area));

@@ -21,16 +21,16 @@ struct Range {
 struct AugmentOptions {
   // Probabilities of mirroring left-right and top-bottom.
   double flip = 0, vertical_flip = 0;
-  // Rotation * shear * scale about the middle, then the translation, in the picture's sides; scale
+  // Rotation * shear * scale about the middle, then the translation, in the image's sides; scale
   // and translation are drawn for each axis (keras-retinanet's transform.py, random_transform).
   Range scale = {1, 1};
   double shear_rad = 0, rotation_rad = 0, translation = 0;
   // Large-scale jitter (Ghiasi et al. 2021, "Simple copy-paste is a strong data augmentation
-  // method", section 3): below 1 the picture is a smaller one at a random place, the rest filled;
+  // method", section 3): below 1 the image is a smaller one at a random place, the rest filled;
   // above 1 a random crop of it, enlarged.
   Range scale_jitter = {1, 1};
-  // Random resized crop: a part of this share of the picture's area, enlarged to the whole. Its
-  // sides have the ratio of the frame's (the picture's own, or 1 for a square) times r, log(r)
+  // Random resized crop: a part of this share of the image's area, enlarged to the whole. Its
+  // sides have the ratio of the frame's (the image's own, or 1 for a square) times r, log(r)
   // uniform in what of log(3/4) .. log(4/3) fits (torchvision's RandomResizedCrop draws again where
   // it does not; where nothing fits, the largest part of the nearest ratio).
   Range crop = {1, 1};
@@ -38,14 +38,14 @@ struct AugmentOptions {
   Range contrast = {1, 1}, saturation = {1, 1};
   double brightness = 0, hue = 0;
   Fill fill = Fill::kNearest;
-  // Of a warped box's hull; where less of its area is inside the picture, the box is left out: what
+  // Of a warped box's hull; where less of its area is inside the image, the box is left out: what
   // it shows can no longer be recognised.
   double box_visibility = 0.25;
 };
 
 // The sets of --augment. kFlip: a left-right mirror. kLight: kFlip, and keras-retinanet's ranges:
 // its --random-transform (transform.py) without the vertical flip, its colours (image.py,
-// random_visual_effect_generator). There contrast is about the picture's mean and saturation that
+// random_visual_effect_generator). There contrast is about the image's mean and saturation that
 // of HSV; here they are about mid-grey and luma, so that a draw does not depend on the pixels.
 // kStrong: kFlip, the colours and large-scale jitter. kCrop: kFlip and torchvision's
 // RandomResizedCrop with its own range, as classifiers are trained (Szegedy et al. 2015, section
@@ -63,10 +63,10 @@ struct DrawKey {
 
 struct Augmentation {
   bool flip = false;
-  std::optional<Warp> warp{};  // of the mirrored picture; nothing: only the resize
+  std::optional<Warp> warp{};  // of the mirrored image; nothing: only the resize
 };
 
-// What `key` draws for a picture of `size` px. Framed as a whole, the picture keeps the size that
+// What `key` draws for an image of `size` px. Framed as a whole, the image keeps the size that
 // its resize gives it: crops and padding are inside. Of a square, all but the crop changes
 // middle_square(). A key draws the same mirror whatever else is drawn.
 Augmentation draw_augmentation(const AugmentOptions& options, const DrawKey& key,

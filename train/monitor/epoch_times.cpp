@@ -8,10 +8,9 @@ namespace retina {
 
 EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Rollback& rollback) {
   if (step % steps_per_epoch != 0) return {.step = step, .epoch = step / steps_per_epoch + 1};
-  const std::int64_t left_out =
-      rollback.left_out_before(step) - rollback.left_out_before(step - steps_per_epoch);
-  return {
-      .step = step, .epoch = step / steps_per_epoch, .update_count = steps_per_epoch - left_out};
+  const std::int64_t skipped =
+      rollback.skipped_before(step) - rollback.skipped_before(step - steps_per_epoch);
+  return {.step = step, .epoch = step / steps_per_epoch, .update_count = steps_per_epoch - skipped};
 }
 
 void EpochTimes::add(const StepMetrics& metrics) {

@@ -107,16 +107,15 @@ void EventFile::add_scalars(std::int64_t step, const std::vector<EventScalar>& s
   write(begun_event(step).text(5, summary.bytes()).bytes());
 }
 
-void EventFile::add_pictures(std::int64_t step, const Gallery& gallery) {
+void EventFile::add_images(std::int64_t step, const Gallery& gallery) {
   // Summary.value {tag, image {height, width, colorspace RGB, bytes}}.
   JpegDecoder decoder;
-  for (std::size_t i = 0; i < gallery.pictures.size(); ++i) {
-    const std::string& jpeg = gallery.pictures[i].jpeg;
+  for (std::size_t i = 0; i < gallery.images.size(); ++i) {
+    const std::string& jpeg = gallery.images[i].jpeg;
     int width = 0, height = 0;
     decoder.read_size(jpeg.data(), jpeg.size(), width, height);
     const Message image = Message().number(1, height).number(2, width).number(3, 3).text(4, jpeg);
-    const Message value =
-        Message().text(1, cat("validation/picture ", i + 1)).text(4, image.bytes());
+    const Message value = Message().text(1, cat("validation/image ", i + 1)).text(4, image.bytes());
     write(begun_event(step).text(5, Message().text(1, value.bytes()).bytes()).bytes());
   }
 }

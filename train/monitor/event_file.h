@@ -29,8 +29,8 @@ class EventFile {
 
   // Other processes see it when this returns. Throws kIo.
   void add_scalars(std::int64_t step, const std::vector<EventScalar>& scalars);
-  // Under "validation/picture 1" and so on.
-  void add_pictures(std::int64_t step, const Gallery& gallery);
+  // Under "validation/image 1" and so on.
+  void add_images(std::int64_t step, const Gallery& gallery);
 
   // To the disk. Somebody may have removed the file meanwhile: that costs a warning. Throws kIo.
   void sync();

@@ -20,23 +20,23 @@ namespace {
 // Part of the format; never rename.
 constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
 
-const char* key_of(Task task, std::size_t validation_figure) {
-  return task == Task::kClassification ? kClassificationKeys[validation_figure]
-                                       : stat_key(validation_figure);
+const char* key_of(Task task, std::size_t validation_metric) {
+  return task == Task::kClassification ? kClassificationKeys[validation_metric]
+                                       : stat_key(validation_metric);
 }
 
 // A figure of a step: its group in TensorBoard, its key in this file.
-struct LoggedFigure {
+struct LoggedMetric {
   const char* group;
   const char* key;
   std::variant<std::int64_t, double> value;
 };
 
 // Those of a step's line, in its order.
-std::vector<LoggedFigure> logged_figures(const StepMetrics& m) {
-  std::vector<LoggedFigure> list = {{"train", "epoch", m.epoch}, {"train", "loss", m.loss()}};
-  for (std::size_t i = 0; i < task_figures(m.task).size(); ++i) {
-    list.push_back({"train", task_figures(m.task)[i].key, m.figures[i]});
+std::vector<LoggedMetric> logged_metrics(const StepMetrics& m) {
+  std::vector<LoggedMetric> list = {{"train", "epoch", m.epoch}, {"train", "loss", m.loss()}};
+  for (std::size_t i = 0; i < task_metrics(m.task).size(); ++i) {
+    list.push_back({"train", task_metrics(m.task)[i].key, m.values[i]});
   }
   const OperationStats& traffic = m.reduce.traffic;
   list.insert(list.end(),
@@ -69,8 +69,8 @@ std::vector<LoggedFigure> logged_figures(const StepMetrics& m) {
 std::string to_json(const StepMetrics& m) {
   JsonWriter json;
   json.begin_object().field("step", m.step);
-  for (const LoggedFigure& figure : logged_figures(m)) {
-    std::visit([&](auto value) { json.field(figure.key, value); }, figure.value);
+  for (const LoggedMetric& metric : logged_metrics(m)) {
+    std::visit([&](auto value) { json.field(metric.key, value); }, metric.value);
   }
   return json.end_object().text();
 }
@@ -80,11 +80,11 @@ std::string to_json(const ValidationMetrics& m) {
   json.begin_object().field("step", m.step).field("epoch", m.epoch);
   json.key("validation").begin_object();
   const bool has_stats = m.task == Task::kDetection;
-  const std::size_t named = has_stats ? kApLarge + 1 : m.figures.size();
-  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m.task, i), m.figures[i]);
+  const std::size_t named = has_stats ? kApLarge + 1 : m.values.size();
+  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m.task, i), m.values[i]);
   if (has_stats) {
     json.key("stats").begin_array();
-    for (const double value : m.figures) json.value(value);
+    for (const double value : m.values) json.value(value);
     json.end_array();
   }
   return json.end_object().end_object().text();
@@ -110,17 +110,17 @@ StepMetrics step_from(const JsonView& line) {
   // What is missing in files of earlier versions.
   const auto later = [&](const char* key) { return line.has(key) ? number(key) : 0.0; };
   const double images = number("images_per_second") * number("step_ms") * 1e-3;
-  const Task task = line.has(task_figures(Task::kClassification).front().key)
+  const Task task = line.has(task_metrics(Task::kClassification).front().key)
                         ? Task::kClassification
                         : Task::kDetection;
-  TaskFigures figures = {};
-  for (std::size_t i = 0; i < task_figures(task).size(); ++i) {
-    figures[i] = number(task_figures(task)[i].key);
+  TaskMetrics values = {};
+  for (std::size_t i = 0; i < task_metrics(task).size(); ++i) {
+    values[i] = number(task_metrics(task)[i].key);
   }
   return {.step = line.at("step").as_int(),
           .epoch = line.at("epoch").as_int(),
           .task = task,
-          .figures = figures,
+          .values = values,
           .learning_rate = number("lr"),
           .gradient_norm = number("grad_norm"),
           .images_per_second = number("images_per_second"),
@@ -148,12 +148,12 @@ ValidationMetrics validation_from(const JsonView& line) {
   const JsonView values = line.at("validation");
   if (values.has("stats")) {
     for (std::size_t i = 0; i < kCocoStatCount; ++i) {
-      metrics.figures.push_back(values.at("stats").at(i).as_double());
+      metrics.values.push_back(values.at("stats").at(i).as_double());
     }
     return metrics;
   }
   metrics.task = Task::kClassification;
-  for (const char* key : kClassificationKeys) metrics.figures.push_back(values.at(key).as_double());
+  for (const char* key : kClassificationKeys) metrics.values.push_back(values.at(key).as_double());
   return metrics;
 }
 
@@ -189,37 +189,37 @@ std::optional<JsonFile> parse_if_whole(const std::string& line, const std::strin
 }  // namespace
 
 std::string summary(const StepMetrics& metrics) {
-  std::string figures;
-  for (std::size_t i = 0; i < task_figures(metrics.task).size(); ++i) {
-    const TaskFigure& figure = task_figures(metrics.task)[i];
-    if (figure.is_loss && metrics.figures[i] == metrics.loss()) continue;  // there is no other
-    figures += cat(figures.empty() ? "" : ", ", figure.label, " ", fixed(metrics.figures[i], 3));
+  std::string values;
+  for (std::size_t i = 0; i < task_metrics(metrics.task).size(); ++i) {
+    const TaskMetric& metric = task_metrics(metrics.task)[i];
+    if (metric.is_loss && metrics.values[i] == metrics.loss()) continue;  // there is no other
+    values += cat(values.empty() ? "" : ", ", metric.label, " ", fixed(metrics.values[i], 3));
   }
-  return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (", figures, "), lr ",
+  return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (", values, "), lr ",
              shortest(std::round(metrics.learning_rate * 1e7) / 1e7), ", ",
              fixed(metrics.images_per_second, 1), " images/s");
 }
 
-const ShownFigures& shown_figures(Task task) {
-  static const ShownFigures kDetector = {{"AP", kAp}, {"AP50", kAp50}, {"AP75", kAp75}};
-  static const ShownFigures kClassifier = {{"top-1", 0}, {"top-5", 1}};
+const ShownMetrics& shown_metrics(Task task) {
+  static const ShownMetrics kDetector = {{"AP", kAp}, {"AP50", kAp50}, {"AP75", kAp75}};
+  static const ShownMetrics kClassifier = {{"top-1", 0}, {"top-5", 1}};
   return task == Task::kDetection ? kDetector : kClassifier;
 }
 
 std::vector<EventScalar> event_scalars(const StepMetrics& metrics) {
   std::vector<EventScalar> scalars;
-  for (const LoggedFigure& figure : logged_figures(metrics)) {
-    const char* const name = std::strcmp(figure.key, "lr") == 0 ? "learning_rate" : figure.key;
+  for (const LoggedMetric& metric : logged_metrics(metrics)) {
+    const char* const name = std::strcmp(metric.key, "lr") == 0 ? "learning_rate" : metric.key;
     const auto number = [](auto value) { return static_cast<double>(value); };
-    scalars.push_back({cat(figure.group, "/", name), std::visit(number, figure.value)});
+    scalars.push_back({cat(metric.group, "/", name), std::visit(number, metric.value)});
   }
   return scalars;
 }
 
 std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
   std::vector<EventScalar> scalars;
-  for (std::size_t i = 0; i < metrics.figures.size(); ++i) {
-    scalars.push_back({cat("validation/", key_of(metrics.task, i)), metrics.figures[i]});
+  for (std::size_t i = 0; i < metrics.values.size(); ++i) {
+    scalars.push_back({cat("validation/", key_of(metrics.task, i)), metrics.values[i]});
   }
   return scalars;
 }

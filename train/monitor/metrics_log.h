@@ -1,7 +1,7 @@
 // metrics.jsonl: one JSON object a line, for people's plots and for the report page.
 //
 // A step's line:  step, epoch, loss, the task's figures (classification_loss and box_loss, or
-//                 cross_entropy, top1 and top5: task_figures.h), lr, grad_norm,
+//                 cross_entropy, top1 and top5: task_metrics.h), lr, grad_norm,
 //                 images_per_second, images, replaced_images, ranks, step_ms, compute_ms,
 //                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes),
@@ -33,7 +33,7 @@
 #include "train/monitor/rank_times.h"
 #include "train/reduce/reduce_cost.h"
 #include "train/step/part_times.h"
-#include "train/step/task_figures.h"
+#include "train/step/task_metrics.h"
 
 namespace retina {
 
@@ -42,7 +42,7 @@ struct StepMetrics {
   std::int64_t step = 0;   // updates done, the first is 1
   std::int64_t epoch = 0;  // the one in progress, the first is 1
   Task task = Task::kDetection;
-  TaskFigures figures = {};  // means over the step's real images
+  TaskMetrics values = {};  // means over the step's real images
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping
   double images_per_second = 0;
@@ -60,7 +60,7 @@ struct StepMetrics {
   PartTimes parts = {};           // of compute_ms
   std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
 
-  double loss() const { return total_loss(task, figures); }
+  double loss() const { return total_loss(task, values); }
   double compute_ms() const { return step_ms - data_wait_ms - exposed_comm_ms; }
 };
 
@@ -83,15 +83,15 @@ struct ValidationMetrics {
   Task task = Task::kDetection;
   // Detection: the 12 numbers in pycocotools' order. Classification: top-1 and top-5 accuracy, the
   // mean cross-entropy.
-  std::vector<double> figures = {};
+  std::vector<double> values = {};
 
   // By which validations are compared, higher is better: AP, or top-1 accuracy.
-  double judged() const { return figures.front(); }
+  double judged() const { return values.front(); }
 };
 
 // What people look at, by its place in `figures`: the judged one first.
-using ShownFigures = std::vector<std::pair<const char*, std::size_t>>;
-const ShownFigures& shown_figures(Task task);
+using ShownMetrics = std::vector<std::pair<const char*, std::size_t>>;
+const ShownMetrics& shown_metrics(Task task);
 
 // All figures of such a line, the step aside; of a detector's validation the 12 numbers.
 std::vector<EventScalar> event_scalars(const StepMetrics& metrics);

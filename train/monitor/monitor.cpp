@@ -36,7 +36,7 @@ void Monitor::add(const StepMetrics& step) {
 
 std::string Monitor::progress_text() const {
   if (!validation_) return latest_;
-  return cat(latest_, latest_.empty() ? "" : ", ", shown_figures(validation_->task).front().first,
+  return cat(latest_, latest_.empty() ? "" : ", ", shown_metrics(validation_->task).front().first,
              " ", metric_text(validation_->judged()));
 }
 
@@ -48,17 +48,17 @@ void Monitor::add_validation(const ValidationMetrics& metrics, Table classes, Ga
   if (log_) log_->append(metrics);
   if (events_) {
     events_->add_scalars(metrics.step, event_scalars(metrics));
-    events_->add_pictures(metrics.step, gallery_);
+    events_->add_images(metrics.step, gallery_);
   }
   std::string text;
-  for (const auto& [name, place] : shown_figures(metrics.task)) {
-    text += cat(text.empty() ? " " : ", ", name, " ", metric_text(metrics.figures[place]));
+  for (const auto& [name, place] : shown_metrics(metrics.task)) {
+    text += cat(text.empty() ? " " : ", ", name, " ", metric_text(metrics.values[place]));
   }
   log_info("epoch ", metrics.epoch, ", step ", metrics.step, ": validation", text);
   progress_->update(metrics.step, progress_text());
 }
 
-std::optional<double> Monitor::judged_of(std::int64_t step) const {
+std::optional<double> Monitor::evaluated_of(std::int64_t step) const {
   if (!validation_ || validated_step_ != step) return std::nullopt;
   return validation_->judged();
 }

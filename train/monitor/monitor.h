@@ -46,12 +46,12 @@ class Monitor {
     epoch_times_.close(input_.communicator, point, log_ ? &*log_ : nullptr);
   }
 
-  // The validation after a step, with pictures of it; rank 0.
+  // The validation after a step, with images of it; rank 0.
   void add_validation(const ValidationMetrics& metrics, Table classes, Gallery gallery);
   // ValidationMetrics::judged() of the validation right after this step.
-  std::optional<double> judged_of(std::int64_t step) const;
+  std::optional<double> evaluated_of(std::int64_t step) const;
 
-  // Writes the report with the pictures of the last validation; rank 0.
+  // Writes the report with the images of the last validation; rank 0.
   void write_report();
 
   // The progress line makes room for lines of the log, or ends; rank 0.
@@ -77,7 +77,7 @@ class Monitor {
   std::string latest_;                // step, in words; rank 0
   Throughput throughput_;
   EpochTimes epoch_times_;
-  // The last validation, its classes and pictures; rank 0.
+  // The last validation, its classes and images; rank 0.
   std::optional<ValidationMetrics> validation_;
   Table classes_;
   Gallery gallery_;

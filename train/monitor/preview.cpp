@@ -17,7 +17,7 @@ namespace {
 constexpr Colour kCovered = {46, 184, 76};
 constexpr Colour kUncovered = {230, 48, 48};
 // Few enough for the memory of any machine, whatever the images of a step.
-constexpr int kImagesPerPass = 8;
+constexpr int kMicroBatch = 8;
 
 struct Counts {
   std::int64_t images = 0, boxes = 0, uncovered = 0, without_boxes = 0;
@@ -58,14 +58,14 @@ void show(const Batch& batch, const PreviewInput& input, Gallery& gallery, Count
     const Sample& sample = batch.samples[i];
     if (!sample.slot.counts) continue;
     Image image =
-        picture_of({.values = batch.images.get() + static_cast<std::int64_t>(i) * 3 * plane,
+        image_from({.values = batch.images.get() + static_cast<std::int64_t>(i) * 3 * plane,
                     .row_stride = batch.padded_width_px,
                     .plane_stride = plane,
                     .size = {sample.width_px, sample.height_px}},
                    input.normalisation);
     const std::int64_t uncovered = draw_boxes(image, sample, input);
-    gallery.pictures.push_back(
-        make_picture(image, caption(sample, batch.part.step, uncovered, input)));
+    gallery.images.push_back(
+        embed_image(image, caption(sample, batch.part.step, uncovered, input)));
     counts.images += 1;
     counts.boxes += static_cast<std::int64_t>(sample.boxes.size());
     counts.uncovered += uncovered;
@@ -81,7 +81,7 @@ std::string share_text(std::int64_t part, std::int64_t whole) {
 
 }  // namespace
 
-Image picture_of(const SamplePlanes& planes, const Normalisation& normalisation) {
+Image image_from(const SamplePlanes& planes, const Normalisation& normalisation) {
   Image image(planes.size.width, planes.size.height);
   for (int y = 0; y < image.height; ++y) {
     for (int x = 0; x < image.width; ++x) {
@@ -107,7 +107,7 @@ std::string render_preview(const PreviewInput& input) {
   Counts counts;
   const auto batches = load_steps({.train = input.train,
                                    .plan = input.plan,
-                                   .images_per_pass = kImagesPerPass,
+                                   .micro_batch = kMicroBatch,
                                    .threads = input.threads,
                                    .end = input.total_steps});
   while (counts.images < input.image_count) {
@@ -118,7 +118,7 @@ std::string render_preview(const PreviewInput& input) {
   Report report{.title = cat("retina-train: preview of ", input.folder),
                 .subtitle = cat("What the model will see first, in this order; --augment ",
                                 input.augment, ", seed ", input.plan.seed)};
-  report.figures = {{"samples", cat(counts.images), "of the run's first steps"}};
+  report.metrics = {{"samples", cat(counts.images), "of the run's first steps"}};
   if (input.plan.framing == Framing::kSquare) {
     gallery.note = "";
   } else {
@@ -126,7 +126,7 @@ std::string render_preview(const PreviewInput& input) {
                                        {"not covered by an anchor", cat(counts.uncovered),
                                         share_text(counts.uncovered, counts.boxes)},
                                        {"without a box", cat(counts.without_boxes), "samples"}};
-    report.figures.insert(report.figures.end(), boxes.begin(), boxes.end());
+    report.metrics.insert(report.metrics.end(), boxes.begin(), boxes.end());
   }
   report.galleries.push_back(std::move(gallery));
   for (const auto& option : input.all_options) {

@@ -34,13 +34,13 @@ struct PreviewInput {
 // centred, reaches `foreground_iou` with a box of that size (AnchorCoverage).
 std::string render_preview(const PreviewInput& input);
 
-// The pixels of a sample back as a picture: values times std plus mean, clipped. `planes` are the
+// The pixels of a sample back as an image: values times std plus mean, clipped. `planes` are the
 // sample's in its batch.
 struct SamplePlanes {
   const float* values = nullptr;  // red
   std::int64_t row_stride = 0, plane_stride = 0;
   ImageSize size{};  // without padding
 };
-Image picture_of(const SamplePlanes& planes, const Normalisation& normalisation);
+Image image_from(const SamplePlanes& planes, const Normalisation& normalisation);
 
 }  // namespace retina

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kSlower = 1.10;    // than the median rank
 constexpr double kFeltShare = 0.5;  // of the delay, by the others
-constexpr std::int64_t kStepsToJudge = 8;
+constexpr std::int64_t kStepsToCompare = 8;
 constexpr std::size_t kRowsInTable = 32;
 
 TimeShare share_of(const std::vector<double>& values) {
@@ -48,7 +48,7 @@ std::vector<RankTimes> RankLedger::gather(Communicator& communicator) {
 
 std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
                                         std::int64_t step_count) {
-  if (ranks.size() < 2 || step_count < kStepsToJudge) return std::nullopt;
+  if (ranks.size() < 2 || step_count < kStepsToCompare) return std::nullopt;
   const auto slowest = std::max_element(
       ranks.begin(), ranks.end(),
       [](const auto& a, const auto& b) { return a.own_ms_per_image() < b.own_ms_per_image(); });

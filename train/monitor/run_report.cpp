@@ -35,10 +35,10 @@ Curve loss_curve(const std::vector<StepMetrics>& steps) {
   raw.faint = true;
   smooth.ys = smoothed(smooth.ys, 20);
   std::vector<Series> series = {raw, smooth};
-  const auto& figures = task_figures(task_of(steps));
-  for (std::size_t i = 0; i < figures.size(); ++i) {
-    if (!figures[i].is_loss) continue;
-    Series part = step_series(figures[i].label, steps, [i](const auto& m) { return m.figures[i]; });
+  const auto& values = task_metrics(task_of(steps));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].is_loss) continue;
+    Series part = step_series(values[i].label, steps, [i](const auto& m) { return m.values[i]; });
     part.ys = smoothed(part.ys, 20);
     if (part.ys != smooth.ys) series.push_back(std::move(part));  // a loss of one part is that part
   }
@@ -55,11 +55,11 @@ Curve accuracy_curve(const std::vector<StepMetrics>& steps) {
               .x_label = "step",
               .y_label = "share of the images (mean of about 20 steps)",
               .from_zero = true};
-  const auto& figures = task_figures(task_of(steps));
-  for (std::size_t i = 0; i < figures.size(); ++i) {
-    if (figures[i].is_loss) continue;
+  const auto& values = task_metrics(task_of(steps));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i].is_loss) continue;
     curve.series.push_back(
-        step_series(figures[i].label, steps, [i](const auto& m) { return m.figures[i]; }));
+        step_series(values[i].label, steps, [i](const auto& m) { return m.values[i]; }));
     curve.series.back().ys = smoothed(curve.series.back().ys, 20);
   }
   return curve;
@@ -122,11 +122,11 @@ Curve validation_curve(const std::vector<ValidationMetrics>& validations) {
               .x_label = "step",
               .y_label = task == Task::kDetection ? "average precision" : "accuracy",
               .from_zero = true};
-  for (const auto& [name, place] : shown_figures(task)) {
+  for (const auto& [name, place] : shown_metrics(task)) {
     Series series{.name = name, .points = true};
     for (const auto& item : validations) {
       series.xs.push_back(static_cast<double>(item.step));
-      series.ys.push_back(std::max(0.0, item.figures[place]));
+      series.ys.push_back(std::max(0.0, item.values[place]));
     }
     curve.series.push_back(std::move(series));
   }
@@ -148,12 +148,12 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
         std::max_element(validations.begin(), validations.end(),
                          [](const auto& a, const auto& b) { return a.judged() < b.judged(); });
     const ValidationMetrics& last = validations.back();
-    const ShownFigures& shown = shown_figures(last.task);
+    const ShownMetrics& shown = shown_metrics(last.task);
     for (std::size_t i = 0; i < 2; ++i) {
-      report.figures.push_back(
-          {shown[i].first, metric_text(last.figures[shown[i].second]), cat("at step ", last.step)});
+      report.metrics.push_back(
+          {shown[i].first, metric_text(last.values[shown[i].second]), cat("at step ", last.step)});
     }
-    report.figures.push_back({cat("best ", shown.front().first), metric_text(best->judged()),
+    report.metrics.push_back({cat("best ", shown.front().first), metric_text(best->judged()),
                               cat("at step ", best->step)});
   }
   std::vector<double> rates, waits, comm_waits;
@@ -162,19 +162,19 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
     waits.push_back(item.data_wait_ms / std::max(item.step_ms, 1e-9) * 100);
     comm_waits.push_back(item.exposed_comm_ms / std::max(item.step_ms, 1e-9) * 100);
   }
-  report.figures.push_back({"images/s", fixed(median(rates), 1), "median step"});
-  report.figures.push_back(
+  report.metrics.push_back({"images/s", fixed(median(rates), 1), "median step"});
+  report.metrics.push_back(
       {"waiting for data", cat(fixed(median(waits), 1), " %"), "of the median step"});
   const bool has_traffic = std::any_of(steps.begin(), steps.end(),
                                        [](const auto& m) { return m.reduce.traffic.bytes > 0; });
   if (has_traffic) {
-    report.figures.push_back(
+    report.metrics.push_back(
         {"waiting for sums", cat(fixed(median(comm_waits), 1), " %"), "of the median step"});
   }
   const auto epoch = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return m.epoch_seconds.has_value(); });
   if (epoch != log.epochs().rend()) {
-    report.figures.push_back(
+    report.metrics.push_back(
         {"an epoch", human_seconds(*epoch->epoch_seconds),
          cat(counted(epoch->images_per_epoch, "image"), ", epoch ", epoch->epoch)});
   }
@@ -203,14 +203,14 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   report.curves.push_back(time_curve(steps));
   report.curves.push_back(parts_curve(steps));
   if (has_traffic) report.curves.push_back(bandwidth_curve(steps));
-  // Tables, pictures, settings.
+  // Tables, images, settings.
   const auto ranks = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return !m.rank_times.empty(); });
   if (ranks != log.epochs().rend()) {
     report.tables.push_back(rank_table(ranks->rank_times, ranks->step_count));
   }
   if (!input.classes.rows.empty()) report.tables.push_back(input.classes);
-  if (!input.gallery.pictures.empty()) report.galleries.push_back(input.gallery);
+  if (!input.gallery.images.empty()) report.galleries.push_back(input.gallery);
   for (const auto& option : input.options) report.settings.emplace_back(option.name, option.json);
   return render_report(report);
 }

@@ -1,4 +1,4 @@
-// The run's report page: curves from the metrics, settings, pictures of the last validation.
+// The run's report page: curves from the metrics, settings, images of the last validation.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct RunReportInput {
   std::int64_t total_steps = 0, steps_per_epoch = 1;
   int rank_count = 1;
   std::vector<EffectiveOption> options = {};
-  Gallery gallery = {};  // of the last validation; without pictures: none
+  Gallery gallery = {};  // of the last validation; without images: none
   Table classes = {};    // the same; without rows: none
 };
 

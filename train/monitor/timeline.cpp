@@ -51,7 +51,7 @@ void Timeline::keep(Span span) {
   if (spans_.size() < most_spans_) {
     spans_.push_back(std::move(span));
   } else {
-    ++left_out_count_;
+    ++skipped_count_;
   }
 }
 
@@ -170,7 +170,7 @@ void TimelineFile::finish() {
 void TimelineFile::write() {
   written_ = true;
   const std::string own = timeline_.finish(communicator_.rank(), host_name(), origin_);
-  const std::int64_t left_out = communicator_.all_reduce_sum(timeline_.left_out_count());
+  const std::int64_t lost = communicator_.all_reduce_sum(timeline_.skipped_count());
   const std::int64_t error_ns = communicator_.all_reduce_max(clock_.error_ns);
   const std::vector<std::string> all = communicator_.gather(own, 0);
   if (!communicator_.is_root()) return;
@@ -178,7 +178,7 @@ void TimelineFile::write() {
   about.begin_object().field("ranks", communicator_.size());
   about.field("clocks", "rank 0's; of the others at most clock_error_us apart at the start");
   about.field("clock_error_us", static_cast<double>(error_ns) * 1e-3);
-  about.field("events_left_out", left_out).end_object();
+  about.field("events_left_out", lost).end_object();
   as_io_error([&] {
     file_->write("{\"displayTimeUnit\":\"ms\",\"otherData\":" + about.text() +
                  ",\n\"traceEvents\":[\n");
@@ -191,8 +191,8 @@ void TimelineFile::write() {
     file_->commit();
   });
   file_.reset();
-  if (left_out > 0) {
-    log_warning("--timeline: ", left_out, " events are left out; give a shorter --timeline-steps");
+  if (lost > 0) {
+    log_warning("--timeline: ", lost, " events are left out; give a shorter --timeline-steps");
   }
 }
 

@@ -56,7 +56,7 @@ class Timeline : public ActivityListener {
   // Stops recording. Returns the events as JSON objects, each followed by ",\n"; times are `origin`
   // = 0.
   std::string finish(int rank, const std::string& node, Clock::time_point origin);
-  std::int64_t left_out_count() const { return left_out_count_; }
+  std::int64_t skipped_count() const { return skipped_count_; }
 
  private:
   enum class Row : std::uint8_t { kMain, kCommunication };
@@ -79,7 +79,7 @@ class Timeline : public ActivityListener {
   const std::thread::id main_thread_ = std::this_thread::get_id();
   mutable std::mutex mutex_;
   std::vector<Span> spans_;
-  std::int64_t steps_begun_ = 0, step_ = 0, left_out_count_ = 0;
+  std::int64_t steps_begun_ = 0, step_ = 0, skipped_count_ = 0;
   bool finished_ = false;
   Phase phase_ = Phase::kStart;
   Clock::time_point phase_begin_ = {}, step_begin_ = {}, step_end_ = {};

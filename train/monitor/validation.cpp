@@ -8,11 +8,11 @@
 #include "shared/base/counted.h"
 #include "shared/base/image_name.h"
 #include "shared/base/stop_signal.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/record_image.h"
 #include "shared/evaluation/explain/class_examples.h"
-#include "shared/evaluation/explain/class_pictures.h"
+#include "shared/evaluation/explain/class_images.h"
 #include "shared/evaluation/explain/metrics_text.h"
-#include "shared/evaluation/explain/pictures.h"
+#include "shared/evaluation/explain/shown_images.h"
 #include "shared/evaluation/predict/classify.h"
 #include "shared/evaluation/predict/gather.h"
 #include "shared/evaluation/score/classification.h"
@@ -36,7 +36,7 @@ class DetectionValidation : public Validation {
 
   bool run(Communicator& communicator) override {
     const std::vector<Detection> own =
-        detect_share(network_, ShardPictures(shards_), communicator, options_);
+        detect_share(network_, ShardImages(shards_), communicator, options_);
     if (any_stopped(communicator)) return false;
     detections_ = gather_detections(communicator, own);
     return true;
@@ -55,7 +55,7 @@ class DetectionValidation : public Validation {
                               metric_text(item.stats[kAp50]), metric_text(item.stats[kAp75]),
                               metric_text(item.stats[kAr100]), cat(item.object_count)});
     }
-    return {.figures = {metrics.stats.begin(), metrics.stats.end()}, .classes = std::move(classes)};
+    return {.values = {metrics.stats.begin(), metrics.stats.end()}, .classes = std::move(classes)};
   }
 
   Gallery gallery(std::size_t count) const override {
@@ -63,7 +63,7 @@ class DetectionValidation : public Validation {
         .title = "Example detections",
         .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed."};
     draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
-      gallery.pictures.push_back(make_picture(
+      gallery.images.push_back(embed_image(
           drawn.image, cat(image_name(drawn.image_id, drawn.file_name), ": ", drawn.found_count,
                            " found, ", counted(drawn.object_count, "object"))));
     });
@@ -98,13 +98,13 @@ class ClassificationValidation : public Validation {
     const auto text = [](const std::optional<double>& value) {
       return value ? metric_text(*value) : "-";
     };
-    for (const ClassFigures& item : metrics.per_class) {
+    for (const ImageClassMetrics& item : metrics.per_class) {
       classes.rows.push_back({item.name, text(item.recall().value()),
                               text(item.precision().value()), text(item.f1()),
                               cat(item.image_count)});
     }
-    return {.figures = {metrics.top1.value().value_or(0), metrics.top5.value().value_or(0),
-                        metrics.loss},
+    return {.values = {metrics.top1.value().value_or(0), metrics.top5.value().value_or(0),
+                       metrics.loss},
             .classes = std::move(classes)};
   }
 
@@ -116,17 +116,17 @@ class ClassificationValidation : public Validation {
     }
     JpegDecoder decoder;
     for (const ClassOutcome* one : mistakes_by_confidence(outcomes_)) {
-      if (gallery.pictures.size() == count) break;
+      if (gallery.images.size() == count) break;
       Image image;
       const Record record = shards_.read(places.at(one->image_id));
-      decode_picture(record, shards_.folder(), decoder, image);
+      decode_image(record, shards_.folder(), decoder, image);
       const auto name = [&](std::int32_t label) {
         return categories()[static_cast<std::size_t>(label)].name;
       };
-      gallery.pictures.push_back(make_picture(captioned(image, {.truth = name(one->label),
-                                                                .predicted = name(one->predicted()),
-                                                                .confidence = one->confidence()}),
-                                              image_name(record.image_id, record.file_name)));
+      gallery.images.push_back(embed_image(captioned(image, {.truth = name(one->label),
+                                                             .predicted = name(one->predicted()),
+                                                             .confidence = one->confidence()}),
+                                           image_name(record.image_id, record.file_name)));
     }
     return gallery;
   }

@@ -14,20 +14,20 @@
 namespace retina {
 
 struct ValidationResult {
-  std::vector<double> figures = {};  // as in ValidationMetrics
-  Table classes = {};                // a row a class, for the run's page
+  std::vector<double> values = {};  // as in ValidationMetrics
+  Table classes = {};               // a row a class, for the run's page
 };
 
 class Validation {
  public:
   virtual ~Validation() = default;
 
-  // Over all pictures. False, on all ranks, when a stop signal came to any of them before the last
+  // Over all images. False, on all ranks, when a stop signal came to any of them before the last
   // image: then the rest is left out, and there is nothing to judge. Collective.
   virtual bool run(Communicator& communicator) = 0;
   // Of the last `run`; rank 0.
   virtual ValidationResult result() = 0;
-  // Up to `count` pictures of the last `run` that are worth a look; rank 0.
+  // Up to `count` images of the last `run` that are worth a look; rank 0.
   virtual Gallery gallery(std::size_t count) const = 0;
 };
 

@@ -19,7 +19,7 @@ constexpr std::uint64_t kScaleSeedOffset = 0x8CB92BA72F3D8DD7;
 
 }  // namespace
 
-std::int64_t steps_per_pass(std::size_t image_count, int images_per_step) {
+std::int64_t steps_per_data_epoch(std::size_t image_count, int images_per_step) {
   const auto per_step = static_cast<std::size_t>(images_per_step);
   return static_cast<std::int64_t>((image_count + per_step - 1) / per_step);
 }
@@ -119,7 +119,7 @@ void EpochPlan::group_by_aspect() {
 }
 
 std::int64_t EpochPlan::step_count() const {
-  return steps_per_pass(draws_.size(), options_.images_per_step);
+  return steps_per_data_epoch(draws_.size(), options_.images_per_step);
 }
 
 GlobalStep EpochPlan::step(std::int64_t step) const {
@@ -157,32 +157,33 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
   return result;
 }
 
-std::vector<BatchRequest> rank_passes(const GlobalStep& step, int rank, int rank_count,
-                                      int images_per_pass) {
+std::vector<BatchRequest> rank_micro_batches(const GlobalStep& step, int rank, int rank_count,
+                                             int micro_batch) {
   const std::size_t slots = step.slots.size(), ranks = static_cast<std::size_t>(rank_count);
   RETINA_CHECK(ranks <= slots);
   // Cut as the records are into lanes: shares differ by one slot at most.
   const auto [begin, end] = lane_records(slots, static_cast<std::size_t>(rank), ranks);
   const std::size_t largest = largest_share(slots, ranks);
-  const std::size_t per_pass =
-      images_per_pass > 0 ? std::min(largest, static_cast<std::size_t>(images_per_pass)) : largest;
-  const std::size_t pass_count = (largest + per_pass - 1) / per_pass;
-  std::vector<BatchRequest> passes;
-  for (std::size_t pass = 0; pass < pass_count; ++pass) {
-    const auto [first, last] = lane_records(end - begin, pass, pass_count);
-    passes.push_back({.slots = {step.slots.begin() + static_cast<std::ptrdiff_t>(begin + first),
-                                step.slots.begin() + static_cast<std::ptrdiff_t>(begin + last)},
-                      .framing = step.framing,
-                      .min_side_px = step.min_side_px,
-                      .max_side_px = step.max_side_px,
-                      .padded_width_px = step.padded_width_px,
-                      .padded_height_px = step.padded_height_px,
-                      .part = {.step = step.number,
-                               .real_image_count = step.real_image_count,
-                               .is_last_pass = pass + 1 == pass_count,
-                               .first_slot = static_cast<std::int64_t>(begin + first)}});
+  const std::size_t most_images =
+      micro_batch > 0 ? std::min(largest, static_cast<std::size_t>(micro_batch)) : largest;
+  const std::size_t micro_batch_count = (largest + most_images - 1) / most_images;
+  std::vector<BatchRequest> micro_batches;
+  for (std::size_t place = 0; place < micro_batch_count; ++place) {
+    const auto [first, last] = lane_records(end - begin, place, micro_batch_count);
+    micro_batches.push_back(
+        {.slots = {step.slots.begin() + static_cast<std::ptrdiff_t>(begin + first),
+                   step.slots.begin() + static_cast<std::ptrdiff_t>(begin + last)},
+         .framing = step.framing,
+         .min_side_px = step.min_side_px,
+         .max_side_px = step.max_side_px,
+         .padded_width_px = step.padded_width_px,
+         .padded_height_px = step.padded_height_px,
+         .part = {.step = step.number,
+                  .real_image_count = step.real_image_count,
+                  .is_last_micro_batch = place + 1 == micro_batch_count,
+                  .first_slot = static_cast<std::int64_t>(begin + first)}});
   }
-  return passes;
+  return micro_batches;
 }
 
 }  // namespace retina

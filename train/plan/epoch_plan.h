@@ -74,17 +74,17 @@ struct RecordRange {
 RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t lane_count);
 
 // Steps of one pass over the data: ceil(image_count / images_per_step).
-std::int64_t steps_per_pass(std::size_t image_count, int images_per_step);
+std::int64_t steps_per_data_epoch(std::size_t image_count, int images_per_step);
 
 // Most slots of a step that one of `rank_count` ranks gets; where the ranks do not divide the slots
 // evenly, the others get one less.
 std::size_t largest_share(std::size_t slot_count, std::size_t rank_count);
 
-// The part of a step that `rank` loads, in passes of at most `images_per_pass` images (gradient
+// The part of a step that `rank` loads, in passes of at most `micro_batch` images (gradient
 // accumulation; 0 means one pass). Every rank gets the same number of passes; where the ranks do
 // not divide the slots evenly, a pass of a rank may be one image smaller than another rank's, or
 // empty. `rank_count` is at most the number of slots.
-std::vector<BatchRequest> rank_passes(const GlobalStep& step, int rank, int rank_count,
-                                      int images_per_pass);
+std::vector<BatchRequest> rank_micro_batches(const GlobalStep& step, int rank, int rank_count,
+                                             int micro_batch);
 
 }  // namespace retina

@@ -26,12 +26,12 @@ std::string image_names(const Batch& batch) {
   return names;
 }
 
-void LeftOutWarning::look_at(const Batch& batch) {
+void IgnoredBoxWarning::look_at(const Batch& batch) {
   if (is_told_) return;
   for (const Sample& sample : batch.samples) {
-    if (sample.left_out.empty()) continue;
+    if (sample.ignored.empty()) continue;
     log_warning(image_name(sample.image_id, sample.file_name), ", annotation ",
-                sample.left_out.front(),
+                sample.ignored.front(),
                 ": the box has no width or height inside the image and is not trained on, nor is "
                 "any other such box that follows");
     is_told_ = true;

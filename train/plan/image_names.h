@@ -17,7 +17,7 @@ std::string image_names(const GlobalStep& step, const std::vector<IndexEntry>& i
 std::string image_names(const Batch& batch);
 
 // Warns of the first box that is not trained on, with its image: once, of all ranks' boxes.
-class LeftOutWarning {
+class IgnoredBoxWarning {
  public:
   // What this rank is about to train on.
   void look_at(const Batch& batch);

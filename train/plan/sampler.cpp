@@ -80,7 +80,7 @@ std::vector<Draw> draw_images(const std::vector<IndexEntry>& index, const EpochP
   return draws;
 }
 
-std::size_t draws_per_pass(const std::vector<IndexEntry>& index, const EpochPlanOptions& options) {
+std::size_t draws_per_epoch(const std::vector<IndexEntry>& index, const EpochPlanOptions& options) {
   return options.sampler == Sampler::kUniform
              ? index.size()
              : rounded_up_sum(repeat_factors(index, options.repeat_threshold));

@@ -32,7 +32,7 @@ std::vector<Draw> draw_images(const std::vector<IndexEntry>& index, const EpochP
                               std::int64_t epoch);
 
 // The length of that.
-std::size_t draws_per_pass(const std::vector<IndexEntry>& index, const EpochPlanOptions& options);
+std::size_t draws_per_epoch(const std::vector<IndexEntry>& index, const EpochPlanOptions& options);
 
 // Throws kConfig, beginning with `name`, where the index does not tell the classes of images.
 void check_tells_classes(const std::vector<IndexEntry>& index, const std::string& name);

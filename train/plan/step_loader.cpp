@@ -17,16 +17,16 @@ class StepRequests {
       : input_(input), plan_(input.train.source.index(), input.plan), next_step_(input.begin) {}
 
   std::optional<BatchRequest> next() {
-    if (passes_.empty()) {
-      while (input_.left_out.contains(next_step_)) ++next_step_;
+    if (micro_batches_.empty()) {
+      while (input_.skipped.contains(next_step_)) ++next_step_;
       if (next_step_ >= input_.end) return std::nullopt;
-      for (BatchRequest& pass : rank_passes(plan_.at(next_step_++), input_.rank, input_.rank_count,
-                                            input_.images_per_pass)) {
-        passes_.push_back(std::move(pass));
+      for (BatchRequest& micro_batch : rank_micro_batches(plan_.at(next_step_++), input_.rank,
+                                                          input_.rank_count, input_.micro_batch)) {
+        micro_batches_.push_back(std::move(micro_batch));
       }
     }
-    BatchRequest request = std::move(passes_.front());
-    passes_.pop_front();
+    BatchRequest request = std::move(micro_batches_.front());
+    micro_batches_.pop_front();
     return request;
   }
 
@@ -34,7 +34,7 @@ class StepRequests {
   StepLoaderInput input_;
   TrainingPlan plan_;
   std::int64_t next_step_;
-  std::deque<BatchRequest> passes_;
+  std::deque<BatchRequest> micro_batches_;
 };
 
 }  // namespace
@@ -52,10 +52,10 @@ std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input) {
 
 std::vector<std::size_t> shards_ahead(const StepLoaderInput& input) {
   const std::vector<IndexEntry>& index = input.train.source.index();
-  const std::int64_t pass_steps = TrainingPlan(index, input.plan).steps_per_pass();
-  StepLoaderInput two_passes = input;
-  two_passes.end = std::min(input.end, (input.begin / pass_steps + 2) * pass_steps);
-  StepRequests requests(two_passes);
+  const std::int64_t epoch_steps_all = TrainingPlan(index, input.plan).steps_per_data_epoch();
+  StepLoaderInput two_epochs = input;
+  two_epochs.end = std::min(input.end, (input.begin / epoch_steps_all + 2) * epoch_steps_all);
+  StepRequests requests(two_epochs);
   std::vector<std::size_t> shards;
   std::set<std::size_t> seen;
   while (const std::optional<BatchRequest> request = requests.next()) {

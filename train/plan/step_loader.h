@@ -15,13 +15,13 @@ namespace retina {
 struct StepLoaderInput {
   const TrainingSet& train;  // outlives the loader
   EpochPlanOptions plan = {};
-  int images_per_pass = 0;  // 0: all of the rank's images of a step in one pass
+  int micro_batch = 0;  // 0: all of the rank's images of a step in one pass
   DecodeThreads threads = {};
   PixelForm form = PixelForm::kNormalised;
   BatchAllocator allocate = allocate_plain;
   int rank = 0, rank_count = 1;
-  std::int64_t begin = 0, end = 0;       // steps, counted from 0
-  std::set<std::int64_t> left_out = {};  // steps not to load
+  std::int64_t begin = 0, end = 0;      // steps, counted from 0
+  std::set<std::int64_t> skipped = {};  // steps not to load
 };
 
 std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input);

@@ -17,7 +17,7 @@ class TrainingPlan {
   TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
                std::int64_t epoch_steps = 0);
 
-  std::int64_t steps_per_pass() const { return steps_per_pass_; }
+  std::int64_t steps_per_data_epoch() const { return steps_per_data_epoch_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
   // `step` counts from 0 over the whole run.
   std::int64_t epoch_of(std::int64_t step) const { return step / steps_per_epoch_; }
@@ -26,8 +26,8 @@ class TrainingPlan {
  private:
   const std::vector<IndexEntry>& index_;
   EpochPlanOptions options_;
-  std::int64_t steps_per_pass_, steps_per_epoch_;
-  std::int64_t pass_ = -1;
+  std::int64_t steps_per_data_epoch_, steps_per_epoch_;
+  std::int64_t epoch_ = -1;
   std::unique_ptr<EpochPlan> plan_;
 };
 

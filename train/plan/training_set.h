@@ -12,8 +12,8 @@ namespace retina {
 struct TrainingSet {
   const SampleSource& source;
   Categories categories = {};
-  std::int64_t left_out_boxes = 0;  // without an area to train on, as the packer counted them
-  std::string fingerprint = {};     // of the manifest: a run continues with the same data only
+  std::int64_t ignored_boxes = 0;  // without an area to train on, as the packer counted them
+  std::string fingerprint = {};    // of the manifest: a run continues with the same data only
 
   int class_count() const { return static_cast<int>(categories.size()); }
 };

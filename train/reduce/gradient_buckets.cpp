@@ -145,7 +145,7 @@ void GradientBuckets::zero() {
   for (const NamedTensor& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }
 
-void GradientBuckets::expect_last_pass() {
+void GradientBuckets::expect_last_backward() {
   const std::lock_guard lock(mutex_);
   armed_ = true;
   next_bucket_ = 0;

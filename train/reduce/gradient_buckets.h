@@ -41,7 +41,7 @@ class GradientBuckets {
   // Before the last backward of a step: from now on a bucket leaves when its last gradient is
   // there. The communicator belongs to the buckets until `all_reduce` returns. Earlier backwards of
   // the step, which accumulate, send nothing.
-  void expect_last_pass();
+  void expect_last_backward();
 
   // After the last backward of a step: every gradient becomes its sum over ranks, including those
   // that this backward did not reach. Collective. With `wire.ordered` the bits do not depend on the
@@ -49,7 +49,7 @@ class GradientBuckets {
   void all_reduce();
 
   // Parameters that the last pass before `all_reduce` gave no gradient, by name. Only known where
-  // `expect_last_pass` was called.
+  // `expect_last_backward` was called.
   const std::vector<std::string>& unreached() const { return unreached_; }
 
   // Of the last `all_reduce`.
@@ -68,7 +68,8 @@ class GradientBuckets {
   // On the wire, in the order of the buckets.
   std::vector<double> bucket_bytes() const;
 
-  // Where other collectives between `expect_last_pass` and `all_reduce` must go; null on one rank.
+  // Where other collectives between `expect_last_backward` and `all_reduce` must go; null on one
+  // rank.
   CollectiveQueue* queue() { return queue_.get(); }
 
  private:

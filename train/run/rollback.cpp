@@ -5,7 +5,7 @@
 namespace retina {
 
 void Rollback::leave_out(std::int64_t step) {
-  left_out_.insert(step);
+  skipped_.insert(step);
   ++returns_;
   made_step_ = false;
 }
@@ -15,8 +15,8 @@ void Rollback::saved() {
   start_.reset();
 }
 
-std::int64_t Rollback::left_out_before(std::int64_t step) const {
-  return std::distance(left_out_.begin(), left_out_.lower_bound(step));
+std::int64_t Rollback::skipped_before(std::int64_t step) const {
+  return std::distance(skipped_.begin(), skipped_.lower_bound(step));
 }
 
 }  // namespace retina

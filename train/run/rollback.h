@@ -25,22 +25,22 @@ class Rollback {
   // since the latest return; one that only follows left-out steps is not progress.
   void saved();
 
-  bool leaves_out(std::int64_t step) const { return left_out_.contains(step); }
-  const std::set<std::int64_t>& left_out() const { return left_out_; }
+  bool skips(std::int64_t step) const { return skipped_.contains(step); }
+  const std::set<std::int64_t>& skipped() const { return skipped_; }
   // Steps left out before `step`: those made no update.
-  std::int64_t left_out_before(std::int64_t step) const;
+  std::int64_t skipped_before(std::int64_t step) const;
 
   // The run's first state; rank 0.
   void keep_start(Checkpoint start) { start_ = std::move(start); }
   const std::optional<Checkpoint>& start() const { return start_; }
 
   // The run continues from a checkpoint that has these.
-  void merge(const std::set<std::int64_t>& left_out) {
-    left_out_.insert(left_out.begin(), left_out.end());
+  void merge(const std::set<std::int64_t>& skipped) {
+    skipped_.insert(skipped.begin(), skipped.end());
   }
 
  private:
-  std::set<std::int64_t> left_out_;
+  std::set<std::int64_t> skipped_;
   int returns_ = 0;
   bool made_step_ = false;  // since the latest return
   std::optional<Checkpoint> start_;

@@ -12,13 +12,19 @@ bool names_weights(const std::string& init) {
   return !init.empty() && init != "none";
 }
 
+const std::map<std::string, std::string>& former_option_names() {
+  static const std::map<std::string, std::string> kNames = {{"images-per-pass", "micro-batch"},
+                                                            {"plateau-figure", "plateau-metric"}};
+  return kNames;
+}
+
 bool may_change(const std::string& name) {
   static const std::set<std::string> kNames = {"train",
                                                "validation",
                                                "output",
                                                "epochs",
                                                "steps",
-                                               "images-per-pass",
+                                               "micro-batch",
                                                "device",
                                                "expect-ranks",
                                                "stall-timeout",
@@ -73,11 +79,14 @@ std::string fixed_options_json(const RunConfig& config) {
 FixedOptions fixed_options(const JsonView& object) {
   FixedOptions values;
   for (const auto& member : object.raw().GetObject()) {
-    if (may_change(member.name.GetString())) continue;
+    const auto former = former_option_names().find(member.name.GetString());
+    const std::string name =
+        former == former_option_names().end() ? member.name.GetString() : former->second;
+    if (may_change(name)) continue;
     rapidjson::StringBuffer buffer;
     rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
     member.value.Accept(writer);
-    values[member.name.GetString()] = buffer.GetString();
+    values[name] = buffer.GetString();
   }
   return values;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ inline constexpr const char* kValidationKey = "validation_fingerprint";
 
 // False for an --init of "none", from scratch on purpose, and for none given.
 bool names_weights(const std::string& init);
+
+// Option names of earlier releases, old -> new: command lines, config files and runs may have them.
+const std::map<std::string, std::string>& former_option_names();
 
 // Options that may change between a run and its continuation.
 bool may_change(const std::string& option_name);

@@ -64,8 +64,7 @@ std::string RunState::to_json() const {
   }
   if (ap) json.field("ap", *ap);
   json.key("left_out_steps").begin_array();
-  for (const std::int64_t left_out : left_out_steps)
-    json.value(left_out + 1);  // as in metrics.jsonl
+  for (const std::int64_t skipped : skipped_steps) json.value(skipped + 1);  // as in metrics.jsonl
   json.end_array();
   write_schedule(json, adaptive_schedule);
   return json.end_object().text();
@@ -87,7 +86,7 @@ RunState RunState::parse(const std::string& json, const std::string& name) {
   if (root.has("left_out_steps")) {
     const JsonView list = root.at("left_out_steps");
     for (std::size_t i = 0; i < list.size(); ++i) {
-      state.left_out_steps.insert(list.at(i).as_int() - 1);
+      state.skipped_steps.insert(list.at(i).as_int() - 1);
     }
   }
   return state;

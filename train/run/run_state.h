@@ -26,8 +26,8 @@ struct RunState {
   std::int64_t step = 0;   // steps done or left out
   std::int64_t epoch = 0;  // the one that `step` ends, or is in
   std::int64_t samples_seen = 0;
-  bool epoch_closed = true;                    // false from its last step to the end of validation
-  std::set<std::int64_t> left_out_steps = {};  // counted from 0; by --on-nan rollback
+  bool epoch_closed = true;                   // false from its last step to the end of validation
+  std::set<std::int64_t> skipped_steps = {};  // counted from 0; by --on-nan rollback
   AdaptiveScheduleState adaptive_schedule = {};
   // Of the validation after this step: AP, or a classifier's top-1 accuracy.
   std::optional<double> ap = {};

@@ -85,11 +85,11 @@ std::string scaling_html(const ScalingData& data) {
       cat("Measured on ", counted(data.runs.size(), "number"), " of ranks, up to ", last.ranks,
           "; ", counted(data.images_per_rank, "image"), " per rank and step");
   // Figures of the largest run.
-  report.figures.push_back(
+  report.metrics.push_back(
       {"images/s", rate_text(last.images_per_second), counted(last.ranks, "rank")});
-  report.figures.push_back(
+  report.metrics.push_back(
       {"efficiency", percent(efficiency(data, last)), cat(last.ranks, " against ", first.ranks)});
-  report.figures.push_back({"an epoch", epoch_text(epoch_seconds(data, last)),
+  report.metrics.push_back({"an epoch", epoch_text(epoch_seconds(data, last)),
                             cat(shortest(data.images_per_epoch), " images")});
   // Curves.
   const double base_rate = first.images_per_second / first.ranks;

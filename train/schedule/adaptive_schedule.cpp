@@ -47,9 +47,9 @@ bool AdaptiveSchedule::close_epoch() {
   return options_.plateau_metric == PlateauMetric::kLoss && drop(plateau_.observe(mean));
 }
 
-bool AdaptiveSchedule::add_validation(double figure) {
-  if (options_.early_stop_patience > 0 && early_stop_.observe(figure)) state_.ended_early = true;
-  return options_.plateau_metric != PlateauMetric::kLoss && drop(plateau_.observe(figure));
+bool AdaptiveSchedule::add_validation(double metric) {
+  if (options_.early_stop_patience > 0 && early_stop_.observe(metric)) state_.ended_early = true;
+  return options_.plateau_metric != PlateauMetric::kLoss && drop(plateau_.observe(metric));
 }
 
 AdaptiveScheduleState AdaptiveSchedule::state() const {

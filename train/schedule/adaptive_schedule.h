@@ -50,7 +50,7 @@ class AdaptiveSchedule {
   bool close_epoch();
   // Judges a validation by its AP or top-1 accuracy; none (nan) is not an improvement. Returns true
   // when the learning rate dropped.
-  bool add_validation(double figure);
+  bool add_validation(double metric);
 
   bool ended_early() const { return state_.ended_early; }
 

@@ -43,7 +43,7 @@ Pass ClassificationTask::pass(const at::Tensor& images, const Batch& batch, Step
   const ClassificationLoss loss =
       classification_loss(logits, {.labels = rows[0], .counts = rows[1]}, options_.label_smoothing,
                           batch.part.real_image_count);
-  return {.figures = at::stack({loss.cross_entropy.detach(), loss.top1, loss.top5}).to(at::kDouble),
+  return {.metrics = at::stack({loss.cross_entropy.detach(), loss.top1, loss.top5}).to(at::kDouble),
           .outputs = {loss.cross_entropy},
           .gradients = {at::ones_like(loss.cross_entropy)}};
 }

@@ -1,4 +1,4 @@
-// One class for the whole picture: a classifier and cross-entropy.
+// One class for the whole image: a classifier and cross-entropy.
 #pragma once
 
 #include <memory>

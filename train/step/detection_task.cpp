@@ -23,7 +23,7 @@ Pass DetectionTask::pass(const at::Tensor& images, const Batch& batch, StepClock
                   at::TensorOptions().device(device));  // [A, 4]
   DetectionLoss loss =
       detection_loss(outputs, anchors, targets, options_.loss, batch.part.real_image_count);
-  return {.figures = at::stack({loss.classification, loss.box_regression}).to(at::kDouble),
+  return {.metrics = at::stack({loss.classification, loss.box_regression}).to(at::kDouble),
           .outputs = std::move(loss.outputs),
           .gradients = std::move(loss.gradients)};
 }

@@ -104,8 +104,8 @@ void Replica::accumulate(const Batch& batch) {
   clock_.begin(&PartTimes::upload_ms);
   const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
   const Pass pass = task_->pass(images, batch, clock_);
-  figures_ = figures_.defined() ? figures_ + pass.figures : pass.figures;
-  if (batch.part.is_last_pass) buckets_->expect_last_pass();
+  metrics_ = metrics_.defined() ? metrics_ + pass.metrics : pass.metrics;
+  if (batch.part.is_last_micro_batch) buckets_->expect_last_backward();
   const PhaseScope backward(communicator_.activity(), Phase::kBackward);
   clock_.begin(&PartTimes::backward_ms);
   pass.backward();
@@ -116,33 +116,33 @@ void Replica::update(double learning_rate, std::int64_t step) {
   const at::NoGradGuard no_grad;
   clock_.begin(&PartTimes::update_ms);
   const at::Tensor norm = buckets_->norm();
-  const at::Tensor figures = at::cat({std::exchange(figures_, {}), norm.view({1})});
-  UpdateGuard guard = {.skip = figures.isfinite().all().logical_not().to(at::kFloat)};
+  const at::Tensor metrics = at::cat({std::exchange(metrics_, {}), norm.view({1})});
+  UpdateGuard guard = {.skip = metrics.isfinite().all().logical_not().to(at::kFloat)};
   if (options_.clip_norm > 0) guard.divisor = clip_divisor(norm, options_.clip_norm);
   optimizer_->step(learning_rate, guard);
   buckets_->zero();
   if (average_) average_->update(step);
-  const at::Tensor on_host = to_host(figures);
+  const at::Tensor on_host = to_host(metrics);
   clock_.end();
-  updates_.push_back({.figures = on_host, .marks = clock_.take()});
+  updates_.push_back({.metrics = on_host, .marks = clock_.take()});
 }
 
-StepFigures Replica::take_figures() {
+StepSums Replica::take_metrics() {
   RETINA_CHECK(!updates_.empty());
   const Update update = std::move(updates_.front());
   updates_.pop_front();
   // Waits: what was copied to the host lies before the last mark.
   const PartTimes parts = clock_.times(update.marks);
-  const double* const values = update.figures.const_data_ptr<double>();
-  const std::int64_t task_count = update.figures.size(0) - 1;
-  StepFigures figures{.gradient_norm = values[task_count], .parts = parts};
-  std::copy_n(values, task_count, figures.of_task.begin());
-  return figures;
+  const double* const values = update.metrics.const_data_ptr<double>();
+  const std::int64_t task_count = update.metrics.size(0) - 1;
+  StepSums metrics{.gradient_norm = values[task_count], .parts = parts};
+  std::copy_n(values, task_count, metrics.of_task.begin());
+  return metrics;
 }
 
 void Replica::drop_gradients() {
   buckets_->zero();
-  figures_.reset();
+  metrics_.reset();
   updates_.clear();
 }
 

@@ -15,10 +15,10 @@
 #include "shared/data/batch.h"
 #include "train/reduce/gradient_buckets.h"
 #include "train/reduce/queued_rank_sum.h"
+#include "train/step/image_upload.h"
 #include "train/step/optimizer.h"
-#include "train/step/picture_upload.h"
 #include "train/step/step_clock.h"
-#include "train/step/task_figures.h"
+#include "train/step/task_metrics.h"
 #include "train/step/training_task.h"
 #include "train/step/weight_average.h"
 
@@ -39,8 +39,8 @@ struct ReplicaOptions {
 };
 
 // What a step's passes and update came to on one rank.
-struct StepFigures {
-  TaskFigures of_task = {};  // this rank's parts
+struct StepSums {
+  TaskMetrics of_task = {};  // this rank's parts
   double gradient_norm = 0;  // of all ranks' gradient, before clipping
   PartTimes parts = {};
 };
@@ -75,7 +75,7 @@ class Replica {
   void update(double learning_rate, std::int64_t step);
 
   // Of the oldest update that was not asked for yet; waits until the device has made it.
-  StepFigures take_figures();
+  StepSums take_metrics();
 
   // The network has its averaged weights while the returned scope lives, where --ema is on: what is
   // validated and saved.
@@ -107,7 +107,7 @@ class Replica {
  private:
   struct Update {
     // f64: the task's figures, the gradient's norm; on the host when the marks are passed.
-    at::Tensor figures;
+    at::Tensor metrics;
     std::vector<StepClock::Mark> marks;
   };
   void broadcast_tensor(const at::Tensor& tensor);
@@ -116,13 +116,13 @@ class Replica {
   ReplicaOptions options_;
   Communicator& communicator_;
   StepClock clock_;
-  PictureUpload upload_;
+  ImageUpload upload_;
   std::unique_ptr<TrainingTask> task_;
   std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;  // null without --ema
-  at::Tensor figures_;                      // of the passes since the last update
+  at::Tensor metrics_;                      // of the passes since the last update
   std::deque<Update> updates_;              // whose figures nobody has taken
 };
 

@@ -5,15 +5,15 @@
 #include <string>
 
 #include "shared/comm/communicator.h"
-#include "train/step/task_figures.h"
+#include "train/step/task_metrics.h"
 
 namespace retina {
 
 struct StepAgreement {
-  TaskFigures figures = {};          // over all ranks' images
+  TaskMetrics metrics = {};          // over all ranks' images
   bool stop = false;                 // a stop signal came to any rank
   bool save = false;                 // rank 0's clock says that a checkpoint is due
-  bool told_left_out = false;        // any rank has warned of a box it left out
+  bool warned_of_ignored = false;    // any rank has warned of a box it left out
   std::int64_t replaced_images = 0;  // of the step, over all ranks
   bool found_damage = false;         // in a record that was whole so far, on any rank
 

@@ -27,7 +27,7 @@ struct TaskOptions {
 
 // A pass, from the images to the gradient at the network's outputs.
 struct Pass {
-  at::Tensor figures;  // [task_figures().size()] f64: this pass's parts of the step's figures
+  at::Tensor metrics;  // [task_metrics().size()] f64: this pass's parts of the step's figures
   std::vector<at::Tensor> outputs = {}, gradients = {};
 
   // From the outputs to the parameters.

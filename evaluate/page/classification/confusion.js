@@ -51,7 +51,7 @@ function confusionSection() {
   const {matrix, grid, size, point} = matrixGrid({
     places, corner: "truth ↓ predicted →", rowName: className, columnName: className,
     tell: (truth, found) => {
-      info.textContent = truth === null ? "Point at a cell for its numbers; click it for its pictures." :
+      info.textContent = truth === null ? "Point at a cell for its numbers; click it for its images." :
         `${describe(truth, found)}: ${cellText(truth, found)}`;
     },
   });

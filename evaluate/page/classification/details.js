@@ -6,7 +6,7 @@ function range(interval) {
   return interval ? `95 %: ${num(interval[0])} to ${num(interval[1])}` : "";
 }
 
-function classFigures(one) {
+function classMetrics(one) {
   return make("div", {class: "figures"},
     figure("Recall", num(one.recall), range(one.recall_interval)),
     figure("Precision", num(one.precision), range(one.precision_interval)),
@@ -30,14 +30,14 @@ function showClass(place) {
       make("button", {type: "button", "aria-label": "Next class", click: () => openClass(neighbour(1))}, "›"),
     ] : []),
     make("p", {class: "soft"}, `Category ${id}`),
-    classFigures(one),
+    classMetrics(one),
     make("div", {class: "halves"},
       make("div", {class: "stack"}, headed("Images of this class",
         confusionList(taken, (cell) => `taken for ${className(cell.found)}`))),
       make("div", {class: "stack"}, headed("Taken for this class",
         confusionList(mistaken, (cell) => `images of ${className(cell.truth)}`)))),
     list.length ? headed("Mistakes, the most confident first", gallery(list)) :
-      make("p", {class: "soft"}, "No mistake with this class is among those pictured."));
+      make("p", {class: "soft"}, "No mistake with this class is among those shown."));
 }
 
 function showCell(truth, found) {
@@ -54,5 +54,5 @@ function showCell(truth, found) {
     make("p", {class: "soft", id: "sheet-count"}, cellText(truth, found)),
     make("p", {class: "links"}, link(truth), truth === found ? null : link(found)),
     list.length ? gallery(list) : make("p", {class: "soft"}, truth === found ?
-      "Pictures are shown of mistakes alone." : "Its images are not among those pictured."));
+      "Images are shown of mistakes alone." : "Its images are not among those shown."));
 }

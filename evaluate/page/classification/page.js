@@ -13,7 +13,7 @@ const CLASS_COLUMNS = [
 ];
 const MOST_PAIRS = 24;
 
-function showFigures() {
+function showMetrics() {
   part("figures").append(...[
     figure("top-1", num(metrics.top1), range(metrics.top1_interval)),
     metrics.class_count > metrics.top5_labels ?
@@ -31,7 +31,7 @@ function showMistakes() {
   part("mistakes").append(gallery(list));
 }
 
-// The pairs of the list with their pictures.
+// The pairs of the list with their images.
 function showPairs() {
   const pairs = metrics.most_confused.slice(0, MOST_PAIRS);
   part("pairs").hidden = !pairs.length;
@@ -51,10 +51,10 @@ function showPairs() {
   })));
 }
 
-showFigures();
+showMetrics();
 part("classes").querySelector(".card").append(...classTable(CLASS_COLUMNS,
   "recall: the share of the class's images that is right. precision: the share of the images taken " +
-  "for the class that is. A click on a class shows its confusions and pictures.", openClass));
+  "for the class that is. A click on a class shows its confusions and images.", openClass));
 part("confusion").querySelector(".card").append(...confusionSection());
 part("curves").querySelector(".curves").append(calibrationChart(metrics.calibration, {
   one: "image", many: "images", score: "confidence", right: "accuracy",

@@ -69,7 +69,7 @@ function confusionSection() {
     columnName: (place) => (place === BACKGROUND ? "missed" : className(place)),
     hasCell: (truth, found) => truth !== BACKGROUND || found !== BACKGROUND,
     tell: (truth, found) => {
-      info.textContent = truth === null ? "Point at a cell for its numbers; click it for its pictures." :
+      info.textContent = truth === null ? "Point at a cell for its numbers; click it for its images." :
         `${describe(truth, found)}: ${cellText(truth, found)}`;
     },
   });

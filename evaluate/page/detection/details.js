@@ -17,12 +17,12 @@ function showClass(place) {
     make("p", {class: "soft"}, `Category ${id}: ${things(one.object_count, "object")}` +
       (one.crowd_count ? `, ${things(one.crowd_count, "crowd region")}` : "") +
       `, ${things(one.detection_count, "detection")}`),
-    classFigures(one),
+    classMetrics(one),
     make("div", {class: "halves"}, parts),
-    classPictures(id));
+    classImages(id));
 }
 
-function classFigures(one) {
+function classMetrics(one) {
   const best = one.best_threshold;
   return make("div", {class: "figures"},
     figure("AP", num(one.AP), "IoU .50 to .95"), figure("AP50", num(one.AP50), "IoU .50"),
@@ -53,7 +53,7 @@ function classConfusions(place) {
 
 const MOST_EXAMPLES = 12;
 
-function classPictures(id) {
+function classImages(id) {
   const mine = (one) => String(one.category_id) === id;
   const faulty = (image) => image.found.filter((one) => mine(one) && isWrong(one)).length +
     image.truths.filter((one) => mine(one) && one.missed).length;
@@ -62,7 +62,7 @@ function classPictures(id) {
     .map((image) => ({image, faults: faulty(image)})).sort((a, b) => b.faults - a.faults)
     .slice(0, MOST_EXAMPLES).map(({image}) => image);
   if (!list.length) return make("p", {class: "soft"}, "No image with this class is among those drawn.");
-  return headed("Pictures, the most faults first", boxLegend(), gallery(list, {concerns: mine}));
+  return headed("Images, the most faults first", boxLegend(), gallery(list, {concerns: mine}));
 }
 
 function showCell(truth, found) {

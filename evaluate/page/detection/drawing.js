@@ -25,14 +25,14 @@ function boxElement(image, {bbox, text, style, faint}) {
   return element;
 }
 
-// The picture, or a plain panel of its proportions. Options: `truths`, `found` (draw them; default
+// The image, or a plain panel of its proportions. Options: `truths`, `found` (draw them; default
 // both), `labels` ("all", or only where they tell something), `concerns` (what is not is faint),
 // `crop` (a box: only it and what is around).
 function frame(image, options = {}) {
   const {truths = true, found = true, labels = "some", concerns = () => true, crop} = options;
-  const source = pictures[image.image_id];
+  const source = imageUrls[image.image_id];
   const shown = image.found.filter(isDrawn);
-  // Without a picture only names tell what is there, as long as they leave room for the boxes.
+  // Without an image only names tell what is there, as long as they leave room for the boxes.
   const named = labels === "all" || (!source && shown.length <= FEW_BOXES);
   const inner = make("div", {class: "inner"});
   if (source) inner.append(make("img", {src: source, alt: "", draggable: "false"}));
@@ -83,7 +83,7 @@ function tally(image) {
     `${count(found.length)} found${wrong ? `, ${count(wrong)} wrong` : ""}`;
 }
 
-// A picture in a gallery. `list` is what the viewer steps through.
+// An image in a gallery. `list` is what the viewer steps through.
 function tile(image, list, options = {}, remark = "") {
   const name = imageName(image), text = tally(image);
   return make("figure", {class: "card tile", "data-image": image.image_id},

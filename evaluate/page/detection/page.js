@@ -23,10 +23,10 @@ function showClasses() {
     "small, medium, large: AP by object size. objects: without crowd regions. found: all " +
       "detections, whatever their score." + (explained ?
       " best score: the threshold with the highest F1 at IoU .50." : "") +
-      " A click on a class shows its curves, faults and pictures.", openClass));
+      " A click on a class shows its curves, faults and images.", openClass));
 }
 
-function showFigures() {
+function showMetrics() {
   const [ap, ap50, ap75] = metrics.stats;
   part("figures").append(
     figure("AP", num(ap), "IoU .50 to .95"), figure("AP50", num(ap50), "IoU .50"),
@@ -187,7 +187,7 @@ function suspectClass(suspect) {
 
 function suspectCrops(list) {
   const drawn = list.map((one) => ({...one, image: drawnImages.get(String(one.image_id))}))
-    .filter(({image}) => image && pictures[image.image_id]).slice(0, MOST_CROPS);
+    .filter(({image}) => image && imageUrls[image.image_id]).slice(0, MOST_CROPS);
   const images = [...new Set(drawn.map(({image}) => image))];
   return make("div", {class: "crops"}, drawn.map((one) => {
     const view = frame({...one.image, truths: [], found: []}, {crop: one.bbox});
@@ -218,7 +218,7 @@ function imageLabel(id) {
     imageName(image));
 }
 
-showFigures();
+showMetrics();
 showSizes();
 showFaults(metrics.error_split);
 part("overview").classList.toggle("single", !metrics.error_split);

@@ -105,7 +105,7 @@ train=(
   --epochs 90
   --images-per-step 256
   --checkpoint-every 10min
-  --images-per-pass 32
+  --micro-batch 32
 )
 eval=(
   retina-eval

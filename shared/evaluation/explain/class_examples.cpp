@@ -59,7 +59,7 @@ ClassExamples class_examples(const std::vector<ClassOutcome>& outcomes,
     chosen.insert(one->image_id);
   }
   for (const ClassOutcome& one : outcomes) {
-    if (chosen.contains(one.image_id)) examples.pictured.push_back(one);
+    if (chosen.contains(one.image_id)) examples.shown.push_back(one);
   }
   return examples;
 }

@@ -28,7 +28,7 @@ struct ConfusedExamples {
 struct ClassExamples {
   std::vector<std::int64_t> confident_wrong{};    // ids, the most confident first
   std::vector<ConfusedExamples> most_confused{};  // two different classes, the most frequent first
-  std::vector<ClassOutcome> pictured{};           // of all ids above, ascending, each once
+  std::vector<ClassOutcome> shown{};              // of all ids above, ascending, each once
 };
 
 // Equally confident images stay in ascending id order, equally frequent pairs in that of their

@@ -79,10 +79,10 @@ void write_most_confused(JsonWriter& json, const ClassExamples& examples, const 
   json.end_array();
 }
 
-void write_pictured(JsonWriter& json, const ClassExamples& examples, const IdOf& ids,
-                    const FileNames& file_names) {
+void write_shown(JsonWriter& json, const ClassExamples& examples, const IdOf& ids,
+                 const FileNames& file_names) {
   json.begin_array();
-  for (const ClassOutcome& one : examples.pictured) {
+  for (const ClassOutcome& one : examples.shown) {
     const auto name = file_names.find(one.image_id);
     json.begin_object()
         .field("image_id", one.image_id)
@@ -128,7 +128,7 @@ std::string classification_summary_text(const ClassificationMetrics& metrics) {
 std::string classification_table_text(const ClassificationMetrics& metrics) {
   std::vector<TextRow> rows{
       {"class", "recall", "95 % interval", "precision", "F1", "images", "predicted"}};
-  for (const ClassFigures& one : metrics.per_class) {
+  for (const ImageClassMetrics& one : metrics.per_class) {
     rows.push_back({escaped(one.name), share_text(one.recall().value()),
                     range_text(one.recall().interval(), 3), share_text(one.precision().value()),
                     share_text(one.f1()), cat(one.image_count), cat(one.predicted_count)});
@@ -145,7 +145,8 @@ std::string classification_oddities_text(const ClassificationMetrics& metrics) {
             " quarantined (quarantine.jsonl): not in these numbers"));
   }
   std::int64_t empty_count = 0;
-  for (const ClassFigures& one : metrics.per_class) empty_count += one.image_count == 0 ? 1 : 0;
+  for (const ImageClassMetrics& one : metrics.per_class)
+    empty_count += one.image_count == 0 ? 1 : 0;
   if (empty_count > 0) {
     add(cat(empty_count, " of ", metrics.per_class.size(),
             " classes have no image here: not in the balanced accuracy"));
@@ -167,7 +168,7 @@ std::string classification_json(const ClassificationMetrics& metrics, const Clas
   write_optional(json, "balanced_accuracy", metrics.balanced_accuracy);
   json.field("quarantined_count", metrics.quarantined_count);
   json.key("per_class").begin_array();
-  for (const ClassFigures& one : metrics.per_class) {
+  for (const ImageClassMetrics& one : metrics.per_class) {
     ids.push_back(one.category_id);
     json.begin_object()
         .field("category_id", one.category_id)
@@ -190,8 +191,7 @@ std::string classification_json(const ClassificationMetrics& metrics, const Clas
                 [&](JsonWriter& j) { write_image_ids(j, examples.confident_wrong); }),
       ",\n",
       json_line("most_confused", [&](JsonWriter& j) { write_most_confused(j, examples, ids); }),
-      ",\n",
-      json_line("images", [&](JsonWriter& j) { write_pictured(j, examples, ids, file_names); }),
+      ",\n", json_line("images", [&](JsonWriter& j) { write_shown(j, examples, ids, file_names); }),
       "\n}\n");
 }
 

@@ -23,7 +23,7 @@ std::string classification_table_text(const ClassificationMetrics& metrics);
 std::string classification_oddities_text(const ClassificationMetrics& metrics);
 
 // metrics.json. Ids are the data set's own; null stands for what does not exist. Every image of
-// `examples` is among those with a picture, which has its file name where `file_names` has it.
+// `examples` is among those with an image, which has its file name where `file_names` has it.
 std::string classification_json(const ClassificationMetrics& metrics, const ClassExamples& examples,
                                 const FileNames& file_names);
 

@@ -33,7 +33,7 @@ ImageFaults faults_of(const MatchedImage& image, const MatchOutcomes& outcomes,
   ImageFaults faults;
   for (std::uint32_t slot = image.first; slot < image.first + image.count; ++slot) {
     const TideOutcome& outcome = outcomes.detection[slot].tide;
-    if (!outcome.judged || !(boxes.score[slot] >= kPicturedScore)) break;
+    if (!outcome.judged || !(boxes.score[slot] >= kShownScore)) break;
     if (outcome.hit || outcome.ignored) continue;
     faults.confident_wrong = boxes.score[slot];
     break;
@@ -122,14 +122,14 @@ class Explainer {
     for (std::size_t g = 0; g < outcomes_.truth.size(); ++g) {
       if (outcomes_.truth[g].counts) ++classes_[boxes_.truth_label[g]].coco;
     }
-    judge_images();
+    evaluate_images();
     explain_classes();
     explanation_.worst = worst_images(faults_, boxes_, options_.most_worst);
     for (const std::int64_t id :
-         images_worth_drawing(explanation_.worst, explanation_.confusion, options_.most_pictured)) {
+         images_worth_drawing(explanation_.worst, explanation_.confusion, options_.most_shown)) {
       const std::uint32_t image = boxes_.image_place(id);
-      explanation_.pictured.push_back(pictured_image(image, options_.most_boxes, outcomes_));
-      explanation_.pictured.back().ap_lost = faults_[image].ap_lost;
+      explanation_.shown.push_back(shown_image(image, options_.most_boxes, outcomes_));
+      explanation_.shown.back().ap_lost = faults_[image].ap_lost;
     }
     name_images();
     return std::move(explanation_);
@@ -162,7 +162,7 @@ class Explainer {
     return shares;
   }
 
-  void judge_images() {
+  void evaluate_images() {
     constexpr std::uint32_t kBlock = 32;
     const auto image_count = static_cast<std::uint32_t>(boxes_.image_count());
     const auto wanted = static_cast<std::size_t>(options_.thread_count > 0 ? options_.thread_count

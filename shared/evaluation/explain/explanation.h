@@ -26,8 +26,8 @@ struct ExplainOptions {
   double suspect_score = .5;        // from here a detection speaks against an annotation
   std::size_t most_suspects = 100;  // of each kind
   std::size_t most_worst = 24;      // images in each list of the worst
-  std::size_t most_pictured = 100;  // images with all their boxes
-  std::size_t most_boxes = 30;      // detections of a pictured image
+  std::size_t most_shown = 100;     // images with all their boxes
+  std::size_t most_boxes = 30;      // detections of a shown image
 };
 
 struct ClassExplanation {
@@ -44,7 +44,7 @@ struct Explanation {
   Calibration calibration{};
   WorstImages worst{};
   std::vector<Suspect> suspects{};  // by SuspectKind, best evidence first
-  std::vector<PicturedImage> pictured{};
+  std::vector<ShownImage> shown{};
   // Of all images that stand above by their ids, where they are known.
   std::map<std::int64_t, std::string> file_names{};
 };

@@ -99,21 +99,21 @@ void write_file_names(const std::map<std::int64_t, std::string>& file_names, Jso
   json.end_object();
 }
 
-void write_picture(const PicturedImage& picture, JsonWriter& json) {
+void write_image(const ShownImage& shown, JsonWriter& json) {
   json.begin_object()
-      .field("image_id", picture.image.id)
-      .field("file_name", picture.image.file_name)
-      .field("width", picture.image.width)
-      .field("height", picture.image.height)
-      .field("ap_lost", picture.ap_lost);
+      .field("image_id", shown.image.id)
+      .field("file_name", shown.image.file_name)
+      .field("width", shown.image.width)
+      .field("height", shown.image.height)
+      .field("ap_lost", shown.ap_lost);
   json.key("truths").begin_array();
-  for (const PicturedImage::Object& one : picture.truths) {
+  for (const ShownImage::Object& one : shown.truths) {
     json.begin_object().field("id", one.id).field("category_id", one.category_id);
     write_list(json, "bbox", one.bbox);
     json.field("crowd", one.crowd).field("missed", one.missed).end_object();
   }
   json.end_array().key("found").begin_array();
-  for (const PicturedImage::Found& one : picture.found) {
+  for (const ShownImage::Found& one : shown.found) {
     json.begin_object().field("category_id", one.category_id);
     write_list(json, "bbox", one.bbox);
     json.field("score", one.score).key("fault");
@@ -166,7 +166,7 @@ std::string explanation_lines(const Explanation& explanation) {
       line("calibration", [&](JsonWriter& j) { write_calibration(explanation.calibration, j); }),
       ",\n", line("worst", [&](JsonWriter& j) { write_worst(explanation.worst, j); }), ",\n",
       line("suspects", [&](JsonWriter& j) { list(j, explanation.suspects, write_suspect); }), ",\n",
-      line("images", [&](JsonWriter& j) { list(j, explanation.pictured, write_picture); }), ",\n",
+      line("images", [&](JsonWriter& j) { list(j, explanation.shown, write_image); }), ",\n",
       line("file_names", [&](JsonWriter& j) { write_file_names(explanation.file_names, j); }));
 }
 

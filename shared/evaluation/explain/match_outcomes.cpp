@@ -119,7 +119,8 @@ void ImageMatcher::match_as_coco(const MatchedImage& image) {
 
 // tidecv's TIDEExample._run and TIDERun._eval_image.
 void ImageMatcher::match_as_tide(const MatchedImage& image) {
-  const auto judged_count = std::min(image.count, static_cast<std::uint32_t>(kTideMaxDetections));
+  const auto evaluated_count =
+      std::min(image.count, static_cast<std::uint32_t>(kTideMaxDetections));
   const auto same_class = [&](std::uint32_t slot, const Overlap& overlap) {
     return boxes_.truth_label[image.first_truth + overlap.truth] == boxes_.label[slot];
   };
@@ -128,7 +129,7 @@ void ImageMatcher::match_as_tide(const MatchedImage& image) {
   };
 
   // Hits: the free object of the class with the highest IoU, the first one of equals.
-  for (std::uint32_t rank = 0; rank < judged_count; ++rank) {
+  for (std::uint32_t rank = 0; rank < evaluated_count; ++rank) {
     const std::uint32_t slot = image.first + rank;
     TideOutcome& outcome = outcomes_.detection[slot].tide;
     outcome.judged = true;
@@ -153,7 +154,7 @@ void ImageMatcher::match_as_tide(const MatchedImage& image) {
 
   // Faults. One detection can be corrected to hit an object: the best that has it for its nearest.
   corrected_.assign(image.truth_count, 0);
-  for (std::uint32_t rank = 0; rank < judged_count; ++rank) {
+  for (std::uint32_t rank = 0; rank < evaluated_count; ++rank) {
     const std::uint32_t slot = image.first + rank;
     TideOutcome& outcome = outcomes_.detection[slot].tide;
     if (outcome.hit) continue;

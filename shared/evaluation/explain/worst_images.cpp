@@ -70,27 +70,26 @@ std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const C
   return chosen;
 }
 
-PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes,
-                             const MatchOutcomes& outcomes) {
+ShownImage shown_image(std::uint32_t image, std::size_t most_boxes, const MatchOutcomes& outcomes) {
   const BoxGroups& boxes = outcomes.boxes;
-  PicturedImage pictured{.image = boxes.image(image)};
+  ShownImage shown{.image = boxes.image(image)};
   for (std::uint32_t g = boxes.truth_begin[image]; g < boxes.truth_begin[image + 1]; ++g) {
     const Annotation& one = boxes.object(g);
-    pictured.truths.push_back({.id = one.id,
-                               .category_id = one.category_id,
-                               .bbox = one.bbox,
-                               .crowd = one.iscrowd,
-                               .missed = !one.iscrowd && !outcomes.truth[g].tide_hit});
+    shown.truths.push_back({.id = one.id,
+                            .category_id = one.category_id,
+                            .bbox = one.bbox,
+                            .crowd = one.iscrowd,
+                            .missed = !one.iscrowd && !outcomes.truth[g].tide_hit});
   }
   for (std::uint32_t slot = boxes.found_begin[image]; slot < boxes.found_begin[image + 1]; ++slot) {
     const TideOutcome outcome = outcomes.detection[slot].tide;
     const Detection& one = boxes.detection(slot);
-    if (!outcome.judged || !(one.score >= kPicturedScore)) break;
-    if (pictured.found.size() == most_boxes) break;
-    pictured.found.push_back(
+    if (!outcome.judged || !(one.score >= kShownScore)) break;
+    if (shown.found.size() == most_boxes) break;
+    shown.found.push_back(
         {.category_id = one.category_id, .bbox = one.bbox, .score = one.score, .outcome = outcome});
   }
-  return pictured;
+  return shown;
 }
 
 }  // namespace retina

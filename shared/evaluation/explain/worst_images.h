@@ -27,10 +27,10 @@ struct WorstImages {
 WorstImages worst_images(std::span<const ImageFaults> faults, const BoxGroups& boxes,
                          std::size_t most);
 
-inline constexpr double kPicturedScore = .05;
+inline constexpr double kShownScore = .05;
 
 // An image with what to draw on it.
-struct PicturedImage {
+struct ShownImage {
   struct Object {
     std::int64_t id = 0, category_id = 0;
     std::array<double, 4> bbox{};
@@ -45,7 +45,7 @@ struct PicturedImage {
   ImageInfo image{};
   double ap_lost = 0;
   std::vector<Object> truths{};
-  std::vector<Found> found{};  // of score >= kPicturedScore, best first
+  std::vector<Found> found{};  // of score >= kShownScore, best first
 };
 
 // Ids of at most `most` images: the worst (the first of each list, the second, ...), then one a
@@ -54,7 +54,6 @@ std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const C
                                                std::size_t most);
 
 // The image at place `image`, with at most `most_boxes` detections.
-PicturedImage pictured_image(std::uint32_t image, std::size_t most_boxes,
-                             const MatchOutcomes& outcomes);
+ShownImage shown_image(std::uint32_t image, std::size_t most_boxes, const MatchOutcomes& outcomes);
 
 }  // namespace retina

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shared/data/picture_source.h"
+#include "shared/data/image_source.h"
 #include "shared/evaluation/predict/gather.h"
 #include "shared/evaluation/predict/network_run.h"
 #include "shared/model/autocast.h"
@@ -21,7 +21,7 @@ std::vector<ClassOutcome> classify_share(Classifier& network, const ShardSet& sh
   DetectOptions running = options;
   running.images_per_batch = std::max(kLeastBatch, options.images_per_batch);
   std::vector<ClassOutcome> outcomes;
-  run_network(network, ShardPictures(shards), ranks, running,
+  run_network(network, ShardImages(shards), ranks, running,
               [&](const Batch& batch, const at::Tensor& images) {
                 at::Tensor logits;
                 {

@@ -1,5 +1,5 @@
-// Classification over a set's pictures: pictures -> middle squares -> network -> outcomes. The
-// counterpart of detect.h for networks that give a picture one class.
+// Classification over a set's images: images -> middle squares -> network -> outcomes. The
+// counterpart of detect.h for networks that give an image one class.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Classification with a converted model: the outcome of each picture of a data set.
+// Classification with a converted model: the outcome of each image of a data set.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace retina {
 
-// Runs `model` over every picture of a classification set exactly once, at its stored size, each
+// Runs `model` over every image of a classification set exactly once, at its stored size, each
 // rank a share; collective. Rank 0 gets all outcomes, in ascending image id order, the others none.
-// Scores are the model's logits, so that no small probability is rounded to 0. Pictures of equal
+// Scores are the model's logits, so that no small probability is rounded to 0. Images of equal
 // size may share a batch. `options.postprocess` is not used, `options.precision` must be kFp32, the
 // model must have as many classes as the set. Throws kConfig for a detector, and kData: a damaged
 // record, an answer of another form than onnx_file.h describes, scores that are not finite.

@@ -3,7 +3,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "shared/base/error.h"
-#include "shared/data/picture_source.h"
+#include "shared/data/image_source.h"
 #include "shared/evaluation/predict/converted_run.h"
 #include "shared/evaluation/predict/visits.h"
 
@@ -62,16 +62,16 @@ void append_batch(const Batch& batch, const Answer& answer, const Categories& ca
 
 }  // namespace
 
-std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictures,
-                              Communicator& ranks, const DetectOptions& options) {
+std::vector<Detection> detect(ConvertedModel& model, const ImageSource& source, Communicator& ranks,
+                              const DetectOptions& options) {
   model.check_task(Task::kDetection);
   model.check_postprocess();
   std::vector<Detection> detections;
   for_each_batch(
-      model, PictureSamples(pictures, {}), ranks, options,
+      model, ImageSamples(source, {}), ranks, options,
       [&](const Batch& batch, const at::Tensor& images) {
         append_batch(batch, checked_answer(model.detections(images), images.size(0), model.path()),
-                     pictures.categories(), model.path(), detections);
+                     source.categories(), model.path(), detections);
       });
   return gather_detections(ranks, detections);
 }

@@ -11,7 +11,7 @@ namespace retina {
 // Like `detect(RetinaNet&, ...)`: images of equal size may share a batch. `options.postprocess`
 // is not used, `options.precision` must be kFp32. Throws kConfig for a classifier, kData when the
 // model's answer does not have the form that onnx_file.h describes.
-std::vector<Detection> detect(ConvertedModel& model, const PictureSource& pictures,
-                              Communicator& ranks, const DetectOptions& options);
+std::vector<Detection> detect(ConvertedModel& model, const ImageSource& source, Communicator& ranks,
+                              const DetectOptions& options);
 
 }  // namespace retina

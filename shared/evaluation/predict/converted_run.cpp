@@ -18,7 +18,7 @@ namespace retina {
 
 namespace {
 
-// Batches of pictures of one size, which they keep: over all visited images, before ranks share
+// Batches of images of one size, which they keep: over all visited images, before ranks share
 // them.
 std::vector<BatchRequest> plan_batches(const std::vector<IndexEntry>& index,
                                        const DetectOptions& options) {
@@ -53,28 +53,27 @@ at::Tensor image_tensor(const Batch& batch) {
 // A model that was made for one size takes no other.
 void check_sizes(const ConvertedModel& model, const std::vector<IndexEntry>& index,
                  const DetectOptions& options) {
-  const std::optional<PixelSize>& picture = model.header().form.picture;
-  if (!picture) return;
+  const std::optional<PixelSize>& image = model.header().form.image;
+  if (!image) return;
   for (const std::size_t place : visited_places(index, options)) {
     const IndexEntry& entry = index[place];
-    if (entry.height == picture->height && entry.width == picture->width) continue;
-    throw Error(
-        ErrorKind::kConfig,
-        cat(model.path(), ": takes images of ", picture->height, "x", picture->width, " only (",
-            image_name(entry), " has ", entry.height, "x", entry.width, ", height first)"),
-        "evaluate a model that was converted without --onnx-static, or images of that size "
-        "alone");
+    if (entry.height == image->height && entry.width == image->width) continue;
+    throw Error(ErrorKind::kConfig,
+                cat(model.path(), ": takes images of ", image->height, "x", image->width, " only (",
+                    image_name(entry), " has ", entry.height, "x", entry.width, ", height first)"),
+                "evaluate a model that was converted without --onnx-static, or images of that size "
+                "alone");
   }
 }
 
 }  // namespace
 
-void for_each_batch(ConvertedModel& model, const SampleSource& source, Communicator& ranks,
-                    const DetectOptions& options, const UsePictures& use) {
+void for_each_batch(ConvertedModel& model, const SampleSource& samples, Communicator& ranks,
+                    const DetectOptions& options, const UseImages& use) {
   RETINA_CHECK(options.precision == Precision::kFp32);
-  check_sizes(model, source.index(), options);
+  check_sizes(model, samples.index(), options);
   const std::vector<BatchRequest> plan =
-      share_of_rank(plan_batches(source.index(), options), ranks);
+      share_of_rank(plan_batches(samples.index(), options), ranks);
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
 
@@ -82,12 +81,12 @@ void for_each_batch(ConvertedModel& model, const SampleSource& source, Communica
   const c10::InferenceMode no_gradients;
   LoaderOptions loading = loader_options(options, at::kCPU);
   loading.form = PixelForm::kStored;  // the model resizes and normalises
-  BatchLoader loader(source, loading, one_after_another(plan));
+  BatchLoader loader(samples, loading, one_after_another(plan));
   while (const auto batch = loader.next()) {
     use(*batch, image_tensor(*batch));
     for (const Sample& sample : batch->samples) {
-      if (sample.problem && options.on_left_out) {
-        options.on_left_out(sample.slot.record, *sample.problem);
+      if (sample.problem && options.on_skipped) {
+        options.on_skipped(sample.slot.record, *sample.problem);
       }
     }
     tell_progress(ranks);

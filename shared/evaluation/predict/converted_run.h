@@ -1,4 +1,4 @@
-// A converted model over pictures: what detecting and classifying with one have in common. Only
+// A converted model over images: what detecting and classifying with one have in common. Only
 // converted_*.cpp include this.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace retina {
 
-// Called with each batch and its pictures, u8 [N, 3, H, W].
-using UsePictures = std::function<void(const Batch& batch, const at::Tensor& images)>;
+// Called with each batch and its images, u8 [N, 3, H, W].
+using UseImages = std::function<void(const Batch& batch, const at::Tensor& images)>;
 
 // Gives `use` this rank's share of the samples at their own sizes, images of equal size together:
 // batches are formed over all of them first, so that no answer depends on the number of ranks. Not
-// collective. Reports progress and what is left out as `options` say. Throws kConfig for a picture
+// collective. Reports progress and what is left out as `options` say. Throws kConfig for an image
 // of another size than the model takes, and what the source and `use` throw.
-void for_each_batch(ConvertedModel& model, const SampleSource& source, Communicator& ranks,
-                    const DetectOptions& options, const UsePictures& use);
+void for_each_batch(ConvertedModel& model, const SampleSource& samples, Communicator& ranks,
+                    const DetectOptions& options, const UseImages& use);
 
 }  // namespace retina

@@ -35,10 +35,10 @@ void tell_progress(Communicator& ranks) {
   if (Activity* const activity = ranks.activity()) activity->enter(Phase::kValidate);
 }
 
-std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictures,
+std::vector<Detection> detect_share(RetinaNet& model, const ImageSource& source,
                                     Communicator& ranks, const DetectOptions& options) {
   std::vector<Detection> detections;
-  run_network(model, pictures, ranks, options, [&](const Batch& batch, const at::Tensor& images) {
+  run_network(model, source, ranks, options, [&](const Batch& batch, const at::Tensor& images) {
     const PixelSize padded{.height = batch.padded_height_px, .width = batch.padded_width_px};
     std::vector<PixelSize> sizes;
     for (const Sample& sample : batch.samples) {
@@ -56,15 +56,15 @@ std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictu
         postprocess(outputs, model.config(), padded, sizes, options.postprocess);
     for (std::size_t i = 0; i < found.size(); ++i) {
       const Sample& sample = batch.samples[i];
-      if (!sample.problem) append_image(sample, found[i], pictures.categories(), detections);
+      if (!sample.problem) append_image(sample, found[i], source.categories(), detections);
     }
   });
   return detections;
 }
 
-std::vector<Detection> detect(RetinaNet& model, const PictureSource& pictures, Communicator& ranks,
+std::vector<Detection> detect(RetinaNet& model, const ImageSource& source, Communicator& ranks,
                               const DetectOptions& options) {
-  return gather_detections(ranks, detect_share(model, pictures, ranks, options));
+  return gather_detections(ranks, detect_share(model, source, ranks, options));
 }
 
 }  // namespace retina

@@ -1,5 +1,5 @@
-// Detection over pictures, a data set's or loose ones: pictures -> batches -> network -> COCO
-// results in pixels of the original images. Batches are formed over all pictures before ranks share
+// Detection over images, a data set's or loose ones: images -> batches -> network -> COCO
+// results in pixels of the original images. Batches are formed over all images before ranks share
 // them, so that the results do not depend on the number of ranks.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "shared/coco/results.h"
 #include "shared/comm/communicator.h"
-#include "shared/data/picture_source.h"
+#include "shared/data/image_source.h"
 #include "shared/model/postprocess.h"
 #include "shared/model/precision.h"
 #include "shared/shard/shard_set.h"
@@ -29,23 +29,23 @@ struct DetectOptions {
   Precision precision = Precision::kFp32;  // of convolutions; a converted model has its own
   // Called on the calling thread after each batch with this rank's images: done, to do.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress = {};
-  // Called on the calling thread for each picture of this rank that the source leaves out; nothing
+  // Called on the calling thread for each image of this rank that the source leaves out; nothing
   // is detected on it.
-  std::function<void(std::size_t place, const FileProblem& problem)> on_left_out = {};
+  std::function<void(std::size_t place, const FileProblem& problem)> on_skipped = {};
   // Asked before each batch: true skips the rest of this rank's share (detect_share only).
   std::function<bool()> should_stop = {};
 };
 
-// Runs `model` over every one of `pictures` exactly once, each rank a share; collective. Rank 0
+// Runs `model` over every one of `images` exactly once, each rank a share; collective. Rank 0
 // gets all detections, in ascending image id order and best first, the others none. The model runs
 // without gradients on the device of its parameters, in evaluation mode; its mode is restored.
 // Each image is padded to its own multiple of 32: larger neighbours would move its anchors. Throws
 // what the source throws (kData when a record is damaged).
-std::vector<Detection> detect(RetinaNet& model, const PictureSource& pictures, Communicator& ranks,
+std::vector<Detection> detect(RetinaNet& model, const ImageSource& source, Communicator& ranks,
                               const DetectOptions& options);
 
 // Its first half: what this rank finds on its share, in the order of its batches; not collective.
-std::vector<Detection> detect_share(RetinaNet& model, const PictureSource& pictures,
+std::vector<Detection> detect_share(RetinaNet& model, const ImageSource& source,
                                     Communicator& ranks, const DetectOptions& options);
 
 // A batch is done: ranks that wait for this one see that it makes progress.

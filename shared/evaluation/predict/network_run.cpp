@@ -15,11 +15,11 @@
 namespace retina {
 namespace {
 
-std::vector<BatchRequest> plan_share(const PictureSource& pictures, const ModelConfig& config,
+std::vector<BatchRequest> plan_share(const ImageSource& source, const ModelConfig& config,
                                      const Communicator& ranks, const DetectOptions& options) {
-  const std::vector<std::size_t> places = visited_places(pictures.index(), options);
+  const std::vector<std::size_t> places = visited_places(source.index(), options);
   std::vector<IndexEntry> visited;
-  for (const std::size_t place : places) visited.push_back(pictures.index()[place]);
+  for (const std::size_t place : places) visited.push_back(source.index()[place]);
   const bool is_square = config.task == Task::kClassification;
   std::vector<BatchRequest> plan =
       plan_evaluation(visited, {.framing = is_square ? Framing::kSquare : Framing::kWhole,
@@ -34,21 +34,21 @@ std::vector<BatchRequest> plan_share(const PictureSource& pictures, const ModelC
 
 }  // namespace
 
-void run_network(Network& network, const PictureSource& pictures, Communicator& ranks,
+void run_network(Network& network, const ImageSource& source, Communicator& ranks,
                  const DetectOptions& options, const NetworkInput& use) {
   const PhaseScope phase(ranks.activity(), Phase::kValidate);
   const ModelConfig& config = network.config();
-  const auto class_count = static_cast<int>(pictures.categories().size());
+  const auto class_count = static_cast<int>(source.categories().size());
   RETINA_CHECK(config.class_count == class_count, "network of ", config.class_count,
                " classes, data of ", class_count);
   const EvaluationMode evaluation_mode(network);
   const at::NoGradGuard no_gradients;
-  const std::vector<BatchRequest> plan = plan_share(pictures, config, ranks, options);
+  const std::vector<BatchRequest> plan = plan_share(source, config, ranks, options);
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
-  const PictureSamples source(pictures, config.normalisation());
+  const ImageSamples samples(source, config.normalisation());
   const at::Device device = network.device();
-  BatchLoader loader(source, loader_options(options, device), one_after_another(plan));
+  BatchLoader loader(samples, loader_options(options, device), one_after_another(plan));
   while (!(options.should_stop && options.should_stop())) {
     const auto batch = loader.next();
     if (!batch) break;
@@ -59,8 +59,8 @@ void run_network(Network& network, const PictureSource& pictures, Communicator& 
             [memory = batch->images](void*) {}, at::TensorOptions().dtype(at::kFloat))
             .to(device, network.scalar_type()));
     for (const Sample& sample : batch->samples) {
-      if (sample.problem && options.on_left_out) {
-        options.on_left_out(sample.slot.record, *sample.problem);
+      if (sample.problem && options.on_skipped) {
+        options.on_skipped(sample.slot.record, *sample.problem);
       }
     }
     tell_progress(ranks);

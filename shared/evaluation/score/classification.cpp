@@ -27,10 +27,10 @@ std::vector<ConfusedPair> count_pairs(const std::vector<ClassOutcome>& outcomes)
   return pairs;
 }
 
-std::optional<double> mean_recall(const std::vector<ClassFigures>& per_class) {
+std::optional<double> mean_recall(const std::vector<ImageClassMetrics>& per_class) {
   double sum = 0;
   std::size_t count = 0;
-  for (const ClassFigures& one : per_class) {
+  for (const ImageClassMetrics& one : per_class) {
     const std::optional<double> recall = one.recall().value();
     if (!recall) continue;
     sum += *recall;
@@ -42,7 +42,7 @@ std::optional<double> mean_recall(const std::vector<ClassFigures>& per_class) {
 
 }  // namespace
 
-std::optional<double> ClassFigures::f1() const {
+std::optional<double> ImageClassMetrics::f1() const {
   const std::int64_t both = image_count + predicted_count;
   if (both == 0) return std::nullopt;
   return static_cast<double>(2 * hit_count) / static_cast<double>(both);
@@ -75,7 +75,7 @@ ClassificationMetrics classification_metrics(const std::vector<ClassOutcome>& ou
     if (is_hit) ++metrics.top1.hits;
     if (one.rank < metrics.top5_labels) ++metrics.top5.hits;
     metrics.loss += one.loss;
-    ClassFigures& truth = metrics.per_class.at(static_cast<std::size_t>(one.label));
+    ImageClassMetrics& truth = metrics.per_class.at(static_cast<std::size_t>(one.label));
     ++truth.image_count;
     if (is_hit) ++truth.hit_count;
     ++metrics.per_class.at(static_cast<std::size_t>(one.predicted())).predicted_count;

@@ -21,7 +21,7 @@ namespace retina {
 
 inline constexpr std::size_t kReliabilityBinCount = 15;  // Guo et al. 2017
 
-struct ClassFigures {
+struct ImageClassMetrics {
   std::int64_t category_id = 0;
   std::string name{};
   std::int64_t image_count = 0;      // of the class
@@ -50,8 +50,8 @@ struct ClassificationMetrics {
   double loss = 0;      // mean cross-entropy
   // Mean recall of the classes that have images; nothing where none has.
   std::optional<double> balanced_accuracy{};
-  std::vector<ClassFigures> per_class{};  // in label order
-  std::vector<ConfusedPair> confusion{};  // those that occur, by truth, then predicted
+  std::vector<ImageClassMetrics> per_class{};  // in label order
+  std::vector<ConfusedPair> confusion{};       // those that occur, by truth, then predicted
   // Images by the probability of their predicted class: bin i holds those in (i/15, (i+1)/15]. Guo
   // et al. 2017, "On calibration of modern neural networks".
   std::array<CalibrationBin, kReliabilityBinCount> reliability{};

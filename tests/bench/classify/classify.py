@@ -4,10 +4,10 @@ binary version.
 
     python3 tests/bench/classify/classify.py [--data FOLDER] [--epochs 25] [--seeds 1,2] [--ranks 1,2,4]
 
-This Python needs torch. Without --data on the pictures that render_classes makes. Ours learns on each
+This Python needs torch. Without --data on the images that render_classes makes. Ours learns on each
 number of ranks (32 images each, the rate times the ranks), PyTorch's in one process. Prints a line of JSON a
 training and a table of the last epoch: top-1 accuracy and loss on the validation set, the standard error that
-the number of its pictures leaves, seconds."""
+the number of its images leaves, seconds."""
 
 import argparse
 import json
@@ -90,7 +90,7 @@ def main():
                 print(json.dumps(line), flush=True)
                 table.append(line)
         count = test.stat().st_size // 3073
-    print(f"after {options.epochs} epochs, {count} validation pictures")
+    print(f"after {options.epochs} epochs, {count} validation images")
     print(f"{'':<10}{'ranks':>6}{'seed':>6}{'top-1 %':>16}{'loss':>8}{'seconds':>9}")
     for line in table:
         top1 = line["top1"][-1]

@@ -40,15 +40,15 @@ def make_network():
 
 
 def read_records(files):
-    """(pictures [N, 3, 32, 32] u8, labels [N] i64)"""
+    """(images [N, 3, 32, 32] u8, labels [N] i64)"""
     data = torch.cat([torch.frombuffer(bytearray(file.read_bytes()), dtype=torch.uint8)
                       for file in files]).view(-1, RECORD_BYTES)
     return data[:, 1:].reshape(-1, 3, SIDE_PX, SIDE_PX), data[:, 0].long()
 
 
-def augmented(pictures, generator):
-    """Mirrors half of the pictures and shifts each. [N, 3, H, W] f32 -> the same."""
-    count = len(pictures)
+def augmented(images, generator):
+    """Mirrors half of the images and shifts each. [N, 3, H, W] f32 -> the same."""
+    count = len(images)
     mirror = torch.rand(count, generator=generator) < 0.5
     # The grid's coordinates run from -1 to 1: a whole side is 2.
     shift = (torch.rand(count, 2, generator=generator) * 2 - 1) * LARGEST_SHIFT * 2
@@ -56,15 +56,15 @@ def augmented(pictures, generator):
     change[:, 0, 0] = 1 - 2 * mirror.float()
     change[:, 1, 1] = 1
     change[:, :, 2] = shift
-    grid = functional.affine_grid(change, list(pictures.shape), align_corners=False)
-    return functional.grid_sample(pictures, grid, padding_mode="border", align_corners=False)
+    grid = functional.affine_grid(change, list(images.shape), align_corners=False)
+    return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
 @torch.no_grad()
-def validate(network, pictures, labels):
+def validate(network, images, labels):
     """(share of the labels that come first, mean cross-entropy)"""
     network.eval()
-    logits = torch.cat([network(part.float() / 255) for part in pictures.split(500)])
+    logits = torch.cat([network(part.float() / 255) for part in images.split(500)])
     network.train()
     return ((logits.argmax(1) == labels).double().mean().item(),
             functional.cross_entropy(logits, labels).item())
@@ -74,7 +74,7 @@ def train(options):
     torch.manual_seed(options.seed)
     generator = torch.Generator().manual_seed(options.seed)
     files = sorted(options.data.glob("data_batch_*.bin"))
-    pictures, labels = read_records(files)
+    images, labels = read_records(files)
     validation = read_records([options.data / "test_batch.bin"])
     network = make_network()
     optimizer = torch.optim.RMSprop(network.parameters(), lr=options.lr, alpha=0.9, eps=1e-7)
@@ -84,7 +84,7 @@ def train(options):
         start, loss_sum = time.monotonic(), 0.0
         for chosen in torch.randperm(len(labels), generator=generator).split(
                 options.images_per_step):
-            batch = augmented(pictures[chosen].float() / 255, generator)
+            batch = augmented(images[chosen].float() / 255, generator)
             loss = functional.cross_entropy(network(batch), labels[chosen])
             optimizer.zero_grad()
             loss.backward()

@@ -5,7 +5,7 @@ eager on random tensors, in turns.
     python3 tests/bench/classify/speed.py [--backbone resnet50] [--side 224] [--images 8] [--rounds 5]
 
 This Python needs torch and torchvision. Both take SGD steps with momentum and weight decay over 1,000
-classes, batch norm and all layers trained; ours also crops and resizes its made-up pictures. Prints a line of
+classes, batch norm and all layers trained; ours also crops and resizes its made-up images. Prints a line of
 JSON a round and the medians."""
 
 import argparse

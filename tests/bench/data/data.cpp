@@ -20,7 +20,7 @@
 #include "shared/base/program.h"
 #include "shared/base/version.h"
 #include "shared/data/loader.h"
-#include "shared/data/record_picture.h"
+#include "shared/data/record_image.h"
 #include "shared/data/sample_source.h"
 
 namespace {
@@ -182,7 +182,7 @@ class Bench {
   // On this thread, into memory that is used again.
   void decode(std::optional<Sides> sides) {
     for (std::size_t place = 0; place < shards_.index().size(); ++place) {
-      decode_picture(shards_.read(place), shards_.folder(), decoder_, image_);
+      decode_image(shards_.read(place), shards_.folder(), decoder_, image_);
       if (!sides) continue;
       const ResizedSize size =
           resized_size(image_.width, image_.height, sides->min_px, sides->max_px);

@@ -1,7 +1,7 @@
 """What data.py compares with, one measurement a call: peers.py NAME FOLDER THREADS SIDE. Prints images
 per second over all photographs of FOLDER: decoded, resized to SIDE x SIDE, mirrored (every second one),
 normalised, in batches of 16 f32. NAME: torch (DataLoader, torchvision's decoder and resize; THREADS
-worker processes), opencv (resize and normalise of decoded pictures, one thread) or dali (CPU)."""
+worker processes), opencv (resize and normalise of decoded images, one thread) or dali (CPU)."""
 
 import sys
 import time

@@ -1,6 +1,6 @@
-// build/bin/bench_infer --checkpoint FILE --shards SHARDS: JPEG bytes to boxes. One picture after
+// build/bin/bench_infer --checkpoint FILE --shards SHARDS: JPEG bytes to boxes. One image after
 // the other, nothing beside it, and in batches as retina-eval does it. infer.py runs it beside
-// torchvision's model. Prints one line of JSON: median milliseconds of a picture, pictures a
+// torchvision's model. Prints one line of JSON: median milliseconds of an image, images a
 // second.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -48,10 +48,10 @@ struct BenchOptions {
 };
 
 // Decode, resize, network, suppression; how many boxes.
-std::int64_t detect_one(const RetinaNet& model, Precision precision, const PictureSource& pictures,
+std::int64_t detect_one(const RetinaNet& model, Precision precision, const ImageSource& images,
                         std::size_t place, JpegDecoder& decoder, Image& image) {
   const ModelConfig& config = model.config();
-  pictures.decode(place, decoder, image);
+  images.decode(place, decoder, image);
   const ResizedSize size =
       resized_size(image.width, image.height, config.min_side_px, config.max_side_px);
   const PixelSize padded{.height = padded_side_px(size.height),
@@ -82,20 +82,20 @@ int measure(const BenchOptions& options) {
   use_channels_last(model);
   model.to(choose_device(options.device, {}));
   const ShardSet shards(options.shards);
-  const ShardPictures pictures(shards);
+  const ShardImages images(shards);
   JpegDecoder decoder;
   Image image;
   std::vector<double> milliseconds;
   std::int64_t boxes = 0;
-  detect_one(model, options.precision, pictures, 0, decoder, image);
-  for (std::size_t place = 0; place < pictures.index().size(); ++place) {
+  detect_one(model, options.precision, images, 0, decoder, image);
+  for (std::size_t place = 0; place < images.index().size(); ++place) {
     Stopwatch clock;
-    boxes += detect_one(model, options.precision, pictures, place, decoder, image);
+    boxes += detect_one(model, options.precision, images, place, decoder, image);
     milliseconds.push_back(clock.lap_ms());
   }
   const auto alone = make_self_communicator();
   Stopwatch clock;
-  detect_share(model, pictures, *alone,
+  detect_share(model, images, *alone,
                {.images_per_batch = options.images_per_batch,
                 .decode_threads = options.decode_threads,
                 .precision = options.precision});
@@ -105,8 +105,8 @@ int measure(const BenchOptions& options) {
   JsonWriter json;
   json.begin_object()
       .field("bench", "infer")
-      .field("ms_per_picture", median(milliseconds))
-      .field("pictures_per_second", 1e3 * static_cast<double>(pictures.index().size()) / all_ms)
+      .field("ms_per_image", median(milliseconds))
+      .field("images_per_second", 1e3 * static_cast<double>(images.index().size()) / all_ms)
       .field("boxes", boxes)
       .field("memory_bytes", std::int64_t{usage.ru_maxrss} * 1024)
       .end_object();

@@ -90,7 +90,7 @@ def main():
     print(f"{options.backbone}, {options.sides[0]}/{options.sides[1]} px, {options.precision}, "
           f"{options.device}, {options.threads} threads: medians of {options.rounds} rounds")
     print(f"{'':<22}{'ours':>12}{'torchvision':>14}{'ratio':>8}")
-    for key in ("ms_per_picture", "pictures_per_second", "memory_bytes"):
+    for key in ("ms_per_image", "images_per_second", "memory_bytes"):
         mine, other = (statistics.median(one[key] for one in results[who]) for who in ("ours", "theirs"))
         print(f"{key:<22}{mine:>12.1f}{other:>14.1f}{mine / other:>8.3f}")
 

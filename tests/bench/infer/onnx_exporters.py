@@ -6,7 +6,7 @@ RetinaNet of the same weights in PyTorch and as its own exporter writes it, in O
 
 This Python needs torch, torchvision, onnx, onnxruntime, openvino and Pillow. torchvision's v1 with ResNet-50 and random
 weights that are scaled as a trained network's are (tests/oracle/inference_model_equals_torchvision.py). Ours takes
-uint8 pictures, theirs floats. Rounds are taken in turns; prints nodes, sizes, medians, and medians of the ratios."""
+uint8 images, theirs floats. Rounds are taken in turns; prints nodes, sizes, medians, and medians of the ratios."""
 
 import argparse
 import io
@@ -49,12 +49,12 @@ def open_vino(path, threads):
 
 
 def callers(folder, checkpoint, jpeg, count, threads):
-    """{name: a call that goes from `count` JPEGs to boxes}; each picture of torchvision's export is an input."""
+    """{name: a call that goes from `count` JPEGs to boxes}; each image of torchvision's export is an input."""
     eager = scaled.torchvision_model(checkpoint)
-    picture = torch.from_numpy(decoded(jpeg)) / 255
+    image = torch.from_numpy(decoded(jpeg)) / 255
     names = [f"image {place}" for place in range(count)]
     export = folder / f"torchvision-{count}.onnx"
-    torch.onnx.export(eager, ([picture] * count,), export, opset_version=17, dynamo=False, input_names=names)
+    torch.onnx.export(eager, ([image] * count,), export, opset_version=17, dynamo=False, input_names=names)
     theirs = onnx_runtime(export, threads)
 
     def floats():
@@ -96,7 +96,7 @@ def main():
         for weights in ("f32", "int8"):
             scaled.run(programs / "retina-convert", "--checkpoint", checkpoint, "--output",
                        folder / f"{weights}.onnx", "--weights", weights, "--data", folder / "shards",
-                       "--proof-images", "1", "--calibration-images", "20")
+                       "--verification-images", "1", "--calibration-images", "20")
         jpeg = (images / instances["images"][0]["file_name"]).read_bytes()
         for count in map(int, options.batches.split(",")):
             calls, export = callers(folder, checkpoint, jpeg, count, options.threads)

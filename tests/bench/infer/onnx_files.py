@@ -51,8 +51,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--batch", type=int, default=1)
     options = parser.parse_args()
-    picture = numpy.array(Image.open(options.photograph).convert("RGB")).transpose(2, 0, 1)
-    images = numpy.repeat(picture[None], options.batch, 0)
+    image = numpy.array(Image.open(options.photograph).convert("RGB")).transpose(2, 0, 1)
+    images = numpy.repeat(image[None], options.batch, 0)
     first = options.models[0]
     for runtime, opened in (("ONNX Runtime", onnx_runtime), ("OpenVINO", openvino)):
         times = in_turns({path: opened(path, images) for path in options.models}, options.rounds)

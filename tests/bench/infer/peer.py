@@ -55,8 +55,8 @@ def main():
     start = time.perf_counter()
     for first in range(0, len(files), options.images_per_batch):
         detect(files[first:first + options.images_per_batch])
-    print(json.dumps({"ms_per_picture": statistics.median(milliseconds),
-                      "pictures_per_second": len(files) / (time.perf_counter() - start), "boxes": boxes,
+    print(json.dumps({"ms_per_image": statistics.median(milliseconds),
+                      "images_per_second": len(files) / (time.perf_counter() - start), "boxes": boxes,
                       "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 
 

@@ -1,4 +1,4 @@
-// build/bin/bench_step: steps of training on random pictures, and how much of them is not
+// build/bin/bench_step: steps of training on random images, and how much of them is not
 // convolution. train.py runs it beside torchvision's. Prints one line of JSON: medians of the
 // steps.
 #include <ATen/Parallel.h>
@@ -109,7 +109,7 @@ int measure(const BenchOptions& options) {
     replica.accumulate(batch);
     replica.all_reduce();
     replica.update(1e-3, step);
-    replica.take_figures();
+    replica.take_metrics();
     const double ms = clock.lap_ms();
     if (step == 1) continue;  // allocates and compiles
     step_ms.push_back(ms);

@@ -4,7 +4,7 @@ boxes, in turns.
 
     python3 tests/bench/train/train.py [--backbone resnet50] [--norm frozen] [--size 512x512] [--images 2]
 
-This Python needs torch (the release of the build's LibTorch), torchvision and Pillow. Packs pictures without
+This Python needs torch (the release of the build's LibTorch), torchvision and Pillow. Packs images without
 loss, imports torchvision's first weights, then prints a line of JSON a round and a table: the median step of
 all rounds and of each part, ours over theirs, what of it is not convolution (on a CPU, square images, measured
 apart, by the same clock in both), the most memory, and how far the losses of the same steps differ. On a GPU,
@@ -40,9 +40,9 @@ def make_data(folder, width, height, count):
         (folder / name).mkdir()
     for number in range(1, count + 1):
         small = Image.frombytes("RGB", (16, 16), draw.randbytes(16 * 16 * 3))
-        picture = small.resize((width, height), Image.Resampling.BICUBIC)
-        picture.save(folder / "png" / f"{number}.png")
-        (folder / "raw" / f"{number}.png").write_bytes(picture.tobytes())
+        image = small.resize((width, height), Image.Resampling.BICUBIC)
+        image.save(folder / "png" / f"{number}.png")
+        (folder / "raw" / f"{number}.png").write_bytes(image.tobytes())
         images.append({"id": number, "file_name": f"{number}.png", "width": width, "height": height})
         for _ in range(8):
             w, h = draw.randint(width // 20, width // 2), draw.randint(height // 20, height // 2)

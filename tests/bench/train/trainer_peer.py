@@ -17,7 +17,7 @@ from peer import make_model
 WARM_UP_STEPS = 100
 
 
-class Pictures(torch.utils.data.Dataset):
+class Images(torch.utils.data.Dataset):
     """(image u8 [3, H, W], target or None, image id)."""
 
     def __init__(self, data, split, trains):
@@ -50,7 +50,7 @@ class Pictures(torch.utils.data.Dataset):
 
 def loader(options, split, trains):
     return torch.utils.data.DataLoader(
-        Pictures(options.data, split, trains), options.images, shuffle=trains, drop_last=trains,
+        Images(options.data, split, trains), options.images, shuffle=trains, drop_last=trains,
         num_workers=options.threads, collate_fn=lambda batch: tuple(zip(*batch)))
 
 

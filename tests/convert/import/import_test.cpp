@@ -325,7 +325,7 @@ TEST_F(ImportClassifier, KeepsEveryTensorAndAllRowsUnderTheNamesOfAText) {
   ConvertOptions served;
   served.checkpoint = output_;
   served.output = output_ + ".model";
-  served.proof_image_count = 1;
+  served.verification_image_count = 1;
   EXPECT_THAT(convert(served), HasSubstr("the same best class on 1"));
 }
 

@@ -24,7 +24,7 @@ SAMPLES_PER_CASE = 60
 
 
 def pattern(width, height):
-    """The picture that resize_test.cpp makes too: [3, H, W], bytes."""
+    """The image that resize_test.cpp makes too: [3, H, W], bytes."""
     y, x = numpy.mgrid[0:height, 0:width].astype(numpy.int64)
     return numpy.stack([(x * 7 + y * 13 + c * 29 + x * y) % 256 for c in range(3)])
 

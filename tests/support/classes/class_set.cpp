@@ -8,7 +8,7 @@
 #include "shared/base/json.h"
 #include "shared/base/parallel.h"
 #include "shared/image/jpeg.h"
-#include "tests/support/classes/class_picture.h"
+#include "tests/support/classes/class_image.h"
 
 namespace retina::classes {
 namespace {
@@ -16,21 +16,21 @@ namespace {
 constexpr int kCifar10SidePx = 32, kCifar10Batches = 5;
 constexpr int kLeastSidePx = 16, kMostSidePx = 1024;
 
-// Pictures first..end-1 of the set.
+// Images first..end-1 of the set.
 struct Numbers {
   int first = 0, end = 0;
   std::size_t count() const { return static_cast<std::size_t>(end - first); }
 };
 
-ClassPicture picture_at(const ClassSetOptions& options, const Numbers& numbers, std::size_t place) {
-  return make_class_picture(
+ClassImage image_at(const ClassSetOptions& options, const Numbers& numbers, std::size_t place) {
+  return make_class_image(
       options.seed, static_cast<std::uint32_t>(numbers.first) + static_cast<std::uint32_t>(place),
       options.side_px);
 }
 
-std::string cifar10_record(const ClassPicture& picture) {
-  std::string record(1, static_cast<char>(picture.label));
-  const std::vector<std::uint8_t>& rgb = picture.image.rgb;
+std::string cifar10_record(const ClassImage& drawn) {
+  std::string record(1, static_cast<char>(drawn.label));
+  const std::vector<std::uint8_t>& rgb = drawn.image.rgb;
   for (std::size_t channel = 0; channel < 3; ++channel) {
     for (std::size_t i = channel; i < rgb.size(); i += 3) record += static_cast<char>(rgb[i]);
   }
@@ -40,7 +40,7 @@ std::string cifar10_record(const ClassPicture& picture) {
 void write_batch(const ClassSetOptions& options, const std::string& name, const Numbers& numbers) {
   std::vector<std::string> records(numbers.count());
   for_each_parallel(records.size(), options.threads, [&](std::size_t place) {
-    records[place] = cifar10_record(picture_at(options, numbers, place));
+    records[place] = cifar10_record(image_at(options, numbers, place));
   });
   std::string bytes;
   for (const std::string& record : records) bytes += record;
@@ -49,7 +49,7 @@ void write_batch(const ClassSetOptions& options, const std::string& name, const 
 
 void write_cifar10(const ClassSetOptions& options) {
   std::string names;
-  for (const std::string& name : picture_class_names()) names += name + "\n";
+  for (const std::string& name : image_class_names()) names += name + "\n";
   write_file_atomically(options.output + "/batches.meta.txt", names);
   const int train = options.train_count;
   const auto first_of = [&](int batch) {
@@ -65,23 +65,23 @@ void write_cifar10(const ClassSetOptions& options) {
 void write_folders(const ClassSetOptions& options, const std::string& split,
                    const Numbers& numbers) {
   const std::string root = cat(options.output, "/", split, "/");
-  for (const std::string& name : picture_class_names()) make_folder(root + name);
+  for (const std::string& name : image_class_names()) make_folder(root + name);
   for_each_parallel(numbers.count(), options.threads, [&](std::size_t place) {
-    const ClassPicture picture = picture_at(options, numbers, place);
-    const std::string& name = picture_class_names().at(static_cast<std::size_t>(picture.label));
+    const ClassImage drawn = image_at(options, numbers, place);
+    const std::string& name = image_class_names().at(static_cast<std::size_t>(drawn.label));
     const std::string digits = cat(1000000 + numbers.first + static_cast<int>(place)).substr(1);
     write_file_atomically(cat(root, name, "/", digits, ".jpg"),
-                          encode_jpeg(picture.image, picture.quality));
+                          encode_jpeg(drawn.image, drawn.quality));
   });
 }
 
 void check(const ClassSetOptions& options) {
   constexpr int kMostCount = 400000;
-  if (std::min(options.train_count, options.validation_count) < kPictureClassCount ||
+  if (std::min(options.train_count, options.validation_count) < kImageClassCount ||
       std::max(options.train_count, options.validation_count) > kMostCount) {
-    throw Error(ErrorKind::kUsage, cat("counts of pictures: out of range (got ",
-                                       options.train_count, " and ", options.validation_count,
-                                       ", want ", kPictureClassCount, "..", kMostCount, ")"));
+    throw Error(ErrorKind::kUsage,
+                cat("counts of images: out of range (got ", options.train_count, " and ",
+                    options.validation_count, ", want ", kImageClassCount, "..", kMostCount, ")"));
   }
   const bool is_cifar10 = options.layout == ClassLayout::kCifar10;
   const int least = is_cifar10 ? kCifar10SidePx : kLeastSidePx;
@@ -100,7 +100,7 @@ bool write_class_set(const ClassSetOptions& options) {
   check(options);
   JsonWriter json;
   json.begin_object()
-      .field("generator", 1)  // raised when the pictures change
+      .field("generator", 1)  // raised when the images change
       .field("layout", options.layout == ClassLayout::kCifar10 ? "cifar10" : "folders")
       .field("seed", options.seed)
       .field("train_count", options.train_count)

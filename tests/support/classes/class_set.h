@@ -15,7 +15,7 @@ struct ClassSetOptions {
   std::string output{};
   ClassLayout layout = ClassLayout::kCifar10;
   std::uint64_t seed = 1;
-  int train_count = 10000, validation_count = 2000;  // pictures
+  int train_count = 10000, validation_count = 2000;  // images
   int side_px = 32;                                  // 32 for kCifar10
   int threads = 0;                                   // 0: one a core
 };

@@ -45,7 +45,7 @@ class ValueNoise {
   std::uint32_t seed_;
 };
 
-// The rectangle of pixels within `reach` of a centre, cut to the picture.
+// The rectangle of pixels within `reach` of a centre, cut to the image.
 struct Window {
   int x0, y0, x1, y1;
   Window(double x, double y, double reach, int width, int height)
@@ -132,7 +132,7 @@ std::int64_t Canvas::paint(const Object& object, int owner) {
       if (opacity <= 0) continue;
       Rgb colour =
           mix(object.dark, object.light, texture_value(object.texture_of, point, object.texture));
-      // Lit from the upper left, in the picture's coordinates; a dark rim on larger objects.
+      // Lit from the upper left, in the image's coordinates; a dark rim on larger objects.
       const double lit = ((object.x - x) + (object.y - y)) / (2 * object.radius);
       colour = scaled(colour, 0.88 + 0.28 * lit);
       const double rim_px = object.radius * 0.07;

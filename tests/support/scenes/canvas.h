@@ -17,7 +17,7 @@ using Rgb = std::array<double, 3>;  // 0..1
 // `hue` in turns; saturation and value 0..1.
 Rgb from_hsv(double hue, double saturation, double value);
 
-// One object of a picture. Pixels.
+// One object of an image. Pixels.
 struct Object {
   ShapeKind kind{}, texture_of{};  // whose outline and whose texture
   double x = 0, y = 0, radius = 10;
@@ -36,12 +36,12 @@ class Canvas {
  public:
   Canvas(int width, int height);
 
-  // Gradient, clouds, stripes or tiles in muted colours. Their sizes are those of a picture of
+  // Gradient, clouds, stripes or tiles in muted colours. Their sizes are those of an image of
   // about 200 px, times `scale`.
   void paint_background(Dice& dice, double scale = 1);
 
   // Paints `object` over what is there. Its pixels belong to `owner` (>= 0) from now on; several
-  // objects of one owner are one annotation. Returns the pixels it covers inside the picture.
+  // objects of one owner are one annotation. Returns the pixels it covers inside the image.
   std::int64_t paint(const Object& object, int owner);
 
   // By owner, 0..owner_count-1.

@@ -14,7 +14,7 @@
 namespace retina::scenes {
 namespace {
 
-// One half of the data set. Picture numbers and ids of the halves never meet.
+// One half of the data set. Image numbers and ids of the halves never meet.
 struct Split {
   std::string name{};
   int count = 0;
@@ -49,13 +49,13 @@ std::string file_name(std::int64_t image_id) {
   return std::string(12 - std::min<std::size_t>(12, digits.size()), '0') + digits + ".jpg";
 }
 
-// Picture `place` of `split`: writes its file, returns its entries of the JSON.
+// Image `place` of `split`: writes its file, returns its entries of the JSON.
 struct Entry {
   ImageInfo image{};
   std::vector<Annotation> annotations{};
 };
 
-Entry write_picture(const DataSetOptions& options, const Split& split, int place) {
+Entry write_image(const DataSetOptions& options, const Split& split, int place) {
   const Damage damage = options.intact ? Damage::kNone : damage_at(place, split.count);
   Scene scene = make_scene(options.seed, split.first_number + static_cast<std::uint32_t>(place),
                            first_classes(options.classes));
@@ -80,7 +80,7 @@ void write_split(const DataSetOptions& options, const Split& split) {
   make_folder(cat(options.output, "/images/", split.name));
   std::vector<Entry> entries(static_cast<std::size_t>(split.count));
   for_each_parallel(entries.size(), options.threads, [&](std::size_t place) {
-    entries[place] = write_picture(options, split, static_cast<int>(place));
+    entries[place] = write_image(options, split, static_cast<int>(place));
   });
 
   Instances instances;
@@ -117,7 +117,7 @@ bool write_data_set(const DataSetOptions& options) {
   }
   JsonWriter json;
   json.begin_object()
-      .field("generator", 1)  // raised when the pictures change
+      .field("generator", 1)  // raised when the images change
       .field("seed", options.seed)
       .field("train_count", options.train_count)
       .field("validation_count", options.validation_count)

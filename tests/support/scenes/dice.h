@@ -1,5 +1,5 @@
-// Random draws one after another from a counter-based stream: what a picture holds is a pure
-// function of (seed, picture number).
+// Random draws one after another from a counter-based stream: what an image holds is a pure
+// function of (seed, image number).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace retina::scenes {
 
 class Dice {
  public:
-  Dice(std::uint64_t seed, std::uint32_t picture)
-      : stream_{.seed = seed, .use = RandomUse::kSynthetic, .stream = picture} {}
+  Dice(std::uint64_t seed, std::uint32_t image)
+      : stream_{.seed = seed, .use = RandomUse::kSynthetic, .stream = image} {}
 
   // Uniform in [low, high).
   double between(double low, double high) { return low + (high - low) * stream_.unit(next_++); }

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     retina::Cli cli("render_scenes", "render_scenes --output DIR",
                     "renders a small data set of textured shapes in COCO's layout");
     cli.option("output", options.output, "DIR", "folder for annotations/ and images/");
-    cli.option("seed", options.seed, "N", "another seed, other pictures");
+    cli.option("seed", options.seed, "N", "another seed, other images");
     cli.option("train", options.train_count, "N", "training images");
     cli.option("validation", options.validation_count, "N", "validation images");
     cli.option("classes", options.classes, "N",
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
     const bool written = retina::scenes::write_data_set(options);
     std::cout << (written ? "rendered " : "already rendered: ")
-              << options.train_count + options.validation_count << " pictures in " << options.output
+              << options.train_count + options.validation_count << " images in " << options.output
               << '\n';
     return 0;
   });

@@ -55,7 +55,7 @@ bool collides(const Object& object, const std::vector<Group>& groups) {
   return false;
 }
 
-// A place for `object`, mostly inside the picture; nullopt when the picture is too full.
+// A place for `object`, mostly inside the image; nullopt when the image is too full.
 std::optional<Object> placed(Object object, const std::vector<Group>& groups, int width, int height,
                              Dice& dice) {
   for (int attempt = 0; attempt < 20; ++attempt) {

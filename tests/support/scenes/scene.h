@@ -1,4 +1,4 @@
-// One picture of the demo's data set with its annotations, as a pure function of seed, number and
+// One image of the demo's data set with its annotations, as a pure function of seed, number and
 // classes.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The classes of the demo's pictures: an outline as a signed distance and a texture each, in the
+// The classes of the demo's images: an outline as a signed distance and a texture each, in the
 // shape's own coordinates (centre 0, circumscribed circle 1).
 #pragma once
 

@@ -158,7 +158,7 @@ TEST(Augmentation, LightGeometryFillsKerasRetinanetsRanges) {
   shift_y.expect_fills({-0.1, 0.1}, "translation y");
 }
 
-TEST(Augmentation, StrongScalesWithThePictureInsideTheCanvasOrAroundIt) {
+TEST(Augmentation, StrongScalesWithTheImageInsideTheCanvasOrAroundIt) {
   Drawn scale, place;
   for (std::uint64_t i = 0; i < kDraws; ++i) {
     const Warp warp = *draw(Augment::kStrong, i).warp;
@@ -190,7 +190,7 @@ TEST(Augmentation, VerticalFlipMirrorsTheAskedShareTopBottom) {
   EXPECT_NEAR(mirrored, 0.3 * kDraws, 5 * std::sqrt(0.21 * kDraws));
 }
 
-// All that is seen lies inside the picture; the area fills its range, the sides keep theirs.
+// All that is seen lies inside the image; the area fills its range, the sides keep theirs.
 TEST(Augmentation, CropsAPartOfTheAskedArea) {
   const AugmentOptions options{.crop = {0.2, 1}};
   Drawn area, ratio, place;
@@ -265,10 +265,10 @@ TEST(Augmentation, DependsOnSeedEpochImageAndCopy) {
   EXPECT_EQ(drawn.size(), 5U);
 }
 
-// Noise pictures of all shapes, through the loader's own way of putting pixels.
-class NoisePictures : public SampleSource {
+// Noise images of all shapes, through the loader's own way of putting pixels.
+class NoiseImages : public SampleSource {
  public:
-  explicit NoisePictures(int count) {
+  explicit NoiseImages(int count) {
     for (int i = 0; i < count; ++i) {
       index_.push_back({.image_id = i + 1, .width = 40 + 7 * i, .height = 90 - 3 * i});
     }
@@ -293,7 +293,7 @@ class NoisePictures : public SampleSource {
 };
 
 // The pixels of every image of a step, image after image; the images of `rank_count` ranks.
-std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source,
+std::vector<std::vector<float>> pixels_by_step(const NoiseImages& source,
                                                const AugmentOptions& augment, int rank_count,
                                                std::int64_t begin, std::int64_t end) {
   std::vector<std::vector<float>> steps(static_cast<std::size_t>(end - begin));
@@ -306,7 +306,7 @@ std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source,
                                              .max_side_px = 96,
                                              .min_sides_px = {48, 64},
                                              .augment = augment},
-                                    .images_per_pass = 1,
+                                    .micro_batch = 1,
                                     .threads = 2,
                                     .rank = rank,
                                     .rank_count = rank_count,
@@ -324,7 +324,7 @@ std::vector<std::vector<float>> pixels_by_step(const NoisePictures& source,
 }
 
 TEST(Augmentation, PixelsDependNeitherOnRanksNorOnWhereTrainingResumed) {
-  const NoisePictures source(11);
+  const NoiseImages source(11);
   AugmentOptions every = options_of(Augment::kLight);
   every.vertical_flip = 0.5;
   AugmentOptions crops = options_of(Augment::kFlip);
@@ -346,7 +346,7 @@ TEST(Augmentation, PixelsDependNeitherOnRanksNorOnWhereTrainingResumed) {
 
 constexpr FrameRule kSquare = {.framing = Framing::kSquare, .min_side_px = 224, .max_side_px = 256};
 
-// What part of the picture an upright warp shows, in fractions.
+// What part of the image an upright warp shows, in fractions.
 struct Window {
   double left = 0, top = 0, width = 0, height = 0;
 };
@@ -357,7 +357,7 @@ Window window_of(const Augmentation& augmentation) {
   return {.left = m[2], .top = m[5], .width = m[0], .height = m[4]};
 }
 
-TEST(SquareFrame, CropsLieInsideThePictureWithTheSharesAndRatiosOfRandomResizedCrop) {
+TEST(SquareFrame, CropsLieInsideTheImageWithTheSharesAndRatiosOfRandomResizedCrop) {
   Drawn share, log_ratio, place;
   const AugmentOptions options = options_of(Augment::kCrop);
   for (std::uint64_t i = 0; i < kDraws; ++i) {
@@ -383,7 +383,7 @@ TEST(SquareFrame, CropsLieInsideThePictureWithTheSharesAndRatiosOfRandomResizedC
   share.expect_fills({0.08, 0.4}, "share");
 }
 
-TEST(SquareFrame, OfALongPictureCropsAsMuchAsTheRatioAllows) {
+TEST(SquareFrame, OfALongImageCropsAsMuchAsTheRatioAllows) {
   const AugmentOptions options{.crop = {1, 1 - 1e-12}};
   const Window window = window_of(draw_augmentation(options, {}, {1000, 100}, kSquare));
   EXPECT_NEAR(window.height, 1, 1e-9);

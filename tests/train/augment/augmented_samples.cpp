@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
                             .max_side_px = 10 * min_side_px,
                             .augment = augment.options()},
                            epoch);
-      const BatchRequest request = rank_passes(plan.step(0), 0, 1, 0).at(0);
+      const BatchRequest request = rank_micro_batches(plan.step(0), 0, 1, 0).at(0);
       std::vector<float> pixels(std::size_t{3} * static_cast<std::size_t>(request.padded_width_px) *
                                 static_cast<std::size_t>(request.padded_height_px));
       const Sample sample = source.load(request, 0, decoder, pixels.data());

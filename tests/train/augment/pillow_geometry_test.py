@@ -1,4 +1,4 @@
-"""What training sees of a smooth picture under each random change is what Pillow makes of it, within
+"""What training sees of a smooth image under each random change is what Pillow makes of it, within
 0.5 grey level; the boxes are where the corners go, within 1e-3 px.
 
 The draws themselves are random: each test reads the one number that it needs from the sample's matrix
@@ -24,16 +24,16 @@ BIN = pathlib.Path(os.environ.get("RETINA_BUILD", "build")) / "bin"
 WIDTH, HEIGHT = 120, 90
 BOXES = [[10, 12, 30, 20], [60.5, 40.25, 40, 30], [100, 70, 20, 20], [0, 30, 119.5, 9]]  # xywh
 DRAWS = 6
-FAR = 150  # how far the picture's edges are repeated for --fill nearest
+FAR = 150  # how far the image's edges are repeated for --fill nearest
 
 
-def smooth_picture():
+def smooth_image():
     def level(channel, x, y):
         return 128 + 55 * math.sin(0.05 * x * (1 + 0.3 * channel) + 0.04 * y + channel)
-    picture = Image.new("RGB", (WIDTH, HEIGHT))
-    picture.putdata([tuple(round(level(c, x, y)) for c in range(3))
+    image = Image.new("RGB", (WIDTH, HEIGHT))
+    image.putdata([tuple(round(level(c, x, y)) for c in range(3))
                      for y in range(HEIGHT) for x in range(WIDTH)])
-    return picture
+    return image
 
 
 def with_edges(plane):
@@ -46,7 +46,7 @@ def with_edges(plane):
 
 
 def about_middle(a, b, c, d):
-    """(x, y) -> (a x + b y, c x + d y) about the picture's middle."""
+    """(x, y) -> (a x + b y, c x + d y) about the image's middle."""
     x, y = WIDTH / 2, HEIGHT / 2
     return [a, b, x - a * x - b * y, c, d, y - c * x - d * y]
 
@@ -59,9 +59,9 @@ class AugmentGeometry(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.path = pathlib.Path(cls.folder.name)
         (cls.path / "images").mkdir()
-        smooth_picture().save(cls.path / "images/a.jpg", quality=95, subsampling=0)
-        cls.picture = Image.open(cls.path / "images/a.jpg").convert("RGB")
-        cls.planes = [plane.convert("F") for plane in cls.picture.split()]
+        smooth_image().save(cls.path / "images/a.jpg", quality=95, subsampling=0)
+        cls.image = Image.open(cls.path / "images/a.jpg").convert("RGB")
+        cls.planes = [plane.convert("F") for plane in cls.image.split()]
         cls.wide_planes = [with_edges(plane) for plane in cls.planes]
         annotations = [{"id": i, "image_id": 1, "category_id": i, "bbox": box, "iscrowd": 0,
                         "area": box[2] * box[3]} for i, box in enumerate(BOXES, 1)]
@@ -116,7 +116,7 @@ class AugmentGeometry(unittest.TestCase):
             self.assertLess(max(abs(x - y) for x, y in zip(ours, theirs)), 1e-3)
 
     def affine(self, sample, to_source, fill):
-        """Pillow's transform with the matrix from pixels of the output to those of the picture."""
+        """Pillow's transform with the matrix from pixels of the output to those of the image."""
         a, b, x, c, d, y = to_source
         planes = self.planes
         if fill == "nearest":
@@ -235,16 +235,16 @@ class AugmentGeometry(unittest.TestCase):
                 to_source = [WIDTH * m[0] * per_x, WIDTH * m[1] * per_y, WIDTH * m[2],
                              HEIGHT * m[3] * per_x, HEIGHT * m[4] * per_y, HEIGHT * m[5]]
                 mirrored.add(sample["flip"])
-                if sample["flip"]:  # the matrix is of the mirrored picture
+                if sample["flip"]:  # the matrix is of the mirrored image
                     to_source[:3] = -to_source[0], -to_source[1], WIDTH - to_source[2]
                 self.expect_affine(sample, to_source, fill)
             self.assertEqual(mirrored, {False, True})
 
     def expect_colours(self, sample, change):
         """Of `change`, from the three values of a pixel between 0 and 1 to three others."""
-        planes = [Image.new("F", self.picture.size) for _ in range(3)]
+        planes = [Image.new("F", self.image.size) for _ in range(3)]
         pixels = [change(*(value / 255 for value in pixel))
-                  for pixel in self.picture.get_flattened_data()]
+                  for pixel in self.image.get_flattened_data()]
         for c, plane in enumerate(planes):
             plane.putdata([255 * pixel[c] for pixel in pixels])
         self.expect_pixels(sample, planes)

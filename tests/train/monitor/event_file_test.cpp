@@ -53,20 +53,20 @@ TEST(EventFile, HoldsEachScalarUnderItsTagAndStep) {
   EXPECT_THAT(events[3].scalars, ElementsAre(Pair("train/loss", -2.0F)));
 }
 
-TEST(EventFile, HoldsPicturesWithTheirSize) {
+TEST(EventFile, HoldsImagesWithTheirSize) {
   const TestFolder folder;
   EventFile file(folder.path(), 0);
-  const Gallery gallery{.pictures = {make_picture(Image(40, 30), "image 7"),
-                                     make_picture(Image(8, 1000), "image 9", 500)}};
-  file.add_pictures(5, gallery);
+  const Gallery gallery{.images = {embed_image(Image(40, 30), "image 7"),
+                                   embed_image(Image(8, 1000), "image 9", 500)}};
+  file.add_images(5, gallery);
   const std::vector<ReadEvent> events = read_events(only_file(folder.path()));
   ASSERT_EQ(events.size(), 4U);
   EXPECT_EQ(events[2].step, 5);
-  const EventPicture& first = events[2].pictures.at("validation/picture 1");
+  const EventImage& first = events[2].images.at("validation/image 1");
   EXPECT_EQ(first.width, 40);
   EXPECT_EQ(first.height, 30);
-  EXPECT_EQ(first.jpeg, gallery.pictures[0].jpeg);
-  const EventPicture& second = events[3].pictures.at("validation/picture 2");
+  EXPECT_EQ(first.jpeg, gallery.images[0].jpeg);
+  const EventImage& second = events[3].images.at("validation/image 2");
   EXPECT_EQ(second.width, 4);
   EXPECT_EQ(second.height, 500);
 }

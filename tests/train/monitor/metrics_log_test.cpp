@@ -16,7 +16,7 @@ namespace {
 StepMetrics step_metrics(std::int64_t step) {
   return {.step = step,
           .epoch = 1,
-          .figures = {0.1 * static_cast<double>(step), 0.2},
+          .values = {0.1 * static_cast<double>(step), 0.2},
           .learning_rate = 1e-4,
           .memory_bytes = 77};
 }
@@ -27,15 +27,15 @@ TEST(MetricsLog, ReadsBackWhatItWrote) {
     MetricsLog log(folder / "m", 0);
     log.append(step_metrics(1));
     log.append(ValidationMetrics{
-        .step = 1, .epoch = 1, .figures = {0.25, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}});
+        .step = 1, .epoch = 1, .values = {0.25, 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}});
     log.sync();
   }
   const MetricsLog log(folder / "m", 1);
   ASSERT_EQ(log.steps().size(), 1U);
-  EXPECT_EQ(log.steps()[0].figures[0], 0.1);
+  EXPECT_EQ(log.steps()[0].values[0], 0.1);
   EXPECT_EQ(log.steps()[0].memory_bytes, 77);
   ASSERT_EQ(log.validations().size(), 1U);
-  EXPECT_EQ(log.validations()[0].figures[1], 0.5);
+  EXPECT_EQ(log.validations()[0].values[1], 0.5);
 }
 
 TEST(MetricsLog, IsCutToTheStepThatTrainingContinuesFrom) {
@@ -150,13 +150,13 @@ TEST(EventScalars, AreTheNumbersOfAStepsLine) {
 }
 
 TEST(EventScalars, AreAllFiguresOfAValidation) {
-  const ValidationMetrics detector{.figures = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1}};
+  const ValidationMetrics detector{.values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1}};
   const std::map<std::string, double> coco = by_key(event_scalars(detector));
   EXPECT_EQ(coco.size(), 12U);
   EXPECT_EQ(coco.at("AP"), 0);
   EXPECT_EQ(coco.at("AR100"), 8);
   EXPECT_EQ(coco.at("AR_large"), -1);
-  const ValidationMetrics classifier{.task = Task::kClassification, .figures = {0.5, 0.75, 2}};
+  const ValidationMetrics classifier{.task = Task::kClassification, .values = {0.5, 0.75, 2}};
   EXPECT_EQ(by_key(event_scalars(classifier)),
             (std::map<std::string, double>{{"top1", 0.5}, {"top5", 0.75}, {"loss", 2}}));
 }

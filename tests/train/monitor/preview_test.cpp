@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Grey pictures with two boxes: one of the size of an anchor, one that is far too thin for any.
+// Grey images with two boxes: one of the size of an anchor, one that is far too thin for any.
 class TwoBoxes : public SampleSource {
  public:
   TwoBoxes() {
@@ -60,7 +60,7 @@ std::string page_of(std::int64_t image_count, std::int64_t total_steps) {
 TEST(Preview, ShowsTheFirstSamplesAndCountsTheirBoxes) {
   const std::string page = page_of(4, 100);
   EXPECT_EQ(count_of(page, "<img "), 4U);
-  EXPECT_EQ(count_of(page, "160 x 120 px"), 8U) << "in the caption and in the text of the picture";
+  EXPECT_EQ(count_of(page, "160 x 120 px"), 8U) << "in the caption and in the text of the image";
   EXPECT_THAT(page, HasSubstr("2 boxes, 1 red"));
   EXPECT_THAT(page, HasSubstr("50.0 % of the boxes"));
   EXPECT_THAT(page, HasSubstr("--augment light"));
@@ -80,7 +80,7 @@ TEST(Preview, GivesBackThePixels) {
   std::vector<float> planes(3 * 8 * 6);
   resize_normalise(image, {.width = 7, .height = 5, .row_stride = 8, .plane_stride = 48}, {},
                    planes.data());
-  const Image back = picture_of(
+  const Image back = image_from(
       {.values = planes.data(), .row_stride = 8, .plane_stride = 48, .size = {7, 5}}, {});
   EXPECT_EQ(back.rgb, image.rgb);
 }

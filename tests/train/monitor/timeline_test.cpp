@@ -122,7 +122,7 @@ TEST(Timeline, IsBoundedAndCountsWhatItLeavesOut) {
   Timeline timeline({.first = 1, .last = 1000}, 20);
   for (std::int64_t i = 0; i < 10; ++i) play_step(timeline, i + 1, 1000 * i);
   EXPECT_EQ(events_of(timeline.finish(0, "a", at(0))).size(), 20U);
-  EXPECT_EQ(timeline.left_out_count(), 10 * 8 - 20);
+  EXPECT_EQ(timeline.skipped_count(), 10 * 8 - 20);
 }
 
 TEST(Timeline, WindowIsFromOneToAnother) {

@@ -28,10 +28,10 @@ std::vector<IndexEntry> random_index(std::size_t count, std::uint64_t seed) {
   return index;
 }
 
-std::vector<std::size_t> records_of(const std::vector<BatchRequest>& passes) {
+std::vector<std::size_t> records_of(const std::vector<BatchRequest>& micro_batches) {
   std::vector<std::size_t> records;
-  for (const auto& pass : passes) {
-    for (const auto& slot : pass.slots) records.push_back(slot.record);
+  for (const auto& micro_batch : micro_batches) {
+    for (const auto& slot : micro_batch.slots) records.push_back(slot.record);
   }
   return records;
 }
@@ -54,7 +54,7 @@ TEST_P(EpochPlanProperty, VisitsEveryImageAsOftenAsItWasDrawnOverAllRanks) {
     const auto index = random_index(images, images);
     const EpochPlan plan(index, options(2 * ranks()), 3);
     const auto draws = draw_images(index, options(2 * ranks()), 3);
-    ASSERT_EQ(plan.step_count(), steps_per_pass(draws.size(), 2 * ranks()));
+    ASSERT_EQ(plan.step_count(), steps_per_data_epoch(draws.size(), 2 * ranks()));
     std::map<std::size_t, int> drawn;
     for (const Draw& draw : draws) ++drawn[draw.record];
     std::map<std::size_t, int> visits;
@@ -62,10 +62,10 @@ TEST_P(EpochPlanProperty, VisitsEveryImageAsOftenAsItWasDrawnOverAllRanks) {
       const GlobalStep global = plan.step(step);
       int real_image_count = 0;
       for (int rank = 0; rank < ranks(); ++rank) {
-        const auto passes = rank_passes(global, rank, ranks(), 1);
-        ASSERT_EQ(passes.size(), 2U) << "every rank takes the same number of passes";
-        for (const auto& pass : passes) {
-          for (const auto& slot : pass.slots) {
+        const auto micro_batches = rank_micro_batches(global, rank, ranks(), 1);
+        ASSERT_EQ(micro_batches.size(), 2U) << "every rank takes the same number of passes";
+        for (const auto& micro_batch : micro_batches) {
+          for (const auto& slot : micro_batch.slots) {
             visits[slot.record] += slot.counts ? 1 : 0;
             real_image_count += slot.counts ? 1 : 0;
           }
@@ -84,10 +84,10 @@ TEST_P(EpochPlanProperty, GivesEachStepTheSameContentOnAnyNumberOfRanks) {
   const GlobalStep step = plan.step(0);
   std::vector<std::size_t> together;
   for (int rank = 0; rank < ranks(); ++rank) {
-    const auto part = records_of(rank_passes(step, rank, ranks(), 0));
+    const auto part = records_of(rank_micro_batches(step, rank, ranks(), 0));
     together.insert(together.end(), part.begin(), part.end());
   }
-  EXPECT_EQ(together, records_of(rank_passes(step, 0, 1, 0)));
+  EXPECT_EQ(together, records_of(rank_micro_batches(step, 0, 1, 0)));
 }
 
 // A run may continue on any number of ranks up to the images of a step.
@@ -96,29 +96,31 @@ TEST_P(EpochPlanProperty, SharesAnyStepAmongAnyRanks) {
   for (int slots = ranks(); slots <= 3 * ranks() + 1; ++slots) {
     const EpochPlan plan(index, options(slots), 0);
     const GlobalStep step = plan.step(0);
-    const auto whole = records_of(rank_passes(step, 0, 1, 0));
+    const auto whole = records_of(rank_micro_batches(step, 0, 1, 0));
     const auto most =
         largest_share(static_cast<std::size_t>(slots), static_cast<std::size_t>(ranks()));
-    for (const int per_pass : {0, 1, 2}) {
+    for (const int most_images : {0, 1, 2}) {
       std::vector<std::size_t> together;
-      const std::size_t pass_count = rank_passes(step, 0, ranks(), per_pass).size();
+      const std::size_t micro_batch_count =
+          rank_micro_batches(step, 0, ranks(), most_images).size();
       for (int rank = 0; rank < ranks(); ++rank) {
-        const auto passes = rank_passes(step, rank, ranks(), per_pass);
-        ASSERT_EQ(passes.size(), pass_count) << "collectives of a pass need all ranks";
-        const auto part = records_of(passes);
+        const auto micro_batches = rank_micro_batches(step, rank, ranks(), most_images);
+        ASSERT_EQ(micro_batches.size(), micro_batch_count)
+            << "collectives of a pass need all ranks";
+        const auto part = records_of(micro_batches);
         ASSERT_GE(part.size() + 1, most);
         ASSERT_LE(part.size(), most);
         ASSERT_GE(part.size(), 1U);
-        for (const auto& pass : passes) {
-          if (per_pass > 0) {
-            ASSERT_LE(pass.slots.size(), static_cast<std::size_t>(per_pass));
+        for (const auto& micro_batch : micro_batches) {
+          if (most_images > 0) {
+            ASSERT_LE(micro_batch.slots.size(), static_cast<std::size_t>(most_images));
           }
-          ASSERT_EQ(pass.padded_width_px, step.padded_width_px);
+          ASSERT_EQ(micro_batch.padded_width_px, step.padded_width_px);
         }
-        ASSERT_FALSE(passes.back().slots.empty());
+        ASSERT_FALSE(micro_batches.back().slots.empty());
         together.insert(together.end(), part.begin(), part.end());
       }
-      ASSERT_EQ(together, whole) << slots << " slots, " << per_pass << " a pass";
+      ASSERT_EQ(together, whole) << slots << " slots, " << most_images << " a pass";
     }
   }
 }
@@ -225,7 +227,7 @@ TEST(EpochPlan, DrawsAShorterSideForEachStepWithMultiScale) {
     const GlobalStep global = plan.step(step);
     ++drawn[global.min_side_px];
     EXPECT_EQ(global.min_side_px, again.step(step).min_side_px);
-    EXPECT_EQ(rank_passes(global, 0, 2, 0).front().min_side_px, global.min_side_px);
+    EXPECT_EQ(rank_micro_batches(global, 0, 2, 0).front().min_side_px, global.min_side_px);
   }
   ASSERT_EQ(drawn.size(), 3U) << "only sides of the list, each at least once in 50 steps";
   for (const auto& [side, count] : drawn) EXPECT_GT(count, 5) << side;
@@ -310,7 +312,7 @@ TEST(EpochPlan, MixesTheImagesOfAStepAnewEachEpoch) {
     for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
       const EpochPlan plan(index, {.seed = 1, .images_per_step = 4, .shuffle = shuffle}, epoch);
       for (std::int64_t step = 0; step < plan.step_count(); ++step) {
-        const auto records = records_of(rank_passes(plan.step(step), 0, 1, 0));
+        const auto records = records_of(rank_micro_batches(plan.step(step), 0, 1, 0));
         steps.insert({records.begin(), records.end()});
       }
     }
@@ -321,7 +323,7 @@ TEST(EpochPlan, MixesTheImagesOfAStepAnewEachEpoch) {
 TEST(EpochPlan, DrawsAnotherOrderEachEpochAndSeed) {
   const auto index = random_index(50, 4);
   const auto first = [&](std::uint64_t seed, std::int64_t epoch) {
-    return records_of(rank_passes(
+    return records_of(rank_micro_batches(
         EpochPlan(index, {.seed = seed, .images_per_step = 5}, epoch).step(0), 0, 1, 0));
   };
   EXPECT_NE(first(1, 0), first(1, 1));
@@ -346,12 +348,12 @@ TEST(TrainingPlan, ContinuesTheSameSequenceFromAnyStep) {
   TrainingPlan whole(index, options);
   std::vector<std::vector<std::size_t>> sequence;
   for (std::int64_t step = 0; step < 20; ++step) {
-    sequence.push_back(records_of(rank_passes(whole.at(step), 0, 1, 0)));
+    sequence.push_back(records_of(rank_micro_batches(whole.at(step), 0, 1, 0)));
   }
   for (std::int64_t start = 0; start < 20; ++start) {
     TrainingPlan resumed(index, options);
     for (std::int64_t step = start; step < 20; ++step) {
-      ASSERT_EQ(records_of(rank_passes(resumed.at(step), 0, 1, 0)),
+      ASSERT_EQ(records_of(rank_micro_batches(resumed.at(step), 0, 1, 0)),
                 sequence[static_cast<std::size_t>(step)])
           << "started at " << start << ", step " << step;
     }
@@ -383,8 +385,8 @@ TEST(TrainingPlan, CountsShortEpochsApartFromPassesOverTheData) {
   EXPECT_EQ(short_epochs.steps_per_epoch(), 3);
   EXPECT_EQ(short_epochs.epoch_of(5), 1);
   for (std::int64_t step = 0; step < 12; ++step) {
-    EXPECT_EQ(records_of(rank_passes(plain.at(step), 0, 1, 0)),
-              records_of(rank_passes(short_epochs.at(step), 0, 1, 0)))
+    EXPECT_EQ(records_of(rank_micro_batches(plain.at(step), 0, 1, 0)),
+              records_of(rank_micro_batches(short_epochs.at(step), 0, 1, 0)))
         << "the data does not care";
   }
 }

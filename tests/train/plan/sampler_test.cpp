@@ -63,13 +63,13 @@ TEST(Sampler, DrawsAnImageByItsRarestClass) {
 TEST(Sampler, EveryPassIsAsLong) {
   const auto index = long_tail();
   for (const double threshold : {1e-9, 0.003, 0.1, 1.0}) {
-    const std::size_t length = draws_per_pass(index, balanced(threshold));
+    const std::size_t length = draws_per_epoch(index, balanced(threshold));
     EXPECT_GE(length, index.size());
     for (std::int64_t epoch = 0; epoch < 100; ++epoch) {
       ASSERT_EQ(draw_images(index, balanced(threshold), epoch).size(), length) << threshold;
     }
   }
-  EXPECT_EQ(draws_per_pass(index, balanced(1e-9)), index.size()) << "no class is that rare";
+  EXPECT_EQ(draws_per_epoch(index, balanced(1e-9)), index.size()) << "no class is that rare";
 }
 
 TEST(Sampler, IsAPureFunctionOfSeedAndEpoch) {

@@ -134,7 +134,7 @@ std::vector<std::vector<std::uint64_t>> load_all(const TrainingSet& train,
   for (int rank = 0; rank < rank_count; ++rank) {
     const auto loader = load_steps({.train = train,
                                     .plan = plan,
-                                    .images_per_pass = rank_count == 1 ? 3 : 0,
+                                    .micro_batch = rank_count == 1 ? 3 : 0,
                                     .threads = {.first = 1 + rank, .most = 1 + rank},
                                     .rank = rank,
                                     .rank_count = rank_count,

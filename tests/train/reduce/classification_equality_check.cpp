@@ -72,13 +72,13 @@ NamedTensors gradients_of(const ModelConfig& model, bool sync_bn, Communicator& 
   }
   StepClock clock(c10::kCPU);
   for (const BatchRequest& request :
-       rank_passes(step, communicator.rank(), communicator.size(), /*images_per_pass=*/0)) {
+       rank_micro_batches(step, communicator.rank(), communicator.size(), /*micro_batch=*/0)) {
     const Batch batch = batch_of(request);
     const auto count = static_cast<std::int64_t>(batch.samples.size());
     const at::Tensor images =
         at::from_blob(batch.images.get(), {count, 3, kSidePx, kSidePx}, at::kFloat).to(at::kDouble);
     const Pass pass = task.pass(images, batch, clock);
-    buckets.expect_last_pass();
+    buckets.expect_last_backward();
     pass.backward();
   }
   buckets.all_reduce();

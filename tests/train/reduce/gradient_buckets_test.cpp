@@ -41,7 +41,7 @@ std::vector<Step> run_step(int ranks, const BucketOptions& options, float larges
       parameters.push_back({cat("p", i), value.requires_grad_()});
     }
     GradientBuckets buckets(parameters, options, rank);
-    buckets.expect_last_pass();
+    buckets.expect_last_backward();
     at::Tensor loss = torch::zeros({});
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const auto stream = static_cast<std::uint32_t>(100 * rank.rank()) + static_cast<unsigned>(i);

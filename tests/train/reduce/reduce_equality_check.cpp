@@ -91,10 +91,10 @@ std::map<std::int64_t, at::Tensor> gathered(Communicator& communicator,
 }
 
 // The gradients' sum over ranks by c10d::Reducer, which gives their mean.
-StepResult step_by_c10d(Communicator& communicator, const Passes& passes) {
+StepResult step_by_c10d(Communicator& communicator, const MicroBatches& passes) {
   RetinaNet model = step_model_f64(Norm::kFrozen);
   reduce_by_c10d(model, std::size_t{1} << 20, communicator, [&](const auto& before_last) {
-    run_passes_f64(model, passes, [&](const DetectionLoss& loss, bool last) {
+    run_micro_batches_f64(model, passes, [&](const DetectionLoss& loss, bool last) {
       if (last) before_last(loss.outputs);
     });
   });
@@ -106,9 +106,10 @@ StepResult step_by_c10d(Communicator& communicator, const Passes& passes) {
 void check_frozen_norms(Communicator& communicator, Communicator& alone, Checker& checker) {
   // Three ranks have 2, 3 and 3 images: one pass of rank 0 has none.
   const int per_pass = communicator.size() == 3 ? 1 : 2;
-  const Passes passes = step_passes(communicator.rank(), communicator.size(), per_pass);
+  const MicroBatches passes =
+      step_micro_batches(communicator.rank(), communicator.size(), per_pass);
   // A convolution of one image alone rounds otherwise than one of several.
-  const Passes whole = step_passes(0, 1, per_pass == 1 ? 1 : kStepImages);
+  const MicroBatches whole = step_micro_batches(0, 1, per_pass == 1 ? 1 : kStepImages);
   const StepResult narrow = step_f32(communicator, {.passes = passes});
   const StepResult narrow_waited = step_f32(communicator, {.buckets = kWaiting, .passes = passes});
   const StepResult wide = step_f64(communicator, {.passes = passes});
@@ -137,7 +138,7 @@ void check_sync_bn(Communicator& communicator, Communicator& alone, int per_pass
   const int ranks = communicator.size();
   const Sharing shared = {.norm = Norm::kBatch,
                           .sync_bn = true,
-                          .passes = step_passes(communicator.rank(), ranks, per_pass)};
+                          .passes = step_micro_batches(communicator.rank(), ranks, per_pass)};
   const std::string what = cat("--sync-bn, ", shared.passes.size(), " pass(es)");
   const StepResult ours = step_f64(communicator, shared);
   const auto outputs = gathered(communicator, ours.outputs);
@@ -145,7 +146,7 @@ void check_sync_bn(Communicator& communicator, Communicator& alone, int per_pass
   checker.expect_on_all(what, ours.statistics);
   if (!communicator.is_root()) return;
   const StepResult theirs =
-      step_f64(alone, {.norm = Norm::kBatch, .passes = united_passes(ranks, per_pass)});
+      step_f64(alone, {.norm = Norm::kBatch, .passes = united_micro_batches(ranks, per_pass)});
   checker.expect(what + ", f64 outputs", compare(outputs, theirs.outputs), kF64);
   checker.expect(what + ", f64 gradients", compare(ours.gradients, theirs.gradients), kF64);
   checker.expect(what + ", f64 running statistics", compare(ours.statistics, theirs.statistics),
@@ -155,7 +156,7 @@ void check_sync_bn(Communicator& communicator, Communicator& alone, int per_pass
 void check_sync_bn_overlap(Communicator& communicator, Checker& checker) {
   Sharing shared = {.norm = Norm::kBatch,
                     .sync_bn = true,
-                    .passes = step_passes(communicator.rank(), communicator.size(), 1)};
+                    .passes = step_micro_batches(communicator.rank(), communicator.size(), 1)};
   const StepResult during = step_f32(communicator, shared);
   shared.buckets = kWaiting;
   const StepResult after = step_f32(communicator, shared);

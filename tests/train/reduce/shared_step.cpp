@@ -102,11 +102,11 @@ Batch step_batch(const std::vector<std::int64_t>& slots) {
   return batch;
 }
 
-Passes step_passes(int rank, int ranks, int images_per_pass) {
+MicroBatches step_micro_batches(int rank, int ranks, int micro_batch) {
   GlobalStep step;
   for (std::size_t image = 0; image < kStepImages; ++image) step.slots.push_back({.record = image});
-  Passes passes;
-  for (const BatchRequest& request : rank_passes(step, rank, ranks, images_per_pass)) {
+  MicroBatches passes;
+  for (const BatchRequest& request : rank_micro_batches(step, rank, ranks, micro_batch)) {
     passes.emplace_back();
     for (const Slot& slot : request.slots) {
       passes.back().push_back(static_cast<std::int64_t>(slot.record));
@@ -115,10 +115,10 @@ Passes step_passes(int rank, int ranks, int images_per_pass) {
   return passes;
 }
 
-Passes united_passes(int ranks, int images_per_pass) {
-  Passes united = step_passes(0, ranks, images_per_pass);
+MicroBatches united_micro_batches(int ranks, int micro_batch) {
+  MicroBatches united = step_micro_batches(0, ranks, micro_batch);
   for (int rank = 1; rank < ranks; ++rank) {
-    const Passes passes = step_passes(rank, ranks, images_per_pass);
+    const MicroBatches passes = step_micro_batches(rank, ranks, micro_batch);
     for (std::size_t i = 0; i < passes.size(); ++i) {
       united[i].insert(united[i].end(), passes[i].begin(), passes[i].end());
     }
@@ -154,8 +154,8 @@ NamedTensors trainable(const RetinaNet& model) {
   return parameters;
 }
 
-std::map<std::int64_t, at::Tensor> run_passes_f64(
-    RetinaNet& model, const Passes& passes,
+std::map<std::int64_t, at::Tensor> run_micro_batches_f64(
+    RetinaNet& model, const MicroBatches& passes,
     const std::function<void(const DetectionLoss& loss, bool last)>& before_backward) {
   const at::Tensor anchors =
       anchors_for(model.config(), {.height = kSidePx, .width = kSidePx}, at::kDouble);
@@ -187,8 +187,8 @@ StepResult step_f64(Communicator& communicator, const Sharing& sharing) {
     sum = std::make_unique<QueuedRankSum>(*buckets.queue());
     model.share_statistics(sum.get());
   }
-  auto outputs = run_passes_f64(model, sharing.passes, [&](const DetectionLoss&, bool last) {
-    if (last) buckets.expect_last_pass();
+  auto outputs = run_micro_batches_f64(model, sharing.passes, [&](const DetectionLoss&, bool last) {
+    if (last) buckets.expect_last_backward();
   });
   buckets.all_reduce();
   StepResult result = result_of(model);
@@ -205,7 +205,7 @@ StepResult step_f32(Communicator& communicator, const Sharing& sharing) {
   for (const auto& slots : sharing.passes) {
     Batch batch = step_batch(slots);
     batch.part = {.real_image_count = kStepRealImages,
-                  .is_last_pass = &slots == &sharing.passes.back()};
+                  .is_last_micro_batch = &slots == &sharing.passes.back()};
     replica.accumulate(batch);
   }
   replica.all_reduce();

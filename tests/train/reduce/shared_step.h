@@ -32,10 +32,10 @@ void set_step_weights(Network& model);
 Batch step_batch(const std::vector<std::int64_t>& slots);
 
 // The slots of each pass of a rank, as the trainer cuts the step; a pass may have none.
-using Passes = std::vector<std::vector<std::int64_t>>;
-Passes step_passes(int rank, int ranks, int images_per_pass);
+using MicroBatches = std::vector<std::vector<std::int64_t>>;
+MicroBatches step_micro_batches(int rank, int ranks, int micro_batch);
 // The passes of one rank with the images that the passes of all `ranks` have.
-Passes united_passes(int ranks, int images_per_pass);
+MicroBatches united_micro_batches(int ranks, int micro_batch);
 
 // What the passes leave behind.
 struct StepResult {
@@ -52,8 +52,8 @@ NamedTensors trainable(const RetinaNet& model);
 
 // Forward, loss and backward of the passes in f64. `before_backward` is called with the loss of
 // each pass, and whether it is the last.
-std::map<std::int64_t, at::Tensor> run_passes_f64(
-    RetinaNet& model, const Passes& passes,
+std::map<std::int64_t, at::Tensor> run_micro_batches_f64(
+    RetinaNet& model, const MicroBatches& passes,
     const std::function<void(const DetectionLoss& loss, bool last)>& before_backward);
 
 inline const BucketOptions kManyBuckets = {.bucket_bytes = std::size_t{1} << 20};
@@ -63,7 +63,7 @@ struct Sharing {
   Norm norm = Norm::kFrozen;
   bool sync_bn = false;
   BucketOptions buckets = kManyBuckets;
-  Passes passes = {};
+  MicroBatches passes = {};
 };
 StepResult step_f64(Communicator& communicator, const Sharing& sharing);
 // In f32, by the trainer's replica. Without outputs.

@@ -16,7 +16,7 @@ TEST(RunState, ReadsBackWhatItWrote) {
                        .epoch = 3,
                        .samples_seen = 47,
                        .epoch_closed = false,
-                       .left_out_steps = {4, 9},
+                       .skipped_steps = {4, 9},
                        .adaptive_schedule = {.plateau = {.best = 0.25, .waited = 2},
                                              .drops = 1,
                                              .loss_sum = 1.0 / 3,
@@ -29,7 +29,7 @@ TEST(RunState, ReadsBackWhatItWrote) {
   EXPECT_EQ(read.epoch, 3);
   EXPECT_EQ(read.samples_seen, 47);
   EXPECT_FALSE(read.epoch_closed);
-  EXPECT_EQ(read.left_out_steps, state.left_out_steps);
+  EXPECT_EQ(read.skipped_steps, state.skipped_steps);
   EXPECT_EQ(read.adaptive_schedule, state.adaptive_schedule);
   EXPECT_EQ(read.ap, state.ap);
   EXPECT_EQ(read.facts.train_fingerprint, "aa");

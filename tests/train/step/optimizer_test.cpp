@@ -146,11 +146,11 @@ TEST(GradientBuckets, NameTheParametersThatTheLastPassDidNotReach) {
   const auto comm = make_self_communicator();
   GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
   (a.sum() + b.sum()).backward();
-  buckets.expect_last_pass();
+  buckets.expect_last_backward();
   a.sum().backward();
   buckets.all_reduce();
   EXPECT_EQ(buckets.unreached(), std::vector<std::string>{"b"});
-  buckets.expect_last_pass();
+  buckets.expect_last_backward();
   (a.sum() + b.sum()).backward();
   buckets.all_reduce();
   EXPECT_TRUE(buckets.unreached().empty());

@@ -115,16 +115,16 @@ TEST(Rollback, KeepsWhatItLeavesOutAcrossARestart) {
   Rollback rollback;
   rollback.leave_out(4);
   rollback.leave_out(9);
-  const RunState state{.left_out_steps = rollback.left_out()};
-  EXPECT_THAT(state.to_json(), HasSubstr(R"("left_out_steps":[5,10])"))
+  const RunState state{.skipped_steps = rollback.skipped()};
+  EXPECT_THAT(state.to_json(), HasSubstr(R"("skipped_steps":[5,10])"))
       << "as the steps of metrics.jsonl";
   Rollback restarted;
   restarted.leave_out(6);
-  restarted.merge(RunState::parse(state.to_json(), "test").left_out_steps);
-  for (const std::int64_t step : {4, 6, 9}) EXPECT_TRUE(restarted.leaves_out(step)) << step;
-  EXPECT_FALSE(restarted.leaves_out(5));
-  EXPECT_EQ(restarted.left_out_before(6), 1);
-  EXPECT_EQ(restarted.left_out_before(7), 2);
+  restarted.merge(RunState::parse(state.to_json(), "test").skipped_steps);
+  for (const std::int64_t step : {4, 6, 9}) EXPECT_TRUE(restarted.skips(step)) << step;
+  EXPECT_FALSE(restarted.skips(5));
+  EXPECT_EQ(restarted.skipped_before(6), 1);
+  EXPECT_EQ(restarted.skipped_before(7), 2);
 }
 
 TEST(Rollback, ReturnsThreeTimesWithoutANewCheckpoint) {

@@ -19,7 +19,7 @@ constexpr int kSidePx = 128;
 constexpr std::int64_t kImages = 2;
 constexpr std::int64_t kAnchors = 9 * (16 * 16 + 8 * 8 + 4 * 4 + 2 * 2 + 1);
 
-// As the loader gives it to a GPU: stored pictures, boxes of one image of two.
+// As the loader gives it to a GPU: stored images, boxes of one image of two.
 Batch stored_batch(int box_count) {
   const RandomStream random{.seed = 5, .use = RandomUse::kTest};
   Batch batch{.padded_width_px = kSidePx, .padded_height_px = kSidePx};
@@ -78,7 +78,7 @@ TEST_P(StepOperators, NothingWaitsForTheDeviceAndNoActivationIsCopied) {
   Replica replica(options_of(GetParam()), *alone);
   const Batch batch = stored_batch(3);
   step(replica, batch, 1);
-  replica.take_figures();
+  replica.take_metrics();
   const OperatorLog log;
   step(replica, batch, 2);
   EXPECT_GT(log.of("aten::convolution_backward").count, 40) << "the log sees backward";
@@ -121,9 +121,9 @@ TEST_P(StepOperators, ReplayedOnTheSameBuffersGiveTheSameBits) {
   const auto replayed = [&] {
     replica.restore(start, 0, "the start");
     step(replica, batch, 1);
-    const StepFigures figures = replica.take_figures();
-    return std::tuple(replica.hash(), figures.of_task[0], figures.of_task[1],
-                      figures.gradient_norm);
+    const StepSums metrics = replica.take_metrics();
+    return std::tuple(replica.hash(), metrics.of_task[0], metrics.of_task[1],
+                      metrics.gradient_norm);
   };
   const auto first = replayed();
   EXPECT_EQ(replayed(), first);
@@ -146,7 +146,7 @@ TEST(ReplicaUpdate, OfAStepThatIsNotFiniteLeavesTheWeights) {
   Replica replica(options, *alone);
   const Batch batch = stored_batch(3);
   step(replica, batch, 1);
-  EXPECT_TRUE(std::isfinite(replica.take_figures().gradient_norm));
+  EXPECT_TRUE(std::isfinite(replica.take_metrics().gradient_norm));
   const at::NoGradGuard no_grad;
   at::Tensor bias;
   for (const auto& [name, tensor] : state_of(replica.network())) {
@@ -156,9 +156,9 @@ TEST(ReplicaUpdate, OfAStepThatIsNotFiniteLeavesTheWeights) {
   bias.fill_(std::numeric_limits<float>::quiet_NaN());
   const std::uint64_t before = replica.hash();
   step(replica, batch, 2);
-  const StepFigures figures = replica.take_figures();
-  EXPECT_TRUE(std::isfinite(figures.of_task[0]));
-  EXPECT_TRUE(std::isnan(figures.of_task[1]));
+  const StepSums metrics = replica.take_metrics();
+  EXPECT_TRUE(std::isfinite(metrics.of_task[0]));
+  EXPECT_TRUE(std::isnan(metrics.of_task[1]));
   EXPECT_EQ(replica.hash(), before);
   bias.copy_(whole);
   const std::uint64_t mended = replica.hash();

@@ -1,0 +1,129 @@
+#include "convert/verification/detector_verification.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "convert/verification/network_input.h"
+#include "convert/verification/verification_failure.h"
+#include "convert/verification/verification_images.h"
+#include "shared/base/cat.h"
+#include "shared/image/resize.h"
+
+namespace retina {
+namespace {
+
+constexpr std::int64_t kMinCandidates = 100;
+constexpr double kBorderlineShare = 0.25;
+
+std::vector<ScoredBox> to_list(const at::Tensor& boxes, const at::Tensor& scores,
+                               const at::Tensor& labels) {
+  const at::Tensor b = boxes.cpu().contiguous(), s = scores.cpu().contiguous(),
+                   l = labels.cpu().contiguous();
+  std::vector<ScoredBox> list(static_cast<std::size_t>(s.size(0)));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    std::copy_n(b.const_data_ptr<float>() + 4 * i, 4, list[i].box.begin());
+    list[i].score = s.const_data_ptr<float>()[i];
+    list[i].label = l.const_data_ptr<std::int64_t>()[i];
+  }
+  return list;
+}
+
+// The training model's way: the loader's resize, the network, postprocess, boxes back to the
+// input's pixels. Lowers `options.score_threshold` as compare_models says.
+std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::Device device,
+                                     PostprocessOptions& options) {
+  const ModelConfig& config = model.config();
+  const auto [pixels, size, pad] = network_input(image, config);
+  const HeadOutputs outputs = model.forward(pixels.to(device));
+  const at::Tensor scores = at::sigmoid(all_levels(outputs.logits)).flatten();
+  const auto wanted = std::min(kMinCandidates, scores.size(0));
+  const at::Tensor best = std::get<0>(scores.topk(wanted));
+  // A hair below the last one, so that rounding moves no candidate across.
+  options.score_threshold =
+      std::min(options.score_threshold, best[wanted - 1].item<double>() * 0.999);
+
+  const ImageDetections found = postprocess(outputs, config, pad, {size}, options)[0];
+  auto list = to_list(found.boxes, found.scores, found.labels);
+  for (ScoredBox& entry : list) {
+    entry.box = resize_box(entry.box, {.width = size.width, .height = size.height},
+                           {.width = image.width, .height = image.height});
+  }
+  return list;
+}
+
+std::vector<ScoredBox> run_converted(ConvertedModel& converted, const Image& image) {
+  const std::vector<at::Tensor> outputs = converted.detections(planes_of(image));
+  const std::int64_t count = outputs.at(3)[0].item<std::int64_t>();
+  const auto rows = [&](std::size_t output) { return outputs.at(output)[0].narrow(0, 0, count); };
+  return to_list(rows(0), rows(1), rows(2));
+}
+
+}  // namespace
+
+MatchResult compare_models(ConvertedModel converted, RetinaNet& model,
+                           const VerificationInputs& inputs) {
+  const at::NoGradGuard no_grad;
+  model.to(inputs.device);
+  model.set_training(false);
+  struct Reference {
+    std::vector<ScoredBox> found;
+    double score_threshold;
+  };
+  std::vector<Reference> references;
+  double lowest = inputs.postprocess.score_threshold;
+  for (const Image& image : inputs.images) {
+    PostprocessOptions options = inputs.postprocess;
+    std::vector<ScoredBox> found = run_reference(model, image, inputs.device, options);
+    references.push_back({std::move(found), options.score_threshold});
+    lowest = std::min(lowest, options.score_threshold);
+  }
+  // Once: the model is compiled again. What scores lower suppresses nothing that
+  // scores higher, so that an image's own threshold can follow.
+  converted.set_thresholds({.score = lowest});
+  MatchResult total;
+  for (std::size_t place = 0; place < references.size(); ++place) {
+    const auto& [want, score_threshold] = references[place];
+    std::vector<ScoredBox> got = run_converted(converted, inputs.images[place]);
+    std::erase_if(got, [&](const ScoredBox& box) { return box.score <= score_threshold; });
+    total.add(match_detections(want, got,
+                               {.score_threshold = score_threshold,
+                                .nms_threshold = inputs.postprocess.nms_threshold,
+                                .max_detections = inputs.postprocess.max_detections}));
+  }
+  return total;
+}
+
+void require_equal(const MatchResult& result, const std::string& output) {
+  const auto fail = [&](const std::string& problem) { fail_verification(output, problem); };
+  if (result.unexplained_count > 0) {
+    fail(cat(result.unexplained_count, " detections differ; ", result.first_unexplained));
+  }
+  if (!(result.largest_box_px <= kBoxTolerancePx)) {
+    fail(cat("boxes differ (got ", result.largest_box_px, " px, want at most ", kBoxTolerancePx,
+             ")"));
+  }
+  if (!(result.largest_score <= kScoreTolerance)) {
+    fail(cat("scores differ (got ", result.largest_score, ", want at most ", kScoreTolerance, ")"));
+  }
+  const double share = kBorderlineShare * static_cast<double>(result.paired_count);
+  if (static_cast<double>(result.borderline_count) > std::max(2.0, share)) {
+    fail(cat(result.borderline_count, " of ", result.paired_count,
+             " detections differ at a threshold"));
+  }
+  if (result.paired_count == 0) fail("the images gave no detection to compare");
+}
+
+void require_alike(const MatchResult& result, const std::string& output) {
+  const std::int64_t others = result.borderline_count + result.unexplained_count;
+  if (result.paired_count == 0 || others > 2 * result.paired_count) {
+    fail_verification(
+        output, cat("with rounded weights ", result.paired_count, " detections keep their place, ",
+                    others, " of either come or go"));
+  }
+}
+
+}  // namespace retina

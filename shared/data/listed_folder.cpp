@@ -1,0 +1,174 @@
+#include "shared/data/listed_folder.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "shared/base/droppings.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
+#include "shared/image/format.h"
+#include "shared/image/image_file.h"
+#include "shared/image/orientation.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kStartBytes = std::size_t{64} << 10;
+
+using FolderId = std::pair<dev_t, ino_t>;
+
+std::optional<FolderId> folder_id(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return std::nullopt;
+  return FolderId{status.st_dev, status.st_ino};
+}
+
+struct FolderEntry {
+  std::string name{};
+  bool may_be_folder = true;  // false: surely a file, which saves asking a slow mount
+};
+
+// What is in the folder but what systems leave there, by name; throws read_error().
+std::vector<FolderEntry> entries_of(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  if (!folder) throw read_error(path, errno);
+  std::vector<FolderEntry> entries;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (is_dropping(name)) continue;  // "." and "..", too
+    entries.push_back({.name = std::move(name), .may_be_folder = entry->d_type != DT_REG});
+  }
+  if (errno != 0) throw read_error(path, errno);
+  std::sort(entries.begin(), entries.end(),
+            [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+// `read()`, but a file that may not be read is a problem like others.
+template <class Read>
+std::optional<FileProblem> unless_unreadable(const ImageFolder& folder, const std::string& path,
+                                             const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoInput) throw;
+    folder.check_present();
+    return unreadable(path, error);
+  }
+}
+
+FileProblem image_problem(std::string_view bytes, const DecodeStatus& status,
+                          const std::string& reason) {
+  const bool is_ours = is_image_format(image_format(bytes)) && !status.unsupported;
+  return {.kind = is_ours ? "damaged" : "format", .reason = reason};
+}
+
+}  // namespace
+
+FileProblem unreadable(const std::string& path, const Error& error) {
+  std::string reason = error.what();
+  if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
+  return {.kind = "unreadable", .reason = reason};
+}
+
+FolderListing list_files(const std::string& folder, const std::string& without,
+                         const std::function<void()>& on_folder) {
+  const std::optional<FolderId> top = folder_id(folder);
+  if (!top) throw Error(ErrorKind::kNoInput, cat(folder, ": is not a folder"), "check --images");
+  std::set<FolderId> entered;
+  if (const auto id = folder_id(without)) {
+    if (id == top) {
+      throw Error(ErrorKind::kConfig, cat(folder, ": the images' folder is also the output's"),
+                  "choose another --output");
+    }
+    entered.insert(*id);
+  }
+  FolderListing listing;
+  std::vector<std::string> folders = {""};  // to enter, the next one last; each ends with '/'
+  while (!folders.empty()) {
+    const std::string prefix = std::move(folders.back());
+    folders.pop_back();
+    const std::string path = cat(folder, "/", prefix);
+    const std::optional<FolderId> id = folder_id(path);
+    if (!id || !entered.insert(*id).second) continue;
+    if (on_folder) on_folder();
+    std::vector<FolderEntry> entries;
+    try {
+      entries = entries_of(path);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNoInput || prefix.empty()) throw;
+      listing.skipped.push_back({.name = prefix, .problem = unreadable(path, error)});
+      continue;
+    }
+    // The last is entered first: in reverse, so that the ways that sort first are taken.
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+      if (entry->may_be_folder && folder_id(path + entry->name)) {
+        folders.push_back(cat(prefix, entry->name, "/"));
+      } else {
+        listing.names.push_back(prefix + entry->name);
+      }
+    }
+  }
+  std::sort(listing.names.begin(), listing.names.end());
+  return listing;
+}
+
+LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder) {
+  LookedAt result{.image = {.name = name}};
+  FoundImage& image = result.image;
+  const std::string path = cat(folder.path(), "/", name);
+  result.problem = unless_unreadable(folder, path, [&]() -> std::optional<FileProblem> {
+    FoundFile file;
+    if (auto problem = folder.find(name, file)) return problem;
+    std::string bytes;  // the first of them
+    Hasher hasher;
+    read_pieces(file.path, [&](std::string_view piece) {
+      hasher.update(piece.data(), piece.size());
+      if (bytes.size() < kStartBytes) bytes += piece.substr(0, kStartBytes - bytes.size());
+    });
+    image.xxh3 = hasher.digest();
+    DecodeStatus status = read_any_size(bytes, decoder, image.width, image.height);
+    if (!status.ok && bytes.size() < file.size_bytes &&
+        is_image_format(image_format(bytes))) {  // long headers: all of it
+      bytes = read_file(file.path);
+      status = read_any_size(bytes, decoder, image.width, image.height);
+    }
+    if (!status.ok) return image_problem(bytes, status, status.problem);
+    image.orientation = exif_orientation(bytes);
+    std::string problem;
+    if (has_too_many_pixels(image.width, image.height, decoder.max_pixels(), problem)) {
+      return FileProblem{.kind = "too-large", .reason = problem};
+    }
+    return std::nullopt;
+  });
+  return result;
+}
+
+std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::string& name,
+                                       const IndexEntry& expected, JpegDecoder& decoder,
+                                       Image& out) {
+  return unless_unreadable(folder, cat(folder.path(), "/", name), [&]() {
+    FoundFile file;
+    if (auto problem = folder.find(name, file)) return problem;
+    const std::string bytes = read_file(file.path);
+    const DecodeStatus status = decode_any_image(bytes, decoder, out);
+    std::string reason = unusable_reason(status, policy_on_foreign_files(status));
+    if (reason.empty() && (out.width != expected.width || out.height != expected.height)) {
+      reason = "the file changed while it was used";
+    }
+    if (reason.empty()) return std::optional<FileProblem>();
+    return std::optional(image_problem(bytes, status, reason));
+  });
+}
+
+}  // namespace retina

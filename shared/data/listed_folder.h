@@ -1,0 +1,59 @@
+// Every JPEG, PNG, TIFF and WebP below a folder, whatever their names; what cannot be used is left
+// out with a reason. As in coco-pack, EXIF orientation is ignored and a truncated image refused.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/image_folder.h"
+#include "shared/image/image.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+// Files below a folder by their names in it: "a/b.png"; any bytes but zero.
+struct SkippedFile {
+  std::string name{};
+  FileProblem problem{};  // kinds: ImageFolder's, "unreadable", "format" (no image), "damaged"
+};
+struct FolderListing {
+  std::vector<std::string> names{};    // by their bytes, ascending
+  std::vector<SkippedFile> skipped{};  // folders that may not be read
+};
+
+// All files below `folder` at any depth but what is_dropping() and what is in such folders. Links
+// to files and folders are followed, each folder is entered once, `without` (where the results go)
+// never. `on_folder` is called for each folder. Throws kNoInput when there is no such folder, or no
+// permission, kConfig when `without` is the folder itself, kIo.
+FolderListing list_files(const std::string& folder, const std::string& without,
+                         const std::function<void()>& on_folder = {});
+
+// An error about `path` as a file's problem: a reason need not repeat the name.
+FileProblem unreadable(const std::string& path, const Error& error);
+
+// What an image's header says.
+struct FoundImage {
+  std::string name{};
+  std::size_t root = 0;       // of an ImageListing
+  int width = 0, height = 0;  // as stored
+  int orientation = 1;        // see orientation.h
+  std::uint64_t xxh3 = 0;     // of the whole file
+};
+struct LookedAt {
+  FoundImage image{};
+  std::optional<FileProblem> problem{};
+};
+// Reads all of the file: its hash says whether it is the one of before. Throws kIo.
+LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder);
+
+// Decodes a file of `folder` into `out`, whose storage is reused, if it is of the size that
+// `expected` says. Throws kIo when the folder or its mount is gone.
+std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::string& name,
+                                       const IndexEntry& expected, JpegDecoder& decoder,
+                                       Image& out);
+
+}  // namespace retina

@@ -1,0 +1,18 @@
+// A record's pixels, checked: the one rule for all code that looks at a set's images.
+#pragma once
+
+#include <string>
+
+#include "shared/image/image.h"
+#include "shared/image/jpeg.h"
+#include "shared/shard/record.h"
+
+namespace retina {
+
+// Decodes the record's image into `out`, whose storage is reused. Throws Error{kData} with
+// `subject` (the set, or the record's place in it) for one that the policy on damage refuses
+// (jpeg.h), and for an image of another size than the record's.
+void decode_image(const Record& record, const std::string& subject, JpegDecoder& decoder,
+                  Image& out);
+
+}  // namespace retina

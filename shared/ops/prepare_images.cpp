@@ -1,0 +1,39 @@
+#include "shared/ops/prepare_images.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "shared/ops/dispatch.h"
+#include "shared/ops/kernels.h"
+
+namespace retina {
+
+at::Tensor prepare_images(const at::Tensor& block, const at::Tensor& rows,
+                          const PreparedImages& images) {
+  RETINA_CHECK(block.scalar_type() == at::kByte && rows.scalar_type() == at::kByte);
+  RETINA_CHECK(block.is_contiguous() && rows.is_contiguous() && block.device() == rows.device());
+  RETINA_CHECK(images.type == at::kFloat || images.type == at::kBFloat16, "got ", images.type);
+  constexpr auto kRowBytes = static_cast<std::int64_t>(sizeof(ImageRow));
+  RETINA_CHECK(rows.numel() % kRowBytes == 0);
+  const c10::DeviceGuard guard(block.device());
+  const at::Tensor out =
+      at::empty({rows.numel() / kRowBytes, 3, images.padded_height_px, images.padded_width_px},
+                block.options().dtype(images.type).memory_format(at::MemoryFormat::ChannelsLast));
+  kernels::PrepareImages arguments = {
+      .block = block.const_data_ptr<std::uint8_t>(),
+      .rows = reinterpret_cast<const ImageRow*>(rows.const_data_ptr<std::uint8_t>()),
+      .image_count = out.size(0),
+      .height = images.padded_height_px,
+      .width = images.padded_width_px,
+      .statistics = {},
+      .rounds_to_bf16 = images.type == at::kBFloat16,
+      .out = out.mutable_data_ptr()};
+  std::copy_n(images.normalisation.mean.begin(), 3, arguments.statistics.mean);
+  std::copy_n(images.normalisation.std.begin(), 3, arguments.statistics.std);
+  kernels::run_implementation("prepare_images", block, arguments, kernels::prepare_images_cpu,
+                              kernels::prepare_images_cuda);
+  return out;
+}
+
+}  // namespace retina

@@ -1,0 +1,346 @@
+// retina-eval --images: a folder, some of whose files are damaged or no images at all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/coco/instances.h"
+#include "shared/coco/results.h"
+#include "shared/image/jpeg.h"
+#include "shared/onnx/onnx_session.h"
+#include "shared/shard/shard_set.h"
+#include "tests/evaluation/tiny_world.h"
+#include "tests/support/child_process.h"
+#include "tests/support/images/images.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kGoodCount = 24, kBadCount = 9;
+
+// Good ones in every format and some of equal sizes, in folders and under odd names; bad ones of
+// every kind. Returns the bad ones' names.
+std::vector<std::string> write_mixed_folder(const std::string& folder) {
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    fs::create_directories(fs::path(folder + "/" + name).parent_path());
+    write_file_atomically(folder + "/" + name, bytes);
+  };
+  for (int i = 0; i < kGoodCount - 4; ++i) {
+    const Image image = colourful(60 + 20 * (i % 3), 60 + 15 * (i % 4));
+    const std::string bytes = i % 3 == 0   ? encode_jpeg(image, 90)
+                              : i % 3 == 1 ? encode_png(image)
+                                           : encode_webp(image);
+    write(cat(i % 2 == 0 ? "" : "sub/deep er/", "picture", i, ".jpg"), bytes);
+  }
+  const Image image = colourful(70, 60);
+  write("\xC3\xA9t\xC3\xA9 \xE2\x98\x80.png", encode_png(image));
+  write("a/b.c/no extension", encode_jpeg(image, 80));
+  write("sub/\xFF.webp", encode_lossy_webp(image, 80));
+  write("An image", encode_tiff(image));
+  write(".hidden", encode_webp(image));
+  write("sub/._image1.jpg", "macOS leaves it");
+
+  const std::string png = encode_png(image), jpeg = encode_jpeg(image, 80);
+  write("bad/cut.png", png.substr(0, png.size() / 2));
+  write("bad/cut.jpg", jpeg.substr(0, jpeg.size() * 2 / 3));
+  write("bad/cut.webp", encode_webp(image).substr(0, 200));
+  std::string flipped = png;
+  flipped[png.size() / 2] = static_cast<char>(flipped[png.size() / 2] ^ 4);
+  write("bad/flipped.png", flipped);
+  write("bad/text.jpg", "no image\n");
+  write("bad/empty.png", "");
+  write("Notes.db", std::string(100, '\0'));
+  write("Thumbs.db", "Windows leaves it");
+  fs::create_symlink("nowhere", folder + "/bad/link\n.jpg");
+  EXPECT_EQ(::mkfifo((folder + "/bad/pipe.jpg").c_str(), 0600), 0);
+  fs::create_directory(folder + "/folder.jpg");
+  fs::create_directory_symlink(folder, folder + "/sub/circle");
+  return {"Notes.db",        "bad/cut.jpg",    "bad/cut.png",  "bad/cut.webp", "bad/empty.png",
+          "bad/flipped.png", "bad/link\n.jpg", "bad/pipe.jpg", "bad/text.jpg"};
+}
+
+class FoundImages : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    shared_ = new TestFolder;
+    write_tiny_checkpoint(*shared_ / "model.pt", tiny_network(3));
+    bad_ = new std::vector<std::string>(write_mixed_folder(*shared_ / "mixed"));
+  }
+  static void TearDownTestSuite() {
+    delete bad_;
+    delete shared_;
+  }
+
+  // A low threshold: fresh networks score about .01.
+  std::vector<std::string> command(const std::string& output,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all{
+        "retina-eval", "--model",           model_,     "--images", images_,
+        "--output",    folder_ / output,    "--device", "cpu",      "--compute-threads",
+        "1",           "--score-threshold", "0.008"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  void expect_refusal(const ProcessResult& result, int exit_code, const std::string& text) const {
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(text));
+    EXPECT_FALSE(path_exists(folder_ / "out/images.json"));
+  }
+  std::string output(const std::string& name) const { return read_file(folder_ / name); }
+
+  static TestFolder* shared_;
+  static std::vector<std::string>* bad_;
+  TestFolder folder_;
+  std::string model_ = *shared_ / "model.pt", images_ = *shared_ / "mixed";
+};
+TestFolder* FoundImages::shared_ = nullptr;
+std::vector<std::string>* FoundImages::bad_ = nullptr;
+
+TEST_F(FoundImages, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
+  const ProcessResult result =
+      run_process(command("out", {"--draw", "5", "--draw-score", "0", "--images-per-batch", "3"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(cat(" on ", kGoodCount, " images")));
+
+  // images.json lists the images by name with ids from 1 on; detections are on them.
+  const Instances images = read_instances(folder_ / "out/images.json");
+  ASSERT_EQ(images.images.size(), 0U + kGoodCount);
+  EXPECT_EQ(images.categories.size(), 3U);
+  EXPECT_TRUE(images.annotations.empty());
+  for (std::size_t i = 0; i < images.images.size(); ++i) {
+    EXPECT_EQ(images.images[i].id, static_cast<std::int64_t>(i) + 1);
+  }
+  EXPECT_EQ(images.images[0].file_name, "An image");
+  EXPECT_EQ(images.images[1].file_name, "a/b.c/no extension");
+  EXPECT_EQ(images.images[22].file_name, "sub/\\xff.webp") << "JSON holds UTF-8 only";
+  EXPECT_EQ(images.images[23].file_name, "\xC3\xA9t\xC3\xA9 \xE2\x98\x80.png");
+  std::set<std::int64_t> ids;
+  for (const Detection& one : read_results(folder_ / "out/detections.json")) {
+    ASSERT_TRUE(one.image_id >= 1 && one.image_id <= kGoodCount);
+    const ImageInfo& image = images.images[static_cast<std::size_t>(one.image_id) - 1];
+    EXPECT_LE(one.bbox[0] + one.bbox[2], image.width + 0.01);
+    ids.insert(one.image_id);
+  }
+  EXPECT_EQ(ids.size(), 0U + kGoodCount);
+
+  const JsonFile left_out = JsonFile::read(folder_ / "out/left_out.json");
+  ASSERT_EQ(left_out.root().size(), 0U + kBadCount);
+  for (std::size_t i = 0; i < bad_->size(); ++i) {
+    const JsonView entry = left_out.root().at(i);
+    EXPECT_EQ(entry.at("file_name").as_string(), (*bad_)[i]);
+    EXPECT_NE(entry.at("reason").as_string(), "");
+  }
+  EXPECT_THAT(result.err, HasSubstr("/bad/link\\n.jpg: left out: does not exist\n"));
+  EXPECT_THAT(result.err, HasSubstr("/bad/pipe.jpg: left out: is not a regular file\n"));
+  EXPECT_THAT(result.err, HasSubstr("/Notes.db: left out: not a JPEG, PNG, TIFF or WebP"));
+  EXPECT_THAT(result.err, HasSubstr("/bad/flipped.png: left out: damaged PNG: "));
+  EXPECT_THAT(result.out, HasSubstr("left out: 4 damaged, 3 format, 2 missing; reasons in "));
+
+  std::vector<std::string> drawn;
+  for (const auto& entry : fs::directory_iterator(folder_ / "out/drawn")) {
+    drawn.push_back(entry.path().filename().string());
+    const std::string bytes = read_file(entry.path().string());
+    Image image;
+    EXPECT_TRUE(JpegDecoder().decode(bytes.data(), bytes.size(), image).ok) << drawn.back();
+  }
+  EXPECT_THAT(
+      drawn, testing::UnorderedElementsAre("1_A image.jpg", "2_a_b.c_no extension.jpg",
+                                           "3_picture0.jpg", "4_picture10.jpg", "5_picture12.jpg"));
+  EXPECT_FALSE(path_exists(folder_ / "out/metrics.json"));
+  EXPECT_FALSE(path_exists(folder_ / "out/report.html"));
+}
+
+TEST_F(FoundImages, EveryNumberOfRanksWritesTheSameBytes) {
+  const std::vector<std::string> batches{"--images-per-batch", "2"};
+  const ProcessResult alone = run_process(command("1", batches));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  for (const int ranks : {2, 3}) {
+    const std::string name = cat(ranks);
+    const ProcessResult result = run_process(under_mpirun(ranks, command(name, batches)));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    for (const char* file : {"/detections.json", "/images.json", "/left_out.json"}) {
+      EXPECT_EQ(output(name + file), output(cat("1", file))) << ranks << file;
+    }
+    EXPECT_THAT(result.err, HasSubstr("/bad/cut.png: left out: "));
+  }
+  // Finished: the same command says so, on any number of ranks.
+  const ProcessResult again = run_process(under_mpirun(2, command("3", batches)));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("already finished"));
+}
+
+// The very files that a shard holds: the same boxes and scores to the last bit.
+TEST_F(FoundImages, AreDetectedOnAsPackedOnesAre) {
+  write_tiny_shards(folder_ / "shards", 7);
+  const ShardSet shards(folder_ / "shards");
+  images_ = folder_ / "files";
+  make_folder(images_);
+  for (std::size_t place = 0; place < shards.index().size(); ++place) {
+    const Record record = shards.read(place);
+    write_file_atomically(cat(images_, "/", record.image_id), record.image);
+  }
+  ASSERT_EQ(run_process(command("out")).exit_code, 0);
+  auto packed = command("packed");
+  packed[3] = "--data";
+  packed[4] = folder_ / "shards";
+  ASSERT_EQ(run_process(packed).exit_code, 0);
+  const auto expected = read_results(folder_ / "packed/detections.json");
+  const auto found = read_results(folder_ / "out/detections.json");
+  ASSERT_GT(expected.size(), 20U);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].image_id, expected[i].image_id - 999);
+    EXPECT_EQ(found[i].category_id, expected[i].category_id);
+    EXPECT_EQ(found[i].bbox, expected[i].bbox);
+    EXPECT_EQ(found[i].score, expected[i].score);
+  }
+}
+
+TEST_F(FoundImages, AConvertedModelFindsWhatItsCheckpointFinds) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  const ProcessResult converted =
+      run_process({"retina-convert", "--checkpoint", model_, "--output", folder_ / "converted.onnx",
+                   "--score-threshold", "0.008"});
+  ASSERT_EQ(converted.exit_code, 0) << converted.err;
+  const std::vector<std::string> few{"--max-images", "6"};
+  ASSERT_EQ(run_process(command("plain", few)).exit_code, 0);
+  model_ = folder_ / "converted.onnx";
+  const ProcessResult alone = run_process(command("out", few));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  const auto expected = read_results(folder_ / "plain/detections.json");
+  const auto found = read_results(folder_ / "out/detections.json");
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].image_id, expected[i].image_id);
+    EXPECT_NEAR(found[i].score, expected[i].score, 1e-4);
+  }
+  EXPECT_EQ(output("out/images.json"), output("plain/images.json"));
+
+  // A damaged one among its batches, on two ranks.
+  const std::vector<std::string> batches{"--images-per-batch", "3"};
+  ASSERT_EQ(run_process(command("one", batches)).exit_code, 0);
+  ASSERT_EQ(run_process(under_mpirun(2, command("two", batches))).exit_code, 0);
+  EXPECT_EQ(output("one/detections.json"), output("two/detections.json"));
+  EXPECT_EQ(output("one/left_out.json"), output("two/left_out.json"));
+  EXPECT_EQ(JsonFile::read(folder_ / "one/left_out.json").root().size(), 0U + kBadCount);
+
+  const ProcessResult bf16 = run_process(command("bf16", {"--precision", "bf16"}));
+  EXPECT_EQ(bf16.exit_code, 78);
+  EXPECT_THAT(bf16.err, HasSubstr("--precision bf16: a converted model computes in fp32 only"));
+}
+
+TEST_F(FoundImages, Bf16IsAnotherEvaluationWithNearlyTheSameScores) {
+  const std::vector<std::string> few{"--max-images", "4"};
+  ASSERT_EQ(run_process(command("out", few)).exit_code, 0);
+  const auto precise = read_results(folder_ / "out/detections.json");
+  const std::vector<std::string> bf16{"--max-images", "4", "--precision", "bf16"};
+  const ProcessResult other = run_process(command("out", bf16));
+  EXPECT_EQ(other.exit_code, 78) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("precision (was unset, now \"bf16\")"));
+  ASSERT_EQ(run_process(command("bf16", bf16)).exit_code, 0);
+  const auto rough = read_results(folder_ / "bf16/detections.json");
+  ASSERT_FALSE(rough.empty());
+  EXPECT_NE(output("bf16/detections.json"), output("out/detections.json"));
+  EXPECT_NEAR(rough[0].score, precise[0].score, 0.05 * precise[0].score);
+}
+
+TEST_F(FoundImages, AFolderWithoutImagesIsBadData) {
+  images_ = folder_ / "empty";
+  make_folder(images_ + "/sub");
+  expect_refusal(run_process(command("out")), 65, "empty: holds no files");
+  write_file_atomically(images_ + "/a.txt", "hello");
+  write_file_atomically(images_ + "/sub/b.jpg", "hello");
+  const ProcessResult texts = run_process(under_mpirun(2, command("out")));
+  expect_refusal(texts, 65, "empty: none of its 2 files can be used");
+  EXPECT_THAT(texts.err, HasSubstr("/empty/sub/b.jpg: left out: not a JPEG, PNG, TIFF or WebP"));
+  EXPECT_FALSE(path_exists(folder_ / "out"));
+
+  // One whose header is right is tried, so the output folder is there: unfinished.
+  const std::string png = encode_png(colourful(40, 30));
+  write_file_atomically(images_ + "/cut.png", png.substr(0, png.size() / 2));
+  expect_refusal(run_process(command("out")), 65, "none of its 3 files can be used");
+  EXPECT_EQ(JsonFile::read(folder_ / "out/left_out.json").root().size(), 3U);
+  // Mended, it is another folder: --overwrite, as the message says.
+  write_file_atomically(images_ + "/cut.png", png);
+  EXPECT_EQ(run_process(command("out", {"--overwrite"})).exit_code, 0);
+}
+
+TEST_F(FoundImages, OptionsThatDoNotFitAreRefused) {
+  expect_refusal(run_process(command("out", {"--data", "x"})), 64, "--data or --images: not both");
+  expect_refusal(run_process(command("out", {"--min-ap", "0.5"})), 64, "no ground truth");
+  expect_refusal(run_process(command("out", {"--precision", "fp8"})), 64, "--precision");
+  expect_refusal(run_process(command("out", {"--output-format", "xml"})), 64, "--output-format");
+  auto packed = command("out", {"--output-format", "csv"});
+  packed[3] = "--data";
+  expect_refusal(run_process(packed), 64, "--output-format csv: has an effect with --images only");
+  images_ = folder_.path();
+  write_file_atomically(folder_ / "1.png", encode_png(colourful(30, 30)));
+  auto same = command("out");
+  same[6] = folder_.path();
+  expect_refusal(run_process(same), 78, "the images' folder is also the output's");
+}
+
+TEST_F(FoundImages, AChangedFolderIsAnotherEvaluation) {
+  images_ = folder_ / "photos";
+  make_folder(images_);
+  write_file_atomically(images_ + "/1.png", encode_png(colourful(50, 40)));
+  write_file_atomically(images_ + "/2.png", encode_png(colourful(40, 50)));
+  const std::vector<std::string> drawn{"--draw", "9", "--draw-score", "0"};
+  ASSERT_EQ(run_process(command("out", drawn)).exit_code, 0);
+  EXPECT_TRUE(path_exists(folder_ / "out/drawn/2_2.jpg"));
+
+  // Moved, it is the same.
+  fs::rename(images_, folder_ / "moved");
+  images_ = folder_ / "moved";
+  EXPECT_THAT(run_process(command("out", drawn)).out, HasSubstr("already finished"));
+
+  remove_file(images_ + "/2.png");
+  const ProcessResult changed = run_process(command("out", drawn));
+  EXPECT_EQ(changed.exit_code, 78) << changed.err;
+  EXPECT_THAT(changed.err, HasSubstr("holds another evaluation: images (was "));
+  std::vector<std::string> over = drawn;
+  over.push_back("--overwrite");
+  const ProcessResult replaced = run_process(command("out", over));
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
+  EXPECT_TRUE(path_exists(folder_ / "out/drawn/1_1.jpg"));
+  EXPECT_FALSE(path_exists(folder_ / "out/drawn/2_2.jpg"));
+  EXPECT_EQ(read_instances(folder_ / "out/images.json").images.size(), 1U);
+}
+
+TEST_F(FoundImages, WhatNoEvaluationWroteIsNeverReplaced) {
+  for (const char* name : {"images.json", "left_out.json"}) {
+    make_folder(folder_ / "out");
+    write_file_atomically(folder_ / "out/" + name, "mine");
+    const ProcessResult result = run_process(command("out", {"--overwrite"}));
+    EXPECT_EQ(result.exit_code, 78) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(cat("holds ", name, ", which no evaluation wrote")));
+    EXPECT_EQ(output(cat("out/", name)), "mine");
+    remove_file(folder_ / "out/" + name);
+  }
+}
+
+// The output may lie among the images: what was drawn is not detected on.
+TEST_F(FoundImages, TheOutputAmongThemIsNoInput) {
+  images_ = folder_.path();
+  write_file_atomically(folder_ / "1.png", encode_png(colourful(50, 40)));
+  const std::vector<std::string> drawn{"--draw", "1", "--draw-score", "0"};
+  ASSERT_EQ(run_process(command("out", drawn)).exit_code, 0);
+  ASSERT_TRUE(path_exists(folder_ / "out/drawn/1_1.jpg"));
+  EXPECT_THAT(run_process(command("out", drawn)).out, HasSubstr("already finished"));
+}
+
+}  // namespace
+}  // namespace retina

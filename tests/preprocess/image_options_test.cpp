@@ -1,0 +1,402 @@
+// --convert, --exif, --check and --split.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "preprocess/packer.h"
+#include "preprocess/verify.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/data/record_image.h"
+#include "shared/image/jpeg.h"
+#include "shared/image/orientation.h"
+#include "shared/shard/shard_set.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/child_process.h"
+#include "tests/support/images/images.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+// `jpeg` with an EXIF segment that says how it is stored.
+std::string with_orientation(const std::string& jpeg, int orientation) {
+  std::string tiff("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19);
+  tiff += static_cast<char>(orientation);
+  tiff += std::string("\0\0\0\0\0\0", 6);
+  const std::string content = std::string("Exif\0\0", 6) + tiff;
+  const std::string segment = std::string("\xFF\xE1\0", 3) + static_cast<char>(content.size() + 2);
+  return jpeg.substr(0, 2) + segment + content + jpeg.substr(2);
+}
+
+// One image file of `bytes`, annotated as `width` x `height` with a box.
+struct OneImage {
+  std::string name = "a.jpg", bytes = "";
+  int width = 0, height = 0;
+
+  PackOptions write(const TestFolder& folder) const {
+    make_folder(folder / "images");
+    write_file_atomically(folder / "images/" + name, bytes);
+    Instances instances;
+    instances.images = {{.id = 1, .file_name = name, .width = width, .height = height}};
+    instances.annotations = {{.id = 1, .image_id = 1, .category_id = 3, .bbox = {1, 2, 8, 6}}};
+    instances.categories = {{.id = 3, .name = "thing"}};
+    write_file_atomically(folder / "annotations.json", instances_to_json(instances));
+    return {.annotations = folder / "annotations.json",
+            .images = folder / "images",
+            .output = folder / "set"};
+  }
+};
+
+Record only_record(const ShardSet& set) {
+  EXPECT_EQ(set.index().size(), 1U);
+  return set.read(0);
+}
+
+Image decoded(const Record& record) {
+  Image image;
+  JpegDecoder decoder;
+  decode_image(record, "set", decoder, image);
+  return image;
+}
+
+double mean_difference(const Image& a, const Image& b) {
+  EXPECT_EQ(a.rgb.size(), b.rgb.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < a.rgb.size(); ++i) sum += std::abs(a.rgb[i] - b.rgb[i]);
+  return sum / static_cast<double>(a.rgb.size());
+}
+
+// Dark left, bright right, darker towards the bottom: no two orientations look alike.
+Image slope(int width, int height) {
+  Image image(width, height);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        image.pixel(x, y)[c] = static_cast<std::uint8_t>(40 + 120 * x / width + 60 * y / height);
+      }
+    }
+  }
+  return image;
+}
+
+TEST(Convert, PngTiffAndWebpBecomeJpegs) {
+  const Image image = slope(40, 30);
+  for (const std::string& bytes :
+       {encode_png(image), encode_tiff(image), encode_webp(image), encode_lossy_webp(image, 95)}) {
+    const TestFolder folder;
+    PackOptions options =
+        OneImage{.name = "a.png", .bytes = bytes, .width = 40, .height = 30}.write(folder);
+    options.convert = true;
+    options.quality = 95;
+    const Manifest manifest = pack(options).manifest;
+    EXPECT_EQ(manifest.counts.converted, 1);
+    EXPECT_EQ(manifest.options.quality, 95);
+    const ShardSet set(options.output);
+    const Record record = only_record(set);
+    EXPECT_TRUE(record.converted);
+    EXPECT_LT(mean_difference(decoded(record), image), 3);
+    EXPECT_EQ(verify_shards({.folder = options.output}).problem_count, 0);
+    EXPECT_TRUE(pack(options).was_finished);
+  }
+}
+
+TEST(Convert, ATiffIsTurnedAsItsOrientationSays) {
+  const Image stored = slope(40, 30);
+  const std::string bytes = encode_tiff({.width = 40, .height = 30, .orientation = 6},
+                                        {stored.rgb.begin(), stored.rgb.end()});
+  for (const ExifPolicy policy : {ExifPolicy::kIgnore, ExifPolicy::kApply}) {
+    const TestFolder folder;
+    const Image expected = policy == ExifPolicy::kApply ? upright(stored, 6) : stored;
+    PackOptions options =
+        OneImage{
+            .name = "a.tif", .bytes = bytes, .width = expected.width, .height = expected.height}
+            .write(folder);
+    options.convert = true;
+    options.exif = policy;
+    options.encoding = ImageEncoding::kRaw;
+    pack(options);
+    EXPECT_EQ(decoded(only_record(ShardSet(options.output))).rgb, expected.rgb);
+  }
+}
+
+TEST(Convert, ATiffThatIsNoPhotographIsLeftOutWithItsReason) {
+  const TestFolder folder;
+  PackOptions options =
+      OneImage{.name = "a.tif",
+               .bytes = encode_tiff({.bits = 16}, std::vector<std::uint16_t>(16 * 16 * 3)),
+               .width = 16,
+               .height = 16}
+          .write(folder);
+  options.convert = true;
+  try {
+    pack(options);
+    FAIL() << "16-bit samples were taken for colours";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a.tif: a TIFF of 16-bit samples"));
+  }
+}
+
+TEST(Encoding, RawLosesNothing) {
+  const Image image = colourful(40, 30);
+  const TestFolder folder;
+  PackOptions options =
+      OneImage{.name = "a.png", .bytes = encode_png(image), .width = 40, .height = 30}.write(
+          folder);
+  options.convert = true;
+  options.encoding = ImageEncoding::kRaw;
+  const Manifest manifest = pack(options).manifest;
+  EXPECT_EQ(manifest.options.encoding, ImageEncoding::kRaw);
+  EXPECT_EQ(manifest.options.quality, 0);
+  EXPECT_TRUE(pack(options).was_finished);
+  const ShardSet set(options.output);
+  const Record record = only_record(set);
+  EXPECT_EQ(record.encoding, ImageEncoding::kRaw);
+  EXPECT_TRUE(record.converted);
+  EXPECT_EQ(decoded(record).rgb, image.rgb);
+  EXPECT_EQ(verify_shards({.folder = options.output}).problem_count, 0);
+  EXPECT_THAT(read_file(options.output + "/report.html"), HasSubstr("data:image/jpeg;base64,"));
+  options.encoding = ImageEncoding::kJpeg;
+  EXPECT_THROW(pack(options), Error) << "another set";
+}
+
+TEST(Encoding, RawIsWhatTurnsAndShrinksGive) {
+  const Image stored = slope(40, 30);
+  const TestFolder folder;
+  PackOptions options =
+      OneImage{.bytes = with_orientation(encode_jpeg(stored, 95), 6), .width = 30, .height = 40}
+          .write(folder);
+  options.exif = ExifPolicy::kApply;
+  options.max_side_px = 20;
+  options.encoding = ImageEncoding::kRaw;
+  pack(options);
+  const ShardSet set(options.output);
+  const Record record = only_record(set);
+  EXPECT_TRUE(record.rescaled && record.converted);
+  EXPECT_EQ(record.image.size(), 15U * 20U * 3U);
+  EXPECT_EQ(record.annotations.at(0).bbox, (std::array<double, 4>{0.5, 1, 4, 3}));
+  EXPECT_EQ(verify_shards({.folder = options.output}).problem_count, 0);
+}
+
+TEST(Encoding, JpegsOfASetOfRawImagesKeepTheirBytes) {
+  const TestFolder folder;
+  const std::string jpeg = encode_jpeg(slope(40, 30), 90);
+  PackOptions options = OneImage{.bytes = jpeg, .width = 40, .height = 30}.write(folder);
+  options.convert = true;
+  options.encoding = ImageEncoding::kRaw;
+  pack(options);
+  const ShardSet set(options.output);
+  EXPECT_EQ(only_record(set).image, jpeg);
+}
+
+TEST(Encoding, RawWithoutEffectIsAUsageError) {
+  const std::vector<std::string> command = {
+      "coco-pack", "--annotations", "a", "--images", "b", "--output", "c", "--encoding", "raw"};
+  EXPECT_EQ(run_process(command).exit_code, 64);
+  auto with_quality = command;
+  with_quality.insert(with_quality.end(), {"--convert", "--quality", "80"});
+  const ProcessResult result = run_process(with_quality);
+  EXPECT_EQ(result.exit_code, 64);
+  EXPECT_THAT(result.err, HasSubstr("--quality: has no effect with --encoding raw"));
+}
+
+TEST(Convert, WithoutItTheyAreLeftOut) {
+  const TestFolder folder;
+  const PackOptions options =
+      OneImage{.bytes = encode_png(slope(40, 30)), .width = 40, .height = 30}.write(folder);
+  EXPECT_THROW(pack(options), Error);
+}
+
+TEST(Convert, ADamagedPngIsNamed) {
+  const TestFolder folder;
+  std::string bytes = encode_png(slope(40, 30));
+  bytes.resize(bytes.size() / 2);
+  PackOptions options = OneImage{.bytes = bytes, .width = 40, .height = 30}.write(folder);
+  options.convert = true;
+  options.on_bad_image = BadImage::kFail;
+  try {
+    pack(options);
+    FAIL() << "half an image was packed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_THAT(error.what(), HasSubstr("a.jpg"));
+  }
+}
+
+TEST(Convert, JpegsKeepTheirBytes) {
+  const TestFolder folder;
+  const std::string jpeg = encode_jpeg(slope(40, 30), 90);
+  PackOptions options = OneImage{.bytes = jpeg, .width = 40, .height = 30}.write(folder);
+  options.convert = true;
+  EXPECT_EQ(pack(options).manifest.counts.converted, 0);
+  EXPECT_EQ(only_record(ShardSet(options.output)).image, jpeg);
+}
+
+TEST(Exif, IgnoreKeepsTheImageAsItIsStored) {
+  const TestFolder folder;
+  const std::string jpeg = with_orientation(encode_jpeg(slope(40, 30), 90), 6);
+  const PackOptions options = OneImage{.bytes = jpeg, .width = 40, .height = 30}.write(folder);
+  pack(options);
+  EXPECT_EQ(only_record(ShardSet(options.output)).image, jpeg);
+}
+
+TEST(Exif, ApplyTurnsTheImageUpright) {
+  const Image stored = slope(40, 30);
+  const std::string plain = encode_jpeg(stored, 95);
+  for (int orientation = 2; orientation <= 8; ++orientation) {
+    const TestFolder folder;
+    const bool sideways = is_turned_sideways(orientation);
+    PackOptions options = OneImage{.bytes = with_orientation(plain, orientation),
+                                   .width = sideways ? 30 : 40,
+                                   .height = sideways ? 40 : 30}
+                              .write(folder);
+    options.exif = ExifPolicy::kApply;
+    options.quality = 95;
+    EXPECT_EQ(pack(options).manifest.counts.converted, 1);
+    const ShardSet set(options.output);
+    const Record record = only_record(set);
+    EXPECT_EQ(exif_orientation(record.image), 1) << "or a viewer would turn it once more";
+    EXPECT_LT(mean_difference(decoded(record), upright(stored, orientation)), 3) << orientation;
+    EXPECT_EQ(record.annotations.at(0).bbox, (std::array<double, 4>{1, 2, 8, 6}));
+  }
+}
+
+TEST(Exif, ApplyWantsAnnotationsOfTheUprightImage) {
+  const TestFolder folder;
+  PackOptions options =
+      OneImage{
+          .bytes = with_orientation(encode_jpeg(slope(40, 30), 90), 6), .width = 40, .height = 30}
+          .write(folder);
+  options.exif = ExifPolicy::kApply;
+  options.on_bad_image = BadImage::kFail;
+  try {
+    pack(options);
+    FAIL() << "boxes of the stored image were taken for the upright one's";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is 30x40, the annotations say 40x30"));
+  }
+}
+
+TEST(Exif, ErrorLeavesTurnedImagesOut) {
+  const TestFolder folder;
+  PackOptions options =
+      OneImage{
+          .bytes = with_orientation(encode_jpeg(slope(40, 30), 90), 8), .width = 40, .height = 30}
+          .write(folder);
+  options.exif = ExifPolicy::kError;
+  options.on_bad_image = BadImage::kFail;
+  try {
+    pack(options);
+    FAIL() << "a turned image was packed";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("EXIF orientation 8"));
+  }
+}
+
+TEST(CheckHeader, PacksTheSameRecordsFromHeadersAlone) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path(), .with_bad_images = true};
+  coco.write();
+  PackOptions full = coco.options("full"), header = coco.options("header");
+  header.check = ImageCheck::kHeader;
+  const Manifest of_full = pack(full).manifest, of_header = pack(header).manifest;
+  EXPECT_EQ(of_full.counts, of_header.counts) << "cut files and wrong sizes are found, too";
+  EXPECT_EQ(of_full.shards.at(0).file.xxh3, of_header.shards.at(0).file.xxh3);
+  EXPECT_NE(read_file(folder / "full/manifest.json"), read_file(folder / "header/manifest.json"));
+}
+
+TEST(CheckHeader, AFileTooShortForItsImageIsLeftOut) {
+  const TestFolder folder;
+  std::string bytes = encode_jpeg(slope(2000, 1500), 90);
+  bytes = bytes.substr(0, bytes.find("\xFF\xDA") + 50) + "\xFF\xD9";
+  PackOptions options = OneImage{.bytes = bytes, .width = 2000, .height = 1500}.write(folder);
+  options.check = ImageCheck::kHeader;
+  try {
+    pack(options);
+    FAIL() << "an end marker was taken for a whole image";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("truncated: "));
+  }
+}
+
+TEST(CheckHeader, WhatOnlyDecodingShowsIsLeftToTheReaders) {
+  const TestFolder folder;
+  // A marker that no decoder takes, in the middle of the entropy data.
+  std::string jpeg = encode_jpeg(colourful(64, 64), 90);
+  jpeg.replace(jpeg.size() / 2, 4, "\xFF\xC4\xFF\xFF");
+  PackOptions options = OneImage{.bytes = jpeg, .width = 64, .height = 64}.write(folder);
+  EXPECT_THROW(pack(options), Error);
+  options.check = ImageCheck::kHeader;
+  EXPECT_EQ(pack(options).manifest.counts.images, 1);
+  EXPECT_EQ(verify_shards({.folder = options.output}).problem_count, 1);
+}
+
+TEST(Split, WritesTwoSetsThatShareTheImages) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path(), .good_count = 60};
+  const Instances source = coco.write();
+  const ProcessResult result =
+      run_process({"coco-pack", "--annotations", folder / "annotations.json", "--images",
+                   folder / "images", "--output", folder / "both", "--split", "0.7"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const ShardSet train(folder / "both/train"), validation(folder / "both/validation");
+  EXPECT_NEAR(static_cast<double>(train.index().size()), 42, 12);
+  std::set<std::int64_t> ids;
+  for (const ShardSet* set : {&train, &validation}) {
+    EXPECT_EQ(set->manifest().categories.size(), source.categories.size());
+    for (const IndexEntry& entry : set->index()) {
+      EXPECT_TRUE(ids.insert(entry.image_id).second) << "in both sets";
+    }
+  }
+  EXPECT_EQ(ids.size(), source.images.size());
+  // Again: both are finished. Another share: refused.
+  const std::vector<std::string> again = {
+      "coco-pack",     "--annotations",   folder / "annotations.json",
+      "--images",      folder / "images", "--output",
+      folder / "both", "--split"};
+  auto same = again, other = again;
+  same.push_back("0.7");
+  other.push_back("0.5");
+  EXPECT_THAT(run_process(same).out, HasSubstr("both/validation: already finished"));
+  const ProcessResult refused = run_process(other);
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_THAT(refused.err, HasSubstr("split (was train 0.7, now train 0.5)"));
+}
+
+TEST(Split, AnImageStaysWhereItIsWhenOthersCome) {
+  const SplitPart train{.train_share = 0.7, .is_train = true};
+  const SplitPart validation{.train_share = 0.7, .is_train = false};
+  int held = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "folder/" + std::to_string(i) + ".jpg";
+    EXPECT_NE(train.holds(name), validation.holds(name));
+    held += train.holds(name) ? 1 : 0;
+  }
+  EXPECT_NEAR(held, 700, 45);
+}
+
+TEST(Split, AnEmptyHalfIsRefusedBeforeAnythingIsWritten) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path(), .good_count = 2};
+  coco.write();
+  const ProcessResult result =
+      run_process({"coco-pack", "--annotations", folder / "annotations.json", "--images",
+                   folder / "images", "--output", folder / "both", "--split", "0.000001"});
+  EXPECT_EQ(result.exit_code, 78);
+  EXPECT_THAT(result.err, HasSubstr("leaves no image for the training set (got 2 images)"));
+  EXPECT_FALSE(path_exists(folder / "both"));
+}
+
+TEST(Split, SharesOutsideTheRangeAreUsageErrors) {
+  for (const char* share : {"0", "1", "-1", "nan", "90%"}) {
+    const ProcessResult result = run_process(
+        {"coco-pack", "--annotations", "a", "--images", "b", "--output", "c", "--split", share});
+    EXPECT_EQ(result.exit_code, 64) << share;
+  }
+}
+
+}  // namespace
+}  // namespace retina

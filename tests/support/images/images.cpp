@@ -1,0 +1,264 @@
+#include "tests/support/images/images.h"
+
+#include <png.h>
+#include <tiffio.h>
+#include <webp/encode.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace retina {
+namespace {
+
+void append(png_structp png, png_bytep bytes, std::size_t count) {
+  static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<char*>(bytes), count);
+}
+void flush(png_structp) {}
+
+std::string taken(std::uint8_t* bytes, std::size_t size_bytes) {
+  if (size_bytes == 0) throw std::runtime_error("libwebp cannot encode");
+  std::string out(reinterpret_cast<const char*>(bytes), size_bytes);
+  WebPFree(bytes);
+  return out;
+}
+
+// A file in memory that libtiff writes.
+struct TiffMemory {
+  std::string bytes{};
+  std::size_t at = 0;
+
+  static TiffMemory& of(thandle_t self) { return *static_cast<TiffMemory*>(self); }
+  static tmsize_t read(thandle_t self, void* to, tmsize_t count) {
+    TiffMemory& file = of(self);
+    const std::size_t got =
+        file.bytes.copy(static_cast<char*>(to), static_cast<std::size_t>(count), file.at);
+    file.at += got;
+    return static_cast<tmsize_t>(got);
+  }
+  static tmsize_t write(thandle_t self, void* from, tmsize_t count) {
+    TiffMemory& file = of(self);
+    const auto size = static_cast<std::size_t>(count);
+    file.bytes.resize(std::max(file.bytes.size(), file.at + size));
+    std::memcpy(file.bytes.data() + file.at, from, size);
+    file.at += size;
+    return count;
+  }
+  static toff_t seek(thandle_t self, toff_t offset, int whence) {
+    TiffMemory& file = of(self);
+    const std::size_t from = whence == SEEK_SET   ? 0
+                             : whence == SEEK_CUR ? file.at
+                                                  : file.bytes.size();
+    return file.at = from + offset;
+  }
+  static int close(thandle_t) { return 0; }
+  static toff_t size(thandle_t self) { return of(self).bytes.size(); }
+};
+
+// Values of `bits` bits, the first one in the upper bits of a byte; of 16 and 32 in this machine's
+// order.
+std::vector<std::uint8_t> packed_row(const std::vector<std::uint16_t>& values, std::size_t bits) {
+  std::vector<std::uint8_t> row((values.size() * bits + 7) / 8);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const unsigned value = values[i];
+    if (bits >= 16) {
+      std::memcpy(row.data() + i * bits / 8, &value, bits / 8);
+    } else {
+      const std::size_t shift = 8 - bits - i * bits % 8;
+      row[i * bits / 8] = static_cast<std::uint8_t>(row[i * bits / 8] | value << shift);
+    }
+  }
+  return row;
+}
+
+void set_tiff_fields(TIFF* tiff, const TiffLook& look) {
+  TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, look.width);
+  TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, look.height);
+  TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, look.bits);
+  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, look.samples);
+  TIFFSetField(tiff, TIFFTAG_SAMPLEFORMAT, look.sample_format);
+  TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, look.photometric);
+  TIFFSetField(tiff, TIFFTAG_COMPRESSION, look.compression);
+  TIFFSetField(tiff, TIFFTAG_ORIENTATION, look.orientation);
+  TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, look.separate ? 2 : 1);
+  if (look.is_preview) TIFFSetField(tiff, TIFFTAG_SUBFILETYPE, FILETYPE_REDUCEDIMAGE);
+  if (!look.extra.empty()) {
+    TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, static_cast<int>(look.extra.size()),
+                 look.extra.data());
+  }
+  if (look.tile_px > 0) {
+    TIFFSetField(tiff, TIFFTAG_TILEWIDTH, look.tile_px);
+    TIFFSetField(tiff, TIFFTAG_TILELENGTH, look.tile_px);
+  } else {
+    TIFFSetField(tiff, TIFFTAG_ROWSPERSTRIP, look.rows_per_strip);
+  }
+  if (look.photometric == PHOTOMETRIC_PALETTE) {
+    std::vector<std::uint16_t> map[3];
+    for (int i = 0; i < 1 << look.bits; ++i) {
+      for (std::size_t c = 0; c < 3; ++c) {
+        map[c].push_back(static_cast<std::uint16_t>(palette_entry(i)[c] * 257));
+      }
+    }
+    TIFFSetField(tiff, TIFFTAG_COLORMAP, map[0].data(), map[1].data(), map[2].data());
+  }
+  if (look.photometric == PHOTOMETRIC_YCBCR && look.compression == COMPRESSION_JPEG) {
+    TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);  // what is written
+  }
+}
+
+int channels_of(int colour_type) {
+  switch (colour_type) {
+    case PNG_COLOR_TYPE_RGB:
+      return 3;
+    case PNG_COLOR_TYPE_GRAY_ALPHA:
+      return 2;
+    case PNG_COLOR_TYPE_RGB_ALPHA:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+Image colourful(int width, int height) {
+  Image image(width, height);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      image.pixel(x, y)[0] = static_cast<std::uint8_t>(255 * x / width);
+      image.pixel(x, y)[1] = static_cast<std::uint8_t>(255 * y / height);
+      image.pixel(x, y)[2] = static_cast<std::uint8_t>((x * 7) ^ (y * 5));
+    }
+  }
+  return image;
+}
+
+std::vector<std::uint8_t> palette_entry(int i) {
+  return {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(255 - i),
+          static_cast<std::uint8_t>(i * 37)};
+}
+
+std::string encode_png(const PngLook& look, const std::vector<std::uint16_t>& samples) {
+  std::string out;
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_set_write_fn(png, &out, append, flush);
+  png_set_IHDR(png, info, static_cast<png_uint_32>(look.width),
+               static_cast<png_uint_32>(look.height), look.bit_depth, look.colour_type,
+               look.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (look.colour_type == PNG_COLOR_TYPE_PALETTE) {
+    std::vector<png_color> palette;
+    for (int i = 0; i < 1 << look.bit_depth; ++i) {
+      const auto entry = palette_entry(i);
+      palette.push_back({entry[0], entry[1], entry[2]});
+    }
+    png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
+  }
+  if (look.transparent) {
+    png_byte alphas[] = {0, 128};
+    png_color_16 colour{.index = 0, .red = 1, .green = 1, .blue = 1, .gray = 1};
+    png_set_tRNS(png, info, alphas, 2, &colour);
+  }
+  png_set_gAMA(png, info, 1.0);  // a reader that minds it gives other pixels
+  png_write_info(png, info);
+  const auto width = static_cast<std::size_t>(look.width);
+  const std::size_t per_row = width * static_cast<std::size_t>(channels_of(look.colour_type));
+  const auto bits = static_cast<std::size_t>(look.bit_depth);
+  std::vector<std::vector<png_byte>> rows;
+  std::vector<png_bytep> places;
+  for (std::size_t y = 0; y < static_cast<std::size_t>(look.height); ++y) {
+    std::vector<png_byte> row((per_row * bits + 7) / 8);
+    for (std::size_t i = 0; i < per_row; ++i) {
+      const unsigned value = samples.at(y * per_row + i);
+      if (bits == 16) {
+        row[2 * i] = static_cast<png_byte>(value >> 8);
+        row[2 * i + 1] = static_cast<png_byte>(value & 255U);
+      } else {
+        const std::size_t shift = 8 - bits - i * bits % 8;
+        row[i * bits / 8] = static_cast<png_byte>(row[i * bits / 8] | value << shift);
+      }
+    }
+    rows.push_back(std::move(row));
+  }
+  for (auto& row : rows) places.push_back(row.data());
+  png_write_image(png, places.data());
+  png_write_end(png, info);
+  png_destroy_write_struct(&png, &info);
+  return out;
+}
+
+std::string encode_tiff(const TiffLook& look, const std::vector<std::uint16_t>& samples) {
+  TiffMemory file;
+  TIFF* const tiff =
+      TIFFClientOpen("test", look.is_big ? "w8" : "w", &file, TiffMemory::read, TiffMemory::write,
+                     TiffMemory::seek, TiffMemory::close, TiffMemory::size, nullptr, nullptr);
+  const auto width = static_cast<std::size_t>(look.width),
+             height = static_cast<std::size_t>(look.height),
+             channels = static_cast<std::size_t>(look.samples),
+             bits = static_cast<std::size_t>(look.bits);
+  const std::size_t planes = look.separate ? channels : 1, per_pixel = channels / planes;
+  for (int page = 0; page < look.pages; ++page) {
+    set_tiff_fields(tiff, look);
+    // Row `y` of a plane from column `x` on, `count` pixels, zeros beyond the image.
+    const auto row = [&](std::size_t plane, std::size_t y, std::size_t x, std::size_t count) {
+      std::vector<std::uint16_t> values;
+      for (std::size_t i = 0; i < count * per_pixel; ++i) {
+        const std::size_t column = x + i / per_pixel;
+        const bool is_there = page == 0 && y < height && column < width;
+        values.push_back(is_there
+                             ? samples.at((y * width + column) * channels + plane + i % per_pixel)
+                             : std::uint16_t{0});
+      }
+      return packed_row(values, bits);
+    };
+    const auto side = static_cast<std::size_t>(look.tile_px);
+    for (std::size_t plane = 0; plane < planes; ++plane) {
+      for (std::size_t y = 0; side == 0 && y < height; ++y) {
+        auto line = row(plane, y, 0, width);
+        TIFFWriteScanline(tiff, line.data(), static_cast<std::uint32_t>(y),
+                          static_cast<std::uint16_t>(plane));
+      }
+      for (std::size_t y = 0; side > 0 && y < height; y += side) {
+        for (std::size_t x = 0; x < width; x += side) {
+          std::vector<std::uint8_t> tile;
+          for (std::size_t i = 0; i < side; ++i) {
+            const auto line = row(plane, y + i, x, side);
+            tile.insert(tile.end(), line.begin(), line.end());
+          }
+          TIFFWriteTile(tiff, tile.data(), static_cast<std::uint32_t>(x),
+                        static_cast<std::uint32_t>(y), 0, static_cast<std::uint16_t>(plane));
+        }
+      }
+    }
+    TIFFWriteDirectory(tiff);
+  }
+  TIFFClose(tiff);
+  return file.bytes;
+}
+
+std::string encode_tiff(const Image& image) {
+  return encode_tiff({.width = image.width, .height = image.height},
+                     {image.rgb.begin(), image.rgb.end()});
+}
+
+std::string encode_png(const Image& image) {
+  return encode_png({.width = image.width, .height = image.height},
+                    {image.rgb.begin(), image.rgb.end()});
+}
+
+std::string encode_webp(const Image& image) {
+  std::uint8_t* bytes = nullptr;
+  const std::size_t size_bytes =
+      WebPEncodeLosslessRGB(image.rgb.data(), image.width, image.height, image.width * 3, &bytes);
+  return taken(bytes, size_bytes);
+}
+
+std::string encode_lossy_webp(const Image& image, float quality) {
+  std::uint8_t* bytes = nullptr;
+  const std::size_t size_bytes =
+      WebPEncodeRGB(image.rgb.data(), image.width, image.height, image.width * 3, quality, &bytes);
+  return taken(bytes, size_bytes);
+}
+
+}  // namespace retina

@@ -1,0 +1,31 @@
+// What the steps of a task are judged by.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "shared/base/task.h"
+
+namespace retina {
+
+// Of a step, in the order of task_metrics(): sums over passes and ranks to which each image gives
+// its part of the step's real images, so that a figure is their mean. Unused ones are 0.
+inline constexpr std::size_t kMostMetrics = 3;
+using TaskMetrics = std::array<double, kMostMetrics>;
+
+struct TaskMetric {
+  const char* key;    // in metrics.jsonl; part of the format, never rename
+  const char* label;  // in curves and messages
+  bool is_loss;       // a part of what is minimised; else a share of the images, 0 to 1
+};
+
+// Detection: the losses of classes and boxes. Classification: cross-entropy, and how often the
+// class is the best or among the best five (of the augmented images, by the weights before the
+// step).
+const std::vector<TaskMetric>& task_metrics(Task task);
+
+// The sum of those that are losses.
+double total_loss(Task task, const TaskMetrics& metrics);
+
+}  // namespace retina
