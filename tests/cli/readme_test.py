@@ -152,7 +152,7 @@ class Readme(unittest.TestCase):
         self.expect_success(run([BUILD / "bin/render_classes", "--output", classes, "--layout",
                                  "folders", "--side", 48, "--train", 40, "--validation", 10]),
                             "render_classes")
-        shutil.copytree(classes / "train", place / "pictures")
+        shutil.copytree(classes / "train", place / "flowers")
 
     @staticmethod
     def make_yolo_set(place):
