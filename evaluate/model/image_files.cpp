@@ -176,7 +176,7 @@ std::size_t draw(const EvalOptions& options, const ImageSource& source, const Ou
   if (chosen.empty()) return 0;
   const CategoryMap categories(source.categories());
   JpegDecoder decoder;
-  Progress progress("drawing", static_cast<std::int64_t>(chosen.size()), "pictures");
+  Progress progress("drawing", static_cast<std::int64_t>(chosen.size()), "images");
   std::size_t count = 0;
   for (const std::size_t i : chosen) {
     const ImageInfo& info = outcome.images[i];
@@ -250,7 +250,7 @@ void publish(const EvalOptions& options, const ImageSource& source, const Evalua
                                            .annotations = {},
                                            .categories = source.categories()}));
   std::cout << folder.path() << ": " << counted(outcome.detections.size(), "detection") << " on "
-            << counted(image_count, "picture") << "\n";
+            << counted(image_count, "image") << "\n";
   if (drawn_count > 0) {
     std::cout << "drawn: " << drawn_count << " in " << folder.path() << "/drawn\n";
   } else if (options.draw > 0) {
@@ -288,7 +288,7 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
                            ? std::min<std::size_t>(found.images.size(),
                                                    static_cast<std::size_t>(options.max_images))
                            : found.images.size(),
-                       "picture"),
+                       "image"),
                " with ", counted(ranks.size(), "rank"), ", device ", device_text(device));
     }
   }
@@ -300,7 +300,7 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
   DetectOptions detecting = detect_options(options, device, ranks);
   detecting.on_progress = [&](std::int64_t done, std::int64_t total) {
     if (!ranks.is_root()) return;
-    if (!progress) progress = std::make_unique<Progress>("detecting", total, "pictures");
+    if (!progress) progress = std::make_unique<Progress>("detecting", total, "images");
     progress->update(done);
   };
   detecting.on_skipped = [&](std::size_t place, const FileProblem& problem) {

@@ -97,7 +97,7 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
                 "--convert packs PNG, TIFF and WebP images");
   }
   log_warning(source.images, ": ", other_count, other_count == 1 ? " file is" : " files are",
-              " left out, not named as ", source.convert ? "pictures" : "JPEGs", " (",
+              " left out, not named as ", source.convert ? "images" : "JPEGs", " (",
               first_names(kinds), ")",
               could_convert ? "; --convert takes .png, .tif, .tiff and .webp, too" : "");
   return image_names;

@@ -33,7 +33,7 @@ class TiffFile {
                                         static_cast<tmsize_t>(kSpareBytes + 8 * pixels));
     TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
     TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
-    tiff_ = TIFFClientOpenExt("picture", "r", this, read, write, seek, close, size, map, unmap,
+    tiff_ = TIFFClientOpenExt("image", "r", this, read, write, seek, close, size, map, unmap,
                               options.get());
   }
   ~TiffFile() {

@@ -216,8 +216,8 @@ TEST_F(Folder, ImagesDecodeOrSayWhyNot) {
 
 TEST_F(Folder, ThatIsGoneIsAnErrorNotADamagedImage) {
   write("images/1.png", encode_png(colourful(8, 8)));
-  const ImageFolder folder(folder_ / "pictures");
-  fs::rename(folder_ / "pictures", folder_ / "moved");
+  const ImageFolder folder(folder_ / "images");
+  fs::rename(folder_ / "images", folder_ / "moved");
   JpegDecoder decoder;
   Image out;
   try {

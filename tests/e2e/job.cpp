@@ -62,7 +62,7 @@ void set_value(Words& command, const std::string& option, const std::string& val
 
 Job::Job(Task task) : task_(task) {
   if (task == Task::kClassification) {
-    classes::write_class_set({.output = folder_ / "pictures",
+    classes::write_class_set({.output = folder_ / "images",
                               .layout = classes::ClassLayout::kFolders,
                               .train_count = 12,
                               .validation_count = 10,

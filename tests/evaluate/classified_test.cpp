@@ -29,7 +29,7 @@ class Classify : public testing::Test {
  protected:
   // `more`: options of coco-pack.
   void pack(const std::vector<std::string>& more = {}) {
-    make_folder(folder_ / "pictures");
+    make_folder(folder_ / "images");
     std::string images;
     for (int i = 0; i < kImages; ++i) {
       Image image(60 + i, 40);
@@ -44,7 +44,7 @@ class Classify : public testing::Test {
                             {"id": 3, "name": "cat"}, {"id": 5, "name": "dog"},
                             {"id": 9, "name": "</script>cow"}]})"));
     std::vector<std::string> command{"coco-pack", "--annotations",      folder_ / "instances.json",
-                                     "--images",  folder_ / "pictures", "--output",
+                                     "--images",  folder_ / "images", "--output",
                                      shards_};
     command.insert(command.end(), more.begin(), more.end());
     const ProcessResult packed = run_process(command);

@@ -43,7 +43,7 @@ std::vector<std::string> write_mixed_folder(const std::string& folder) {
     const std::string bytes = i % 3 == 0   ? encode_jpeg(image, 90)
                               : i % 3 == 1 ? encode_png(image)
                                            : encode_webp(image);
-    write(cat(i % 2 == 0 ? "" : "sub/deep er/", "picture", i, ".jpg"), bytes);
+    write(cat(i % 2 == 0 ? "" : "sub/deep er/", "image", i, ".jpg"), bytes);
   }
   const Image image = colourful(70, 60);
   write("\xC3\xA9t\xC3\xA9 \xE2\x98\x80.png", encode_png(image));

@@ -40,7 +40,7 @@ class Pillow(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.path = pathlib.Path(folder.name, "picture")
+        self.path = pathlib.Path(folder.name, "image")
 
     def expect_equal(self, content, message):
         self.path.write_bytes(content)

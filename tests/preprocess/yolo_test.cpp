@@ -160,7 +160,7 @@ TEST(Yolo, NeedsTheFolderOfLabels) {
   EXPECT_EQ(SmallYolo(kNames, {}).refused(ErrorKind::kNoInput),
             "images: has no label files, and labels is not a folder");
   SmallYolo elsewhere(kNames, {}, {"images/a.jpg"});
-  elsewhere.source.images = elsewhere.folder / "pictures";
+  elsewhere.source.images = elsewhere.folder / "images";
   EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "images: has no label files");
 }
 
