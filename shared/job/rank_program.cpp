@@ -1,5 +1,4 @@
 #include "shared/job/rank_program.h"
-#include "shared/base/counted.h"
 
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <optional>
 #include <thread>
 
-#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/host.h"
 #include "shared/base/log.h"
@@ -18,7 +16,7 @@
 #include "shared/base/version.h"
 #include "shared/job/launcher_process.h"
 #include "shared/watch/rank_guard.h"
-#include "shared/watch/watched_communicator.h"
+#include "shared/watch/watch.h"
 
 namespace retina {
 namespace {
@@ -28,15 +26,15 @@ constexpr unsigned kLogSeconds = 3;
 // For the launcher to read why the job ends, before other ranks end and the launcher with them.
 constexpr double kReadSeconds = 0.5;
 // For rank 0 to report what is wrong with a command line, and for the launcher to end the others.
-constexpr std::chrono::seconds kRootTells(2);
+constexpr std::chrono::seconds kRootReports(2);
 
 // After a wrong command line: whether this rank says so. Rank 0's end makes the launcher end the
 // others; those that outlive it have another command line, and the first of their node reports it.
-bool tells_usage_error(const std::string& name) {
+bool reports_usage_error(const std::string& name) {
   const int rank = launcher_rank();
   if (rank <= 0) return true;
   const bool is_first = launcher_local_rank() == 0;
-  std::this_thread::sleep_for(is_first ? kRootTells : 2 * kRootTells);
+  std::this_thread::sleep_for(is_first ? kRootReports : 2 * kRootReports);
   if (is_first) set_log_name(cat(name, "[", rank, "] on ", host_name()));
   return is_first;
 }
@@ -49,7 +47,7 @@ bool tells_usage_error(const std::string& name) {
 }
 
 WatchHandler watch_handler() {
-  return {.tell =
+  return {.report =
               [](const std::string& message, const std::string& hint) {
                 std::signal(SIGALRM, SIG_DFL);
                 ::alarm(kLogSeconds);
@@ -98,13 +96,14 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
   std::optional<RankGuard> guard;
   std::optional<MpiSession> session;
   std::unique_ptr<Watch> watch;
+  std::optional<Activity> unwatched;  // of a job without a watch, such as a single rank
   return run_program(
       name,
       [&] {
         try {
           if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
         } catch (const Error& error) {
-          if (!tells_usage_error(name)) return exit_code(error.kind());
+          if (!reports_usage_error(name)) return exit_code(error.kind());
           throw;
         }
         if (launched_as_rank()) guard.emplace(start_terms(watch_options), watch_handler());
@@ -116,8 +115,11 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
           if (log_level() != LogLevel::kDebug) set_log_level(LogLevel::kWarning);
         }
         watch = Watch::start(*communicator, watch_options, watch_handler());
-        communicator = watch ? make_watched_communicator(std::move(communicator), *watch)
-                             : make_unwatched_communicator(std::move(communicator));
+        if (watch) {
+          communicator->report_to(watch->activity(), [&] { watch->await_diagnosis(); });
+        } else {
+          communicator->report_to(unwatched.emplace(communicator->rank()));
+        }
         const int code = body(*communicator);
         flush_results();  // while this rank can still end the job
         // Other ranks that still wait in a collective would wait forever in what follows.

@@ -12,7 +12,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
-#include "shared/base/scratch.h"
+#include "shared/base/output.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 

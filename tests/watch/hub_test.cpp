@@ -30,7 +30,7 @@ struct Rank {
     context.options.second_s = 0.5;
     context.options.launcher_limit_s = 1.5;
     context.options.period_s = 0.05;
-    context.handler = {.tell =
+    context.handler = {.report =
                            [this](const std::string& message, const std::string&) {
                              const std::lock_guard lock(mutex);
                              lines.push_back(message);

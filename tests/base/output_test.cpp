@@ -1,4 +1,4 @@
-#include "shared/base/own_file.h"
+#include "shared/base/output.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,6 +43,17 @@ TEST(OwnFile, IsThereWhereItHasContent) {
   EXPECT_FALSE(has_file(folder / "none", "--page"));
   EXPECT_THAT(refusal_of(ErrorKind::kCannotCreate, [&] { has_file(folder.path(), "--page"); }),
               HasSubstr("is a folder (want a file)"));
+}
+
+TEST(Settings, ThatAreEqualDoNotDiffer) {
+  EXPECT_EQ(differences({}, {}), "");
+  EXPECT_EQ(differences({{"lr", "0.1"}, {"seed", "1"}}, {{"seed", "1"}, {"lr", "0.1"}}), "");
+}
+
+TEST(Settings, TellEveryDifferenceWithBothValues) {
+  EXPECT_EQ(differences({{"lr", "0.1"}, {"seed", "1"}, {"size", "8"}},
+                        {{"lr", "0.2"}, {"size", "8"}, {"depth", "50"}}),
+            "depth (was unset, now 50), lr (was 0.1, now 0.2), seed (was 1, now unset)");
 }
 
 }  // namespace
