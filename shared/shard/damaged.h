@@ -1,4 +1,4 @@
-// How every reader of a shard set tells of damage.
+// How every reader of a shard set reports damage.
 #pragma once
 
 #include <cstdint>
