@@ -6,7 +6,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "shared/base/error.h"
@@ -14,7 +18,6 @@
 #include "shared/base/log.h"
 #include "shared/base/program.h"
 #include "shared/base/version.h"
-#include "shared/job/launcher_process.h"
 #include "shared/watch/rank_guard.h"
 #include "shared/watch/watch.h"
 
@@ -156,6 +159,25 @@ void check_rank_count(int expected, const Communicator& communicator) {
               cat("--expect-ranks ", expected, ": the launcher started ",
                   counted(communicator.size(), "rank")),
               "check the launcher's -np, its host file and the nodes that answered");
+}
+
+pid_t launcher_process(const std::string& proc) {
+  static const std::set<std::string> kNames = {"mpirun", "mpiexec", "orterun", "orted"};
+  pid_t pid = ::getpid();
+  while (pid > 1) {
+    // "PID (NAME) STATE PARENT ...": a name may hold anything, also brackets.
+    std::ifstream file(proc + "/" + std::to_string(pid) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t open = text.find('('), close = text.rfind(')');
+    if (open == std::string::npos || close == std::string::npos || close < open) return 0;
+    if (kNames.count(text.substr(open + 1, close - open - 1)) != 0) return pid;
+    std::istringstream rest(text.substr(close + 1));
+    std::string state;
+    pid_t parent = 0;
+    if (!(rest >> state >> parent) || parent == pid) return 0;
+    pid = parent;
+  }
+  return 0;
 }
 
 int threads_of_rank(int wanted, const Communicator& communicator) {
