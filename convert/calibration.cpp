@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "convert/verification/verification_images.h"
-#include "shared/base/cores.h"
 #include "shared/base/error.h"
+#include "shared/base/host.h"
 #include "shared/onnx/onnx_session.h"
 
 namespace retina {

@@ -2,7 +2,6 @@
 #include "convert/onnx_weights.h"
 #include "convert/verification/classifier_verification.h"
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
 #include "shared/evaluation/predict/trained_network.h"
 
 namespace retina {

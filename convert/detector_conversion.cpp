@@ -3,7 +3,6 @@
 #include "convert/verification/anchor_verification.h"
 #include "convert/verification/detector_verification.h"
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
 #include "shared/evaluation/predict/trained_network.h"
 
 namespace retina {

@@ -6,7 +6,6 @@
 #include "convert/calibration.h"
 #include "convert/verification/accuracy.h"
 #include "convert/verification/verification_images.h"
-#include "shared/base/counted.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/onnx/onnx_file.h"

@@ -6,6 +6,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/output.h"
 #include "shared/base/printable.h"
 
 namespace retina {

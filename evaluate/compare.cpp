@@ -12,7 +12,6 @@
 #include "evaluate/compare_classifiers.h"
 #include "evaluate/compare_page.h"
 #include "evaluate/evaluation_folder.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"

@@ -4,8 +4,7 @@
 #include <limits>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
-#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 #include "shared/evaluation/compare/classification_comparison_text.h"
 #include "shared/evaluation/explain/classification_text.h"
 

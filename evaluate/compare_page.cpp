@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 #include "shared/evaluation/explain/metrics_text.h"
 
 namespace retina {

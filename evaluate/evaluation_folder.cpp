@@ -9,8 +9,8 @@
 #include "evaluate/options.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/output.h"
 #include "shared/base/printable.h"
-#include "shared/base/settings.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/evaluation/score/metrics.h"
 

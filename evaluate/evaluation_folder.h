@@ -29,6 +29,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/base/output.h"
 
 namespace retina {
 

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 

@@ -9,12 +9,11 @@
 #include "preprocess/summary.h"
 #include "preprocess/verify.h"
 #include "shared/base/cli.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/program.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 
 namespace retina {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/file.h"
-#include "shared/base/own_file.h"
+#include "shared/base/output.h"
 #include "shared/evaluation/score/ground_truth.h"
 
 namespace retina {

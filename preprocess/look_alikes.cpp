@@ -8,10 +8,9 @@
 #include <unordered_map>
 
 #include "shared/base/cat.h"
-#include "shared/base/droppings.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/printable.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 
 namespace retina {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
-#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/host.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {

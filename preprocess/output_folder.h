@@ -6,6 +6,7 @@
 #include <string>
 
 #include "shared/base/file.h"
+#include "shared/base/output.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {

@@ -12,7 +12,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/base/settings.h"
+#include "shared/base/output.h"
 #include "shared/shard/image_index.h"
 
 namespace retina {

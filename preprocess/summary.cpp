@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
 #include "shared/base/file.h"
 #include "shared/base/printable.h"
 #include "shared/shard/quarantine.h"

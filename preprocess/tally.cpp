@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/cat.h"
-#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 void Tally::add(const Record& record) {

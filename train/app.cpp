@@ -9,13 +9,12 @@
 #include <memory>
 #include <optional>
 
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
 #include "shared/base/log.h"
-#include "shared/base/own_file.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/output.h"
+#include "shared/base/signals.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/data/replacing_source.h"

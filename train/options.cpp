@@ -10,7 +10,7 @@
 #include "shared/model/resnet_shape.h"
 #include "train/monitor/timeline.h"
 #include "train/recipes.h"
-#include "train/reduce/bucket_choice.h"
+#include "train/reduce/bucket_plan.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/run_config.h"
 #include "train/run/saving.h"

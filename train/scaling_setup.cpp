@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "shared/base/error.h"
-#include "train/reduce/bucket_choice.h"
+#include "train/reduce/bucket_plan.h"
 
 namespace retina {
 namespace {

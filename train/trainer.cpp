@@ -5,11 +5,10 @@
 #include <cmath>
 #include <utility>
 
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 #include "shared/comm/activity.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"

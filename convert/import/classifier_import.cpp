@@ -1,7 +1,6 @@
 #include "convert/import/architecture.h"
 #include "convert/import/class_names.h"
 #include "convert/import/foreign_network.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"

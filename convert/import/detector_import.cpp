@@ -6,7 +6,6 @@
 #include "convert/import/architecture.h"
 #include "convert/import/class_rows.h"
 #include "convert/import/foreign_network.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/model/retinanet.h"
 #include "shared/model/tensor_names.h"

@@ -10,7 +10,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/base/own_file.h"
+#include "shared/base/output.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/onnx/onnx_file.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/base/file_kind.h"
+#include "shared/base/foreign_content.h"
 #include "shared/checkpoint/foreign/pickle_reader.h"
 #include "shared/checkpoint/foreign/stored_zip.h"
 

@@ -13,7 +13,6 @@
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/model/found_files.h"
 #include "evaluate/model/text_fields.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"

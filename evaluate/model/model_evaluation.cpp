@@ -11,7 +11,6 @@
 #include "evaluate/model/image_files.h"
 #include "evaluate/model/loaded_model.h"
 #include "evaluate/outcome.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"

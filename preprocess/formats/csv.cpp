@@ -6,7 +6,6 @@
 
 #include "preprocess/formats/csv_layout.h"
 #include "preprocess/formats/parts.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/image_folder.h"
 #include "shared/base/log.h"

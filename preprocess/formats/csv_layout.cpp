@@ -5,7 +5,6 @@
 #include <charconv>
 
 #include "preprocess/formats/parts.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "preprocess/formats/parts.h"
-#include "shared/base/droppings.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/coco/class_text.h"

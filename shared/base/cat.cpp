@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 
 namespace retina {
 
@@ -34,14 +33,9 @@ std::string human_seconds(double seconds) {
   if (!std::isfinite(seconds)) return "unknown";
   const auto total = static_cast<long long>(std::llround(std::max(0.0, seconds)));
   if (total < 60) return cat(total, " s");
-  std::array<char, 64> buffer{};
-  if (total < 3600) {
-    std::snprintf(buffer.data(), buffer.size(), "%lld min %02lld s", total / 60, total % 60);
-  } else {
-    std::snprintf(buffer.data(), buffer.size(), "%lld h %02lld min", total / 3600,
-                  total % 3600 / 60);
-  }
-  return buffer.data();
+  const auto two_digits = [](long long value) { return cat(value < 10 ? "0" : "", value); };
+  if (total < 3600) return cat(total / 60, " min ", two_digits(total % 60), " s");
+  return cat(total / 3600, " h ", two_digits(total % 3600 / 60), " min");
 }
 
 }  // namespace retina

@@ -1,8 +1,10 @@
-// String building: cat("shard ", 3, ": ", path). Numbers print as streams print them.
+// String building: cat("shard ", 3, ": ", path). Numbers print as streams print them. And numbers,
+// sizes and counted nouns as people read them.
 #pragma once
 
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace retina {
 
@@ -25,5 +27,13 @@ std::string human_bytes(double bytes);
 
 // A duration for people: "42 s", "3 min 05 s", "2 h 10 min".
 std::string human_seconds(double seconds);
+
+// "1 image", "2 images", "0 classes": `count` as a stream prints it and `noun`, in the plural
+// unless it is 1: with an "s", or `plural` where one is given ("class", "classes").
+template <class Number>
+std::string counted(const Number& count, std::string_view noun, std::string_view plural = "") {
+  if (count == Number{1}) return cat(count, ' ', noun);
+  return plural.empty() ? cat(count, ' ', noun, 's') : cat(count, ' ', plural);
+}
 
 }  // namespace retina

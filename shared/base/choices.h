@@ -12,9 +12,9 @@ namespace retina {
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-// The word of `value`; empty when it has none.
-template <class T>
-std::string word_of(const Choices<T>& choices, const T& value) {
+// The word of `value`, which may be an optional; empty when it has none.
+template <class T, class Value>
+std::string word_of(const Choices<T>& choices, const Value& value) {
   for (const auto& [word, one] : choices) {
     if (one == value) return word;
   }

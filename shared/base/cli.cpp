@@ -3,22 +3,110 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <cmath>
 #include <iostream>
+#include <limits>
 #include <set>
 #include <sstream>
+#include <type_traits>
 
-#include "shared/base/cli_value.h"
 #include "shared/base/error.h"
 #include "shared/base/foreign_options.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/base/nearest.h"
 #include "shared/base/version.h"
 
 namespace retina {
 namespace {
 
 namespace po = boost::program_options;
+
+[[noreturn]] void fail_value(const std::string& name, const std::string& got,
+                             const std::string& want) {
+  throw Error(ErrorKind::kUsage,
+              cat("--", name, ": bad value (got \"", got, "\", want ", want, ")"));
+}
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class T>
+T parse_value(const std::string& name, const std::string& text) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return text;
+  } else if constexpr (IsOptional<T>::value) {
+    return parse_value<typename T::value_type>(name, text);
+  } else if constexpr (IsVector<T>::value) {
+    T values;
+    std::istringstream stream(text);
+    for (std::string item; std::getline(stream, item, ',');) {
+      values.push_back(parse_value<typename T::value_type>(name, item));
+    }
+    if (values.empty()) fail_value(name, text, "values separated by commas");
+    return values;
+  } else {
+    T value{};
+    const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+    bool good = result.ec == std::errc() && result.ptr == text.data() + text.size();
+    if constexpr (std::is_floating_point_v<T>) good = good && std::isfinite(value);
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      const bool negative = std::is_unsigned_v<T> && text.starts_with('-');
+      if (result.ec == std::errc::result_out_of_range || negative) {
+        fail_value(name, text, cat("a whole number from ", Limits::min(), " to ", Limits::max()));
+      }
+    }
+    if (!good) fail_value(name, text, std::is_floating_point_v<T> ? "a number" : "a whole number");
+    return value;
+  }
+}
+
+template <class T>
+std::string show_value(const T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return value;
+  } else if constexpr (IsOptional<T>::value) {
+    return value ? show_value(*value) : "";
+  } else if constexpr (IsVector<T>::value) {
+    std::string text;
+    for (const auto& item : value) text += cat(text.empty() ? "" : ",", show_value(item));
+    return text;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return shortest(value);
+  } else {
+    return std::to_string(value);
+  }
+}
+
+template <class T>
+void write_value(JsonWriter& json, const T& value) {
+  if constexpr (IsOptional<T>::value) {
+    if (value) {
+      write_value(json, *value);
+    } else {
+      json.null();
+    }
+  } else if constexpr (IsVector<T>::value) {
+    json.begin_array();
+    for (const auto& item : value) write_value(json, item);
+    json.end_array();
+  } else {
+    json.value(value);
+  }
+}
+
+template <class T>
+std::string json_value(const T& value) {
+  JsonWriter json;
+  write_value(json, value);
+  return json.text();
+}
 
 std::uint64_t parse_bytes(const std::string& name, const std::string& text) {
   static const std::vector<std::pair<std::string, double>> kUnits = {
@@ -35,6 +123,19 @@ std::uint64_t parse_bytes(const std::string& name, const std::string& text) {
     return static_cast<std::uint64_t>(value * scale);
   }
   fail_value(name, text, "a size such as 256MiB");
+}
+
+// A value of a config file as the command line has it.
+std::string text_of(const JsonView& view) {
+  if (view.raw().IsString()) return view.as_string();
+  if (view.raw().IsBool()) return view.as_bool() ? "true" : "false";
+  if (view.raw().IsInt64()) return std::to_string(view.as_int());
+  if (view.raw().IsUint64()) return std::to_string(view.as_uint());
+  return shortest(view.as_double());
+}
+
+std::string without_dashes(std::string name) {
+  return name.erase(0, name.find_first_not_of('-'));
 }
 
 std::string bytes_text(std::uint64_t value) {
@@ -57,40 +158,21 @@ void Cli::add(Option option) {
   options_.push_back(std::move(option));
 }
 
-template <class T>
-void Cli::option(const std::string& name, T& target, const std::string& value_name,
-                 const std::string& help) {
-  add({.name = name,
-       .value_name = value_name,
-       .help = help,
-       .assign = [name, &target](const std::string& text) { target = parse_value<T>(name, text); },
-       .show = [&target] { return show_value(target); },
-       .json = [&target] { return json_value(target); }});
+void Cli::add_option(const std::string& name, Target target, const std::string& value_name,
+                     const std::string& help) {
+  std::visit(
+      [&](auto* value) {
+        using T = std::remove_pointer_t<decltype(value)>;
+        add({.name = name,
+             .value_name = value_name,
+             .help = help,
+             .assign = [name,
+                        value](const std::string& text) { *value = parse_value<T>(name, text); },
+             .show = [value] { return show_value(*value); },
+             .json = [value] { return json_value(*value); }});
+      },
+      target);
 }
-
-template void Cli::option(const std::string&, int&, const std::string&, const std::string&);
-template void Cli::option(const std::string&, std::int64_t&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, std::uint64_t&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, double&, const std::string&, const std::string&);
-template void Cli::option(const std::string&, std::string&, const std::string&, const std::string&);
-template void Cli::option(const std::string&, std::optional<int>&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, std::optional<std::int64_t>&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, std::optional<double>&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, std::optional<std::string>&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, std::vector<double>&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, std::optional<std::vector<double>>&,
-                          const std::string&, const std::string&);
-template void Cli::option(const std::string&, std::vector<std::int64_t>&, const std::string&,
-                          const std::string&);
-template void Cli::option(const std::string&, std::vector<std::string>&, const std::string&,
-                          const std::string&);
 
 void Cli::flag(const std::string& name, bool& target, const std::string& help) {
   add({.name = name,
@@ -145,23 +227,29 @@ void Cli::apply_presets() {
   }
 }
 
-void Cli::bytes(const std::string& name, std::uint64_t& target, const std::string& help) {
+template <class T>
+void Cli::add_bytes(const std::string& name, T& target, const std::string& help) {
+  const auto show = [&target]() -> std::string {
+    if constexpr (IsOptional<T>::value)
+      return target ? bytes_text(*target) : "";
+    else
+      return bytes_text(target);
+  };
   add({.name = name,
        .value_name = "BYTES",
        .help = help,
        .assign = [name, &target](const std::string& text) { target = parse_bytes(name, text); },
-       .show = [&target] { return bytes_text(target); },
+       .show = show,
        .json = [&target] { return json_value(target); }});
+}
+
+void Cli::bytes(const std::string& name, std::uint64_t& target, const std::string& help) {
+  add_bytes(name, target, help);
 }
 
 void Cli::bytes(const std::string& name, std::optional<std::uint64_t>& target,
                 const std::string& help) {
-  add({.name = name,
-       .value_name = "BYTES",
-       .help = help,
-       .assign = [name, &target](const std::string& text) { target = parse_bytes(name, text); },
-       .show = [&target] { return target ? bytes_text(*target) : ""; },
-       .json = [&target] { return json_value(target); }});
+  add_bytes(name, target, help);
 }
 
 void Cli::pair(const std::string& name, std::array<std::string, 2>& target,
@@ -271,13 +359,6 @@ void Cli::read_config(const std::string& path) {
       throw Error(ErrorKind::kUsage, cat(path, ": ", name, " is given twice"));
     }
     if (given_.count(name) != 0 || item.raw().IsNull()) continue;  // the command line wins
-    const auto text_of = [](const JsonView& view) -> std::string {
-      if (view.raw().IsString()) return view.as_string();
-      if (view.raw().IsBool()) return view.as_bool() ? "true" : "false";
-      if (view.raw().IsInt64()) return std::to_string(view.as_int());
-      if (view.raw().IsUint64()) return std::to_string(view.as_uint());
-      return shortest(view.as_double());
-    };
     std::vector<std::string> values;
     if (item.raw().IsArray()) {
       for (std::size_t i = 0; i < item.size(); ++i) values.push_back(text_of(item.at(i)));
@@ -285,34 +366,19 @@ void Cli::read_config(const std::string& path) {
       values.push_back(text_of(item));
     }
     if (!find(name)->assign_values) {
-      std::string list;
-      for (std::size_t i = 0; i < values.size(); ++i) list += (i > 0 ? "," : "") + values[i];
-      values = {list};
+      values = {show_value(values)};
     }
     set(name, values, "config");
   }
 }
 
-CliOutcome Cli::parse(int argc, const char* const* argv) {
-  // The options that every program has; none of them is a setting of the work.
+// The options that every program has; none of them is a setting of the work.
+void Cli::declare_common() {
   group("Every program");
-  const auto common = [this](Option option) {
-    option.is_setting = false;
-    add(std::move(option));
-  };
-  const auto switch_to = [](bool& target) {
-    return Option{.is_flag = true,
-                  .assign = [&target](const std::string& text) { target = text == "true"; },
-                  .show = [] { return std::string(); },
-                  .json = [] { return std::string("null"); }};
-  };
-  Option help = switch_to(help_), version = switch_to(version_), check = switch_to(check_args_);
-  help.name = "help", help.help = "print this page and exit";
-  version.name = "version", version.help = "print versions and exit";
-  check.name = "check-args", check.help = "parse and validate the options, touch nothing, exit";
-  common(std::move(help));
-  common(std::move(version));
-  common(std::move(check));
+  const std::size_t first = options_.size();
+  flag("help", help_, "print this page and exit");
+  flag("version", version_, "print versions and exit");
+  flag("check-args", check_args_, "parse and validate the options, touch nothing, exit");
   option("config", config_, "FILE.json", "read options from a JSON object; the command line wins");
   choice("log-level", log_level_,
          {{"debug", LogLevel::kDebug},
@@ -320,10 +386,10 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
           {"warning", LogLevel::kWarning},
           {"error", LogLevel::kError}},
          "least severe line to log");
-  options_[options_.size() - 2].is_setting = false;
-  options_.back().is_setting = false;
+  for (std::size_t i = first; i < options_.size(); ++i) options_[i].is_setting = false;
+}
 
-  // The command line itself.
+void Cli::read_command_line(int argc, const char* const* argv) {
   po::options_description description;
   for (const auto& item : options_) {
     if (item.is_flag) {
@@ -335,12 +401,14 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
       description.add_options()(item.name.c_str(), po::value<std::string>(), "");
     }
   }
+  // Old names become today's before anything looks at them.
   std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   for (std::string& word : words) {
     if (!word.starts_with("--")) continue;
     const std::size_t end = std::min(word.find('='), word.size());
     word = cat("--", current_name(word.substr(2, end - 2)), word.substr(end));
   }
+  // Boost's errors become ours, with the option that was probably meant.
   try {
     const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     const auto parsed = po::command_line_parser(words)
@@ -358,22 +426,23 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
       set(item.string_key, item.value.empty() ? Values{"true"} : item.value, "command line");
     }
   } catch (const po::unknown_option& error) {
-    std::string name = error.get_option_name();
-    name.erase(0, name.find_first_not_of('-'));
-    fail_unknown(name);
+    fail_unknown(without_dashes(error.get_option_name()));
   } catch (const po::too_many_positional_options_error&) {
     throw Error(ErrorKind::kUsage, "there is an argument without an option name",
                 cat("run ", program_, " --help"));
   } catch (const po::error_with_option_name& error) {
-    std::string name = error.get_option_name();
-    name.erase(0, name.find_first_not_of('-'));
-    const std::string answer = foreign_option_answer(program_, name);
+    const std::string answer =
+        foreign_option_answer(program_, without_dashes(error.get_option_name()));
     throw Error(ErrorKind::kUsage, error.what(),
                 answer.empty() ? cat("run ", program_, " --help") : answer);
   } catch (const po::error& error) {
     throw Error(ErrorKind::kUsage, error.what(), cat("run ", program_, " --help"));
   }
-  // What ends here, then --config, presets and checks.
+}
+
+CliOutcome Cli::parse(int argc, const char* const* argv) {
+  declare_common();
+  read_command_line(argc, argv);
   if (help_) {
     std::cout << help_text() << std::flush;
     return CliOutcome::kDone;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "shared/base/choices.h"
@@ -29,6 +30,16 @@ struct EffectiveOption {
   std::string json;
 };
 
+// The type of the values of a choice, whose target may be an optional of them.
+template <class T>
+struct ChosenType {
+  using Type = T;
+};
+template <class T>
+struct ChosenType<std::optional<T>> {
+  using Type = T;
+};
+
 class Cli {
  public:
   // `usage` are the lines after "usage:" in --help; `summary` says what the program does.
@@ -42,36 +53,26 @@ class Cli {
   // std::vector<double|int64_t|std::string> (comma-separated), std::optional of these.
   template <class T>
   void option(const std::string& name, T& target, const std::string& value_name,
-              const std::string& help);
+              const std::string& help) {
+    add_option(name, &target, value_name, help);
+  }
 
   // Declares a switch. "true"/"false" in a config file.
   void flag(const std::string& name, bool& target, const std::string& help);
 
   // Declares an option with a closed set of values, e.g. {{"sgd", Kind::kSgd}, {"adam",
   // Kind::kAdam}}. An unset optional shows no default.
-  template <class T>
-  void choice(const std::string& name, T& target, const Choices<T>& choices,
-              const std::string& help) {
+  template <class Target>
+  void choice(const std::string& name, Target& target,
+              const Choices<typename ChosenType<Target>::Type>& choices, const std::string& help) {
     add_choice(name, words_of(choices), help,
                {.take =
                     [&target, choices](const std::string& word) {
-                      const std::optional<T> value = value_of(choices, word);
+                      const auto value = value_of(choices, word);
                       if (value) target = *value;
                       return value.has_value();
                     },
                 .word = [&target, choices] { return word_of(choices, target); }});
-  }
-  template <class T>
-  void choice(const std::string& name, std::optional<T>& target, const Choices<T>& choices,
-              const std::string& help) {
-    add_choice(name, words_of(choices), help,
-               {.take =
-                    [&target, choices](const std::string& word) {
-                      const std::optional<T> value = value_of(choices, word);
-                      if (value) target = value;
-                      return value.has_value();
-                    },
-                .word = [&target, choices] { return target ? word_of(choices, *target) : ""; }});
   }
   // The choice between "on" and "off".
   void on_off(const std::string& name, bool& target, const std::string& help) {
@@ -129,17 +130,28 @@ class Cli {
     // Of an option of several values, instead of `assign`.
     std::function<void(const std::vector<std::string>&)> assign_values{};
   };
+  using Target = std::variant<int*, std::int64_t*, std::uint64_t*, double*, std::string*,
+                              std::optional<int>*, std::optional<std::int64_t>*,
+                              std::optional<double>*, std::optional<std::string>*,
+                              std::vector<double>*, std::optional<std::vector<double>>*,
+                              std::vector<std::int64_t>*, std::vector<std::string>*>;
   // A choice's target in words: `take` is false for an unknown one, `word` empty when it is unset.
   struct Words {
     std::function<bool(const std::string&)> take{};
     std::function<std::string()> word{};
   };
+  void add_option(const std::string& name, Target target, const std::string& value_name,
+                  const std::string& help);
+  template <class T>
+  void add_bytes(const std::string& name, T& target, const std::string& help);
   void add_choice(const std::string& name, const std::string& list, const std::string& help,
                   Words words);
   void add(Option option);
   const Option* find(const std::string& name) const;
   const std::string& current_name(const std::string& name) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
+  void declare_common();
+  void read_command_line(int argc, const char* const* argv);
   void read_config(const std::string& path);
   void apply_presets();
   void set(const std::string& name, const std::vector<std::string>& values,

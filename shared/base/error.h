@@ -20,7 +20,7 @@ enum class ErrorKind : int {
   kUnavailable = 69,   // something needed is not there (a GPU, a rank count)
   kInternal = 70,      // a bug in this program
   kCannotCreate = 73,  // an output cannot be created
-  kIo = 74,            // reading or writing failed as_io_error (disk full, mount gone)
+  kIo = 74,            // reading or writing failed (disk full, mount gone)
   kInterrupted = 75,   // stopped early with a saved checkpoint: run the same command again
   kRankFailure = 76,   // a rank died, hung or drifted: run the same command again
   kConfig = 78,        // options that contradict each other or the files

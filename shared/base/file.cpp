@@ -1,13 +1,10 @@
 #include "shared/base/file.h"
 
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <regex.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -40,32 +37,8 @@ constexpr const char* kMountHint = "fix the mount, then run the same command aga
 constexpr const char* kWriteHint =
     "free some space or fix the mount, then run the same command again";
 
-// Calls that a signal may interrupt on FUSE and NFS mounts.
-template <class Call>
-auto retried(const Call& call) {
-  for (;;) {
-    const auto result = call();
-    if (result >= 0 || errno != EINTR) return result;
-  }
-}
-
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : fd_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC); })) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // After an fsync that returned -1: one warning, or kIo.
-void judge_failed_sync(const std::string& path, MountAbility ability) {
+void check_failed_sync(const std::string& path, MountAbility ability) {
   const int code = errno;
   if (!means_unsupported(code)) {
     throw Error(ErrorKind::kIo, cat(path, ": writing to the disk failed (", reason(), ")"),
@@ -82,6 +55,12 @@ void write_all(int descriptor, const std::string& path, std::string_view bytes) 
     }
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
+}
+
+void check_read_back(bool is_equal, const std::string& path) {
+  if (is_equal) return;
+  throw Error(ErrorKind::kIo, cat(path, ": reads back differently from what was written"),
+              "the disk or mount is damaged; choose another --output");
 }
 
 int renamed(const std::string& from, const std::string& to) {
@@ -122,32 +101,6 @@ void move_into_place(const std::string& temporary, const std::string& path) {
               cat(path, ": cannot be renamed into place (", std::strerror(code), ")"), kWriteHint);
 }
 
-}  // namespace
-
-Error read_error(const std::string& path, int code) {
-  const std::string problem = cat(path, ": cannot be read (", std::strerror(code), ")");
-  switch (code) {
-    case ENOENT:
-    case ENOTDIR:
-    case ENAMETOOLONG:
-    case ELOOP:
-    case ENXIO:
-    case EACCES:
-    case EPERM:
-    case EISDIR:
-    case EOPNOTSUPP:
-      return {ErrorKind::kNoInput, problem, "check the path and its permissions"};
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return {ErrorKind::kUnavailable, problem, "raise `ulimit -n`, or free memory"};
-    default:
-      return {ErrorKind::kIo, problem, kMountHint};
-  }
-}
-
-namespace {
-
 // What `mode` says that a path is, where that is not a regular file.
 const char* other_than_file(mode_t mode) {
   if (S_ISREG(mode)) return nullptr;
@@ -160,15 +113,9 @@ const char* other_than_file(mode_t mode) {
 bool is_of_kernel(int descriptor) {
   struct statfs system {};
   if (::fstatfs(descriptor, &system) != 0) return false;
-  switch (static_cast<unsigned long>(system.f_type)) {
-    case PROC_SUPER_MAGIC:
-    case SYSFS_MAGIC:
-    case DEBUGFS_MAGIC:
-    case TRACEFS_MAGIC:
-      return true;
-    default:
-      return false;
-  }
+  const auto type = static_cast<unsigned long>(system.f_type);
+  return type == PROC_SUPER_MAGIC || type == SYSFS_MAGIC || type == DEBUGFS_MAGIC ||
+         type == TRACEFS_MAGIC;
 }
 
 Error not_a_file(const std::string& path, const std::string& problem) {
@@ -178,12 +125,10 @@ Error not_a_file(const std::string& path, const std::string& problem) {
 
 // Opening a pipe would wait for its writer. A regular file only refuses not to wait when somebody
 // holds a lease on it (Samba), which ends by being waited for.
-int open_input(const std::string& path) {
-  const auto open = [&](int flags) {
-    return retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | flags); });
-  };
-  const int descriptor = open(O_NONBLOCK);
-  return descriptor < 0 && errno == EWOULDBLOCK ? open(0) : descriptor;
+Descriptor open_input(const std::string& path) {
+  Descriptor file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK);
+  if (file || errno != EWOULDBLOCK) return file;
+  return Descriptor(path, O_RDONLY | O_NOCTTY);
 }
 
 std::uint64_t memory_bytes() {
@@ -206,61 +151,72 @@ std::size_t read_all(const std::string& path, std::size_t size_bytes, const Call
   return count;
 }
 
-// Whole content, of `max_bytes` at most; throws `too_large(got)` where there is more.
-template <class TooLarge>
-std::string read_whole(const std::string& path, std::uint64_t max_bytes,
-                       const TooLarge& too_large) {
+// Whole content; throws Error{kind}, "PATH: PROBLEM", where it has more than `max_bytes`.
+std::string read_whole(const std::string& path, std::uint64_t max_bytes, ErrorKind kind,
+                       const char* problem) {
+  const auto check_size = [&](std::uint64_t got) {
+    if (got <= max_bytes) return;
+    throw Error(kind,
+                cat(path, ": ", problem, " (got ", human_bytes(static_cast<double>(got)),
+                    ", want at most ", human_bytes(static_cast<double>(max_bytes)), ")"),
+                "check that this is the file you mean");
+  };
   FileReader file(path);
-  if (file.size_bytes() > max_bytes) throw too_large(file.size_bytes());
+  check_size(file.size_bytes());
   std::string bytes(file.size_bytes(), '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   // A file that grows, or one of a file system that reports no sizes.
   std::array<char, 4096> more;
   while (const std::size_t got = file.read(more.data(), more.size())) {
     bytes.append(more.data(), got);
-    if (bytes.size() > max_bytes) throw too_large(bytes.size());
+    check_size(bytes.size());
   }
   return bytes;
 }
 
 }  // namespace
 
-FileReader::FileReader(const std::string& path) : path_(path), descriptor_(open_input(path)) {
-  if (descriptor_ < 0) throw read_error(path, errno);
-  struct stat status {};
-  const int code = ::fstat(descriptor_, &status) != 0 ? errno : 0;
-  const char* problem = code == 0 ? other_than_file(status.st_mode) : nullptr;
-  if (code == 0 && problem == nullptr && status.st_size == 0 && is_of_kernel(descriptor_)) {
-    problem = "is a file of the kernel (want one on a disk)";
+Error read_error(const std::string& path, int code) {
+  const std::string problem = cat(path, ": cannot be read (", std::strerror(code), ")");
+  const auto is_one_of = [&](std::initializer_list<int> codes) {
+    return std::find(codes.begin(), codes.end(), code) != codes.end();
+  };
+  if (is_one_of({ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP, ENXIO, EACCES, EPERM, EISDIR, EOPNOTSUPP})) {
+    return {ErrorKind::kNoInput, problem, "check the path and its permissions"};
   }
-  if (code != 0 || problem != nullptr) {
-    ::close(descriptor_);
-    throw code != 0 ? read_error(path, code) : not_a_file(path, problem);
+  if (is_one_of({EMFILE, ENFILE, ENOMEM})) {
+    return {ErrorKind::kUnavailable, problem, "raise `ulimit -n`, or free memory"};
   }
-  ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
-  size_bytes_ = static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
+  return {ErrorKind::kIo, problem, kMountHint};
 }
 
-FileReader::~FileReader() {
-  ::close(descriptor_);
+FileReader::FileReader(const std::string& path) : path_(path), file_(open_input(path)) {
+  struct stat status {};
+  if (!file_ || ::fstat(file_.get(), &status) != 0) throw read_error(path, errno);
+  if (const char* problem = other_than_file(status.st_mode)) throw not_a_file(path, problem);
+  if (status.st_size == 0 && is_of_kernel(file_.get())) {
+    throw not_a_file(path, "is a file of the kernel (want one on a disk)");
+  }
+  ::fcntl(file_.get(), F_SETFL, ::fcntl(file_.get(), F_GETFL) & ~O_NONBLOCK);
+  size_bytes_ = static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
 }
 
 std::size_t FileReader::read(char* buffer, std::size_t size_bytes) {
   return read_all(path_, size_bytes, [&](std::size_t done) {
-    return ::read(descriptor_, buffer + done, size_bytes - done);
+    return ::read(file_.get(), buffer + done, size_bytes - done);
   });
 }
 
 std::size_t FileReader::read_at(std::uint64_t offset_bytes, char* buffer,
                                 std::size_t size_bytes) const {
   return read_all(path_, size_bytes, [&](std::size_t done) {
-    return ::pread(descriptor_, buffer + done, size_bytes - done,
+    return ::pread(file_.get(), buffer + done, size_bytes - done,
                    static_cast<off_t>(offset_bytes + done));
   });
 }
 
 void FileReader::seek(std::uint64_t offset_bytes) {
-  if (::lseek(descriptor_, static_cast<off_t>(offset_bytes), SEEK_SET) >= 0) return;
+  if (::lseek(file_.get(), static_cast<off_t>(offset_bytes), SEEK_SET) >= 0) return;
   throw Error(ErrorKind::kIo, cat(path_, ": seeking failed (", reason(), ")"), kMountHint);
 }
 
@@ -288,24 +244,12 @@ std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::
 }
 
 std::string read_file(const std::string& path) {
-  const std::uint64_t limit = memory_bytes();
-  return read_whole(path, limit, [&](std::uint64_t got) {
-    return Error(ErrorKind::kUnavailable,
-                 cat(path, ": is larger than this machine's memory (got ",
-                     human_bytes(static_cast<double>(got)), ", want at most ",
-                     human_bytes(static_cast<double>(limit)), ")"),
-                 "check that this is the file you mean");
-  });
+  return read_whole(path, memory_bytes(), ErrorKind::kUnavailable,
+                    "is larger than this machine's memory");
 }
 
 std::string read_text(const std::string& path, std::uint64_t max_bytes) {
-  return read_whole(path, max_bytes, [&](std::uint64_t got) {
-    return Error(ErrorKind::kData,
-                 cat(path, ": is too large to be this kind of text (got ",
-                     human_bytes(static_cast<double>(got)), ", want at most ",
-                     human_bytes(static_cast<double>(max_bytes)), ")"),
-                 "check that this is the file you mean");
-  });
+  return read_whole(path, max_bytes, ErrorKind::kData, "is too large to be this kind of text");
 }
 
 std::uint64_t file_size_bytes(const std::string& path) {
@@ -377,13 +321,6 @@ void remove_file(const std::string& path) {
   fs::remove(path, code);
 }
 
-bool is_name_of(const std::string& path, int descriptor) {
-  struct stat there {
-  }, open_file{};
-  return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &open_file) == 0 &&
-         there.st_dev == open_file.st_dev && there.st_ino == open_file.st_ino;
-}
-
 void sync_path(const std::string& path) {
   const bool folder = is_folder(path);
   const auto ability = folder ? MountAbility::kFolderSync : MountAbility::kFileSync;
@@ -393,31 +330,32 @@ void sync_path(const std::string& path) {
     return;
   }
   if (file.get() < 0 || retried([&] { return ::fsync(file.get()); }) != 0) {
-    judge_failed_sync(path, ability);
+    check_failed_sync(path, ability);
   }
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
-  descriptor_ = retried(
-      [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); });
-  if (descriptor_ < 0) {
-    throw Error(ErrorKind::kCannotCreate, cat(path_, ": cannot be created (", reason(), ")"),
-                "check that the folder exists and can be written");
-  }
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)),
+      temporary_(path_ + ".tmp"),
+      file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC) {
+  if (file_) return;
+  throw Error(ErrorKind::kCannotCreate, cat(path_, ": cannot be created (", reason(), ")"),
+              "check that the folder exists and can be written");
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  if (!committed_) remove_file(temporary_);
+  if (committed_) return;
+  file_ = Descriptor();  // closed first: FUSE and NFS keep an open file under another name
+  remove_file(temporary_);
 }
 
 void AtomicFile::write(const void* data, std::size_t size_bytes) {
-  write_all(descriptor_, path_, {static_cast<const char*>(data), size_bytes});
+  write_all(file_.get(), path_, {static_cast<const char*>(data), size_bytes});
 }
 
 // Through the descriptor that wrote: a later one may miss write-back errors.
 void AtomicFile::sync_and_close() {
-  const int descriptor = std::exchange(descriptor_, -1);
+  const int descriptor = file_.release();
   if (descriptor < 0) return;
   const bool synced = retried([&] { return ::fsync(descriptor); }) == 0;
   const int sync_code = errno;
@@ -427,7 +365,7 @@ void AtomicFile::sync_and_close() {
     throw Error(ErrorKind::kIo, cat(path_, ": closing failed (", reason(), ")"), kWriteHint);
   }
   errno = sync_code;
-  if (!synced) judge_failed_sync(path_, MountAbility::kFileSync);
+  if (!synced) check_failed_sync(path_, MountAbility::kFileSync);
 }
 
 void AtomicFile::commit(const std::function<void(const std::string&)>& verify) {
@@ -438,25 +376,20 @@ void AtomicFile::commit(const std::function<void(const std::string&)>& verify) {
   sync_path(parent_of(path_));
 }
 
-AppendFile::AppendFile(std::string path, const std::string& option) : path_(std::move(path)) {
-  descriptor_ = retried(
-      [&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666); });
-  if (descriptor_ >= 0) return;
+AppendFile::AppendFile(std::string path, const std::string& option)
+    : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_APPEND) {
+  if (file_) return;
   throw Error(ErrorKind::kCannotCreate, cat(path_, ": cannot be created (", reason(), ")"),
               cat("choose another ", option, " or fix its permissions"));
 }
 
-AppendFile::~AppendFile() {
-  ::close(descriptor_);
-}
-
 void AppendFile::append(std::string_view bytes) {
-  write_all(descriptor_, path_, bytes);
+  write_all(file_.get(), path_, bytes);
 }
 
 void AppendFile::sync() {
-  if (retried([&] { return ::fdatasync(descriptor_); }) != 0) {
-    judge_failed_sync(path_, MountAbility::kFileSync);
+  if (retried([&] { return ::fdatasync(file_.get()); }) != 0) {
+    check_failed_sync(path_, MountAbility::kFileSync);
   }
 }
 
@@ -486,9 +419,7 @@ std::uint64_t deliver_file(const std::string& source, const std::string& path) {
       const Descriptor cached(temporary, O_RDONLY);
       if (cached.get() >= 0) ::posix_fadvise(cached.get(), 0, 0, POSIX_FADV_DONTNEED);
     }
-    if (xxh3_file(temporary) == hash) return;
-    throw Error(ErrorKind::kIo, cat(path, ": reads back differently from what was written"),
-                "the disk or mount is damaged; choose another --output");
+    check_read_back(xxh3_file(temporary) == hash, path);
   });
   return hash;
 }
@@ -496,59 +427,8 @@ std::uint64_t deliver_file(const std::string& source, const std::string& path) {
 void write_file_atomically(const std::string& path, std::string_view bytes) {
   AtomicFile file(path);
   file.write(bytes);
-  file.commit([&](const std::string& temporary) {
-    if (read_file(temporary) != bytes) {
-      throw Error(ErrorKind::kIo, cat(path, ": reads back differently from what was written"),
-                  "the disk or mount is damaged; choose another --output");
-    }
-  });
-}
-
-namespace {
-
-// Opens and locks `lock_path`, which guards `output`. Returns the descriptor.
-int lock_output(const std::string& lock_path, const std::string& output) {
-  const int descriptor =
-      retried([&] { return ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
-  if (descriptor < 0) {
-    throw Error(ErrorKind::kCannotCreate, cat(output, ": cannot be written (", reason(), ")"),
-                "choose another --output or fix its permissions");
-  }
-  if (retried([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return descriptor;
-  if (errno == EWOULDBLOCK) {
-    ::close(descriptor);
-    throw Error(ErrorKind::kConfig, cat(output, ": another process is writing here"),
-                "wait for it to end, or choose another --output");
-  }
-  warn_unsupported(MountAbility::kLocks, output, errno);
-  return descriptor;
-}
-
-int lock_present_file(const std::string& lock_path, const std::string& output) {
-  constexpr int kAttempts = 100;  // after that, a mount whose inode numbers change is trusted
-  for (int attempt = 0;; ++attempt) {
-    const int descriptor = lock_output(lock_path, output);
-    // Not where the previous holder has just removed the file that is now locked.
-    if (attempt == kAttempts || is_name_of(lock_path, descriptor)) return descriptor;
-    ::close(descriptor);
-  }
-}
-
-}  // namespace
-
-FolderLock::FolderLock(const std::string& folder)
-    : descriptor_(lock_present_file(folder + "/.lock", folder)) {}
-
-FolderLock::~FolderLock() {
-  ::close(descriptor_);
-}
-
-FileLock::FileLock(const std::string& path)
-    : lock_path_(path + ".lock"), descriptor_(lock_present_file(lock_path_, path)) {}
-
-FileLock::~FileLock() {
-  remove_file(lock_path_);
-  ::close(descriptor_);
+  file.commit(
+      [&](const std::string& temporary) { check_read_back(read_file(temporary) == bytes, path); });
 }
 
 }  // namespace retina

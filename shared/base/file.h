@@ -8,19 +8,17 @@
 #include <string>
 #include <string_view>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 
 namespace retina {
 
 // An input, opened for reading: nothing else opens one. Takes regular files alone, because opening
 // or reading a pipe, a device or a file of /proc may wait without end. Throws kNoInput (missing,
-// not readable, not a regular file), kIo as_io_error.
+// not readable, not a regular file), kIo (the mount).
 class FileReader {
  public:
   explicit FileReader(const std::string& path);
-  ~FileReader();
-  FileReader(const FileReader&) = delete;
-  FileReader& operator=(const FileReader&) = delete;
 
   // Fills `buffer`, less only where the file ends; returns how many bytes came.
   std::size_t read(char* buffer, std::size_t size_bytes);
@@ -31,11 +29,11 @@ class FileReader {
   // As the file system tells it: 0 where it does not.
   std::size_t size_bytes() const { return size_bytes_; }
   // Open as long as this object.
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return file_.get(); }
 
  private:
   std::string path_;
-  int descriptor_;
+  Descriptor file_;
   std::size_t size_bytes_ = 0;
 };
 
@@ -66,9 +64,9 @@ std::uint64_t file_size_bytes(const std::string& path);
 
 // Throws kIo when the mount does not report it.
 bool path_exists(const std::string& path);
+bool is_folder(const std::string& path);
 // Whether all of a file's name follows a POSIX extended regular expression (regex(7)).
 bool name_matches(const std::string& name, const char* pattern);
-bool is_folder(const std::string& path);
 
 // Creates the folder and its parents. Throws kCannotCreate; `option` named it.
 void make_folder(const std::string& path, const std::string& option = "--output");
@@ -89,12 +87,8 @@ void remove_file(const std::string& path);
 // one warning; a failure throws kIo.
 void sync_path(const std::string& path);
 
-// Whether `path` is still a name of the open file: another process may have renamed or removed it
-// before this one had its lock.
-bool is_name_of(const std::string& path, int descriptor);
-
 // Runs `body`, which writes into a folder that this job could write to before: what cannot be
-// created now is an I/O error as_io_error (the folder or its mount is gone), not a bad choice.
+// created now is an I/O error (the folder or its mount is gone), not a bad choice.
 template <class Body>
 auto as_io_error(const Body& body) {
   try {
@@ -113,8 +107,7 @@ class AtomicFile {
   // Throws kCannotCreate when the temporary file cannot be made.
   explicit AtomicFile(std::string path);
   ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
+  AtomicFile(AtomicFile&&) = delete;
 
   // Throws kIo (disk full, mount gone).
   void write(const void* data, std::size_t size_bytes);
@@ -129,7 +122,7 @@ class AtomicFile {
  private:
   void sync_and_close();
   std::string path_, temporary_;
-  int descriptor_ = -1;
+  Descriptor file_;
   bool committed_ = false;
 };
 
@@ -138,10 +131,6 @@ class AppendFile {
  public:
   // Goes on behind what is there. Throws kCannotCreate; `option` named the file's folder.
   explicit AppendFile(std::string path, const std::string& option = "--output");
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
-
   const std::string& path() const { return path_; }
   // Other processes see it when this returns. Throws kIo (disk full, mount gone).
   void append(std::string_view bytes);
@@ -150,7 +139,7 @@ class AppendFile {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 // AtomicFile's steps for a file that something else wrote: sync -> verify -> rename -> folder sync.
@@ -168,32 +157,5 @@ std::uint64_t deliver_file(const std::string& source, const std::string& path);
 
 // AtomicFile in one call; the written bytes are read back and compared.
 void write_file_atomically(const std::string& path, std::string_view bytes);
-
-// An exclusive lock on the folder for this process's lifetime (flock on `.lock` inside). Throws
-// kConfig when another process holds it, kCannotCreate; a file system without locks costs one
-// warning.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
-
-// The same for an output that is one file (flock on `path.lock`, which is removed at the end).
-class FileLock {
- public:
-  explicit FileLock(const std::string& path);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  std::string lock_path_;
-  int descriptor_ = -1;
-};
 
 }  // namespace retina

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -35,23 +36,18 @@ std::string with_slashes(std::string name) {
   return name;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
+// With the bytes for which "%20" stands.
 std::string without_escapes(const std::string& name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
-    const int high = name[i] == '%' && i + 2 < name.size() ? hex_digit(name[i + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(name[i + 2]) : -1;
-    const int byte = 16 * high + low;
-    if (low < 0 || byte == 0) {
-      out += name[i];
-    } else {
+    const char* const digits = name.data() + i + 1;
+    unsigned char byte = 0;
+    if (name[i] == '%' && i + 2 < name.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2 && byte != 0) {
       out += static_cast<char>(byte);
       i += 2;
+    } else {
+      out += name[i];
     }
   }
   return out;
@@ -116,6 +112,20 @@ std::string look_alike_key(const std::string& name) {
   const std::size_t dot = last.rfind('.');
   const std::string stem = dot == std::string::npos || dot == 0 ? last : last.substr(0, dot);
   return mapped(stem, UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+}
+
+bool is_dropping(std::string_view name) {
+  if (name.starts_with('.')) return true;
+  const auto is_same = [](char c, char lower) {
+    return (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) == lower;
+  };
+  for (const std::string_view known :
+       {"thumbs.db", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", "icon\r", "__macosx",
+        "@eadir", "@recycle", "@tmp", "#recycle", "#snapshot", "$recycle.bin", "lost+found",
+        "system volume information", "network trash folder", "__pycache__"}) {
+    if (std::equal(name.begin(), name.end(), known.begin(), known.end(), is_same)) return true;
+  }
+  return false;
 }
 
 }  // namespace retina

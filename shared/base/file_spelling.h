@@ -1,9 +1,10 @@
-// Other ways to write a file's name. Annotations are made on other systems: with backslashes, with
-// accents composed as only the other system has them, with names escaped for a URL, with the path
-// that the folder has there.
+// Names of files that other systems made. Other ways to write them: annotations have backslashes,
+// accents composed as only the other system has them, names escaped for a URL, the path that the
+// folder has there. And names that operating systems, file servers and editors leave in folders.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace retina {
@@ -27,5 +28,11 @@ std::string plain_spelling(const std::string& name);
 
 // Without what leads to the last part; both kinds of slash.
 std::string last_part(const std::string& name);
+
+// Whether a file or folder of this name (no path) is never data: all that begins with a dot
+// (macOS's
+// "._a.jpg", ".DS_Store", ".ipynb_checkpoints", NFS's ".nfs0001"), "Thumbs.db", "desktop.ini",
+// "__MACOSX", "@eaDir", "lost+found" and their like.
+bool is_dropping(std::string_view name);
 
 }  // namespace retina

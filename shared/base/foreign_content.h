@@ -1,7 +1,9 @@
-// What stands in the place of the file that people mean to give: a Git LFS pointer, a web page, an
-// archive. For the error of a reader that could not make sense of the file.
+// What stands in the place of the file that people mean to give, by its first and last bytes: a Git
+// LFS pointer, a web page, an archive, weights as other tools write them. For the error of a reader
+// that could not make sense of the file.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,5 +18,22 @@ struct ForeignContent {
 // By the first bytes of a file, of which 512 are enough. Nothing when they are neither of
 // a known kind nor empty: text, as far as this can tell.
 std::optional<ForeignContent> foreign_content(std::string_view start);
+
+// What a file is that was given in the place of weights or a model.
+struct FileKind {
+  std::string what{};          // "is a safetensors file"
+  std::string hint{};          // the next step; empty where only the reader knows it
+  bool is_torch_save = false;  // weights that retina-convert --import reads
+  bool is_old_model = false;   // TorchScript that retina-convert wrote once
+};
+
+// How much of either end is looked at for it.
+inline constexpr std::size_t kKindBytes = 1 << 16;
+
+// `begin` and `end`: the file's first and last kKindBytes, or all of a shorter one. Nothing for
+// what it does not know, and for a zip that is cut short.
+std::optional<FileKind> file_kind(std::string_view begin, std::string_view end);
+// Throws as read_file.
+std::optional<FileKind> file_kind_of(const std::string& path);
 
 }  // namespace retina

@@ -1,8 +1,9 @@
-// What the options of other training and export tools (torchvision's references, Ultralytics,
-// MMDetection, Detectron2, Lightning, timm, Keras scripts) are called in ours: the one table, for
-// all four programs, by which an unknown option is answered.
+// What an unknown option may have meant. The options of other training and export tools
+// (torchvision's references, Ultralytics, MMDetection, Detectron2, Lightning, timm, Keras scripts)
+// are in one table for all four programs, by what they are called in ours; others may be mistyped.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,18 +12,22 @@ namespace retina {
 // The four programs' answers; an empty one: it has nothing of the kind. An answer is one or more of
 // the program's options with a remark, or a sentence.
 struct ForeignOption {
-  std::vector<std::string> names{};  // without dashes, '-' for '_'
-  std::string pack{}, train{}, eval{}, convert{};
+  const char* names;  // separated by spaces, without dashes, '-' for '_'
+  const char *pack = "", *train = "", *eval = "", *convert = "";
 
   // The answer of "coco-pack", "retina-train", "retina-eval" or "retina-convert".
-  const std::string& of(const std::string& program) const;
+  std::string of(const std::string& program) const;
 };
 
-const std::vector<ForeignOption>& foreign_options();
+std::span<const ForeignOption> foreign_options();
 
 // What `program` says to the option `name`, which it does not have or not with such a value: "here
 // it is --images-per-step (all ranks together)"; what another program would say where this one has
 // nothing of the kind; "" for a name that the table does not have.
 std::string foreign_option_answer(const std::string& program, const std::string& name);
+
+// The candidate with the smallest edit distance to `name`; "" when none is near (more than half of
+// its letters, and two, would have to change). On ties the first.
+std::string nearest_match(const std::string& name, const std::vector<std::string>& candidates);
 
 }  // namespace retina

@@ -30,7 +30,7 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-// Hash of a file's whole content. Throws kNoInput when it cannot be opened, kIo as_io_error.
+// Hash of a file's whole content. Throws as read_file.
 std::uint64_t xxh3_file(const std::string& path);
 
 // CRC-32C (RFC 3720, appendix B.4).

@@ -9,9 +9,8 @@
 #include <mutex>
 #include <thread>
 
-#include "shared/base/bus_error.h"
 #include "shared/base/printable.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 
 namespace retina {
 namespace {
@@ -27,27 +26,14 @@ std::string& log_name() {
   return name;
 }
 
-const char* prefix(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug: ";
-    case LogLevel::kWarning:
-      return "warning: ";
-    case LogLevel::kError:
-      return "error: ";
-    case LogLevel::kInfo:
-      break;
-  }
-  return "";
-}
+constexpr const char* kPrefixes[] = {"debug: ", "", "warning: ", "error: "};  // by LogLevel
 
 }  // namespace
 
 void set_log_name(const std::string& name) {
   const std::lock_guard lock(g_mutex);
   log_name() = name;
-  set_bus_error_name(name);
-  set_stop_signal_name(name);
+  set_signal_name(name);
 }
 
 void set_log_level(LogLevel level) {
@@ -60,8 +46,8 @@ LogLevel log_level() {
 
 void log_line(LogLevel level, const std::string& text) {
   const std::lock_guard lock(g_mutex);
-  const std::string line =
-      cat(log_name(), ": ", prefix(level), escaped(text, kLineCharacters), "\n");
+  const std::string line = cat(log_name(), ": ", kPrefixes[static_cast<int>(level)],
+                               escaped(text, kLineCharacters), "\n");
   // A log that cannot be written must not end the work it reports on.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

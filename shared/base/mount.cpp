@@ -1,10 +1,8 @@
 #include "shared/base/mount.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -12,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 
@@ -23,42 +22,27 @@ struct Consequence {
   const char* meaning;
 };
 
-Consequence consequence(MountAbility ability) {
-  switch (ability) {
-    case MountAbility::kFolderSync:
-      return {"cannot sync folders", "after a power cut the newest file may be missing"};
-    case MountAbility::kFileSync:
-      return {"cannot sync files", "after a power cut the newest file may be cut short"};
-    case MountAbility::kLocks:
-      return {"has no locks", "do not start two jobs on this folder"};
-    case MountAbility::kMemoryMap:
-      break;
-  }
-  return {"cannot map files into memory", "shards are copied to the local disk as they are used"};
-}
+// By MountAbility.
+constexpr std::array<Consequence, 4> kConsequences = {
+    {{"cannot sync folders", "after a power cut the newest file may be missing"},
+     {"cannot sync files", "after a power cut the newest file may be cut short"},
+     {"has no locks", "do not start two jobs on this folder"},
+     {"cannot map files into memory", "shards are copied to the local disk as they are used"}}};
 
 }  // namespace
 
 bool means_unsupported(int code) {
-  switch (code) {
-    case EINVAL:
-    case ENOTSUP:
-#if EOPNOTSUPP != ENOTSUP
-    case EOPNOTSUPP:
-#endif
-    case ENOSYS:
-    case ENODEV:
-    case ENOLCK:
-      return true;
-    default:
-      return false;
+  for (const int known : {EINVAL, ENOTSUP, EOPNOTSUPP, ENOSYS, ENODEV, ENOLCK}) {
+    if (code == known) return true;
   }
+  return false;
 }
 
 void warn_unsupported(MountAbility ability, const std::string& path, int code) {
-  static std::array<std::atomic<bool>, 4> warned{};
-  if (warned.at(static_cast<std::size_t>(ability)).exchange(true)) return;
-  const Consequence what = consequence(ability);
+  static std::array<std::atomic<bool>, kConsequences.size()> warned{};
+  const auto number = static_cast<std::size_t>(ability);
+  if (warned.at(number).exchange(true)) return;
+  const Consequence& what = kConsequences.at(number);
   log_warning(path, ": this file system ", what.lack, " (", std::strerror(code), "); ",
               what.meaning);
 }
@@ -90,18 +74,17 @@ std::string network_file_system(const std::string& path) {
 bool can_map_files(const std::string& folder) {
   constexpr std::size_t kBytes = 1;
   std::string name = folder + "/retina-probe-XXXXXX";
-  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
-  if (descriptor < 0) {
+  const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file) {
     throw Error(ErrorKind::kCannotCreate,
                 cat(folder, ": cannot be written (", std::strerror(errno), ")"),
                 "choose another --output or fix its permissions");
   }
-  void* const map = ::ftruncate(descriptor, kBytes) == 0
-                        ? ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, descriptor, 0)
+  void* const map = ::ftruncate(file.get(), kBytes) == 0
+                        ? ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file.get(), 0)
                         : MAP_FAILED;
   const int code = errno;
   if (map != MAP_FAILED) ::munmap(map, kBytes);
-  ::close(descriptor);
   ::unlink(name.c_str());
   // Any other problem is the caller's to find, and to describe better.
   return map != MAP_FAILED || !means_unsupported(code);

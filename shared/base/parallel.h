@@ -1,4 +1,4 @@
-// Work shared among threads, for passes whose result does not depend on who does what.
+// Work shared among threads, where the result does not depend on who does what.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "shared/base/cores.h"
+#include "shared/base/host.h"
 
 namespace retina {
 

@@ -1,7 +1,8 @@
-// Text of a foreign file on its way to a terminal or a log.
+// Text of a foreign file or library on its way to a terminal or a log.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,7 +22,17 @@ inline constexpr std::size_t kWholeText = std::string_view::npos;
 // not UTF-8 are escaped too. Behind `max_characters` of the text it ends with "…".
 std::string escaped(std::string_view text, std::size_t max_characters = kNameCharacters);
 
+// How messages, pages and drawings name an image of a data set, so that people find their
+// photograph: "street/17.jpg (image 64)", escaped; "image 64" where the file's name is not known,
+// as in sets of earlier versions.
+std::string image_name(std::int64_t id, std::string_view file_name);
+
 // The text as it is where it is UTF-8, as JSON wants it; other bytes become "\\x80".
 std::string as_utf8(std::string_view text);
+
+// What a library's message says: without backtraces, and without the lines and beginnings that name
+// the library's own source ("Exception from src/inference/src/cpp/core.cpp:105:"). At most 300
+// bytes, on one line; "no reason given" where nothing is left.
+std::string library_reason(std::string_view message);
 
 }  // namespace retina

@@ -15,11 +15,11 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "shared/base/bus_error.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/library_words.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
+#include "shared/base/signals.h"
 
 namespace retina {
 namespace {

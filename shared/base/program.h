@@ -1,5 +1,5 @@
 // The frame of every main(): runs the body, turns exceptions into one line on stderr and the exit
-// code of their kind; likewise a mapped file that cannot be read (bus_error.h), a write that a file
+// code of their kind; likewise a mapped file that cannot be read (signals.h), a write that a file
 // size limit (ulimit -f) refuses, and results that stdout does not take. Standard streams that came
 // closed are /dev/null before anything is opened that would take their place.
 #pragma once

@@ -1,14 +1,12 @@
 #include "shared/base/text_encoding.h"
 
 #include <iconv.h>
-#include <wctype.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <clocale>
-#include <cstring>
-#include <cwctype>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -50,36 +48,30 @@ std::string plain_name(std::string_view name) {
   return plain;
 }
 
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // Whether text whose declaration can be read byte by byte needs no decoding: it is UTF-8, or a
 // program that held it as UTF-16 wrote it as something else.
 bool needs_no_decoding(const std::string& plain) {
-  for (const char* known : {"utf8", "utf8sig", "ascii", "usascii", "unicode", "utf16", "utf16le",
-                            "utf16be", "utf32", "ucs2", "ucs4"}) {
-    if (plain == known) return true;
-  }
-  return false;
+  return is_one_of(plain, {"utf8", "utf8sig", "ascii", "usascii", "unicode", "utf16", "utf16le",
+                           "utf16be", "utf32", "ucs2", "ucs4"});
 }
 
 // iconv's names of what a file calls by the name, the likeliest first. As browsers do, of families
 // the largest is taken: files that say GB2312 have characters of its successors.
 std::vector<std::string> names_for_iconv(const std::string& name) {
   const std::string plain = plain_name(name);
-  for (const char* known : {"gb2312", "gbk", "cp936", "windows936", "euccn"}) {
-    if (plain == known) return {"GB18030"};
-  }
-  for (const char* known : {"shiftjis", "sjis", "windows31j", "mskanji"}) {
-    if (plain == known) return {kShiftJis};
-  }
-  for (const char* known : {"euckr", "ksc56011987", "ksc5601"}) {
-    if (plain == known) return {"CP949"};
-  }
+  if (is_one_of(plain, {"gb2312", "gbk", "cp936", "windows936", "euccn"})) return {"GB18030"};
+  if (is_one_of(plain, {"shiftjis", "sjis", "windows31j", "mskanji"})) return {kShiftJis};
+  if (is_one_of(plain, {"euckr", "ksc56011987", "ksc5601"})) return {"CP949"};
   return {name, plain};
 }
 
 class Decoder {
  public:
-  explicit Decoder(const std::string& name, const char* to = "UTF-8")
-      : handle_(::iconv_open(to, name.c_str())) {}
+  explicit Decoder(const std::string& name) : handle_(::iconv_open("UTF-8", name.c_str())) {}
   ~Decoder() {
     if (is_known()) ::iconv_close(handle_);
   }
@@ -113,6 +105,12 @@ class Decoder {
  private:
   iconv_t handle_;
 };
+
+// Reads the first character of `text`; returns its bytes, or below 1 when it is not UTF-8.
+utf8proc_ssize_t next_character(std::string_view text, utf8proc_int32_t& character) {
+  return utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                          static_cast<utf8proc_ssize_t>(text.size()), &character);
+}
 
 std::size_t utf8_bytes(std::string_view text) {
   std::size_t good = 0;
@@ -224,23 +222,8 @@ std::string declared_in_comment(std::string_view text) {
 }  // namespace
 
 std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t length = byte(0) < 0x80   ? 1
-                             : byte(0) < 0xC2 ? 0
-                             : byte(0) < 0xE0 ? 2
-                             : byte(0) < 0xF0 ? 3
-                             : byte(0) < 0xF5 ? 4
-                                              : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Longer than it must be, half of a UTF-16 pair, beyond the last character.
-  if (byte(0) == 0xE0 && byte(1) < 0xA0) return 0;
-  if (byte(0) == 0xED && byte(1) > 0x9F) return 0;
-  if (byte(0) == 0xF0 && byte(1) < 0x90) return 0;
-  if (byte(0) == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
+  utf8proc_int32_t character = 0;
+  return static_cast<std::size_t>(std::max<utf8proc_ssize_t>(next_character(text, character), 0));
 }
 
 bool is_utf8(std::string_view text) {
@@ -272,18 +255,15 @@ void require_utf8(std::string_view text, const std::string& path, std::size_t li
 
 std::string lower_case(std::string_view utf8) {
   if (!is_utf8(utf8)) return std::string(utf8);
-  // Never freed: for the life of the program.
-  static const locale_t locale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-  const std::string wide = Decoder("UTF-8", "WCHAR_T").decode(utf8);
-  std::wstring letters(wide.size() / sizeof(wchar_t), L'\0');
-  std::memcpy(letters.data(), wide.data(), wide.size());
-  for (wchar_t& letter : letters) {
-    const auto code = static_cast<wint_t>(letter);
-    const wint_t lower = locale != nullptr ? ::towlower_l(code, locale) : std::towlower(code);
-    letter = static_cast<wchar_t>(lower);
+  std::string lower;
+  while (!utf8.empty()) {
+    utf8proc_int32_t character = 0;
+    utf8.remove_prefix(static_cast<std::size_t>(next_character(utf8, character)));
+    std::array<utf8proc_uint8_t, 4> bytes{};
+    const auto size = utf8proc_encode_char(utf8proc_tolower(character), bytes.data());
+    lower.append(bytes.begin(), bytes.begin() + size);
   }
-  std::string_view rest(reinterpret_cast<const char*>(letters.data()), wide.size());
-  return Decoder("WCHAR_T").decode(rest);
+  return lower;
 }
 
 }  // namespace retina

@@ -1,6 +1,6 @@
 #include "shared/checkpoint/checked_zip.h"
 
-#include "shared/base/file_kind.h"
+#include "shared/base/foreign_content.h"
 #include "shared/base/printable.h"
 
 namespace retina {

@@ -10,7 +10,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
-#include "shared/base/library_words.h"
+#include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/foreign/stored_zip.h"
 #include "shared/checkpoint/sealed_file.h"

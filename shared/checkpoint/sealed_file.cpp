@@ -8,7 +8,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/file_kind.h"
+#include "shared/base/foreign_content.h"
 #include "shared/base/hash.h"
 
 namespace retina {

@@ -7,9 +7,7 @@
 #include <unordered_map>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
 #include "shared/base/file_spelling.h"
-#include "shared/base/image_name.h"
 #include "shared/base/printable.h"
 
 namespace retina {

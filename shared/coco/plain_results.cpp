@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/host.h"
 #include "shared/base/huge_pages.h"
 #include "shared/base/parallel.h"
 #include "shared/coco/plain_scanner.h"

@@ -1,19 +1,85 @@
 #include "shared/comm/activity.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "shared/base/cat.h"
 #include "shared/base/hash.h"
 
 namespace retina {
 namespace {
 
+constexpr std::string_view kPhaseNames[] = {
+    "start",  "data.wait", "data.decode",      "forward", "backward",     "reduce",
+    "update", "validate",  "checkpoint.write", "end",     "metrics.write"};
+
+constexpr std::string_view kKindNames[] = {"all_reduce", "broadcast", "gather", "barrier",
+                                           "all_reduce_ordered"};
 using Seconds = std::chrono::duration<double>;
 
 // Earlier steps are slower: caches are cold, algorithms are being tried.
 constexpr std::size_t kStepsForMedian = 4;
 
+// By a number that may come from another process.
+template <class Enum, std::size_t Count>
+std::string_view name_of(Enum value, const std::string_view (&names)[Count]) {
+  const auto place = static_cast<std::size_t>(value);
+  return place < Count ? names[place] : "unknown";
+}
+
 }  // namespace
+
+std::string_view phase_name(Phase phase) {
+  return name_of(phase, kPhaseNames);
+}
+
+bool is_of_step(Phase phase) {
+  return phase >= Phase::kDataWait && phase <= Phase::kUpdate;
+}
+
+bool is_write(Phase phase) {
+  return phase == Phase::kCheckpointWrite || phase == Phase::kMetricsWrite;
+}
+
+void Operation::set_label(std::string_view text) {
+  label.fill('\0');
+  std::copy_n(text.begin(), std::min(text.size(), label.size() - 1), label.begin());
+}
+
+std::string_view Operation::label_text() const {
+  return {label.data(), ::strnlen(label.data(), label.size())};
+}
+
+std::uint64_t Operation::hash() const {
+  const std::uint64_t fields[] = {static_cast<std::uint64_t>(kind),
+                                  static_cast<std::uint64_t>(type),
+                                  static_cast<std::uint64_t>(reduce),
+                                  static_cast<std::uint64_t>(root),
+                                  count,
+                                  xxh3(label_text())};
+  return xxh3(fields, sizeof(fields));
+}
+
+std::string Operation::name() const {
+  return std::string(label_text().empty() ? name_of(kind, kKindNames) : label_text());
+}
+
+std::string Operation::describe() const {
+  std::string text(name_of(kind, kKindNames));
+  if (kind == CollectiveKind::kAllReduce) text += reduce == ReduceOp::kSum ? " (sum)" : " (max)";
+  if (kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kGather)
+    text += cat(" (root ", root, ")");
+  if (kind != CollectiveKind::kGather && kind != CollectiveKind::kBarrier)
+    text += cat(" of ", with_commas(count), " ", element_short_name(type));
+  return text;
+}
+
+std::string with_commas(std::uint64_t value) {
+  std::string text = std::to_string(value);
+  for (std::size_t place = text.size(); place > 3; place -= 3) text.insert(place - 3, ",");
+  return text;
+}
 
 Activity::Activity(int rank) {
   state_.rank = rank;

@@ -15,14 +15,17 @@ struct OperationStats {
 struct CommStats {
   OperationStats all_reduce = {}, all_reduce_ordered = {}, broadcast = {}, gather = {},
                  barrier = {};
-  OperationStats total() const;
 };
 
 // bytes / seconds in bytes/s; 0 before any time has passed.
-double algorithm_bandwidth(const OperationStats& stats);
+inline double algorithm_bandwidth(const OperationStats& stats) {
+  return stats.seconds > 0 ? static_cast<double>(stats.bytes) / stats.seconds : 0;
+}
 
 // Of all-reduces over `ranks` n: algorithm bandwidth * 2(n-1)/n, what each rank's link carries per
 // direction (nccl-tests, PERFORMANCE.md). Comparable over rank counts. 0 for one rank.
-double all_reduce_bus_bandwidth(const OperationStats& stats, int ranks);
+inline double all_reduce_bus_bandwidth(const OperationStats& stats, int ranks) {
+  return algorithm_bandwidth(stats) * 2.0 * (ranks - 1) / ranks;
+}
 
 }  // namespace retina

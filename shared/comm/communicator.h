@@ -1,10 +1,11 @@
 // The seam between ranks: collectives over pointer + count + type, no LibTorch. Back ends: `self`
-// (one process) and MPI; `make_communicator` chooses. All ranks must call the same collectives in
-// the same order with the same counts.
+// (one process) and MPI, which `make_communicator` chooses between, and NCCL (train/reduce). All
+// ranks must call the same collectives in the same order with the same counts.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,39 +33,68 @@ class Communicator {
   // more those of a floating-point sum depend on the algorithm and on how the data is cut into
   // calls. Integers wrap. kMax takes no NaN: over MPI some ranks could get it and others another
   // value.
-  virtual void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) = 0;
+  void all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op);
 
   // In place: data[i] = (..(rank 0's + rank 1's) + ..) + rank n-1's data[i], whatever the back end
   // and however the data is cut into calls. Sends 2(n-1)/n of the bytes a rank, as the ring does,
   // and needs memory for a copy of the data.
-  virtual void all_reduce_ordered(void* data, std::size_t count, ElementType type) = 0;
+  void all_reduce_ordered(void* data, std::size_t count, ElementType type);
 
   // In place: every rank gets `root`'s data.
-  virtual void broadcast(void* data, std::size_t count, ElementType type, int root) = 0;
+  void broadcast(void* data, std::size_t count, ElementType type, int root);
 
   // Returns all ranks' bytes in rank order on `root`, nothing elsewhere. Lengths may differ.
-  virtual std::vector<std::string> gather(const std::string& bytes, int root) = 0;
+  std::vector<std::string> gather(const std::string& bytes, int root);
 
-  virtual void barrier() = 0;
+  void barrier();
 
   // Calls, bytes and time of the collectives that this object finished so far.
-  virtual const CommStats& stats() const = 0;
+  const CommStats& stats() const { return stats_; }
 
   // Names the next collective, e.g. "bucket 5", for the line that says who never entered it. The
   // same on all ranks.
-  virtual void label(std::string_view) {}
+  void label(std::string_view name) { label_ = name; }
+
+  // From now on each collective is reported to `activity`, which outlives this object, and one that
+  // fails because of another rank waits in `await_diagnosis`, which may end this process, before it
+  // throws: MPI knows that it failed, the watch knows whose fault it is. About a microsecond each.
+  void report_to(Activity& activity, std::function<void()> await_diagnosis = {});
   // Where to report what this rank is doing (PhaseScope in activity.h); null outside
   // run_rank_program: nobody listens.
-  virtual Activity* activity() { return nullptr; }
+  Activity* activity() const { return activity_; }
   // For failures outside this object that another rank caused (NCCL): waits for the watch's
   // diagnosis, which ends this process; returns when there is none within the limits.
-  virtual void await_diagnosis() {}
+  void await_diagnosis() const {
+    if (await_diagnosis_) await_diagnosis_();
+  }
 
   bool is_root() const { return rank() == 0; }
   // Conveniences over the collectives above.
   std::int64_t all_reduce_max(std::int64_t value);
   std::int64_t all_reduce_sum(std::int64_t value);
   std::string broadcast(const std::string& bytes, int root);
+
+ protected:
+  // The collectives as the back end has them, with arguments that were checked.
+  virtual void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) = 0;
+  virtual void do_all_reduce_ordered(void* data, std::size_t count, ElementType type) = 0;
+  virtual void do_broadcast(void* data, std::size_t count, ElementType type, int root) = 0;
+  virtual std::vector<std::string> do_gather(const std::string& bytes, int root) = 0;
+  virtual void do_barrier() = 0;
+  // The clock of `stats()`; here the machine's monotonic one.
+  virtual double clock_seconds() const;
+  // Of the collective that is running.
+  const std::string& current_label() const { return label_; }
+
+ private:
+  // Runs the back end's `call`: reports it, counts it and takes its time.
+  void perform(Operation operation, OperationStats& stats, const std::function<void()>& call);
+  void check_root(int root) const;
+
+  CommStats stats_;
+  std::string label_;
+  Activity* activity_ = nullptr;
+  std::function<void()> await_diagnosis_;
 };
 
 // True when a launcher (mpirun, srun --mpi=pmix, a batch service) started this process as a rank.

@@ -12,6 +12,7 @@ enum class ElementType { kUint8, kInt64, kFloat32, kFloat64, kFloat16, kBFloat16
 enum class ReduceOp { kSum, kMax };
 
 std::size_t element_size_bytes(ElementType type);
-const char* element_name(ElementType type);  // "float32"
+const char* element_name(ElementType type);        // "float32"
+const char* element_short_name(ElementType type);  // "f32"; "unknown" for any other number
 
 }  // namespace retina

@@ -13,9 +13,9 @@
 #include <set>
 #include <utility>
 
-#include "shared/base/droppings.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/image_folder.h"
 #include "shared/base/printable.h"
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "shared/base/droppings.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/hash.h"
 #include "shared/image/format.h"
 #include "shared/image/image_file.h"

@@ -1,7 +1,7 @@
 #include "shared/data/record_image.h"
 
 #include "shared/base/error.h"
-#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 

@@ -1,5 +1,4 @@
 #include "shared/job/rank_program.h"
-#include "shared/base/counted.h"
 
 #include <unistd.h>
 
@@ -7,18 +6,20 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <thread>
 
-#include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/host.h"
 #include "shared/base/log.h"
 #include "shared/base/program.h"
 #include "shared/base/version.h"
-#include "shared/job/launcher_process.h"
 #include "shared/watch/rank_guard.h"
-#include "shared/watch/watched_communicator.h"
+#include "shared/watch/watch.h"
 
 namespace retina {
 namespace {
@@ -28,15 +29,15 @@ constexpr unsigned kLogSeconds = 3;
 // For the launcher to read why the job ends, before other ranks end and the launcher with them.
 constexpr double kReadSeconds = 0.5;
 // For rank 0 to report what is wrong with a command line, and for the launcher to end the others.
-constexpr std::chrono::seconds kRootTells(2);
+constexpr std::chrono::seconds kRootReports(2);
 
 // After a wrong command line: whether this rank says so. Rank 0's end makes the launcher end the
 // others; those that outlive it have another command line, and the first of their node reports it.
-bool tells_usage_error(const std::string& name) {
+bool reports_usage_error(const std::string& name) {
   const int rank = launcher_rank();
   if (rank <= 0) return true;
   const bool is_first = launcher_local_rank() == 0;
-  std::this_thread::sleep_for(is_first ? kRootTells : 2 * kRootTells);
+  std::this_thread::sleep_for(is_first ? kRootReports : 2 * kRootReports);
   if (is_first) set_log_name(cat(name, "[", rank, "] on ", host_name()));
   return is_first;
 }
@@ -49,7 +50,7 @@ bool tells_usage_error(const std::string& name) {
 }
 
 WatchHandler watch_handler() {
-  return {.tell =
+  return {.report =
               [](const std::string& message, const std::string& hint) {
                 std::signal(SIGALRM, SIG_DFL);
                 ::alarm(kLogSeconds);
@@ -98,13 +99,14 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
   std::optional<RankGuard> guard;
   std::optional<MpiSession> session;
   std::unique_ptr<Watch> watch;
+  std::optional<Activity> unwatched;  // of a job without a watch, such as a single rank
   return run_program(
       name,
       [&] {
         try {
           if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
         } catch (const Error& error) {
-          if (!tells_usage_error(name)) return exit_code(error.kind());
+          if (!reports_usage_error(name)) return exit_code(error.kind());
           throw;
         }
         if (launched_as_rank()) guard.emplace(start_terms(watch_options), watch_handler());
@@ -116,8 +118,11 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
           if (log_level() != LogLevel::kDebug) set_log_level(LogLevel::kWarning);
         }
         watch = Watch::start(*communicator, watch_options, watch_handler());
-        communicator = watch ? make_watched_communicator(std::move(communicator), *watch)
-                             : make_unwatched_communicator(std::move(communicator));
+        if (watch) {
+          communicator->report_to(watch->activity(), [&] { watch->await_diagnosis(); });
+        } else {
+          communicator->report_to(unwatched.emplace(communicator->rank()));
+        }
         const int code = body(*communicator);
         flush_results();  // while this rank can still end the job
         // Other ranks that still wait in a collective would wait forever in what follows.
@@ -154,6 +159,25 @@ void check_rank_count(int expected, const Communicator& communicator) {
               cat("--expect-ranks ", expected, ": the launcher started ",
                   counted(communicator.size(), "rank")),
               "check the launcher's -np, its host file and the nodes that answered");
+}
+
+pid_t launcher_process(const std::string& proc) {
+  static const std::set<std::string> kNames = {"mpirun", "mpiexec", "orterun", "orted"};
+  pid_t pid = ::getpid();
+  while (pid > 1) {
+    // "PID (NAME) STATE PARENT ...": a name may hold anything, also brackets.
+    std::ifstream file(proc + "/" + std::to_string(pid) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t open = text.find('('), close = text.rfind(')');
+    if (open == std::string::npos || close == std::string::npos || close < open) return 0;
+    if (kNames.count(text.substr(open + 1, close - open - 1)) != 0) return pid;
+    std::istringstream rest(text.substr(close + 1));
+    std::string state;
+    pid_t parent = 0;
+    if (!(rest >> state >> parent) || parent == pid) return 0;
+    pid = parent;
+  }
+  return 0;
 }
 
 int threads_of_rank(int wanted, const Communicator& communicator) {

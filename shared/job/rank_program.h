@@ -1,6 +1,8 @@
 // The frame of a main() that runs alone or as one of several ranks: command line, MPI, errors.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 
@@ -38,6 +40,10 @@ void check_rank_count(int expected, const Communicator& communicator);
 // Whether `text` is not empty and no other rank of this rank's machine has given the same.
 // Collective.
 bool is_alone_on_node(Communicator& communicator, const std::string& text);
+
+// The process that started this rank, mpirun or Open MPI's daemon on another node: the nearest
+// ancestor that is a launcher of Open MPI; 0 without one. `proc` is for tests.
+pid_t launcher_process(const std::string& proc = "/proc");
 
 // CPU threads for a rank: `wanted`, or with 0 its share of the node's usable_cores().
 int threads_of_rank(int wanted, const Communicator& communicator);

@@ -6,7 +6,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/file_kind.h"
+#include "shared/base/foreign_content.h"
 #include "shared/base/hash.h"
 #include "shared/base/printable.h"
 #include "shared/onnx/onnx_fields.h"

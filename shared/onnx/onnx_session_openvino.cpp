@@ -2,7 +2,7 @@
 #include <openvino/openvino.hpp>
 
 #include "shared/base/error.h"
-#include "shared/base/library_words.h"
+#include "shared/base/printable.h"
 #include "shared/onnx/onnx_session.h"
 
 namespace retina {

@@ -8,7 +8,6 @@
 
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
-#include "shared/base/image_name.h"
 #include "shared/base/printable.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/little_endian.h"
@@ -141,13 +140,9 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
   if (bytes.size() < kHeaderBytes || bytes.substr(0, kIndexMagic.size()) != kIndexMagic) {
     fail_damaged(name, "is not an image index of a shard set");
   }
+  // Lengths before the hash, which is over what they say; labels and names came with versions 2, 3.
   const auto version = get<std::uint16_t>(bytes, kIndexVersionAt);
-  if (version > kIndexVersion) {
-    fail_damaged(name,
-                 cat("was written by a newer version (got index version ", version,
-                     ", want at most ", kIndexVersion, ")"),
-                 "update retina-batch, or pack the data with this version");
-  }
+  if (version > kIndexVersion) fail_newer(name, "index", version, kIndexVersion);
   const std::string_view content = bytes.substr(kHeaderBytes);
   const auto count = get<std::uint64_t>(bytes, kCountAt);
   const bool has_labels = version > 1, has_file_names = version > 2;
@@ -163,6 +158,7 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
   if (version == 0 || get<std::uint64_t>(bytes, kHashAt) != hasher.digest()) {
     fail_damaged(name, "is damaged (its checksum does not match)");
   }
+  // The entries of fixed length, then the rows.
   std::vector<IndexEntry> entries(count);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string_view entry = content.substr(i * kEntryBytes, kEntryBytes);

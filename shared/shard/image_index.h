@@ -32,7 +32,7 @@ struct IndexEntry {
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
 
-// What people call the image, see shared/base/image_name.h.
+// What people call the image, see shared/base/printable.h.
 std::string image_name(const IndexEntry& entry);
 
 // "record 7 (street/17.jpg)", of the entry's shard; "record 7" where the name is not known.

@@ -12,6 +12,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/shard/damaged.h"
 
 namespace retina {
 namespace {
@@ -155,12 +156,7 @@ Task check_format(const JsonView& root) {
                   kFormat, "\")"));
   }
   const std::int64_t version = root.at("version").as_int();
-  if (version > kManifestVersion) {
-    throw Error(ErrorKind::kData,
-                cat(root.place(), ": was written by a newer version (got format version ", version,
-                    ", want at most ", kManifestVersion, ")"),
-                "update retina-batch, or pack the data with this version");
-  }
+  if (version > kManifestVersion) fail_newer(root.place(), "format", version, kManifestVersion);
   const std::string word = root.at("task").as_string();
   const std::optional<Task> task = value_of(kTasks, word);
   if (!task) {
@@ -181,9 +177,8 @@ void check_hash(std::string_view text, const std::string& name) {
     intact = text.substr(at, kHashDigits) == hex64(xxh3(blank));
   }
   if (!intact) {
-    throw Error(ErrorKind::kData,
-                cat(name, ": is damaged or was edited (its checksum does not match)"),
-                "copy the data set again, or pack it again with coco-pack");
+    fail_damaged(name, "is damaged or was edited (its checksum does not match)",
+                 "copy the data set again, or pack it again with coco-pack");
   }
 }
 

@@ -1,13 +1,12 @@
 #include "shared/shard/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 
@@ -23,13 +22,12 @@ MappedFile::MappedFile(int descriptor, std::size_t size_bytes) {
 }
 
 MappedFile::MappedFile(const std::string& path, std::size_t size_bytes) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
+  const Descriptor file(path, O_RDONLY);
+  if (file) {
+    *this = MappedFile(file.get(), size_bytes);
+  } else {
     problem_ = errno;
-    return;
   }
-  *this = MappedFile(file, size_bytes);
-  ::close(file);
 }
 
 MappedFile::~MappedFile() {

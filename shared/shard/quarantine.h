@@ -1,4 +1,4 @@
-// quarantine.jsonl: the images that were left out, one JSON object a line.
+// quarantine.jsonl: the quarantined images, one JSON object a line.
 #pragma once
 
 #include <cstdint>

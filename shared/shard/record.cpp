@@ -113,12 +113,7 @@ void check_header(std::string_view bytes, const std::string& place) {
   const auto version = get<std::uint16_t>(bytes, kVersionAt);
   const bool intact =
       get<std::uint64_t>(bytes, kHeaderHashAt) == xxh3(bytes.substr(0, kHeaderHashAt));
-  if (intact && version > kRecordVersion) {
-    fail_damaged(place,
-                 cat("was written by a newer version (got record version ", version,
-                     ", want at most ", kRecordVersion, ")"),
-                 "update retina-batch, or pack the data with this version");
-  }
+  if (intact && version > kRecordVersion) fail_newer(place, "record", version, kRecordVersion);
   if (!intact || version == 0)
     fail_damaged(place, "header is damaged (its checksum does not match)");
 }
@@ -158,7 +153,7 @@ std::string encode_record(const Record& record) {
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
   RETINA_CHECK(annotation_bytes <= kLimit && record.image.size() <= kLimit, "record of image ",
                record.image_id, " is too large");
-  // The header's hashes come last, over what is then in its place.
+  // The payload behind an empty header: boxes or label, file name, image.
   std::string bytes(kRecordHeaderBytes, '\0');
   bytes.reserve(record_size_bytes(record));
   put(bytes, record.label ? kLabelBlock : kBoxesBlock);
@@ -178,6 +173,7 @@ std::string encode_record(const Record& record) {
   }
   bytes.append(record.image);
 
+  // The header's hashes come last, over what is then in its place.
   std::string header(kRecordMagic);
   const bool raw = record.encoding == ImageEncoding::kRaw;
   put(header, raw ? kRawVersion : kJpegVersion);

@@ -1,6 +1,5 @@
 #include "shared/shard/shard_copies.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +16,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
-#include "shared/base/scratch.h"
+#include "shared/base/output.h"
 #include "shared/shard/damaged.h"
 
 namespace retina {
@@ -35,30 +34,9 @@ constexpr const char* kScratchHint = "free some space, or choose another --scrat
 
 struct Stopped {};
 
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags) {
-    do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-    while (fd_ < 0 && errno == EINTR);
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_ = -1;
-};
-
 // 0 or an errno.
-int locked(int descriptor, int operation) {
-  while (::flock(descriptor, operation) != 0) {
-    if (errno != EINTR) return errno;
-  }
-  return 0;
+int locked(const Descriptor& file, int operation) {
+  return retried([&] { return ::flock(file.get(), operation); }) == 0 ? 0 : errno;
 }
 
 // Runs `body`, whose errors are the scratch disk's.
@@ -79,8 +57,7 @@ void on_scratch(const Body& body) {
 
 void write_all(int descriptor, std::string_view bytes, const std::string& folder) {
   while (!bytes.empty()) {
-    const ssize_t wrote = ::write(descriptor, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
+    const ssize_t wrote = retried([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
     if (wrote < 0) fail_to_copy(folder);
     bytes.remove_prefix(static_cast<std::size_t>(wrote));
   }
@@ -136,9 +113,9 @@ void remove_leftovers(const std::string& scratch, const std::string& own) {
   for (const std::string& folder : copy_folders(scratch)) {
     if (folder == own || !is_own_folder(folder)) continue;
     const Descriptor lock(folder + "/.lock", O_RDWR);
-    if (lock.get() < 0) {
+    if (!lock) {
       ::rmdir(folder.c_str());  // killed before it had a lock
-    } else if (locked(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+    } else if (locked(lock, LOCK_EX | LOCK_NB) == 0) {
       remove_copies(folder);
     }
   }
@@ -193,18 +170,9 @@ ShardCopies::~ShardCopies() {
   // Without locks the folder is this process's own.
   const int code = locked(lock_, LOCK_EX | LOCK_NB);
   if (code != EWOULDBLOCK) remove_copies(folder_);
-  ::close(lock_);
 }
 
-ShardCopy ShardCopies::copy(const ManifestShard& shard) {
-  return copy_with_retries(shard, nullptr);
-}
-
-ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead& ahead) {
-  return copy_with_retries(shard, &ahead);
-}
-
-ShardCopy ShardCopies::copy_with_retries(const ManifestShard& shard, const CopyAhead* ahead) {
+ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) {
   open_folder();
   const std::stop_token stop = ahead != nullptr ? ahead->stop : std::stop_token{};
   std::optional<std::uint64_t> wrong;
@@ -235,8 +203,8 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
     const Claim claim(*this, shard.file.name);
     if (claim.holds()) {
       const Descriptor file(temporary, O_RDWR | O_CREAT);
-      if (file.get() < 0) fail_to_copy(folder_);
-      if (locked(file.get(), LOCK_EX | LOCK_NB) != EWOULDBLOCK) {
+      if (!file) fail_to_copy(folder_);
+      if (locked(file, LOCK_EX | LOCK_NB) != EWOULDBLOCK) {
         // Its writer may have renamed it a moment ago, and somebody written the copy meanwhile.
         if (!is_name_of(temporary, file.get()) && ++renamed < kMostLooks) continue;
         try {
@@ -302,7 +270,7 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
 std::optional<MappedFile> ShardCopies::find(const ManifestShard& shard) const {
   const Descriptor file(path_of(shard), O_RDONLY);
   struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 ||
+  if (!file || ::fstat(file.get(), &status) != 0 ||
       static_cast<std::uint64_t>(status.st_size) != shard.file.size_bytes) {
     return std::nullopt;
   }
@@ -326,7 +294,7 @@ void ShardCopies::open_folder() {
                          cat(scratch_, ": cannot be written (", std::strerror(errno), ")"),
                          "choose another --scratch or fix its permissions");
     }
-    lock_ = Descriptor(own + "/.lock", O_RDWR | O_CREAT).release();
+    lock_ = Descriptor(own + "/.lock", O_RDWR | O_CREAT);
     locked(lock_, LOCK_SH);
     folder_ = own;
   }
@@ -339,15 +307,15 @@ bool ShardCopies::join(const std::string& folder) {
     ::mkdir(folder.c_str(), 0777);
     if (!is_own_folder(folder)) return false;
     Descriptor lock(folder + "/.lock", O_RDWR | O_CREAT);
-    if (lock.get() < 0 && errno == ENOENT) continue;  // its last user has just removed it
-    if (lock.get() < 0) return false;
-    if (locked(lock.get(), LOCK_SH) != 0) {
+    if (!lock && errno == ENOENT) continue;  // its last user has just removed it
+    if (!lock) return false;
+    if (locked(lock, LOCK_SH) != 0) {
       remove_file(folder + "/.lock");
       ::rmdir(folder.c_str());
       return false;
     }
     if (!is_name_of(folder + "/.lock", lock.get())) continue;
-    lock_ = lock.release();
+    lock_ = std::move(lock);
     folder_ = folder;
     return true;
   }

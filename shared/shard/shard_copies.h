@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/shard/manifest.h"
@@ -72,9 +73,9 @@ class ShardCopies {
   // it. What goes wrong at the source, a wrong hash too, is tried again a few times, after pauses
   // that grow to 2 s. Throws kIo and kNoInput (the source cannot be read), kData at once (its size
   // has changed), ScratchError. Thread-safe.
-  ShardCopy copy(const ManifestShard& shard);
+  ShardCopy copy(const ManifestShard& shard) { return copy(shard, nullptr); }
   // The same ahead of its use.
-  ShardCopy copy(const ManifestShard& shard, const CopyAhead& ahead);
+  ShardCopy copy(const ManifestShard& shard, const CopyAhead& ahead) { return copy(shard, &ahead); }
 
   // Where the copies are made, its folders for them aside.
   const std::string& scratch() const { return scratch_; }
@@ -84,7 +85,7 @@ class ShardCopies {
 
  private:
   class Claim;
-  ShardCopy copy_with_retries(const ManifestShard& shard, const CopyAhead* ahead);
+  ShardCopy copy(const ManifestShard& shard, const CopyAhead* ahead);
   ShardCopy try_copy(const ManifestShard& shard, const CopyAhead* ahead);
   ShardCopy write_copy(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const;
   std::optional<MappedFile> find(const ManifestShard& shard) const;
@@ -97,7 +98,7 @@ class ShardCopies {
   std::mutex mutex_;
   std::set<std::string> claimed_;  // shards that a thread of this process is copying
   std::string folder_{};           // empty: not opened yet
-  int lock_ = -1;                  // on the folder
+  Descriptor lock_;                // on the folder
 };
 
 }  // namespace retina

@@ -11,8 +11,8 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
-#include "shared/base/image_name.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/shard_file.h"
 
@@ -25,8 +25,7 @@ std::vector<IndexEntry> read_index(const std::string& folder, const Manifest& ma
   const std::string bytes = read_file(path);
   std::vector<IndexEntry> index = decode_index(bytes, path);
   if (xxh3(bytes) != manifest.index.xxh3) {
-    throw Error(ErrorKind::kData, cat(path, ": belongs to another data set than the manifest"),
-                kDamagedHint);
+    fail_damaged(path, "belongs to another data set than the manifest");
   }
   return index;
 }
@@ -59,27 +58,22 @@ void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
   }
   if (!matches || at != index.size() ||
       manifest.counts.images != static_cast<std::int64_t>(index.size())) {
-    throw Error(ErrorKind::kData,
-                cat(name, ": does not list the records of the manifest's shards (got ",
-                    index.size(), " images, want ", manifest.counts.images, ")"),
-                kDamagedHint);
+    fail_damaged(name, cat("does not list the records of the manifest's shards (got ", index.size(),
+                           " images, want ", manifest.counts.images, ")"));
   }
   const bool has_classes = manifest.task == Task::kClassification;
   for (const IndexEntry& entry : index) {
     // A version 1 index of boxes has no labels.
     if (has_classes ? entry.box_count > 0 || entry.labels.size() != 1
                     : entry.box_count == 0 && !entry.labels.empty()) {
-      throw Error(
-          ErrorKind::kData,
-          cat(name, ": ", image_name(entry), " has not what a ", word_of(kTasks, manifest.task),
-              " set has (got ", entry.box_count, " boxes and ", entry.labels.size(), " classes)"),
-          kDamagedHint);
+      fail_damaged(name, cat(image_name(entry), " has not what a ", word_of(kTasks, manifest.task),
+                             " set has (got ", entry.box_count, " boxes and ", entry.labels.size(),
+                             " classes)"));
     }
     if (!entry.labels.empty() && entry.labels.back() >= manifest.class_count()) {
-      throw Error(ErrorKind::kData,
-                  cat(name, ": class label of ", image_name(entry), " is out of range (got ",
-                      entry.labels.back(), ", want less than ", manifest.class_count(), ")"),
-                  kDamagedHint);
+      fail_damaged(name,
+                   cat("class label of ", image_name(entry), " is out of range (got ",
+                       entry.labels.back(), ", want less than ", manifest.class_count(), ")"));
     }
   }
 }
@@ -93,24 +87,18 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
   if (record.image_id != entry.image_id || record.width != entry.width ||
       record.height != entry.height || record.annotations.size() != entry.box_count ||
       record.file_name != entry.file_name) {
-    throw Error(
-        ErrorKind::kData,
-        cat(place, ": disagrees with the index (got ",
-            image_name(record.image_id, record.file_name), ", want ", image_name(entry), ")"),
-        kDamagedHint);
+    fail_damaged(
+        place, cat("disagrees with the index (got ", image_name(record.image_id, record.file_name),
+                   ", want ", image_name(entry), ")"));
   }
   if (!has_class_of(record, entry, manifest.task)) {
-    throw Error(ErrorKind::kData,
-                cat(place, ": its class is not that of the index (",
-                    image_name(record.image_id, record.file_name), ")"),
-                kDamagedHint);
+    fail_damaged(place, cat("its class is not that of the index (",
+                            image_name(record.image_id, record.file_name), ")"));
   }
   for (const RecordAnnotation& annotation : record.annotations) {
     if (annotation.label >= manifest.class_count()) {
-      throw Error(ErrorKind::kData,
-                  cat(place, ": class label is out of range (got ", annotation.label,
-                      ", want less than ", manifest.class_count(), ")"),
-                  kDamagedHint);
+      fail_damaged(place, cat("class label is out of range (got ", annotation.label,
+                              ", want less than ", manifest.class_count(), ")"));
     }
   }
   return record;
@@ -219,15 +207,12 @@ std::vector<QuarantinedImage> ShardSet::read_quarantine() const {
   const std::string path = state_->folder + "/" + manifest.quarantine.name;
   const std::string text = read_file(path);
   if (xxh3(text) != manifest.quarantine.xxh3) {
-    throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum does not match)"),
-                kDamagedHint);
+    fail_damaged(path, "is damaged (its checksum does not match)");
   }
   std::vector<QuarantinedImage> images = decode_quarantine(text, path);
   if (static_cast<std::int64_t>(images.size()) != manifest.counts.quarantined) {
-    throw Error(ErrorKind::kData,
-                cat(path, ": does not list the images that were left out (got ", images.size(),
-                    ", want ", manifest.counts.quarantined, ")"),
-                kDamagedHint);
+    fail_damaged(path, cat("does not list the quarantined images (got ", images.size(), ", want ",
+                           manifest.counts.quarantined, ")"));
   }
   return images;
 }

@@ -50,7 +50,7 @@ class ShardSet {
   const std::vector<IndexEntry>& index() const;
 
   // The record of index()[index_place]. Opens its shard at the first use. Thread-safe; the
-  // record's `jpeg` is valid while the ShardSet lives. Throws kData naming shard and record when a
+  // record's `image` is valid while the ShardSet lives. Throws kData naming shard and record when a
   // hash does not match or the index disagrees, kIo when the shard is gone, cannot be read, or
   // could not be copied to the scratch folder.
   Record read(std::size_t index_place) const;
@@ -61,7 +61,7 @@ class ShardSet {
   void stage_ahead(const std::function<std::vector<std::size_t>()>& shards,
                    const StageOptions& options);
 
-  // The images that were left out. Throws kData when the file is not the manifest's.
+  // The quarantined images. Throws kData when the file is not the manifest's.
   std::vector<QuarantinedImage> read_quarantine() const;
 
  private:

@@ -62,8 +62,7 @@ std::size_t page_size_bytes(std::string_view meta, const std::string& path) {
   const bool power_of_two = page_bytes != 0 && (page_bytes & (page_bytes - 1)) == 0;
   if (magic != kLmdbMagic || !power_of_two || page_bytes < kMinPageBytes ||
       page_bytes > kMaxPageBytes) {
-    throw Error(ErrorKind::kData, cat(path, ": is not an LMDB file for this kind of machine"),
-                kDamagedHint);
+    fail_damaged(path, "is not an LMDB file for this kind of machine");
   }
   return page_bytes;
 }
@@ -159,8 +158,7 @@ class TreeWalk {
   }
 
   [[noreturn]] void fail(std::uint64_t page, const std::string& problem) const {
-    throw Error(ErrorKind::kData, cat(path_, ": is damaged: page ", page, " ", problem),
-                kDamagedHint);
+    fail_damaged(path_, cat("is damaged: page ", page, " ", problem));
   }
 
   std::string_view file_;

@@ -1,5 +1,4 @@
 #include "shared/shard/stager.h"
-#include "shared/base/counted.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,10 +27,6 @@ std::uint64_t limit_bytes(std::optional<std::uint64_t> wanted, const std::string
   return std::min(wanted.value_or(most), most);
 }
 
-std::string shards_text(std::size_t count) {
-  return counted(count, "shard");
-}
-
 }  // namespace
 
 std::string reason_to_stage(const std::string& folder, const Manifest& manifest) {
@@ -54,7 +49,7 @@ void Stager::run(const std::stop_token& stop) {
     const CopyAhead ahead = {
         .limit_bytes = limit_bytes(input_.options.limit_bytes, input_.copies.scratch()),
         .stop = stop};
-    tell_start(ahead.limit_bytes);
+    log_start(ahead.limit_bytes);
     Stopwatch watch;
     std::mutex mutex;
     std::condition_variable_any never;
@@ -70,7 +65,7 @@ void Stager::run(const std::stop_token& stop) {
       std::unique_lock lock(mutex);
       never.wait_for(lock, stop, kLook, [] { return false; });
     }
-    if (!stop.stop_requested()) tell_end(watch.lap_ms() * 1e-3);
+    if (!stop.stop_requested()) log_end(watch.lap_ms() * 1e-3);
   } catch (const ScratchError& error) {
     log_warning(error.what(), "; no more shards of ", input_.folder,
                 " are copied there, they are read from the mount");
@@ -124,17 +119,17 @@ std::uint64_t Stager::bytes_of(const std::deque<std::size_t>& shards) const {
   return sum;
 }
 
-void Stager::tell_start(std::uint64_t limit_bytes) const {
+void Stager::log_start(std::uint64_t limit_bytes) const {
   if (!input_.options.announces) return;
-  log_info(input_.folder, " ", input_.reason, ": ", shards_text(pending_.size()), " (",
+  log_info(input_.folder, " ", input_.reason, ": ", counted(pending_.size(), "shard"), " (",
            human_bytes(static_cast<double>(bytes_of(pending_))), ") are copied to ",
            input_.copies.scratch(),
            " ahead of use (--stage-limit: ", human_bytes(static_cast<double>(limit_bytes)), ")");
 }
 
-void Stager::tell_end(double seconds) const {
+void Stager::log_end(double seconds) const {
   if (!input_.options.announces) return;
-  log_info(input_.folder, ": ", shards_text(tally_.ready), " (",
+  log_info(input_.folder, ": ", counted(tally_.ready, "shard"), " (",
            human_bytes(static_cast<double>(tally_.ready_bytes)), ") copied to ",
            input_.copies.scratch(), " in ", human_seconds(seconds),
            tally_.beyond_limit == 0 ? "" : cat(", ", tally_.beyond_limit, " beyond --stage-limit"),

@@ -58,8 +58,8 @@ class Stager {
   bool take(std::size_t shard, const CopyAhead& ahead);
   void give_up(std::size_t shard, const std::string& problem);
   std::uint64_t bytes_of(const std::deque<std::size_t>& shards) const;
-  void tell_start(std::uint64_t limit_bytes) const;
-  void tell_end(double seconds) const;
+  void log_start(std::uint64_t limit_bytes) const;
+  void log_end(double seconds) const;
 
   StagerInput input_;
   std::deque<std::size_t> pending_;

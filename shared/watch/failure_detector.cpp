@@ -13,6 +13,7 @@ namespace {
 // From the launcher's SIGTERM: after a second its SIGKILL follows.
 constexpr double kShortSeconds = 2;
 constexpr char kAgain[] = "run the same command again";
+constexpr char kRaiseTimeout[] = "run the same command again, or raise --stall-timeout";
 
 // "bucket 5 of step 812".
 std::string place(const Entered& entered) {
@@ -27,18 +28,19 @@ struct Front {
   double longest_s = 0;
 };
 
+// A duration of the rank's state, as long as it must be by now.
+double until_now_s(double duration_s, const RankView& view, double now_s) {
+  return duration_s + std::max(0.0, now_s - view.heard_s);
+}
+
 // Since anything happened on any rank: states are from different moments, so one that is in a
 // collective may be out of it already when another is seen behind it.
 double all_quiet_s(const std::vector<RankView>& views, double now_s) {
   double shortest_s = std::numeric_limits<double>::infinity();
   for (const RankView& view : views) {
-    shortest_s = std::min(shortest_s, view.state.quiet_s + std::max(0.0, now_s - view.heard_s));
+    shortest_s = std::min(shortest_s, until_now_s(view.state.quiet_s, view, now_s));
   }
   return shortest_s;
-}
-
-double waited_s(const RankView& view, double now_s) {
-  return view.state.in_collective_s + std::max(0.0, now_s - view.heard_s);
 }
 
 Front find_front(const std::vector<RankView>& views, double now_s) {
@@ -53,9 +55,14 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
     if (view.state.sequence < front.entered->sequence) front.behind.push_back(&view);
     if (view.state.in_collective == 0 || view.gone) continue;
     front.waiting.push_back(&view);
-    front.longest_s = std::max(front.longest_s, waited_s(view, now_s));
+    front.longest_s =
+        std::max(front.longest_s, until_now_s(view.state.in_collective_s, view, now_s));
   }
   return front;
+}
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
 // "; others wait in bucket 5 of step 812", not counting the `lost` ranks: those may have entered it
@@ -63,9 +70,8 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
 std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost,
                     double now_s) {
   std::vector<RankView> others;
-  std::copy_if(views.begin(), views.end(), std::back_inserter(others), [&](const RankView& view) {
-    return std::find(lost.begin(), lost.end(), view.state.rank) == lost.end();
-  });
+  std::copy_if(views.begin(), views.end(), std::back_inserter(others),
+               [&](const RankView& view) { return !contains(lost, view.state.rank); });
   const Front front = find_front(others, now_s);
   return front.entered == nullptr ? "" : cat("; others wait in ", place(*front.entered));
 }
@@ -78,7 +84,13 @@ bool is_in_steps(const RankState& state) {
 // counts; a long validation makes progress with each of its batches.
 double still_for_s(const RankView& view, double now_s) {
   if (is_in_steps(view.state)) return std::numeric_limits<double>::infinity();
-  return view.state.quiet_s + std::max(0.0, now_s - view.heard_s);
+  return until_now_s(view.state.quiet_s, view, now_s);
+}
+
+std::vector<int> ranks_of(const std::vector<const RankView*>& views) {
+  std::vector<int> ranks;
+  for (const RankView* view : views) ranks.push_back(view->state.rank);
+  return ranks;
 }
 
 }  // namespace
@@ -122,10 +134,10 @@ void FailureDetector::shorten_timeouts(double now_s) {
 }
 
 double FailureDetector::heartbeat_limit_s(const RankView& view, double now_s) const {
-  const bool hurries = short_since_s_ && now_s - *short_since_s_ < kShortSeconds &&
-                       view.heard_s <= *short_since_s_ - 2 * options_.period_s;
-  return hurries ? std::min(options_.heartbeat_limit_s, 6 * options_.period_s)
-                 : options_.heartbeat_limit_s;
+  const bool is_shortened = short_since_s_ && now_s - *short_since_s_ < kShortSeconds &&
+                            view.heard_s <= *short_since_s_ - 2 * options_.period_s;
+  return is_shortened ? std::min(options_.heartbeat_limit_s, 6 * options_.period_s)
+                      : options_.heartbeat_limit_s;
 }
 
 std::optional<Diagnosis> FailureDetector::lost(const std::vector<RankView>& views,
@@ -135,58 +147,54 @@ std::optional<Diagnosis> FailureDetector::lost(const std::vector<RankView>& view
 }
 
 std::optional<Diagnosis> FailureDetector::mismatch(const std::vector<RankView>& views) const {
-  struct Seen {
-    int rank;
-    const Entered* entered;
-  };
-  // Which ranks entered each numbered collective.
-  std::map<std::uint64_t, std::vector<Seen>> by_sequence;
+  // Which ranks entered each numbered collective; a mark may be in `recent` too.
+  std::map<std::uint64_t, std::map<int, const Entered*>> by_sequence;
   for (const RankView& view : views) {
-    std::set<std::uint64_t> own;  // a mark may be in `recent` too
-    for (const Entered& entered : view.state.recent) {
-      if (entered.sequence == 0) continue;
-      by_sequence[entered.sequence].push_back({view.state.rank, &entered});
-      own.insert(entered.sequence);
-    }
-    for (const Entered& entered : view.state.marks) {
-      if (entered.sequence == 0 || !own.insert(entered.sequence).second) continue;
-      by_sequence[entered.sequence].push_back({view.state.rank, &entered});
-    }
+    const auto add = [&](const Entered& entered) {
+      if (entered.sequence != 0) by_sequence[entered.sequence].emplace(view.state.rank, &entered);
+    };
+    std::for_each(view.state.recent.begin(), view.state.recent.end(), add);
+    std::for_each(view.state.marks.begin(), view.state.marks.end(), add);
   }
   // The first number at which they disagree, side by side.
   for (const auto& [sequence, seen] : by_sequence) {
-    std::map<std::uint64_t, std::vector<Seen>> sides;
-    for (const Seen& one : seen) sides[one.entered->chain].push_back(one);
-    if (sides.size() < 2) continue;
-    Diagnosis diagnosis{.kind = DiagnosisKind::kMismatch,
-                        .hint =
-                            "compare --version on the nodes; if they agree, this is a bug in "
-                            "retina-batch: please report it"};
-    std::size_t smallest = std::numeric_limits<std::size_t>::max();
-    std::string text;
-    bool named = false;
-    const Operation& first = sides.begin()->second.front().entered->operation;
-    for (const auto& [chain, side] : sides) {
-      std::vector<int> ranks;
-      for (const Seen& one : side) ranks.push_back(one.rank);
-      const Operation& operation = side.front().entered->operation;
-      named |= operation.hash() != first.hash();
-      text += cat(text.empty() ? "" : "; ", operation.name(), ", ", operation.describe(), " on ",
-                  names(ranks));
-      // Of two equal sides the one without rank 0 is named.
-      const bool has_root = std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
-      if (ranks.size() < smallest || (ranks.size() == smallest && !has_root)) {
-        smallest = ranks.size();
-        diagnosis.ranks = ranks;
-      }
-    }
-    diagnosis.message = cat(
-        named ? "the ranks call different collectives" : "the ranks called different collectives",
-        named ? "" : " before this", " (number ", with_commas(sequence), " of step ",
-        seen.front().entered->step, ": ", text, ")");
-    return diagnosis;
+    std::map<std::uint64_t, std::vector<int>> sides;  // by chain
+    for (const auto& [rank, entered] : seen) sides[entered->chain].push_back(rank);
+    if (sides.size() > 1) return mismatch_at(sequence, seen, sides);
   }
   return std::nullopt;
+}
+
+Diagnosis FailureDetector::mismatch_at(
+    std::uint64_t sequence, const std::map<int, const Entered*>& seen,
+    const std::map<std::uint64_t, std::vector<int>>& sides) const {
+  Diagnosis diagnosis{.kind = DiagnosisKind::kMismatch,
+                      .hint =
+                          "compare --version on the nodes; if they agree, this is a bug in "
+                          "retina-batch: please report it"};
+  const auto operation_of = [&](const std::vector<int>& side) -> const Operation& {
+    return seen.at(side.front())->operation;
+  };
+  const std::uint64_t first = operation_of(sides.begin()->second).hash();
+  std::string text;
+  bool named = false;  // else they differed before
+  for (const auto& [chain, ranks] : sides) {
+    const Operation& operation = operation_of(ranks);
+    named |= operation.hash() != first;
+    text += cat(text.empty() ? "" : "; ", operation.name(), ", ", operation.describe(), " on ",
+                names(ranks));
+    // Of two equal sides the one without rank 0 is to blame.
+    const std::size_t smallest = diagnosis.ranks.size();
+    if (smallest == 0 || ranks.size() < smallest ||
+        (ranks.size() == smallest && !contains(ranks, 0))) {
+      diagnosis.ranks = ranks;
+    }
+  }
+  diagnosis.message = cat(
+      "the ranks ",
+      named ? "call different collectives" : "called different collectives before this",
+      " (number ", with_commas(sequence), " of step ", seen.begin()->second->step, ": ", text, ")");
+  return diagnosis;
 }
 
 std::optional<Diagnosis> FailureDetector::died(const std::vector<RankView>& views,
@@ -209,18 +217,16 @@ std::optional<Diagnosis> FailureDetector::died(const std::vector<RankView>& view
 double FailureDetector::launcher_wait_s(const Diagnosis& diagnosis,
                                         const std::vector<RankView>& views, double now_s) const {
   if (diagnosis.kind != DiagnosisKind::kSilent) return 0;
-  const auto blamed = [&](int rank) {
-    return std::find(diagnosis.ranks.begin(), diagnosis.ranks.end(), rank) != diagnosis.ranks.end();
-  };
   const auto host = [&](int rank) { return hosts_.at(static_cast<std::size_t>(rank)); };
   // A node that is still heard from is not cut off: its silent rank is only stopped.
   std::set<std::string> heard;
   for (const RankView& view : views) {
-    if (!blamed(view.state.rank)) heard.insert(host(view.state.rank));
+    if (!contains(diagnosis.ranks, view.state.rank)) heard.insert(host(view.state.rank));
   }
   double wait_s = 0;
   for (const RankView& view : views) {
-    if (!blamed(view.state.rank) || heard.count(host(view.state.rank)) != 0) continue;
+    if (!contains(diagnosis.ranks, view.state.rank) || heard.count(host(view.state.rank)) != 0)
+      continue;
     wait_s = std::max(wait_s, view.heard_s + options_.launcher_limit_s - now_s);
   }
   return wait_s;
@@ -284,50 +290,51 @@ double FailureDetector::stall_limit_s(const RankState& state) const {
 std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& views,
                                                   double now_s) const {
   const Front front = find_front(views, now_s);
-  if (front.entered != nullptr) {
-    // Who is behind and not itself waiting in an earlier collective.
-    std::vector<const RankView*> blamed;
-    for (const RankView* view : front.behind)
-      if (view->state.in_collective == 0) blamed.push_back(view);
-    // Everybody is inside: those in the oldest collective cannot get out.
-    const bool all_inside = blamed.empty();
-    if (all_inside) {
-      std::uint64_t oldest = front.entered->sequence;
-      for (const RankView* view : front.waiting) oldest = std::min(oldest, view->state.sequence);
-      for (const RankView* view : front.waiting)
-        if (view->state.sequence == oldest) blamed.push_back(view);
-    }
-    // Inside, the time counts from when the last one entered.
-    double limit = 0, excused_s = 0, still_s = all_inside ? all_quiet_s(views, now_s) : 0;
-    for (const RankView* view : blamed) {
-      limit = std::max(limit, stall_limit_s(view->state));
-      excused_s = std::max(excused_s, view->state.excused_s);
-      if (!all_inside) still_s = std::max(still_s, still_for_s(*view, now_s));
-    }
-    if ((all_inside ? still_s : std::min(front.longest_s - excused_s, still_s)) > limit) {
-      std::vector<int> ranks;
-      for (const RankView* view : blamed) ranks.push_back(view->state.rank);
-      const std::string what =
-          all_inside ? cat(names(ranks), " cannot finish ", place(*blamed[0]->state.last()),
-                           ", though no rank is missing")
-                     : cat(names(ranks), " never entered ", place(*front.entered),
-                           last_seen(*blamed[0], now_s));
-      return Diagnosis{
-          .kind = DiagnosisKind::kStalled,
-          .ranks = ranks,
-          .message = cat(what, "; others have waited ", fixed(front.longest_s, 1), " s"),
-          .hint = cat(kAgain, ", or raise --stall-timeout")};
-    }
+  if (front.entered == nullptr) return stalled_outside(views, now_s);
+  // Who is behind and not itself waiting in an earlier collective.
+  std::vector<const RankView*> blamed;
+  std::copy_if(front.behind.begin(), front.behind.end(), std::back_inserter(blamed),
+               [](const RankView* view) { return view->state.in_collective == 0; });
+  // Everybody is inside: those in the oldest collective cannot get out.
+  const bool all_inside = blamed.empty();
+  if (all_inside) {
+    std::uint64_t oldest = front.entered->sequence;
+    for (const RankView* view : front.waiting) oldest = std::min(oldest, view->state.sequence);
+    std::copy_if(front.waiting.begin(), front.waiting.end(), std::back_inserter(blamed),
+                 [&](const RankView* view) { return view->state.sequence == oldest; });
   }
-  // Nobody waits in a collective, but nothing happens either.
-  if (front.entered != nullptr) return std::nullopt;
+  // Inside, the time counts from when the last one entered; behind, without what is excused.
+  double limit_s = 0, excused_s = 0, still_s = 0;
+  for (const RankView* view : blamed) {
+    limit_s = std::max(limit_s, stall_limit_s(view->state));
+    excused_s = std::max(excused_s, view->state.excused_s);
+    still_s = std::max(still_s, still_for_s(*view, now_s));
+  }
+  const double counted_s =
+      all_inside ? all_quiet_s(views, now_s) : std::min(front.longest_s - excused_s, still_s);
+  if (counted_s <= limit_s) return std::nullopt;
+  const std::vector<int> ranks = ranks_of(blamed);
+  const std::string what = all_inside
+                               ? cat(names(ranks), " cannot finish ",
+                                     place(*blamed[0]->state.last()), ", though no rank is missing")
+                               : cat(names(ranks), " never entered ", place(*front.entered),
+                                     last_seen(*blamed[0], now_s));
+  return Diagnosis{.kind = DiagnosisKind::kStalled,
+                   .ranks = ranks,
+                   .message = cat(what, "; others have waited ", fixed(front.longest_s, 1), " s"),
+                   .hint = kRaiseTimeout};
+}
+
+// Nobody waits in a collective, but nothing happens either.
+std::optional<Diagnosis> FailureDetector::stalled_outside(const std::vector<RankView>& views,
+                                                          double now_s) const {
   const bool others_left = std::any_of(views.begin(), views.end(),
                                        [](const RankView& view) { return view.state.left != 0; });
   for (const RankView& view : views) {
     const RankState& state = view.state;
     if (state.in_collective != 0 || state.left != 0) continue;
     if (!is_in_steps(state) && !others_left) continue;
-    const double quiet_s = state.quiet_s + std::max(0.0, now_s - view.heard_s);
+    const double quiet_s = until_now_s(state.quiet_s, view, now_s);
     if (quiet_s <= stall_limit_s(state)) continue;
     return Diagnosis{.kind = DiagnosisKind::kStalled,
                      .ranks = {state.rank},
@@ -335,7 +342,7 @@ std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& v
                                     state.step > 0 ? cat(" of step ", state.step) : "", " for ",
                                     fixed(quiet_s, 1), " s",
                                     others_left ? "; others have ended their work" : ""),
-                     .hint = cat(kAgain, ", or raise --stall-timeout")};
+                     .hint = kRaiseTimeout};
   }
   return std::nullopt;
 }
@@ -350,7 +357,7 @@ std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& 
       // A silent rank is not a straggler: its diagnosis is near.
       if (state.in_collective != 0 || !is_in_steps(state) ||
           now_s - view->heard_s > 4 * options_.period_s ||
-          !told_.insert({state.rank, state.sequence}).second) {
+          !warned_.insert({state.rank, state.sequence}).second) {
         continue;
       }
       const char* disk = is_write(state.phase) ? "; its disk is slow" : "";
@@ -363,7 +370,7 @@ std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& 
     const RankState& state = view.state;
     if (!is_write(state.phase) && state.phase != Phase::kDataWait) continue;
     if (state.in_collective != 0 || state.in_phase_s <= options_.straggler_warning_s) continue;
-    if (!told_.insert({state.rank, state.sequence}).second) continue;
+    if (!warned_.insert({state.rank, state.sequence}).second) continue;
     lines.push_back(cat(names({state.rank}), " has been in ", phase_name(state.phase), " for ",
                         fixed(state.in_phase_s, 1), " s: its disk is slow"));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -58,17 +59,20 @@ class FailureDetector {
 
  private:
   std::optional<Diagnosis> mismatch(const std::vector<RankView>& views) const;
+  Diagnosis mismatch_at(std::uint64_t sequence, const std::map<int, const Entered*>& seen,
+                        const std::map<std::uint64_t, std::vector<int>>& sides) const;
   std::optional<Diagnosis> died(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> left(const std::vector<RankView>& views) const;
   std::optional<Diagnosis> silent(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> stalled(const std::vector<RankView>& views, double now_s) const;
+  std::optional<Diagnosis> stalled_outside(const std::vector<RankView>& views, double now_s) const;
   double heartbeat_limit_s(const RankView& view, double now_s) const;
   double stall_limit_s(const RankState& state) const;
   std::string last_seen(const RankView& view, double now_s) const;
 
   WatchOptions options_;
   std::vector<std::string> hosts_;
-  std::set<std::pair<int, std::uint64_t>> told_;
+  std::set<std::pair<int, std::uint64_t>> warned_;
   std::optional<double> short_since_s_;
 };
 

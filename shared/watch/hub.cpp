@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include "shared/base/error.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 #include "shared/watch/watch_loop.h"
 
 namespace retina {
@@ -56,12 +56,9 @@ void Hub::welcome(double now_s) {
     peer.connection.emplace(std::move(pending.connection));
     for (std::size_t i = 1; i < frames.size(); ++i) take(peer, frames[i], now_s);
   }
-  pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
-                                [&](const PendingPeer& pending) {
-                                  return pending.connection.ended() ||
-                                         now_s - pending.since_s > kPendingSeconds;
-                                }),
-                 pending_.end());
+  std::erase_if(pending_, [&](const PendingPeer& pending) {
+    return pending.connection.ended() || now_s - pending.since_s > kPendingSeconds;
+  });
 }
 
 void Hub::take(Peer& peer, const Frame& frame, double now_s) {
@@ -73,7 +70,7 @@ void Hub::take(Peer& peer, const Frame& frame, double now_s) {
     if (state->left != 0) changed_ = true;
   } else if (frame.type == FrameType::kEnd) {
     const auto notice = frame.as<EndNotice>();
-    if (!notice || is_quiet()) return;
+    if (!notice || suppresses_reports()) return;
     for (Peer& other : peers_) {
       if (other.connection && &other != &peer) {
         other.connection->send(encode(FrameType::kEnd, *notice));
@@ -147,9 +144,7 @@ void Hub::look(double now_s, bool beaten) {
   const auto diagnosis = detector_.diagnose(all, now_s);
   if (!diagnosis) {
     if (!context_.all_left && all_left(all)) {
-      for (Connection* connection : connections()) {
-        connection->send(encode(FrameType::kAllLeft, std::string_view()));
-      }
+      send_to_all(encode(FrameType::kAllLeft, std::string_view()));
       context_.all_left = true;
       context_.all_left.notify_all();
     }
@@ -170,10 +165,8 @@ bool Hub::all_left(const std::vector<RankView>& views) const {
 }
 
 void Hub::end_job(const Diagnosis& diagnosis, const EndNotice& notice, double now_s) {
-  context_.handler.tell(diagnosis.message, diagnosis.hint);
-  for (Connection* connection : connections()) {
-    connection->send(encode(FrameType::kEnd, notice));
-  }
+  context_.handler.report(diagnosis.message, diagnosis.hint);
+  send_to_all(encode(FrameType::kEnd, notice));
   drain();
   suppress_reports(notice, now_s);
 }

@@ -1,6 +1,7 @@
 // What the watch threads of the ranks say to each other over TCP: frames of a 12-byte header and a
 // payload of fixed structs, little-endian, between processes of one build. Whoever does not know
-// the job's token is cut off; so is whoever sends anything but frames.
+// the job's token is cut off; so is whoever sends anything but frames. Nothing here blocks longer
+// than it is told to.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "shared/base/descriptor.h"
 #include "shared/comm/activity.h"
 
 namespace retina {
@@ -38,8 +40,8 @@ struct PeerStatus {
 
 struct EndNotice {
   std::int32_t exit_code = 0;
-  std::int32_t wait_ms =
-      0;  // the launcher has this long to end the receiver, then it does so itself
+  // The launcher has this long to end the receiver, then it does so itself.
+  std::int32_t wait_ms = 0;
   std::int32_t is_cut_off = 0;  // 1: a node is; a launcher that is still there then waits for it
 };
 
@@ -87,6 +89,48 @@ class FrameReader {
  private:
   std::string buffer_;
   bool broken_ = false;
+};
+
+// A listening socket on a free port of all interfaces, and that port. Throws kUnavailable.
+struct Listener {
+  Descriptor socket{};
+  std::uint16_t port = 0;
+};
+Listener listen_anywhere();
+
+// This node's IPv4 addresses: those of its interfaces, then 127.0.0.1.
+std::vector<std::string> own_addresses();
+
+// Connects within `limit_s`; nothing when that fails.
+std::optional<Descriptor> connect_to(const std::string& address, std::uint16_t port,
+                                     double limit_s);
+
+// One peer: frames out and in over a non-blocking socket.
+class Connection {
+ public:
+  explicit Connection(Descriptor socket);
+
+  int fd() const { return socket_.get(); }
+  // The peer has closed, or broke the protocol; nothing more will come.
+  bool ended() const { return ended_; }
+  bool has_unsent() const { return !out_.empty(); }
+
+  // Reads what has come and returns the whole frames of it.
+  std::vector<Frame> receive();
+  // Sends as much as fits; the rest goes with `flush`.
+  void send(const std::string& frame);
+  // A heartbeat: dropped while an older one is still unsent, for a stopped peer must not fill
+  // memory.
+  void send_if_idle(const std::string& frame);
+  void flush();
+  // Says that nothing more will be sent.
+  void finish_sending();
+
+ private:
+  Descriptor socket_;
+  FrameReader reader_;
+  std::string out_;
+  bool ended_ = false;
 };
 
 }  // namespace retina

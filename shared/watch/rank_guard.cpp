@@ -17,7 +17,7 @@ constexpr double kLookSeconds = 0.5;
 
 }  // namespace
 
-std::thread quiet_thread(std::function<void()> body) {
+std::thread signal_free_thread(std::function<void()> body) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -27,11 +27,11 @@ std::thread quiet_thread(std::function<void()> body) {
 }
 
 RankGuard::RankGuard(GuardTerms terms, const WatchHandler& handler)
-    : thread_(quiet_thread([this, terms = std::move(terms), handler] {
+    : thread_(signal_free_thread([this, terms = std::move(terms), handler] {
         const double limit_s = terms.limit_s + std::min(terms.rank, 2) * terms.second_s;
         if (is_over_within(limit_s)) return;
         if (terms.rank <= 1) {
-          handler.tell(cat(terms.what, " within ", fixed(limit_s, 0), " s"), terms.hint);
+          handler.report(cat(terms.what, " within ", fixed(limit_s, 0), " s"), terms.hint);
         }
         if (terms.ends_launcher) handler.end_launcher();
         handler.end(terms.exit_code);

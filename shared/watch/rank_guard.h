@@ -13,7 +13,7 @@
 namespace retina {
 
 // A thread that gets no signals: the program's handlers run where they always did.
-std::thread quiet_thread(std::function<void()> body);
+std::thread signal_free_thread(std::function<void()> body);
 
 struct GuardTerms {
   int rank = 0;

@@ -1,6 +1,4 @@
-#include <fcntl.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -51,7 +49,7 @@ std::optional<Connection> join_hub(const WatchContext& context,
       auto socket = connect_to(address, port, kConnectSeconds);
       if (!socket) continue;
       rounds_in_vain = 0;
-      // Another node's docker bridge may have this address too: only the token is proof.
+      // Another node's docker bridge may have this address too: only the token tells them apart.
       Connection connection(std::move(*socket));
       if (greet(connection, context)) return connection;
     }
@@ -98,14 +96,14 @@ void Spoke::look(double now_s, bool) {
     return;
   }
   if (!lost_since_s_) lost_since_s_ = now_s;
-  if (!is_first_to_tell() && now_s - *lost_since_s_ < context_.options.second_s) return;
+  if (!is_first_to_report() && now_s - *lost_since_s_ < context_.options.second_s) return;
   const bool given_up = diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s);
-  if (!given_up && claim_diagnosis()) context_.handler.tell(diagnosis->message, diagnosis->hint);
+  if (!given_up && claim_diagnosis()) context_.handler.report(diagnosis->message, diagnosis->hint);
   suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both, now_s)), now_s);
 }
 
 // The lowest rank that the hub could still hear.
-bool Spoke::is_first_to_tell() const {
+bool Spoke::is_first_to_report() const {
   for (const PeerStatus& other : others_) {
     if (other.heard != 0) return other.rank == context_.rank;
   }
@@ -115,11 +113,9 @@ bool Spoke::is_first_to_tell() const {
 // One rank of a node reports; true also where they cannot agree on one.
 bool Spoke::claim_diagnosis() const {
   const std::string& host = context_.hosts.at(static_cast<std::size_t>(context_.rank));
-  const std::string path =
-      cat(context_.options.folder, "/retina-verdict-", hex64(context_.job), "-", hex64(xxh3(host)));
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file >= 0) ::close(file);
-  return file >= 0 || errno != EEXIST;
+  const std::string path = cat(context_.options.folder, "/retina-diagnosis-", hex64(context_.job),
+                               "-", hex64(xxh3(host)));
+  return Descriptor(path, O_WRONLY | O_CREAT | O_EXCL) || errno != EEXIST;
 }
 
 void Spoke::exclude_gap(double gap_s) {

@@ -12,7 +12,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/host.h"
-#include "shared/base/scratch.h"
+#include "shared/base/output.h"
 #include "shared/watch/rank_guard.h"
 #include "shared/watch/watch_loop.h"
 
@@ -40,6 +40,33 @@ std::string job_folder() {
   return folder != nullptr ? folder : default_scratch();
 }
 
+// Where the hub listens and what it wants to hear, as rank 0 tells the others.
+struct Endpoint {
+  std::uint64_t job = 0;
+  std::uint16_t port = 0;
+  std::vector<std::string> addresses{};  // empty: there is no socket
+};
+
+// Collective. Rank 0 fills `listener`.
+Endpoint exchange_endpoint(Communicator& communicator, Listener& listener) {
+  std::string text;  // "token port address ..."
+  if (communicator.is_root()) {
+    try {
+      listener = listen_anywhere();
+      std::random_device random;
+      text = cat((std::uint64_t{random()} << 32) | random(), " ", listener.port);
+      for (const std::string& address : own_addresses()) text += " " + address;
+    } catch (const Error&) {
+      text.clear();
+    }
+  }
+  std::vector<std::string> fields = words(communicator.broadcast(text, 0));
+  if (fields.size() <= 2) return {};
+  return {.job = std::stoull(fields[0]),
+          .port = static_cast<std::uint16_t>(std::stoul(fields[1])),
+          .addresses = {fields.begin() + 2, fields.end()}};
+}
+
 }  // namespace
 
 struct Watch::Parts {
@@ -53,7 +80,24 @@ struct Watch::Parts {
     [[maybe_unused]] const auto size = ::write(context.wake.get(), &one, sizeof(one));
   }
   void start_thread() {
-    thread = quiet_thread([this] { loop->run(); });
+    thread = signal_free_thread([this] { loop->run(); });
+  }
+  // Makes this rank's loop; false where there is no connection between it and the hub.
+  bool join(Endpoint endpoint, Listener listener) {
+    if (endpoint.addresses.empty()) return false;
+    context.job = endpoint.job;
+    if (context.rank == 0) {
+      loop = std::make_unique<Hub>(context, std::move(listener.socket));
+      start_thread();
+      return true;
+    }
+    // On the same node the last one, 127.0.0.1, always answers.
+    if (context.hosts.at(static_cast<std::size_t>(context.rank)) == context.hosts.at(0)) {
+      std::reverse(endpoint.addresses.begin(), endpoint.addresses.end());
+    }
+    auto connection = join_hub(context, endpoint.addresses, endpoint.port);
+    if (connection) loop = std::make_unique<Spoke>(context, std::move(*connection));
+    return connection.has_value();
   }
 };
 
@@ -81,43 +125,11 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
   context.activity = parts.activity.get();
   context.wake = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   context.hosts = exchange_hosts(communicator);
-
+  // All ranks have a connection, or the job goes on without a watch.
   Listener listener;
-  std::string where;
-  if (communicator.is_root()) {
-    try {
-      listener = listen_anywhere();
-      std::random_device random;
-      context.job = (std::uint64_t{random()} << 32) | random();
-      where = cat(context.job, " ", listener.port);
-      for (const std::string& address : own_addresses()) where += " " + address;
-    } catch (const Error&) {
-      where.clear();
-    }
-  }
-  // "token port address ...", empty where there is no socket.
-  std::vector<std::string> told = words(communicator.broadcast(where, 0));
-  bool joined = told.size() > 2;
-  if (joined) {
-    const std::uint64_t job = std::stoull(told[0]);
-    const auto port = static_cast<std::uint16_t>(std::stoul(told[1]));
-    told.erase(told.begin(), told.begin() + 2);
-    if (communicator.is_root()) {
-      parts.loop = std::make_unique<Hub>(context, std::move(listener.socket));
-      parts.start_thread();
-    } else {
-      context.job = job;
-      // On the same node the last one, 127.0.0.1, always answers.
-      if (context.hosts.at(static_cast<std::size_t>(context.rank)) == context.hosts.at(0)) {
-        std::reverse(told.begin(), told.end());
-      }
-      auto connection = join_hub(context, told, port);
-      joined = connection.has_value();
-      if (joined) parts.loop = std::make_unique<Spoke>(context, std::move(*connection));
-    }
-  }
-  const bool all_joined = communicator.all_reduce_max(joined ? 0 : 1) == 0;
-  if (!all_joined) {
+  Endpoint endpoint = exchange_endpoint(communicator, listener);
+  const bool joined = parts.join(std::move(endpoint), std::move(listener));
+  if (communicator.all_reduce_max(joined ? 0 : 1) != 0) {
     if (communicator.is_root()) {
       handler.warn(
           "not every rank can reach rank 0 by TCP: a lost rank may go unnoticed until MPI notices");

@@ -19,8 +19,8 @@ namespace retina {
 // What the program does for its watch. Called on the watch thread, while the main thread may be
 // stuck in MPI or in a disk.
 struct WatchHandler {
-  // Reports the diagnosis: of all ranks that can talk to each other, one is asked.
-  std::function<void(const std::string& message, const std::string& hint)> tell;
+  // Logs the diagnosis: of all ranks that can talk to each other, one is asked.
+  std::function<void(const std::string& message, const std::string& hint)> report;
   std::function<void(const std::string& message)> warn;
   // Ends the launcher, which waits for a node that is cut off.
   std::function<void()> end_launcher;

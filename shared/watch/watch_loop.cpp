@@ -12,9 +12,9 @@ namespace retina {
 namespace {
 
 // For the launcher to end a process whose job has failed, before it ends itself.
-constexpr int kQuietMs = 5000;
+constexpr int kLauncherMs = 5000;
 // For the peers to read the last words before this process is gone.
-constexpr double kGoodbyeSeconds = 0.3;
+constexpr double kDrainSeconds = 0.3;
 // A loop that comes back later than this was not running.
 constexpr double kGapSeconds = 1;
 
@@ -28,27 +28,15 @@ void WatchLoop::run() {
   while (!context_.stop) {
     wait(next_beat_s);
     const double now_s = now_seconds();
-    const double gap_s = now_s - last_s - context_.options.period_s;
-    if (gap_s > kGapSeconds) {
-      // The whole job may have stood still (docker pause, a suspended batch job): nobody stalled.
-      context_.activity->exclude_gap(gap_s);
-      exclude_gap(gap_s);
-      if (gap_s > context_.options.heartbeat_limit_s / 2) awake_since_s_ = now_s;
-    }
+    notice_gap(now_s - last_s - context_.options.period_s, now_s);
     last_s = now_s;
     receive(now_s);
-    if (const int code = context_.failing; code >= 0 && !is_quiet()) {
-      const EndNotice notice{.exit_code = code, .wait_ms = kQuietMs};
-      for (Connection* connection : connections()) {
-        connection->send(encode(FrameType::kEnd, notice));
-      }
-      context_.failure_sent = true;
-      suppress_reports(notice, now_s);
-    }
-    if (is_quiet()) {
-      if (now_s > *quiet_until_s_) {
-        if (quiet_notice_.is_cut_off != 0) context_.handler.end_launcher();
-        end_process(quiet_notice_.exit_code);
+    if (context_.failing >= 0 && !suppresses_reports()) pass_on_failure(now_s);
+    // The job ends, its reason is known: only this process's own end is left to do.
+    if (suppresses_reports()) {
+      if (now_s > *suppressed_until_s_) {
+        if (end_notice_.is_cut_off != 0) context_.handler.end_launcher();
+        end_process(end_notice_.exit_code);
       }
       next_beat_s = now_s + context_.options.period_s;
       continue;
@@ -60,9 +48,29 @@ void WatchLoop::run() {
     }
     look(now_s, beaten);
   }
-  if (ended_ || is_quiet()) return;
+  if (ended_ || suppresses_reports()) return;
   beat(now_seconds());  // the last words: that this rank has left
   drain();
+}
+
+// The whole job may have stood still (docker pause, a suspended batch job): nobody stalled.
+void WatchLoop::notice_gap(double gap_s, double now_s) {
+  if (gap_s <= kGapSeconds) return;
+  context_.activity->exclude_gap(gap_s);
+  exclude_gap(gap_s);
+  if (gap_s > context_.options.heartbeat_limit_s / 2) awake_since_s_ = now_s;
+}
+
+// This rank has reported an error of its own: the others end silently.
+void WatchLoop::pass_on_failure(double now_s) {
+  const EndNotice notice{.exit_code = context_.failing, .wait_ms = kLauncherMs};
+  send_to_all(encode(FrameType::kEnd, notice));
+  context_.failure_sent = true;
+  suppress_reports(notice, now_s);
+}
+
+void WatchLoop::send_to_all(const std::string& frame) {
+  for (Connection* connection : connections()) connection->send(frame);
 }
 
 bool WatchLoop::was_given_up(double now_s) const {
@@ -70,7 +78,7 @@ bool WatchLoop::was_given_up(double now_s) const {
 }
 
 void WatchLoop::drain() {
-  const double until_s = now_seconds() + kGoodbyeSeconds;
+  const double until_s = now_seconds() + kDrainSeconds;
   for (Connection* connection : connections()) connection->finish_sending();
   std::vector<struct pollfd> list;
   while (now_seconds() < until_s) {
@@ -113,10 +121,10 @@ void WatchLoop::end_process(int code) {
 }
 
 void WatchLoop::suppress_reports(const EndNotice& notice, double now_s) {
-  if (is_quiet()) return;
+  if (suppresses_reports()) return;
   if (context_.failing < 0) context_.diagnosis_known = true;
-  quiet_until_s_ = now_s + notice.wait_ms * 1e-3;
-  quiet_notice_ = notice;
+  suppressed_until_s_ = now_s + notice.wait_ms * 1e-3;
+  end_notice_ = notice;
 }
 
 EndNotice WatchLoop::lost_rank_notice(double launcher_wait_s) {

@@ -1,4 +1,5 @@
-// The two watch threads, hub (rank 0) and spoke (every other rank); seen by watch.cpp only.
+// The two watch threads, hub (rank 0) and spoke (every other rank); seen by watch.cpp and tests
+// only.
 #pragma once
 
 #include <atomic>
@@ -6,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/watch/connection.h"
 #include "shared/watch/failure_detector.h"
+#include "shared/watch/protocol.h"
 #include "shared/watch/watch.h"
 
 namespace retina {
@@ -53,12 +54,13 @@ class WatchLoop {
   // This process slept for `gap_s`: silence of others during that time means nothing.
   virtual void exclude_gap(double gap_s) = 0;
 
+  void send_to_all(const std::string& frame);
   void end_process(int code);
   // Somebody has reported why the job ends; its launcher ends this process, or it does so itself.
   void suppress_reports(const EndNotice& notice, double now_s);
   // What ends a job whose launcher has `launcher_wait_s` to do so first.
   static EndNotice lost_rank_notice(double launcher_wait_s);
-  bool is_quiet() const { return quiet_until_s_.has_value(); }
+  bool suppresses_reports() const { return suppressed_until_s_.has_value(); }
   // This process stood still until just now, for about as long as others wait. Ranks that are gone
   // now have left because of that and said so.
   bool was_given_up(double now_s) const;
@@ -67,9 +69,11 @@ class WatchLoop {
 
  private:
   void wait(double until_s);
+  void notice_gap(double gap_s, double now_s);
+  void pass_on_failure(double now_s);
 
-  std::optional<double> quiet_until_s_, awake_since_s_;
-  EndNotice quiet_notice_;
+  std::optional<double> suppressed_until_s_, awake_since_s_;
+  EndNotice end_notice_;
   bool ended_ = false;
 };
 
@@ -99,13 +103,13 @@ class Hub : public WatchLoop {
   void take(Peer& peer, const Frame& frame, double now_s);
   void expect_all(double now_s);
   std::vector<RankView> views(double now_s);
+  bool all_left(const std::vector<RankView>& views) const;
   void end_job(const Diagnosis& diagnosis, const EndNotice& notice, double now_s);
 
   Descriptor listener_;
   std::vector<PendingPeer> pending_;
   std::vector<Peer> peers_;  // by rank; that of rank 0 is unused
   FailureDetector detector_;
-  bool all_left(const std::vector<RankView>& views) const;
   bool expects_all_ = false;
   bool changed_ = false;  // a connection has ended since the last look
   std::size_t beats_ = 0;
@@ -123,7 +127,7 @@ class Spoke : public WatchLoop {
   void exclude_gap(double gap_s) override;
 
  private:
-  bool is_first_to_tell() const;
+  bool is_first_to_report() const;
   bool claim_diagnosis() const;
 
   Connection connection_;

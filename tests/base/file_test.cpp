@@ -12,7 +12,6 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
-#include "shared/base/scratch.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
@@ -270,59 +269,6 @@ TEST(RequireSpace, RefusesWhatCannotFit) {
   EXPECT_NO_THROW(require_space(folder.path(), 1, "--output"));
   EXPECT_EQ(kind_of([&] { require_space(folder.path(), 1e30, "--output"); }), ErrorKind::kIo);
   EXPECT_NO_THROW(require_space("/nowhere", 1e30, "--output")) << "nothing is known";
-}
-
-TEST(Scratch, IsAPlaceOfItsOwnAndIsGoneAtTheEnd) {
-  const TestFolder folder;
-  const std::string output = folder / "out/file";
-  std::string built;
-  {
-    const Scratch scratch(folder / "local", folder / "out");
-    const Scratch other(folder / "local", folder / "other");
-    built = scratch.build_path(output);
-    EXPECT_NE(built, other.build_path(output));
-    write_file_atomically(built, "x");
-  }
-  EXPECT_FALSE(path_exists(built));
-  EXPECT_EQ(Scratch().build_path(output), output);
-  EXPECT_EQ(Scratch("", folder / "out").build_path(output), output);
-  write_file_atomically(folder / "name", "x");
-  EXPECT_EQ(kind_of([&] { Scratch(folder / "name", output); }), ErrorKind::kCannotCreate);
-}
-
-TEST(Scratch, TakesAwayWhatAKilledJobLeft) {
-  const TestFolder folder;
-  const std::string path =
-      Scratch(folder / "local", folder / "out").build_path(folder / "out/file");
-  make_folder(std::filesystem::path(path).parent_path().string());
-  write_file_atomically(path, "left");
-  const Scratch again(folder / "local", folder / "out");
-  EXPECT_FALSE(path_exists(path));
-}
-
-TEST(FolderLock, RefusesASecondHolder) {
-  const TestFolder folder;
-  {
-    const FolderLock lock(folder.path());
-    EXPECT_EQ(kind_of([&] { const FolderLock second(folder.path()); }), ErrorKind::kConfig);
-  }
-  const FolderLock again(folder.path());
-}
-
-TEST(FileLock, RefusesASecondHolderAndLeavesNothing) {
-  const TestFolder folder;
-  const std::string path = folder / "model.pt";
-  {
-    const FileLock lock(path), other(folder / "other.pt");
-    EXPECT_EQ(kind_of([&] { const FileLock second(path); }), ErrorKind::kConfig);
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  const FileLock again(path);
-  EXPECT_EQ(kind_of([] { const FileLock lock("/nowhere/model.pt"); }), ErrorKind::kCannotCreate);
-}
-
-TEST(FolderLock, SaysThatAMissingFolderCannotBeWritten) {
-  EXPECT_EQ(kind_of([] { const FolderLock lock("/nowhere"); }), ErrorKind::kCannotCreate);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <sstream>
 
 namespace retina {
 namespace {
@@ -28,12 +29,27 @@ TEST(ForeignOptions, OfAnotherProgramNameIt) {
 TEST(ForeignOptions, HaveEachNameOnceAndSpelledOneWay) {
   std::set<std::string> names;
   for (const ForeignOption& row : foreign_options()) {
-    for (const std::string& name : row.names) {
+    std::istringstream words(row.names);
+    for (std::string name; words >> name;) {
       EXPECT_TRUE(names.insert(name).second) << name;
       EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos)
           << name;
     }
   }
+}
+
+const std::vector<std::string> kNames = {"epochs", "steps", "images-per-step"};
+
+TEST(NearestMatch, FindsTheNameWithTheFewestEdits) {
+  EXPECT_EQ(nearest_match("epoch", kNames), "epochs");
+  EXPECT_EQ(nearest_match("setps", kNames), "steps");
+  EXPECT_EQ(nearest_match("images_per_step", kNames), "images-per-step");
+  EXPECT_EQ(nearest_match("steps", kNames), "steps");
+}
+
+TEST(NearestMatch, IsEmptyWhenNothingIsNear) {
+  EXPECT_EQ(nearest_match("quality", kNames), "");
+  EXPECT_EQ(nearest_match("x", {}), "");
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 #include <chrono>
 #include <thread>
 
+#include "shared/comm/communicator.h"
+#include "tests/support/ranks/thread_world.h"
+
 namespace retina {
 namespace {
 
@@ -38,6 +41,34 @@ TEST(Activity, KeepsTheTimeBeforeAndAfterItStoodStill) {
   const RankState state = activity.state();
   EXPECT_GE(state.in_collective_s, 0.015);
   EXPECT_LE(state.in_collective_s, since_s(begin) - 0.005);
+}
+
+TEST(Communicator, ReportsEachCollectiveUnderItsLabel) {
+  Activity activity(0);
+  const auto comm = make_self_communicator();
+  comm->report_to(activity);
+  comm->label("bucket 5");
+  comm->barrier();
+  comm->barrier();
+  const RankState state = activity.state();
+  EXPECT_EQ(state.sequence, 2U);
+  EXPECT_EQ(state.in_collective, 0);
+  EXPECT_EQ(state.recent[1].operation.name(), "bucket 5");
+  EXPECT_EQ(state.recent[0].operation.name(), "barrier") << "a label names one collective";
+}
+
+TEST(Communicator, AwaitsTheDiagnosisWhenAnotherRankFailed) {
+  Activity activity(0);
+  int waits = 0;
+  ThreadWorld world({.ring = {.ranks = 2}, .faults = {{.rank = 1, .collective = 1}}});
+  world.run([&](ThreadRank& comm) {
+    if (comm.is_root()) comm.report_to(activity, [&] { ++waits; });
+    comm.barrier();
+    comm.barrier();
+  });
+  EXPECT_EQ(waits, 1);
+  EXPECT_EQ(activity.state().sequence, 2U);
+  EXPECT_EQ(activity.state().in_collective, 1) << "it never came back";
 }
 
 }  // namespace

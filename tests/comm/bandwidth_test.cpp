@@ -19,17 +19,5 @@ TEST(Bandwidth, IsZeroBeforeAnyTimeHasPassed) {
   EXPECT_EQ(all_reduce_bus_bandwidth({}, 4), 0);
 }
 
-TEST(Bandwidth, TotalsAddAllKinds) {
-  CommStats stats;
-  stats.all_reduce = {1, 10, 0.5};
-  stats.all_reduce_ordered = {2, 20, 0.25};
-  stats.broadcast = {3, 30, 1};
-  stats.gather = {4, 40, 2};
-  stats.barrier = {5, 0, 4};
-  EXPECT_EQ(stats.total().calls, 15);
-  EXPECT_EQ(stats.total().bytes, 100);
-  EXPECT_EQ(stats.total().seconds, 7.75);
-}
-
 }  // namespace
 }  // namespace retina

@@ -289,7 +289,6 @@ void stats_count_calls_and_bytes(Communicator& comm, Findings& findings) {
   findings.expect(grew(&CommStats::broadcast, 1, 7), "broadcast");
   findings.expect(grew(&CommStats::gather, 1, 4), "gather");
   findings.expect(grew(&CommStats::barrier, 1, 0), "barrier");
-  findings.expect(after.total().calls == before.total().calls + 6, "total");
 }
 
 void ranks_have_their_places(Communicator& comm, Findings& findings) {

@@ -1,4 +1,4 @@
-#include "shared/job/launcher_process.h"
+#include "shared/job/rank_program.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

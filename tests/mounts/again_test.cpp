@@ -8,6 +8,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/base/output.h"
 #include "tests/mounts/train_fixture.h"
 
 namespace retina {

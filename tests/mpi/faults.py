@@ -56,7 +56,7 @@ class Fault:
         self.arguments += ["--steps", 12, "--fault", program_kind, "--victim", self.victim,
                            "--fault-step", self.step, "--fault-phase", self.phase]
 
-    def verdict(self):
+    def diagnosis(self):
         """Pattern of the one line."""
         name = rf"rank {self.victim} \([^)]+\)"
         seen = rf".*last seen in {self.phase} of step {self.step},"
@@ -113,7 +113,7 @@ def inject(fault):
         if fault.kind not in ("pause", "freeze") and (len(warnings) != 1 or f"rank {fault.victim} (" not in warnings[0]):
             wrong.append("not one warning that names the rank")
     else:
-        if len(errors) != 1 or not re.search(fault.verdict(), errors[0]):
+        if len(errors) != 1 or not re.search(fault.diagnosis(), errors[0]):
             wrong.append("not one line that names the rank and phase")
         limit = LIMIT_S + (3 if fault.kind == "stall" else 0)
         if not seconds <= limit:
@@ -152,7 +152,7 @@ class Faults(unittest.TestCase):
         print(table(results), flush=True)
         self.assertEqual(len(failures), 0, f"{len(failures)} of {count} faults, seed {seed}")
 
-    def test_a_wrong_command_line_is_told_once_also_where_rank_0_has_a_right_one(self):
+    def test_a_wrong_command_line_is_reported_once_also_where_rank_0_has_a_right_one(self):
         other_node = ["env", "OMPI_COMM_WORLD_LOCAL_RANK=0", BUILD / "bin/watch_ranks", "--wrong"]
         for of_rank_0, teller in [(["--steps", 20], r"watch-ranks\[1\] on \S+"),
                                   (["--wrong"], "watch-ranks")]:
@@ -163,7 +163,7 @@ class Faults(unittest.TestCase):
 
     def test_what_others_put_among_the_temporary_files_holds_no_job(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("retina-events-x", "retina-verdict-x"):
+            for name in ("retina-events-x", "retina-diagnosis-x"):
                 os.mkfifo(Path(folder) / name)
                 os.utime(Path(folder) / name, (0, 0))
             code, _, text = run(2, "--steps", 2, TMPDIR=folder)

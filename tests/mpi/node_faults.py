@@ -23,7 +23,7 @@ CODES = {"node killed": {76, 205, 137}, "cut": {76, 205, -signal.SIGKILL},
          "cut, sending": {-signal.SIGKILL}}
 LINES = {"node killed": r"ranks? [23, ]+\(node-b\) (are stopped or cut off|died)", "cut": CUT_OFF,
          "cut, sending": r"rank 1 \(node-b\) is stopped or cut off"}
-# Where a node has one rank it must tell the verdict and end mpirun.
+# Where a node has one rank it must report the diagnosis and end mpirun.
 PER_NODE = {"cut, sending": 1}
 
 

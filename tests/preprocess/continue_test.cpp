@@ -8,7 +8,8 @@
 #include <optional>
 
 #include "shared/base/hash.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/output.h"
+#include "shared/base/signals.h"
 #include "tests/preprocess/packed_before.h"
 
 namespace retina {

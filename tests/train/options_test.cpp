@@ -9,7 +9,7 @@
 #include "shared/model/resnet_shape.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
-#include "train/reduce/bucket_choice.h"
+#include "train/reduce/bucket_plan.h"
 #include "train/run/run_config.h"
 #include "train/run/saving.h"
 #include "train/step/detection_loss.h"

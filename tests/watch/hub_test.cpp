@@ -30,7 +30,7 @@ struct Rank {
     context.options.second_s = 0.5;
     context.options.launcher_limit_s = 1.5;
     context.options.period_s = 0.05;
-    context.handler = {.tell =
+    context.handler = {.report =
                            [this](const std::string& message, const std::string&) {
                              const std::lock_guard lock(mutex);
                              lines.push_back(message);
@@ -164,7 +164,7 @@ TEST_F(WatchThreads, ARankGivesUpSoonWhereNobodyListens) {
   EXPECT_FALSE(join_hub(ranks_[1]->context, {"127.0.0.1"}, closed));
 }
 
-TEST_F(WatchThreads, ARankThatDiesBeforeItsFirstHeartbeatIsTold) {
+TEST_F(WatchThreads, ARankThatDiesBeforeItsFirstHeartbeatIsReported) {
   {
     ASSERT_TRUE(join_hub(ranks_[2]->context, {"127.0.0.1"}, port_));
     ranks_[0]->context.all_joined = true;
@@ -186,7 +186,7 @@ TEST_F(WatchThreads, ADeadSpokeEndsAllWithOneLine) {
   EXPECT_THAT(ranks_[1]->told(), IsEmpty());
 }
 
-TEST_F(WatchThreads, ADeadHubIsToldByTheLowestRankAlone) {
+TEST_F(WatchThreads, ADeadHubIsReportedByTheLowestRankAlone) {
   for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   ranks_[0]->stop();
@@ -222,7 +222,7 @@ TEST_F(WatchThreads, LeavingIsOverWhenAllHaveLeft) {
   for (const auto& rank : ranks_) EXPECT_THAT(rank->told(), IsEmpty());
 }
 
-TEST_F(WatchThreads, AHubThatLeftAndDiesBeforeTheOthersLeaveIsTold) {
+TEST_F(WatchThreads, AHubThatLeftAndDiesBeforeTheOthersLeaveIsReported) {
   for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
   ranks_[0]->activity.leave();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -233,7 +233,7 @@ TEST_F(WatchThreads, AHubThatLeftAndDiesBeforeTheOthersLeaveIsTold) {
   EXPECT_THAT(ranks_[1]->told()[0], HasSubstr("rank 0 (node-a) died"));
 }
 
-TEST_F(WatchThreads, AnErrorThatOneRankToldEndsTheOthersInSilenceWithItsCode) {
+TEST_F(WatchThreads, AnErrorThatOneRankReportedEndsTheOthersInSilenceWithItsCode) {
   for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
   ranks_[2]->context.failing = 74;
   EXPECT_EQ(ranks_[1]->code(), 74);

@@ -16,7 +16,7 @@ std::vector<std::string> expired(int rank, bool ends_launcher) {
   std::vector<std::string> calls;
   std::promise<int> ended;
   const WatchHandler handler{
-      .tell = [&](const std::string& message, const std::string&) { calls.push_back(message); },
+      .report = [&](const std::string& message, const std::string&) { calls.push_back(message); },
       .warn = {},
       .end_launcher = [&] { calls.push_back("launcher"); },
       .end = [&](int code) { ended.set_value(code); }};
@@ -39,7 +39,7 @@ TEST(RankGuard, EndsTheProcessAfterTheLimitAndTwoRanksAtMostTell) {
 
 TEST(RankGuard, DoesNothingWhenItEndsBefore) {
   const auto fail = [](const auto&...) { FAIL(); };
-  const WatchHandler handler{.tell = fail, .warn = {}, .end_launcher = fail, .end = fail};
+  const WatchHandler handler{.report = fail, .warn = {}, .end_launcher = fail, .end = fail};
   const RankGuard guard({.limit_s = 3600}, handler);
 }
 

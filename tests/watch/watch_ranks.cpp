@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "shared/base/error.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 #include "shared/comm/activity.h"
 #include "shared/job/rank_program.h"
 

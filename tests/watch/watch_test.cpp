@@ -15,17 +15,17 @@ class FailingCommunicator : public Communicator {
   int size() const override { return 2; }
   int local_rank() const override { return 0; }
   int local_size() const override { return 2; }
-  void all_reduce(void*, std::size_t, ElementType, ReduceOp) override {
+
+ protected:
+  void do_all_reduce(void*, std::size_t, ElementType, ReduceOp) override {
     throw Error(ErrorKind::kRankFailure, "rank 1 is gone");
   }
-  void all_reduce_ordered(void*, std::size_t, ElementType) override {}
-  void broadcast(void*, std::size_t, ElementType, int) override {}
-  std::vector<std::string> gather(const std::string& bytes, int) override { return {bytes, bytes}; }
-  void barrier() override {}
-  const CommStats& stats() const override { return stats_; }
-
- private:
-  CommStats stats_{};
+  void do_all_reduce_ordered(void*, std::size_t, ElementType) override {}
+  void do_broadcast(void*, std::size_t, ElementType, int) override {}
+  std::vector<std::string> do_gather(const std::string& bytes, int) override {
+    return {bytes, bytes};
+  }
+  void do_barrier() override {}
 };
 
 TEST(Watch, PassesOnAnErrorThatEndsItsStart) {

@@ -5,8 +5,7 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
-#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 #include "shared/image/draw.h"
 #include "shared/report/report.h"
 #include "train/plan/step_loader.h"

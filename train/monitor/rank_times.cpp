@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/host.h"
 #include "shared/base/json.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
 #include "shared/base/measure.h"
 #include "shared/evaluation/explain/metrics_text.h"
 

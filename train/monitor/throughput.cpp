@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/measure.h"
 

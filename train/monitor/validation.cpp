@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
-#include "shared/base/image_name.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/printable.h"
+#include "shared/base/signals.h"
 #include "shared/data/record_image.h"
 #include "shared/evaluation/explain/class_examples.h"
 #include "shared/evaluation/explain/class_images.h"

@@ -1,7 +1,7 @@
 #include "train/plan/image_names.h"
 
-#include "shared/base/image_name.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {

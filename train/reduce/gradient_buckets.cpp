@@ -18,7 +18,6 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/measure.h"
-#include "train/reduce/layout_check.h"
 
 namespace retina {
 namespace {

@@ -14,7 +14,6 @@
 
 #include "shared/comm/communicator.h"
 #include "shared/ops/named_tensor.h"
-#include "train/reduce/bucket_choice.h"
 #include "train/reduce/bucket_plan.h"
 #include "train/reduce/collective_queue.h"
 #include "train/reduce/gradient_transport.h"
@@ -27,7 +26,7 @@ class GradientBuckets {
   // `parameters` in the order of forward: the first bucket holds the last of them. Among several
   // ranks, gives each a zero gradient that is a view of a bucket and has the parameter's own
   // strides; autograd then accumulates in place. Collective: throws Error{kConfig} when ranks'
-  // layouts differ (layout_check.h). `communicator` must outlive this.
+  // layouts differ (check_same_layout). `communicator` must outlive this.
   GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
                   Communicator& communicator);
   ~GradientBuckets();
@@ -48,8 +47,8 @@ class GradientBuckets {
   // plan, nor do those of `norm`. On one rank, what no backward reached becomes zero.
   void all_reduce();
 
-  // Parameters that the last pass before `all_reduce` gave no gradient, by name. Only known where
-  // `expect_last_backward` was called.
+  // Parameters that the last backward before `all_reduce` gave no gradient, by name. Only known
+  // where `expect_last_backward` was called.
   const std::vector<std::string>& unreached() const { return unreached_; }
 
   // Of the last `all_reduce`.
@@ -91,7 +90,7 @@ class GradientBuckets {
 
   // Of the step in progress. Hooks may run on autograd's device threads.
   std::mutex mutex_;
-  bool armed_ = false;                      // the last pass of the step is on its way
+  bool armed_ = false;                      // the last backward of the step is on its way
   std::vector<bool> has_arrived_;           // by parameter
   std::vector<std::size_t> missing_count_;  // gradients that a bucket waits for
   std::size_t next_bucket_ = 0;             // buckets leave in their order, on every rank

@@ -1,7 +1,6 @@
 #include "train/reduce/gradient_transport.h"
 
 #include "shared/base/error.h"
-#include "train/reduce/nccl_communicator.h"
 
 namespace retina {
 namespace {
@@ -39,14 +38,10 @@ class HostTransport : public GradientTransport {
 
 }  // namespace
 
-bool travels_by_nccl(const WireOptions& wire, const c10::Device& device) {
-  return has_nccl() && device.is_cuda() && !wire.ordered;
-}
-
 std::unique_ptr<GradientTransport> make_transport(Communicator& communicator,
                                                   const TransportOptions& options) {
-  if (travels_by_nccl(options.wire, options.device)) {
-    return make_nccl_transport(communicator, options);
+  if (options.device.is_cuda() && !options.wire.ordered) {
+    if (auto nccl = make_nccl_transport(communicator, options)) return nccl;
   }
   return std::make_unique<HostTransport>(communicator, options.wire);
 }

@@ -36,11 +36,8 @@ struct TransportOptions {
   std::size_t bucket_count = 0;
 };
 
-// Whether NCCL carries such buckets: those on a GPU, unless they are added in rank order.
-bool travels_by_nccl(const WireOptions& wire, const c10::Device& device);
-
-// By NCCL where `travels_by_nccl`; else through the host's memory, to which buckets on a GPU are
-// copied. `communicator` must outlive the result. Collective.
+// By NCCL for buckets on a GPU that need not be added in rank order; else through the host's
+// memory, to which buckets on a GPU are copied. `communicator` must outlive the result. Collective.
 std::unique_ptr<GradientTransport> make_transport(Communicator& communicator,
                                                   const TransportOptions& options);
 

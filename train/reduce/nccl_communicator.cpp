@@ -24,21 +24,9 @@ void check_cuda(cudaError_t code, const char* call) {
 }
 
 ncclDataType_t nccl_type(ElementType type) {
-  switch (type) {
-    case ElementType::kUint8:
-      return ncclUint8;
-    case ElementType::kInt64:
-      return ncclInt64;
-    case ElementType::kFloat16:
-      return ncclFloat16;
-    case ElementType::kBFloat16:
-      return ncclBfloat16;
-    case ElementType::kFloat32:
-      return ncclFloat32;
-    case ElementType::kFloat64:
-      break;
-  }
-  return ncclFloat64;
+  static constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt64,   ncclFloat32,
+                                              ncclFloat64, ncclFloat16, ncclBfloat16};
+  return kTypes[static_cast<std::size_t>(type)];  // by ElementType
 }
 
 class Nccl : public NcclCommunicator {
@@ -67,7 +55,9 @@ class Nccl : public NcclCommunicator {
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     check_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreate");
     connect(limit);
-    if (activity != nullptr) activity->end();
+    if (activity == nullptr) return;
+    activity->end();
+    report_to(*activity, [&host] { host.await_diagnosis(); });
   }
 
   // Without waiting for other ranks: they may be gone.
@@ -83,13 +73,11 @@ class Nccl : public NcclCommunicator {
   int size() const override { return host_.size(); }
   int local_rank() const override { return host_.local_rank(); }
   int local_size() const override { return host_.local_size(); }
-  void label(std::string_view name) override { label_ = name; }
-  Activity* activity() override { return host_.activity(); }
   void* stream() const override { return stream_; }
 
  protected:
   void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
-    finish({.kind = CollectiveKind::kAllReduce, .type = type, .reduce = op, .count = count}, [&] {
+    finish([&] {
       return ncclAllReduce(data, data, count, nccl_type(type),
                            op == ReduceOp::kSum ? ncclSum : ncclMax, comm_, stream_);
     });
@@ -100,8 +88,7 @@ class Nccl : public NcclCommunicator {
   }
 
   void do_broadcast(void* data, std::size_t count, ElementType type, int root) override {
-    finish({.kind = CollectiveKind::kBroadcast, .type = type, .root = root, .count = count},
-           [&] { return ncclBroadcast(data, data, count, nccl_type(type), root, comm_, stream_); });
+    finish([&] { return ncclBroadcast(data, data, count, nccl_type(type), root, comm_, stream_); });
   }
 
   std::vector<std::string> do_gather(const std::string& bytes, int root) override {
@@ -173,19 +160,14 @@ class Nccl : public NcclCommunicator {
     const std::string problem = ncclGetLastError(comm_);
     ncclCommAbort(comm_);
     comm_ = nullptr;
-    host_.await_diagnosis();
     throw Error(ErrorKind::kRankFailure, cat("NCCL: ", ncclGetErrorString(code), ", ", problem),
                 "another rank died; run the same command again");
   }
 
   template <class Launch>
-  void finish(Operation operation, const Launch& launch) {
-    operation.set_label(label_);
-    label_.clear();
+  void finish(const Launch& launch) {
     RETINA_CHECK(comm_ != nullptr, "used after a failure");
     check_cuda(cudaSetDevice(device_), "cudaSetDevice");
-    Activity* const activity = host_.activity();
-    if (activity != nullptr) activity->begin(operation);
     check_alive(launch());
     // A launch that is in progress is not on the stream yet: neither would be the event.
     ncclResult_t state = ncclInProgress;
@@ -200,7 +182,6 @@ class Nccl : public NcclCommunicator {
       check_alive(state);
       std::this_thread::sleep_for(kPoll);
     }
-    if (activity != nullptr) activity->end();
   }
 
   Communicator& host_;
@@ -208,14 +189,9 @@ class Nccl : public NcclCommunicator {
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
-  std::string label_{};
 };
 
 }  // namespace
-
-bool has_nccl() {
-  return true;
-}
 
 std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device) {
   return std::make_unique<Nccl>(host, device);

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "shared/comm/metered_communicator.h"
+#include "shared/comm/communicator.h"
 
 namespace retina {
 
@@ -12,18 +12,15 @@ namespace retina {
 // what was queued there before. They return when the result is there: the calling thread polls, so
 // that a failed connection becomes Error{kRankFailure} (the communicator is then aborted) and a
 // watch can end a job that waits. gather and barrier are the host's; all_reduce_ordered is not
-// available. Calls are reported to the host communicator's watch under their label.
-class NcclCommunicator : public MeteredCommunicator {
+// available. Calls are reported to the host communicator's activity.
+class NcclCommunicator : public Communicator {
  public:
   // A cudaStream_t of this communicator alone.
   virtual void* stream() const = 0;
 };
 
-// False in a build without CUDA.
-bool has_nccl();
-
 // `host` (which outlives the result) connects the ranks, `device` is this rank's GPU. The ring
-// algorithm, unless NCCL_ALGO says otherwise. Null in a build without CUDA. Collective. Throws
+// algorithm, unless NCCL_ALGO says otherwise. Only in a build with CUDA. Collective. Throws
 // Error{kUnavailable} when NCCL cannot start or connect the ranks within three minutes.
 std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device);
 

@@ -1,7 +1,7 @@
 #include "train/reduce/wire.h"
 
 #include "shared/base/error.h"
-#include "shared/comm/float16_loops.h"
+#include "shared/comm/element_loops.h"
 
 namespace retina {
 

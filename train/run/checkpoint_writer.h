@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "shared/base/scratch.h"
+#include "shared/base/output.h"
 #include "shared/checkpoint/checkpoint.h"
 
 namespace retina {

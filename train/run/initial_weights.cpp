@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"

@@ -10,7 +10,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/base/json.h"
-#include "shared/base/settings.h"
+#include "shared/base/output.h"
 
 namespace retina {
 

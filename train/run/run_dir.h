@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "shared/base/file.h"
+#include "shared/base/output.h"
 #include "shared/checkpoint/run_folder.h"
 #include "train/run/run_config.h"
 
@@ -51,7 +52,7 @@ class RunDir {
   // Written when it differs from what is there.
   void write_config(const RunConfig& config);
 
-  // How gradients travel (reduce/bucket_choice.h); "" before the first run on several ranks.
+  // How gradients travel (reduce/bucket_plan.h); "" before the first run on several ranks.
   std::string read_buckets() const;
   void write_buckets(const std::string& json);
 

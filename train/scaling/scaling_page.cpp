@@ -1,6 +1,5 @@
 // The page of a scaling report.
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
 #include "shared/report/report.h"
 #include "train/scaling/scaling_report.h"
 

@@ -7,7 +7,7 @@
 #include "shared/base/file.h"
 #include "shared/base/host.h"
 #include "shared/base/json.h"
-#include "shared/base/own_file.h"
+#include "shared/base/output.h"
 #include "shared/base/version.h"
 
 namespace retina {

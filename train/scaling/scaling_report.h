@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/settings.h"
+#include "shared/base/output.h"
 #include "shared/comm/communicator.h"
 
 namespace retina {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "shared/base/error.h"
-#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 

@@ -4,8 +4,6 @@
 #include <vector>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
-#include "shared/base/image_name.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/evaluation/explain/classification_text.h"

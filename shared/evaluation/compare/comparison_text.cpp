@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "shared/base/cat.h"
-#include "shared/base/counted.h"
-#include "shared/base/image_name.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/evaluation/explain/metrics_text.h"

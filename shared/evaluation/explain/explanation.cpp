@@ -5,7 +5,7 @@
 #include <numeric>
 #include <span>
 
-#include "shared/base/cores.h"
+#include "shared/base/host.h"
 #include "shared/base/parallel.h"
 
 namespace retina {

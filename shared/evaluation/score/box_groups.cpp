@@ -8,9 +8,8 @@
 #include <set>
 #include <string>
 
-#include "shared/base/cores.h"
-#include "shared/base/counted.h"
 #include "shared/base/error.h"
+#include "shared/base/host.h"
 #include "shared/base/parallel.h"
 #include "shared/coco/categories.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "shared/base/error.h"
-#include "shared/base/image_name.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "shared/base/error.h"
-#include "shared/comm/reduce_elements.h"
+#include "shared/comm/element_loops.h"
 
 namespace retina {
 namespace {

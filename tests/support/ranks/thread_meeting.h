@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/operation.h"
+#include "shared/comm/activity.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/metered_communicator.h"
+#include "shared/comm/communicator.h"
 #include "tests/support/ranks/ring_topology.h"
 
 namespace retina {
@@ -48,7 +48,7 @@ struct ThreadWorldOptions {
 //   others have come or are gone too;
 // - a rank comes later than the deadline: names it and how late it was.
 // After that every further call throws the same.
-class ThreadRank : public MeteredCommunicator {
+class ThreadRank : public Communicator {
  public:
   // Computing: this rank's clock moves on.
   virtual void advance(double seconds) = 0;

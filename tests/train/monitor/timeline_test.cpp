@@ -10,8 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/base/own_file.h"
-#include "shared/watch/watched_communicator.h"
+#include "shared/base/output.h"
 #include "tests/support/ranks/thread_world.h"
 #include "tests/support/test_folder.h"
 
@@ -163,7 +162,9 @@ TEST(TimelineFile, GathersAllRanksIntoOneFile) {
   for (int r = 0; r < 3; ++r) {
     // Taken here: the world is this thread's.
     ranks.emplace_back([&, own = world.take(r)]() mutable {
-      const auto comm = make_unwatched_communicator(std::move(own));
+      Activity activity(r);
+      const auto comm = std::move(own);
+      comm->report_to(activity);
       TimelineFile file(path, {.first = 1, .last = 2}, *comm);
       for (std::int64_t step = 1; step <= 4; ++step) {
         comm->activity()->set_step(step);
@@ -201,7 +202,9 @@ TEST(TimelineFile, GathersAllRanksIntoOneFile) {
 // A run that is stopped early writes what it has.
 TEST(TimelineFile, IsWrittenAtAnEarlyEnd) {
   const TestFolder folder;
-  const auto comm = make_unwatched_communicator(make_self_communicator());
+  Activity activity(0);
+  const auto comm = make_self_communicator();
+  comm->report_to(activity);
   {
     TimelineFile file(folder / "trace.json", {}, *comm);
     comm->activity()->set_step(1);
@@ -214,7 +217,9 @@ TEST(TimelineFile, IsWrittenAtAnEarlyEnd) {
 }
 
 TEST(TimelineFile, RefusesAPathThatCannotBeMadeAtTheStart) {
-  const auto comm = make_unwatched_communicator(make_self_communicator());
+  Activity activity(0);
+  const auto comm = make_self_communicator();
+  comm->report_to(activity);
   EXPECT_THROW(TimelineFile("/proc/nowhere/trace.json", {}, *comm), Error);
 }
 

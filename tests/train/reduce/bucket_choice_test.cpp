@@ -1,4 +1,4 @@
-#include "train/reduce/bucket_choice.h"
+#include "train/reduce/bucket_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,6 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "tests/support/ranks/thread_world.h"
-#include "train/reduce/layout_check.h"
 
 namespace retina {
 namespace {

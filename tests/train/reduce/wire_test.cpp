@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "shared/base/random.h"
+#include "shared/comm/element_loops.h"
 #include "shared/comm/float16.h"
-#include "shared/comm/float16_loops.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {

@@ -1,5 +1,7 @@
-// SIGTERM, SIGINT, SIGHUP and SIGUSR1 as a flag: the work ends where it next looks at it, with what
-// it has saved. Before install_stop_signals they end the process, as the system has it.
+// Signals of the system. SIGTERM, SIGINT, SIGHUP and SIGUSR1 become a flag: the work ends where it
+// next looks at it, with what it has saved; before install_stop_signals they end the process, as
+// the system has it. SIGBUS, a page of a mapped file that cannot be read, becomes one line on
+// stderr and the exit code of kIo, as for a failed read().
 #pragma once
 
 #include <optional>
@@ -8,8 +10,8 @@
 namespace retina {
 
 // What a signal does besides setting the flag. The lines are logged from the signal's handler, at
-// once, whatever the work is doing; "" logs nothing. Of each, "NAME: stop requested by SIGTERM"
-// is the begin.
+// once, whatever the work is doing; "" logs nothing. Each begins with "NAME: stop requested by
+// SIGTERM".
 struct StopTerms {
   std::string asked{};  // when the signal arrives
   // How long the work may take to end by itself; then `ended` is logged and the process ends with
@@ -28,7 +30,10 @@ int stop_signal();
 // Sets the flag as if `signal` had arrived (0 clears it); for tests.
 void set_stop_signal(int signal);
 
-// What the lines begin with; set_log_name (log.h) sets it.
-void set_stop_signal_name(const std::string& name);
+// Installs the handler of SIGBUS. Before MPI starts: Open MPI leaves a handler that it finds alone.
+void install_bus_error();
+
+// What the lines of all handlers begin with; set_log_name (log.h) calls it.
+void set_signal_name(const std::string& name);
 
 }  // namespace retina

@@ -1,5 +1,6 @@
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 
+#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <ctime>
 #include <initializer_list>
 #include <mutex>
 #include <string_view>
@@ -29,15 +31,20 @@ struct Text {
     std::copy_n(more.begin(), count, bytes.begin() + static_cast<std::ptrdiff_t>(size));
     size += count;
   }
+  std::string_view view() const { return {bytes.data(), size}; }
+  void write() const {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, bytes.data(), size);
+  }
 };
 struct Lines {
-  Text name, asked, ended;
+  Text name, asked, ended, bus_error;
   double limit_s = -1;  // below 0: none
 };
 // Two take turns, so that the one in use is not written to.
 std::array<Lines, 2> g_lines;
 std::atomic<const Lines*> g_current{g_lines.data()};
 std::mutex g_mutex;  // of those who prepare
+std::atomic_flag g_has_bus_error;
 
 const char* signal_name(int signal) {
   switch (signal) {
@@ -55,12 +62,12 @@ const char* signal_name(int signal) {
 void write_line(const Lines& lines, const Text& end) {
   if (end.size == 0) return;
   Text line;
-  line.add({lines.name.bytes.data(), lines.name.size});
+  line.add(lines.name.view());
   line.add(": stop requested by ");
   line.add(signal_name(g_signal));
-  line.add({end.bytes.data(), std::min(end.size, line.bytes.size() - line.size - 1)});
+  line.add(end.view().substr(0, line.bytes.size() - line.size - 1));
   line.add("\n");
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.bytes.data(), line.size);
+  line.write();
 }
 
 [[noreturn]] void end_now(const Lines& lines) {
@@ -112,6 +119,26 @@ void set_text(Text& text, const std::string& to) {
   text.add(to);
 }
 
+extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
+  const Lines& lines = *g_current.load();
+  if (info->si_code != BUS_ADRERR || lines.bus_error.size == 0) {
+    // Sent by kill(), an unaligned address, broken memory: ends as without a handler.
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    return;
+  }
+  // Often every decode thread is hit at once; the first one reports it and ends the process.
+  while (g_has_bus_error.test_and_set()) ::pause();
+  lines.bus_error.write();
+  // A launcher reads it from a pipe, and must have done so before this process ends.
+  constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 10'000'000};
+  for (int look = 0, unread = 0; look < 50; ++look) {
+    if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) break;
+    ::nanosleep(&kLook, nullptr);
+  }
+  ::_exit(exit_code(ErrorKind::kIo));
+}
+
 void handle(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -146,8 +173,22 @@ void set_stop_signal(int signal) {
   g_signal = signal;
 }
 
-void set_stop_signal_name(const std::string& name) {
-  change_lines([&](Lines& lines) { set_text(lines.name, name.substr(0, 256)); });
+void install_bus_error() {
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+void set_signal_name(const std::string& name) {
+  change_lines([&](Lines& lines) {
+    set_text(lines.name, name.substr(0, 256));
+    set_text(lines.bus_error,
+             cat(lines.name.view(),
+                 ": error: reading a mapped file failed (the mount is gone, a file was truncated, "
+                 "or /dev/shm is full); hint: fix that, then run the same command again\n"));
+  });
 }
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-#include "shared/base/cores.h"
+#include "shared/base/host.h"
 
 #include <gtest/gtest.h>
 
