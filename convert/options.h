@@ -7,7 +7,6 @@
 
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
-#include "shared/model/postprocess_options.h"
 #include "shared/onnx/model_format.h"
 
 namespace retina {

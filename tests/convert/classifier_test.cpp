@@ -14,7 +14,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/evaluation/predict/trained_network.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_model.h"
 #include "shared/onnx/onnx_session.h"

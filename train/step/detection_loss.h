@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shared/model/head_outputs.h"
+#include "shared/model/heads.h"
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "train/step/batch_targets.h"
