@@ -7,7 +7,7 @@
 
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
-#include "shared/onnx/model_format.h"
+#include "shared/onnx/inference_header.h"
 
 namespace retina {
 

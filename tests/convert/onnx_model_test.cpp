@@ -1,4 +1,4 @@
-// The forms of an inference model (model_format.h): each conversion ends with the proof on its
+// The forms of an inference model (inference_header.h): each conversion ends with the proof on its
 // file.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
