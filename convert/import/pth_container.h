@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "shared/checkpoint/foreign/pickle_value.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
 
 namespace retina {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shared/checkpoint/foreign/pickle_value.h"
+#include "shared/checkpoint/foreign/pickle_reader.h"
 
 namespace retina {
 
