@@ -1,46 +1,49 @@
-// What retina-convert makes of a checkpoint: a detector or a classifier. Files, locks, the
-// repository and the order of things are the same for both (convert.h).
+// What retina-convert makes of a checkpoint: its network as an ONNX model, verified and written.
+// Files, locks, the repository and the order of things are convert.h's.
 #pragma once
 
 #include <c10/core/Device.h>
 
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "convert/options.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/evaluation/predict/converted_model.h"
 #include "shared/image/image.h"
+#include "shared/model/classifier.h"
+#include "shared/model/retinanet.h"
 #include "shared/onnx/onnx_model.h"
 
 namespace retina {
 
-struct ConversionInputs {
-  const ConvertOptions& options;
-  const Checkpoint& checkpoint;
-  c10::Device device = c10::kCPU;  // of the proof
-};
-
 class Conversion {
  public:
-  virtual ~Conversion() = default;
+  // `options` must outlive this; `device`: where the checkpoint's network runs for the
+  // verification. Throws as trained_network and trained_classifier do.
+  Conversion(const ConvertOptions& options, const Checkpoint& checkpoint, c10::Device device);
 
+  // Writes options.output and verifies it on `images`, by OpenVINO on the CPU. Of rounded weights
+  // the f32 graph is verified first, in memory; then comes what rounding does to it: of f16 how
+  // much the answers differ, of int8 the accuracy on options.verification_data before and after.
+  // Returns what was found, lines that begin with "verification: ". Throws Error{kAnswerNo} about
+  // the output when the model differs from the network, or with rounded weights has little in
+  // common with it; and as write_onnx_file and accuracy_on.
+  std::string publish(const InferenceHeader& header, const std::vector<Image>& images);
+
+ private:
   // The inference model, in memory. `ranges`: for int8.
-  virtual OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const = 0;
+  OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const;
+  OnnxModel with_int8(const InferenceHeader& header, const OnnxModel& exact) const;
+  // Compares with the network, less strictly where the model's weights are rounded.
+  std::string verify(ConvertedModel model, const std::vector<Image>& images);
+  std::string cost_of_int8(ConvertedModel exact, ConvertedModel rounded) const;
 
-  // Compares `model` with the checkpoint's network. Returns what it found in words, lines that
-  // begin with "proof: ". Throws Error{kAnswerNo} about `output` when they differ.
-  virtual std::string prove(ConvertedModel model, const std::string& output,
-                            const std::vector<Image>& images) = 0;
-  // The same of a model whose weights are rounded: tells how much it differs, and throws where it
-  // has little in common with the checkpoint's.
-  virtual std::string prove_rounded(ConvertedModel model, const std::string& output,
-                                    const std::vector<Image>& images) = 0;
+  const ConvertOptions& options_;
+  c10::Device device_;
+  std::variant<RetinaNet, std::unique_ptr<Classifier>> model_;
 };
-
-// Throws as trained_network and trained_classifier do.
-std::unique_ptr<Conversion> make_detector_conversion(const ConversionInputs& inputs);
-std::unique_ptr<Conversion> make_classifier_conversion(const ConversionInputs& inputs);
 
 }  // namespace retina

@@ -7,7 +7,6 @@
 
 #include "convert/conversion.h"
 #include "convert/import/foreign_network.h"
-#include "convert/publication.h"
 #include "convert/repository.h"
 #include "convert/verification/verification_images.h"
 #include "shared/base/error.h"
@@ -105,7 +104,7 @@ std::string convert(const ConvertOptions& asked) {
   options.checkpoint = resolve_checkpoint(asked.checkpoint);
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, {});
-  set_tf32(false);  // what the proof compares is nearer than TF32's rounding
+  set_tf32(false);  // what the verification compares is nearer than TF32's rounding
   const InferenceHeader header =
       header_of(read_checkpoint_header(options.checkpoint), checkpoint_hash, options);
   // What may be there already: the model, and its copy in the repository.
@@ -115,24 +114,19 @@ std::string convert(const ConvertOptions& asked) {
   if (has_repository) already_done(options, repository.model_path(), "--repository", header);
   if (is_converted) return finish_repository(options);
   make_folder_of(options.output);
-  // Inputs: the network, and the images of the proof.
+  // Inputs: the network, and the images of the verification.
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
   check_finite(checkpoint.model, options.checkpoint);
-  const ConversionInputs inputs{.options = options, .checkpoint = checkpoint, .device = device};
-  const std::unique_ptr<Conversion> conversion = header.task == Task::kDetection
-                                                     ? make_detector_conversion(inputs)
-                                                     : make_classifier_conversion(inputs);
-  std::vector<Image> images =
-      options.verification_data.empty()
-          ? generated_images(options.verification_image_count)
-          : shard_images(options.verification_data, options.verification_image_count);
-  if (header.form.image) {
-    for (Image& image : images) image = fitted(image, *header.form.image);
-  }
+  Conversion conversion(options, checkpoint, device);
+  const std::vector<Image> images =
+      fitted(options.verification_data.empty()
+                 ? generated_images(options.verification_image_count)
+                 : shard_images(options.verification_data, options.verification_image_count),
+             header.form.image);
   if (has_repository) repository.prepare(header, options.overwrite);
-  log_info("proving the model on ", counted(images.size(), "image"));
-  const std::string verification = publish_model(*conversion, options, header, images);
+  log_info("verifying the model on ", counted(images.size(), "image"));
+  const std::string verification = conversion.publish(header, images);
   std::string text =
       cat(options.output, ": ", human_bytes(static_cast<double>(file_size_bytes(options.output))),
           "\n", verification);

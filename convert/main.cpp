@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
                     "retina-convert --import WEIGHTS.pth --output C.pt [--task detect|classify]"
                     " [--categories FILE|coco]",
                     "Turns a checkpoint into one self-contained ONNX inference model and "
-                    "proves that it\ngives the same detections or classes; or weights of "
+                    "verifies that it\ngives the same detections or classes; or weights of "
                     "torchvision into a checkpoint.");
     declare_options(cli, options);
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;

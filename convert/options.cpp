@@ -62,25 +62,28 @@ void ConvertOptions::validate() const {
                            : "--checkpoint and --import are both given");
   }
   if (output.empty()) refuse("--output: is required");
-  if (weights.empty() && !categories.empty()) refuse("--categories: is for --import only");
-  if (weights.empty() && norm_eps) refuse("--norm-eps: is for --import only");
-  const bool has_sizes = anchor_sizes || min_side_px || max_side_px;
-  if (weights.empty() && has_sizes) {
-    refuse("--anchor-sizes, --min-side and --max-side: are for --import only");
-  }
-  if (weights.empty() && import_task) refuse("--task: is for --import only");
+  // What has no meaning for the one of the two that was given.
+  const bool imports = !weights.empty();
+  const auto only_for = [&](bool import, bool is_given, const char* names) {
+    if (!is_given || import == imports) return;
+    refuse(cat(names, " for ", import ? "--import" : "--checkpoint", " only"));
+  };
+  only_for(true, !categories.empty(), "--categories: is");
+  only_for(true, norm_eps.has_value(), "--norm-eps: is");
+  only_for(true, anchor_sizes || min_side_px || max_side_px,
+           "--anchor-sizes, --min-side and --max-side: are");
+  only_for(true, import_task.has_value(), "--task: is");
+  only_for(false, onnx_weights != WeightType::kF32 || !onnx_static.empty() || no_postprocess,
+           "--weights, --onnx-static and --no-postprocess: are");
+  only_for(false, !repository.empty(), "--repository: is");
   check_output_name(*this);
+  // What excludes or needs another option.
   if (import_task == Task::kClassification && anchor_sizes) {
     refuse("--anchor-sizes: not with --task classify");
   }
-  const OnnxForm form = onnx_form();
-  if (checkpoint.empty() && (form.weights != WeightType::kF32 || form.image || no_postprocess)) {
-    refuse("--weights, --onnx-static and --no-postprocess: are for --checkpoint only");
-  }
-  if (form.weights == WeightType::kInt8 && verification_data.empty()) {
+  if (onnx_weights == WeightType::kInt8 && verification_data.empty()) {
     refuse("--weights int8: needs --data, images whose values tell the ranges");
   }
-  if (checkpoint.empty() && !repository.empty()) refuse("--repository: is for --checkpoint only");
   if (!repository.empty() && no_postprocess) {
     refuse("--repository: the service gives detections (got --no-postprocess)");
   }
@@ -89,6 +92,8 @@ void ConvertOptions::validate() const {
     refuse(cat("--service-name: not a name (got \"", service_name,
                "\", want letters, digits, _ . -, at most 128)"));
   }
+  // Values.
+  onnx_form();
   if (norm_eps && !(*norm_eps >= 0 && *norm_eps < 1)) {
     refuse(cat("--norm-eps: out of range (got ", *norm_eps, ", want 0 to 1)"));
   }
@@ -96,13 +101,10 @@ void ConvertOptions::validate() const {
   import_model.class_count = 1;  // known when the file is read
   import_model.validate();
   postprocess().validate();
-  if (calibration_image_count < 1 || calibration_image_count > 10000) {
-    refuse(cat("--calibration-images: out of range (got ", calibration_image_count,
-               ", want 1 to 10000)"));
-  }
-  if (verification_image_count < 1 || verification_image_count > 10000) {
-    throw Error(ErrorKind::kUsage, cat("--verification-images: out of range (got ",
-                                       verification_image_count, ", want 1 to 10000)"));
+  for (const auto& [name, count] : {std::pair{"--calibration-images", calibration_image_count},
+                                    {"--verification-images", verification_image_count}}) {
+    if (count >= 1 && count <= 10000) continue;
+    refuse(cat(name, ": out of range (got ", count, ", want 1 to 10000)"));
   }
 }
 

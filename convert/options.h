@@ -7,8 +7,7 @@
 
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
-#include "shared/model/postprocess_options.h"
-#include "shared/onnx/model_format.h"
+#include "shared/onnx/inference_header.h"
 
 namespace retina {
 
@@ -38,11 +37,12 @@ struct ConvertOptions {
   std::optional<int> max_detections{};
   // Images that the written model is compared on; more find rarer differences, slower.
   int verification_image_count = 4;
-  // Shards to take the proof's images from; empty: generated images.
+  // Shards to take the verification's images from; empty: generated images.
   std::string verification_data{};
-  // Images of verification_data that tell the ranges for int8, and on which its accuracy is told.
+  // Images of verification_data that tell the ranges for int8, and on which its accuracy is
+  // measured.
   int calibration_image_count = 100;
-  // Where the proof runs: auto, cpu or cuda. The model itself is bound to none.
+  // Where the verification runs: auto, cpu or cuda. The model itself is bound to none.
   DeviceChoice device = DeviceChoice::kCpu;
   // Replace an output that was made differently, or is something else.
   bool overwrite = false;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shared/base/choices.h"
+#include "shared/model/config.h"
 #include "shared/model/device_choice.h"
-#include "shared/model/postprocess_options.h"
 #include "shared/model/precision.h"
 #include "shared/watch/watch_options.h"
 

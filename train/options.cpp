@@ -7,7 +7,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/data/sample_source.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "train/monitor/timeline.h"
 #include "train/recipes.h"
 #include "train/reduce/bucket_plan.h"

@@ -6,7 +6,7 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/base/error.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/tensor_names.h"
 
 namespace retina {

@@ -4,51 +4,154 @@
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/tensor.h>
 
+#include <array>
 #include <cstring>
+#include <utility>
 
+#include "convert/import/architecture.h"
+#include "convert/import/categories.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+#include "shared/model/classifier.h"
+#include "shared/model/retinanet.h"
+#include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
-at::ScalarType scalar_type(ElementKind kind) {
-  switch (kind) {
-    case ElementKind::kFloat32:
-      return at::kFloat;
-    case ElementKind::kFloat64:
-      return at::kDouble;
-    case ElementKind::kFloat16:
-      return at::kHalf;
-    case ElementKind::kBfloat16:
-      return at::kBFloat16;
-    case ElementKind::kInt64:
-      return at::kLong;
-    case ElementKind::kInt32:
-      return at::kInt;
-    case ElementKind::kInt16:
-      return at::kShort;
-    case ElementKind::kInt8:
-      return at::kChar;
-    case ElementKind::kUint8:
-      return at::kByte;
-    case ElementKind::kBool:
-      return at::kBool;
-  }
-  RETINA_CHECK(false, "element kind ", static_cast<int>(kind));
-  return at::kFloat;
-}
+constexpr double kNormEps = 1e-5;  // torchvision's
+// By ElementKind.
+constexpr std::array<at::ScalarType, 10> kScalarTypes = {
+    at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
+    at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
 
-}  // namespace
-
+// A copy: the file's bytes are not aligned.
 at::Tensor to_tensor(const ForeignTensor& foreign) {
   const auto count =
       static_cast<std::int64_t>(foreign.bytes.size() / element_bytes(foreign.element));
-  const at::Tensor memory =
-      at::empty({count}, at::TensorOptions().dtype(scalar_type(foreign.element)));
+  const at::Tensor memory = at::empty(
+      {count},
+      at::TensorOptions().dtype(kScalarTypes.at(static_cast<std::size_t>(foreign.element))));
   if (count > 0) std::memcpy(memory.data_ptr(), foreign.bytes.data(), foreign.bytes.size());
   return at::as_strided(memory, foreign.shape, foreign.strides);
 }
+
+// Checks every tensor as check_finite does. Throws Error{kConfig} where the epsilon is 0 and a
+// channel's variance, too: it would divide by 0.
+void check_numbers(const NamedTensors& state, const ModelConfig& config,
+                   const std::string& subject) {
+  check_finite(state, subject);
+  if (config.norm_eps > 0) return;
+  for (const auto& [name, tensor] : state) {
+    if (!name.ends_with(".running_var") || tensor.gt(0).all().item<bool>()) continue;
+    throw Error(ErrorKind::kConfig,
+                cat(subject, ": tensor ", name, " has a variance of 0, which needs an epsilon"),
+                "add --norm-eps 1e-5");
+  }
+}
+
+// --- Detectors ----------------------------------------------------------------------------------
+
+constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone does not have; --init draws it again
+constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
+
+at::Tensor select_rows(const at::Tensor& layer, const ClassRows& classes) {
+  return rows_by_class(layer).index_select(1, at::tensor(classes.rows)).flatten(0, 1);
+}
+
+// torchvision runs its published COCO weights of the v1 model, 91 rows, with eps 0 (overwrite_eps);
+// everything else with the default.
+double default_norm_eps(const Architecture& architecture) {
+  const bool published = !architecture.group_norm && architecture.class_rows == kCocoRows;
+  return published ? 0 : kNormEps;
+}
+
+std::string choose_categories(const ImportOptions& options, const Architecture& architecture) {
+  if (!options.categories.empty()) return options.categories;
+  if (architecture.backbone_only || architecture.class_rows == kCocoRows) return "coco";
+  throw Error(ErrorKind::kConfig,
+              cat(options.weights, ": nothing names its ",
+                  counted(architecture.class_rows, "class", "classes")),
+              "add --categories annotations.json (or coco)");
+}
+
+ModelConfig model_config(const ImportOptions& options, const Architecture& architecture,
+                         std::size_t class_count) {
+  ModelConfig config = options.config;
+  config.backbone = architecture.backbone;
+  config.class_count = static_cast<int>(class_count);
+  config.norm = architecture.batch_norm ? Norm::kBatch : Norm::kFrozen;
+  config.norm_eps = options.norm_eps.value_or(default_norm_eps(architecture));
+  if (!architecture.backbone_only) {
+    config.head_norm = architecture.group_norm ? HeadNorm::kGroup : HeadNorm::kNone;
+    config.p6_from_c5 = architecture.p6_from_c5;
+  }
+  return config;
+}
+
+// `class_rows` is how many the file's class layer has for each anchor, `classes` which to take.
+NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64_t class_rows,
+                           const ClassRows& classes, const std::string& subject) {
+  NamedTensors state;
+  for (const ForeignTensor& foreign : tensors) {
+    const at::Tensor tensor = to_tensor(foreign);
+    const bool scores = foreign.name.starts_with(kClassLayerPrefix);
+    if (scores && (tensor.dim() == 0 || tensor.size(0) != kAnchorsPerCell * class_rows)) {
+      throw Error(ErrorKind::kData,
+                  cat(subject, ": tensor ", foreign.name, " has ",
+                      counted(tensor.dim() == 0 ? 0 : tensor.size(0), "row"), " (want ",
+                      kAnchorsPerCell * class_rows, ")"),
+                  "is it a RetinaNet with 9 anchors per cell?");
+    }
+    state.emplace_back(foreign.name, scores ? select_rows(tensor, classes) : tensor);
+  }
+  return state;
+}
+
+std::string summary(const ImportOptions& options, const Architecture& architecture,
+                    const ModelConfig& config) {
+  if (architecture.backbone_only) {
+    return cat(config.backbone,
+               " backbone; pyramid and heads are fresh: train with retina-train --init ",
+               options.output);
+  }
+  return cat(config.backbone, " RetinaNet of torchvision's ",
+             config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ",
+             counted(config.class_count, "class", "classes"), " (of ",
+             counted(architecture.class_rows, "row"), "), batch norm epsilon ",
+             shortest(config.norm_eps));
+}
+
+// --- Classifiers --------------------------------------------------------------------------------
+
+Categories classifier_categories(const ImportOptions& options, std::int64_t row_count) {
+  const std::string hint = "add --categories FILE: annotations.json, or a text with a name a line";
+  if (options.categories.empty()) {
+    throw Error(
+        ErrorKind::kConfig,
+        cat(options.weights, ": nothing names its ", counted(row_count, "class", "classes")), hint);
+  }
+  const Categories categories = read_class_names(options.categories);
+  if (static_cast<std::int64_t>(categories.size()) != row_count) {
+    throw Error(ErrorKind::kConfig,
+                cat(options.weights, ": its ", row_count, " classes do not fit ",
+                    options.categories, " (got ", counted(categories.size(), "name"), ")"),
+                hint);
+  }
+  if (const auto labels = CategoryMap(categories).equal_names()) {
+    log_warning(options.categories, ": classes ", labels->first, " and ", labels->second,
+                " are both called \"",
+                escaped(categories[static_cast<std::size_t>(labels->first)].name),
+                "\": retina-train --init matches classes by name");
+  }
+  return categories;
+}
+
+}  // namespace
 
 void check_finite(const NamedTensors& state, const std::string& subject) {
   for (const auto& [name, tensor] : state) {
@@ -63,15 +166,58 @@ void check_finite(const NamedTensors& state, const std::string& subject) {
   }
 }
 
-void check_variances(const NamedTensors& state, const ModelConfig& config,
-                     const std::string& subject) {
-  if (config.norm_eps > 0) return;
-  for (const auto& [name, tensor] : state) {
-    if (!name.ends_with(".running_var") || tensor.gt(0).all().item<bool>()) continue;
-    throw Error(ErrorKind::kConfig,
-                cat(subject, ": tensor ", name, " has a variance of 0, which needs an epsilon"),
-                "add --norm-eps 1e-5");
+ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {
+  // What the file holds, and which of its class rows are taken.
+  const Architecture architecture = recognise(tensors, options.weights);
+  const std::string names = choose_categories(options, architecture);
+  const CategoryMap categories = read_import_categories(names);
+  const ClassRows classes =
+      architecture.backbone_only
+          ? ClassRows{.categories = categories.all()}
+          : fit_class_rows(architecture.class_rows, categories, options.weights, names);
+  const ModelConfig config = model_config(options, architecture, classes.categories.size());
+
+  // The weights; what a bare backbone does not have is drawn.
+  RetinaNet model(config);
+  NamedTensors state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
+  check_numbers(state, config, options.weights);
+  if (architecture.backbone_only) {
+    initialise(model, kFreshSeed);
+    for (const auto& [name, tensor] : state_of(model)) {
+      if (!name.starts_with(kBodyPrefix)) state.emplace_back(name, tensor.clone());
+    }
   }
+  load_state(model, state, options.weights);
+
+  return {.config = config,
+          .model = state_of(model),
+          .categories = classes.categories,
+          .backbone_only = architecture.backbone_only,
+          .summary = summary(options, architecture, config)};
+}
+
+ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {
+  const Architecture architecture = recognise_classifier(tensors, options.weights);
+  // Not in the braces of an initialiser: g++ 12 destroys members twice where one throws there.
+  ForeignNetwork network;
+  network.categories = classifier_categories(options, architecture.class_rows);
+  ModelConfig& config = network.config;
+  config = options.config;
+  config.backbone = architecture.backbone;
+  config.class_count = static_cast<int>(architecture.class_rows);
+  config.norm = Norm::kBatch;
+  config.norm_eps = options.norm_eps.value_or(kNormEps);
+
+  NamedTensors state;
+  for (const ForeignTensor& foreign : tensors) state.emplace_back(foreign.name, to_tensor(foreign));
+  check_numbers(state, config, options.weights);
+  const std::unique_ptr<Classifier> model = make_classifier(config);
+  load_state(*model, state, options.weights);
+  network.model = state_of(*model);
+  network.summary =
+      cat(config.backbone, " classifier, ", counted(config.class_count, "class", "classes"),
+          ", batch norm epsilon ", shortest(config.norm_eps));
+  return network;
 }
 
 }  // namespace retina

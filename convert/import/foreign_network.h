@@ -26,15 +26,8 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
 // Recognises a ResNet with its last layer, all rows of which it takes. Throws as import_weights.
 ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options);
 
-// A copy: the file's bytes are not aligned.
-at::Tensor to_tensor(const ForeignTensor& foreign);
-
 // Throws Error{kData} naming the first tensor with a value that is NaN or infinite, or not within
 // f32's range.
 void check_finite(const NamedTensors& state, const std::string& subject);
-
-// Throws Error{kConfig} where the epsilon is 0 and a channel's variance, too: it would divide by 0.
-void check_variances(const NamedTensors& state, const ModelConfig& config,
-                     const std::string& subject);
 
 }  // namespace retina

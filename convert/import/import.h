@@ -12,7 +12,7 @@ struct ImportOptions {
   std::string weights = {};  // torchvision's (.pth)
   std::string output = {};   // the checkpoint, written
   // What the classes are called: an annotations file or "coco"; empty: COCO's for 91 rows. Of a
-  // classifier, whose rows they name in order, as read_class_names (class_names.h) has it.
+  // classifier, whose rows they name in order, as read_class_names (categories.h) has it.
   std::string categories = {};
   // Added to the variance in batch norm; unset: 0 for torchvision's published v1 weights (91 rows),
   // else 1e-5.

@@ -1,4 +1,4 @@
-#include "convert/import/pth_container.h"
+#include "convert/import/pth_file.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,6 @@
 
 #include "shared/base/error.h"
 #include "shared/base/foreign_content.h"
-#include "shared/checkpoint/foreign/pickle_reader.h"
 #include "shared/checkpoint/foreign/stored_zip.h"
 
 namespace retina {

@@ -7,7 +7,6 @@
 #include <set>
 #include <span>
 
-#include "convert/import/pth_container.h"
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
 

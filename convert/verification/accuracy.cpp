@@ -1,4 +1,4 @@
-#include "convert/verification/accuracy.h"
+#include "convert/verification/verification.h"
 
 #include <algorithm>
 

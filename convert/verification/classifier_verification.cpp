@@ -1,14 +1,9 @@
-#include "convert/verification/classifier_verification.h"
-
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
 
-#include "convert/verification/verification_failure.h"
+#include "convert/verification/verification.h"
 #include "convert/verification/verification_images.h"
-#include "shared/base/cat.h"
-#include "shared/data/evaluation_plan.h"
-#include "shared/data/sample_source.h"
+#include "shared/base/error.h"
 
 namespace retina {
 namespace {
@@ -19,23 +14,8 @@ std::vector<float> row_of(const at::Tensor& scores) {
   return {row.const_data_ptr<float>(), row.const_data_ptr<float>() + row.numel()};
 }
 
-// The loader's way: [1, 3, S, S] f32.
-at::Tensor loaded(const Image& image, const ModelConfig& config) {
-  const std::vector<IndexEntry> index = {{.width = image.width, .height = image.height}};
-  const BatchRequest request = plan_evaluation(index, {.framing = Framing::kSquare,
-                                                       .min_side_px = config.min_side_px,
-                                                       .max_side_px = config.max_side_px})
-                                   .front();
-  const at::Tensor pixels =
-      at::empty({1, 3, request.padded_height_px, request.padded_width_px}, at::kFloat);
-  put_pixels(image, request,
-             sized_sample(request, 0, {.width = image.width, .height = image.height}),
-             config.normalisation(), pixels.mutable_data_ptr<float>());
-  return pixels;
-}
-
 ClassScoreRow scores_of_reference(const Classifier& model, const Image& image, c10::Device device) {
-  const at::Tensor logits = model.forward(loaded(image, model.config()).to(device));
+  const at::Tensor logits = model.forward(network_input(image, model.config()).pixels.to(device));
   return {.logits = row_of(logits), .probabilities = row_of(at::softmax(logits, 1))};
 }
 
@@ -48,7 +28,7 @@ ClassScoreRow scores_of_converted(ConvertedModel& converted, const Image& image)
 }  // namespace
 
 ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
-                          const ClassifierVerificationInputs& inputs) {
+                          const VerificationInputs& inputs) {
   const at::NoGradGuard no_grad;
   model.to(inputs.device);
   model.set_training(false);

@@ -1,12 +1,15 @@
 #include "convert/verification/verification_images.h"
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
 
 #include "shared/base/random.h"
+#include "shared/data/evaluation_plan.h"
 #include "shared/data/record_image.h"
+#include "shared/data/sample_source.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -50,6 +53,17 @@ void draw(Image& image, const RandomStream& random) {
   }
 }
 
+// `image` cut off to the right and below, or with black there, so that it has this size.
+Image cut_to(const Image& image, PixelSize size) {
+  Image result(size.width, size.height);
+  const int height = std::min(size.height, image.height), width = std::min(size.width, image.width);
+  for (int y = 0; y < height; ++y) {
+    std::copy_n(&image.rgb[static_cast<std::size_t>(y) * static_cast<std::size_t>(image.width) * 3],
+                width * 3, result.pixel(0, y));
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<Image> generated_images(int count) {
@@ -75,14 +89,10 @@ std::vector<Image> shard_images(const std::string& shards, int count) {
   return images;
 }
 
-Image fitted(const Image& image, PixelSize size) {
-  Image result(size.width, size.height);
-  const int height = std::min(size.height, image.height), width = std::min(size.width, image.width);
-  for (int y = 0; y < height; ++y) {
-    std::copy_n(&image.rgb[static_cast<std::size_t>(y) * static_cast<std::size_t>(image.width) * 3],
-                width * 3, result.pixel(0, y));
-  }
-  return result;
+std::vector<Image> fitted(std::vector<Image> images, const std::optional<PixelSize>& size) {
+  if (!size) return images;
+  for (Image& image : images) image = cut_to(image, *size);
+  return images;
 }
 
 at::Tensor planes_of(const Image& image) {
@@ -91,6 +101,23 @@ at::Tensor planes_of(const Image& image) {
       .permute({2, 0, 1})
       .unsqueeze(0)
       .contiguous();
+}
+
+NetworkInputPixels network_input(const Image& image, const ModelConfig& config) {
+  const bool detects = config.task == Task::kDetection;
+  const IndexEntry entry{.width = image.width, .height = image.height};
+  const BatchRequest request =
+      plan_evaluation({entry}, {.framing = detects ? Framing::kWhole : Framing::kSquare,
+                                .min_side_px = config.min_side_px,
+                                .max_side_px = config.max_side_px})
+          .front();
+  const Sample sample = sized_sample(request, 0, {.width = image.width, .height = image.height});
+  const PixelSize padded{.height = request.padded_height_px, .width = request.padded_width_px};
+  at::Tensor pixels = at::zeros({1, 3, padded.height, padded.width}, at::kFloat);
+  put_pixels(image, request, sample, config.normalisation(), pixels.mutable_data_ptr<float>());
+  return {.pixels = pixels,
+          .size = {.height = sample.height_px, .width = sample.width_px},
+          .padded = padded};
 }
 
 }  // namespace retina

@@ -3,11 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shared/anchor/anchor.h"
 #include "shared/image/image.h"
+#include "shared/model/config.h"
 
 namespace retina {
 
@@ -18,10 +20,19 @@ std::vector<Image> generated_images(int count);
 // kData for a record whose JPEG does not decode.
 std::vector<Image> shard_images(const std::string& shards, int count);
 
-// `image` cut off to the right and below, or with black there, so that it has this size.
-Image fitted(const Image& image, PixelSize size);
+// The images cut off to the right and below, or with black there, so that all have this size; as
+// they are where it is unset.
+std::vector<Image> fitted(std::vector<Image> images, const std::optional<PixelSize>& size);
 
 // What a converted model is given: [1, 3, H, W] uint8.
 at::Tensor planes_of(const Image& image);
+
+// What the training model is given: the image as the loader makes it for an evaluation.
+struct NetworkInputPixels {
+  at::Tensor pixels;  // [1, 3, padded] f32
+  PixelSize size;     // without padding
+  PixelSize padded;
+};
+NetworkInputPixels network_input(const Image& image, const ModelConfig& config);
 
 }  // namespace retina

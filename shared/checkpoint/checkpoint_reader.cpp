@@ -1,18 +1,25 @@
 #include <ATen/ops/empty_strided.h>
+#include <c10/util/Exception.h>
+#include <caffe2/serialize/inline_container.h>
 
 #include <set>
 
 #include "shared/base/error.h"
+#include "shared/base/file_kind.h"
 #include "shared/base/json.h"
-#include "shared/checkpoint/checked_zip.h"
+#include "shared/base/library_words.h"
+#include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/foreign/stored_zip.h"
 #include "shared/checkpoint/format.h"
+#include "shared/checkpoint/sealed_file.h"
 #include "shared/onnx/onnx_file.h"
 
 namespace retina {
 namespace {
 
 namespace format = checkpoint_format;
+using ZipReader = caffe2::serialize::PyTorchStreamReader;
 
 std::vector<std::int64_t> read_sizes(const JsonView& list) {
   std::vector<std::int64_t> sizes;
@@ -77,7 +84,33 @@ CheckpointHeader read_header(const JsonView& index) {
           .categories = read_categories(index.at("categories"))};
 }
 
-// Calls `read(zip, index)` on the verified file.
+// Reads the zip's directory by our own reader first. Throws kData unless all records are stored,
+// lie within the file, and have one name each below the folder that LibTorch writes: LibTorch's
+// reader would inflate whatever a small file claims.
+void check_records(const std::string& path) {
+  if (const auto kind = file_kind_of(path); kind && kind->is_old_model) {
+    throw Error(ErrorKind::kData, cat(path, ": ", kind->what), kind->hint);
+  }
+  for (const std::string_view name : StoredZip::open(path).names()) {
+    if (!name.starts_with("archive/") || name.find("..") != std::string_view::npos) {
+      throw Error(ErrorKind::kData,
+                  cat(path, ": holds the record ", printable(name), ", which is not one of ours"),
+                  "use a file that retina-train or retina-convert wrote");
+    }
+  }
+}
+
+JsonFile read_index(ZipReader& zip, const std::string& path) {
+  if (!zip.hasRecord(format::kIndexRecord)) {
+    throw Error(ErrorKind::kData, cat(path, ": not a checkpoint of retina-train"));
+  }
+  std::string text(zip.getRecordSize(format::kIndexRecord), '\0');
+  zip.getRecord(format::kIndexRecord, text.data(), text.size());
+  return parse_versioned_json(text, path, format::kVersion);
+}
+
+// Calls `read(zip, index)` on the file once its seal and its directory have been checked; what
+// LibTorch's reader throws becomes bad data.
 template <class Read>
 auto with_index(const std::string& path, Read read) {
   if (is_onnx_file(path)) {
@@ -86,11 +119,16 @@ auto with_index(const std::string& path, Read read) {
                 cat(path, ": is an inference model that retina-convert wrote, not a checkpoint"),
                 "give the run's folder, or the checkpoint that it was made from");
   }
-  return with_checked_zip(path, "checkpoint", [&](ZipReader& zip) {
-    const JsonFile index = read_versioned_json(zip, format::kIndexRecord, path,
-                                               "a checkpoint of retina-train", format::kVersion);
+  check_seal(path, "checkpoint");
+  check_records(path);
+  try {
+    ZipReader zip(path);
+    const JsonFile index = read_index(zip, path);
     return read(zip, index.root());
-  });
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::kData,
+                cat(path, ": cannot be read as a zip (", library_reason(error.what()), ")"));
+  }
 }
 
 }  // namespace

@@ -1,14 +1,16 @@
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/core/jit_type.h>
 #include <ATen/ops/from_blob.h>
+#include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
 #include <unordered_set>
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
-#include "shared/checkpoint/checked_zip.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/format.h"
-#include "shared/checkpoint/python_value.h"
 #include "shared/checkpoint/sealed_file.h"
 
 namespace retina {
@@ -34,12 +36,70 @@ NamedTensors as_stored(const NamedTensors& tensors, std::vector<at::Tensor>& own
   return stored;
 }
 
+// Containers of Any: the pickler writes them without TorchScript's type tags, as plain Python.
+c10::impl::GenericDict any_dict() {
+  return c10::impl::GenericDict(c10::StringType::get(), c10::AnyType::get());
+}
+
+// JSON as the Python value that torch.load shows: objects become dicts, numbers ints and floats,
+// integers beyond 2^63-1 decimal strings, as the pickle's integers have 64 bits.
+c10::IValue python_value(const rapidjson::Value& value) {
+  switch (value.GetType()) {
+    case rapidjson::kNullType:
+      return {};
+    case rapidjson::kFalseType:
+    case rapidjson::kTrueType:
+      return value.GetBool();
+    case rapidjson::kStringType:
+      return std::string(value.GetString(), value.GetStringLength());
+    case rapidjson::kNumberType:
+      if (value.IsInt64()) return value.GetInt64();
+      if (value.IsUint64()) return std::to_string(value.GetUint64());
+      return value.GetDouble();
+    case rapidjson::kArrayType: {
+      c10::impl::GenericList list(c10::AnyType::get());
+      for (const auto& element : value.GetArray()) list.push_back(python_value(element));
+      return list;
+    }
+    case rapidjson::kObjectType: {
+      auto dict = any_dict();
+      for (const auto& member : value.GetObject()) {
+        dict.insert_or_assign(std::string(member.name.GetString(), member.name.GetStringLength()),
+                              python_value(member.value));
+      }
+      return dict;
+    }
+  }
+  return {};
+}
+
+// A dict with string keys in the given order.
+c10::IValue python_dict(const NamedTensors& tensors) {
+  auto dict = any_dict();
+  for (const auto& [name, tensor] : tensors) dict.insert(name, tensor);
+  return dict;
+}
+
+// The categories as a list of dicts.
+c10::IValue python_value(const Categories& categories) {
+  c10::impl::GenericList list(c10::AnyType::get());
+  for (const auto& category : categories) {
+    auto dict = any_dict();
+    dict.insert("id", category.id);
+    dict.insert("name", category.name);
+    dict.insert("supercategory", category.supercategory);
+    list.push_back(dict);
+  }
+  return list;
+}
+
 c10::IValue python_root(const Checkpoint& checkpoint, const NamedTensors& model,
                         const NamedTensors& optimizer) {
-  c10::impl::GenericDict root(c10::StringType::get(), c10::AnyType::get());
+  const JsonFile trainer = JsonFile::parse(checkpoint.trainer_json, "trainer");
+  auto root = any_dict();
   root.insert(format::kModelGroup, python_dict(model));
   root.insert(format::kOptimizerGroup, python_dict(optimizer));
-  root.insert("trainer", python_value(checkpoint.trainer_json, "trainer"));
+  root.insert("trainer", python_value(trainer.root().raw()));
   root.insert("config", checkpoint.config_json);
   root.insert("categories", python_value(checkpoint.categories));
   root.insert("format_version", format::kVersion);

@@ -1,15 +1,14 @@
 #include "shared/checkpoint/sealed_file.h"
 
-#include <algorithm>
 #include <exception>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/foreign_content.h"
 #include "shared/base/hash.h"
+#include "shared/onnx/onnx_file.h"
 
 namespace retina {
 namespace {
@@ -22,7 +21,7 @@ constexpr std::string_view kBegin = "PK", kMark = "retina-xxh3:";
 constexpr std::size_t kDigits = 16;
 constexpr std::size_t kSealBytes = kMark.size() + kDigits;
 
-// MicroBatches a zip on and adds the seal. The last bytes are held back: the end record gets its
+// Passes a zip on and adds the seal. The last bytes are held back: the end record gets its
 // comment length only when it is known to be the end.
 class SealedStream {
  public:
@@ -62,12 +61,6 @@ class SealedStream {
   std::string tail_{};
 };
 
-bool begins_as_zip(const FileReader& file) {
-  std::string begin(kBegin.size(), '\0');
-  begin.resize(file.read_at(0, begin.data(), begin.size()));
-  return begin == kBegin;
-}
-
 // What others wrote is named as what it is, with the way to a file of ours.
 void fail_as_known(const std::string& path, const std::string& what) {
   const std::optional<FileKind> kind = file_kind_of(path);
@@ -84,8 +77,7 @@ void fail_as_known(const std::string& path, const std::string& what) {
 }  // namespace
 
 std::uint64_t write_sealed(const std::string& path,
-                           const std::function<void(const ByteSink&)>& write_zip,
-                           const std::function<void(const std::string&)>& verify) {
+                           const std::function<void(const ByteSink&)>& write_zip) {
   AtomicFile file(path);
   SealedStream stream(file);
   std::exception_ptr write_error;
@@ -99,48 +91,27 @@ std::uint64_t write_sealed(const std::string& path,
   });
   if (write_error) std::rethrow_exception(write_error);
   const std::uint64_t hash = stream.finish();
-  file.commit([&](const std::string& temporary) {
-    check_seal(temporary, "output");
-    if (verify) verify(temporary);
-  });
+  file.commit([](const std::string& temporary) { check_seal(temporary, "output"); });
   return hash;
 }
 
 std::uint64_t check_seal(const std::string& path, const std::string& what) {
-  FileReader file(path);
-  const std::uint64_t size_bytes = file.size_bytes();
   const auto fail = [&](const std::string& problem) {
     throw Error(ErrorKind::kData, cat(path, ": ", problem),
                 cat("copy the file again, or use another ", what));
   };
-  const auto read = [&](char* buffer, std::size_t want) {
-    if (file.read(buffer, want) == want) return;
-    throw Error(ErrorKind::kIo, cat(path, ": reading failed (the file ends)"));
-  };
-  const bool is_zip = begins_as_zip(file);
+  const std::uint64_t size_bytes = file_size_bytes(path);
+  const bool is_zip = read_start(path, kBegin.size()) == kBegin;
   if (!is_zip || size_bytes < kEndRecordBytes + kSealBytes) {
     fail_as_known(path, what);
     fail(is_zip ? cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)")
                 : cat("not a ", what, " of retina-batch"));
   }
-  // Everything before the seal goes through the hash.
-  Hasher hasher;
-  std::vector<char> chunk(1 << 20);
-  std::uint64_t left_bytes = size_bytes - kSealBytes;
-  while (left_bytes > 0) {
-    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, chunk.size()));
-    read(chunk.data(), want);
-    hasher.update(chunk.data(), want);
-    left_bytes -= want;
-  }
-  // The seal, compared with it.
-  std::string seal(kSealBytes, '\0');
-  read(seal.data(), seal.size());
+  const auto [hash, seal] = hash_before_end(path, kSealBytes);
   if (!seal.starts_with(kMark)) {
     fail_as_known(path, what);
     fail(cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)"));
   }
-  const std::uint64_t hash = hasher.digest();
   const std::string wanted = seal.substr(kMark.size());
   if (wanted != hex64(hash)) fail(cat("damaged (hash got ", hex64(hash), ", want ", wanted, ")"));
   return hash;
@@ -149,7 +120,7 @@ std::uint64_t check_seal(const std::string& path, const std::string& what) {
 std::uint64_t read_seal(const std::string& path, const std::string& what) {
   const FileReader file(path);
   std::string seal(kSealBytes, '\0');
-  if (!begins_as_zip(file) || file.size_bytes() < kSealBytes ||
+  if (read_start(path, kBegin.size()) != kBegin || file.size_bytes() < kSealBytes ||
       file.read_at(file.size_bytes() - kSealBytes, seal.data(), kSealBytes) != kSealBytes ||
       !seal.starts_with(kMark)) {
     return check_seal(path, what);  // says what is wrong

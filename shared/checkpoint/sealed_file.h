@@ -16,15 +16,13 @@ namespace retina {
 using ByteSink = std::function<std::size_t(const void*, std::size_t)>;
 
 // Runs `write_zip`, which gives a whole zip to the sink, seals it and publishes it at `path`
-// (AtomicFile) after `verify` accepted the temporary file, whose seal has been checked by then.
-// Returns the seal's hash. Throws kCannotCreate, kIo, and what `write_zip` and `verify` throw; the
-// old file then stays.
+// (AtomicFile) once the seal of the temporary file has been checked. Returns the seal's hash.
+// Throws kCannotCreate, kIo, and what `write_zip` throws; the old file then stays.
 //
 // The sink never throws: LibTorch's zip writer ends the process when a write fails and it is then
 // destroyed. After a failure the rest is dropped and the error is thrown at the end.
 std::uint64_t write_sealed(const std::string& path,
-                           const std::function<void(const ByteSink&)>& write_zip,
-                           const std::function<void(const std::string&)>& verify = {});
+                           const std::function<void(const ByteSink&)>& write_zip);
 
 // Reads the whole file and checks its seal; returns the hash. Throws kNoInput, kIo, and kData when
 // the seal is missing (cut short, or not `what` of ours) or wrong (damaged). `what`: "checkpoint".

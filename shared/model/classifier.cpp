@@ -8,9 +8,8 @@
 #include <cmath>
 
 #include "shared/base/error.h"
-#include "shared/model/cifar_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/resnet.h"
-#include "shared/model/resnet_shape.h"
 #include "shared/model/tensor_names.h"
 #include "shared/ops/dropout.h"
 
@@ -31,7 +30,7 @@ class Linear {
 class ResNetClassifier : public Classifier {
  public:
   explicit ResNetClassifier(const ModelConfig& config)
-      : Classifier(config),
+      : Classifier(config, {.class_layer = kClassifierPrefix}),
         body_(scope(""), config),
         fc_(scope(kClassifierPrefix), resnet_channels(config.backbone).back(), config.class_count) {
   }
@@ -41,11 +40,6 @@ class ResNetClassifier : public Classifier {
     return fc_.forward(at::adaptive_avg_pool2d(features, {1, 1}).flatten(1));
   }
 
-  const std::string& body_prefix() const override {
-    static const std::string prefix;
-    return prefix;
-  }
-  const std::string& class_layer() const override { return kClassifierPrefix; }
   // The last layer as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias too.
   StartValue start_value(const std::string& name, const at::Tensor& like) const override {
     if (!name.starts_with(kClassifierPrefix)) return resnet_start_value(name, like);
@@ -71,7 +65,7 @@ ConvShape cifar_conv(std::size_t number) {  // from 0
 class CifarCnn : public Classifier {
  public:
   explicit CifarCnn(const ModelConfig& config)
-      : Classifier(config),
+      : Classifier(config, {.class_layer = "fc2."}),
         convs_{Conv(scope("conv1."), cifar_conv(0)), Conv(scope("conv2."), cifar_conv(1)),
                Conv(scope("conv3."), cifar_conv(2)), Conv(scope("conv4."), cifar_conv(3))},
         fc1_(scope("fc1."), cifar_features(config.min_side_px), kCifarHidden),
@@ -88,14 +82,6 @@ class CifarCnn : public Classifier {
     return fc2_.forward(dropped(output, kHiddenDropout, 2, place));
   }
 
-  const std::string& body_prefix() const override {
-    static const std::string prefix;
-    return prefix;
-  }
-  const std::string& class_layer() const override {
-    static const std::string prefix = "fc2.";
-    return prefix;
-  }
   StartValue start_value(const std::string&, const at::Tensor& like) const override {
     if (like.dim() < 2) return {};
     const std::int64_t area = like.numel() / (like.size(0) * like.size(1));

@@ -9,7 +9,7 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/image/resize.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 
 namespace retina {
 namespace {
@@ -23,6 +23,14 @@ constexpr int kMinCifarSidePx = 10;
 
 [[noreturn]] void refuse(const std::string& field, const std::string& problem) {
   throw Error(ErrorKind::kUsage, cat("model ", field, ": ", problem));
+}
+
+// Throws unless `value` is in low .. high.
+template <class T>
+void check_range(const char* field, T value, T low, T high) {
+  if (value >= low && value <= high) return;
+  throw Error(ErrorKind::kUsage,
+              cat(field, ": out of range (got ", value, ", want ", low, " to ", high, ")"));
 }
 
 template <class T>
@@ -99,9 +107,7 @@ InputSides default_sides(Task task, const std::string& backbone) {
 void ModelConfig::validate() const {
   const bool detects = task == Task::kDetection;
   choose("backbone", plain_choices(detects ? backbone_names() : classifier_names()), backbone);
-  if (class_count < 1 || class_count > 100000) {
-    refuse("class_count", cat("out of range (got ", class_count, ", want 1 to 100000)"));
-  }
+  check_range("model class_count", class_count, 1, 100000);
   if (!(norm_eps >= 0 && norm_eps < 1)) {
     refuse("norm_eps", cat("out of range (got ", norm_eps, ", want 0 to 1)"));
   }
@@ -164,6 +170,15 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
     json.fail(error.what());
   }
   return config;
+}
+
+void PostprocessOptions::validate() const {
+  // Far more than five levels have candidates; each takes room in every answer.
+  constexpr int kMost = 100'000;
+  check_range("score threshold", score_threshold, 0.0, 1.0);
+  check_range("NMS threshold", nms_threshold, 0.0, 1.0);
+  check_range("candidates per level", candidates_per_level, 1, kMost);
+  check_range("max detections", max_detections, 1, kMost);
 }
 
 ModelConfig model_config_of(const std::string& config_json, const std::string& path) {

@@ -1,5 +1,5 @@
-// What a network is made of. Stored in every checkpoint, so that evaluation and conversion ask
-// for none of it again.
+// What a network is made of, stored in every checkpoint, so that evaluation and conversion ask for
+// none of it again; and which of a detector's boxes are kept.
 #pragma once
 
 #include <array>
@@ -78,5 +78,20 @@ struct ModelConfig {
 // What the `config` of a checkpoint or inference model says of its network. `path` names the file.
 // Throws Error{kData}.
 ModelConfig model_config_of(const std::string& config_json, const std::string& path);
+
+// Which detections are kept (postprocess.h).
+struct PostprocessOptions {
+  // Candidates score above this. Lower finds more, slower.
+  double score_threshold = 0.05;
+  // A box that overlaps a better one of its class by more than this IoU goes.
+  double nms_threshold = 0.5;
+  // Best candidates kept of each level before suppression.
+  int candidates_per_level = 1000;
+  // Best detections kept of each image.
+  int max_detections = 300;
+
+  // Throws Error{kUsage} naming the field.
+  void validate() const;
+};
 
 }  // namespace retina

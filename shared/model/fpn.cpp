@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 
 namespace retina {
 namespace {

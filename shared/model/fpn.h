@@ -10,7 +10,6 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
-#include "shared/model/head_shape.h"
 #include "shared/model/layers.h"
 
 namespace retina {

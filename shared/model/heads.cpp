@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "shared/model/fpn.h"
+#include "shared/model/network_shape.h"
 
 namespace retina {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include <array>
 #include <cstdint>
@@ -12,7 +13,6 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
-#include "shared/model/head_shape.h"  // IWYU pragma: export
 #include "shared/model/layers.h"
 
 namespace retina {
@@ -22,6 +22,19 @@ constexpr double kPriorProbability = 0.01;  // of foreground at the start (Lin e
 // The weight or bias of the class layer, [9 K, ...], as [9, K, ...]: a row for each anchor shape
 // and class, anchor-major. Part of the checkpoint format.
 at::Tensor rows_by_class(const at::Tensor& layer);
+
+// What the network says about every anchor; the interface between model, loss and postprocess.
+// A tensor for each level P3..P7, a = the level's anchors in the order of grid_anchors (anchor.h):
+// where the heads' last convolutions wrote them, in the type they computed in.
+struct HeadOutputs {
+  std::vector<at::Tensor> logits;  // [N, a, K] raw class scores, before the sigmoid
+  std::vector<at::Tensor> deltas;  // [N, a, 4] encoded boxes relative to the anchors (box_coder.h)
+};
+
+// [N, A, V] of all anchors: a copy.
+inline at::Tensor all_levels(const std::vector<at::Tensor>& levels) {
+  return at::cat(levels, 1);
+}
 
 class Head {
  public:

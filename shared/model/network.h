@@ -12,7 +12,6 @@
 #include "shared/model/config.h"
 #include "shared/model/layers.h"
 #include "shared/model/norm.h"
-#include "shared/model/rank_sum.h"
 #include "shared/ops/named_tensor.h"
 
 namespace retina {
@@ -23,6 +22,12 @@ struct StartValue {
   Kind kind = Kind::kConstant;
   // The constant, the standard deviation (mean 0), or the bound: uniform in [-scale, scale).
   double scale = 0;
+};
+
+// What names of its tensors begin with (tensor_names.h).
+struct NetworkNames {
+  std::string body{};         // its ResNet's
+  std::string class_layer{};  // of the layer that has a row for each class
 };
 
 // Begins in training mode.
@@ -53,22 +58,21 @@ class Network {
   // rank's own again. `ranks` outlives its use. A frozen norm has none to share.
   void share_statistics(RankSum* ranks) { norm_mode_.ranks = ranks; }
 
-  // What the names of its ResNet's tensors begin with (tensor_names.h).
-  virtual const std::string& body_prefix() const = 0;
-  // What the names of the layer begin with that has a row for each class.
-  virtual const std::string& class_layer() const = 0;
+  const std::string& body_prefix() const { return names_.body; }
+  const std::string& class_layer() const { return names_.class_layer; }
   // What tensor `name`, shaped as `like`, starts from.
   virtual StartValue start_value(const std::string& name, const at::Tensor& like) const = 0;
 
  protected:
   // Weights are zero until `initialise` or `load_state`. Validates the configuration.
-  explicit Network(const ModelConfig& config);
+  Network(const ModelConfig& config, NetworkNames names);
 
   const NormMode& norm_mode() const { return norm_mode_; }
   ModelScope scope(const std::string& prefix) { return {tensors_, prefix}; }
 
  private:
   ModelConfig config_;
+  NetworkNames names_;
   NormMode norm_mode_ = {};
   std::vector<ModelTensor> tensors_;
 };

@@ -7,7 +7,6 @@
 #include <ATen/ops/zeros.h>
 
 #include "shared/base/error.h"
-#include "shared/model/sync_norm.h"
 #include "shared/model/tensor_names.h"
 
 namespace retina {

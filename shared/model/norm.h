@@ -9,7 +9,7 @@
 
 #include "shared/model/config.h"
 #include "shared/model/layers.h"
-#include "shared/model/rank_sum.h"
+#include "shared/model/sync_norm.h"
 
 namespace retina {
 

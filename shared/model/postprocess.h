@@ -8,8 +8,7 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
-#include "shared/model/head_outputs.h"
-#include "shared/model/postprocess_options.h"
+#include "shared/model/heads.h"
 
 namespace retina {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "shared/base/cat.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 
 namespace retina {
 namespace {

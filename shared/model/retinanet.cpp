@@ -13,7 +13,7 @@ constexpr double kHeadStd = 0.01;  // Lin et al. 2017, 4.1
 }  // namespace
 
 RetinaNet::RetinaNet(const ModelConfig& config)
-    : Network(config),
+    : Network(config, {.body = kBodyPrefix, .class_layer = kClassLayerPrefix}),
       body_(scope(kBodyPrefix), config),
       fpn_(scope(kFpnPrefix), config),
       classification_(scope(kClassHeadPrefix), config.class_count, kClassLayer, config),
@@ -28,14 +28,6 @@ HeadOutputs RetinaNet::forward(const at::Tensor& images) const {
                " x ", images.size(3));
   const auto pyramid = fpn_.forward(body_.forward(images, norm_mode()));
   return {.logits = classification_.forward(pyramid), .deltas = regression_.forward(pyramid)};
-}
-
-const std::string& RetinaNet::body_prefix() const {
-  return kBodyPrefix;
-}
-
-const std::string& RetinaNet::class_layer() const {
-  return kClassLayerPrefix;
 }
 
 StartValue RetinaNet::start_value(const std::string& name, const at::Tensor& like) const {

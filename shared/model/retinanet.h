@@ -7,7 +7,6 @@
 #include <string>
 
 #include "shared/model/fpn.h"
-#include "shared/model/head_outputs.h"
 #include "shared/model/heads.h"
 #include "shared/model/network.h"
 #include "shared/model/resnet.h"
@@ -23,8 +22,6 @@ class RetinaNet : public Network {
   // tests/parity.
   HeadOutputs forward(const at::Tensor& images) const;
 
-  const std::string& body_prefix() const override;
-  const std::string& class_layer() const override;
   // torchvision's: kaiming normal (fan out) in the backbone, kaiming uniform in the pyramid,
   // normal(0, 0.01) in the heads, prior 0.01 in the class bias.
   StartValue start_value(const std::string& name, const at::Tensor& like) const override;

@@ -88,22 +88,14 @@ std::string attribute_difference(std::string_view got, std::string_view want) {
 }
 
 std::string type_name(std::uint64_t type) {
-  switch (type) {
-    case static_cast<std::uint64_t>(TensorType::kFloat):
-      return "f32";
-    case static_cast<std::uint64_t>(TensorType::kUint8):
-      return "u8";
-    case static_cast<std::uint64_t>(TensorType::kInt8):
-      return "i8";
-    case static_cast<std::uint64_t>(TensorType::kInt32):
-      return "i32";
-    case static_cast<std::uint64_t>(TensorType::kInt64):
-      return "i64";
-    case static_cast<std::uint64_t>(TensorType::kFloat16):
-      return "f16";
-    default:
-      return cat("type ", type);
+  using enum TensorType;
+  constexpr std::pair<TensorType, const char*> kNames[] = {{kFloat, "f32"}, {kUint8, "u8"},
+                                                           {kInt8, "i8"},   {kInt32, "i32"},
+                                                           {kInt64, "i64"}, {kFloat16, "f16"}};
+  for (const auto& [known, name] : kNames) {
+    if (static_cast<std::uint64_t>(known) == type) return name;
   }
+  return cat("type ", type);
 }
 
 std::string type_and_shape(std::string_view tensor) {
@@ -181,22 +173,13 @@ std::string tensor_difference(std::size_t place, std::string_view got, const Wan
 }
 
 std::string model_field_name(std::uint32_t number) {
-  switch (number) {
-    case 1:
-      return "ir_version";
-    case 2:
-      return "producer_name";
-    case 6:
-      return "doc_string";
-    case kModelGraph:
-      return "graph";
-    case 8:
-      return "opset_import";
-    case kModelMetadata:
-      return "metadata_props";
-    default:
-      return cat("field ", number);
+  constexpr std::pair<std::uint32_t, const char*> kNames[] = {
+      {1, "ir_version"},      {2, "producer_name"}, {6, "doc_string"},
+      {kModelGraph, "graph"}, {8, "opset_import"},  {kModelMetadata, "metadata_props"}};
+  for (const auto& [known, name] : kNames) {
+    if (known == number) return name;
   }
+  return cat("field ", number);
 }
 
 }  // namespace retina

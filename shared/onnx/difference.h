@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "shared/onnx/graph.h"
-#include "shared/onnx/onnx_fields.h"
 #include "shared/onnx/wire.h"
 
 namespace retina {
@@ -21,7 +20,7 @@ struct WantedTensor {
   NumberRule rule = NumberRule::kEqual;
   bool is_half = false;  // f16
   std::uint64_t size_bytes() const {
-    return begin.size() + wire_prefix(onnx_field::kTensorRaw, number_bytes).size() + number_bytes;
+    return begin.size() + wire_bytes(onnx_field::kTensorRaw, number_bytes);
   }
 };
 

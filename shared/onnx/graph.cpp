@@ -123,30 +123,36 @@ Value OnnxGraph::trained(const Array& array, const std::string& name) {
   return stored(TensorType::kFloat, array.shape, array.numbers, place(name), NumberRule::kFinite);
 }
 
-Value OnnxGraph::row(const std::vector<float>& row) {
-  std::string name = "numbers";
-  for (const float number : row) name += cat(" ", shortest(double{number}));
+template <class T>
+Value OnnxGraph::constant(const char* kind, const std::vector<std::int64_t>& shape,
+                          const std::vector<T>& numbers) {
+  std::string name = kind;
+  for (const T number : numbers) {
+    if constexpr (std::is_same_v<T, float>) {
+      name += cat(" ", shortest(double{number}));
+    } else {
+      name += cat(" ", number);
+    }
+  }
   if (has_initializer(*graph_, name)) return name;
-  return numbers({.shape = {static_cast<std::int64_t>(row.size())}, .numbers = row}, name);
+  constexpr bool is_float = std::is_same_v<T, float>;
+  return stored(is_float ? TensorType::kFloat : TensorType::kInt64, shape, numbers, name);
+}
+
+Value OnnxGraph::row(const std::vector<float>& row) {
+  return constant("numbers", {static_cast<std::int64_t>(row.size())}, row);
 }
 
 Value OnnxGraph::number(float number) {
-  const std::string name = cat("number ", shortest(double{number}));
-  if (has_initializer(*graph_, name)) return name;
-  return numbers({.shape = {}, .numbers = {number}}, name);
+  return constant("number", {}, std::vector{number});
 }
 
 Value OnnxGraph::integers(const std::vector<std::int64_t>& row) {
-  std::string name = "integers";
-  for (const std::int64_t number : row) name += cat(" ", number);
-  if (has_initializer(*graph_, name)) return name;
-  return stored(TensorType::kInt64, {static_cast<std::int64_t>(row.size())}, row, name);
+  return constant("integers", {static_cast<std::int64_t>(row.size())}, row);
 }
 
 Value OnnxGraph::integer(std::int64_t number) {
-  const std::string name = cat("integer ", number);
-  if (has_initializer(*graph_, name)) return name;
-  return stored(TensorType::kInt64, {}, std::vector{number}, name);
+  return constant("integer", {}, std::vector{number});
 }
 
 Value OnnxGraph::weights(const Array& array, const std::string& name) {

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "shared/onnx/model_format.h"
+#include "shared/onnx/inference_header.h"
 
 namespace onnx {
 class GraphProto;
@@ -165,6 +165,9 @@ class OnnxGraph {
   Value stored(TensorType type, const std::vector<std::int64_t>& shape,
                const std::vector<T>& numbers, const std::string& name,
                NumberRule rule = NumberRule::kEqual);
+  template <class T>  // float or std::int64_t
+  Value constant(const char* kind, const std::vector<std::int64_t>& shape,
+                 const std::vector<T>& numbers);
   using Compute = std::int64_t (*)(std::int64_t, std::int64_t);
   Ints combine(const std::string& op, const Ints& a, const Ints& b, Compute compute);
 

@@ -3,9 +3,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/model/cifar_shape.h"
-#include "shared/model/head_shape.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/tensor_names.h"
 #include "shared/onnx/parts.h"
 

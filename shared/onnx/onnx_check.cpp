@@ -4,14 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/onnx/difference.h"
-#include "shared/onnx/onnx_draft.h"
 #include "shared/onnx/onnx_file.h"
+#include "shared/onnx/onnx_model.h"
 #include "shared/onnx/wire.h"
 
 namespace retina {
@@ -38,26 +37,39 @@ class NoNumbers : public NetworkArrays {
   Array row(const std::string&, std::int64_t count) const override { return {.shape = {count}}; }
 };
 
-std::uint64_t element_bytes(int type) {
-  switch (type) {
-    case onnx::TensorProto::FLOAT:
-    case onnx::TensorProto::INT32:
+std::uint64_t element_bytes(std::uint64_t type) {
+  switch (static_cast<TensorType>(type)) {
+    case TensorType::kFloat:
+    case TensorType::kInt32:
       return 4;
-    case onnx::TensorProto::INT64:
+    case TensorType::kInt64:
       return 8;
-    case onnx::TensorProto::FLOAT16:
+    case TensorType::kFloat16:
       return 2;
-    default:
+    case TensorType::kInt8:
+    case TensorType::kUint8:
       return 1;
   }
+  return 1;
 }
 
-std::uint64_t number_bytes(const onnx::TensorProto& tensor) {
-  return std::accumulate(tensor.dims().begin(), tensor.dims().end(),
-                         element_bytes(tensor.data_type()),
-                         [](std::uint64_t bytes, std::int64_t side) {
-                           return bytes * static_cast<std::uint64_t>(side);
-                         });
+// Of a TensorProto that we drafted.
+WantedTensor wanted_tensor(std::string_view tensor, NumberRule rule) {
+  WantedTensor want{.name = std::string(text_of(tensor, kTensorName)), .rule = rule};
+  WireReader reader(tensor);
+  std::uint64_t element_count = 1, type = 0;
+  while (const auto field = reader.next()) {
+    if (field->number == kTensorRaw) {
+      want.numbers = field->bytes;
+      continue;
+    }
+    if (field->number == kTensorDims) element_count *= field->varint;
+    if (field->number == kTensorType) type = field->varint;
+    want.begin += field->encoded;
+  }
+  want.number_bytes = element_count * element_bytes(type);
+  want.is_half = type == static_cast<std::uint64_t>(TensorType::kFloat16);
+  return want;
 }
 
 // --- Numbers ------------------------------------------------------------------------------------
@@ -115,16 +127,14 @@ constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
 struct OnnxPattern::Parts {
   struct WantedField {
     std::uint32_t number;
-    std::string encoded;
+    std::string bytes;  // of a field of the graph, its content
   };
-  std::vector<WantedField> before{}, behind{};  // the graph, fields of the model
-  std::vector<std::string> nodes{};
-  std::string graph_name{};
-  std::vector<WantedTensor> tensors{};
-  std::vector<std::string> inputs{}, outputs{};
+  std::vector<WantedField> before{}, behind{};  // the graph: encoded fields of the model
+  std::vector<WantedField> graph{};             // its fields in order
+  std::vector<WantedTensor> tensors{};          // those of the graph, in the same order
   std::uint64_t graph_bytes = 0;
 
-  std::optional<std::string> graph_difference(std::string_view graph) const;
+  std::optional<std::string> graph_difference(std::string_view got) const;
 };
 
 OnnxPattern::OnnxPattern(const InferenceHeader& header, const std::string& subject) {
@@ -151,97 +161,72 @@ OnnxPattern::OnnxPattern(const InferenceHeader& header, const std::string& subje
   } catch (const Error& error) {
     refuse(error.what());
   }
-  OnnxDraft draft = draft_onnx_model(header, NoNumbers(), /*ranges=*/std::nullopt);
+  const OnnxModel draft = draft_onnx_model(header, NoNumbers(), /*ranges=*/std::nullopt);
   auto parts = std::make_unique<Parts>();
-  onnx::GraphProto& graph = *draft.model.mutable_graph();
-  for (const onnx::NodeProto& node : graph.node()) parts->nodes.push_back(node.SerializeAsString());
-  parts->graph_name = graph.name();
-  for (const onnx::ValueInfoProto& one : graph.input()) {
-    parts->inputs.push_back(one.SerializeAsString());
+  file_bytes_ = kOnnxSealBytes;
+  WireReader model(draft.bytes);
+  while (const auto field = model.next()) {
+    if (field->number != kModelGraph) {
+      file_bytes_ += field->encoded.size();
+      (field->number < kModelGraph ? parts->before : parts->behind)
+          .push_back({.number = field->number, .bytes = std::string(field->encoded)});
+      continue;
+    }
+    WireReader graph(field->bytes);
+    while (const auto part = graph.next()) {
+      std::uint64_t size_bytes = part->bytes.size();
+      if (part->number == kGraphInitializer) {
+        parts->tensors.push_back(
+            wanted_tensor(part->bytes, draft.number_rules[parts->tensors.size()]));
+        size_bytes = parts->tensors.back().size_bytes();
+      }
+      parts->graph.push_back({.number = part->number, .bytes = std::string(part->bytes)});
+      parts->graph_bytes += wire_bytes(part->number, size_bytes);
+    }
+    file_bytes_ += wire_bytes(kModelGraph, parts->graph_bytes);
   }
-  for (const onnx::ValueInfoProto& one : graph.output()) {
-    parts->outputs.push_back(one.SerializeAsString());
-  }
-  for (int place = 0; place < graph.initializer_size(); ++place) {
-    onnx::TensorProto& tensor = *graph.mutable_initializer(place);
-    const std::string numbers = tensor.raw_data();
-    tensor.clear_raw_data();
-    const std::uint64_t size_bytes = number_bytes(tensor);
-    parts->tensors.push_back({.name = tensor.name(),
-                              .begin = tensor.SerializeAsString(),
-                              .numbers = numbers,
-                              .number_bytes = size_bytes,
-                              .rule = draft.number_rules[static_cast<std::size_t>(place)],
-                              .is_half = tensor.data_type() == onnx::TensorProto::FLOAT16});
-  }
-  const auto add = [](std::uint64_t& total, std::uint32_t number, std::uint64_t size_bytes) {
-    total += wire_prefix(number, size_bytes).size() + size_bytes;
-  };
-  for (const std::string& node : parts->nodes) add(parts->graph_bytes, kGraphNode, node.size());
-  add(parts->graph_bytes, kGraphName, parts->graph_name.size());
-  for (const WantedTensor& tensor : parts->tensors) {
-    add(parts->graph_bytes, kGraphInitializer, tensor.size_bytes());
-  }
-  for (const std::string& one : parts->inputs) add(parts->graph_bytes, kGraphInput, one.size());
-  for (const std::string& one : parts->outputs) add(parts->graph_bytes, kGraphOutput, one.size());
-  // What is around the graph, field by field.
-  draft.model.clear_graph();
-  const std::string around = draft.model.SerializeAsString();
-  WireReader reader(around);
-  file_bytes_ = around.size() + kOnnxSealBytes;
-  while (const auto field = reader.next()) {
-    (field->number < kModelGraph ? parts->before : parts->behind)
-        .push_back({.number = field->number, .encoded = std::string(field->encoded)});
-  }
-  add(file_bytes_, kModelGraph, parts->graph_bytes);
   parts_ = std::move(parts);
 }
 
 OnnxPattern::~OnnxPattern() = default;
 
-std::optional<std::string> OnnxPattern::Parts::graph_difference(std::string_view graph) const {
-  WireReader reader(graph);
-  // The next message of that kind, or why there is none.
-  std::string_view message;
-  const auto take = [&](std::uint32_t number, const std::string& what) {
+std::optional<std::string> OnnxPattern::Parts::graph_difference(std::string_view got) const {
+  WireReader reader(got);
+  std::size_t node_count = 0, tensor_count = 0;
+  for (const WantedField& want : graph) {
+    // What stands there in the file, and what it should be, in words.
     const std::optional<WireField> field = reader.next();
-    if (!field || field->number != number || !field->has_length) {
-      return std::optional(cat("the graph has no ", what, " where retina-convert's has one"));
+    const bool is_tensor = want.number == kGraphInitializer;
+    const std::string what = want.number == kGraphNode ? cat("node ", ++node_count)
+                             : want.number == kGraphName
+                                 ? cat("name behind its ", node_count, " nodes")
+                             : is_tensor ? cat("tensor ", ++tensor_count)
+                                         : cat(want.number == kGraphInput ? "input " : "output ",
+                                               quoted_name(text_of(want.bytes, kValueName)));
+    if (!field || field->number != want.number || !field->has_length) {
+      return cat("the graph has no ", what, " where retina-convert's has one");
     }
-    message = field->bytes;
-    return field->encoded.size() == wire_prefix(number, message.size()).size() + message.size()
-               ? std::nullopt
-               : std::optional(what + " is encoded differently");
-  };
-  for (std::size_t place = 0; place < nodes.size(); ++place) {
-    if (auto problem = take(kGraphNode, cat("node ", place + 1))) return problem;
-    if (message != nodes[place]) return node_difference(place, message, nodes[place]);
-  }
-  if (auto problem = take(kGraphName, cat("name behind its ", nodes.size(), " nodes"))) {
-    return problem;
-  }
-  if (message != graph_name) {
-    return cat("the graph is called ", quoted_name(message), ", want ", graph_name);
-  }
-  for (std::size_t place = 0; place < tensors.size(); ++place) {
-    const WantedTensor& want = tensors[place];
-    if (auto problem = take(kGraphInitializer, cat("tensor ", place + 1))) return problem;
-    const std::string start = want.begin + wire_prefix(kTensorRaw, want.number_bytes);
-    if (message.size() != want.size_bytes() || !message.starts_with(start)) {
-      return tensor_difference(place, message, want);
+    const std::string_view message = field->bytes;
+    if (field->encoded.size() != wire_bytes(want.number, message.size())) {
+      return what + " is encoded differently";
     }
-    const char* const broken = broken_rule(want, message.substr(start.size()));
-    if (broken != nullptr) return cat("tensor ", quoted_name(want.name), ": ", broken);
-  }
-  for (const auto& [number, wanted] :
-       {std::pair{kGraphInput, &inputs}, std::pair{kGraphOutput, &outputs}}) {
-    const std::string what = number == kGraphInput ? "input" : "output";
-    for (std::size_t place = 0; place < wanted->size(); ++place) {
-      const std::string& want = (*wanted)[place];
-      const std::string name = cat(what, " ", quoted_name(text_of(want, kValueName)));
-      if (auto problem = take(number, name)) return problem;
-      if (message != want) return cat(name, ": has another name, type or shape");
+    // Of a tensor the numbers may be others, as its rule says.
+    if (is_tensor) {
+      const WantedTensor& tensor = tensors[tensor_count - 1];
+      const std::string start = tensor.begin + wire_prefix(kTensorRaw, tensor.number_bytes);
+      if (message.size() != tensor.size_bytes() || !message.starts_with(start)) {
+        return tensor_difference(tensor_count - 1, message, tensor);
+      }
+      const char* const broken = broken_rule(tensor, message.substr(start.size()));
+      if (broken != nullptr) return cat("tensor ", quoted_name(tensor.name), ": ", broken);
+      continue;
     }
+    if (message == want.bytes) continue;
+    if (want.number == kGraphNode) return node_difference(node_count - 1, message, want.bytes);
+    if (want.number == kGraphName) {
+      return cat("the graph is called ", quoted_name(message), ", want ", want.bytes);
+    }
+    return what + ": has another name, type or shape";
   }
   if (const auto field = reader.next()) {
     return cat("the graph goes on where retina-convert's ends (field ", field->number, ")");
@@ -254,12 +239,12 @@ std::optional<std::string> OnnxPattern::difference(std::string_view file) const 
   WireReader reader(file);
   const auto expect = [&](const Parts::WantedField& want) -> std::optional<std::string> {
     const std::optional<WireField> field = reader.next();
-    if (field && field->encoded == want.encoded) return std::nullopt;
+    if (field && field->encoded == want.bytes) return std::nullopt;
     const std::string name = model_field_name(want.number);
     if (!field) return cat("has no ", name);
     if (field->number != want.number)
       return cat("has ", model_field_name(field->number), ", want ", name);
-    WireReader wanted(want.encoded);
+    WireReader wanted(want.bytes);
     if (want.number == kModelMetadata) {
       const std::string_view key = text_of(wanted.next()->bytes, kEntryKey);
       const std::string_view got = text_of(field->bytes, kEntryKey);

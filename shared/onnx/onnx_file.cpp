@@ -9,7 +9,6 @@
 #include "shared/base/foreign_content.h"
 #include "shared/base/hash.h"
 #include "shared/base/printable.h"
-#include "shared/onnx/onnx_fields.h"
 #include "shared/onnx/wire.h"
 
 namespace retina {
@@ -125,18 +124,24 @@ void check_onnx_seal(const std::string& path) {
   throw_if_broken(onnx_seal_problem(path), path);
 }
 
-std::string onnx_seal_problem(const std::string& path) {
+HashBeforeEnd hash_before_end(const std::string& path, std::size_t end_bytes) {
   const std::uint64_t file_bytes = file_size_bytes(path);
-  std::uint64_t left_bytes = file_bytes - std::min<std::uint64_t>(file_bytes, kOnnxSealBytes);
+  std::uint64_t left_bytes = file_bytes - std::min<std::uint64_t>(file_bytes, end_bytes);
   Hasher hasher;
-  std::string seal;
+  HashBeforeEnd result;
   read_pieces(path, [&](std::string_view piece) {
     const auto hashed = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, piece.size()));
     hasher.update(piece.data(), hashed);
     left_bytes -= hashed;
-    seal += piece.substr(hashed);
+    result.end += piece.substr(hashed);
   });
-  return seal_problem(seal, hasher.digest());
+  result.hash = hasher.digest();
+  return result;
+}
+
+std::string onnx_seal_problem(const std::string& path) {
+  const auto [hash, seal] = hash_before_end(path, kOnnxSealBytes);
+  return seal_problem(seal, hash);
 }
 
 InferenceHeader peek_inference_header(const std::string& path) {

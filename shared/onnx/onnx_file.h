@@ -37,6 +37,14 @@ inline constexpr std::size_t kOnnxSealBytes = 33;
 inline constexpr const char* kBrokenSealHint =
     "copy the file again, or convert the checkpoint again";
 
+// Of a file that ends with a seal, a checkpoint too (shared/checkpoint/sealed_file.h): the xxh3 of
+// all but its last `end_bytes`, and those bytes. A shorter file is all end. Throws kNoInput, kIo.
+struct HashBeforeEnd {
+  std::uint64_t hash = 0;
+  std::string end{};
+};
+HashBeforeEnd hash_before_end(const std::string& path, std::size_t end_bytes);
+
 // What is wrong with the seal, of a file or of a file's bytes, in words that follow the file's
 // name; empty for a whole model. Throws kNoInput, kIo.
 std::string onnx_seal_problem(const std::string& path);

@@ -1,12 +1,12 @@
 #include "shared/onnx/onnx_model.h"
 
 #include <onnx/checker.h>
+#include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
 #include "shared/model/tensor_names.h"
-#include "shared/onnx/onnx_draft.h"
 
 namespace retina {
 namespace {
@@ -75,10 +75,9 @@ void add_classifier(OnnxGraph& graph, const ModelConfig& config, const Inference
   graph.output(logits, "logits", TensorType::kFloat, shape);
 }
 
-}  // namespace
-
-OnnxDraft draft_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
-                           const std::optional<ValueRanges>& ranges) {
+// The model as a message; all of `made` but its bytes.
+onnx::ModelProto draft(const InferenceHeader& header, const NetworkArrays& arrays,
+                       const std::optional<ValueRanges>& ranges, OnnxModel& made) {
   const ModelConfig config = model_config_of(header.config_json, "the model");
   RETINA_CHECK(config.task == header.task);
   OnnxGraph graph(header.form.weights, ranges);
@@ -89,24 +88,35 @@ OnnxDraft draft_onnx_model(const InferenceHeader& header, const NetworkArrays& a
   const std::string what = cat(detects ? "RetinaNet with " : "", config.backbone, ", ",
                                config.class_count, " classes: u8 RGB images of ", size, " in, ",
                                detects ? "boxes in their pixels out" : "probabilities out");
-  return {.model = graph.finish(detects ? "RetinaNet" : "Classifier", what, metadata_of(header)),
-          .number_rules = graph.number_rules(),
-          .rounded_values = graph.rounded_values()};
+  made.number_rules = graph.number_rules();
+  made.rounded_values = graph.rounded_values();
+  return graph.finish(detects ? "RetinaNet" : "Classifier", what, metadata_of(header));
+}
+
+}  // namespace
+
+OnnxModel draft_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
+                           const std::optional<ValueRanges>& ranges) {
+  OnnxModel made;
+  made.bytes = draft(header, arrays, ranges, made).SerializeAsString();
+  return made;
 }
 
 OnnxModel write_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
                            const ValueRanges& ranges) {
-  const OnnxDraft draft = draft_onnx_model(header, arrays, ranges);
+  OnnxModel made;
+  const onnx::ModelProto model = draft(header, arrays, ranges, made);
   try {
-    onnx::checker::check_model(draft.model);
-    onnx::ModelProto inferred = draft.model;
+    onnx::checker::check_model(model);
+    onnx::ModelProto inferred = model;
     onnx::shape_inference::InferShapes(
         inferred, onnx::OpSchemaRegistry::Instance(),
         {/*check_type=*/true, /*error_mode=*/1, /*enable_data_propagation=*/true});
   } catch (const std::exception& error) {
     throw Error(ErrorKind::kInternal, cat("the ONNX graph is not valid: ", error.what()));
   }
-  return {.bytes = draft.model.SerializeAsString(), .rounded_values = draft.rounded_values};
+  made.bytes = model.SerializeAsString();
+  return made;
 }
 
 }  // namespace retina

@@ -2,6 +2,7 @@
 // The graph follows from the header alone; the trained numbers from the network.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace retina {
 
 struct OnnxModel {
   std::string bytes{};                        // a ModelProto, without seal
+  std::vector<NumberRule> number_rules{};     // of each stored tensor, in the model's order
   std::vector<std::string> rounded_values{};  // tensors that int8 rounds, by their names
 };
 
@@ -21,5 +23,10 @@ struct OnnxModel {
 // class a line, for everybody else.
 OnnxModel write_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
                            const ValueRanges& ranges);
+
+// The same without the checks. Where `ranges` are unset the arrays need no numbers, and tensors are
+// stored without those that their rules leave open: what a file is compared with (onnx_check.h).
+OnnxModel draft_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
+                           const std::optional<ValueRanges>& ranges);
 
 }  // namespace retina

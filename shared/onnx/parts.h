@@ -8,7 +8,6 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/model/config.h"
-#include "shared/model/postprocess_options.h"
 #include "shared/onnx/graph.h"
 
 namespace retina {

@@ -73,4 +73,8 @@ std::string wire_prefix(std::uint32_t number, std::uint64_t length_bytes) {
   return varint(std::uint64_t{number} << 3 | kLength) + varint(length_bytes);
 }
 
+std::uint64_t wire_bytes(std::uint32_t number, std::uint64_t length_bytes) {
+  return wire_prefix(number, length_bytes).size() + length_bytes;
+}
+
 }  // namespace retina

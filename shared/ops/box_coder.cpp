@@ -4,44 +4,22 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/stack.h>
 
 #include "shared/base/error.h"
 
 namespace retina {
-namespace {
-
-// Centres and sizes, [M, 1] each.
-struct CentreSize {
-  at::Tensor x, y, width, height;
-};
-
-CentreSize centre_size(const at::Tensor& boxes) {
-  RETINA_CHECK(boxes.dim() == 2 && boxes.size(1) == 4);
-  const at::Tensor x1 = boxes.narrow(1, 0, 1), y1 = boxes.narrow(1, 1, 1);
-  const at::Tensor width = boxes.narrow(1, 2, 1) - x1, height = boxes.narrow(1, 3, 1) - y1;
-  return {.x = x1 + 0.5 * width, .y = y1 + 0.5 * height, .width = width, .height = height};
-}
-
-}  // namespace
-
-at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors) {
-  const CentreSize box = centre_size(boxes), anchor = centre_size(anchors);
-  return at::cat({(box.x - anchor.x) / anchor.width, (box.y - anchor.y) / anchor.height,
-                  at::log(box.width / anchor.width), at::log(box.height / anchor.height)},
-                 1);
-}
 
 at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors) {
   RETINA_CHECK(deltas.dim() == 2 && deltas.size(1) == 4);
-  const CentreSize anchor = centre_size(anchors);
-  const at::Tensor x = deltas.narrow(1, 0, 1) * anchor.width + anchor.x;
-  const at::Tensor y = deltas.narrow(1, 1, 1) * anchor.height + anchor.y;
+  RETINA_CHECK(anchors.dim() == 2 && anchors.size(1) == 4);
+  const at::Tensor left = anchors.narrow(1, 0, 1), top = anchors.narrow(1, 1, 1);  // [M, 1]
+  const at::Tensor width = anchors.narrow(1, 2, 1) - left, height = anchors.narrow(1, 3, 1) - top;
+  const at::Tensor x = deltas.narrow(1, 0, 1) * width + (left + 0.5 * width);
+  const at::Tensor y = deltas.narrow(1, 1, 1) * height + (top + 0.5 * height);
   const at::Tensor half_width =
-      0.5 * (at::exp(deltas.narrow(1, 2, 1).clamp_max(kMaxLogSize)) * anchor.width);
+      0.5 * (at::exp(deltas.narrow(1, 2, 1).clamp_max(kMaxLogSize)) * width);
   const at::Tensor half_height =
-      0.5 * (at::exp(deltas.narrow(1, 3, 1).clamp_max(kMaxLogSize)) * anchor.height);
+      0.5 * (at::exp(deltas.narrow(1, 3, 1).clamp_max(kMaxLogSize)) * height);
   return at::cat({x - half_width, y - half_height, x + half_width, y + half_height}, 1);
 }
 

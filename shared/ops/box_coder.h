@@ -1,5 +1,5 @@
-// Boxes relative to anchors (Girshick et al. 2014, appendix C), weights 1: dx, dy in anchor sizes,
-// dw, dh as logarithms. Plain ATen: runs wherever its inputs are.
+// Boxes from deltas relative to anchors (Girshick et al. 2014, appendix C), weights 1: dx, dy in
+// anchor sizes, dw, dh as logarithms. Plain ATen: runs wherever its inputs are.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,9 +7,6 @@
 #include "shared/anchor/anchor.h"
 
 namespace retina {
-
-// boxes, anchors [M, 4] xyxy px -> deltas [M, 4]. Boxes must not be degenerate.
-at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors);
 
 // deltas, anchors [M, 4] -> boxes [M, 4] xyxy px. Equals torchvision's BoxCoder (tests/ops).
 at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors);

@@ -1,4 +1,4 @@
-// The arithmetic that the CPU and CUDA twins of the box loss share, loss and gradient of one
+// The arithmetic that the box loss on CPUs and on GPUs share, loss and gradient of one
 // anchor. Like formulas.h: term by term in torchvision's order, read by nvcc too.
 #pragma once
 
@@ -28,7 +28,7 @@ RETINA_HOST_DEVICE T share_of_larger(T a, T b) {
   return a > b ? T(1) : (a < b ? T(0) : T(0.5));
 }
 
-// 1 - GIoU of `found` and `truth` (box_loss.h) and its gradient with respect to `found`.
+// 1 - GIoU of `found` and `truth` (head_losses.h) and its gradient with respect to `found`.
 template <class T>
 RETINA_HOST_DEVICE T giou_loss(const T* found, const T* truth, T* gradient) {
   const T eps = T(1e-7);
@@ -57,23 +57,9 @@ RETINA_HOST_DEVICE T giou_loss(const T* found, const T* truth, T* gradient) {
   return T(1) - (inter / (joint + eps) - (area - joint) / (area + eps));
 }
 
-// The kinds of box loss (box_loss.h) as functions of one anchor: operator() gives the loss and
+// The kinds of box loss (head_losses.h) as functions of one anchor: operator() gives the loss and
 // writes its gradient with respect to delta [4].
-template <class T>
-struct L1Loss {
-  T target_std;
-  RETINA_HOST_DEVICE T operator()(const T* delta, const T* anchor, const T* box,
-                                  T* gradient) const {
-    T target[4], sum = T(0);
-    encode_box(box, anchor, target);
-    for (int i = 0; i < 4; ++i) {
-      const T error = (delta[i] - target[i]) / target_std;
-      sum += std::abs(error);
-      gradient[i] = T((error > T(0)) - (error < T(0))) / target_std;
-    }
-    return sum;
-  }
-};
+// L1 with beta 0.
 template <class T>
 struct SmoothL1Loss {
   T target_std, beta;
@@ -134,7 +120,7 @@ void with_kind(const BoxLoss<Stored>& b, const Body& body) {
   const T target_std = static_cast<T>(b.options.target_std);
   switch (b.options.kind) {
     case BoxLossKind::kL1:
-      return body(L1Loss<T>{target_std});
+      return body(SmoothL1Loss<T>{target_std, T(0)});
     case BoxLossKind::kSmoothL1:
       return body(SmoothL1Loss<T>{target_std, static_cast<T>(b.options.smooth_l1_beta)});
     case BoxLossKind::kGiou:

@@ -1,4 +1,4 @@
-// The CUDA twins in a build without CUDA.
+// The CUDA kernels in a build without CUDA.
 #include "shared/base/error.h"
 #include "shared/ops/kernels.h"
 

@@ -1,15 +1,30 @@
-// What the checking halves of the operations share: type and device dispatch, errors of CUDA.
+// What the operations' checks and CPU kernels share: dispatch by type and device, errors of CUDA,
+// loops for vector units.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdint>
 #include <type_traits>
 
 #include "shared/base/error.h"
+#include "shared/ops/formulas.h"
+
+// Before a function: built for AVX2 too, chosen when the program starts. Without fused
+// multiply-adds the bits are the same.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define RETINA_WIDE __attribute__((target_clones("default", "avx2")))
+#else
+#define RETINA_WIDE
+#endif
 
 namespace retina::kernels {
+
+// How ATen calls a type of kernels.h.
+template <class Stored>
+using Element = std::conditional_t<std::is_same_v<Stored, Bfloat16>, at::BFloat16, Stored>;
 
 // Calls body(T{}) with T float or double, the type of `tensor`, on the tensor's device.
 template <class Body>
@@ -20,18 +35,27 @@ void for_type_of(const at::Tensor& tensor, const Body& body) {
   body(double{});
 }
 
-// The current stream of the tensor's CUDA device, as a cudaStream_t.
-void* stream_of(const at::Tensor& tensor);
+// The same with Bfloat16, too.
+template <class Body>
+void for_stored_type_of(const at::Tensor& tensor, const Body& body) {
+  if (tensor.scalar_type() != at::kBFloat16) return for_type_of(tensor, body);
+  const c10::DeviceGuard guard(tensor.device());
+  body(Bfloat16{});
+}
 
-// Throws Error{kInternal} with CUDA's text unless `problem` is nullptr.
-void check_cuda(const char* operation, const char* problem);
+// Partial results that a loop keeps side by side: a compiler may not reorder a single one.
+constexpr std::int64_t kLanes = 8;
 
-// Runs the twin for the device of `tensor`: cpu(arguments) or cuda(arguments, stream).
+// Runs the implementation for the device of `tensor`, cpu(arguments) or cuda(arguments, its current
+// stream). Throws Error{kInternal} with CUDA's text.
 template <class Arguments, class Cpu, class Cuda>
 void run_implementation(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
                         const Cpu& cpu, const Cuda& cuda) {
   if (tensor.is_cuda()) {
-    check_cuda(operation, cuda(arguments, stream_of(tensor)));
+    const c10::impl::VirtualGuardImpl device(tensor.device().type());
+    void* const stream = device.getStream(tensor.device()).native_handle();  // a cudaStream_t
+    const char* const problem = cuda(arguments, stream);
+    if (problem != nullptr) throw Error(ErrorKind::kInternal, cat(operation, ": CUDA: ", problem));
   } else {
     RETINA_CHECK(tensor.is_cpu(), "device ", tensor.device());
     cpu(arguments);

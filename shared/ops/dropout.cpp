@@ -1,8 +1,10 @@
 #include "shared/ops/dropout.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 
@@ -10,6 +12,27 @@
 #include "shared/ops/kernels.h"
 
 namespace retina {
+namespace kernels {
+namespace {
+
+template <class Stored>
+void dropout_cpu(const Dropout<Stored>& d) {
+  constexpr std::int64_t kValues = 1 << 12;  // fewer do not pay for a thread
+  at::parallel_for(
+      0, d.image_count * d.value_count, kValues, [&d](std::int64_t begin, std::int64_t end) {
+        while (begin < end) {
+          const std::int64_t image = begin / d.value_count, first = image * d.value_count;
+          const std::int64_t stop = std::min(end, first + d.value_count);
+          for (; begin < stop; ++begin) {
+            put_dropout(d, image, static_cast<std::uint32_t>(begin - first));
+          }
+        }
+      });
+}
+
+}  // namespace
+}  // namespace kernels
+
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -19,15 +42,13 @@ constexpr std::int64_t kMostValues = std::int64_t{1} << 32;  // of an image, and
 constexpr int kMostLayers = 1 << 16;
 
 at::Tensor masked(const at::Tensor& x, double p, const at::Tensor& slots, const DropoutDraw& draw) {
-  const c10::DeviceGuard guard(x.device());
   // The order of x where that is one of the two: nothing is copied.
   const at::MemoryFormat format = x.suggest_memory_format();
   const at::Tensor values = x.contiguous(format), image_slots = slots.contiguous();
   const at::Tensor out = at::empty_like(values);
-  const auto run = [&](auto type) {
+  kernels::for_stored_type_of(x, [&](auto type) {
     using Stored = decltype(type);
-    using Element =
-        std::conditional_t<std::is_same_v<Stored, kernels::Bfloat16>, at::BFloat16, Stored>;
+    using Element = kernels::Element<Stored>;
     const kernels::Dropout<Stored> arguments = {
         .values = reinterpret_cast<const Stored*>(values.const_data_ptr<Element>()),
         .slots = image_slots.const_data_ptr<std::int64_t>(),
@@ -43,12 +64,7 @@ at::Tensor masked(const at::Tensor& x, double p, const at::Tensor& slots, const 
         .out = reinterpret_cast<Stored*>(out.mutable_data_ptr<Element>())};
     kernels::run_implementation("dropout", values, arguments, kernels::dropout_cpu<Stored>,
                                 kernels::dropout_cuda<Stored>);
-  };
-  if (x.scalar_type() == at::kBFloat16) {
-    run(kernels::Bfloat16{});
-  } else {
-    kernels::for_type_of(x, run);
-  }
+  });
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The arithmetic that the CPU and CUDA twins of a kernel share, term by term in the order of
+// The arithmetic that a kernel on CPUs and on GPUs share, term by term in the order of
 // torchvision's expressions, so that results agree to the last bit (built without fused multiply-
 // add). Read by nvcc too: C++17, no std:: beyond <cmath>.
 #pragma once
@@ -9,7 +9,13 @@
 #include "shared/base/bfloat16.h"
 #include "shared/base/host_device.h"
 
-namespace retina::kernels {
+namespace retina {
+
+// What an anchor has in place of a box's index (matcher.h).
+constexpr std::int64_t kBackground = -1;  // best IoU below the background threshold
+constexpr std::int64_t kIgnored = -2;     // between the thresholds: no loss
+
+namespace kernels {
 
 template <class T>
 RETINA_HOST_DEVICE T smaller(T a, T b) {
@@ -120,4 +126,5 @@ RETINA_HOST_DEVICE FocalTerm<T> focal_term(T x, T gamma) {
   return {weight * softplus, weight * (gamma * rest * softplus + p)};
 }
 
-}  // namespace retina::kernels
+}  // namespace kernels
+}  // namespace retina

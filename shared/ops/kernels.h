@@ -1,7 +1,7 @@
-// The kernels behind the operations: raw pointers, one CPU and one CUDA twin each. No
-// ATen here: nvcc reads this file too, as C++17. A CUDA twin runs on `stream` (a cudaStream_t),
-// does not wait, and returns nullptr or CUDA's error text; in a build without CUDA it throws
-// Error{kUnavailable}.
+// What the kernels behind the operations take, raw pointers, and the CUDA kernels; those of CPUs
+// are beside the operations' checks (matcher.cpp). No ATen here: nvcc reads this file too, as
+// C++17. A CUDA kernel runs on `stream` (a cudaStream_t), does not wait, and returns nullptr or
+// CUDA's error text; in a build without CUDA it throws Error{kUnavailable}.
 #pragma once
 
 #include <cstdint>
@@ -144,18 +144,6 @@ RETINA_HOST_DEVICE void put_dropout(const Dropout<Stored>& d, std::int64_t image
 // Each image's sum is made of this many parts, each over a fixed share of the anchors, added in
 // order: the bits depend neither on the number of threads nor on their timing.
 constexpr int kPartials = 256;
-
-template <class T>
-void match_cpu(const Match<T>& arguments);
-template <class T>
-void nms_cpu(const Nms<T>& arguments);
-template <class Stored>
-void focal_cpu(const Focal<Stored>& arguments);
-template <class Stored>
-void box_loss_cpu(const BoxLoss<Stored>& arguments);
-void prepare_images_cpu(const PrepareImages& arguments);
-template <class Stored>
-void dropout_cpu(const Dropout<Stored>& arguments);
 
 template <class T>
 const char* match_cuda(const Match<T>& arguments, void* stream);

@@ -1,4 +1,4 @@
-// What every CUDA twin needs around its kernels.
+// What is around every CUDA kernel.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -3,12 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include "shared/ops/formulas.h"  // IWYU pragma: export, kBackground and kIgnored
 
 namespace retina {
-
-constexpr std::int64_t kBackground = -1;  // best IoU below the background threshold
-constexpr std::int64_t kIgnored = -2;     // between the thresholds: no loss
 
 struct MatchOptions {
   // Anchors of at least this IoU with their best box are foreground.

@@ -6,9 +6,7 @@ namespace retina::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTile = 256;                     // boxes in shared memory at a time
-constexpr std::int64_t kBackgroundMatch = -1;  // kBackground, kIgnored of matcher.h, which needs
-constexpr std::int64_t kIgnoredMatch = -2;     // ATen
+constexpr int kTile = 256;  // boxes in shared memory at a time
 
 // IoUs are never negative, so their bit patterns order like their values.
 __device__ void atomic_larger(float* target, float value) {
@@ -81,9 +79,7 @@ __global__ void best_matches(Match<T> m) {
     }
   }
   if (!real) return;
-  *p.match = best < m.background_iou   ? kBackgroundMatch
-             : best < m.foreground_iou ? kIgnoredMatch
-                                       : place;
+  *p.match = best < m.background_iou ? kBackground : best < m.foreground_iou ? kIgnored : place;
 }
 
 // Anchors that tie for the best of some box take their own best box.

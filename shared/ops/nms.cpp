@@ -4,11 +4,45 @@
 #include <ATen/ops/sort.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
 
 namespace retina {
+namespace kernels {
+namespace {
+
+template <class T>
+void suppress_image(const Nms<T>& n, std::int64_t image) {
+  const T* const boxes = n.boxes + 4 * image * n.count;
+  const std::int64_t* const labels = n.labels == nullptr ? nullptr : n.labels + image * n.count;
+  bool* const keep = n.keep + image * n.count;
+  std::vector<T> areas(static_cast<std::size_t>(n.count));
+  for (std::int64_t i = 0; i < n.count; ++i) {
+    areas[static_cast<std::size_t>(i)] = box_area(boxes + 4 * i);
+    keep[i] = labels == nullptr || labels[i] >= 0;
+  }
+  for (std::int64_t i = 0; i < n.count; ++i) {
+    if (!keep[i]) continue;
+    for (std::int64_t j = i + 1; j < n.count; ++j) {
+      if (!keep[j] || (labels != nullptr && labels[i] != labels[j])) continue;
+      const T iou = box_iou(boxes + 4 * i, areas[static_cast<std::size_t>(i)], boxes + 4 * j,
+                            areas[static_cast<std::size_t>(j)]);
+      // Compared in f64 as torchvision does: an f32 threshold would sit elsewhere.
+      if (static_cast<double>(iou) > n.iou_threshold) keep[j] = false;
+    }
+  }
+}
+
+template <class T>
+void nms_cpu(const Nms<T>& n) {
+  for (std::int64_t image = 0; image < n.image_count; ++image) suppress_image(n, image);
+}
+
+}  // namespace
+}  // namespace kernels
+
 namespace {
 
 // torchvision's switch between its two ways on the CPU (numel > 4000 there).
@@ -51,10 +85,6 @@ at::Tensor greedy(const at::Tensor& boxes, const at::Tensor& scores, const at::T
 }
 
 }  // namespace
-
-at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold) {
-  return greedy(boxes, scores, {}, iou_threshold);
-}
 
 at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores, const at::Tensor& labels,
                        double iou_threshold) {

@@ -1,5 +1,6 @@
 #include "shared/ops/prepare_images.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -8,6 +9,22 @@
 #include "shared/ops/kernels.h"
 
 namespace retina {
+namespace kernels {
+namespace {
+
+void prepare_images_cpu(const PrepareImages& p) {
+  at::parallel_for(0, p.image_count * p.height, 1, [&p](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t line = begin; line < end; ++line) {
+      const ImageRow& row = p.rows[line / p.height];
+      for (int x = 0; x < p.width; ++x) {
+        put_pixel(p, row, {x, static_cast<int>(line % p.height)}, line * p.width + x);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace kernels
 
 at::Tensor prepare_images(const at::Tensor& block, const at::Tensor& rows,
                           const PreparedImages& images) {

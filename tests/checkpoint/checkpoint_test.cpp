@@ -18,7 +18,6 @@
 #include "shared/base/hash.h"
 #include "shared/base/random.h"
 #include "shared/checkpoint/sealed_file.h"
-#include "shared/onnx/onnx_fields.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/wire.h"
 #include "tests/convert/pth_writer.h"

@@ -46,12 +46,14 @@ TEST(SealedFile, AStreamThatIsNoFinishedZipIsABug) {
   EXPECT_FALSE(path_exists(folder / "f"));
 }
 
-TEST(SealedFile, ARefusedFileIsNotPublished) {
+TEST(SealedFile, AFileWhoseWriterFailsIsNotPublished) {
   const TestFolder folder;
   const std::string zip = zip_like("x");
-  EXPECT_THROW(write_sealed(
-                   folder / "f", [&](const ByteSink& sink) { sink(zip.data(), zip.size()); },
-                   [](const std::string&) { throw Error(ErrorKind::kAnswerNo, "no"); }),
+  EXPECT_THROW(write_sealed(folder / "f",
+                            [&](const ByteSink& sink) {
+                              sink(zip.data(), zip.size());
+                              throw Error(ErrorKind::kAnswerNo, "no");
+                            }),
                Error);
   EXPECT_FALSE(path_exists(folder / "f"));
   EXPECT_FALSE(path_exists(folder / "f.tmp"));

@@ -9,12 +9,12 @@
 
 #include "convert/convert.h"
 #include "convert/onnx_weights.h"
-#include "convert/verification/classifier_verification.h"
+#include "convert/verification/verification.h"
 #include "convert/verification/verification_images.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/evaluation/predict/trained_network.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_model.h"
 #include "shared/onnx/onnx_session.h"
@@ -48,7 +48,7 @@ std::string refusal(const ConvertOptions& options, ErrorKind kind) {
 
 class ClassifierArchitectures : public testing::TestWithParam<const char*> {};
 
-// convert() ends with the proof: an error is a difference.
+// convert() ends with the verification: an error is a difference.
 TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   const TestFolder folder;
   save_checkpoint(folder / "c.pt",
@@ -56,8 +56,8 @@ TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   ConvertOptions options = options_in(folder);
   options.verification_image_count = 3;
   EXPECT_THAT(convert(options),
-              HasSubstr(has_onnx_runtime() ? "proof: 3 images, the same best class on 3"
-                                           : "proof: ONNX's own checker only"));
+              HasSubstr(has_onnx_runtime() ? "verification: 3 images, the same best class on 3"
+                                           : "verification: ONNX's own checker only"));
   EXPECT_EQ(read_inference_header(options.output).task, Task::kClassification);
 }
 
@@ -201,7 +201,7 @@ TEST(ClassifierVerification, ThatFailsLeavesNoFile) {
   }
   save_checkpoint(folder / "c.pt", checkpoint);
   EXPECT_THAT(refusal(options_in(folder), ErrorKind::kAnswerNo),
-              HasSubstr("the proof failed, nothing was written"));
+              HasSubstr("the verification failed, nothing was written"));
   EXPECT_FALSE(path_exists(folder / "m.onnx"));
   EXPECT_FALSE(path_exists(folder / "m.onnx.tmp"));
 }

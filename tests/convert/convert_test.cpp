@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "convert/onnx_weights.h"
-#include "convert/verification/detector_verification.h"
+#include "convert/verification/verification.h"
 #include "convert/verification/verification_images.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -46,9 +46,9 @@ ConvertOptions options_in(const TestFolder& folder) {
   return options;
 }
 
-// What a conversion says of its proof.
+// What a conversion says of its verification.
 testing::Matcher<std::string> verification(const std::string& words) {
-  return HasSubstr(has_onnx_runtime() ? words : "proof: ONNX's own checker only");
+  return HasSubstr(has_onnx_runtime() ? words : "verification: ONNX's own checker only");
 }
 
 ErrorKind kind_of(const ConvertOptions& options, std::string* message = nullptr) {
@@ -78,7 +78,7 @@ void PrintTo(const Architecture& architecture, std::ostream* out) {
 
 class ConvertArchitectures : public testing::TestWithParam<Architecture> {};
 
-// convert() ends with the proof: an error is a difference. The counts show that it compared.
+// convert() ends with the verification: an error is a difference. The counts show that it compared.
 TEST_P(ConvertArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   const auto& [backbone, norm, head_norm, p6_from_c5, norm_eps] = GetParam();
   const TestFolder folder;
@@ -91,7 +91,7 @@ TEST_P(ConvertArchitectures, TheWrittenModelEqualsTheCheckpoint) {
   save_checkpoint(folder / "c.pt", random_checkpoint(config, 7));
   ConvertOptions options = options_in(folder);
   options.verification_image_count = 3;
-  EXPECT_THAT(convert(options), verification("proof: 3 images"));
+  EXPECT_THAT(convert(options), verification("verification: 3 images"));
   EXPECT_EQ(read_inference_header(options.output).task, Task::kDetection);
 }
 

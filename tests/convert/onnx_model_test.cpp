@@ -1,5 +1,5 @@
-// The forms of an inference model (model_format.h): each conversion ends with the proof on its
-// file.
+// The forms of an inference model (inference_header.h): each conversion ends with the verification
+// on its file.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,11 +37,11 @@ class OnnxForms : public testing::Test {
     options.overwrite = true;
     return options;
   }
-  // Converts; where models can be run, `words` are in the proof.
+  // Converts; where models can be run, `words` are in the verification.
   static void expect_verification(const ConvertOptions& options, const std::string& words) {
     options.validate();
     EXPECT_THAT(convert(options),
-                HasSubstr(has_onnx_runtime() ? words : "proof: ONNX's own checker only"));
+                HasSubstr(has_onnx_runtime() ? words : "verification: ONNX's own checker only"));
   }
 
   const TestFolder folder_;
@@ -69,17 +69,17 @@ TEST_F(OnnxForms, WithoutPostprocessGivesTheCheckpointsAnchors) {
 TEST_F(OnnxForms, OfOneSizeTakesNoOther) {
   ConvertOptions o = options(version(1, "resnet18"));
   o.onnx_static = "96x128";
-  expect_verification(o, "proof: 2 images");
+  expect_verification(o, "verification: 2 images");
   const InferenceHeader header = read_inference_header(o.output);
   EXPECT_EQ(header.form.image, (PixelSize{.height = 96, .width = 128}));
 }
 
 TEST_F(OnnxForms, WithRoundedWeightsTellsWhatThatChanges) {
   ConvertOptions o = options(version(2, "resnet18"));
-  expect_verification(o, "proof: ");
+  expect_verification(o, "verification: ");
   const std::size_t whole = file_size_bytes(o.output);
   o.onnx_weights = WeightType::kF16;
-  expect_verification(o, "proof: with rounded weights");
+  expect_verification(o, "verification: with rounded weights");
   EXPECT_LT(file_size_bytes(o.output), whole * 6 / 10);
   EXPECT_EQ(read_inference_header(o.output).form.weights, WeightType::kF16);
 }
@@ -95,11 +95,12 @@ TEST_F(OnnxForms, Of8BitsTellsItsAccuracyBesideThatOfF32) {
   checkpoint.categories = categories;
   save_checkpoint(folder_ / "c.pt", checkpoint);
   o.verification_data = folder_ / "shards";
-  expect_verification(o, "proof: ");
+  expect_verification(o, "verification: ");
   const std::size_t whole = file_size_bytes(o.output);
   o.onnx_weights = WeightType::kInt8;
   o.calibration_image_count = 3;
-  EXPECT_THAT(convert(o), AllOf(HasSubstr("proof: AP on 3 images of"), HasSubstr("with int8")));
+  EXPECT_THAT(convert(o),
+              AllOf(HasSubstr("verification: AP on 3 images of"), HasSubstr("with int8")));
   EXPECT_LT(file_size_bytes(o.output), whole * 4 / 10);
   EXPECT_NO_THROW(ConvertedModel(o.output));
 }
@@ -107,7 +108,7 @@ TEST_F(OnnxForms, Of8BitsTellsItsAccuracyBesideThatOfF32) {
 TEST_F(OnnxForms, MadeOtherwiseIsNotReplacedUnasked) {
   ConvertOptions o = options(version(1, "resnet18"));
   o.overwrite = false;
-  expect_verification(o, "proof: ");
+  expect_verification(o, "verification: ");
   EXPECT_THAT(convert(o), HasSubstr("already exists"));
   o.no_postprocess = true;
   try {
@@ -121,7 +122,7 @@ TEST_F(OnnxForms, MadeOtherwiseIsNotReplacedUnasked) {
 
 TEST_F(OnnxForms, EveryFlippedByteAndEveryCutIsFound) {
   const ConvertOptions o = options(small_classifier_config("cifar-cnn"));
-  expect_verification(o, "proof: ");
+  expect_verification(o, "verification: ");
   const std::string whole = read_file(o.output);
   EXPECT_NO_THROW(check_onnx_seal(o.output));
   const std::string damaged = folder_ / "damaged.onnx";

@@ -5,7 +5,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
 #include "shared/model/classifier.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/retinanet.h"
 
 namespace retina {

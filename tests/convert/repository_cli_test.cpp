@@ -46,7 +46,7 @@ class RepositoryCli : public testing::Test {
 
 TEST_F(RepositoryCli, IsPartOfWhatIsDone) {
   make_checkpoint();
-  EXPECT_THAT(convert({}).out, HasSubstr("proof: 1 image,"));
+  EXPECT_THAT(convert({}).out, HasSubstr("verification: 1 image,"));
   const auto added = convert(repository_);
   EXPECT_EQ(added.exit_code, 0) << added.err;
   EXPECT_THAT(added.out, HasSubstr("m.onnx: already exists"));
@@ -66,7 +66,7 @@ TEST_F(RepositoryCli, ComesWithTheModelUnderTheServicesName) {
   make_checkpoint();
   const auto both = convert({"--repository", root_, "--service-name", "pets"});
   EXPECT_EQ(both.exit_code, 0) << both.err;
-  EXPECT_THAT(both.out, HasSubstr("proof: 1 image,"));
+  EXPECT_THAT(both.out, HasSubstr("verification: 1 image,"));
   EXPECT_THAT(both.out, HasSubstr("pets: written"));
   EXPECT_THAT(read_file(root_ + "/pets/config.pbtxt"), HasSubstr("name: \"pets\""));
 }

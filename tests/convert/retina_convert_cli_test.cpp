@@ -134,7 +134,7 @@ TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
   const auto first = run(command);
   EXPECT_EQ(first.exit_code, 0) << first.err;
   if (has_onnx_runtime()) {
-    EXPECT_THAT(first.out, HasSubstr("proof: 2 images"));
+    EXPECT_THAT(first.out, HasSubstr("verification: 2 images"));
     EXPECT_THAT(first.out, HasSubstr("largest difference: box"));
   }
   EXPECT_FALSE(path_exists(output_ + ".tmp"));
@@ -164,7 +164,7 @@ TEST_F(ConvertCli, AClassifierTakesNoOptionsOfDetectors) {
   const auto done = run(command);
   EXPECT_EQ(done.exit_code, 0) << done.err;
   if (has_onnx_runtime()) {
-    EXPECT_THAT(done.out, HasSubstr("proof: 4 images, the same best class on 4"));
+    EXPECT_THAT(done.out, HasSubstr("verification: 4 images, the same best class on 4"));
   }
 }
 

@@ -197,7 +197,7 @@ TEST_F(DetectingOnGpu, ACheckpointFindsWhatItFindsOnTheCpu) {
   expect_same(detect("c.pt", "cuda"), detect("c.pt", "cpu"));
 }
 
-// The proof compares the checkpoint on the GPU with its model, which runs on the CPU.
+// The verification compares the checkpoint on the GPU with its model, which runs on the CPU.
 TEST_F(DetectingOnGpu, AConvertedModelFindsWhatTheCheckpointFinds) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   const ProcessResult converted = run_process({"retina-convert", "--checkpoint", folder_ / "c.pt",
@@ -215,7 +215,7 @@ TEST_F(DetectingOnGpu, AConvertedClassifierGivesWhatItsNetworkGives) {
         run_process({"retina-convert", "--checkpoint", folder_ / "k.pt", "--output",
                      folder_ / "n.onnx", "--overwrite", "--device", "cuda"});
     EXPECT_EQ(converted.exit_code, 0) << backbone << ": " << converted.err;
-    EXPECT_THAT(converted.out, HasSubstr("proof: 4 images, the same best class on "));
+    EXPECT_THAT(converted.out, HasSubstr("verification: 4 images, the same best class on "));
   }
 }
 

@@ -6,9 +6,8 @@
 
 #include <ostream>
 
-#include "shared/ops/box_loss.h"
 #include "shared/ops/dropout.h"
-#include "shared/ops/focal_loss.h"
+#include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
 #include "shared/ops/prepare_images.h"
@@ -116,10 +115,11 @@ TEST_P(OpsOnGpu, NmsKeepsTheSameBoxesInTheSameOrder) {
   const at::Tensor scores = (values(5, {count}, 1) * 512).floor() / 512;  // ties
   const at::Tensor labels = integers(6, {count}, 0, 3);
   for (const double threshold : {0.31, 0.5}) {
-    EXPECT_TRUE(nms(all.cuda(), scores.cuda(), threshold).cpu().equal(nms(all, scores, threshold)));
-    EXPECT_TRUE(batched_nms(all.cuda(), scores.cuda(), labels.cuda(), threshold)
-                    .cpu()
-                    .equal(batched_nms(all, scores, labels, threshold)));
+    for (const at::Tensor& classes : {labels, torch::zeros_like(labels)}) {
+      EXPECT_TRUE(batched_nms(all.cuda(), scores.cuda(), classes.cuda(), threshold)
+                      .cpu()
+                      .equal(batched_nms(all, scores, classes, threshold)));
+    }
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 
 namespace retina {
 namespace {

@@ -11,7 +11,6 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/onnx/onnx_fields.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/wire.h"
 #include "tests/onnx/small_model.h"

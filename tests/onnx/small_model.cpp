@@ -4,7 +4,6 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/hash.h"
-#include "shared/onnx/onnx_draft.h"
 
 namespace retina {
 namespace {
@@ -78,8 +77,7 @@ OnnxModel small_model(const InferenceHeader& header) {
       ranges[name] = {.least = -1, .largest = 1};
     }
   }
-  const OnnxDraft draft = draft_onnx_model(header, SyntheticWeights(), ranges);
-  return {.bytes = draft.model.SerializeAsString(), .rounded_values = draft.rounded_values};
+  return draft_onnx_model(header, SyntheticWeights(), ranges);
 }
 
 onnx::ModelProto as_message(const std::string& model) {

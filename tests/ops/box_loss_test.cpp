@@ -1,4 +1,4 @@
-#include "shared/ops/box_loss.h"
+#include "shared/ops/head_losses.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "shared/ops/focal_loss.h"
+#include "shared/ops/head_losses.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

@@ -58,27 +58,28 @@ TEST(Nms, EqualsTheDefinitionOnRandomBoxesWithTiedScores) {
     EXPECT_EQ(places(batched_nms(boxes, scores, labels, 0.3)),
               by_definition(boxes, scores, labels, 0.3))
         << "seed " << seed;
-    EXPECT_EQ(places(nms(boxes, scores, 0.3)),
-              by_definition(boxes, scores, torch::zeros_like(labels), 0.3))
+    const at::Tensor one_class = torch::zeros_like(labels);
+    EXPECT_EQ(places(batched_nms(boxes, scores, one_class, 0.3)),
+              by_definition(boxes, scores, one_class, 0.3))
         << "seed " << seed;
   }
 }
 
 TEST(Nms, AnOverlapAtTheThresholdStays) {
   const at::Tensor boxes = torch::tensor({0., 0., 10., 10., 0., 0., 10., 5.}).view({2, 4});
-  const at::Tensor scores = torch::tensor({0.9, 0.8});
-  EXPECT_EQ(places(nms(boxes, scores, 0.5)), (std::vector<std::int64_t>{0, 1}));
-  EXPECT_EQ(places(nms(boxes, scores, 0.49)), (std::vector<std::int64_t>{0}));
+  const at::Tensor scores = torch::tensor({0.9, 0.8}), labels = torch::zeros({2}, at::kLong);
+  EXPECT_EQ(places(batched_nms(boxes, scores, labels, 0.5)), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(places(batched_nms(boxes, scores, labels, 0.49)), (std::vector<std::int64_t>{0}));
 }
 
 TEST(Nms, EqualScoresKeepTheirOrder) {
   const at::Tensor boxes = torch::tensor({0., 0., 10., 10., 0., 0., 10., 10.}).view({2, 4});
-  EXPECT_EQ(places(nms(boxes, torch::ones({2}), 0.5)), (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(places(batched_nms(boxes, torch::ones({2}), torch::zeros({2}, at::kLong), 0.5)),
+            (std::vector<std::int64_t>{0}));
 }
 
 TEST(Nms, NoBoxesGiveNoIndices) {
   const at::Tensor none = torch::zeros({0, 4});
-  EXPECT_EQ(nms(none, torch::zeros({0}), 0.5).numel(), 0);
   EXPECT_EQ(batched_nms(none, torch::zeros({0}), torch::zeros({0}, at::kLong), 0.5).numel(), 0);
 }
 

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "shared/base/random.h"
+#include "shared/ops/dispatch.h"
 
 namespace retina {
 namespace {
@@ -35,6 +36,19 @@ at::Tensor random_boxes(const RandomBoxes& wanted) {
   const at::Tensor size = random_tensor(
       {.seed = wanted.seed + 1000, .shape = {wanted.count, 2}, .low = 1, .high = wanted.side});
   return at::cat({corner, corner + size}, 1);
+}
+
+at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors) {
+  const at::Tensor from = boxes.contiguous(), relative_to = anchors.contiguous();
+  const at::Tensor deltas = at::empty_like(from);
+  kernels::for_type_of(from, [&](auto type) {
+    using T = decltype(type);
+    for (std::int64_t i = 0; i < 4 * from.size(0); i += 4) {
+      kernels::encode_box(from.const_data_ptr<T>() + i, relative_to.const_data_ptr<T>() + i,
+                          deltas.mutable_data_ptr<T>() + i);
+    }
+  });
+  return deltas;
 }
 
 at::Tensor match_one(const at::Tensor& anchors, const at::Tensor& boxes,

@@ -30,6 +30,9 @@ struct RandomBoxes {
 };
 at::Tensor random_boxes(const RandomBoxes& wanted);
 
+// The deltas that kernels::encode_box gives, [M, 4]; boxes, anchors [M, 4] f32 or f64.
+at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors);
+
 // The matches of one image with all these boxes, [A].
 at::Tensor match_one(const at::Tensor& anchors, const at::Tensor& boxes,
                      const MatchOptions& options = {});

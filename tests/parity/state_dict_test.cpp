@@ -5,7 +5,7 @@
 
 #include "shared/base/file.h"
 #include "shared/model/classifier.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "tests/parity/golden.h"
 
 namespace retina {

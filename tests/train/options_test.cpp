@@ -6,7 +6,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
 #include "train/reduce/bucket_plan.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "shared/model/rank_sum.h"
+#include "shared/model/sync_norm.h"
 #include "train/reduce/collective_queue.h"
 
 namespace retina {

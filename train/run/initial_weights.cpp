@@ -6,7 +6,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/model/heads.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/tensor_names.h"
 
 namespace retina {

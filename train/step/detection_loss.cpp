@@ -6,8 +6,6 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
-#include "shared/ops/box_loss.h"
-#include "shared/ops/focal_loss.h"
 
 namespace retina {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "shared/model/head_outputs.h"
-#include "shared/ops/box_loss.h"
+#include "shared/model/heads.h"
+#include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "train/step/batch_targets.h"
 
@@ -40,7 +40,7 @@ struct DetectionLoss {
 };
 
 // Per image i with matches m: focal(logits_i) summed over anchors that are not between thresholds /
-// max(1, foreground_i), and the box loss (box_loss.h) summed over foreground anchors /
+// max(1, foreground_i), and the box loss (head_losses.h) summed over foreground anchors /
 // max(1, foreground_i); both summed over counting images and divided by `images_global`
 // (the real images of the whole global step, so that ranks sum).
 //   outputs  f32 or f64, or bf16 (computed in f32)

@@ -1,15 +1,70 @@
-// Stands in for Python's calls: each allowed name gives plain data, all others are refused.
+// Stands in for Python's calls: each allowed name gives plain data, all others are refused: a
+// pickle that names os.system is refused at that name.
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
-#include "shared/checkpoint/foreign/pickle_globals.h"
 #include "shared/checkpoint/foreign/pickle_stack.h"
 
 namespace retina {
 namespace {
 
 using enum PickleKind;
+using Element = ElementKind;
+
+// What a name of the allow-list stands for.
+enum class GlobalKind : std::uint8_t {
+  kOrderedDict,    // () or (list of pairs,)
+  kRebuildTensor,  // (storage, offset, sizes, strides, ...)
+  kWrapTensor,     // (tensor, ...): _rebuild_parameter, Parameter
+  kTuple,          // (sequence,): torch.Size
+  kStorage,        // the type of a storage; never called
+  kInert,          // whatever it makes, no tensor depends on it
+};
+
+struct PickleGlobal {
+  std::string_view module{}, name{};
+  GlobalKind kind = GlobalKind::kInert;
+  ElementKind element = ElementKind::kFloat32;  // of kStorage
+};
+
+constexpr std::array kGlobals = {
+    PickleGlobal{"collections", "OrderedDict", GlobalKind::kOrderedDict},
+    // "_rebuild_tensor" is what PyTorch before 0.4 wrote.
+    PickleGlobal{"torch._utils", "_rebuild_tensor", GlobalKind::kRebuildTensor},
+    PickleGlobal{"torch._utils", "_rebuild_tensor_v2", GlobalKind::kRebuildTensor},
+    PickleGlobal{"torch._utils", "_rebuild_parameter", GlobalKind::kWrapTensor},
+    PickleGlobal{"torch._utils", "_rebuild_parameter_with_state", GlobalKind::kWrapTensor},
+    PickleGlobal{"torch.nn.parameter", "Parameter", GlobalKind::kWrapTensor},
+    PickleGlobal{"torch", "Size", GlobalKind::kTuple},
+    PickleGlobal{"torch", "FloatStorage", GlobalKind::kStorage, Element::kFloat32},
+    PickleGlobal{"torch", "DoubleStorage", GlobalKind::kStorage, Element::kFloat64},
+    PickleGlobal{"torch", "HalfStorage", GlobalKind::kStorage, Element::kFloat16},
+    PickleGlobal{"torch", "BFloat16Storage", GlobalKind::kStorage, Element::kBfloat16},
+    PickleGlobal{"torch", "LongStorage", GlobalKind::kStorage, Element::kInt64},
+    PickleGlobal{"torch", "IntStorage", GlobalKind::kStorage, Element::kInt32},
+    PickleGlobal{"torch", "ShortStorage", GlobalKind::kStorage, Element::kInt16},
+    PickleGlobal{"torch", "CharStorage", GlobalKind::kStorage, Element::kInt8},
+    PickleGlobal{"torch", "ByteStorage", GlobalKind::kStorage, Element::kUint8},
+    PickleGlobal{"torch", "BoolStorage", GlobalKind::kStorage, Element::kBool},
+    // What training checkpoints hold besides their tensors: options, counters, devices.
+    PickleGlobal{"argparse", "Namespace"},
+    PickleGlobal{"collections", "Counter"},
+    PickleGlobal{"collections", "defaultdict"},
+    PickleGlobal{"builtins", "set"},
+    PickleGlobal{"__builtin__", "set"},
+    PickleGlobal{"_codecs", "encode"},
+    PickleGlobal{"torch", "device"},
+    PickleGlobal{"torch", "float32"},
+    PickleGlobal{"torch", "float16"},
+    PickleGlobal{"torch", "bfloat16"},
+};
+
+const PickleGlobal& global_at(std::int64_t place) {
+  return kGlobals.at(static_cast<std::size_t>(place));
+}
 
 // Argument `index` of the tuple `arguments`, which must be of `kind`.
 PickleRef argument(PickleStack& stack, PickleRef arguments, std::size_t index, PickleKind kind) {
@@ -38,15 +93,22 @@ std::vector<PickleRef> pairs_of(PickleStack& stack, PickleRef arguments) {
 
 }  // namespace
 
+std::size_t element_bytes(ElementKind kind) {
+  constexpr std::array<std::size_t, 10> kBytes = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1};
+  return kBytes.at(static_cast<std::size_t>(kind));
+}
+
 void push_global(PickleStack& stack, std::string_view module, std::string_view name) {
-  const auto found = find_global(module, name);
-  if (!found) {
+  const auto found = std::find_if(kGlobals.begin(), kGlobals.end(), [&](const PickleGlobal& one) {
+    return one.module == module && one.name == name;
+  });
+  if (found == kGlobals.end()) {
     throw PickleProblem{
         cat("the pickle asks for ", printable(module), ".", printable(name),
             ", which is not allowed"),
         "only dicts of tensors are accepted: save model.state_dict() with torch.save in Python"};
   }
-  stack.push_new({.kind = kGlobal, .integer = *found});
+  stack.push_new({.kind = kGlobal, .integer = found - kGlobals.begin()});
 }
 
 void call_global(PickleStack& stack, bool as_new_object) {

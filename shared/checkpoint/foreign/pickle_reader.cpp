@@ -1,5 +1,8 @@
 #include "shared/checkpoint/foreign/pickle_reader.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "shared/base/error.h"
 #include "shared/checkpoint/foreign/pickle_stack.h"
 
@@ -7,56 +10,6 @@ namespace retina {
 namespace {
 
 using enum PickleKind;
-
-// Opcodes by the names of Python's pickletools.
-enum Opcode : unsigned char {
-  kMark = '(',
-  kStop = '.',
-  kPop = '0',
-  kPopMark = '1',
-  kDup = '2',
-  kNoneOp = 'N',
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kBinInt2 = 'M',
-  kBinFloat = 'G',
-  kBinString = 'T',
-  kShortBinString = 'U',
-  kBinUnicode = 'X',
-  kBinBytes = 'B',
-  kShortBinBytes = 'C',
-  kEmptyTuple = ')',
-  kEmptyList = ']',
-  kEmptyDict = '}',
-  kTupleOp = 't',
-  kAppend = 'a',
-  kAppends = 'e',
-  kSetItem = 's',
-  kSetItems = 'u',
-  kGlobalOp = 'c',
-  kReduce = 'R',
-  kBuild = 'b',
-  kBinPersId = 'Q',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kProto = 0x80,
-  kNewObj = 0x81,
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kLong1 = 0x8a,
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kEmptySet = 0x8f,
-  kAddItems = 0x90,
-  kStackGlobal = 0x93,
-  kMemoize = 0x94,
-  kFrame = 0x95,
-};
 
 constexpr std::size_t kIntBytes = sizeof(std::int64_t);
 
@@ -67,13 +20,7 @@ class Reader {
 
   std::size_t place() const { return place_; }
 
-  PickleDocument run() {
-    while (step()) {
-    }
-    PickleDocument document = stack_.finish();
-    document.size_bytes = place_;
-    return document;
-  }
+  PickleDocument run();
 
  private:
   std::string_view take(std::uint64_t count) {
@@ -109,7 +56,13 @@ class Reader {
     return line;
   }
 
-  void push_int(std::int64_t integer) { stack_.push_new({.kind = kInt, .integer = integer}); }
+  void push_empty(PickleKind kind) { stack_.push_new({.kind = kind}); }
+
+  void push_int(std::int64_t integer, PickleKind kind = kInt) {
+    stack_.push_new({.kind = kind, .integer = integer});
+  }
+
+  void memoize(std::size_t place_bytes) { stack_.memoize(take_number(place_bytes), bytes_.size()); }
 
   void push_long(std::size_t size_bytes) {
     if (size_bytes > kIntBytes) {
@@ -129,166 +82,36 @@ class Reader {
     }
   }
 
-  // One opcode; false at STOP.
-  bool step() {
-    const auto opcode = static_cast<unsigned char>(take(1)[0]);
-    switch (opcode) {
-      case kStop:
-        return false;
-      case kProto:
-        check_protocol();
-        return true;
-      case kFrame:
-        take(8);
-        return true;
-      case kMark:
-        stack_.open_bracket();
-        return true;
-      case kPop:
-        stack_.pop();
-        return true;
-      case kPopMark:
-        stack_.close_bracket();
-        return true;
-      case kDup:
-        stack_.push(stack_.top());
-        return true;
-      case kBinPut:
-        stack_.memoize(take_number(1), bytes_.size());
-        return true;
-      case kLongBinPut:
-        stack_.memoize(take_number(4), bytes_.size());
-        return true;
-      case kMemoize:
-        stack_.memoize_next(bytes_.size());
-        return true;
-      case kBinGet:
-        stack_.recall(take_number(1));
-        return true;
-      case kLongBinGet:
-        stack_.recall(take_number(4));
-        return true;
-      default:
-        if (!push_scalar(opcode) && !push_structure(opcode)) {
-          throw PickleProblem{
-              cat("opcode ", static_cast<int>(opcode), " is not one that torch.save writes")};
-        }
-        return true;
-    }
+  void push_text(std::size_t length_bytes) {
+    stack_.push_new({.kind = kText, .text = take_text(length_bytes)});
   }
 
-  // Opcodes that carry their value; false for others.
-  bool push_scalar(unsigned char opcode) {
-    switch (opcode) {
-      case kNoneOp:
-        stack_.push_new({.kind = kNone});
-        return true;
-      case kNewTrue:
-      case kNewFalse:
-        stack_.push_new({.kind = kBool, .integer = opcode == kNewTrue ? 1 : 0});
-        return true;
-      case kBinInt:
-        push_int(static_cast<std::int32_t>(take_number(4)));
-        return true;
-      case kBinInt1:
-        push_int(static_cast<std::int64_t>(take_number(1)));
-        return true;
-      case kBinInt2:
-        push_int(static_cast<std::int64_t>(take_number(2)));
-        return true;
-      case kLong1:
-        push_long(static_cast<std::size_t>(take_number(1)));
-        return true;
-      case kBinFloat:
-        take(8);
-        stack_.push_new({.kind = kFloat});
-        return true;
-      case kShortBinString:
-      case kShortBinUnicode:
-      case kShortBinBytes:
-        stack_.push_new({.kind = kText, .text = take_text(1)});
-        return true;
-      case kBinString:
-      case kBinUnicode:
-      case kBinBytes:
-        stack_.push_new({.kind = kText, .text = take_text(4)});
-        return true;
-      case kBinUnicode8:
-        stack_.push_new({.kind = kText, .text = take_text(8)});
-        return true;
-      default:
-        return false;
-    }
+  void push_float() {
+    take(8);
+    stack_.push_new({.kind = kFloat});
   }
 
-  // Opcodes that combine what the stack holds; false for others.
-  bool push_structure(unsigned char opcode) {
-    switch (opcode) {
-      case kEmptyTuple:
-        stack_.push_new({.kind = kTuple});
-        return true;
-      case kEmptyList:
-        stack_.push_new({.kind = kList});
-        return true;
-      case kEmptyDict:
-        stack_.push_new({.kind = kDict});
-        return true;
-      case kEmptySet:
-        stack_.push_new({.kind = kInert});
-        return true;
-      case kTuple1:
-      case kTuple2:
-      case kTuple3:
-        stack_.push_tuple(opcode - kTuple1 + 1U);
-        return true;
-      case kTupleOp:
-        stack_.push_new({.kind = kTuple, .items = stack_.close_bracket()});
-        return true;
-      case kAppend: {
-        const PickleRef item = stack_.pop();
-        stack_.append({item}, kList);
-        return true;
-      }
-      case kAppends:
-        append_bracket(kList);
-        return true;
-      case kAddItems:
-        append_bracket(kInert);
-        return true;
-      case kSetItems:
-        append_bracket(kDict);
-        return true;
-      case kSetItem: {
-        const PickleRef item = stack_.pop(), key = stack_.pop();
-        stack_.append({key, item}, kDict);
-        return true;
-      }
-      case kGlobalOp: {
-        const std::string_view module = take_line();
-        push_global(stack_, module, take_line());
-        return true;
-      }
-      case kStackGlobal: {
-        const PickleRef name = stack_.pop(), module = stack_.pop();
-        if (stack_.at(module).kind != kText || stack_.at(name).kind != kText) {
-          throw PickleProblem{"a name in the pickle is not a string"};
-        }
-        push_global(stack_, stack_.at(module).text, stack_.at(name).text);
-        return true;
-      }
-      case kReduce:
-      case kNewObj:
-        call_global(stack_, opcode == kNewObj);
-        return true;
-      case kBuild:
-        apply_state(stack_);
-        return true;
-      case kBinPersId:
-        push_storage(stack_);
-        return true;
-      default:
-        return false;
+  void push_stack_global() {
+    const PickleRef name = stack_.pop(), module = stack_.pop();
+    if (stack_.at(module).kind != kText || stack_.at(name).kind != kText) {
+      throw PickleProblem{"a name in the pickle is not a string"};
     }
+    push_global(stack_, stack_.at(module).text, stack_.at(name).text);
+  }
+
+  void push_line_global() {
+    const std::string_view module = take_line();
+    push_global(stack_, module, take_line());
+  }
+
+  void append_item() {
+    const PickleRef item = stack_.pop();
+    stack_.append({item}, kList);
+  }
+
+  void set_item() {
+    const PickleRef item = stack_.pop(), key = stack_.pop();
+    stack_.append({key, item}, kDict);
   }
 
   void append_bracket(PickleKind kind) {
@@ -296,11 +119,89 @@ class Reader {
     stack_.append(items, kind);
   }
 
+  // What one byte of the pickle says to do, under pickletools' name.
+  struct Opcode {
+    unsigned char code;
+    void (*act)(Reader&);
+  };
+  static const Opcode kOpcodes[];
+
   std::string_view bytes_;
   const PickleLimits& limits_;
   PickleStack stack_;
   std::size_t place_ = 0;
 };
+
+const Reader::Opcode Reader::kOpcodes[] = {
+    {0x80, [](Reader& r) { r.check_protocol(); }},                      // PROTO
+    {0x95, [](Reader& r) { r.take(8); }},                               // FRAME
+    {'(', [](Reader& r) { r.stack_.open_bracket(); }},                  // MARK
+    {'0', [](Reader& r) { r.stack_.pop(); }},                           // POP
+    {'1', [](Reader& r) { r.stack_.close_bracket(); }},                 // POP_MARK
+    {'2', [](Reader& r) { r.stack_.push(r.stack_.top()); }},            // DUP
+    {'q', [](Reader& r) { r.memoize(1); }},                             // BINPUT
+    {'r', [](Reader& r) { r.memoize(4); }},                             // LONG_BINPUT
+    {0x94, [](Reader& r) { r.stack_.memoize_next(r.bytes_.size()); }},  // MEMOIZE
+    {'h', [](Reader& r) { r.stack_.recall(r.take_number(1)); }},        // BINGET
+    {'j', [](Reader& r) { r.stack_.recall(r.take_number(4)); }},        // LONG_BINGET
+    // Values.
+    {'N', [](Reader& r) { r.push_empty(kNone); }},                                       // NONE
+    {0x88, [](Reader& r) { r.push_int(1, kBool); }},                                     // NEWTRUE
+    {0x89, [](Reader& r) { r.push_int(0, kBool); }},                                     // NEWFALSE
+    {'J', [](Reader& r) { r.push_int(static_cast<std::int32_t>(r.take_number(4))); }},   // BININT
+    {'K', [](Reader& r) { r.push_int(static_cast<std::int64_t>(r.take_number(1))); }},   // BININT1
+    {'M', [](Reader& r) { r.push_int(static_cast<std::int64_t>(r.take_number(2))); }},   // BININT2
+    {0x8a, [](Reader& r) { r.push_long(static_cast<std::size_t>(r.take_number(1))); }},  // LONG1
+    {'G', [](Reader& r) { r.push_float(); }},                                            // BINFLOAT
+    {'U', [](Reader& r) { r.push_text(1); }},   // SHORT_BINSTRING
+    {0x8c, [](Reader& r) { r.push_text(1); }},  // SHORT_BINUNICODE
+    {'C', [](Reader& r) { r.push_text(1); }},   // SHORT_BINBYTES
+    {'T', [](Reader& r) { r.push_text(4); }},   // BINSTRING
+    {'X', [](Reader& r) { r.push_text(4); }},   // BINUNICODE
+    {'B', [](Reader& r) { r.push_text(4); }},   // BINBYTES
+    {0x8d, [](Reader& r) { r.push_text(8); }},  // BINUNICODE8
+    // Containers.
+    {')', [](Reader& r) { r.push_empty(kTuple); }},     // EMPTY_TUPLE
+    {']', [](Reader& r) { r.push_empty(kList); }},      // EMPTY_LIST
+    {'}', [](Reader& r) { r.push_empty(kDict); }},      // EMPTY_DICT
+    {0x8f, [](Reader& r) { r.push_empty(kInert); }},    // EMPTY_SET
+    {0x85, [](Reader& r) { r.stack_.push_tuple(1); }},  // TUPLE1
+    {0x86, [](Reader& r) { r.stack_.push_tuple(2); }},  // TUPLE2
+    {0x87, [](Reader& r) { r.stack_.push_tuple(3); }},  // TUPLE3
+    {'t',
+     [](Reader&
+            r) { r.stack_.push_new({.kind = kTuple, .items = r.stack_.close_bracket()}); }},  // TUPLE
+    {'a', [](Reader& r) { r.append_item(); }},            // APPEND
+    {'e', [](Reader& r) { r.append_bracket(kList); }},    // APPENDS
+    {0x90, [](Reader& r) { r.append_bracket(kInert); }},  // ADDITEMS
+    {'s', [](Reader& r) { r.set_item(); }},               // SETITEM
+    {'u', [](Reader& r) { r.append_bracket(kDict); }},    // SETITEMS
+    // What would call Python.
+    {'c', [](Reader& r) { r.push_line_global(); }},          // GLOBAL
+    {0x93, [](Reader& r) { r.push_stack_global(); }},        // STACK_GLOBAL
+    {'R', [](Reader& r) { call_global(r.stack_, false); }},  // REDUCE
+    {0x81, [](Reader& r) { call_global(r.stack_, true); }},  // NEWOBJ
+    {'b', [](Reader& r) { apply_state(r.stack_); }},         // BUILD
+    {'Q', [](Reader& r) { push_storage(r.stack_); }},        // BINPERSID
+};
+
+PickleDocument Reader::run() {
+  while (true) {
+    const auto opcode = static_cast<unsigned char>(take(1)[0]);
+    if (opcode == '.') break;  // STOP
+    const auto* const found =
+        std::find_if(std::begin(kOpcodes), std::end(kOpcodes),
+                     [&](const Opcode& known) { return known.code == opcode; });
+    if (found == std::end(kOpcodes)) {
+      throw PickleProblem{
+          cat("opcode ", static_cast<int>(opcode), " is not one that torch.save writes")};
+    }
+    found->act(*this);
+  }
+  PickleDocument document = stack_.finish();
+  document.size_bytes = place_;
+  return document;
+}
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "shared/checkpoint/foreign/pickle_reader.h"
-#include "shared/checkpoint/foreign/pickle_value.h"
 
 namespace retina {
 

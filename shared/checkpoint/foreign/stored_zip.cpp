@@ -1,7 +1,7 @@
 #include "shared/checkpoint/foreign/stored_zip.h"
 
 #include <algorithm>
-#include <array>
+#include <boost/crc.hpp>
 #include <cerrno>
 #include <deque>
 #include <memory>
@@ -23,28 +23,6 @@ constexpr std::uint64_t kLocalBytes = 30, kEntryBytes = 46, kEndBytes = 22, kLoc
 constexpr std::uint64_t kIn64 = 0xffffffff;  // "the number is in the zip64 field"
 constexpr std::uint64_t kZip64Field = 1;
 constexpr std::uint64_t kEncrypted = 1;
-constexpr std::size_t kSlices = 8;
-
-using CrcTables = std::array<std::array<std::uint32_t, 256>, kSlices>;
-
-// Slicing-by-8 (Kounavis and Berry 2005): table k is the effect of a byte k places further on.
-constexpr CrcTables make_crc_tables() {
-  CrcTables tables{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb88320U : 0U);
-    tables[0][byte] = crc;
-  }
-  for (std::size_t slice = 1; slice < kSlices; ++slice) {
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      const std::uint32_t before = tables[slice - 1][byte];
-      tables[slice][byte] = (before >> 8) ^ tables[0][before & 0xff];
-    }
-  }
-  return tables;
-}
-
-constexpr CrcTables kCrcTables = make_crc_tables();
 
 // The little-endian number at `place` of bytes that are long enough.
 std::uint64_t number(std::string_view bytes, std::uint64_t place, std::size_t size_bytes) {
@@ -89,21 +67,9 @@ class FileBytes {
 }  // namespace
 
 std::uint32_t crc32(std::string_view bytes) {
-  std::uint32_t crc = 0xffffffffU;
-  while (bytes.size() >= kSlices) {
-    std::uint32_t mixed = 0;
-    for (std::size_t i = 0; i < kSlices; ++i) {
-      const auto byte = static_cast<unsigned char>(bytes[i]);
-      const std::uint32_t index = i < 4 ? (byte ^ (crc >> (8 * i))) & 0xff : byte;
-      mixed ^= kCrcTables[kSlices - 1 - i][index];
-    }
-    crc = mixed;
-    bytes.remove_prefix(kSlices);
-  }
-  for (const char c : bytes) {
-    crc = (crc >> 8) ^ kCrcTables[0][(crc ^ static_cast<unsigned char>(c)) & 0xff];
-  }
-  return ~crc;
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
 }
 
 StoredZip::StoredZip(std::string_view bytes, std::string subject)

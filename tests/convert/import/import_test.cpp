@@ -9,7 +9,7 @@
 #include <set>
 
 #include "convert/convert.h"
-#include "convert/import/class_rows.h"
+#include "convert/import/categories.h"
 #include "convert/options.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"

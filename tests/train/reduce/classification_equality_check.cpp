@@ -9,7 +9,7 @@
 
 #include "shared/base/random.h"
 #include "shared/comm/communicator.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "tests/train/reduce/shared_step.h"
 #include "train/plan/epoch_plan.h"
 #include "train/reduce/queued_rank_sum.h"

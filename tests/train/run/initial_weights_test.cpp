@@ -5,7 +5,7 @@
 
 #include "shared/base/error.h"
 #include "shared/model/classifier.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/retinanet.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/support/test_folder.h"

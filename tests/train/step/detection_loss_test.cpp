@@ -4,8 +4,7 @@
 #include <torch/types.h>
 
 #include "shared/base/error.h"
-#include "shared/ops/box_loss.h"
-#include "shared/ops/focal_loss.h"
+#include "shared/ops/head_losses.h"
 #include "tests/ops/test_tensors.h"
 
 namespace retina {

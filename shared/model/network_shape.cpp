@@ -1,4 +1,4 @@
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 
 #include <algorithm>
 #include <cstddef>

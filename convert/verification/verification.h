@@ -1,0 +1,74 @@
+// The verification at the end of a conversion: the written file is opened again and compared with
+// the training model, image by image.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "convert/verification/detection_match.h"
+#include "convert/verification/score_match.h"
+#include "shared/evaluation/predict/converted_model.h"
+#include "shared/image/image.h"
+#include "shared/model/classifier.h"
+#include "shared/model/postprocess.h"
+#include "shared/model/retinanet.h"
+#include "shared/shard/shard_set.h"
+
+namespace retina {
+
+struct VerificationInputs {
+  const std::vector<Image>& images;
+  PostprocessOptions postprocess{};  // as built into a detector's file
+  c10::Device device = c10::kCPU;    // of the training model
+};
+
+// All run both models on every image, one at a time, the training model on what the loader makes of
+// it for an evaluation. `model` is moved to the device and put into evaluation mode.
+
+// Detections. Where the score threshold would leave an image fewer than 100 candidates, it is
+// lowered for that image, in both: no detections would verify nothing.
+MatchResult compare_models(ConvertedModel converted, RetinaNet& model,
+                           const VerificationInputs& inputs);
+// Every anchor's box and score, of a detector that suppresses nothing: all are pairs. Throws
+// Error{kAnswerNo} where their numbers of anchors differ; what is not finite differs from
+// everything.
+MatchResult compare_anchors(ConvertedModel converted, RetinaNet& model,
+                            const VerificationInputs& inputs);
+// A classifier's scores.
+ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
+                          const VerificationInputs& inputs);
+
+// Throws Error{kAnswerNo} about the model that was to be `output`.
+[[noreturn]] void fail_verification(const std::string& output, const std::string& problem);
+
+// Throw Error{kAnswerNo} about the model that was to be `output` when the result is beyond
+// tolerance, or nothing was compared. Of a detector: a pair differs by more than kBoxTolerancePx or
+// kScoreTolerance, a detection is unexplained, or more than a quarter lies on a threshold (an
+// untrained model's scores lie so close together that rounding decides a few percent of its ranks).
+void require_equal(const MatchResult& result, const std::string& output);
+void require_equal(const ScoreMatch& result, const std::string& output);
+
+// The same for rounded weights: when fewer than half of the detections have a partner, when an
+// anchor's score is off by more than a half, when more than a tenth of the images have another best
+// class.
+void require_alike(const MatchResult& result, const std::string& output);
+void require_alike_anchors(const MatchResult& result, const std::string& output);
+void require_alike(const ScoreMatch& result, const std::string& output);
+
+// How good a converted model is on labelled images: what rounding it to 8 bits costs.
+struct Accuracy {
+  std::string name{};  // "AP" of a detector, "top-1 accuracy" of a classifier
+  double metric = 0;
+  std::int64_t image_count = 0;
+};
+// Whether models with this header answer what can be scored: images of any size in, detections or
+// classes out.
+bool can_be_scored(const InferenceHeader& header);
+// On the `image_count` images of lowest id. Throws kConfig when the set is for another task or
+// has other classes, and as detect and classify do.
+Accuracy accuracy_on(ConvertedModel model, const ShardSet& shards, int image_count);
+
+}  // namespace retina
