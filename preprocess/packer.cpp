@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "preprocess/formats/class_names.h"
 #include "preprocess/image_check.h"
 #include "preprocess/look_alikes.h"
 #include "preprocess/ordered_work.h"

@@ -75,9 +75,4 @@ struct ReadAnnotations {
 // Throws kNoInput, kIo, and kData naming the file, the line and what is wrong there.
 ReadAnnotations read_annotations(const AnnotationSource& source);
 
-// Tells in the log of slips of the pen, which split a class in two; with the number of boxes, or of
-// the images that have a class.
-void warn_of_alike_classes(const std::string& path, const Instances& instances,
-                           const std::vector<int>& image_labels);
-
 }  // namespace retina
