@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "shared/base/hash.h"
-#include "shared/image/format.h"
 #include "shared/image/image_file.h"
 #include "shared/image/orientation.h"
 #include "shared/image/resize.h"
@@ -92,8 +91,8 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orient
   has_pixels_ = options_.pack.check == ImageCheck::kFull || orientation != 1 ||
                 options_.pack.max_side_px > 0 || !file.ends_with("\xFF\xD9");
   const DecodeStatus status =
-      has_pixels_ ? decoder_.decode(file.data(), file.size(), pixels_)
-                  : decoder_.check_header(file.data(), file.size(), record.width, record.height);
+      has_pixels_ ? decoder_.decode(file, pixels_)
+                  : decoder_.check_header(file, record.width, record.height);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     const std::string format = image_format(file);

@@ -51,6 +51,13 @@ Colour ink_on(const Colour& colour) {
   return {.red = 255, .green = 255, .blue = 255};
 }
 
+// The cells of a character; those of '?' for what is not printable ASCII.
+const Glyph& glyph_of(char character) {
+  const int place = character - ' ';
+  const bool is_printable = place >= 0 && place < static_cast<int>(kGlyphs.size());
+  return kGlyphs[static_cast<std::size_t>(is_printable ? place : '?' - ' ')];
+}
+
 // True for the bytes of a UTF-8 character after its first: such a character is one '?'.
 bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;

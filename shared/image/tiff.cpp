@@ -1,5 +1,3 @@
-#include "shared/image/tiff.h"
-
 #include <tiffio.h>
 
 #include <algorithm>
@@ -13,7 +11,7 @@
 #include <vector>
 
 #include "shared/base/cat.h"
-#include "shared/image/format.h"
+#include "shared/image/image_file.h"
 
 namespace retina {
 namespace {
@@ -265,9 +263,6 @@ DecodeStatus decode_page(const TiffFile& file, std::uint64_t max_pixels, Image& 
 }  // namespace
 
 DecodeStatus read_tiff_size(std::string_view bytes, int& width, int& height) {
-  if (image_format(bytes) != "TIFF") {
-    return {.ok = false, .problem = describe_other_format(bytes, "TIFF")};
-  }
   const TiffFile file(bytes, 0);
   return file.get() == nullptr ? file.damaged("no directory") : size_of(file, width, height);
 }
@@ -280,12 +275,6 @@ int read_tiff_orientation(std::string_view bytes) {
 }
 
 DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image& out) {
-  DecodeStatus status = read_tiff_size(bytes, out.width, out.height);
-  if (!status.ok) return status;
-  if (has_too_many_pixels(out.width, out.height, max_pixels, status.problem)) {
-    status.ok = false;
-    return status;
-  }
   const std::uint64_t pixels =
       static_cast<std::uint64_t>(out.width) * static_cast<std::uint64_t>(out.height);
   const TiffFile file(bytes, pixels);

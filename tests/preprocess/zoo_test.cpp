@@ -82,7 +82,7 @@ ImageInfo describe(const std::string& folder, const ZooFile& file, std::int64_t 
   }
   const std::string bytes = read_file(folder + "/" + file.name);
   int width = 0, height = 0;
-  if (JpegDecoder().read_size(bytes.data(), bytes.size(), width, height).ok) {
+  if (JpegDecoder().read_size(bytes, width, height).ok) {
     info.width = width;
     info.height = height;
   }
