@@ -14,12 +14,6 @@
 namespace retina {
 namespace {
 
-RecordMaker maker_of(const PackOptions& options) {
-  return RecordMaker({.images_folder = options.images_folder(),
-                      .format = options.format,
-                      .pack = options.manifest_options()});
-}
-
 // A finished set does not need its images: nothing is known of a file that is missing or cannot be
 // read, so false. `read` throws kNoInput or kIo then.
 template <class Read>
@@ -36,7 +30,7 @@ bool true_if_readable(const Read& read) {
 // is opened only when there is something to compare with.
 bool is_another_image(const SourceImages& images, const std::string& name, const ShardSet& set,
                       std::size_t index_place) {
-  if (!images.is_there(name)) return false;
+  if (!images.size_bytes(name)) return false;
   const Record record = set.read(index_place);
   if (record.rescaled || record.converted) return false;
   return true_if_readable([&] {
@@ -54,7 +48,7 @@ bool is_usable(RecordMaker& maker, const PlannedImage& image) {
 void check_holds_images(const SourceImages& images, const PackPlan& plan) {
   images.check_present();
   for (const PlannedImage& image : plan.images) {
-    if (images.is_there(image.file_name)) return;
+    if (images.size_bytes(image.file_name)) return;
   }
   throw images.gone();
 }
@@ -64,7 +58,7 @@ void check_holds_images(const SourceImages& images, const PackPlan& plan) {
 std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
                                           std::size_t first_image, const FinishedShard& shard) {
   const SourceImages images(options.images_folder(), options.format);
-  RecordMaker maker = maker_of(options);
+  RecordMaker maker(options);
   images.check_present();
   std::unordered_map<std::int64_t, const QuarantinedImage*> left_out;
   for (const QuarantinedImage& bad : shard.quarantined) left_out[bad.image_id] = &bad;
@@ -82,8 +76,9 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
                                    try {
                                      return images.compare(packed[i]->file_name, shard.sources[i]);
                                    } catch (const Error& error) {
-                                     if (error.kind() == ErrorKind::kNoInput)
+                                     if (error.kind() == ErrorKind::kNoInput) {
                                        check_holds_images(images, plan);
+                                     }
                                      throw;
                                    }
                                  });
@@ -121,7 +116,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
       return cat("images (", escaped(image.file_name), " is a different image now)");
     }
   }
-  RecordMaker maker = maker_of(options);
+  RecordMaker maker(options);
   std::size_t usable_count = 0;
   std::string first;
   for (const QuarantinedImage& bad : set.read_quarantine()) {

@@ -1,10 +1,12 @@
 #include "preprocess/options.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include "shared/base/cores.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {
@@ -42,6 +44,14 @@ void refuse_without_effect_on_cifar10(const PackOptions& options) {
 }
 
 }  // namespace
+
+std::string SplitPart::text() const {
+  return cat(folder(), " ", shortest(train_share));
+}
+
+bool SplitPart::holds(const std::string& file_name) const {
+  return (std::ldexp(static_cast<double>(xxh3(file_name) >> 11), -53) < train_share) == is_train;
+}
 
 void PackOptions::validate() const {
   const bool is_cifar10 = format == AnnotationFormat::kCifar10;

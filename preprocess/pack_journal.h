@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/source_file.h"
+#include "preprocess/source_images.h"
 #include "shared/base/error.h"
 #include "shared/shard/manifest.h"
 #include "shared/shard/quarantine.h"
