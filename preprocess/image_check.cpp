@@ -60,17 +60,20 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
   const SourceImages images(options.images_folder(), options.format);
   RecordMaker maker(options);
   images.check_present();
-  std::unordered_map<std::int64_t, const QuarantinedImage*> left_out;
-  for (const QuarantinedImage& bad : shard.quarantined) left_out[bad.image_id] = &bad;
+  // The shard's images, by what became of them.
+  std::unordered_map<std::int64_t, const QuarantinedImage*> quarantined;
+  for (const QuarantinedImage& bad : shard.quarantined) quarantined[bad.image_id] = &bad;
   std::vector<const PlannedImage*> packed, bad;
   for (std::size_t i = first_image; i < std::min(shard.next_image, plan.images.size()); ++i) {
     const PlannedImage& image = plan.images[i];
-    (left_out.count(image.id) == 0 ? packed : bad).push_back(&image);
+    (quarantined.count(image.id) == 0 ? packed : bad).push_back(&image);
   }
   // A note of a coco-pack that did not record the files: nothing is known of its images.
   if (packed.size() != shard.sources.size()) {
     return ChangedImage{.what = "the note of this shard does not list its image files"};
   }
+
+  // Packed ones are compared on all threads: of each at least its time is asked.
   OrderedWork<FileMatch> matches({.count = packed.size(), .thread_count = options.thread_count()},
                                  [&](int, std::size_t i) {
                                    try {
@@ -92,10 +95,12 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
                                                    : " is not the file that was packed"),
         .was_packed = true};
   }
+
+  // Quarantined ones must have the same fault.
   for (const PlannedImage* image : bad) {
-    if (maker.make(*image).bad == *left_out[image->id]) continue;
+    if (maker.make(*image).bad == *quarantined[image->id]) continue;
     check_holds_images(images, plan);
-    return ChangedImage{.what = cat(escaped(image->file_name), " was left out and has changed")};
+    return ChangedImage{.what = cat(escaped(image->file_name), " was quarantined and has changed")};
   }
   return std::nullopt;
 }
@@ -109,6 +114,8 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
     throw Error(ErrorKind::kData, cat(set.folder(), ": holds image ", image_id,
                                       ", which its annotations do not list"));
   };
+
+  // A sample of the packed ones, then all quarantined ones.
   const SourceImages images(options.images_folder(), options.format);
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
@@ -125,7 +132,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
   }
   if (usable_count == 0) return "";
   return cat("images (", usable_count, " that ", usable_count == 1 ? "was" : "were",
-             " left out can be used now: ", escaped(first), usable_count == 1 ? ")" : ", ...)");
+             " quarantined can be used now: ", escaped(first), usable_count == 1 ? ")" : ", ...)");
 }
 
 }  // namespace retina

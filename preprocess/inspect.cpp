@@ -67,19 +67,19 @@ std::string describe_set(const ShardSet& set) {
   const Manifest& manifest = set.manifest();
   std::string text = cat(set.folder(), ":\n", describe_counts(manifest));
   text += describe_images(set.index(), manifest.task);
-  TextTable shards({"shard", "records", "size"});
+  std::vector<std::vector<std::string>> shards{{"shard", "records", "size"}};
   for (const ManifestShard& shard : manifest.shards) {
-    shards.add({shard.file.name, cat(shard.record_count),
-                human_bytes(static_cast<double>(shard.file.size_bytes))});
+    shards.push_back({shard.file.name, cat(shard.record_count),
+                      human_bytes(static_cast<double>(shard.file.size_bytes))});
   }
-  TextTable categories(
-      {"label", "id", "name", manifest.task == Task::kDetection ? "boxes" : "images"});
+  std::vector<std::vector<std::string>> categories{
+      {"label", "id", "name", manifest.task == Task::kDetection ? "boxes" : "images"}};
   for (std::size_t label = 0; label < manifest.categories.size(); ++label) {
     const Category& category = manifest.categories[label];
-    categories.add(
+    categories.push_back(
         {cat(label), cat(category.id), category.name, cat(manifest.label_counts[label])});
   }
-  return text + "\n" + shards.text() + "\n" + categories.text();
+  return cat(text, "\n", text_table(shards), "\n", text_table(categories));
 }
 
 // Where the image is in the index.
@@ -127,16 +127,18 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
     return text + cat("  class ", escaped(category.name), " (label ", *record.label, ", id ",
                       category.id, ")\n");
   }
-  TextTable table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
+  std::vector<std::vector<std::string>> rows{
+      {"annotation", "category", "bbox (x, y, width, height)", "area", ""}};
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];
     const bool trainable = is_trainable(annotation, record.width, record.height);
-    table.add({cat(annotation.id), category.name, bbox_text(annotation), shortest(annotation.area),
-               annotation.iscrowd ? "crowd"
-               : trainable        ? ""
-                                  : "degenerate"});
+    rows.push_back({cat(annotation.id), category.name, bbox_text(annotation),
+                    shortest(annotation.area),
+                    annotation.iscrowd ? "crowd"
+                    : trainable        ? ""
+                                       : "degenerate"});
   }
-  return text + (record.annotations.empty() ? "  no boxes\n" : table.text());
+  return text + (record.annotations.empty() ? "  no boxes\n" : text_table(rows));
 }
 
 // A JPEG's comment: what we have drawn may be drawn again.

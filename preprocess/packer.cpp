@@ -49,13 +49,13 @@ void check_output_is_outside(const PackOptions& options) {
               "choose another --output");
 }
 
-// COCO's one large file is read later: a finished set only needs its hash.
-PackIdentity identity_of_input(const PackOptions& options,
-                               const std::optional<ReadAnnotations>& read) {
-  PackIdentity identity{.options = options.manifest_options()};
-  identity.annotations_size_bytes = read ? read->size_bytes : file_size_bytes(options.annotations);
-  identity.annotations_xxh3 = read ? read->xxh3 : xxh3_file(options.annotations);
-  return identity;
+// What is known of the manifest before the images are read. COCO's one large file is read later: a
+// finished set only needs its hash.
+Manifest begun_manifest(const PackOptions& options, const std::optional<ReadAnnotations>& read) {
+  return {.task = task_of(options.format),
+          .annotations_size_bytes = read ? read->size_bytes : file_size_bytes(options.annotations),
+          .annotations_xxh3 = read ? read->xxh3 : xxh3_file(options.annotations),
+          .options = options.manifest_options()};
 }
 
 // Opens the set in the output folder for `use(set)`; errors get a hint on what to do.
@@ -72,15 +72,9 @@ auto with_old_set(const PackOptions& options, const Use& use) {
   }
 }
 
-void check_identity_of_old_set(const PackOptions& options, const PackIdentity& identity) {
-  with_old_set(options, [&](const ShardSet& set) {
-    check_same_identity(options.output, identity_of(set.manifest()), identity);
-  });
-}
-
 // What is packed, read and checked.
 struct PackInput {
-  PackIdentity identity{};
+  Manifest begun{};
   PackPlan plan{};
   std::vector<std::string> doubts{};  // sentences for warnings; some are empty
 };
@@ -89,16 +83,16 @@ struct PackInput {
 // Throws kConfig when it was made from another one.
 std::optional<PackResult> finished_result(const PackOptions& options, const PackInput& input) {
   if (!holds_set(options.output)) return std::nullopt;
-  std::vector<QuarantinedImage> left_out;
+  std::vector<QuarantinedImage> quarantined;
   const Manifest manifest = with_old_set(options, [&](const ShardSet& set) {
-    check_same_identity(options.output, identity_of(set.manifest()), input.identity);
+    check_same_input(options.output, set.manifest(), input.begun);
     const std::string changed = changed_images(options, input.plan, set);
     if (!changed.empty()) throw other_options(options.output, changed);
-    left_out = set.read_quarantine();
+    quarantined = set.read_quarantine();
     return set.manifest();
   });
-  if (options.on_bad_image == BadImage::kFail && !left_out.empty()) {
-    fail_on_bad_image(left_out.front());
+  if (options.on_bad_image == BadImage::kFail && !quarantined.empty()) {
+    fail_on_bad_image(quarantined.front());
   }
   restore_data_page(options, input.plan);
   return PackResult{.manifest = manifest, .was_finished = true};
@@ -140,9 +134,12 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
     check_image_folder(options);
     read = read_annotations(options.annotation_source());
   }
-  PackInput input{.identity = identity_of_input(options, read)};
-  // Asked before a large JSON is read.
-  if (may_be_finished) check_identity_of_old_set(options, input.identity);
+  PackInput input{.begun = begun_manifest(options, read)};
+  if (may_be_finished) {  // asked before a large JSON is read
+    with_old_set(options, [&](const ShardSet& set) {
+      check_same_input(options.output, set.manifest(), input.begun);
+    });
+  }
   ReadAnnotations data =
       read ? std::move(*read) : ReadAnnotations{.instances = read_instances(options.annotations)};
   Instances& instances = data.instances;
@@ -192,7 +189,7 @@ PackResult pack(const PackOptions& options) {
   for (const std::string& doubt : input.doubts) {
     if (!doubt.empty()) log_warning(options.input(), ": ", doubt);
   }
-  return build_set(options, input.identity, input.plan);
+  return build_set(options, input.begun, input.plan);
 }
 
 }  // namespace retina

@@ -145,6 +145,8 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
                              .label = planned.label}};
   made.source = source.file;
   made.found_as = source.found_as;
+
+  // Is it an image that can be packed, and of the size that the annotations state?
   std::string& file = source.bytes;
   const bool is_turned = !source.raw_size && is_turned_sideways(exif_orientation(file));
   if (source.raw_size) {
@@ -160,6 +162,8 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
     return bad_image(planned, other_size({.width = record.width, .height = record.height}, *stated,
                                          is_turned, options_.exif == ExifPolicy::kApply));
   }
+
+  // What to store: the file's own bytes, unless the image was made here.
   const int max_side_px = options_.max_side_px;
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {
     file = shrink_image(made.record);

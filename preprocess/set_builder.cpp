@@ -13,6 +13,7 @@
 #include "preprocess/image_check.h"
 #include "preprocess/ordered_work.h"
 #include "preprocess/output_folder.h"
+#include "preprocess/pack_journal.h"
 #include "preprocess/record_maker.h"
 #include "preprocess/set_page.h"
 #include "preprocess/source_images.h"
@@ -37,11 +38,11 @@ namespace {
 // One packing, from what an interrupted one left to the published set.
 class SetBuilder {
  public:
-  SetBuilder(const PackOptions& options, const PackIdentity& identity, const PackPlan& plan)
+  SetBuilder(const PackOptions& options, const Manifest& begun, const PackPlan& plan)
       : options_(options),
-        identity_(identity),
+        begun_(begun),
         plan_(plan),
-        journal_(options.output, identity, options.overwrite),
+        journal_(options.output, begun, options.overwrite),
         scratch_folder_(scratch_folder(options)),
         scratch_(scratch_folder_, options.output),
         tally_(plan.categories.all().size()),
@@ -164,7 +165,7 @@ class SetBuilder {
     const QuarantinedImage& bad = note.quarantined.front();
     throw Error(ErrorKind::kData,
                 cat(escaped(bad.file_name),
-                    ": was left out by the run that this one continues: ", bad.reason),
+                    ": was quarantined by the run that this one continues: ", bad.reason),
                 "fix it, or continue with --on-bad-image quarantine");
   }
 
@@ -276,7 +277,7 @@ class SetBuilder {
       name_look_alikes(first, options_.images_folder(), 1);
       fail_on_bad_image(first.front());
     }
-    log_debug(bad.file_name, ": left out: ", bad.reason);
+    log_debug(bad.file_name, ": quarantined: ", bad.reason);
     quarantined_.push_back(bad);
     ++unsaved_quarantined_;
   }
@@ -298,15 +299,10 @@ class SetBuilder {
 
   // Completes the set beside the one that OUTPUT may hold; only a whole one takes its place.
   Manifest publish() {
-    Manifest manifest{.task = task_of(options_.format),
-                      .annotations_size_bytes = identity_.annotations_size_bytes,
-                      .annotations_xxh3 = identity_.annotations_xxh3,
-                      .options = identity_.options,
-                      .categories = plan_.categories.all(),
-                      .label_counts = tally_.label_counts,
-                      .counts = tally_.counts,
-                      .index = {.name = kIndexFile},
-                      .quarantine = {.name = kQuarantineFile}};
+    Manifest manifest = begun_;
+    manifest.categories = plan_.categories.all();
+    manifest.label_counts = tally_.label_counts;
+    manifest.counts = tally_.counts;
     manifest.counts.quarantined = std::ssize(quarantined_);
     // While the last shard is finished.
     const auto page = try_data_page({.facts = facts_,
@@ -320,6 +316,8 @@ class SetBuilder {
     }
     manifest.shards = shards_;
     // What the set needs is written before its page, which may find the disk full.
+    manifest.index.name = kIndexFile;
+    manifest.quarantine.name = kQuarantineFile;
     write_file_of(manifest.index, encode_index(index_));
     write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
     write_data_page(options_.output, page);
@@ -330,7 +328,7 @@ class SetBuilder {
   }
 
   const PackOptions& options_;
-  const PackIdentity& identity_;
+  const Manifest& begun_;
   const PackPlan& plan_;
   PackJournal journal_;
   std::string scratch_folder_;  // empty: shards are built in the journal
@@ -352,15 +350,14 @@ class SetBuilder {
 
 }  // namespace
 
-PackResult build_set(const PackOptions& options, const PackIdentity& identity,
-                     const PackPlan& plan) {
-  return SetBuilder(options, identity, plan).run();
+PackResult build_set(const PackOptions& options, const Manifest& begun, const PackPlan& plan) {
+  return SetBuilder(options, begun, plan).run();
 }
 
 void fail_on_bad_image(const QuarantinedImage& bad) {
   throw Error(
       ErrorKind::kData, cat(escaped(bad.file_name), ": image ", bad.image_id, ": ", bad.reason),
-      bad.hint.empty() ? "fix the image, or leave such images out with --on-bad-image quarantine"
+      bad.hint.empty() ? "fix the image, or quarantine such images with --on-bad-image quarantine"
                        : bad.hint);
 }
 

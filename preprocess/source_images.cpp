@@ -206,6 +206,7 @@ void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& 
     image.reason += cat("; the folder has ", escaped(found));
     image.hint = cure_of(wanted, plain_spelling(found), folder);
   }
+
   // Another --images that has a few of them would lose the others.
   std::map<std::string, std::size_t> helped;
   for (const QuarantinedImage& image : images) ++helped[image.hint];

@@ -173,6 +173,8 @@ CsvLayout layout_of_header(const FileLine& at, const std::vector<std::string>& n
                 "export its annotations as COCO's JSON, and pack that");
   }
   if (header.is_automl()) return automl_layout(1);
+
+  // A word may be of several columns' names: who takes it first has it.
   CsvLayout layout;
   layout.image = header.take({"filename", "imagepath", "imagename", "imagefile", "imagefilename",
                               "filepath", "path", "image", "file", "imgpath", "imgname", "img",

@@ -93,7 +93,7 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
                 "--convert packs PNG, TIFF and WebP images");
   }
   log_warning(source.images, ": ", counted(other_count, "file is", "files are"),
-              " left out, not named as ", source.convert ? "images" : "JPEGs", " (",
+              " skipped, not named as ", source.convert ? "images" : "JPEGs", " (",
               first_names(kinds), ")",
               could_convert ? "; --convert takes .png, .tif, .tiff and .webp, too" : "");
   return image_names;
@@ -102,7 +102,7 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
 void tell_skipped(const std::string& root, const std::vector<std::string>& names,
                   const std::string& why) {
   if (names.empty()) return;
-  log_warning(root, ": ", counted(names.size(), "image is", "images are"), " left out, ", why, " (",
+  log_warning(root, ": ", counted(names.size(), "image is", "images are"), " skipped, ", why, " (",
               first_names(names), ")");
 }
 
@@ -228,8 +228,8 @@ std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& cl
   return labelled;
 }
 
-// Lines of "FILE NAME,CLASS" by image. One that does not exist stays in the list: packing leaves it
-// out with its reason.
+// Lines of "FILE NAME,CLASS" by image. One that does not exist stays in the list: packing
+// quarantines it.
 struct TruthRow {
   std::string class_name{};
   std::size_t line = 0;

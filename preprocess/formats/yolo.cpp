@@ -358,7 +358,7 @@ struct LabelNotes {
   void tell(const std::string& folder) const {
     if (repeated_count > 0) {
       log_warning(folder, ": ", counted(repeated_count, "line repeats", "lines repeat"),
-                  " a box of the same file and is left out (", first_repeated,
+                  " a box of the same file and is ignored (", first_repeated,
                   repeated_count == 1 ? ")" : ", ...)");
     }
     if (may_be_pose_count > 0 && may_be_pose_count == outline_count) {
@@ -401,6 +401,8 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
     throw Error(ErrorKind::kData, cat(source.images, ": has no images"), "check --images");
   }
   warn_of_splits(source.images, image_names);
+
+  // Each image with the boxes of its label file, as shares of the sides until sizes are known.
   const LabelFiles labels = find_labels(source.images, below);
   check_labels(labels, source.images, image_names);
   LabelNotes notes;

@@ -124,12 +124,13 @@ void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& st
     }
   }
   if (text.empty()) return;
+
+  // The tab: above the box where there is room, inside it otherwise, never past the right edge.
   const TextStyle letters = {.colour = ink_on(style.colour),
                              .scale = std::max(1, static_cast<int>(std::lround(shorter / 250.0)))};
   const int pad = letters.scale;
   const int tab_width = text_width_px(text, letters.scale) + 2 * pad;
   const int tab_height = text_height_px(letters.scale) + pad;
-  // Above the box where there is room, inside it otherwise, and never past the right edge.
   const int left = std::clamp(outer.left, 0, std::max(0, image.width - tab_width));
   const int top = outer.top >= tab_height ? outer.top - tab_height : outer.top;
   fill(image, {left, top, left + tab_width, top + tab_height}, style.colour);

@@ -232,6 +232,8 @@ DecodeStatus decode_page(const TiffFile& file, std::uint64_t max_pixels, Image& 
     said[0] = EXTRASAMPLE_ASSOCALPHA;
     TIFFSetField(file.get(), TIFFTAG_EXTRASAMPLES, static_cast<int>(said.size()), said.data());
   }
+
+  // What libtiff would show, and whether that is what the file means.
   std::array<char, 1024> problem{};
   TIFFRGBAImage image;
   if (TIFFRGBAImageBegin(&image, file.get(), 1, problem.data()) == 0) {
@@ -240,6 +242,8 @@ DecodeStatus decode_page(const TiffFile& file, std::uint64_t max_pixels, Image& 
   const std::unique_ptr<TIFFRGBAImage, void (*)(TIFFRGBAImage*)> ending(&image, TIFFRGBAImageEnd);
   if (auto status = unknown_colours(file, image, extras)) return *status;
   image.orientation = image.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
+
+  // Four bytes a pixel, rows in whole tiles; then three.
   DecodeStatus status;
   const std::uint32_t row_pixels = row_pixels_of(file, image.width);
   image.width = row_pixels;

@@ -190,7 +190,7 @@ TEST(Yolo, LeavesOutLinesThatRepeatABox) {
   const SmallYolo set(kNames,
                       {{"labels/a.txt", "0 .5 .5 .5 .5\n1 .5 .5 .5 .5\n0 0.5 0.50 .5 .5\n"}});
   EXPECT_EQ(set.boxes().size(), 2U);
-  EXPECT_THAT(set.log(), HasSubstr("labels: 1 line repeats a box of the same file and is left out "
+  EXPECT_THAT(set.log(), HasSubstr("labels: 1 line repeats a box of the same file and is ignored "
                                    "(a.txt: line 3)"));
 }
 

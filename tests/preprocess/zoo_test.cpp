@@ -116,7 +116,7 @@ TEST(Zoo, ExactlyTheFilesThatTheManifestCallsErrorsAreQuarantined) {
     EXPECT_EQ(quarantined.count(file.name) == 1, file.verdict() == Verdict::kQuarantine)
         << file.name << ": " << file.expect;
   }
-  // Where the manifest leaves the choice: a cut image is left out.
+  // Where the manifest leaves the choice: a cut image is quarantined.
   for (const char* name :
        {"d_trunc_100permille.jpg", "d_trunc_500permille.jpg", "d_trunc_999permille.jpg"}) {
     EXPECT_EQ(quarantined.count(name), 1U) << name;
