@@ -159,9 +159,9 @@ TEST(Yolo, RefusesLabelsThatFitNoImage) {
 TEST(Yolo, NeedsTheFolderOfLabels) {
   EXPECT_EQ(SmallYolo(kNames, {}).refused(ErrorKind::kNoInput),
             "images: has no label files, and labels is not a folder");
-  SmallYolo elsewhere(kNames, {}, {"images/a.jpg"});
-  elsewhere.source.images = elsewhere.folder / "images";
-  EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "images: has no label files");
+  SmallYolo elsewhere(kNames, {}, {"photos/a.jpg"});
+  elsewhere.source.images = elsewhere.folder / "photos";
+  EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "photos: has no label files");
 }
 
 TEST(Yolo, TellsLabelFilesWithoutAnImageAndImagesWithoutLabels) {
