@@ -35,18 +35,7 @@ struct CommandLine {
   }
 };
 
-Cli make_cli(CommandLine& line) {
-  Cli cli("coco-pack",
-          "coco-pack --annotations FILE.json --images DIR --output SHARDS [options]\n"
-          "coco-pack --format voc|csv|yolo --annotations PATH --images DIR --output SHARDS\n"
-          "coco-pack --format folders --images DIR [--classes FILE] [--annotations FILE]\n"
-          "          --output SHARDS\n"
-          "coco-pack --format cifar10 --images DIR|FILE.bin --output SHARDS\n"
-          "coco-pack --verify SHARDS\n"
-          "coco-pack --inspect SHARDS [--image-file NAME [--draw OUT.jpg]]\n"
-          "coco-pack --inspect SHARDS --export-annotations OUT.json",
-          "packs a data set into a few large shards, once and checked");
-  PackOptions& pack = line.pack;
+void declare_packing(Cli& cli, PackOptions& pack) {
   cli.group("Packing");
   cli.choice(
       "format", pack.format, kAnnotationFormats,
@@ -70,7 +59,7 @@ Cli make_cli(CommandLine& line) {
       "images", pack.images, "DIR",
       cat("folder that the annotations' file names are relative to, with cifar10 the folder of its "
           "batches (the training ones are packed) or one batch; a finished set compares ",
-          kSampledImages, " of its images, and all that it left out, with the files there"));
+          kSampledImages, " of its images, and all that are quarantined, with the files there"));
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("split", pack.split, "SHARE",
              "write two sets, SHARDS/train with this share of the images and SHARDS/validation");
@@ -81,24 +70,26 @@ Cli make_cli(CommandLine& line) {
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
              "re-encode larger images so that the longer side is this; scales their boxes too");
-  cli.flag("convert", pack.convert, "take PNG, TIFF and WebP images, too: they are encoded anew");
+  cli.flag("convert", pack.convert, "also take PNG, TIFF and WebP images, which are re-encoded");
   cli.choice(
       "exif", pack.exif, kExifPolicies,
       "JPEGs and TIFFs whose EXIF data say that they are stored turned: taken as stored, as COCO's "
       "annotations do; turned upright, for annotations of the upright image; or bad");
   cli.choice("encoding", pack.encoding, kImageEncodings,
-             "images that are encoded anew: as JPEG, or as raw RGB pixels, larger and without "
-             "loss");
+             "re-encoded images: as JPEG, or as raw RGB pixels, larger but lossless");
   cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
   cli.choice("check", pack.check, kImageChecks,
              "decode every image, or read the headers alone: faster, but damage shows only when "
              "training decodes it");
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},
-             "leave out images that are missing, damaged or of the wrong size, or stop");
+             "quarantine images that are missing, damaged or of the wrong size, or stop");
   cli.flag("overwrite", pack.overwrite,
            "replace the data set that --output holds once the new one is whole: there must be room "
            "for both; an interrupted run continues");
+}
+
+void declare_checking(Cli& cli, CommandLine& line) {
   cli.group("Checking");
   cli.option("verify", line.verify, "SHARDS",
              "re-read every byte: checksums, decoding, counts; exit 1 if anything is wrong");
@@ -111,6 +102,21 @@ Cli make_cli(CommandLine& line) {
   cli.option("export-annotations", line.inspect.export_annotations, "OUT.json",
              "with --inspect: write the set's labels as COCO instances JSON with the original file "
              "names and ids, whatever format they came from");
+}
+
+Cli make_cli(CommandLine& line) {
+  Cli cli("coco-pack",
+          "coco-pack --annotations FILE.json --images DIR --output SHARDS [options]\n"
+          "coco-pack --format voc|csv|yolo --annotations PATH --images DIR --output SHARDS\n"
+          "coco-pack --format folders --images DIR [--classes FILE] [--annotations FILE]\n"
+          "          --output SHARDS\n"
+          "coco-pack --format cifar10 --images DIR|FILE.bin --output SHARDS\n"
+          "coco-pack --verify SHARDS\n"
+          "coco-pack --inspect SHARDS [--image-file NAME [--draw OUT.jpg]]\n"
+          "coco-pack --inspect SHARDS --export-annotations OUT.json",
+          "packs a data set into a few large shards, once and checked");
+  declare_packing(cli, line.pack);
+  declare_checking(cli, line);
   cli.validate([&line] { line.validate(); });
   return cli;
 }
@@ -120,7 +126,7 @@ void warn_of_bad_images(const Manifest& manifest, const std::string& output) {
   const std::int64_t all = manifest.counts.quarantined + manifest.counts.images;
   log_warning(manifest.counts.quarantined, " of ", counted(all, "image"),
               manifest.counts.quarantined == 1 ? " is" : " are",
-              " left out; names and reasons are in ", output, "/", kQuarantineFile);
+              " quarantined; names and reasons are in ", output, "/", kQuarantineFile);
 }
 
 void warn_of_small_boxes(const PackResult& result) {

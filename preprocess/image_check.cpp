@@ -14,12 +14,6 @@
 namespace retina {
 namespace {
 
-RecordMaker maker_of(const PackOptions& options) {
-  return RecordMaker({.images_folder = options.images_folder(),
-                      .format = options.format,
-                      .pack = options.manifest_options()});
-}
-
 // A finished set does not need its images: nothing is known of a file that is missing or cannot be
 // read, so false. `read` throws kNoInput or kIo then.
 template <class Read>
@@ -36,7 +30,7 @@ bool true_if_readable(const Read& read) {
 // is opened only when there is something to compare with.
 bool is_another_image(const SourceImages& images, const std::string& name, const ShardSet& set,
                       std::size_t index_place) {
-  if (!images.is_there(name)) return false;
+  if (!images.size_bytes(name)) return false;
   const Record record = set.read(index_place);
   if (record.rescaled || record.converted) return false;
   return true_if_readable([&] {
@@ -54,7 +48,7 @@ bool is_usable(RecordMaker& maker, const PlannedImage& image) {
 void check_holds_images(const SourceImages& images, const PackPlan& plan) {
   images.check_present();
   for (const PlannedImage& image : plan.images) {
-    if (images.is_there(image.file_name)) return;
+    if (images.size_bytes(image.file_name)) return;
   }
   throw images.gone();
 }
@@ -64,26 +58,30 @@ void check_holds_images(const SourceImages& images, const PackPlan& plan) {
 std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
                                           std::size_t first_image, const FinishedShard& shard) {
   const SourceImages images(options.images_folder(), options.format);
-  RecordMaker maker = maker_of(options);
+  RecordMaker maker(options);
   images.check_present();
-  std::unordered_map<std::int64_t, const QuarantinedImage*> left_out;
-  for (const QuarantinedImage& bad : shard.quarantined) left_out[bad.image_id] = &bad;
+  // The shard's images, by what became of them.
+  std::unordered_map<std::int64_t, const QuarantinedImage*> quarantined;
+  for (const QuarantinedImage& bad : shard.quarantined) quarantined[bad.image_id] = &bad;
   std::vector<const PlannedImage*> packed, bad;
   for (std::size_t i = first_image; i < std::min(shard.next_image, plan.images.size()); ++i) {
     const PlannedImage& image = plan.images[i];
-    (left_out.count(image.id) == 0 ? packed : bad).push_back(&image);
+    (quarantined.count(image.id) == 0 ? packed : bad).push_back(&image);
   }
   // A note of a coco-pack that did not record the files: nothing is known of its images.
   if (packed.size() != shard.sources.size()) {
     return ChangedImage{.what = "the note of this shard does not list its image files"};
   }
+
+  // Packed ones are compared on all threads: of each at least its time is asked.
   OrderedWork<FileMatch> matches({.count = packed.size(), .thread_count = options.thread_count()},
                                  [&](int, std::size_t i) {
                                    try {
                                      return images.compare(packed[i]->file_name, shard.sources[i]);
                                    } catch (const Error& error) {
-                                     if (error.kind() == ErrorKind::kNoInput)
+                                     if (error.kind() == ErrorKind::kNoInput) {
                                        check_holds_images(images, plan);
+                                     }
                                      throw;
                                    }
                                  });
@@ -97,10 +95,12 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
                                                    : " is not the file that was packed"),
         .was_packed = true};
   }
+
+  // Quarantined ones must have the same fault.
   for (const PlannedImage* image : bad) {
-    if (maker.make(*image).bad == *left_out[image->id]) continue;
+    if (maker.make(*image).bad == *quarantined[image->id]) continue;
     check_holds_images(images, plan);
-    return ChangedImage{.what = cat(escaped(image->file_name), " was left out and has changed")};
+    return ChangedImage{.what = cat(escaped(image->file_name), " was quarantined and has changed")};
   }
   return std::nullopt;
 }
@@ -114,6 +114,8 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
     throw Error(ErrorKind::kData, cat(set.folder(), ": holds image ", image_id,
                                       ", which its annotations do not list"));
   };
+
+  // A sample of the packed ones, then all quarantined ones.
   const SourceImages images(options.images_folder(), options.format);
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
@@ -121,7 +123,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
       return cat("images (", escaped(image.file_name), " is a different image now)");
     }
   }
-  RecordMaker maker = maker_of(options);
+  RecordMaker maker(options);
   std::size_t usable_count = 0;
   std::string first;
   for (const QuarantinedImage& bad : set.read_quarantine()) {
@@ -130,7 +132,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
   }
   if (usable_count == 0) return "";
   return cat("images (", usable_count, " that ", usable_count == 1 ? "was" : "were",
-             " left out can be used now: ", escaped(first), usable_count == 1 ? ")" : ", ...)");
+             " quarantined can be used now: ", escaped(first), usable_count == 1 ? ")" : ", ...)");
 }
 
 }  // namespace retina

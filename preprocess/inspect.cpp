@@ -4,7 +4,6 @@
 #include <numeric>
 #include <vector>
 
-#include "preprocess/export.h"
 #include "preprocess/summary.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -12,8 +11,9 @@
 #include "shared/base/output.h"
 #include "shared/base/printable.h"
 #include "shared/data/record_image.h"
+#include "shared/evaluation/score/ground_truth.h"
 #include "shared/image/draw.h"
-#include "shared/shard/quarantine.h"
+#include "shared/shard/shard_set.h"
 
 namespace retina {
 namespace {
@@ -62,27 +62,26 @@ std::string bbox_text(const RecordAnnotation& annotation) {
   return text;
 }
 
-}  // namespace
-
 std::string describe_set(const ShardSet& set) {
   const Manifest& manifest = set.manifest();
   std::string text = cat(set.folder(), ":\n", describe_counts(manifest));
   text += describe_images(set.index(), manifest.task);
-  TextTable shards({"shard", "records", "size"});
+  std::vector<std::vector<std::string>> shards{{"shard", "records", "size"}};
   for (const ManifestShard& shard : manifest.shards) {
-    shards.add({shard.file.name, cat(shard.record_count),
-                human_bytes(static_cast<double>(shard.file.size_bytes))});
+    shards.push_back({shard.file.name, cat(shard.record_count),
+                      human_bytes(static_cast<double>(shard.file.size_bytes))});
   }
-  TextTable categories(
-      {"label", "id", "name", manifest.task == Task::kDetection ? "boxes" : "images"});
+  std::vector<std::vector<std::string>> categories{
+      {"label", "id", "name", manifest.task == Task::kDetection ? "boxes" : "images"}};
   for (std::size_t label = 0; label < manifest.categories.size(); ++label) {
     const Category& category = manifest.categories[label];
-    categories.add(
+    categories.push_back(
         {cat(label), cat(category.id), category.name, cat(manifest.label_counts[label])});
   }
-  return text + "\n" + shards.text() + "\n" + categories.text();
+  return cat(text, "\n", text_table(shards), "\n", text_table(categories));
 }
 
+// Where the image is in the index.
 std::size_t find_image(const ShardSet& set, const InspectOptions& options) {
   const auto& index = set.index();
   std::size_t found_count = 0, found = 0;
@@ -103,7 +102,7 @@ std::size_t find_image(const ShardSet& set, const InspectOptions& options) {
   for (const QuarantinedImage& bad : set.read_quarantine()) {
     if (!is_wanted({.image_id = bad.image_id, .file_name = bad.file_name}, options)) continue;
     throw Error(ErrorKind::kNoInput,
-                cat(set.folder(), ": ", retina::image_name(bad.image_id, bad.file_name),
+                cat(set.folder(), ": ", image_name(bad.image_id, bad.file_name),
                     " is in quarantine: ", bad.reason),
                 bad.hint);
   }
@@ -127,19 +126,19 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
     return text + cat("  class ", escaped(category.name), " (label ", *record.label, ", id ",
                       category.id, ")\n");
   }
-  TextTable table({"annotation", "category", "bbox (x, y, width, height)", "area", ""});
+  std::vector<std::vector<std::string>> rows{
+      {"annotation", "category", "bbox (x, y, width, height)", "area", ""}};
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];
     const bool trainable = is_trainable(annotation, record.width, record.height);
-    table.add({cat(annotation.id), category.name, bbox_text(annotation), shortest(annotation.area),
-               annotation.iscrowd ? "crowd"
-               : trainable        ? ""
-                                  : "degenerate"});
+    rows.push_back({cat(annotation.id), category.name, bbox_text(annotation),
+                    shortest(annotation.area),
+                    annotation.iscrowd ? "crowd"
+                    : trainable        ? ""
+                                       : "degenerate"});
   }
-  return text + (record.annotations.empty() ? "  no boxes\n" : table.text());
+  return text + (record.annotations.empty() ? "  no boxes\n" : text_table(rows));
 }
-
-namespace {
 
 // A JPEG's comment: what we have drawn may be drawn again.
 constexpr std::string_view kDrawnBy = "drawn by coco-pack --inspect";
@@ -151,8 +150,7 @@ std::string with_comment(const std::string& jpeg, std::string_view text) {
              static_cast<char>(size & 0xff), text, jpeg.substr(2));
 }
 
-}  // namespace
-
+// Writes the image with its boxes and class names.
 void draw_record(const ShardSet& set, std::size_t index_place, const std::string& path) {
   const Record record = set.read(index_place);
   Image image;
@@ -168,28 +166,59 @@ void draw_record(const ShardSet& set, std::size_t index_place, const std::string
   write_file_atomically(path, with_comment(encode_jpeg(image, kDrawQuality), kDrawnBy));
 }
 
-namespace {
+constexpr const char* kExportedBy = "exported by coco-pack --inspect --export-annotations";
 
-std::string exported_text(const InspectOptions& options) {
-  const std::string& path = options.export_annotations;
-  return path.empty() ? "" : cat("\nannotations: ", path, "\n");
+Instances classes_of_images(const ShardSet& set) {
+  Instances out{.categories = set.manifest().categories};
+  for (const IndexEntry& entry : set.index()) {
+    out.images.push_back({.id = entry.image_id,
+                          .file_name = entry.file_name,
+                          .width = entry.width,
+                          .height = entry.height});
+    const double width = entry.width, height = entry.height;
+    const auto label = static_cast<std::size_t>(entry.labels.at(0));
+    out.annotations.push_back({.id = entry.image_id,
+                               .image_id = entry.image_id,
+                               .category_id = out.categories.at(label).id,
+                               .bbox = {0, 0, width, height},
+                               .area = width * height});
+  }
+  const auto by_id = [](const auto& a, const auto& b) { return a.id < b.id; };
+  std::sort(out.images.begin(), out.images.end(), by_id);
+  std::sort(out.annotations.begin(), out.annotations.end(), by_id);
+  return out;
+}
+
+void export_annotations(const ShardSet& set, const std::string& path) {
+  const bool has_boxes = set.manifest().task == Task::kDetection;
+  const Instances instances = has_boxes ? ground_truth_of(set) : classes_of_images(set);
+  write_file_atomically(path, instances_to_json(instances, kExportedBy));
 }
 
 }  // namespace
 
 std::string inspect(const InspectOptions& options) {
+  const std::string& exported = options.export_annotations;
   if (!options.draw.empty()) check_may_replace(options.draw, kDrawnBy, "--draw");
-  if (!options.export_annotations.empty()) check_may_export(options.export_annotations);
-  const ShardSet set(options.folder);
-  if (!options.export_annotations.empty()) export_annotations(set, options.export_annotations);
-  if (!options.shows_image()) return describe_set(set) + exported_text(options);
-  const std::size_t place = find_image(set, options);
-  std::string text = describe_record(set, place);
-  if (!options.draw.empty()) {
-    draw_record(set, place, options.draw);
-    text += cat("drawn: ", options.draw, "\n");
+  if (!exported.empty()) {
+    // As we write it: what another program has changed and saved, with its own spaces, is not ours.
+    check_may_replace(exported, cat(R"({"info":{"description":")", kExportedBy, '"'),
+                      "--export-annotations");
   }
-  return text + exported_text(options);
+  const ShardSet set(options.folder);
+  if (!exported.empty()) export_annotations(set, exported);
+  std::string text;
+  if (options.shows_image()) {
+    const std::size_t place = find_image(set, options);
+    text = describe_record(set, place);
+    if (!options.draw.empty()) {
+      draw_record(set, place, options.draw);
+      text += cat("drawn: ", options.draw, "\n");
+    }
+  } else {
+    text = describe_set(set);
+  }
+  return exported.empty() ? text : cat(text, "\nannotations: ", exported, "\n");
 }
 
 }  // namespace retina

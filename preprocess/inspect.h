@@ -1,29 +1,23 @@
-// `coco-pack --inspect`: what a shard set holds, as text; one record, as text and as an image.
+// `coco-pack --inspect`: what a shard set holds, as text; one record, as text and as an image; all
+// labels as COCO instances JSON, whatever format they came from, for any other tool.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "preprocess/options.h"
-#include "shared/shard/shard_set.h"
 
 namespace retina {
 
-// Counts, shards, categories, image sizes.
-std::string describe_set(const ShardSet& set);
-
-// Where the image is in the index: the one of options.image_id, or whose file name is
-// options.image_file or ends with a slash and it. Throws kNoInput, with the reason when it is in
-// quarantine; kUsage when several images end so.
-std::size_t find_image(const ShardSet& set, const InspectOptions& options);
-
-// The record's annotations as a table.
-std::string describe_record(const ShardSet& set, std::size_t index_place);
-
-// Writes the image with its boxes and class names; crowds dashed.
-void draw_record(const ShardSet& set, std::size_t index_place, const std::string& path);
-
-// All of the above as the options ask; returns the text.
+// Returns the text for stdout: the set's counts, shards, categories and image sizes, or the image
+// that the options name, by its id, its file name, or how that ends behind a slash. Writes the
+// files that the options ask for, each whole or not at all: the image with its boxes (crowds
+// dashed); the labels, by ascending id, with the ids, f64 boxes and areas of the records, the same
+// bytes of the same set. COCO has no place for the class of a whole image: in a classification set
+// each image has one annotation of that class, whose box is the image and whose id is the image's.
+//
+// Throws kNoInput where no image is meant, with the reason when it is in quarantine; kUsage when
+// several images' names end so; kCannotCreate where a file to write is there and not ours; kData
+// when a record is damaged; kIo.
 std::string inspect(const InspectOptions& options);
 
 }  // namespace retina

@@ -1,10 +1,13 @@
 #include "preprocess/options.h"
 
+#include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/host.h"
+#include "shared/base/hash.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {
@@ -14,74 +17,75 @@ constexpr int kDefaultQuality = 90;
 constexpr int kMaxThreads = 1024;
 constexpr std::uint64_t kMinShardBytes = 64 << 10, kMaxShardBytes = std::uint64_t{1} << 40;
 
+void refuse_if(bool is_wrong, const std::string& problem, const std::string& hint = "") {
+  if (is_wrong) throw Error(ErrorKind::kUsage, problem, hint);
+}
+
 void require(const std::string& value, const char* name) {
-  if (value.empty()) {
-    throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run coco-pack --help");
-  }
+  refuse_if(value.empty(), cat("--", name, " is missing"), "run coco-pack --help");
 }
 
 void check_range(const char* name, std::int64_t got, std::int64_t low, std::int64_t high) {
-  if (got >= low && got <= high) return;
-  throw Error(ErrorKind::kUsage,
-              cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
+  refuse_if(got < low || got > high,
+            cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
 }
 
 // Its images are pixels, and small: there is nothing to decode, to check or to make smaller.
 void refuse_without_effect_on_cifar10(const PackOptions& options) {
-  const auto refuse = [](bool is_given, const char* name) {
-    if (!is_given) return;
-    throw Error(ErrorKind::kUsage, cat("--", name, ": has no effect with --format cifar10"),
-                "its pixels are kept as they are");
-  };
-  refuse(!options.annotations.empty(), "annotations");
-  refuse(options.convert, "convert");
-  refuse(options.exif != ExifPolicy::kIgnore, "exif");
-  refuse(options.max_side_px.has_value(), "max-side");
-  refuse(options.quality.has_value(), "quality");
-  refuse(options.check != ImageCheck::kFull, "check");
+  const std::pair<bool, const char*> without_effect[] = {
+      {!options.annotations.empty(), "annotations"}, {options.convert, "convert"},
+      {options.exif != ExifPolicy::kIgnore, "exif"}, {options.max_side_px.has_value(), "max-side"},
+      {options.quality.has_value(), "quality"},      {options.check != ImageCheck::kFull, "check"}};
+  for (const auto& [is_given, name] : without_effect) {
+    refuse_if(is_given, cat("--", name, ": has no effect with --format cifar10"),
+              "its pixels are kept as they are");
+  }
 }
 
 }  // namespace
 
+std::string SplitPart::text() const {
+  return cat(folder(), " ", shortest(train_share));
+}
+
+bool SplitPart::holds(const std::string& file_name) const {
+  return (std::ldexp(static_cast<double>(xxh3(file_name) >> 11), -53) < train_share) == is_train;
+}
+
 void PackOptions::validate() const {
+  // What to pack, and where to.
   const bool is_cifar10 = format == AnnotationFormat::kCifar10;
   if (!is_cifar10 && format != AnnotationFormat::kFolders) require(annotations, "annotations");
   require(images, "images");
   require(output, "output");
   const bool takes_classes = format == AnnotationFormat::kCsv || format == AnnotationFormat::kVoc ||
                              format == AnnotationFormat::kFolders;
-  if (!classes.empty() && !takes_classes) {
-    throw Error(ErrorKind::kUsage, "--classes: has no effect with this --format",
-                "the annotations of COCO list their classes, YOLO's list of classes is its "
-                "--annotations, CIFAR-10 has its own");
-  }
+  refuse_if(!classes.empty() && !takes_classes, "--classes: has no effect with this --format",
+            "the annotations of COCO list their classes, YOLO's list of classes is its "
+            "--annotations, CIFAR-10 has its own");
   if (is_cifar10) refuse_without_effect_on_cifar10(*this);
+
+  // Ranges.
   check_range("threads", threads, 0, kMaxThreads);
-  if (shard_size_bytes < kMinShardBytes || shard_size_bytes > kMaxShardBytes) {
-    throw Error(ErrorKind::kUsage, cat("--shard-size: out of range (got ", shard_size_bytes,
-                                       " bytes, want 64KiB..1024GiB)"));
-  }
+  refuse_if(
+      shard_size_bytes < kMinShardBytes || shard_size_bytes > kMaxShardBytes,
+      cat("--shard-size: out of range (got ", shard_size_bytes, " bytes, want 64KiB..1024GiB)"));
   if (max_side_px) check_range("max-side", *max_side_px, 1, 65500);
   if (quality) check_range("quality", *quality, 1, 100);
-  if (quality && !encodes()) {
-    throw Error(ErrorKind::kUsage,
-                "--quality: has no effect without --max-side, --convert or --exif apply",
-                "without them the original JPEG bytes are kept");
-  }
-  const bool raw = encoding == ImageEncoding::kRaw;
-  if (raw && !encodes() && !is_cifar10) {
-    throw Error(ErrorKind::kUsage,
-                "--encoding raw: has no effect without --max-side, --convert or --exif apply",
-                "without them the original JPEG bytes are kept");
-  }
-  if (raw && quality) {
-    throw Error(ErrorKind::kUsage, "--quality: has no effect with --encoding raw",
-                "raw images lose nothing");
-  }
-  if (split && !(*split > 0 && *split < 1)) {
-    throw Error(ErrorKind::kUsage, cat("--split: out of range (got ", shortest(*split),
-                                       ", want a number between 0 and 1, e.g. 0.9)"));
-  }
+  refuse_if(split && !(*split > 0 && *split < 1),
+            cat("--split: out of range (got ", shortest(split.value_or(0)),
+                ", want a number between 0 and 1, e.g. 0.9)"));
+
+  // Options that need others.
+  const bool is_raw = encoding == ImageEncoding::kRaw;
+  const char* const kOriginals = "without them the original JPEG bytes are kept";
+  refuse_if(quality && !encodes(),
+            "--quality: has no effect without --max-side, --convert or --exif apply", kOriginals);
+  refuse_if(is_raw && !encodes() && !is_cifar10,
+            "--encoding raw: has no effect without --max-side, --convert or --exif apply",
+            kOriginals);
+  refuse_if(is_raw && quality, "--quality: has no effect with --encoding raw",
+            "raw images lose nothing");
 }
 
 int PackOptions::thread_count() const {
@@ -130,21 +134,14 @@ ManifestOptions PackOptions::manifest_options() const {
 
 void InspectOptions::validate() const {
   const bool has_suboption = shows_image() || !draw.empty() || !export_annotations.empty();
-  if (folder.empty() && has_suboption) {
-    throw Error(ErrorKind::kUsage,
-                "--image-id, --image-file, --draw and --export-annotations need --inspect SHARDS");
-  }
-  if (image_id && !image_file.empty()) {
-    throw Error(ErrorKind::kUsage, "--image-id or --image-file: not both");
-  }
+  refuse_if(folder.empty() && has_suboption,
+            "--image-id, --image-file, --draw and --export-annotations need --inspect SHARDS");
+  refuse_if(image_id && !image_file.empty(), "--image-id or --image-file: not both");
   const std::string drawn = lower_case(draw);
-  if (!drawn.empty() && !drawn.ends_with(".jpg") && !drawn.ends_with(".jpeg")) {
-    throw Error(ErrorKind::kUsage, cat("--draw ", draw, ": a JPEG is drawn (want OUT.jpg)"));
-  }
-  if (!draw.empty() && !shows_image()) {
-    throw Error(ErrorKind::kUsage, "--draw: needs --image-file or --image-id",
-                "name the image to draw");
-  }
+  refuse_if(!drawn.empty() && !drawn.ends_with(".jpg") && !drawn.ends_with(".jpeg"),
+            cat("--draw ", draw, ": a JPEG is drawn (want OUT.jpg)"));
+  refuse_if(!draw.empty() && !shows_image(), "--draw: needs --image-file or --image-id",
+            "name the image to draw");
 }
 
 }  // namespace retina

@@ -7,13 +7,23 @@
 #include <vector>
 
 #include "preprocess/formats/annotation_source.h"
-#include "preprocess/split.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {
 
 // What a bad image does: it is set aside with its reason, or it ends the packing.
 enum class BadImage { kQuarantine, kFail };
+
+// One of the two sets that --split makes. An image belongs to the training set when xxh3(its file
+// name) / 2^64 is below `train_share`: an image that is added later moves no other.
+struct SplitPart {
+  double train_share = 1;
+  bool is_train = true;
+
+  std::string folder() const { return is_train ? "train" : "validation"; }
+  std::string text() const;  // "train 0.9"
+  bool holds(const std::string& file_name) const;
+};
 
 struct PackOptions {
   AnnotationFormat format = AnnotationFormat::kCoco;

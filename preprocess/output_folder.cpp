@@ -152,6 +152,8 @@ void publish_set(const std::string& output, const Manifest& manifest) {
   }
   publish_page(output);
   sync_path(output);
+
+  // The old set's shards go, the new files come.
   std::set<std::string> kept;
   for (const ManifestShard& shard : manifest.shards) kept.insert(shard.file.name);
   for (const std::string& name : shard_names(output)) {
@@ -162,6 +164,8 @@ void publish_set(const std::string& output, const Manifest& manifest) {
     remove_file(file.to);                   // where a rename does not replace
     publish_file(file.from, file.to);
   }
+
+  // The new manifest, once all that it lists is there.
   check_journal_present(output);
   for (const SetFile& file : files_of(output, manifest)) check_file_size(output, file.file);
   publish_file(journal_folder(output) + "/" + kManifestFile, output + "/" + kManifestFile);

@@ -59,17 +59,17 @@ std::string note_path(const std::string& folder, std::size_t shard) {
   return folder + "/" + numbered(shard, ".json");
 }
 
-std::string encode_identity(const PackIdentity& identity) {
+std::string encode_input(const Manifest& manifest) {
   JsonWriter json;
   json.begin_object()
-      .field("annotations_bytes", identity.annotations_size_bytes)
-      .field("annotations_xxh3", hex64(identity.annotations_xxh3));
-  write_manifest_options(json, identity.options);
+      .field("annotations_bytes", manifest.annotations_size_bytes)
+      .field("annotations_xxh3", hex64(manifest.annotations_xxh3));
+  write_manifest_options(json, manifest.options);
   json.field(kWriterKey, std::uint64_t{kIndexVersion}).end_object();
   return seal(json.text());
 }
 
-PackIdentity decode_identity(const std::string& text, const std::string& path) {
+Manifest decode_input(const std::string& text, const std::string& path) {
   const JsonFile file = JsonFile::parse(text, path);
   const JsonView root = file.root();
   return {
@@ -79,8 +79,8 @@ PackIdentity decode_identity(const std::string& text, const std::string& path) {
   };
 }
 
-bool is_of_this_version(const std::string& identity, const std::string& path) {
-  const JsonFile file = JsonFile::parse(identity, path);
+bool is_of_this_version(const std::string& text, const std::string& path) {
+  const JsonFile file = JsonFile::parse(text, path);
   return file.root().has(kWriterKey) && file.root().at(kWriterKey).as_uint() == kIndexVersion;
 }
 
@@ -132,36 +132,25 @@ FinishedShard decode_note(const std::string& text, const std::string& path) {
           .sources = decode_sources(root, path)};
 }
 
-SettingValues settings_of(const PackIdentity& identity) {
+SettingValues settings_of(const Manifest& manifest) {
+  const ManifestOptions& options = manifest.options;
   return {{"annotations",
-           cat(identity.annotations_size_bytes, " bytes, xxh3 ", hex64(identity.annotations_xxh3))},
-          {"shard-size", cat(identity.options.shard_size_bytes)},
-          {"max-side", cat(identity.options.max_side_px)},
-          {"quality", cat(identity.options.quality)},
-          {"encoding", word_of(kImageEncodings, identity.options.encoding)},
-          {"convert", identity.options.convert ? "on" : "off"},
-          {"exif", word_of(kExifPolicies, identity.options.exif)},
-          {"check", word_of(kImageChecks, identity.options.check)},
-          {"split", identity.options.part.empty() ? "none" : identity.options.part}};
-}
-
-std::string differences(const PackIdentity& there, const PackIdentity& wanted) {
-  return retina::differences(settings_of(there), settings_of(wanted));
+           cat(manifest.annotations_size_bytes, " bytes, xxh3 ", hex64(manifest.annotations_xxh3))},
+          {"shard-size", cat(options.shard_size_bytes)},
+          {"max-side", cat(options.max_side_px)},
+          {"quality", cat(options.quality)},
+          {"encoding", word_of(kImageEncodings, options.encoding)},
+          {"convert", options.convert ? "on" : "off"},
+          {"exif", word_of(kExifPolicies, options.exif)},
+          {"check", word_of(kImageChecks, options.check)},
+          {"split", options.part.empty() ? "none" : options.part}};
 }
 
 }  // namespace
 
-PackIdentity identity_of(const Manifest& manifest) {
-  return {.annotations_size_bytes = manifest.annotations_size_bytes,
-          .annotations_xxh3 = manifest.annotations_xxh3,
-          .options = manifest.options};
-}
-
-void check_same_identity(const std::string& folder, const PackIdentity& there,
-                         const PackIdentity& wanted) {
-  const std::string list = differences(there, wanted);
-  if (list.empty()) return;
-  throw other_options(folder, list);
+void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted) {
+  const std::string list = differences(settings_of(there), settings_of(wanted));
+  if (!list.empty()) throw other_options(folder, list);
 }
 
 Error other_options(const std::string& folder, const std::string& list) {
@@ -169,13 +158,13 @@ Error other_options(const std::string& folder, const std::string& list) {
           "choose another --output, or replace the data set with --overwrite"};
 }
 
-PackJournal::PackJournal(const std::string& output, const PackIdentity& identity, bool overwrite)
+PackJournal::PackJournal(const std::string& output, const Manifest& wanted, bool overwrite)
     : folder_(journal_folder(output)) {
   const std::string path = folder_ + "/" + kIdentityFile;
   if (const auto text = open_seal(path)) {
-    const PackIdentity there = decode_identity(*text, path);
-    if (!overwrite) check_same_identity(output, there, identity);
-    if (differences(there, identity).empty()) {
+    const Manifest there = decode_input(*text, path);
+    if (!overwrite) check_same_input(output, there, wanted);
+    if (differences(settings_of(there), settings_of(wanted)).empty()) {
       if (is_of_this_version(*text, path)) return;
       log_info(output, ": the packing was begun by another version and starts afresh");
     }
@@ -186,7 +175,7 @@ PackJournal::PackJournal(const std::string& output, const PackIdentity& identity
   remove_journal(output);
   make_folder(folder_);
   try {
-    write_file_atomically(path, encode_identity(identity));
+    write_file_atomically(path, encode_input(wanted));
   } catch (const Error&) {
     remove_journal(output);
     throw;

@@ -8,24 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/source_file.h"
+#include "preprocess/source_images.h"
 #include "shared/base/error.h"
 #include "shared/shard/manifest.h"
 #include "shared/shard/quarantine.h"
 
 namespace retina {
 
-// What decides the bytes of a set, except for the images: those are compared one by one.
-struct PackIdentity {
-  std::uint64_t annotations_size_bytes = 0, annotations_xxh3 = 0;
-  ManifestOptions options{};
-};
-
-PackIdentity identity_of(const Manifest& manifest);
-
-// Throws kConfig listing the options that differ; `folder` begins the message.
-void check_same_identity(const std::string& folder, const PackIdentity& there,
-                         const PackIdentity& wanted);
+// What decides the bytes of a set, except for the images, which are compared one by one, is in its
+// manifest: the annotations' size and hash, and the options. Throws kConfig listing what of these
+// differs; `folder` begins the message.
+void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted);
 
 // That error, for a list of differences that the caller found.
 Error other_options(const std::string& folder, const std::string& list);
@@ -40,9 +33,10 @@ struct FinishedShard {
 
 class PackJournal {
  public:
-  // Opens OUTPUT/.packing or starts it. One that was begun with other options, or that holds shards
-  // but not what they were packed with, is removed with `overwrite`; else throws kConfig, kData.
-  PackJournal(const std::string& output, const PackIdentity& identity, bool overwrite);
+  // Opens OUTPUT/.packing or starts it for a set with the input of `wanted`. One that was begun
+  // with other options, or that holds shards but not what they were packed with, is removed with
+  // `overwrite`; else throws kConfig, kData.
+  PackJournal(const std::string& output, const Manifest& wanted, bool overwrite);
 
   // Call when the shard lies at journal_shard_path().
   void add(std::size_t shard, const FinishedShard& finished) const;

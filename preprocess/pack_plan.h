@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/options.h"
 #include "shared/coco/categories.h"
 #include "shared/coco/instances.h"
 #include "shared/image/resize.h"
@@ -29,6 +30,12 @@ struct PackPlan {
   std::vector<PlannedImage> images{};
   CategoryMap categories{};
 };
+
+// Drops the images that do not belong to the part, and their boxes or classes (`image_labels`,
+// empty where there are none). Throws kConfig, beginning with `name`, when one of the two sets
+// would be empty.
+void keep_part(Instances& instances, std::vector<int>& image_labels, const SplitPart& part,
+               const std::string& name);
 
 // `image_labels`: of a classification set, the class of each image; else empty.
 PackPlan make_pack_plan(Instances instances, const std::vector<int>& image_labels);

@@ -15,7 +15,7 @@ struct PackResult {
   bool was_finished = false;          // an earlier run had done it all
   std::size_t reused_shards = 0;      // by continuing an interrupted run
   std::int64_t far_from_anchors = 0;  // trainable boxes too small or thin for the default anchors
-  std::vector<std::string> first_degenerate{};  // boxes that training leaves out, by Tally
+  std::vector<std::string> first_degenerate{};  // boxes that training ignores, by Tally
 };
 
 // Packs, or continues, or finds that there is nothing to do. Same input and options, same bytes,

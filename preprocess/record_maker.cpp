@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "shared/base/hash.h"
-#include "shared/image/format.h"
 #include "shared/image/image_file.h"
 #include "shared/image/orientation.h"
 #include "shared/image/resize.h"
@@ -42,19 +41,19 @@ FileProblem other_size(const ImageSize& found, const ImageSize& stated, bool is_
 
 }  // namespace
 
-RecordMaker::RecordMaker(RecordMakerOptions options)
-    : options_(std::move(options)), images_(options_.images_folder, options_.format) {}
+RecordMaker::RecordMaker(const PackOptions& options)
+    : options_(options.manifest_options()), images_(options.images_folder(), options.format) {}
 
 std::string RecordMaker::encode(const Image& image, ChromaSize chroma, Record& record) const {
-  record.encoding = options_.pack.encoding;
+  record.encoding = options_.encoding;
   if (record.encoding == ImageEncoding::kRaw) return {image.rgb.begin(), image.rgb.end()};
-  return encode_jpeg(image, options_.pack.quality, chroma);
+  return encode_jpeg(image, options_.quality, chroma);
 }
 
 // Boxes and areas follow the image, so that training and scoring on the stored pixels agree.
 std::string RecordMaker::shrink_image(Record& record) {
   const double scale =
-      static_cast<double>(options_.pack.max_side_px) / std::max(record.width, record.height);
+      static_cast<double>(options_.max_side_px) / std::max(record.width, record.height);
   const auto shrunk = [&](int side) {
     return std::max(1, static_cast<int>(std::lround(side * scale)));
   };
@@ -77,23 +76,23 @@ std::string RecordMaker::shrink_image(Record& record) {
 std::optional<FileProblem> RecordMaker::check_image(std::string& file, Record& record) {
   const std::string format = image_format(file);
   has_pixels_ = false;
-  const int orientation = options_.pack.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(file);
-  if (orientation != 1 && options_.pack.exif == ExifPolicy::kError) {
+  const int orientation = options_.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(file);
+  if (orientation != 1 && options_.exif == ExifPolicy::kError) {
     return FileProblem{.kind = "exif",
                        .reason = cat("is stored turned (EXIF orientation ", orientation, ")")};
   }
-  const bool is_converted = options_.pack.convert && format != "JPEG" && is_image_format(format);
+  const bool is_converted = options_.convert && format != "JPEG" && is_image_format(format);
   return is_converted ? convert(file, orientation, record) : check_jpeg(file, orientation, record);
 }
 
 std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orientation,
                                                    Record& record) {
   // An image whose end marker is not where it belongs may have been cut: only decoding tells.
-  has_pixels_ = options_.pack.check == ImageCheck::kFull || orientation != 1 ||
-                options_.pack.max_side_px > 0 || !file.ends_with("\xFF\xD9");
-  const DecodeStatus status =
-      has_pixels_ ? decoder_.decode(file.data(), file.size(), pixels_)
-                  : decoder_.check_header(file.data(), file.size(), record.width, record.height);
+  has_pixels_ = options_.check == ImageCheck::kFull || orientation != 1 ||
+                options_.max_side_px > 0 || !file.ends_with("\xFF\xD9");
+  const DecodeStatus status = has_pixels_
+                                  ? decoder_.decode(file, pixels_)
+                                  : decoder_.check_header(file, record.width, record.height);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     const std::string format = image_format(file);
@@ -120,7 +119,7 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
   if (!problem.empty()) {
     return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = problem};
   }
-  if (options_.pack.encoding == ImageEncoding::kJpeg &&
+  if (options_.encoding == ImageEncoding::kJpeg &&
       std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {
     return FileProblem{.kind = "too-large",
                        .reason = cat("a JPEG has at most ", kMaxJpegSidePx, " pixels a side")};
@@ -146,6 +145,8 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
                              .label = planned.label}};
   made.source = source.file;
   made.found_as = source.found_as;
+
+  // Is it an image that can be packed, and of the size that the annotations state?
   std::string& file = source.bytes;
   const bool is_turned = !source.raw_size && is_turned_sideways(exif_orientation(file));
   if (source.raw_size) {
@@ -159,9 +160,11 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   const std::optional<ImageSize>& stated = planned.stated_size;
   if (stated && (record.width != stated->width || record.height != stated->height)) {
     return bad_image(planned, other_size({.width = record.width, .height = record.height}, *stated,
-                                         is_turned, options_.pack.exif == ExifPolicy::kApply));
+                                         is_turned, options_.exif == ExifPolicy::kApply));
   }
-  const int max_side_px = options_.pack.max_side_px;
+
+  // What to store: the file's own bytes, unless the image was made here.
+  const int max_side_px = options_.max_side_px;
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {
     file = shrink_image(made.record);
   }

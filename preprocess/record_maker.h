@@ -6,22 +6,16 @@
 #include <optional>
 #include <string>
 
+#include "preprocess/options.h"
 #include "preprocess/pack_plan.h"
 #include "preprocess/source_images.h"
 #include "shared/base/image_folder.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
-#include "shared/shard/manifest.h"
 #include "shared/shard/quarantine.h"
 #include "shared/shard/record.h"
 
 namespace retina {
-
-struct RecordMakerOptions {
-  std::string images_folder{};
-  AnnotationFormat format = AnnotationFormat::kCoco;
-  ManifestOptions pack{};
-};
 
 // What became of an image.
 struct MadeRecord {
@@ -36,7 +30,7 @@ struct MadeRecord {
 // Not thread-safe: one per thread, it keeps the decoder's buffers.
 class RecordMaker {
  public:
-  explicit RecordMaker(RecordMakerOptions options);
+  explicit RecordMaker(const PackOptions& options);
 
   // Reads and checks the image; converts it, turns it upright or makes it smaller when the options
   // ask for that. A bad image is a value. Throws kIo when the image folder or its mount is gone or
@@ -53,7 +47,7 @@ class RecordMaker {
   // What to store of an image that was made here.
   std::string encode(const Image& image, ChromaSize chroma, Record& record) const;
 
-  RecordMakerOptions options_;
+  ManifestOptions options_;
   SourceImages images_;
   JpegDecoder decoder_{};
   Image pixels_{};

@@ -1,11 +1,133 @@
 #include "preprocess/source_images.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <map>
+#include <system_error>
+#include <unordered_map>
 
 #include "preprocess/formats/cifar10.h"
+#include "shared/base/cat.h"
+#include "shared/base/droppings.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
+#include "shared/base/hash.h"
+#include "shared/base/printable.h"
+#include "shared/base/stop_signal.h"
 
 namespace retina {
+namespace {
+
+std::int64_t in_ns(const struct timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+FileMatch compare_file(const std::string& path, const SourceFile& packed) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    const int code = errno;
+    if (means_no_file(code)) return FileMatch::kMissing;
+    throw read_error(path, code);
+  }
+  if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) != packed.size_bytes) {
+    return FileMatch::kOther;
+  }
+  const bool is_same =
+      in_ns(status.st_mtim) == packed.modified_ns || xxh3_file(path) == packed.xxh3;
+  return is_same ? FileMatch::kSame : FileMatch::kOther;
+}
+
+namespace fs = std::filesystem;
+
+bool has_no_file(const QuarantinedImage& image) {
+  return image.kind == "missing" || image.kind == "name";
+}
+
+using NamesByKey = std::unordered_map<std::string, std::vector<std::string>>;
+
+// The files below `folder` by look_alike_key(), those that came within the time.
+NamesByKey list_by_key(const std::string& folder) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
+  NamesByKey names;
+  std::error_code code;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied,
+                                         code);
+  for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
+    if (stop_signal() != 0 || Clock::now() > end) break;
+    std::error_code ignored;
+    if (is_dropping(entry->path().filename().string())) {
+      entry.disable_recursion_pending();
+      continue;
+    }
+    if (entry->is_directory(ignored)) continue;
+    const std::string name = entry->path().lexically_relative(folder).string();
+    names[look_alike_key(name)].push_back(name);
+  }
+  return names;
+}
+
+std::string folder_of(const std::string& name) {
+  return name.substr(0, name.size() - last_part(name).size());
+}
+
+std::string ending_of(const std::string& name) {
+  return fs::path(name).extension().string();
+}
+
+// How two names differ: the lower the rank, the likelier they mean the same file.
+struct Difference {
+  bool in_folder = false, in_ending = false, in_letters = false;
+
+  Difference(const std::string& wanted, const std::string& found)
+      : in_folder(folder_of(wanted) != folder_of(found)),
+        in_ending(ending_of(wanted) != ending_of(found)),
+        in_letters(fs::path(last_part(wanted)).stem() != fs::path(last_part(found)).stem()) {}
+
+  int rank() const { return (in_folder ? 4 : 0) + (in_ending ? 2 : 0) + (in_letters ? 1 : 0); }
+};
+
+// The cure of a name in the annotations, both as plain_spelling(), in words that are the same for
+// all images that it helps.
+std::string cure_of(const std::string& wanted, const std::string& found,
+                    const std::string& folder) {
+  const Difference difference(wanted, found);
+  if (difference.rank() == 0) {
+    return "correct the file names in the annotations, or rename the files: their accents have "
+           "another Unicode form";
+  }
+  if (!difference.in_folder) {
+    return difference.in_ending && !difference.in_letters
+               ? "correct the endings of the file names in the annotations"
+               : "correct the file names in the annotations, or rename the files: capital letters "
+                 "and accents count";
+  }
+  const std::string there = folder_of(found), said = folder_of(wanted);
+  const bool is_below = !wanted.starts_with('/') && there.ends_with(said);
+  if (is_below && !difference.in_ending && !difference.in_letters) {
+    fs::path below = fs::path(folder) / there.substr(0, there.size() - said.size());
+    return cat("give --images ", below.parent_path().string());
+  }
+  return said.ends_with("/" + there) || there.empty()
+             ? cat("remove \"", escaped(said.substr(0, said.size() - there.size())),
+                   "\" from the file names in the annotations")
+             : "correct the folders of the file names in the annotations";
+}
+
+}  // namespace
+
+std::int64_t modified_ns(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? in_ns(status.st_mtim) : 0;
+}
+
+SourceFile source_file(std::string_view content, std::int64_t modified_ns) {
+  return {.size_bytes = content.size(), .modified_ns = modified_ns, .xxh3 = xxh3(content)};
+}
 
 SourceImages::SourceImages(const std::string& folder, AnnotationFormat format)
     : folder_(folder), format_(format) {}
@@ -55,10 +177,6 @@ FileMatch SourceImages::compare(const std::string& name, const SourceFile& packe
   return is_same ? FileMatch::kSame : FileMatch::kOther;
 }
 
-bool SourceImages::is_there(const std::string& name) const {
-  return size_bytes(name).has_value();
-}
-
 std::optional<std::uint64_t> SourceImages::size_bytes(const std::string& name) const {
   try {
     Place place;
@@ -69,4 +187,33 @@ std::optional<std::uint64_t> SourceImages::size_bytes(const std::string& name) c
   }
 }
 
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
+                      std::size_t image_count) {
+  if (std::none_of(images.begin(), images.end(), has_no_file)) return;
+  NamesByKey names = list_by_key(folder);
+  for (QuarantinedImage& image : images) {
+    if (!has_no_file(image)) continue;
+    const auto alike = names.find(look_alike_key(image.file_name));
+    if (alike == names.end()) continue;
+    const std::string wanted = plain_spelling(image.file_name);
+    const std::string& found = *std::min_element(
+        alike->second.begin(), alike->second.end(), [&](const auto& a, const auto& b) {
+          const int rank_a = Difference(wanted, plain_spelling(a)).rank(),
+                    rank_b = Difference(wanted, plain_spelling(b)).rank();
+          return rank_a != rank_b ? rank_a < rank_b : a < b;
+        });
+    if (found == image.file_name) continue;  // it has just come
+    image.reason += cat("; the folder has ", escaped(found));
+    image.hint = cure_of(wanted, plain_spelling(found), folder);
+  }
+
+  // Another --images that has a few of them would lose the others.
+  std::map<std::string, std::size_t> helped;
+  for (const QuarantinedImage& image : images) ++helped[image.hint];
+  for (QuarantinedImage& image : images) {
+    if (image.hint.starts_with("give --images") && helped[image.hint] * 2 < image_count) {
+      image.hint = "correct the folders of the file names in the annotations";
+    }
+  }
+}
 }  // namespace retina

@@ -1,17 +1,35 @@
 // The images that coco-pack reads, by their names in the annotations: each a file of its own, or
-// (CIFAR-10) a part of a larger one. The only code that knows which.
+// (CIFAR-10) a part of a larger one. The only code that knows which. Also whether they are still
+// what was packed, and what one that is missing may be called.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "preprocess/formats/annotation_source.h"
-#include "preprocess/source_file.h"
 #include "shared/base/image_folder.h"
 #include "shared/image/resize.h"
+#include "shared/shard/quarantine.h"
 
 namespace retina {
+
+// An image file as it was packed. An interrupted packing continues with the same images only,
+// wherever their folder is now.
+struct SourceFile {
+  std::uint64_t size_bytes = 0;
+  std::int64_t modified_ns = 0;  // since 1970; saves reading a file that has not changed
+  std::uint64_t xxh3 = 0;        // of its content
+};
+
+// When the file was changed last; 0 when that cannot be determined.
+std::int64_t modified_ns(const std::string& path);
+
+// `content` was read from a file that was changed last at `modified_ns`.
+SourceFile source_file(std::string_view content, std::int64_t modified_ns);
 
 // An image as it was found.
 struct SourceImage {
@@ -21,6 +39,8 @@ struct SourceImage {
   SourceFile file{};                    // of `bytes`
 };
 
+enum class FileMatch { kSame, kOther, kMissing };
+
 class SourceImages {
  public:
   SourceImages(const std::string& folder, AnnotationFormat format);
@@ -29,12 +49,11 @@ class SourceImages {
   // image ("damaged"). Throws as ImageFolder::find, and kNoInput when the file may not be read.
   std::optional<FileProblem> read(const std::string& name, SourceImage& out) const;
 
-  // compare_file() for an image. Throws as it does.
+  // Whether the image has the same content: the same size, and the same time or the same hash.
+  // Throws kIo when the mount fails, kNoInput when the file may not be read.
   FileMatch compare(const std::string& name, const SourceFile& packed) const;
 
-  // Whether there is a file that should hold the image.
-  bool is_there(const std::string& name) const;
-  // Of SourceImage::bytes; nothing when that cannot be determined.
+  // Of SourceImage::bytes; nothing where no file holds the image, or that cannot be determined.
   std::optional<std::uint64_t> size_bytes(const std::string& name) const;
 
   // ImageFolder's.
@@ -54,5 +73,14 @@ class SourceImages {
   ImageFolder folder_;
   AnnotationFormat format_;
 };
+
+// Somebody may have written an image's name in another way: in other letters' case, with another
+// ending, in another folder. Names in the reason of each image of kind "missing" or "name" the file
+// that looks like it, and the cure in its hint. The folder is listed once, for ten seconds at most:
+// some mounts take half an hour. Nothing changes where the listing finds none, or fails.
+// `image_count`: of all that the annotations list; another folder is proposed where it has at least
+// half of them.
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
+                      std::size_t image_count);
 
 }  // namespace retina

@@ -39,7 +39,7 @@ std::string quarantine_by_kind(const std::string& output) {
   return text;
 }
 
-// Boxes that training leaves out, as record.h's training_box says.
+// Boxes that training ignores, as record.h's training_box says.
 std::string degenerate_boxes(const PackResult& result) {
   const std::int64_t count = result.manifest.counts.degenerate;
   std::string boxes;
@@ -68,19 +68,17 @@ std::string describe_boxes(const Manifest& manifest) {
 
 }  // namespace
 
-void TextTable::add(std::vector<std::string> row) {
-  for (std::string& cell : row) cell = escaped(cell);
-  rows_.push_back(std::move(row));
-}
-
-std::string TextTable::text() const {
+std::string text_table(std::vector<std::vector<std::string>> rows) {
   std::vector<std::size_t> widths;
-  for (const auto& row : rows_) {
+  for (auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = escaped(row[i]);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
   }
   std::string text;
-  for (const auto& row : rows_) {
+  for (const auto& row : rows) {
     std::string line = " ";
     for (std::size_t i = 0; i < row.size(); ++i) {
       line += " " + row[i] + std::string(widths[i] - row[i].size() + 1, ' ');

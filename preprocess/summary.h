@@ -9,20 +9,11 @@
 
 namespace retina {
 
-// Columns of text, each as wide as its widest cell.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> head) { add(std::move(head)); }
-  // Control characters are escaped: the names are those of a foreign file.
-  void add(std::vector<std::string> row);
-  // Indented by two spaces, a line a row.
-  std::string text() const;
+// Columns of text, each as wide as its widest cell; a row a line, indented by two spaces. Control
+// characters are escaped: the names are those of a foreign file.
+std::string text_table(std::vector<std::vector<std::string>> rows);
 
- private:
-  std::vector<std::vector<std::string>> rows_{};
-};
-
-// Images, boxes, shards and bytes, and what was left out.
+// Images, boxes, shards and bytes, and what was quarantined.
 std::string describe_counts(const Manifest& manifest);
 
 // The end of a packing: the counts and the quarantined images by kind.

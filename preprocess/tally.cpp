@@ -6,7 +6,12 @@
 #include "shared/base/printable.h"
 
 namespace retina {
+
 void Tally::add(const Record& record) {
+  const auto count_label = [this](int label) {
+    const auto place = static_cast<std::size_t>(label);
+    if (place < label_counts.size()) label_counts[place] += 1;
+  };
   counts.images += 1;
   counts.rescaled += record.rescaled ? 1 : 0;
   counts.converted += record.converted ? 1 : 0;
@@ -29,11 +34,6 @@ void Tally::add(const Record& record) {
     }
     count_label(annotation.label);
   }
-}
-
-void Tally::count_label(int label) {
-  const auto place = static_cast<std::size_t>(label);
-  if (place < label_counts.size()) label_counts[place] += 1;
 }
 
 IndexEntry index_entry(const Record& record, const RecordPlace& at) {

@@ -22,9 +22,6 @@ struct Tally {
   std::vector<std::string> first_degenerate{};  // "12 of a.jpg (image 4)", kNamedBoxes at most
 
   void add(const Record& record);
-
- private:
-  void count_label(int label);
 };
 
 // The index entry of a record at (shard, place).

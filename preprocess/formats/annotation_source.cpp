@@ -1,12 +1,8 @@
 #include "preprocess/formats/annotation_source.h"
 
-#include <map>
-#include <utility>
-
-#include "preprocess/formats/parts.h"
+#include "preprocess/formats/annotation_files.h"
+#include "preprocess/formats/class_names.h"
 #include "shared/base/error.h"
-#include "shared/base/file_spelling.h"
-#include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
 
@@ -65,29 +61,6 @@ ReadAnnotations read_annotations(const AnnotationSource& source) {
   read_now.size_bytes = files.size_bytes();
   read_now.xxh3 = files.xxh3();
   return read_now;
-}
-
-void warn_of_alike_classes(const std::string& path, const Instances& instances,
-                           const std::vector<int>& image_labels) {
-  const Categories& categories = instances.categories;
-  std::map<std::int64_t, std::int64_t> count_of;  // by category id
-  for (const Annotation& one : instances.annotations) ++count_of[one.category_id];
-  for (const int label : image_labels) {
-    ++count_of[categories.at(static_cast<std::size_t>(label)).id];
-  }
-  std::map<std::string, std::map<std::string, std::int64_t>> alike;
-  for (const Category& one : categories) {
-    alike[lower_case(trimmed(plain_spelling(one.name)))][one.name] += count_of[one.id];
-  }
-  std::vector<std::string> told;
-  for (const auto& [key, members] : alike) {
-    if (members.size() < 2) continue;
-    for (const auto& [name, count] : members) told.push_back(cat("\"", name, "\" ", count));
-  }
-  if (told.empty()) return;
-  log_warning(path, ": classes stay apart although their names differ only by case, spaces or the ",
-              "form of their accents (", image_labels.empty() ? "boxes" : "images", ": ",
-              first_names(told), ")");
 }
 
 }  // namespace retina

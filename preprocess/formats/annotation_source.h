@@ -64,20 +64,15 @@ struct ReadAnnotations {
 // ROOT: a file of lines "FILE NAME,CLASS" (or Kaggle's "NAME,CLASS and its boxes"), whose classes
 // are by name where there is no `classes`, or of one class id a line, the class's line in
 // `classes`, for the images in the order of their names (ImageNet's own ground truth). What is
-// left out is told in the log.
+// skipped is told in the log.
 //
 // XML and YAML are decoded from what they declare, see text_encoding.h; other names must be UTF-8.
 // What is_dropping() is never read. VOC's images go by <filename>, and without it by the XML
 // file's name.
 //
 // What CSV and YOLO do not say of how large an image is, is read from it. An image that has no
-// readable size gets 0 x 0, which no image has: it is left out with its own reason later.
+// readable size gets 0 x 0, which no image has: it is quarantined with its own reason later.
 // Throws kNoInput, kIo, and kData naming the file, the line and what is wrong there.
 ReadAnnotations read_annotations(const AnnotationSource& source);
-
-// Tells in the log of slips of the pen, which split a class in two; with the number of boxes, or of
-// the images that have a class.
-void warn_of_alike_classes(const std::string& path, const Instances& instances,
-                           const std::vector<int>& image_labels);
 
 }  // namespace retina

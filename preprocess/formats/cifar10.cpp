@@ -1,11 +1,14 @@
 #include "preprocess/formats/cifar10.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <set>
 
-#include "preprocess/formats/parts.h"
+#include "preprocess/formats/annotation_files.h"
+#include "preprocess/formats/class_names.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
@@ -31,13 +34,10 @@ std::vector<std::string> published_names() {
 std::vector<std::string> read_class_names(const std::string& path, AnnotationFiles& files) {
   if (!path_exists(path)) return published_names();
   std::vector<std::string> names;
-  std::set<std::string> known;
-  const std::vector<std::string> lines = files.read_lines(path, kNamesFile);
-  for (std::size_t line = 1; line <= lines.size(); ++line) {
-    const std::string name(trimmed(lines[line - 1]));
-    if (name.empty()) continue;
-    if (!known.insert(name).second) {
-      fail_line(path, line, cat("class \"", escaped(name), "\" is there twice"));
+  for (const auto& [text, number] : files.read_lines(path, kNamesFile)) {
+    const std::string name(trimmed(text));
+    if (std::find(names.begin(), names.end(), name) != names.end()) {
+      fail_line({path, number}, cat("class \"", escaped(name), "\" is there twice"));
     }
     names.push_back(name);
   }
@@ -87,9 +87,8 @@ void read_batch(const std::string& path, const std::string& name, AnnotationFile
                     cat(path, ": record ", record, ": the label is out of range (got ", label,
                         ", want 0..", kClassCount - 1, ")"));
       }
-      out.instances.images.push_back(
-          {.id = static_cast<std::int64_t>(out.instances.images.size()) + 1,
-           .file_name = cifar10_image_name(name, record)});
+      out.instances.images.push_back({.id = std::ssize(out.instances.images) + 1,
+                                      .file_name = cifar10_image_name(name, record)});
       out.image_labels.push_back(label);
     }
   });

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
-#include "preprocess/formats/parts.h"
+#include "preprocess/formats/image_names.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
 
@@ -30,21 +30,13 @@ std::string word_of(std::string_view name) {
   return word;
 }
 
-bool is_number(std::string_view text) {
-  text = trimmed(text);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-bool is_empty(const std::string& line) {
-  return trimmed(line).empty();
+bool is_one_of(const Words& words, const std::string& field) {
+  return std::find(words.begin(), words.end(), word_of(field)) != words.end();
 }
 
 // Comma, but for files of which the first line has none: the decimal comma's countries, tables.
 char separator_of(const std::string& line) {
-  if (split_csv(line, ',').size() > 1) return ',';
-  for (const char one : {';', '\t'}) {
+  for (const char one : {',', ';', '\t'}) {
     if (split_csv(line, one).size() > 1) return one;
   }
   return ',';
@@ -58,11 +50,7 @@ std::vector<CsvColumn> numbered(int first, const Words& names) {
 
 // AutoML's first column, where it is there.
 bool is_part(const std::string& field) {
-  const std::string word = word_of(field);
-  for (const char* known : {"train", "training", "validate", "validation", "test", "unassigned"}) {
-    if (word == known) return true;
-  }
-  return false;
+  return is_one_of({"train", "training", "validate", "validation", "test", "unassigned"}, field);
 }
 
 CsvLayout automl_layout(int first) {
@@ -79,12 +67,10 @@ CsvLayout automl_layout(int first) {
 
 class Header {
  public:
-  Header(const std::string& path, std::size_t line, const std::vector<std::string>& names)
-      : path_(path), line_(line), names_(names), is_used_(names.size()) {
+  Header(const FileLine& at, const std::vector<std::string>& names)
+      : at_(at), names_(names), is_used_(names.size()) {
     for (const std::string& name : names) words_.push_back(word_of(name));
   }
-
-  const std::string& path() const { return path_; }
 
   bool is_automl() const {
     return words_.size() == 11 && std::count(words_.begin(), words_.end(), "xmin") == 2 &&
@@ -100,18 +86,12 @@ class Header {
     const auto place = static_cast<std::size_t>(number);
     const auto again = std::find(words_.begin() + number + 1, words_.end(), words_[place]);
     if (again != words_.end()) {
-      fail_line(path_, line_, cat("column \"", escaped(names_[place]), "\" is there twice"));
+      fail_line(at_, cat("column \"", escaped(names_[place]), "\" is there twice"));
     }
     is_used_[place] = 1;
     return {.number = number, .name = std::string(trimmed(names_[place]))};
   }
 
-  // Those of the alternatives that must all be there.
-  std::vector<CsvColumn> take_all(const std::vector<Words>& all) {
-    std::vector<CsvColumn> columns;
-    for (const Words& words : all) columns.push_back(take(words));
-    return columns;
-  }
   bool has_all(const std::vector<Words>& all) const {
     return std::all_of(all.begin(), all.end(), [this](const Words& one) { return has(one); });
   }
@@ -130,8 +110,7 @@ class Header {
   [[noreturn]] void lacks(const char* what, const char* names) const {
     std::string got;
     for (const std::string& name : names_) got += cat(got.empty() ? "" : ",", trimmed(name));
-    fail_line(path_, line_,
-              cat("no column for ", what, " (want ", names, ", got \"", escaped(got), "\")"));
+    fail_line(at_, cat("no column for ", what, " (want ", names, ", got \"", escaped(got), "\")"));
   }
 
  private:
@@ -144,59 +123,58 @@ class Header {
     return -1;
   }
 
-  const std::string& path_;
-  std::size_t line_;
+  const FileLine at_;
   const std::vector<std::string>& names_;
   std::vector<std::string> words_{};
   std::vector<char> is_used_;
 };
 
+// The columns of a box, by the way that they give it: the first whose columns are all there.
+struct BoxColumns {
+  CsvBox box;
+  std::vector<Words> columns;
+};
+
 void take_box(Header& header, CsvLayout& layout) {
-  static const std::vector<Words> kCorners{{"xmin", "x1", "left", "bboxxmin", "bboxx1"},
-                                           {"ymin", "y1", "top", "bboxymin", "bboxy1"},
-                                           {"xmax", "x2", "right", "bboxxmax", "bboxx2"},
-                                           {"ymax", "y2", "bottom", "bboxymax", "bboxy2"}};
   static const Words kWidth{"bboxwidth", "boxwidth", "bboxw", "bw", "w", "width"};
   static const Words kHeight{"bboxheight", "boxheight", "bboxh", "bh", "h", "height"};
-  static const std::vector<Words> kCentre{{"xcenter", "xcentre", "centerx", "centrex", "cx", "xc"},
-                                          {"ycenter", "ycentre", "centery", "centrey", "cy", "yc"},
-                                          kWidth,
-                                          kHeight};
-  static const std::vector<Words> kCorner{{"bboxx", "boxx", "bx", "x", "xmin", "x1", "left"},
-                                          {"bboxy", "boxy", "by", "y", "ymin", "y1", "top"},
-                                          kWidth,
-                                          kHeight};
-  static const Words kList{"bbox", "boundingbox", "box"};
-  static const std::vector<Words> kVertices{{"x1"}, {"y1"}, {"x2"}, {"y2"},
-                                            {"x3"}, {"y3"}, {"x4"}, {"y4"}};
-  if (header.has_all(kVertices)) {
-    layout.box = CsvBox::kVertices;
-    layout.coordinates = header.take_all(kVertices);
-  } else if (header.has_all(kCorners)) {
-    layout.box = CsvBox::kCorners;
-    layout.coordinates = header.take_all(kCorners);
-  } else if (header.has_all(kCentre)) {
-    layout.box = CsvBox::kCentreAndSize;
-    layout.coordinates = header.take_all(kCentre);
-  } else if (header.has_all(kCorner)) {
-    layout.box = CsvBox::kCornerAndSize;
-    layout.coordinates = header.take_all(kCorner);
-  } else if (header.has(kList)) {
-    layout.box = CsvBox::kList;
-    layout.coordinates = {header.take(kList)};
-  } else {
-    header.lacks("the box", "xmin,ymin,xmax,ymax or x,y,width,height or bbox");
+  static const std::vector<BoxColumns> kWays{
+      {CsvBox::kVertices, {{"x1"}, {"y1"}, {"x2"}, {"y2"}, {"x3"}, {"y3"}, {"x4"}, {"y4"}}},
+      {CsvBox::kCorners,
+       {{"xmin", "x1", "left", "bboxxmin", "bboxx1"},
+        {"ymin", "y1", "top", "bboxymin", "bboxy1"},
+        {"xmax", "x2", "right", "bboxxmax", "bboxx2"},
+        {"ymax", "y2", "bottom", "bboxymax", "bboxy2"}}},
+      {CsvBox::kCentreAndSize,
+       {{"xcenter", "xcentre", "centerx", "centrex", "cx", "xc"},
+        {"ycenter", "ycentre", "centery", "centrey", "cy", "yc"},
+        kWidth,
+        kHeight}},
+      {CsvBox::kCornerAndSize,
+       {{"bboxx", "boxx", "bx", "x", "xmin", "x1", "left"},
+        {"bboxy", "boxy", "by", "y", "ymin", "y1", "top"},
+        kWidth,
+        kHeight}},
+      {CsvBox::kList, {{"bbox", "boundingbox", "box"}}}};
+  for (const auto& [box, columns] : kWays) {
+    if (!header.has_all(columns)) continue;
+    layout.box = box;
+    for (const Words& words : columns) layout.coordinates.push_back(header.take(words));
+    return;
   }
+  header.lacks("the box", "xmin,ymin,xmax,ymax or x,y,width,height or bbox");
 }
 
-CsvLayout layout_of_header(Header& header) {
+CsvLayout layout_of_header(const FileLine& at, const std::vector<std::string>& names) {
+  Header header(at, names);
   if (header.has({"regionshapeattributes"})) {
-    throw Error(
-        ErrorKind::kData,
-        cat(header.path(), ": is a table of VGG Image Annotator, which keeps boxes in JSON"),
-        "export its annotations as COCO's JSON, and pack that");
+    throw Error(ErrorKind::kData,
+                cat(at.path, ": is a table of VGG Image Annotator, which keeps boxes in JSON"),
+                "export its annotations as COCO's JSON, and pack that");
   }
   if (header.is_automl()) return automl_layout(1);
+
+  // A word may be of several columns' names: who takes it first has it.
   CsvLayout layout;
   layout.image = header.take({"filename", "imagepath", "imagename", "imagefile", "imagefilename",
                               "filepath", "path", "image", "file", "imgpath", "imgname", "img",
@@ -222,22 +200,16 @@ CsvLayout layout_of_header(Header& header) {
   return layout;
 }
 
-bool has_known_word(const std::vector<std::string>& fields) {
-  for (const std::string& field : fields) {
-    const std::string word = word_of(field);
-    for (const char* known : {"filename", "imagepath", "imageid", "imagename", "xmin", "x1", "xmax",
-                              "bbox", "label", "class", "width", "x"}) {
-      if (word == known) return true;
-    }
-  }
-  return false;
-}
-
 // A first line that is no data: words where data have numbers.
 bool is_header(const std::vector<std::string>& fields) {
-  const bool has_number = std::any_of(fields.begin(), fields.end(),
-                                      [](const std::string& field) { return is_number(field); });
-  return !has_number && fields.size() > 1 && has_known_word(fields) && !is_image_name(fields[0]);
+  static const Words kKnown{"filename", "imagepath", "imageid", "imagename", "xmin",  "x1",
+                            "xmax",     "bbox",      "label",   "class",     "width", "x"};
+  const auto any = [&](const auto& is_so) {
+    return std::any_of(fields.begin(), fields.end(), is_so);
+  };
+  return fields.size() > 1 && !any([](const std::string& one) { return number_of(one); }) &&
+         any([](const std::string& one) { return is_one_of(kKnown, one); }) &&
+         !is_image_name(fields[0]);
 }
 
 }  // namespace
@@ -248,34 +220,29 @@ std::string CsvColumn::of(const std::vector<std::string>& fields) const {
   return std::string(trimmed(fields[place]));
 }
 
-CsvLayout csv_layout(const std::string& path, const std::vector<std::string>& lines) {
-  std::size_t line = 1;
-  while (line <= lines.size() && is_empty(lines[line - 1])) ++line;
-  if (line > lines.size()) throw Error(ErrorKind::kData, cat(path, ": is empty, ", kWanted));
-  if (trimmed(lines[line - 1]).starts_with('{') || trimmed(lines[line - 1]).starts_with('[')) {
+CsvLayout csv_layout(const std::string& path, const std::vector<TextLine>& lines) {
+  if (lines.empty()) throw Error(ErrorKind::kData, cat(path, ": is empty, ", kWanted));
+  const auto& [text, number] = lines.front();
+  if (trimmed(text).starts_with('{') || trimmed(text).starts_with('[')) {
     throw Error(ErrorKind::kData, cat(path, ": is JSON, want CSV"),
                 "give --format coco where it is COCO's instances JSON");
   }
-  const char separator = separator_of(lines[line - 1]);
-  const std::vector<std::string> fields = split_csv(lines[line - 1], separator);
+  const char separator = separator_of(text);
+  const std::vector<std::string> fields = split_csv(text, separator);
   CsvLayout layout;
   if (is_header(fields)) {
-    Header header(path, line, fields);
-    layout = layout_of_header(header);
+    layout = layout_of_header({path, number}, fields);
     layout.has_header = true;
-    layout.first_line = line + 1;
     layout.column_count = fields.size();
   } else if (is_part(fields[0]) || fields.size() == 10 || fields.size() == 11) {
     layout = automl_layout(is_part(fields[0]) ? 1 : 0);
-    layout.first_line = line;
   } else if (fields.size() == 6) {
-    layout = {.first_line = line,
-              .column_count = 6,
+    layout = {.column_count = 6,
               .coordinates = numbered(1, {"x1", "y1", "x2", "y2"}),
               .image = {.number = 0, .name = "path"},
               .label = {.number = 5, .name = "class"}};
   } else {
-    fail_line(path, line, cat("has ", counted(fields.size(), "field"), ", ", kWanted));
+    fail_line({path, number}, cat("has ", counted(fields.size(), "field"), ", ", kWanted));
   }
   layout.separator = separator;
   return layout;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/formats/annotation_files.h"
+
 namespace retina {
 
 // How a line gives its box.
@@ -28,8 +30,7 @@ struct CsvColumn {
 
 struct CsvLayout {
   char separator = ',';
-  bool has_header = false;
-  std::size_t first_line = 1;  // of the data, counted from 1
+  bool has_header = false;  // the first line that is not blank
   // Of every line; what a line has beyond them is empty.
   std::size_t column_count = 0;
   CsvBox box = CsvBox::kCorners;
@@ -50,6 +51,6 @@ struct CsvLayout {
 // ImageID,...,LabelName,...,XMin,XMax,YMin,YMax, and what else names its columns by such words,
 // whatever their order, case and signs between letters. Without a header: keras-retinanet's
 // path,x1,y1,x2,y2,class and AutoML's [set,]path,label,x,y,x,y,x,y,x,y. Throws kData.
-CsvLayout csv_layout(const std::string& path, const std::vector<std::string>& lines);
+CsvLayout csv_layout(const std::string& path, const std::vector<TextLine>& lines);
 
 }  // namespace retina

@@ -7,7 +7,10 @@
 #include <set>
 #include <utility>
 
-#include "preprocess/formats/parts.h"
+#include "preprocess/formats/class_names.h"
+#include "preprocess/formats/image_names.h"
+#include "shared/base/counted.h"
+#include "shared/base/droppings.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
@@ -34,18 +37,12 @@ struct ClassList {
 };
 
 ClassList read_class_list(const std::string& path, AnnotationFiles& files) {
-  const std::vector<std::string> lines = files.read_lines(path, "classes");
   std::vector<std::string> names;
-  std::map<std::string, std::size_t> line_of;
-  for (std::size_t line = 1; line <= lines.size(); ++line) {
-    const std::string name = class_of_text(lines[line - 1]);
-    if (name.empty()) continue;
-    const auto [first, is_new] = line_of.emplace(name, line);
-    if (!is_new) {
-      fail_line(path, line,
-                cat("class \"", escaped(name), "\" is that of line ", first->second, ", too"));
-    }
-    names.push_back(name);
+  FirstLines known;
+  for (const auto& [text, number] : files.read_lines(path, "classes")) {
+    names.push_back(class_of_text(text));
+    require_first(known, names.back(), {path, number},
+                  cat("class \"", escaped(names.back()), "\" is that of"));
   }
   if (names.empty()) {
     throw Error(ErrorKind::kData, cat(path, ": has no classes (want a class name a line)"));
@@ -75,29 +72,29 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
   std::vector<std::string> image_names;
   std::map<std::string, std::int64_t> others;  // by how they end
   std::int64_t other_count = 0;
+  bool could_convert = false;
   for (std::string& name : files_below(source.images)) {
     const std::string suffix = lower_suffix(name);
     if (suffix == ".jpg" || suffix == ".jpeg" || (source.convert && is_convertible(suffix))) {
       image_names.push_back(std::move(name));
-    } else {
-      ++others[suffix];
-      ++other_count;
+      continue;
     }
+    ++others[suffix];
+    ++other_count;
+    could_convert |= is_convertible(suffix);
   }
   if (other_count == 0) return image_names;
   std::vector<std::string> kinds;
   for (const auto& [suffix, count] : others) {
     kinds.push_back(cat(suffix.empty() ? "without an ending" : suffix, " ", count));
   }
-  const bool could_convert = std::any_of(
-      others.begin(), others.end(), [](const auto& other) { return is_convertible(other.first); });
   if (image_names.empty() && could_convert) {
     throw Error(ErrorKind::kData,
                 cat(source.images, ": has no JPEGs (got ", first_names(kinds), ")"),
                 "--convert packs PNG, TIFF and WebP images");
   }
-  log_warning(source.images, ": ", other_count, other_count == 1 ? " file is" : " files are",
-              " left out, not named as ", source.convert ? "images" : "JPEGs", " (",
+  log_warning(source.images, ": ", counted(other_count, "file is", "files are"),
+              " skipped, not named as ", source.convert ? "images" : "JPEGs", " (",
               first_names(kinds), ")",
               could_convert ? "; --convert takes .png, .tif, .tiff and .webp, too" : "");
   return image_names;
@@ -106,8 +103,8 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
 void tell_skipped(const std::string& root, const std::vector<std::string>& names,
                   const std::string& why) {
   if (names.empty()) return;
-  log_warning(root, ": ", names.size(), names.size() == 1 ? " image is" : " images are",
-              " left out, ", why, " (", first_names(names), ")");
+  log_warning(root, ": ", counted(names.size(), "image is", "images are"), " skipped, ", why, " (",
+              first_names(names), ")");
 }
 
 struct Labelled {
@@ -143,16 +140,16 @@ std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList&
 
 // Whether a folder is called as those into which data sets are divided, not as a class.
 bool is_part_of_a_set(const std::string& folder) {
-  const std::string lower = lower_case(folder);
-  for (const char* part : {"images", "labels", "annotations", "jpegimages", "imagesets"}) {
-    if (lower == part) return true;
-  }
-  return is_split_name(folder);
+  static const std::set<std::string> kParts{"images", "labels", "annotations", "jpegimages",
+                                            "imagesets"};
+  return kParts.contains(lower_case(folder)) || is_split_name(folder);
 }
 
 void tell_classes(const std::string& root, const std::vector<std::string>& folders) {
-  log_info(root, ": ", folders.size() == 1 ? "its folder is the class " : "its folders are the ",
-           folders.size() == 1 ? "" : cat(folders.size(), " classes "), first_names(folders));
+  log_info(root, ": ",
+           folders.size() == 1 ? "its folder is the class "
+                               : cat("its folders are the ", folders.size(), " classes "),
+           first_names(folders));
   if (!std::all_of(folders.begin(), folders.end(), is_part_of_a_set)) return;
   log_warning(root,
               ": its folders are called as parts of a data set, not as classes; of a set with ",
@@ -189,11 +186,6 @@ ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files)
   return classes;
 }
 
-bool is_number(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // ILSVRC's ground truth counts classes by its own order, in which dogs come first; a list by name
 // would give every image a wrong class.
 void warn_of_sorted_ids(const ClassList& classes, const std::string& truth) {
@@ -210,18 +202,16 @@ void warn_of_sorted_ids(const ClassList& classes, const std::string& truth) {
 
 // A class id a line for the images in the order of their names.
 std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& classes,
-                             const std::vector<std::string>& lines) {
+                             const std::vector<TextLine>& lines) {
   warn_of_sorted_ids(classes, source.path);
   std::vector<int> labels;
-  for (std::size_t line = 1; line <= lines.size(); ++line) {
-    const std::string_view text = trimmed(lines[line - 1]);
-    if (text.empty()) continue;
+  for (const auto& [line, number] : lines) {
+    const std::string_view text = trimmed(line);
     std::uint64_t id = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
     if (error != std::errc() || id < 1 || id > classes.names.size()) {
-      fail_line(source.path, line,
-                cat("class id: got ", escaped(text), ", want 1..", classes.names.size(),
-                    ", a class of ", classes.source));
+      fail_line({source.path, number}, cat("class id: got ", escaped(text), ", want 1..",
+                                           classes.names.size(), ", a class of ", classes.source));
     }
     labels.push_back(static_cast<int>(id) - 1);
   }
@@ -239,39 +229,35 @@ std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& cl
   return labelled;
 }
 
-// Lines of "FILE NAME,CLASS". An image that does not exist stays in the list: packing leaves it
-// out with its reason.
-struct NamedTruth {
-  struct Row {
-    std::string class_name{};
-    std::size_t line = 0;
-  };
-  std::map<std::string, Row> rows{};  // by image
+// Lines of "FILE NAME,CLASS" by image. One that does not exist stays in the list: packing
+// quarantines it.
+struct TruthRow {
+  std::string class_name{};
+  std::size_t line = 0;
 };
+using NamedTruth = std::map<std::string, TruthRow>;
 
-NamedTruth read_named_truth(const std::string& path, const std::vector<std::string>& lines,
+NamedTruth read_named_truth(const std::string& path, const std::vector<TextLine>& lines,
                             const ImageNames& image_names) {
   NamedTruth truth;
-  for (std::size_t line = 1; line <= lines.size(); ++line) {
-    if (trimmed(lines[line - 1]).empty()) continue;
-    const std::vector<std::string> fields = split_csv(lines[line - 1]);
+  for (const auto& [text, number] : lines) {
+    const FileLine at{path, number};
+    const std::vector<std::string> fields = split_csv(text);
     if (fields.size() != 2 || trimmed(fields[0]).empty() || trimmed(fields[1]).empty()) {
-      fail_line(path, line,
-                cat("got \"", escaped(lines[line - 1]),
-                    "\", want FILE NAME,CLASS, or a class id on every line"));
+      fail_line(at, cat("got \"", escaped(text),
+                        "\", want FILE NAME,CLASS, or a class id on every line"));
     }
     const std::string name(trimmed(fields[0]));
     const std::string* const image = image_names.find(name);
-    if (line == 1 && image == nullptr && lower_suffix(name).empty()) {
-      log_info(path, ": line 1 is taken as the columns' names: ", escaped(lines[0]));
+    if (number == 1 && image == nullptr && lower_suffix(name).empty()) {
+      log_info(path, ": line 1 is taken as the columns' names: ", escaped(text));
       continue;
     }
     const auto [first, is_new] =
-        truth.rows.emplace(image == nullptr ? name : *image,
-                           NamedTruth::Row{.class_name = class_of_text(fields[1]), .line = line});
+        truth.emplace(image == nullptr ? name : *image,
+                      TruthRow{.class_name = class_of_text(fields[1]), .line = number});
     if (!is_new) {
-      fail_line(path, line,
-                cat(escaped(name), " is the image of line ", first->second.line, ", too"));
+      fail_line(at, cat(escaped(name), " is the image of line ", first->second.line, ", too"));
     }
   }
   return truth;
@@ -281,24 +267,24 @@ ClassList classes_of(const AnnotationSource& source, const NamedTruth& truth,
                      AnnotationFiles& files) {
   if (!source.classes.empty()) return read_class_list(source.classes, files);
   std::set<std::string> names;
-  for (const auto& [image, row] : truth.rows) names.insert(row.class_name);
+  for (const auto& [image, row] : truth) names.insert(row.class_name);
   return {source.path, {names.begin(), names.end()}};
 }
 
 std::vector<Labelled> by_names(const AnnotationSource& source, const ClassList& classes,
                                const NamedTruth& truth, const ImageNames& image_names) {
   std::vector<Labelled> labelled;
-  for (const auto& [image, row] : truth.rows) {
+  for (const auto& [image, row] : truth) {
     const auto label = classes.label_of.find(row.class_name);
     if (label == classes.label_of.end()) {
-      fail_line(source.path, row.line,
+      fail_line({source.path, row.line},
                 cat("class \"", escaped(row.class_name), "\" is not in ", classes.source));
     }
     labelled.push_back({.name = image, .label = label->second});
   }
   std::vector<std::string> unlisted;
   for (const std::string& image : image_names.all()) {
-    if (!truth.rows.contains(image)) unlisted.push_back(image);
+    if (!truth.contains(image)) unlisted.push_back(image);
   }
   tell_skipped(source.images, unlisted, cat("not in ", source.path));
   return labelled;
@@ -315,16 +301,15 @@ ReadAnnotations to_annotations(const ClassList& classes, const std::vector<Label
     const std::string& class_name = classes.names[static_cast<std::size_t>(label)];
     files.add(name, class_name);
     with_images.insert(class_name);
-    out.instances.images.push_back(
-        {.id = static_cast<std::int64_t>(out.instances.images.size()) + 1, .file_name = name});
+    out.instances.images.push_back({.id = std::ssize(out.instances.images) + 1, .file_name = name});
     out.image_labels.push_back(label);
   }
   std::vector<std::string> empty;
   std::copy_if(classes.names.begin(), classes.names.end(), std::back_inserter(empty),
                [&](const std::string& name) { return !with_images.contains(name); });
   if (!empty.empty()) {
-    log_warning(root, ": ", empty.size(), empty.size() == 1 ? " class has" : " classes have",
-                " no images (", first_names(empty), ")");
+    log_warning(root, ": ", counted(empty.size(), "class has", "classes have"), " no images (",
+                first_names(empty), ")");
   }
   return out;
 }
@@ -336,9 +321,9 @@ ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& fi
     const ClassList classes = folder_classes(source, files);
     return to_annotations(classes, by_folder(source, classes), source.images, files);
   }
-  const std::vector<std::string> lines = files.read_lines(source.path, "annotations");
-  const auto is_id = [](const std::string& line) {
-    return trimmed(line).empty() || is_number(trimmed(line));
+  const std::vector<TextLine> lines = files.read_lines(source.path, "annotations");
+  const auto is_id = [](const TextLine& line) {
+    return trimmed(line.text).find_first_not_of("0123456789") == std::string_view::npos;
   };
   if (!lines.empty() && std::all_of(lines.begin(), lines.end(), is_id)) {
     if (source.classes.empty()) {

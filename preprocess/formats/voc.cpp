@@ -1,12 +1,16 @@
+// Pascal VOC's annotations: an XML file an image.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <pugixml.hpp>
 #include <set>
 
-#include "preprocess/formats/parts.h"
+#include "preprocess/formats/class_names.h"
+#include "preprocess/formats/image_names.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
@@ -30,63 +34,65 @@ class VocFile {
     if (!result) {
       const bool ends_early = text_.find("<annotation") != std::string::npos &&
                               text_.find("</annotation") == std::string::npos;
-      fail_line(path_, line_at(result.offset),
+      fail_line(line_at(result.offset),
                 ends_early ? "the file ends early" : cat("is no XML: ", result.description()));
     }
     if (const std::size_t entity = text_.find("<!ENTITY"); entity != std::string::npos) {
-      fail_line(path_, line_at(static_cast<std::ptrdiff_t>(entity)),
+      fail_line(line_at(static_cast<std::ptrdiff_t>(entity)),
                 "declares an entity, which is not read; write its text where it is used");
     }
     root_ = document_.child("annotation");
     if (!root_) {
       const pugi::xml_node other = document_.document_element();
-      fail_line(path_, 1,
-                cat("has no <annotation>, but <", escaped(other.name()),
-                    ">; want an XML file an image, as Pascal VOC has them"));
+      fail_line({path_, 1}, cat("has no <annotation>, but <", escaped(other.name()),
+                                ">; want an XML file an image, as Pascal VOC has them"));
     }
     if (const pugi::xml_node second = root_.next_sibling("annotation")) {
-      fail_line(path_, line_of(second), "has a second <annotation>, want a file an image");
+      fail(second, "has a second <annotation>, want a file an image");
     }
     require_one(root_, "filename");
   }
 
   const std::string& path() const { return path_; }
   pugi::xml_node root() const { return root_; }
+  auto objects() const { return root_.children("object"); }
 
-  std::size_t line_of(const pugi::xml_node& node) const { return line_at(node.offset_debug()); }
+  FileLine line_of(const pugi::xml_node& node) const { return line_at(node.offset_debug()); }
+  [[noreturn]] void fail(const pugi::xml_node& node, const std::string& problem) const {
+    fail_line(line_of(node), problem);
+  }
 
   pugi::xml_node child(const pugi::xml_node& node, const char* name) const {
     const pugi::xml_node found = node.child(name);
-    if (!found) fail_line(path_, line_of(node), cat("<", node.name(), "> has no <", name, ">"));
+    if (!found) fail(node, cat("<", node.name(), "> has no <", name, ">"));
     return found;
   }
   // Without white space around it.
   std::string text(const pugi::xml_node& node, const char* name) const {
     const pugi::xml_node found = child(node, name);
     const std::string value(trimmed(raw_text(found)));
-    if (value.empty()) fail_line(path_, line_of(found), cat("<", name, "> is empty"));
+    if (value.empty()) fail(found, cat("<", name, "> is empty"));
     return value;
   }
   std::string raw_text(const pugi::xml_node& node) const {
     std::string value = node.text().get();
-    require_utf8(value, path_, line_of(node));
+    require_utf8(value, path_, line_of(node).number);
     return value;
   }
   void require_one(const pugi::xml_node& node, const char* name) const {
     const pugi::xml_node second = node.child(name).next_sibling(name);
-    if (!second) return;
-    fail_line(path_, line_of(second), cat("<", node.name(), "> has two <", name, ">, want one"));
+    if (second) fail(second, cat("<", node.name(), "> has two <", name, ">, want one"));
   }
   double number(const pugi::xml_node& node, const char* name) const {
     require_one(node, name);
     const pugi::xml_node found = child(node, name);
-    return parse_number(found.text().get(), name, path_, line_of(found));
+    return parse_number(found.text().get(), name, line_of(found));
   }
 
  private:
-  std::size_t line_at(std::ptrdiff_t offset) const {
+  FileLine line_at(std::ptrdiff_t offset) const {
     const auto next = std::lower_bound(line_ends_.begin(), line_ends_.end(), offset);
-    return static_cast<std::size_t>(next - line_ends_.begin()) + 1;
+    return {path_, static_cast<std::size_t>(next - line_ends_.begin()) + 1};
   }
 
   std::string path_, text_;
@@ -99,10 +105,9 @@ class VocFile {
 int side_of(const VocFile& file, const char* name) {
   const pugi::xml_node found = file.root().child("size").child(name);
   if (!found) return 0;
-  const double side = parse_number(found.text().get(), name, file.path(), file.line_of(found));
+  const double side = parse_number(found.text().get(), name, file.line_of(found));
   if (side < 0 || side > 1e9 || side != static_cast<int>(side)) {
-    fail_line(file.path(), file.line_of(found),
-              cat(name, ": got ", found.text().get(), ", want a whole number of pixels"));
+    file.fail(found, cat(name, ": got ", found.text().get(), ", want a whole number of pixels"));
   }
   return static_cast<int>(side);
 }
@@ -116,11 +121,10 @@ void check_shape(const VocFile& file, const pugi::xml_node& object) {
   for (const pugi::xml_node attribute : object.child("attributes").children("attribute")) {
     const bool is_angle = std::strcmp(attribute.child_value("name"), "rotation") == 0;
     if (!is_angle || attribute.child("value").text().as_double() == 0) continue;
-    fail_line(file.path(), file.line_of(attribute),
-              "<object> has a rotation, but rotated boxes cannot be trained on");
+    file.fail(attribute, "<object> has a rotation, but rotated boxes cannot be trained on");
   }
   if (box.child("angle").text().as_double() != 0) {
-    fail_line(file.path(), file.line_of(box.child("angle")),
+    file.fail(box.child("angle"),
               "<bndbox> has an <angle>, but rotated boxes cannot be trained on");
   }
   if (box) return;
@@ -131,9 +135,8 @@ void check_shape(const VocFile& file, const pugi::xml_node& object) {
                                    {"ellipse", "ellipses"}}) {
     const pugi::xml_node shape = object.child(name);
     if (!shape) continue;
-    fail_line(file.path(), file.line_of(shape),
-              cat("<object> has a <", name, "> and no <bndbox>; ", what,
-                  " of XML files are not read, export upright boxes"));
+    file.fail(shape, cat("<object> has a <", name, "> and no <bndbox>; ", what,
+                         " of XML files are not read, export upright boxes"));
   }
 }
 
@@ -143,8 +146,7 @@ std::array<double, 4> box_of(const VocFile& file, const pugi::xml_node& object) 
   const double left = file.number(box, "xmin"), top = file.number(box, "ymin");
   const double width = file.number(box, "xmax") - left, height = file.number(box, "ymax") - top;
   if (width < 0 || height < 0) {
-    fail_line(file.path(), file.line_of(box),
-              cat(width < 0 ? "xmax is less than xmin" : "ymax is less than ymin"));
+    file.fail(box, cat(width < 0 ? "xmax is less than xmin" : "ymax is less than ymin"));
   }
   return {left, top, width, height};
 }
@@ -159,18 +161,9 @@ void check_objects(const VocFile& file) {
   const pugi::xml_node box = file.root().find_node(
       [](const pugi::xml_node& node) { return std::strcmp(node.name(), "bndbox") == 0; });
   if (!box) return;
-  fail_line(
-      file.path(), file.line_of(box),
-      cat("<bndbox> is in <", box.parent().name(), ">, want it in an <object> of <annotation>"));
+  file.fail(box, cat("<bndbox> is in <", box.parent().name(),
+                     ">, want it in an <object> of <annotation>"));
 }
-
-struct NamedBox {
-  std::string name{};
-  std::array<double, 4> box{};
-  std::string path{};
-  std::size_t line = 0;
-  std::int64_t image_id = 0;
-};
 
 // The images to take, of those whose XML files are in a folder.
 class VocSelection {
@@ -186,16 +179,11 @@ class VocSelection {
                   "a list belongs into DIR/ImageSets/Main, its XML files into DIR/Annotations");
     }
     lines_ = files.read_lines(path, "list");
-    for (std::size_t line = 1; line <= lines_->size(); ++line) {
-      std::string& name = (*lines_)[line - 1];
+    for (auto& [name, number] : *lines_) {
       name = std::string(trimmed(name));
-      if (name.empty()) continue;
-      const auto [first, is_new] = line_of_.emplace(name, line);
-      if (!is_new) {
-        fail_line(path, line, cat(escaped(name), " is in line ", first->second, ", too"));
-      }
+      require_first(line_of_, name, {path, number}, cat(escaped(name), " is in"));
     }
-    if (line_of_.empty()) throw Error(ErrorKind::kData, cat(path, ": lists no images"));
+    if (lines_->empty()) throw Error(ErrorKind::kData, cat(path, ": lists no images"));
   }
 
   const std::string& folder() const { return folder_; }
@@ -206,23 +194,23 @@ class VocSelection {
     if (!lines_) return;
     std::set<std::string> stems;
     for (const std::string& xml : xml_names) stems.insert(stem_of(xml));
-    for (std::size_t line = 1; line <= lines_->size(); ++line) {
-      const std::string& name = (*lines_)[line - 1];
-      if (name.empty() || stems.contains(name)) continue;
+    for (const auto& [name, number] : *lines_) {
+      if (stems.contains(name)) continue;
       const std::string last = name.substr(name.find_last_of(" \t") + 1);
       if (last != name && (last == "-1" || last == "0" || last == "1")) {
-        throw Error(ErrorKind::kData,
-                    cat(path_, ": line ", line, ": got \"", escaped(name), "\", want a name alone"),
-                    "this is the list of one class; give --annotations ImageSets/Main/train.txt");
+        throw Error(
+            ErrorKind::kData,
+            cat(path_, ": line ", number, ": got \"", escaped(name), "\", want a name alone"),
+            "this is the list of one class; give --annotations ImageSets/Main/train.txt");
       }
-      fail_line(path_, line, cat(escaped(name), ".xml is not in ", folder_));
+      fail_line({path_, number}, cat(escaped(name), ".xml is not in ", folder_));
     }
   }
 
  private:
   std::string path_, folder_;
-  std::optional<std::vector<std::string>> lines_{};  // of the list, where there is one
-  std::map<std::string, std::size_t> line_of_{};     // XML file without its ending -> line
+  std::optional<std::vector<TextLine>> lines_{};  // of the list, where there is one
+  FirstLines line_of_{};                          // of XML files without their endings
 };
 
 // The images that XML files are about, by their names in the image folder.
@@ -252,11 +240,12 @@ class VocImageNames {
       }
     }
     if (lost.empty()) return;
-    log_warning(folder_.path(), ": ", lost.size(),
-                lost.size() == 1 ? " XML file names an image that does not exist, where one with "
-                                   "the XML file's own name does ("
-                                 : " XML files name images that do not exist, where those with "
-                                   "the XML files' own names do (",
+    log_warning(folder_.path(), ": ",
+                counted(lost.size(),
+                        "XML file names an image that does not exist, where one with the XML "
+                        "file's own name does (",
+                        "XML files name images that do not exist, where those with the XML files' "
+                        "own names do ("),
                 first_names(lost),
                 "); correct <filename>, or remove it to go by the names of XML files");
   }
@@ -281,105 +270,110 @@ class VocImageNames {
   std::vector<Renamed> renamed_{};
 };
 
-// Class names, and how files write those of them that have spaces around them.
-class VocClasses {
+// Reads the XML files of a source; what their classes' ids are shows when all are read.
+class VocReader {
  public:
-  void add(const std::string& raw_name) {
-    const std::string& name = *names_.emplace(trimmed(raw_name)).first;
-    if (name != raw_name) ++spaced_[raw_name];
-  }
-  const std::set<std::string>& names() const { return names_; }
+  VocReader(const AnnotationSource& source, AnnotationFiles& files)
+      : source_(source), files_(files), image_names_(source.images) {}
 
-  void tell(const std::string& path) const {
-    std::vector<std::string> spaced;
-    for (const auto& [name, count] : spaced_) spaced.push_back(cat("\"", name, "\" ", count));
-    if (spaced.empty()) return;
-    log_warning(path, ": class names have spaces around them, which are dropped (boxes: ",
-                first_names(spaced), ")");
+  Instances read() {
+    const VocSelection selection(source_.path, files_);
+    std::vector<std::string> xml_names = files_below(selection.folder());
+    std::erase_if(xml_names, [](const std::string& name) { return lower_suffix(name) != ".xml"; });
+    selection.check_against(xml_names);
+    for (const std::string& name : xml_names) {
+      const std::string path = cat(selection.folder(), "/", name);
+      const VocFile file(path, files_.read(path, name, EncodingIn::kXml));
+      // Of all files, so that training and validation lists get the same ids.
+      for (const pugi::xml_node object : file.objects()) {
+        const std::string class_name = file.text(object, "name");
+        const std::string raw_name = file.raw_text(object.child("name"));
+        class_names_.insert(class_name);
+        if (raw_name != class_name) ++spaced_[cat('"', raw_name, '"')];
+      }
+      check_objects(file);
+      if (selection.has(name)) take(file, name);
+    }
+    if (out_.images.empty()) {
+      throw Error(ErrorKind::kData, cat(source_.path, ": has no XML files"),
+                  "give --annotations the folder Annotations of the data set, or a list of its "
+                  "ImageSets/Main");
+    }
+    set_category_ids();
+    tell();
+    read_image_sizes(source_, out_);
+    return std::move(out_);
   }
 
  private:
-  std::set<std::string> names_{};
-  std::map<std::string, std::int64_t> spaced_{};  // by name as written, its boxes
+  // The class of the annotation at the same place.
+  struct NamedClass {
+    std::string name{}, path{};
+    std::size_t line = 0;
+  };
+
+  void take(const VocFile& file, const std::string& xml_name) {
+    const std::int64_t image_id = std::ssize(out_.images) + 1;
+    out_.images.push_back({.id = image_id,
+                           .file_name = image_names_.name_for(file, xml_name),
+                           .width = side_of(file, "width"),
+                           .height = side_of(file, "height")});
+    const std::string& image = out_.images.back().file_name;
+    const auto [first, is_new] = xml_of_.emplace(image, xml_name);
+    if (!is_new) {
+      file.fail(file.root().child("filename"),
+                cat("is about ", escaped(image), ", as ", escaped(first->second), " is"));
+    }
+    for (const pugi::xml_node object : file.objects()) {
+      const std::array<double, 4> box = box_of(file, object);
+      out_.annotations.push_back({.id = std::ssize(out_.annotations) + 1,
+                                  .image_id = image_id,
+                                  .bbox = box,
+                                  .area = box[2] * box[3]});
+      names_.push_back({.name = file.text(object, "name"),
+                        .path = file.path(),
+                        .line = file.line_of(object).number});
+      difficult_count_ += object.child("difficult").text().as_int() != 0 ? 1 : 0;
+    }
+  }
+
+  void set_category_ids() {
+    const ClassIds ids(source_, class_names_, files_);
+    out_.categories = ids.categories();
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const auto& [name, path, line] = names_[i];
+      out_.annotations[i].category_id = ids.id_of(name, {path, line});
+    }
+  }
+
+  void tell() const {
+    if (difficult_count_ > 0) {
+      log_info(source_.path, ": ",
+               counted(difficult_count_, "box is marked difficult and kept",
+                       "boxes are marked difficult and kept"));
+    }
+    if (!spaced_.empty()) {
+      log_warning(source_.path, ": class names have spaces around them, which are dropped (boxes: ",
+                  first_counts(spaced_), ")");
+    }
+    image_names_.tell_renamed();
+  }
+
+  const AnnotationSource& source_;
+  AnnotationFiles& files_;
+  VocImageNames image_names_;
+  std::set<std::string> class_names_{};
+  std::map<std::string, std::int64_t> spaced_{};  // class names as written, in quotes -> boxes
+  Instances out_{};
+  std::vector<NamedClass> names_{};
+  std::map<std::string, std::string> xml_of_{};  // image -> XML file
+  std::int64_t difficult_count_ = 0;
 };
 
 }  // namespace
 
 Instances read_voc(const AnnotationSource& source, AnnotationFiles& files) {
-  Instances out;
-  const VocSelection selection(source.path, files);
-  std::vector<std::string> xml_names = files_below(selection.folder());
-  std::erase_if(xml_names, [](const std::string& name) { return lower_suffix(name) != ".xml"; });
-  selection.check_against(xml_names);
-  VocImageNames image_names(source.images);
-  VocClasses classes;
-  std::vector<NamedBox> boxes;
-  std::map<std::string, std::string> file_of;  // image -> XML file
-  std::int64_t difficult_count = 0;
-  for (const std::string& name : xml_names) {
-    const std::string path = cat(selection.folder(), "/", name);
-    const VocFile file(path, files.read(path, name, EncodingIn::kXml));
-    // Of all files, so that training and validation lists get the same ids.
-    for (const pugi::xml_node object : file.root().children("object")) {
-      file.text(object, "name");
-      classes.add(file.raw_text(object.child("name")));
-    }
-    check_objects(file);
-    if (!selection.has(name)) continue;
-    const auto image_id = static_cast<std::int64_t>(out.images.size()) + 1;
-    out.images.push_back({.id = image_id,
-                          .file_name = image_names.name_for(file, name),
-                          .width = side_of(file, "width"),
-                          .height = side_of(file, "height")});
-    const std::string& image = out.images.back().file_name;
-    const auto [first, is_new] = file_of.emplace(image, name);
-    if (!is_new) {
-      fail_line(file.path(), file.line_of(file.root().child("filename")),
-                cat("is about ", escaped(image), ", as ", escaped(first->second), " is"));
-    }
-    for (const pugi::xml_node object : file.root().children("object")) {
-      boxes.push_back({.name = file.text(object, "name"),
-                       .box = box_of(file, object),
-                       .path = file.path(),
-                       .line = file.line_of(object),
-                       .image_id = image_id});
-      difficult_count += object.child("difficult").text().as_int() != 0 ? 1 : 0;
-    }
-  }
-  if (out.images.empty()) {
-    throw Error(ErrorKind::kData, cat(source.path, ": has no XML files"),
-                "give --annotations the folder Annotations of the data set, or a list of its "
-                "ImageSets/Main");
-  }
-
-  std::optional<ClassIds> given;
-  std::map<std::string, std::int64_t> found;
-  if (!source.classes.empty()) {
-    given.emplace(source.classes, files);
-    out.categories = given->categories();
-  } else {
-    for (const std::string& name : classes.names()) {
-      found[name] = static_cast<std::int64_t>(out.categories.size()) + 1;
-      out.categories.push_back({.id = found[name], .name = name});
-    }
-  }
-  for (const NamedBox& one : boxes) {
-    out.annotations.push_back(
-        {.id = static_cast<std::int64_t>(out.annotations.size()) + 1,
-         .image_id = one.image_id,
-         .category_id = given ? given->id_of(one.name, one.path, one.line) : found.at(one.name),
-         .bbox = one.box,
-         .area = one.box[2] * one.box[3]});
-  }
-  if (difficult_count > 0) {
-    log_info(source.path, ": ", difficult_count,
-             difficult_count == 1 ? " box is marked difficult and kept"
-                                  : " boxes are marked difficult and kept");
-  }
-  classes.tell(source.path);
-  image_names.tell_renamed();
-  read_image_sizes(source, out);
-  return out;
+  return VocReader(source, files).read();
 }
 
 }  // namespace retina

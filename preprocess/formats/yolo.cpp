@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <sstream>
 
-#include "preprocess/formats/parts.h"
+#include "preprocess/formats/class_names.h"
+#include "preprocess/formats/image_names.h"
+#include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
@@ -29,8 +30,8 @@ struct YoloSet {
   std::optional<std::size_t> point_numbers{};
 };
 
-std::size_t line_of(const YAML::Node& node) {
-  return static_cast<std::size_t>(std::max(node.Mark().line, 0)) + 1;
+std::size_t line_of(const YAML::Mark& mark) {
+  return static_cast<std::size_t>(std::max(mark.line, 0)) + 1;
 }
 
 // data.yaml.
@@ -47,6 +48,10 @@ class DataYaml {
   }
 
  private:
+  [[noreturn]] void fail(const YAML::Node& node, const std::string& problem) const {
+    fail_line({path_, line_of(node.Mark())}, problem);
+  }
+
   // The value of a key. Of a key that is there twice, tools differ in which value they take.
   std::optional<YAML::Node> value_of(const std::string& key) const {
     std::optional<YAML::Node> value;
@@ -54,8 +59,8 @@ class DataYaml {
     for (const auto& entry : root_) {
       if (!entry.first.IsScalar() || entry.first.Scalar() != key) continue;
       if (value) {
-        fail_line(path_, line_of(entry.first),
-                  cat("key \"", key, "\" is that of line ", line_of(*value), ", too"));
+        fail(entry.first,
+             cat("key \"", key, "\" is that of line ", line_of(value->Mark()), ", too"));
       }
       value = entry.second;
     }
@@ -64,10 +69,9 @@ class DataYaml {
 
   std::int64_t whole_number(const YAML::Node& node, const char* field) const {
     const double number =
-        parse_number(node.IsScalar() ? node.Scalar() : "", field, path_, line_of(node));
+        parse_number(node.IsScalar() ? node.Scalar() : "", field, {path_, line_of(node.Mark())});
     if (number < 0 || number > 1e9 || number != std::floor(number)) {
-      fail_line(path_, line_of(node),
-                cat(field, ": got ", escaped(node.Scalar()), ", want a whole number, 0 or more"));
+      fail(node, cat(field, ": got ", escaped(node.Scalar()), ", want a whole number, 0 or more"));
     }
     return static_cast<std::int64_t>(number);
   }
@@ -87,10 +91,10 @@ class DataYaml {
       Category one{.id = std::ssize(categories)};
       if (names->IsMap()) one.id = whole_number(entry.first, "index of names");
       if (!indices.insert(one.id).second) {
-        fail_line(path_, line_of(entry.first), cat("names: index ", one.id, " is there twice"));
+        fail(entry.first, cat("names: index ", one.id, " is there twice"));
       }
       if (!name.IsScalar() || trimmed(name.Scalar()).empty()) {
-        fail_line(path_, line_of(name), cat("names: class ", one.id, " has no name"));
+        fail(name, cat("names: class ", one.id, " has no name"));
       }
       one.name = name.Scalar();
       categories.push_back(std::move(one));
@@ -107,17 +111,15 @@ class DataYaml {
         std::max_element(categories.begin(), categories.end(),
                          [](const Category& a, const Category& b) { return a.id < b.id; });
     if (count == std::ssize(categories) || count == last->id + 1) return;
-    fail_line(path_, line_of(*node),
-              cat("nc: got ", count, ", but \"names\" has ", categories.size(),
-                  categories.size() == 1 ? " class" : " classes"));
+    fail(*node, cat("nc: got ", count, ", but \"names\" has ", categories.size(),
+                    categories.size() == 1 ? " class" : " classes"));
   }
 
   std::optional<std::size_t> point_numbers() const {
     const std::optional<YAML::Node> shape = value_of("kpt_shape");
     if (!shape) {
       if (const std::optional<YAML::Node> flip = value_of("flip_idx")) {
-        fail_line(path_, line_of(*flip),
-                  "has \"flip_idx\", as of pose labels, but no \"kpt_shape\"");
+        fail(*flip, "has \"flip_idx\", as of pose labels, but no \"kpt_shape\"");
       }
       return std::nullopt;
     }
@@ -126,8 +128,8 @@ class DataYaml {
                          size = whole_number((*shape)[1], "kpt_shape");
       if (count > 0 && (size == 2 || size == 3)) return static_cast<std::size_t>(count * size);
     }
-    fail_line(path_, line_of(*shape),
-              "kpt_shape: want [N, 2] or [N, 3], the number of key points and of numbers of each");
+    fail(*shape,
+         "kpt_shape: want [N, 2] or [N, 3], the number of key points and of numbers of each");
   }
 
   std::string path_;
@@ -163,11 +165,10 @@ YoloSet read_set(const std::string& path, AnnotationFiles& files) {
   try {
     return DataYaml(path, text).read();
   } catch (const YAML::Exception& error) {
-    const auto line = static_cast<std::size_t>(std::max(error.mark.line, 0)) + 1;
+    const std::size_t line = line_of(error.mark);
     const bool has_tab = line_of_text(text, line).find('\t') != std::string_view::npos;
-    fail_line(path, line,
-              has_tab ? "has a tab, which YAML does not indent with; want spaces"
-                      : cat("is no YAML: ", escaped(error.msg)));
+    fail_line({path, line}, has_tab ? "has a tab, which YAML does not indent with; want spaces"
+                                    : cat("is no YAML: ", escaped(error.msg)));
   }
 }
 
@@ -239,7 +240,7 @@ void check_labels(const LabelFiles& labels, const std::string& images,
                 "the labels of a.jpg are in a.txt");
   }
   if (count > 0) {
-    log_warning(labels.folder, ": ", count, count == 1 ? " label file has" : " label files have",
+    log_warning(labels.folder, ": ", counted(count, "label file has", "label files have"),
                 " no image in ", images, " (", first_names(labels.without_image), ")");
   }
   std::vector<std::string> unlabelled;
@@ -262,20 +263,17 @@ struct Label {
   friend auto operator<=>(const Label&, const Label&) = default;
 };
 
-void check_length(std::size_t count, const YoloSet& set, const std::string& path,
-                  std::size_t line) {
+void check_length(std::size_t count, const YoloSet& set, const FileLine& at) {
   if (set.point_numbers) {
     const std::size_t wanted = 5 + *set.point_numbers;
     if (count == wanted) return;
     fail_line(
-        path, line,
-        cat("has ", count, " numbers, want ", wanted,
-            ", CLASS CX CY WIDTH HEIGHT and the key points of \"kpt_shape\" in ", set.source));
+        at, cat("has ", count, " numbers, want ", wanted,
+                ", CLASS CX CY WIDTH HEIGHT and the key points of \"kpt_shape\" in ", set.source));
   }
   if (count == 5 || count == 6 || (count >= 7 && count % 2 == 1)) return;
-  fail_line(path, line,
-            cat("has ", count,
-                " numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the points of an outline"));
+  fail_line(at, cat("has ", count, " numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the ",
+                    "points of an outline"));
 }
 
 bool may_be_pose(const std::vector<double>& numbers) {
@@ -290,53 +288,50 @@ bool may_be_pose(const std::vector<double>& numbers) {
   return true;
 }
 
+// The category of a label's first number. Compared as f64: it may be larger than any integer.
+std::int64_t category_of(double number, const YoloSet& set, const FileLine& at) {
+  for (const Category& one : set.categories) {
+    if (static_cast<double>(one.id) == number) return one.id;
+  }
+  fail_line(at, cat("class: got ", shortest(number), ", which ",
+                    fs::path(set.source).filename().string(), " does not name"));
+}
+
 // "CLASS CX CY WIDTH HEIGHT", with the confidence of a prediction behind it, or the key points of a
-// pose where the set has such, or
-// "CLASS X1 Y1 X2 Y2 X3 Y3 ..." for an outline.
-Label parse_label(const std::string& text, const YoloSet& set, const std::string& path,
-                  std::size_t line) {
+// pose where the set has such, or "CLASS X1 Y1 X2 Y2 X3 Y3 ..." for an outline.
+Label parse_label(const std::string& text, const YoloSet& set, const FileLine& at) {
   std::istringstream words(text);
   std::vector<double> numbers;
   for (std::string word; words >> word;) {
-    numbers.push_back(parse_number(word, numbers.empty() ? "class" : "coordinate", path, line));
+    numbers.push_back(parse_number(word, numbers.empty() ? "class" : "coordinate", at));
   }
-  check_length(numbers.size(), set, path, line);
-  const bool has_confidence = numbers.size() == 6;
-  if (set.point_numbers || has_confidence) numbers.resize(5);
+  check_length(numbers.size(), set, at);
+  Label label{.has_confidence = numbers.size() == 6};
+  if (set.point_numbers || label.has_confidence) numbers.resize(5);
   for (std::size_t i = 1; i < numbers.size(); ++i) {
     constexpr double kRounding = 0.01;
     if (numbers[i] >= -kRounding && numbers[i] <= 1 + kRounding) continue;
-    fail_line(path, line,
-              cat("coordinate: got ", shortest(numbers[i]),
-                  ", want 0 to 1, a share of the image's side"));
+    fail_line(at, cat("coordinate: got ", shortest(numbers[i]),
+                      ", want 0 to 1, a share of the image's side"));
   }
-  // Compared as f64: the number may be larger than any integer.
-  const auto known =
-      std::find_if(set.categories.begin(), set.categories.end(),
-                   [&](const Category& one) { return static_cast<double>(one.id) == numbers[0]; });
-  if (known == set.categories.end()) {
-    fail_line(path, line,
-              cat("class: got ", shortest(numbers[0]), ", which ",
-                  fs::path(set.source).filename().string(), " does not name"));
-  }
-  Label label{.category_id = known->id, .has_confidence = has_confidence};
-  double left = 0, top = 0, right = 0, bottom = 0;
+  label.category_id = category_of(numbers[0], set, at);
+
+  // The box as left, top, right, bottom: around its centre, or around the outline's points.
+  double left = numbers[1], top = numbers[2], right = left, bottom = top;
   if (numbers.size() == 5) {
-    if (numbers[3] < 0 || numbers[4] < 0) {
-      fail_line(path, line,
-                cat(numbers[3] < 0 ? "width" : "height", ": got ",
-                    shortest(std::min(numbers[3], numbers[4])), ", want 0 to 1"));
+    const double width = numbers[3], height = numbers[4];
+    if (width < 0 || height < 0) {
+      fail_line(at, cat(width < 0 ? "width" : "height", ": got ", shortest(std::min(width, height)),
+                        ", want 0 to 1"));
     }
-    left = numbers[1] - numbers[3] / 2;
-    top = numbers[2] - numbers[4] / 2;
-    right = numbers[1] + numbers[3] / 2;
-    bottom = numbers[2] + numbers[4] / 2;
+    left -= width / 2;
+    right += width / 2;
+    top -= height / 2;
+    bottom += height / 2;
   } else {
     label.is_outline = true;
     label.may_be_pose = may_be_pose(numbers);
-    left = top = std::numeric_limits<double>::infinity();
-    right = bottom = -std::numeric_limits<double>::infinity();
-    for (std::size_t i = 1; i < numbers.size(); i += 2) {
+    for (std::size_t i = 3; i < numbers.size(); i += 2) {
       left = std::min(left, numbers[i]);
       right = std::max(right, numbers[i]);
       top = std::min(top, numbers[i + 1]);
@@ -349,32 +344,35 @@ Label parse_label(const std::string& text, const YoloSet& set, const std::string
 
 // What is said once all label files are read.
 struct LabelNotes {
-  std::size_t box_count = 0, outline_count = 0, may_be_pose_count = 0;
-  std::size_t confidence_count = 0;
+  std::size_t box_count = 0, outline_count = 0, may_be_pose_count = 0, confidence_count = 0;
   std::size_t repeated_count = 0;
   std::string first_repeated{};
 
-  void tell(const LabelFiles& labels) const {
+  void count(const Label& label) {
+    ++box_count;
+    outline_count += label.is_outline ? 1 : 0;
+    confidence_count += label.has_confidence ? 1 : 0;
+    may_be_pose_count += label.may_be_pose ? 1 : 0;
+  }
+
+  void tell(const std::string& folder) const {
     if (repeated_count > 0) {
-      log_warning(labels.folder, ": ", repeated_count,
-                  repeated_count == 1 ? " line repeats" : " lines repeat",
-                  " a box of the same file and is left out (", first_repeated,
+      log_warning(folder, ": ", counted(repeated_count, "line repeats", "lines repeat"),
+                  " a box of the same file and is ignored (", first_repeated,
                   repeated_count == 1 ? ")" : ", ...)");
     }
     if (may_be_pose_count > 0 && may_be_pose_count == outline_count) {
-      log_warning(labels.folder, ": the boxes of ", outline_count,
+      log_warning(folder, ": the boxes of ", outline_count,
                   " lines with more than 5 numbers are taken from the outlines; if these are key ",
                   "points behind a box, give \"kpt_shape\" in data.yaml");
     }
     if (confidence_count > 0) {
-      log_warning(labels.folder, ": ", confidence_count,
-                  confidence_count == 1 ? " line has a sixth number" : " lines have a sixth number",
+      log_warning(folder, ": ",
+                  counted(confidence_count, "line has a sixth number", "lines have a sixth number"),
                   ", as a prediction's confidence, which is not read: these boxes come from a "
                   "model, so check them before training");
     }
-    if (box_count + repeated_count == 0) {
-      log_warning(labels.folder, ": no label file has a box");
-    }
+    if (box_count + repeated_count == 0) log_warning(folder, ": no label file has a box");
   }
 };
 
@@ -387,9 +385,7 @@ void warn_of_splits(const std::string& folder, const std::vector<std::string>& i
     }
   }
   if (splits.size() < 2) return;
-  std::vector<std::string> told;
-  for (const auto& [name, count] : splits) told.push_back(cat(name, " ", count));
-  log_warning(folder, ": images of several parts are packed as one set (", first_names(told),
+  log_warning(folder, ": images of several parts are packed as one set (", first_counts(splits),
               "); give --images the folder of one part");
 }
 
@@ -405,6 +401,8 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
     throw Error(ErrorKind::kData, cat(source.images, ": has no images"), "check --images");
   }
   warn_of_splits(source.images, image_names);
+
+  // Each image with the boxes of its label file, as shares of the sides until sizes are known.
   const LabelFiles labels = find_labels(source.images, below);
   check_labels(labels, source.images, image_names);
   LabelNotes notes;
@@ -414,28 +412,23 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
     const auto file = labels.of.find(image);
     if (file == labels.of.end()) continue;  // without objects
     const std::string path = cat(labels.folder, "/", file->second);
-    const std::vector<std::string> lines = files.read_lines(path, file->second);
     std::set<Label> seen;
-    for (std::size_t line = 1; line <= lines.size(); ++line) {
-      if (trimmed(lines[line - 1]).empty()) continue;
-      const Label label = parse_label(lines[line - 1], set, path, line);
+    for (const auto& [text, number] : files.read_lines(path, file->second)) {
+      const Label label = parse_label(text, set, {path, number});
       if (!seen.insert(label).second) {
         if (notes.repeated_count++ == 0) {
-          notes.first_repeated = cat(escaped(file->second), ": line ", line);
+          notes.first_repeated = cat(escaped(file->second), ": line ", number);
         }
         continue;
       }
-      ++notes.box_count;
-      notes.outline_count += label.is_outline ? 1 : 0;
-      notes.confidence_count += label.has_confidence ? 1 : 0;
-      notes.may_be_pose_count += label.may_be_pose ? 1 : 0;
+      notes.count(label);
       out.annotations.push_back({.id = std::ssize(out.annotations) + 1,
                                  .image_id = image_id,
                                  .category_id = label.category_id,
                                  .bbox = label.box});
     }
   }
-  notes.tell(labels);
+  notes.tell(labels.folder);
   read_image_sizes(source, out);
   scale_shares(out);
   return out;

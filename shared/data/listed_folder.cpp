@@ -13,7 +13,6 @@
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/hash.h"
-#include "shared/image/format.h"
 #include "shared/image/image_file.h"
 #include "shared/image/orientation.h"
 

@@ -13,7 +13,7 @@ void decode_image(const Record& record, const std::string& subject, JpegDecoder&
     out.rgb.assign(record.image.begin(), record.image.end());
     return;
   }
-  const DecodeStatus status = decoder.decode(record.image.data(), record.image.size(), out);
+  const DecodeStatus status = decoder.decode(record.image, out);
   std::string problem = unusable_reason(status);
   if (problem.empty() && (out.width != record.width || out.height != record.height)) {
     problem = cat("wrong size (got ", out.width, "x", out.height, ", want ", record.width, "x",

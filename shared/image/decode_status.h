@@ -1,10 +1,18 @@
-// What became of decoding one file, and the policy on damage: the same for every format.
+// What a file is by its first bytes, what became of decoding it, and the policy on damage: the same
+// for every format.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace retina {
+
+// "JPEG", "PNG", "GIF", "BMP", "WebP", "TIFF", ...; "" when unknown. Names lie.
+std::string image_format(std::string_view bytes);
+
+// Why a file that is not `wanted` is refused: "not a JPEG but a PNG file".
+std::string describe_other_format(std::string_view bytes, const std::string& wanted);
 
 // Pillow's limit, about a quarter GiB of 24-bit pixels.
 inline constexpr std::uint64_t kDefaultMaxPixels = 178'956'970;

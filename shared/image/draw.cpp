@@ -51,6 +51,13 @@ Colour ink_on(const Colour& colour) {
   return {.red = 255, .green = 255, .blue = 255};
 }
 
+// The cells of a character; those of '?' for what is not printable ASCII.
+const Glyph& glyph_of(char character) {
+  const int place = character - ' ';
+  const bool is_printable = place >= 0 && place < static_cast<int>(kGlyphs.size());
+  return kGlyphs[static_cast<std::size_t>(is_printable ? place : '?' - ' ')];
+}
+
 // True for the bytes of a UTF-8 character after its first: such a character is one '?'.
 bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
@@ -117,12 +124,13 @@ void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& st
     }
   }
   if (text.empty()) return;
+
+  // The tab: above the box where there is room, inside it otherwise, never past the right edge.
   const TextStyle letters = {.colour = ink_on(style.colour),
                              .scale = std::max(1, static_cast<int>(std::lround(shorter / 250.0)))};
   const int pad = letters.scale;
   const int tab_width = text_width_px(text, letters.scale) + 2 * pad;
   const int tab_height = text_height_px(letters.scale) + pad;
-  // Above the box where there is room, inside it otherwise, and never past the right edge.
   const int left = std::clamp(outer.left, 0, std::max(0, image.width - tab_width));
   const int top = outer.top >= tab_height ? outer.top - tab_height : outer.top;
   fill(image, {left, top, left + tab_width, top + tab_height}, style.colour);

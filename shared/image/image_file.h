@@ -1,7 +1,18 @@
 // An image of any of the formats that we read, told by its content. For loose files; shards hold
-// JPEGs only.
+// JPEGs only. PNG goes through libpng, TIFF through libtiff, WebP through libwebp; their pixels are
+// those of Pillow's `Image.open(f).convert("RGB")`: transparency, gamma and colour profiles are
+// ignored, grey and palettes become RGB, EXIF orientation is ignored (orientation.h has it).
+//
+// PNG   of 16 bits a channel the upper 8 are kept (of 16-bit grey too, which Pillow clips to
+//       white); an animation's first image. A checksum that does not fit is an error.
+// TIFF  photographs of up to 8 bits a sample: grey, RGB, palette, YCbCr, CMYK; strips or tiles,
+//       whatever the compression that this libtiff has; the first page of several. Samples that are
+//       no colours are refused: what they mean is not in the file.
+// WebP  no animations. The format has no checksums: a flipped bit of a lossy image shows, if at
+//       all, as wrong pixels.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "shared/image/decode_status.h"
@@ -15,11 +26,26 @@ inline constexpr const char* kImageFormats = "JPEG, PNG, TIFF or WebP";
 bool is_image_format(std::string_view format);
 
 // Decodes `bytes` into `out`, whose storage is reused. The decoder, one per thread, sets the limit
-// of pixels for every format. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
+// of pixels for every format: more are refused before anything is allocated for them. A file that
+// ends before its pixels do is not ok, or truncated. Throws nothing but std::bad_alloc; `out` is
+// unspecified when !ok.
 DecodeStatus decode_any_image(std::string_view bytes, JpegDecoder& decoder, Image& out);
 
 // Only the header: size of the image in `width`, `height`. The first 64 KiB of a file are enough
-// for most; where they are not, the status is not ok.
+// for most; where they are not (a TIFF's directory may be anywhere), the status is not ok.
 DecodeStatus read_any_size(std::string_view bytes, JpegDecoder& decoder, int& width, int& height);
+
+// The parts of these two for a file that has the format by image_format(). decode_...() gets `out`
+// with the size that read_..._size() found, which is of `max_pixels` at most.
+DecodeStatus read_png_size(std::string_view bytes, int& width, int& height);
+DecodeStatus decode_png(std::string_view bytes, std::uint64_t max_pixels, Image& out);
+DecodeStatus read_tiff_size(std::string_view bytes, int& width, int& height);
+DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image& out);
+DecodeStatus read_webp_size(std::string_view bytes, int& width, int& height);
+DecodeStatus decode_webp(std::string_view bytes, std::uint64_t max_pixels, Image& out);
+
+// A TIFF's first page's orientation tag, 1..8; 1, upright, where there is none or it makes no
+// sense.
+int read_tiff_orientation(std::string_view bytes);
 
 }  // namespace retina

@@ -3,10 +3,10 @@
 // converted, EXIF orientation ignored as COCO's annotations do.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "shared/image/decode_status.h"
 #include "shared/image/image.h"
@@ -24,14 +24,14 @@ class JpegDecoder {
 
   // Decodes the first image of `bytes` into `out`, whose storage is reused. Other formats are
   // recognised and refused. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
-  DecodeStatus decode(const void* bytes, std::size_t size_bytes, Image& out);
+  DecodeStatus decode(std::string_view bytes, Image& out);
 
   // Only the header, of a file or its beginning: size of the image in `width`, `height`.
-  DecodeStatus read_size(const void* bytes, std::size_t size_bytes, int& width, int& height);
+  DecodeStatus read_size(std::string_view bytes, int& width, int& height);
 
   // The header of a whole file: not ok, too, when the image has too many pixels or the file is
   // too short for it, whatever its last bytes are. decode() begins with this.
-  DecodeStatus check_header(const void* bytes, std::size_t size_bytes, int& width, int& height);
+  DecodeStatus check_header(std::string_view bytes, int& width, int& height);
 
   std::uint64_t max_pixels() const;
 

@@ -14,7 +14,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
-#include "shared/image/format.h"
+#include "shared/image/decode_status.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
@@ -112,13 +112,13 @@ struct JpegDecoder::State {
     return true;
   }
 
-  bool read_header(const void* bytes, std::size_t size_bytes) {
+  bool read_header(std::string_view bytes) {
     jpeg_abort_decompress(&info);  // whatever the previous image left
     warning_count = 0;
     lacks_memory = ended_early = ran_dry = lacks_rows = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
     if (setjmp(escape) != 0) return false;
-    jpeg_mem_src(&info, static_cast<const unsigned char*>(bytes), size_bytes);
+    jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     jpeg_read_header(&info, TRUE);
     const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
     info.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
@@ -133,14 +133,10 @@ struct JpegDecoder::State {
     jpeg_start_decompress(&info);
     while (info.output_scanline < info.output_height) {
       std::uint8_t* row = rgb + std::size_t{info.output_scanline} * info.output_width * 3;
-      if (info.out_color_space == JCS_CMYK) {
-        JSAMPROW target = cmyk_row.data();
-        jpeg_read_scanlines(&info, &target, 1);
-        cmyk_to_rgb(cmyk_row.data(), row, static_cast<int>(info.output_width));
-      } else {
-        JSAMPROW target = row;
-        jpeg_read_scanlines(&info, &target, 1);
-      }
+      const bool is_cmyk = info.out_color_space == JCS_CMYK;
+      JSAMPROW target = is_cmyk ? cmyk_row.data() : row;
+      jpeg_read_scanlines(&info, &target, 1);
+      if (is_cmyk) cmyk_to_rgb(target, row, static_cast<int>(info.output_width));
     }
     is_complete = all_coefficients_seen();
     jpeg_finish_decompress(&info);
@@ -211,15 +207,11 @@ JpegDecoder& JpegDecoder::operator=(JpegDecoder&& other) noexcept {
   return *this;
 }
 
-DecodeStatus JpegDecoder::read_size(const void* bytes, std::size_t size_bytes, int& width,
-                                    int& height) {
-  DecodeStatus status;
-  const std::string_view text(static_cast<const char*>(bytes), size_bytes);
-  if (image_format(text) != "JPEG") {
-    status.problem = describe_other_format(text, "JPEG");
-    return status;
+DecodeStatus JpegDecoder::read_size(std::string_view bytes, int& width, int& height) {
+  if (image_format(bytes) != "JPEG") {
+    return {.ok = false, .problem = describe_other_format(bytes, "JPEG")};
   }
-  status.ok = state_->read_header(bytes, size_bytes);
+  DecodeStatus status{.ok = state_->read_header(bytes)};
   if (status.ok) {
     width = static_cast<int>(state_->info.image_width);
     height = static_cast<int>(state_->info.image_height);
@@ -228,32 +220,29 @@ DecodeStatus JpegDecoder::read_size(const void* bytes, std::size_t size_bytes, i
   return status;
 }
 
-DecodeStatus JpegDecoder::check_header(const void* bytes, std::size_t size_bytes, int& width,
-                                       int& height) {
-  DecodeStatus status = read_size(bytes, size_bytes, width, height);
+DecodeStatus JpegDecoder::check_header(std::string_view bytes, int& width, int& height) {
+  DecodeStatus status = read_size(bytes, width, height);
   if (!status.ok) return status;
   if (has_too_many_pixels(width, height, state_->max_pixels, status.problem)) {
     status.ok = false;
-  } else if (state_->is_too_short(size_bytes)) {
+  } else if (state_->is_too_short(bytes.size())) {
     status.ok = false;
     status.problem =
-        cat("truncated: ", size_bytes, " bytes cannot hold ", width, "x", height, " pixels");
+        cat("truncated: ", bytes.size(), " bytes cannot hold ", width, "x", height, " pixels");
   }
   return status;
 }
 
-DecodeStatus JpegDecoder::decode(const void* bytes, std::size_t size_bytes, Image& out) {
-  DecodeStatus status = check_header(bytes, size_bytes, out.width, out.height);
+DecodeStatus JpegDecoder::decode(std::string_view bytes, Image& out) {
+  DecodeStatus status = check_header(bytes, out.width, out.height);
   if (!status.ok) return status;
   const auto width = static_cast<std::size_t>(out.width);
-  const auto height = static_cast<std::size_t>(out.height);
-  out.rgb.resize(width * height * 3);
+  out.rgb.resize(width * static_cast<std::size_t>(out.height) * 3);
   if (state_->info.out_color_space == JCS_CMYK) state_->cmyk_row.resize(width * 4);
-  const bool is_blank = state_->is_blank();
+  status.is_blank = state_->is_blank();
   status.ok = state_->read_pixels(out.rgb.data());
   state_->fill(status);
   if (status.ok) state_->fill_truncation(status);
-  status.is_blank = is_blank;
   return status;
 }
 

@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "shared/image/format.h"
-#include "shared/image/tiff.h"
+#include "shared/image/image_file.h"
 
 namespace retina {
 namespace {

@@ -68,7 +68,7 @@ TEST_F(CocoPack, PacksVerifiesAndInspects) {
   EXPECT_EQ(packed.exit_code, 0) << packed.err;
   EXPECT_THAT(packed.out, HasSubstr("60 (10 without boxes, 7 quarantined)"));
   EXPECT_THAT(packed.out, HasSubstr("damaged 2, format 1, missing 2, name 1, size 1"));
-  EXPECT_THAT(packed.err, HasSubstr("warning: 7 of 67 images are left out"));
+  EXPECT_THAT(packed.err, HasSubstr("warning: 7 of 67 images are quarantined"));
 
   const ProcessResult again = run_process(command(folder_ / "set", {"--threads", "3"}));
   EXPECT_EQ(again.exit_code, 0);
@@ -204,7 +204,7 @@ TEST_F(CocoPack, AnImageThatWasPutBackIs78AndPackedByOverwrite) {
   EXPECT_EQ(run_process(command(folder_ / "set")).exit_code, 0);
   std::filesystem::rename(folder_ / "aside.jpg", folder_ / "images/a/0.jpg");
   const std::string line = refusal(command(folder_ / "set"), 78);
-  EXPECT_THAT(line, HasSubstr("images (1 that was left out can be used now: a/0.jpg)"));
+  EXPECT_THAT(line, HasSubstr("images (1 that was quarantined can be used now: a/0.jpg)"));
   EXPECT_THAT(line, HasSubstr("--overwrite"));
   EXPECT_EQ(run_process(command(folder_ / "set", {"--overwrite"})).exit_code, 0);
   EXPECT_THAT(run_process(command(folder_ / "set")).out, HasSubstr("already finished, 60 images"));

@@ -291,7 +291,7 @@ TEST(TensorBoardEvents, ShowTheLogOfARunThatWasKilled) {
   for (const ReadEvent& event : read_events(files[1])) {
     for (const auto& [tag, shown] : event.images) {
       Image image;
-      EXPECT_TRUE(JpegDecoder().decode(shown.jpeg.data(), shown.jpeg.size(), image).ok) << tag;
+      EXPECT_TRUE(JpegDecoder().decode(shown.jpeg, image).ok) << tag;
       EXPECT_EQ(image.width, shown.width);
       EXPECT_EQ(image.height, shown.height);
       if (event.step != shown_step) images.clear();

@@ -43,7 +43,7 @@ class Classify : public testing::Test {
                           cat(R"({"images": [)", images, R"(], "annotations": [], "categories": [
                             {"id": 3, "name": "cat"}, {"id": 5, "name": "dog"},
                             {"id": 9, "name": "</script>cow"}]})"));
-    std::vector<std::string> command{"coco-pack", "--annotations",      folder_ / "instances.json",
+    std::vector<std::string> command{"coco-pack", "--annotations",    folder_ / "instances.json",
                                      "--images",  folder_ / "images", "--output",
                                      shards_};
     command.insert(command.end(), more.begin(), more.end());
@@ -180,7 +180,7 @@ TEST_F(Classify, DrawWritesTheMostConfidentMistakes) {
   EXPECT_FALSE(path_exists(a_ + "/drawn/13_2.jpg"));
   Image drawn;
   const std::string jpeg = read_file(a_ + "/drawn/11_0.jpg");
-  ASSERT_TRUE(JpegDecoder().decode(jpeg.data(), jpeg.size(), drawn).ok);
+  ASSERT_TRUE(JpegDecoder().decode(jpeg, drawn).ok);
   EXPECT_EQ(drawn.width, 240) << "60 pixels four times as large";
   EXPECT_GT(drawn.height, 160) << "with room for the names";
 }

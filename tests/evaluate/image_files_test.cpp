@@ -154,7 +154,7 @@ TEST_F(FoundImages, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
     drawn.push_back(entry.path().filename().string());
     const std::string bytes = read_file(entry.path().string());
     Image image;
-    EXPECT_TRUE(JpegDecoder().decode(bytes.data(), bytes.size(), image).ok) << drawn.back();
+    EXPECT_TRUE(JpegDecoder().decode(bytes, image).ok) << drawn.back();
   }
   EXPECT_THAT(
       drawn, testing::UnorderedElementsAre("1_A image.jpg", "2_a_b.c_no extension.jpg",

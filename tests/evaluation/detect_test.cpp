@@ -99,7 +99,7 @@ TEST_F(Detect, EqualsTheNetworkRunByHand) {
   const Record record = shards_->read(0);
   Image image;
   JpegDecoder decoder;
-  ASSERT_TRUE(decoder.decode(record.image.data(), record.image.size(), image).ok);
+  ASSERT_TRUE(decoder.decode(record.image, image).ok);
   const ModelConfig& config = network_->config();
   const ResizedSize size =
       resized_size(image.width, image.height, config.min_side_px, config.max_side_px);

@@ -282,8 +282,8 @@ void run_jpeg(std::string_view bytes) {
   static JpegDecoder decoder(kMaxPixels);
   static Image image;
   int width = 0, height = 0;
-  const DecodeStatus size = decoder.read_size(bytes.data(), bytes.size(), width, height);
-  const DecodeStatus status = decoder.decode(bytes.data(), bytes.size(), image);
+  const DecodeStatus size = decoder.read_size(bytes, width, height);
+  const DecodeStatus status = decoder.decode(bytes, image);
   if (!status.ok) return;
   require(size.ok && width == image.width && height == image.height, "the header's size differs");
   require(image.width > 0 && image.height > 0, "an image without pixels");

@@ -11,9 +11,6 @@
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
 #include "shared/image/orientation.h"
-#include "shared/image/png.h"
-#include "shared/image/tiff.h"
-#include "shared/image/webp.h"
 #include "tests/support/images/images.h"
 
 namespace retina {
@@ -21,8 +18,9 @@ namespace {
 
 using testing::HasSubstr;
 
-DecodeStatus decode(const std::string& bytes, Image& out) {
-  JpegDecoder decoder;
+DecodeStatus decode(const std::string& bytes, Image& out,
+                    std::uint64_t max_pixels = kDefaultMaxPixels) {
+  JpegDecoder decoder(max_pixels);
   return decode_any_image(bytes, decoder, out);
 }
 
@@ -121,9 +119,9 @@ TEST(Png, AFlippedBitIsRefusedOrChangesNoPixel) {
 TEST(Png, APixelTooManyIsRefusedBeforeAnythingIsAllocated) {
   const std::string bytes = encode_png(colourful(40, 25));
   Image out;
-  EXPECT_TRUE(decode_png(bytes, 1000, out).ok);
+  EXPECT_TRUE(decode(bytes, out, 1000).ok);
   Image untouched;
-  const DecodeStatus status = decode_png(bytes, 999, untouched);
+  const DecodeStatus status = decode(bytes, untouched, 999);
   EXPECT_FALSE(status.ok);
   EXPECT_EQ(status.problem, "image of 40x25 pixels (the limit is 999 in all)");
   EXPECT_EQ(untouched.rgb.capacity(), 0U);
@@ -307,8 +305,8 @@ TEST(Tiff, EveryTruncationIsRefused) {
 TEST(Tiff, APixelTooManyIsRefusedBeforeAnythingIsAllocated) {
   const std::string bytes = encode_tiff(colourful(40, 25));
   Image out, untouched;
-  EXPECT_TRUE(decode_tiff(bytes, 1000, out).ok);
-  EXPECT_EQ(decode_tiff(bytes, 999, untouched).problem,
+  EXPECT_TRUE(decode(bytes, out, 1000).ok);
+  EXPECT_EQ(decode(bytes, untouched, 999).problem,
             "image of 40x25 pixels (the limit is 999 in all)");
   EXPECT_EQ(untouched.rgb.capacity(), 0U);
 }
@@ -377,7 +375,7 @@ TEST(WebP, EveryTruncationIsRefused) {
 TEST(WebP, APixelTooManyIsRefusedBeforeAnythingIsAllocated) {
   const std::string bytes = encode_webp(colourful(40, 25));
   Image untouched;
-  EXPECT_EQ(decode_webp(bytes, 999, untouched).problem,
+  EXPECT_EQ(decode(bytes, untouched, 999).problem,
             "image of 40x25 pixels (the limit is 999 in all)");
   EXPECT_EQ(untouched.rgb.capacity(), 0U);
 }

@@ -62,7 +62,7 @@ std::string progressive_jpeg(int side) {
 }
 
 DecodeStatus decode(const std::string& bytes, Image& out) {
-  return JpegDecoder().decode(bytes.data(), bytes.size(), out);
+  return JpegDecoder().decode(bytes, out);
 }
 
 TEST(Jpeg, EncodedImagesDecodeToNearlyTheSamePixels) {
@@ -85,7 +85,8 @@ TEST(Jpeg, EncodedImagesDecodeToNearlyTheSamePixels) {
 TEST(Jpeg, SizeIsReadWithoutDecoding) {
   const std::string bytes = encode_jpeg(gradient(33, 21), 80);
   int width = 0, height = 0;
-  const DecodeStatus status = JpegDecoder().read_size(bytes.data(), 700, width, height);
+  const DecodeStatus status =
+      JpegDecoder().read_size(std::string_view(bytes).substr(0, 700), width, height);
   EXPECT_TRUE(status.ok) << status.problem;
   EXPECT_EQ(width, 33);
   EXPECT_EQ(height, 21);
@@ -94,9 +95,9 @@ TEST(Jpeg, SizeIsReadWithoutDecoding) {
 TEST(Jpeg, PixelCapRefusesOnePixelTooMany) {
   const std::string bytes = encode_jpeg(gradient(40, 25), 80);
   Image out;
-  EXPECT_TRUE(JpegDecoder(1000).decode(bytes.data(), bytes.size(), out).ok);
+  EXPECT_TRUE(JpegDecoder(1000).decode(bytes, out).ok);
   Image untouched;
-  const DecodeStatus status = JpegDecoder(999).decode(bytes.data(), bytes.size(), untouched);
+  const DecodeStatus status = JpegDecoder(999).decode(bytes, untouched);
   EXPECT_FALSE(status.ok);
   EXPECT_EQ(status.problem, "image of 40x25 pixels (the limit is 999 in all)");
   EXPECT_EQ(untouched.rgb.capacity(), 0U);
@@ -107,7 +108,7 @@ TEST(Jpeg, EveryTruncationIsAnErrorOrFlagged) {
   JpegDecoder decoder;
   Image out;
   for (std::size_t size = 0; size + 2 < bytes.size(); size += 3) {
-    const DecodeStatus status = decoder.decode(bytes.data(), size, out);
+    const DecodeStatus status = decoder.decode(std::string_view(bytes).substr(0, size), out);
     ASSERT_TRUE(!status.ok || status.warning_count > 0) << size;
     ASSERT_EQ(usable(status, TruncatedPolicy::kRefuse),
               unusable_reason(status, TruncatedPolicy::kRefuse).empty())
@@ -198,8 +199,7 @@ TEST(Jpeg, AHeaderThatTheFileCannotFillIsRefusedBeforeAnythingIsAllocated) {
     JpegDecoder decoder;
     int width = 0, height = 0;
     for (const DecodeStatus& status :
-         {decoder.decode(bytes.data(), bytes.size(), out),
-          decoder.check_header(bytes.data(), bytes.size(), width, height)}) {
+         {decoder.decode(bytes, out), decoder.check_header(bytes, width, height)}) {
       EXPECT_FALSE(status.ok);
       EXPECT_TRUE(status.problem.starts_with("truncated: ")) << status.problem;
       EXPECT_TRUE(status.problem.ends_with(" bytes cannot hold 13300x13300 pixels"));
@@ -220,7 +220,7 @@ TEST(Jpeg, ADecoderRecoversFromEveryError) {
   const std::string good = encode_jpeg(gradient(50, 40), 90);
   JpegDecoder decoder;
   Image first, again, junk;
-  ASSERT_TRUE(decoder.decode(good.data(), good.size(), first).ok);
+  ASSERT_TRUE(decoder.decode(good, first).ok);
   const RandomStream random{.seed = 11};
   for (std::uint64_t round = 0; round < 300; ++round) {
     std::string bad = good;
@@ -228,9 +228,9 @@ TEST(Jpeg, ADecoderRecoversFromEveryError) {
       bad[random.below(round * 16 + i, bad.size())] ^=
           static_cast<char>(1 << random.below(round * 16 + 8 + i, 8));
     }
-    decoder.decode(bad.data(), bad.size(), junk);
+    decoder.decode(bad, junk);
     if (round % 10 == 0) {
-      const DecodeStatus status = decoder.decode(good.data(), good.size(), again);
+      const DecodeStatus status = decoder.decode(good, again);
       ASSERT_TRUE(status.ok) << round;
       ASSERT_EQ(status.warning_count, 0) << round;
       ASSERT_EQ(again.rgb, first.rgb) << round;
@@ -246,7 +246,7 @@ TEST(Jpeg, ErrorsLeakNothing) {
     JpegDecoder decoder;
     Image out;
     for (const std::string* bytes : {&good, &cut, &bare}) {
-      decoder.decode(bytes->data(), bytes->size(), out);
+      decoder.decode(*bytes, out);
     }
   };
   const auto peak_kib = [] {
@@ -268,8 +268,8 @@ TEST(Jpeg, LackOfMemoryIsNoDamage) {
   ASSERT_EQ(::setenv("JPEGMEM", "1", 1), 0);  // libjpeg's limit in KiB for whole images
   JpegDecoder decoder;
   Image out;
-  EXPECT_THROW(decoder.decode(progressive.data(), progressive.size(), out), std::bad_alloc);
-  EXPECT_TRUE(decoder.decode(baseline.data(), baseline.size(), out).ok) << "row by row";
+  EXPECT_THROW(decoder.decode(progressive, out), std::bad_alloc);
+  EXPECT_TRUE(decoder.decode(baseline, out).ok) << "row by row";
   EXPECT_THROW(encode_jpeg(gradient(256, 256), 90), std::bad_alloc);
   ::unsetenv("JPEGMEM");
 }

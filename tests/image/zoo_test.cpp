@@ -78,7 +78,7 @@ TEST(Zoo, EveryFileDecodesToPillowsPixelsOrFailsAsItsManifestSays) {
   std::vector<std::string> command = {"md5sum"}, wanted;
   for (const ZooFile& file : files) {
     const std::string bytes = read_file(folder + "/" + file.name);
-    const DecodeStatus status = decoder.decode(bytes.data(), bytes.size(), image);
+    const DecodeStatus status = decoder.decode(bytes, image);
     EXPECT_EQ(usable(status), !must_fail(file)) << file.name << ": " << unusable_reason(status);
     EXPECT_EQ(unusable_reason(status).empty(), !must_fail(file)) << file.name;
     if (!status.ok || file.md5.empty()) continue;
@@ -105,7 +105,7 @@ TEST(Zoo, ExactlyTheImagesWithoutAnEndAreTruncated) {
   std::vector<std::string> truncated;
   for (const ZooFile& file : read_manifest(folder)) {
     const std::string bytes = read_file(folder + "/" + file.name);
-    const DecodeStatus status = decoder.decode(bytes.data(), bytes.size(), image);
+    const DecodeStatus status = decoder.decode(bytes, image);
     if (status.ok && status.truncated) truncated.push_back(file.name);
   }
   // The first file ends right after its headers. Of the last, whose every 400th bit is wrong, the

@@ -203,10 +203,10 @@ TEST_F(Continue, NoErrorRemovesFinishedShards) {
   ASSERT_TRUE(path_exists(shard));
   write_file_atomically(identity, whole);
 
-  // An image of the first shard is bad, and was left out.
+  // An image of the first shard is bad, and was quarantined.
   const std::int64_t id = ShardSet(folder_ / "whole").index()[0].image_id;
   std::filesystem::remove(first_image());
-  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
+  const PackJournal journal(folder_ / "set", read_manifest(folder_ / "whole"), false);
   FinishedShard first = journal.read().at(0);
   first.quarantined = {{.image_id = id,
                         .file_name = cat(id % 2 == 1 ? "a/" : "b/", id - 1, ".jpg"),
@@ -217,7 +217,7 @@ TEST_F(Continue, NoErrorRemovesFinishedShards) {
   PackOptions strict = coco_.options("set");
   strict.on_bad_image = BadImage::kFail;
   EXPECT_EQ(pack_error(strict, &message), ErrorKind::kData);
-  EXPECT_THAT(message, HasSubstr("was left out by the run that this one continues"));
+  EXPECT_THAT(message, HasSubstr("was quarantined by the run that this one continues"));
   EXPECT_TRUE(path_exists(shard));
 }
 

@@ -1,5 +1,3 @@
-#include "preprocess/export.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

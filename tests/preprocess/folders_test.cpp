@@ -96,14 +96,14 @@ TEST_F(Folders, WhatIsLeftOutIsTold) {
     write(std::string("images/") + name, "");
   }
   const std::string log = log_of(source());
-  EXPECT_THAT(log, HasSubstr("images: 5 files are left out, not named as JPEGs (without an ending "
+  EXPECT_THAT(log, HasSubstr("images: 5 files are skipped, not named as JPEGs (without an ending "
                              "1, .png 1, .tif 1, .txt 1, .webp 1); --convert takes .png, .tif, "
                              ".tiff and .webp, too\n"));
-  EXPECT_THAT(log, HasSubstr("images: 1 image is left out, outside every class folder (top.jpg)"));
+  EXPECT_THAT(log, HasSubstr("images: 1 image is skipped, outside every class folder (top.jpg)"));
   EXPECT_THAT(log, HasSubstr("images: 1 class has no images (empty)"));
   AnnotationSource converting = source();
   converting.convert = true;
-  EXPECT_THAT(log_of(converting), HasSubstr("images: 2 files are left out, not named as images "
+  EXPECT_THAT(log_of(converting), HasSubstr("images: 2 files are skipped, not named as images "
                                             "(without an ending 1, .txt 1)\n"));
   EXPECT_EQ(read_annotations(converting).image_labels.size(), 24U);
 }
@@ -247,7 +247,7 @@ TEST_F(Folders, FlatOnesTakeLinesOfNameAndClass) {
       class_of_image(read),
       (std::map<std::string, std::string>{
           {"a.jpg", "owl"}, {"c, d.jpg", "cat"}, {"gone.jpg", "cat"}, {"sub/b.jpeg", "owl"}}));
-  EXPECT_THAT(log_of(truth), HasSubstr("1 image is left out, not in "));
+  EXPECT_THAT(log_of(truth), HasSubstr("1 image is skipped, not in "));
   EXPECT_THAT(class_names(read_annotations(flat("a.jpg,owl\n", "owl\nbat\n"))),
               ElementsAre("owl", "bat"));
   EXPECT_EQ(refusal(flat("a.jpg,owl\na.jpg,cat\n", "")),

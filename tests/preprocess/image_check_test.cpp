@@ -74,7 +74,7 @@ TEST_F(Continue, AnImageThatWasPutBackIsNoticedByAFinishedSet) {
   std::filesystem::rename(folder_ / "aside.jpg", first_image());
   std::string message;
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr("images (1 that was left out can be used now: "));
+  EXPECT_THAT(message, HasSubstr("images (1 that was quarantined can be used now: "));
   PackOptions overwriting = options;
   overwriting.overwrite = true;
   pack(overwriting);
@@ -83,7 +83,7 @@ TEST_F(Continue, AnImageThatWasPutBackIsNoticedByAFinishedSet) {
 
 TEST_F(Continue, AnImageThatWasPutBackIsPackedByTheRunThatContinues) {
   pack_interrupted(2);
-  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
+  const PackJournal journal(folder_ / "set", read_manifest(folder_ / "whole"), false);
   // The second shard's run had left its first image out.
   FinishedShard second = journal.read().at(1);
   const std::int64_t id =
@@ -133,7 +133,7 @@ TEST_F(Continue, AnImageThatHasGoneIsNamedAndOverwriteGoesOnWithoutIt) {
 
 TEST_F(Continue, AShardWhoseNoteDoesNotTellOfItsImagesIsPackedAgainAndTheLogSaysSo) {
   pack_interrupted(2);
-  const PackJournal journal(folder_ / "set", identity_of(read_manifest(folder_ / "whole")), false);
+  const PackJournal journal(folder_ / "set", read_manifest(folder_ / "whole"), false);
   FinishedShard second = journal.read().at(1);
   second.sources.clear();
   journal.add(1, second);

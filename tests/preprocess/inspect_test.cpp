@@ -53,11 +53,11 @@ TEST_F(Inspect, ShowsAndDrawsOneImage) {
   EXPECT_THAT(text, HasSubstr("drawn: "));
   const std::string jpeg = read_file(folder_ / "out.jpg");
   Image drawn;
-  ASSERT_TRUE(JpegDecoder().decode(jpeg.data(), jpeg.size(), drawn).ok);
+  ASSERT_TRUE(JpegDecoder().decode(jpeg, drawn).ok);
   EXPECT_EQ(drawn.width, 79);
   Image original;
   const std::string source = read_file(folder_ / "images/b/3.jpg");
-  ASSERT_TRUE(JpegDecoder().decode(source.data(), source.size(), original).ok);
+  ASSERT_TRUE(JpegDecoder().decode(source, original).ok);
   EXPECT_NE(drawn.rgb, original.rgb);
 }
 

@@ -36,7 +36,7 @@ class Continue : public testing::Test {
     {
       const ShardSet set(options.output);
       const Manifest& manifest = set.manifest();
-      const PackJournal journal(output, identity_of(manifest), false);
+      const PackJournal journal(output, manifest, false);
       std::size_t next_image = 0;
       for (std::size_t shard = 0; shard < shards; ++shard) {
         std::filesystem::copy_file(options.output + "/" + manifest.shards[shard].file.name,

@@ -48,7 +48,7 @@ class PackedClasses : public testing::TestWithParam<AnnotationFormat> {
     fs::remove_all(folder_ / "set");
     make_folder(folder_ / "set");
     const ShardSet set(folder_ / "whole");
-    const PackJournal journal(folder_ / "set", identity_of(set.manifest()), false);
+    const PackJournal journal(folder_ / "set", set.manifest(), false);
     const ReadAnnotations read = read_annotations(options("").annotation_source());
     const SourceImages images(options("").images_folder(), GetParam());
     std::size_t next_image = 0;

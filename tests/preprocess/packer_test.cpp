@@ -188,7 +188,7 @@ TEST(Packer, MaxSideShrinksImagesWithTheirBoxes) {
     EXPECT_EQ(record.rescaled, std::max(image.width, image.height) > 64);
     rescaled += record.rescaled ? 1 : 0;
     Image pixels;
-    ASSERT_TRUE(JpegDecoder().decode(record.image.data(), record.image.size(), pixels).ok);
+    ASSERT_TRUE(JpegDecoder().decode(record.image, pixels).ok);
     EXPECT_EQ(pixels.width, record.width);
     EXPECT_EQ(pixels.height, record.height);
     const double scale_x = static_cast<double>(record.width) / image.width;

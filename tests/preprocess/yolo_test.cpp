@@ -159,9 +159,9 @@ TEST(Yolo, RefusesLabelsThatFitNoImage) {
 TEST(Yolo, NeedsTheFolderOfLabels) {
   EXPECT_EQ(SmallYolo(kNames, {}).refused(ErrorKind::kNoInput),
             "images: has no label files, and labels is not a folder");
-  SmallYolo elsewhere(kNames, {}, {"images/a.jpg"});
-  elsewhere.source.images = elsewhere.folder / "images";
-  EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "images: has no label files");
+  SmallYolo elsewhere(kNames, {}, {"photos/a.jpg"});
+  elsewhere.source.images = elsewhere.folder / "photos";
+  EXPECT_EQ(elsewhere.refused(ErrorKind::kNoInput), "photos: has no label files");
 }
 
 TEST(Yolo, TellsLabelFilesWithoutAnImageAndImagesWithoutLabels) {
@@ -190,7 +190,7 @@ TEST(Yolo, LeavesOutLinesThatRepeatABox) {
   const SmallYolo set(kNames,
                       {{"labels/a.txt", "0 .5 .5 .5 .5\n1 .5 .5 .5 .5\n0 0.5 0.50 .5 .5\n"}});
   EXPECT_EQ(set.boxes().size(), 2U);
-  EXPECT_THAT(set.log(), HasSubstr("labels: 1 line repeats a box of the same file and is left out "
+  EXPECT_THAT(set.log(), HasSubstr("labels: 1 line repeats a box of the same file and is ignored "
                                    "(a.txt: line 3)"));
 }
 

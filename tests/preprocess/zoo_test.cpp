@@ -82,7 +82,7 @@ ImageInfo describe(const std::string& folder, const ZooFile& file, std::int64_t 
   }
   const std::string bytes = read_file(folder + "/" + file.name);
   int width = 0, height = 0;
-  if (JpegDecoder().read_size(bytes.data(), bytes.size(), width, height).ok) {
+  if (JpegDecoder().read_size(bytes, width, height).ok) {
     info.width = width;
     info.height = height;
   }
@@ -116,7 +116,7 @@ TEST(Zoo, ExactlyTheFilesThatTheManifestCallsErrorsAreQuarantined) {
     EXPECT_EQ(quarantined.count(file.name) == 1, file.verdict() == Verdict::kQuarantine)
         << file.name << ": " << file.expect;
   }
-  // Where the manifest leaves the choice: a cut image is left out.
+  // Where the manifest leaves the choice: a cut image is quarantined.
   for (const char* name :
        {"d_trunc_100permille.jpg", "d_trunc_500permille.jpg", "d_trunc_999permille.jpg"}) {
     EXPECT_EQ(quarantined.count(name), 1U) << name;

@@ -142,7 +142,7 @@ TEST(Report, BarsShowValuesBetweenZeroAndOne) {
 TEST(Report, ImagesAreShrunkToTheirLimit) {
   const EmbeddedImage image = embed_image(Image(1000, 400), "c", 250);
   int width = 0, height = 0;
-  ASSERT_TRUE(JpegDecoder().read_size(image.jpeg.data(), image.jpeg.size(), width, height).ok);
+  ASSERT_TRUE(JpegDecoder().read_size(image.jpeg, width, height).ok);
   EXPECT_EQ(width, 250);
   EXPECT_EQ(height, 100);
 }

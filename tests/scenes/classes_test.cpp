@@ -124,7 +124,7 @@ TEST(WriteClassSet, WritesAFolderOfJpegsForEachClass) {
       for (const std::string& file : files_of(folder / cat(split, "/", name))) {
         const std::string bytes = read_file(folder / cat(split, "/", name, "/", file));
         Image image;
-        const DecodeStatus status = decoder.decode(bytes.data(), bytes.size(), image);
+        const DecodeStatus status = decoder.decode(bytes, image);
         EXPECT_TRUE(status.ok && !status.truncated && image.width == 48 && image.height == 48);
         ++of_class, ++images;
       }

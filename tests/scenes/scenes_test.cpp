@@ -130,7 +130,7 @@ TEST(WriteDataSet, ReadsBackAndDecodesButForTheDamagedFiles) {
   for (const auto& image : train.images) {
     const std::string bytes = read_file(folder / ("images/train2017/" + image.file_name));
     Image pixels;
-    const DecodeStatus status = decoder.decode(bytes.data(), bytes.size(), pixels);
+    const DecodeStatus status = decoder.decode(bytes, pixels);
     if (!status.ok || status.truncated) {
       ++damaged;
     } else if (pixels.width != image.width || pixels.height != image.height) {

@@ -113,7 +113,7 @@ void EventFile::add_images(std::int64_t step, const Gallery& gallery) {
   for (std::size_t i = 0; i < gallery.images.size(); ++i) {
     const std::string& jpeg = gallery.images[i].jpeg;
     int width = 0, height = 0;
-    decoder.read_size(jpeg.data(), jpeg.size(), width, height);
+    decoder.read_size(jpeg, width, height);
     const Message image = Message().number(1, height).number(2, width).number(3, 3).text(4, jpeg);
     const Message value = Message().text(1, cat("validation/image ", i + 1)).text(4, image.bytes());
     write(begun_event(step).text(5, Message().text(1, value.bytes()).bytes()).bytes());

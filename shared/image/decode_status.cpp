@@ -1,4 +1,4 @@
-#include "shared/image/format.h"
+#include "shared/image/decode_status.h"
 
 #include <array>
 #include <cstdint>
@@ -6,7 +6,6 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/foreign_content.h"
-#include "shared/image/decode_status.h"
 
 namespace retina {
 namespace {

@@ -1,0 +1,84 @@
+// How the readers of annotation_source.cpp read the files of a source, and those readers, one for
+// each format.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "preprocess/formats/annotation_source.h"
+#include "shared/base/hash.h"
+#include "shared/base/text_encoding.h"
+
+namespace retina {
+
+struct TextLine {
+  std::string text{};
+  std::size_t number = 0;  // in its file, from 1
+};
+
+// Reads the files of a source and hashes what they hold, which is part of a packed set's identity:
+// what is read, and in which order, must not change.
+class AnnotationFiles {
+ public:
+  // A text at `path` and, among the files of the source, `name`; as decode_text() has it.
+  std::string read(const std::string& path, const std::string& name, EncodingIn where);
+  // The lines that are not blank, in UTF-8, without their ends, be those "\n" or "\r\n". Throws as
+  // require_utf8().
+  std::vector<TextLine> read_lines(const std::string& path, const std::string& name);
+  // Gives the file to `take` in pieces of `piece_bytes`, the last one maybe shorter.
+  void read_pieces(const std::string& path, const std::string& name, std::size_t piece_bytes,
+                   const std::function<void(std::string_view)>& take);
+  // What is known without a file.
+  void add(const std::string& name, std::string_view text);
+
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  std::uint64_t xxh3() const { return hasher_.digest(); }
+
+ private:
+  Hasher hasher_;
+  std::uint64_t size_bytes_ = 0;
+};
+
+Instances read_voc(const AnnotationSource& source, AnnotationFiles& files);
+Instances read_csv(const AnnotationSource& source, AnnotationFiles& files);
+Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files);
+ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& files);
+ReadAnnotations read_cifar10(const AnnotationSource& source, AnnotationFiles& files);
+
+// Where in a file something is said.
+struct FileLine {
+  const std::string& path;
+  std::size_t number = 0;  // from 1
+};
+
+// Throws kData: "FILE: line 17: PROBLEM".
+[[noreturn]] void fail_line(const FileLine& at, const std::string& problem);
+
+// Throws as fail_line(), "WHAT line 3, too", where the text came before; `lines` keeps where.
+using FirstLines = std::map<std::string, std::size_t>;
+void require_first(FirstLines& lines, const std::string& text, const FileLine& at,
+                   const std::string& what);
+
+// All of `text` but white space at its ends as a number; nothing where it is none.
+std::optional<double> number_of(std::string_view text);
+// A finite one; else throws as fail_line() does, naming the `field`.
+double parse_number(std::string_view text, const char* field, const FileLine& at);
+
+// A line's fields, where separators are not inside quotes; "" inside quotes is a quote (RFC 4180).
+std::vector<std::string> split_csv(std::string_view line, char separator = ',');
+
+// Without white space at either end, be it that of ASCII, U+00A0, U+3000 or a byte order mark.
+std::string_view trimmed(std::string_view text);
+
+// "a, b, c, ..." of many names, escaped.
+std::string first_names(const std::vector<std::string>& names);
+// "a 12, b 3, ..." of names with their counts.
+std::string first_counts(const std::map<std::string, std::int64_t>& counts);
+
+}  // namespace retina

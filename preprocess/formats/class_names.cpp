@@ -1,0 +1,142 @@
+#include "preprocess/formats/class_names.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "shared/base/error.h"
+#include "shared/base/file_spelling.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+
+Categories numbered_categories(const std::vector<std::string>& names) {
+  Categories categories;
+  for (const std::string& name : names) {
+    categories.push_back({.id = std::ssize(categories) + 1, .name = name});
+  }
+  return categories;
+}
+
+std::vector<std::string> class_lines(const std::string& path, const std::vector<TextLine>& lines) {
+  std::vector<std::string> names;
+  FirstLines known;
+  for (const auto& [text, number] : lines) {
+    const std::size_t wanted = names.size() + 1;
+    if (number != wanted) fail_line({path, wanted}, "is empty, want a class name a line");
+    names.emplace_back(trimmed(text));
+    require_first(known, names.back(), {path, number},
+                  cat("class \"", escaped(names.back()), "\" is that of"));
+  }
+  if (names.empty()) {
+    throw Error(ErrorKind::kData, cat(path, ": has no classes, want a class name a line"));
+  }
+  return names;
+}
+
+ClassIds::ClassIds(const AnnotationSource& source, const std::set<std::string>& names,
+                   AnnotationFiles& files)
+    : path_(source.classes) {
+  if (path_.empty()) {
+    for (const std::string& name : names) ids_.emplace(name, std::ssize(ids_) + 1);
+    return;
+  }
+  const std::vector<TextLine> lines = files.read_lines(path_, "classes");
+  if (!read_names(lines) && !read_descriptions(lines)) read_ids(lines);
+}
+
+// Whether no line has a second field.
+bool ClassIds::read_names(const std::vector<TextLine>& lines) {
+  const bool has_fields = std::any_of(lines.begin(), lines.end(), [](const TextLine& line) {
+    return split_csv(line.text).size() > 1;
+  });
+  if (has_fields) return false;
+  std::int64_t next = 1;
+  for (const std::string& name : class_lines(path_, lines)) {
+    ids_.emplace(split_csv(name).front(), next++);
+  }
+  return true;
+}
+
+// Open Images': lines of "/m/011k07,Tortoise", which annotations call by the first.
+bool ClassIds::read_descriptions(const std::vector<TextLine>& lines) {
+  std::map<std::string, std::int64_t> ids;
+  std::map<std::int64_t, std::string> shown;
+  for (const auto& [text, number] : lines) {
+    const std::vector<std::string> fields = split_csv(text);
+    const bool is_one =
+        fields.size() == 2 && fields[0].starts_with("/") && !trimmed(fields[1]).empty();
+    if (!is_one && number == 1) continue;  // LabelName,DisplayName
+    const std::int64_t id = std::ssize(ids) + 1;
+    if (!is_one || !ids.emplace(fields[0], id).second) return false;
+    shown[id] = std::string(trimmed(fields[1]));
+  }
+  if (ids.empty()) return false;
+  ids_ = std::move(ids);
+  shown_ = std::move(shown);
+  return true;
+}
+
+void ClassIds::read_ids(const std::vector<TextLine>& lines) {
+  FirstLines known;
+  for (const auto& [text, number] : lines) {
+    const FileLine at{path_, number};
+    const std::vector<std::string> fields = split_csv(text);
+    if (number == 1 && fields.size() == 2 && lower_case(trimmed(fields[1])) == "id") continue;
+    const std::string name(trimmed(fields[0]));
+    if (fields.size() != 2 || name.empty()) {
+      fail_line(at, cat("got \"", escaped(text), "\", want CLASS,ID (or a class name alone ",
+                        "on every line)"));
+    }
+    const double id = parse_number(fields[1], "id", at);
+    if (std::floor(id) != id || std::abs(id) > 1e9) {
+      fail_line(at, cat("id: got ", escaped(fields[1]), ", want a whole number"));
+    }
+    const auto whole = static_cast<std::int64_t>(id);
+    if (!ids_.emplace(name, whole).second) {
+      fail_line(at, cat("class \"", escaped(name), "\" is there twice"));
+    }
+    require_first(known, cat(whole), at, cat("id ", whole, " is that of"));
+  }
+}
+
+std::int64_t ClassIds::id_of(const std::string& name, const FileLine& at) const {
+  const auto found = ids_.find(name);
+  if (found == ids_.end()) fail_line(at, cat("class \"", escaped(name), "\" is not in ", path_));
+  return found->second;
+}
+
+Categories ClassIds::categories() const {
+  Categories categories;
+  for (const auto& [name, id] : ids_) {
+    const auto shown = shown_.find(id);
+    categories.push_back({.id = id, .name = shown == shown_.end() ? name : shown->second});
+  }
+  return categories;
+}
+
+void warn_of_alike_classes(const std::string& path, const Instances& instances,
+                           const std::vector<int>& image_labels) {
+  const Categories& categories = instances.categories;
+  std::map<std::int64_t, std::int64_t> count_of;  // by category id
+  for (const Annotation& one : instances.annotations) ++count_of[one.category_id];
+  for (const int label : image_labels) {
+    ++count_of[categories.at(static_cast<std::size_t>(label)).id];
+  }
+  std::map<std::string, std::map<std::string, std::int64_t>> alike;
+  for (const Category& one : categories) {
+    alike[lower_case(trimmed(plain_spelling(one.name)))][one.name] += count_of[one.id];
+  }
+  std::vector<std::string> told;
+  for (const auto& [key, members] : alike) {
+    if (members.size() < 2) continue;
+    for (const auto& [name, count] : members) told.push_back(cat("\"", name, "\" ", count));
+  }
+  if (told.empty()) return;
+  log_warning(path, ": classes stay apart although their names differ only by case, spaces or the ",
+              "form of their accents (", image_labels.empty() ? "boxes" : "images", ": ",
+              first_names(told), ")");
+}
+
+}  // namespace retina

@@ -1,0 +1,49 @@
+// The classes that a source names: lists of them, their category ids, names that look alike.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "preprocess/formats/annotation_files.h"
+
+namespace retina {
+
+// A class for each name, with the ids 1, 2, ...
+Categories numbered_categories(const std::vector<std::string>& names);
+
+// The names of a file with a class name a line, without white space around them. Throws kData where
+// a line between is empty, a name is there twice, or there is none.
+std::vector<std::string> class_lines(const std::string& path, const std::vector<TextLine>& lines);
+
+// The category ids of the class names that boxes have.
+class ClassIds {
+ public:
+  // Without source.classes those are 1, 2, ... for `names`. Else that file's: lines of "class,id",
+  // or of a name or Open Images' "/m/011k07,Tortoise", whose ids are 1, 2, ...; throws kData.
+  ClassIds(const AnnotationSource& source, const std::set<std::string>& names,
+           AnnotationFiles& files);
+
+  // The id of a name, which is said `at` a line; throws as fail_line() where the file has it not.
+  std::int64_t id_of(const std::string& name, const FileLine& at) const;
+  // By the names that annotations have.
+  Categories categories() const;
+
+ private:
+  bool read_names(const std::vector<TextLine>& lines);
+  bool read_descriptions(const std::vector<TextLine>& lines);
+  void read_ids(const std::vector<TextLine>& lines);
+
+  std::string path_;
+  std::map<std::string, std::int64_t> ids_{};    // by the name that annotations have
+  std::map<std::int64_t, std::string> shown_{};  // where people are shown another
+};
+
+// Tells in the log of slips of the pen, which split a class in two; with the number of boxes, or of
+// the images that have a class. `path` begins the message.
+void warn_of_alike_classes(const std::string& path, const Instances& instances,
+                           const std::vector<int>& image_labels);
+
+}  // namespace retina

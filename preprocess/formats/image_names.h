@@ -1,0 +1,49 @@
+// The image files that a source is about: listing them, finding them by what annotations call
+// them, and what only the images say.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "preprocess/formats/annotation_source.h"
+
+namespace retina {
+
+// How the name ends, in lower case: ".jpeg"; empty where nothing follows a dot.
+std::string lower_suffix(const std::string& name);
+
+// Whether it ends as images do, whatever coco-pack can read of them.
+bool is_image_name(const std::string& name);
+
+// Whether a folder is called as the training, validation or test part of a set.
+bool is_split_name(const std::string& folder);
+
+// Below `folder`, by name; those that may not be entered are an error.
+std::vector<std::string> files_below(const std::string& folder);
+
+// The images of a folder by the names that a file may use for them.
+class ImageNames {
+ public:
+  // Names in the order of their bytes.
+  explicit ImageNames(std::vector<std::string> images);
+
+  // The image of that name, with or without its ending; nothing when there is none.
+  const std::string* find(const std::string& name) const;
+  const std::vector<std::string>& all() const { return images_; }
+
+ private:
+  std::vector<std::string> images_;
+  std::map<std::string, std::size_t> by_stem_{};
+};
+
+// Fills in the sizes of images that have none yet, from the images. Warns of images with boxes
+// that their EXIF data turn where the source takes them as stored: nothing states which way their
+// boxes are meant.
+void read_image_sizes(const AnnotationSource& source, Instances& instances);
+
+// From shares of the sides to pixels: boxes, and their areas. Image ids are 1, 2, ... in order.
+void scale_shares(Instances& instances);
+
+}  // namespace retina

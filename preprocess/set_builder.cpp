@@ -1,0 +1,364 @@
+#include "preprocess/set_builder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "preprocess/image_check.h"
+#include "preprocess/ordered_work.h"
+#include "preprocess/output_folder.h"
+#include "preprocess/pack_journal.h"
+#include "preprocess/record_maker.h"
+#include "preprocess/set_page.h"
+#include "preprocess/source_images.h"
+#include "preprocess/tally.h"
+#include "shared/base/counted.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
+#include "shared/base/hash.h"
+#include "shared/base/log.h"
+#include "shared/base/mount.h"
+#include "shared/base/printable.h"
+#include "shared/base/progress.h"
+#include "shared/base/scratch.h"
+#include "shared/base/stop_signal.h"
+#include "shared/shard/shard_file.h"
+#include "shared/shard/shard_writer.h"
+
+namespace retina {
+namespace {
+
+// One packing, from what an interrupted one left to the published set.
+class SetBuilder {
+ public:
+  SetBuilder(const PackOptions& options, const Manifest& begun, const PackPlan& plan)
+      : options_(options),
+        begun_(begun),
+        plan_(plan),
+        journal_(options.output, begun, options.overwrite),
+        scratch_folder_(scratch_folder(options)),
+        scratch_(scratch_folder_, options.output),
+        tally_(plan.categories.all().size()),
+        facts_(plan.categories.all().size()) {}
+
+  PackResult run() {
+    try {
+      return as_io_error([&] { return run_to_the_end(); });
+    } catch (const Error& error) {
+      // What was written a moment ago is missing: the fault is the output's mount, not an input.
+      if (error.kind() == ErrorKind::kNoInput) check_journal_present(options_.output);
+      // Without a finished shard there is nothing to continue.
+      writer_.reset();
+      await_finished_shard_or_none();
+      if (shards_.empty() && !may_hold_shards_) remove_journal(options_.output);
+      throw;
+    }
+  }
+
+ private:
+  static std::string scratch_folder(const PackOptions& options) {
+    if (!options.scratch.empty() || can_map_files(journal_folder(options.output))) {
+      return options.scratch;
+    }
+    log_warning(options.output,
+                ": this file system cannot map files into memory; shards are built in ",
+                default_scratch(), " (--scratch chooses another place)");
+    return default_scratch();
+  }
+
+  PackResult run_to_the_end() {
+    reuse_finished_shards();
+    const std::size_t reused = shards_.size();
+    if (next_image_ == 0) check_free_space();
+    if (next_image_ < plan_.images.size()) make_shards();
+    name_look_alikes(quarantined_, options_.images_folder(), plan_.images.size());
+    tell_respelled();
+    if (index_.empty()) fail_without_images();
+    PackResult result{.manifest = publish(), .reused_shards = reused};
+    result.far_from_anchors = count_uncovered(facts_.box_sizes(), default_anchor_sizes()).all();
+    result.first_degenerate = tally_.first_degenerate;
+    return result;
+  }
+
+  // Better asked before an hour of packing than after: estimates the set's size from the files of a
+  // few images (a mount with 100,000 images is slow to ask) and throws kIo when clearly less is
+  // free in the output or, for one shard, in the scratch folder. Silent when nothing is known.
+  void check_free_space() const {
+    constexpr std::size_t kSampled = 100;
+    // The sample's mean is off by some per cent; only a clear lack of space is an error here.
+    constexpr double kSurelyNeededPart = 0.8;
+    if (options_.max_side_px || options_.convert) return;
+    // The plan is shuffled: its first images are a fair sample.
+    const std::size_t sampled = std::min(kSampled, plan_.images.size());
+    double sampled_bytes = 0;
+    const SourceImages images(options_.images_folder(), options_.format);
+    for (std::size_t i = 0; i < sampled; ++i) {
+      const auto size_bytes = images.size_bytes(plan_.images[i].file_name);
+      sampled_bytes += static_cast<double>(size_bytes.value_or(0));
+    }
+    const double needed_bytes = kSurelyNeededPart * sampled_bytes /
+                                static_cast<double>(std::max<std::size_t>(sampled, 1)) *
+                                static_cast<double>(plan_.images.size());
+    require_space(options_.output, needed_bytes, "--output");
+    if (scratch_folder_.empty()) return;
+    require_space(scratch_folder_,
+                  std::min(needed_bytes, static_cast<double>(options_.shard_size_bytes)),
+                  "--scratch");
+  }
+
+  // A shard counts as finished when its note is whole, its bytes are those of the note and its
+  // images are today's; what it holds is read from the shard itself.
+  void reuse_finished_shards() {
+    const std::vector<FinishedShard> notes = journal_.read();
+    may_hold_shards_ = !notes.empty();
+    for (const FinishedShard& note : notes) {
+      if (!reuse(note)) break;
+    }
+    journal_.forget_from(shards_.size());
+    may_hold_shards_ = false;
+    if (!shards_.empty()) {
+      log_info("continuing: ", counted(shards_.size(), "shard is", "shards are"),
+               " finished, image ", next_image_, " of ", plan_.images.size());
+    }
+  }
+
+  // Whether the shard of the note counts as finished; then it is the next of this packing.
+  bool reuse(const FinishedShard& note) {
+    const std::filesystem::path path(journal_shard_path(options_.output, shards_.size()));
+    if (!path_exists(path) || file_size_bytes(path) != note.shard.file.size_bytes ||
+        xxh3_file(path) != note.shard.file.xxh3 || !has_images_of(note)) {
+      return false;
+    }
+    ManifestShard shard = note.shard;
+    shard.file.name = path.filename().string();
+    const ShardFile reader(path.parent_path().string(), shard, scratch_folder_);
+    for (std::size_t place = 0; place < reader.size(); ++place) {
+      const Record record =
+          decode_record(reader.bytes(place), cat(path.string(), ": record ", place));
+      count(record, xxh3(record.image), static_cast<std::uint32_t>(place));
+    }
+    for (const QuarantinedImage& bad : note.quarantined) quarantine(bad);
+    unsaved_quarantined_ = 0;
+    shards_.push_back(note.shard);
+    next_image_ = note.next_image;
+    return true;
+  }
+
+  bool has_images_of(const FinishedShard& note) const {
+    if (const auto changed = changed_image(options_, plan_, next_image_, note)) {
+      if (changed->was_packed && !options_.overwrite) {
+        throw other_options(options_.output, cat("images (", changed->what, ")"));
+      }
+      log_info("finished shards from number ", shards_.size(),
+               " on are packed again: ", changed->what);
+      return false;
+    }
+    if (options_.on_bad_image != BadImage::kFail || note.quarantined.empty()) return true;
+    if (options_.overwrite) return false;
+    const QuarantinedImage& bad = note.quarantined.front();
+    throw Error(ErrorKind::kData,
+                cat(escaped(bad.file_name),
+                    ": was quarantined by the run that this one continues: ", bad.reason),
+                "fix it, or continue with --on-bad-image quarantine");
+  }
+
+  void make_shards() {
+    const int thread_count = options_.thread_count();
+    std::vector<RecordMaker> makers;
+    for (int thread = 0; thread < thread_count; ++thread) makers.emplace_back(options_);
+    OrderedWork<MadeRecord> work(
+        {.first = next_image_, .count = plan_.images.size(), .thread_count = thread_count},
+        [&](int thread, std::size_t image) {
+          return makers[static_cast<std::size_t>(thread)].make(plan_.images[image]);
+        });
+    Progress progress("packing", static_cast<std::int64_t>(plan_.images.size()), "images");
+    for (; next_image_ < plan_.images.size(); ++next_image_) {
+      stop_when_asked();
+      progress.update(
+          static_cast<std::int64_t>(next_image_),
+          cat(counted(open_shard(), "shard"), ", ", quarantined_.size(), " quarantined"));
+      const MadeRecord made = work.take();
+      if (made.bad) {
+        quarantine(*made.bad);
+      } else {
+        append(made);
+      }
+    }
+    progress.update(static_cast<std::int64_t>(next_image_));
+    finish_shard();
+    progress.finish();
+  }
+
+  void tell_respelled() const {
+    if (respelled_count_ == 0) return;
+    log_warning(options_.images, ": ", counted(respelled_count_, "file was", "files were"),
+                " found under another spelling of the annotations' name (", first_respelled_, ")");
+  }
+
+  [[noreturn]] void fail_without_images() const {
+    const std::size_t count = plan_.images.size();
+    const QuarantinedImage& first = quarantined_.at(0);
+    const auto hints = count_hints(quarantined_);
+    throw Error(ErrorKind::kData,
+                cat(options_.images,
+                    count == 1 ? std::string(": its only image is not usable (")
+                               : cat(": none of the ", count, " images is usable (the first: "),
+                    escaped(first.file_name), ": ", first.reason, ")"),
+                hints.empty() ? "check --images" : hints.front().hint);
+  }
+
+  void append(const MadeRecord& made) {
+    if (!made.found_as.empty() && respelled_count_++ == 0) {
+      first_respelled_ = describe_spelling(plan_.images[next_image_].file_name, made.found_as);
+    }
+    if (writer_ && !writer_->has_space(made.bytes.size())) finish_shard();
+    if (!writer_) {
+      const std::string path = journal_shard_path(options_.output, open_shard());
+      writer_ =
+          std::make_unique<ShardWriter>(path, options_.shard_size_bytes, scratch_.build_path(path));
+    }
+    const std::uint32_t place = writer_->append(made.bytes, made.bytes_xxh3);
+    Record record = made.record;
+    record.image = {};
+    record.image = std::string_view(made.bytes).substr(record_size_bytes(record));
+    count(record, made.image_xxh3, place);
+    sources_.push_back(made.source);
+  }
+
+  // Disk and checks take their time: meanwhile the next shard is filled. One at a time, in order.
+  void finish_shard() {
+    if (!writer_) return;
+    await_finished_shard();
+    FinishedShard note;
+    note.next_image = next_image_;
+    note.quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()};
+    note.sources = std::exchange(sources_, {});
+    finishing_ = std::async([this, writer = std::move(writer_), note = std::move(note),
+                             number = shards_.size()]() mutable {
+      note.shard = writer->finish();
+      writer.reset();
+      journal_.add(number, note);
+      return note.shard;
+    });
+    unsaved_quarantined_ = 0;
+  }
+
+  void await_finished_shard() {
+    if (finishing_.valid()) shards_.push_back(finishing_.get());
+  }
+  // Where another error is to be told.
+  void await_finished_shard_or_none() {
+    try {
+      await_finished_shard();
+    } catch (const Error&) {
+    }
+  }
+
+  // Number of the shard that is being filled.
+  std::size_t open_shard() const { return shards_.size() + (finishing_.valid() ? 1 : 0); }
+
+  void count(const Record& record, std::uint64_t image_xxh3, std::uint32_t place) {
+    tally_.add(record);
+    facts_.add(record, image_xxh3);
+    index_.push_back(
+        index_entry(record, {.shard = static_cast<std::uint32_t>(open_shard()), .place = place}));
+  }
+
+  void quarantine(const QuarantinedImage& bad) {
+    if (options_.on_bad_image == BadImage::kFail) {
+      std::vector<QuarantinedImage> first = {bad};
+      name_look_alikes(first, options_.images_folder(), 1);
+      fail_on_bad_image(first.front());
+    }
+    log_debug(bad.file_name, ": quarantined: ", bad.reason);
+    quarantined_.push_back(bad);
+    ++unsaved_quarantined_;
+  }
+
+  void stop_when_asked() {
+    if (stop_signal() == 0) return;
+    await_finished_shard();
+    throw Error(ErrorKind::kInterrupted,
+                cat(options_.output, ": stopped by signal ", stop_signal(), " with ",
+                    counted(shards_.size(), "shard"), " finished"),
+                "run the same command again to continue");
+  }
+
+  void write_file_of(ManifestFile& file, const std::string& bytes) const {
+    write_file_atomically(journal_folder(options_.output) + "/" + file.name, bytes);
+    file.size_bytes = bytes.size();
+    file.xxh3 = xxh3(bytes);
+  }
+
+  // Completes the set beside the one that OUTPUT may hold; only a whole one takes its place.
+  Manifest publish() {
+    Manifest manifest = begun_;
+    manifest.categories = plan_.categories.all();
+    manifest.label_counts = tally_.label_counts;
+    manifest.counts = tally_.counts;
+    manifest.counts.quarantined = std::ssize(quarantined_);
+    // While the last shard is finished.
+    const auto page = try_data_page({.facts = facts_,
+                                     .manifest = manifest,
+                                     .quarantined = quarantined_,
+                                     .file_name = file_names_of(plan_),
+                                     .thread_count = options_.thread_count()});
+    await_finished_shard();
+    for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
+      shards_[shard].file.name = shard_file_name(shard, shards_.size());
+    }
+    manifest.shards = shards_;
+    // What the set needs is written before its page, which may find the disk full.
+    manifest.index.name = kIndexFile;
+    manifest.quarantine.name = kQuarantineFile;
+    write_file_of(manifest.index, encode_index(index_));
+    write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
+    write_data_page(options_.output, page);
+    write_file_atomically(journal_folder(options_.output) + "/" + kManifestFile,
+                          encode_manifest(manifest));
+    publish_set(options_.output, manifest);
+    return manifest;
+  }
+
+  const PackOptions& options_;
+  const Manifest& begun_;
+  const PackPlan& plan_;
+  PackJournal journal_;
+  std::string scratch_folder_;  // empty: shards are built in the journal
+  Scratch scratch_;
+  Tally tally_;
+  DataFacts facts_;
+  std::size_t next_image_ = 0;
+  std::vector<ManifestShard> shards_{};
+  std::vector<IndexEntry> index_{};
+  std::vector<SourceFile> sources_{};  // of the open shard's records
+  std::vector<QuarantinedImage> quarantined_{};
+  std::int64_t respelled_count_ = 0;  // images whose file has another name, of this run
+  std::string first_respelled_{};
+  std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of quarantined_, in no note yet
+  std::unique_ptr<ShardWriter> writer_{};
+  bool may_hold_shards_ = true;             // of a run before this one
+  std::future<ManifestShard> finishing_{};  // last: it uses the others
+};
+
+}  // namespace
+
+PackResult build_set(const PackOptions& options, const Manifest& begun, const PackPlan& plan) {
+  return SetBuilder(options, begun, plan).run();
+}
+
+void fail_on_bad_image(const QuarantinedImage& bad) {
+  throw Error(
+      ErrorKind::kData, cat(escaped(bad.file_name), ": image ", bad.image_id, ": ", bad.reason),
+      bad.hint.empty() ? "fix the image, or quarantine such images with --on-bad-image quarantine"
+                       : bad.hint);
+}
+
+}  // namespace retina

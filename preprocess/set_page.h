@@ -1,0 +1,31 @@
+// The page of a data set (page/data_page.h) in its place beside the set. The set is the product: it
+// is published without its page where that cannot be written, and the next call of the same command
+// tries again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "preprocess/options.h"
+#include "preprocess/pack_plan.h"
+#include "preprocess/page/data_page.h"
+
+namespace retina {
+
+// For DataPageInput::file_name; borrows the plan.
+std::function<std::string(std::int64_t)> file_names_of(const PackPlan& plan);
+
+// The page; nothing, and a warning, where rendering it fails.
+std::optional<std::string> try_data_page(const DataPageInput& input);
+
+// Into the journal of `output`; a failure is a warning. Without a page the one of an older set
+// there is removed.
+void write_data_page(const std::string& output, const std::optional<std::string>& page);
+
+// Reads all records of a finished set that has no page, and writes it: an earlier coco-pack made
+// the set, or the disk was full. A failure is a warning, a folder that is read-only not even that.
+void restore_data_page(const PackOptions& options, const PackPlan& plan);
+
+}  // namespace retina
