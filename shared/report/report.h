@@ -1,6 +1,5 @@
-// The report page: one self-contained HTML file with figures, findings, curves and histograms
-// (inline SVG), tables and images. No script, no external file; follows the reader's light or
-// dark setting. All text is escaped here: callers pass it raw.
+// What most pages show: metrics, findings, curves, histograms, tables, values with intervals,
+// images. Callers pass text raw.
 #pragma once
 
 #include <string>
@@ -8,11 +7,12 @@
 #include <vector>
 
 #include "shared/image/image.h"
+#include "shared/report/page.h"
 
 namespace retina {
 
 // A headline number: "AP@[.5:.95]", "0.458", "epoch 12".
-struct Figure {
+struct Headline {
   std::string label{}, value{}, detail{};
 };
 
@@ -92,7 +92,7 @@ struct Gallery {
 
 struct Report {
   std::string title{}, subtitle{};
-  std::vector<Figure> metrics{};
+  std::vector<Headline> metrics{};
   std::vector<Finding> findings{};
   std::vector<Curve> curves{};
   std::vector<Histogram> histograms{};
@@ -104,7 +104,7 @@ struct Report {
   std::vector<std::string> notes{};
 };
 
-// The page as text; the caller writes it (write_file_atomically).
+// The page (shared/report/page.h) as text.
 std::string render_report(const Report& report);
 
 // Encodes for `Gallery`: shrinks to at most `max_side_px`, JPEG.

@@ -30,7 +30,7 @@ double epoch_seconds(const ScalingData& data, const ScalingRun& run) {
 Table measured_table(const ScalingData& data) {
   Table table{.title = "Measured",
               .columns = {"ranks", "nodes", "images/s", "efficiency", "step ms", "own ms",
-                          "waits for sums ms", "an epoch"},
+                          "waits for gradients ms", "an epoch"},
               .note = cat("Medians; ", counted(data.images_per_rank, "image"),
                           " per rank and step, an epoch of ", shortest(data.images_per_epoch),
                           " images. Own: computing and waiting for data, of the slowest rank. "
@@ -84,7 +84,7 @@ std::string scaling_html(const ScalingData& data) {
   report.subtitle =
       cat("Measured on ", counted(data.runs.size(), "number"), " of ranks, up to ", last.ranks,
           "; ", counted(data.images_per_rank, "image"), " per rank and step");
-  // Figures of the largest run.
+  // The largest run.
   report.metrics.push_back(
       {"images/s", rate_text(last.images_per_second), counted(last.ranks, "rank")});
   report.metrics.push_back(
@@ -109,8 +109,8 @@ std::string scaling_html(const ScalingData& data) {
   epochs.y_label = "s";
   epochs.log_y = true;
   Curve waits = curve(
-      data, "Waiting for sums", [](const ScalingRun& run) { return run.exposed_seconds() * 1e3; },
-      [](int) { return 0.0; });
+      data, "Waiting for gradients",
+      [](const ScalingRun& run) { return run.exposed_seconds() * 1e3; }, [](int) { return 0.0; });
   waits.y_label = "ms of a step";
   waits.from_zero = true;
   report.curves = {rates, shares, epochs, waits};
