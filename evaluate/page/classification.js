@@ -74,12 +74,13 @@ function confusionSection() {
     cells.set(cellKey(row, column), {truth: row, found: column, number});
   }
   const {draw, elements} = confusionView(classes.length > MOST_CLASSES ? null : {
-    places: classes.map((_, place) => place), corner: "truth ↓ predicted →", row: className, column: className,
-    has: () => true,
+    places: classes.map((_, place) => place), corner: "truth ↓ predicted →",
+    row: className, column: className, has: () => true,
   });
   draw();
-  return make("div", {class: "card"}, elements, note((elements.length > 1 ? "A cell's shade is its share of the row. " : "") +
-    "Truth → predicted, images, share of the true class's images."));
+  const shade = elements.length > 1 ? "A cell's shade is its share of the row. " : "";
+  return make("div", {class: "card"}, elements,
+    note(`${shade}Truth → predicted, images, share of the true class's images.`));
 }
 
 // One class, and the most confused pairs with their images.
@@ -99,8 +100,10 @@ function classDetails(place) {
       metric("F1", num(one.f1)),
       metric("Images", count(one.image_count), `${count(one.predicted_count)} taken for the class`)),
     make("div", {class: "halves"},
-      confusions("Images of this class", (cell) => cell.truth === place, (cell) => `taken for ${className(cell.found)}`),
-      confusions("Taken for this class", (cell) => cell.found === place, (cell) => `images of ${className(cell.truth)}`)),
+      confusions("Images of this class", (cell) => cell.truth === place,
+        (cell) => `taken for ${className(cell.found)}`),
+      confusions("Taken for this class", (cell) => cell.found === place,
+        (cell) => `images of ${className(cell.truth)}`)),
     list.length ? headed("Mistakes, the most confident first", gallery(list)) :
       note("No mistake with this class is among those shown.", "soft")];
 }
@@ -116,7 +119,8 @@ function pairCard(pair) {
 
 metricsSection([
   metric("top-1", num(metrics.top1), range(metrics.top1_interval)),
-  metrics.class_count > metrics.top5_labels ? metric("top-5", num(metrics.top5), range(metrics.top5_interval)) : null,
+  metrics.class_count > metrics.top5_labels ?
+    metric("top-5", num(metrics.top5), range(metrics.top5_interval)) : null,
   metric("balanced accuracy", num(metrics.balanced_accuracy), "mean over classes"),
   metric("loss", num(metrics.loss), "cross-entropy, mean"),
   metric("calibration error", num(metrics.calibration.error), "expected, 15 bins"),

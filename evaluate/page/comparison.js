@@ -43,7 +43,7 @@ function imagesTable(title, ids) {
   } : null;
 }
 
-const DETECTION = () => {
+function ofDetectors() {
   const [ap] = comparison.stats, withInterval = comparison.per_class.filter((one) => one.interval);
   return {
     metrics: [["AP of A", num(ap.a), "IoU .50 to .95"], ["AP of B", num(ap.b), "IoU .50 to .95"],
@@ -52,15 +52,17 @@ const DETECTION = () => {
        `of ${count(withInterval.length)} with an interval`],
       ["images better", count(comparison.better_count), `${count(comparison.worse_count)} worse`]],
     tables: [
-      {title: "The 12 numbers", columns: ["", ...COLUMNS], rows: comparison.stats.map((one) => changeRow(one.name, one))},
+      {title: "The 12 numbers", columns: ["", ...COLUMNS],
+       rows: comparison.stats.map((one) => changeRow(one.name, one))},
       {title: "AP by class, the largest change first", columns: ["class", ...COLUMNS, "objects"],
        rows: changed.map((one) => changeRow(nameOf(one), one, count(one.object_count)))},
-      imagesTable("Images that got better", comparison.better), imagesTable("Images that got worse", comparison.worse)],
+      imagesTable("Images that got better", comparison.better),
+      imagesTable("Images that got worse", comparison.worse)],
     metric: "AP", note: " Without a line: objects on too few images for an interval.",
   };
-};
+}
 
-const CLASSIFICATION = () => {
+function ofClassifiers() {
   const {top1, top5, loss} = comparison, images = things(comparison.image_count, "image");
   return {
     metrics: [["top-1 of A", num(top1.a), images], ["top-1 of B", num(top1.b), images],
@@ -75,9 +77,9 @@ const CLASSIFICATION = () => {
       flipsTable("Only B is right", comparison.only_b), flipsTable("Only A is right", comparison.only_a)],
     metric: "recall", note: "",
   };
-};
+}
 
-const shown = (isClassification ? CLASSIFICATION : DETECTION)();
+const shown = isClassification ? ofClassifiers() : ofDetectors();
 shown.tables[0].note = "●: the interval excludes 0.";
 metricsSection(shown.metrics.map((one) => metric(...one)));
 section("tables", "Results", make("div", {class: "tables"}, shown.tables.filter(Boolean).map(tableCard)));

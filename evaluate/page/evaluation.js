@@ -90,7 +90,8 @@ function confusionView(names) {
     showList();
     point(null);
   }
-  return {draw, elements: [info, make("div", {class: `confusion ${size}`}, make("div", {class: "matrix-scroll"}, matrix), most)]};
+  return {draw, elements: [info, make("div", {class: `confusion ${size}`},
+    make("div", {class: "matrix-scroll"}, matrix), most)]};
 }
 
 // The sheet over the page shows one class or one cell. The address says which (#class=ID, #cell=TRUTH,FOUND by

@@ -23,7 +23,9 @@ function linearAxis(low, high, round, count) {
     axis.low = Math.floor(low / step + 1e-9) * step;
     axis.high = Math.ceil(high / step - 1e-9) * step;
   }
-  for (let k = Math.ceil(axis.low / step - 1e-9); k * step <= axis.high + step * 1e-9; ++k) axis.ticks.push(k * step);
+  for (let k = Math.ceil(axis.low / step - 1e-9); k * step <= axis.high + step * 1e-9; ++k) {
+    axis.ticks.push(k * step);
+  }
   return axis;
 }
 
@@ -60,7 +62,8 @@ function drawAxes({label, style = "", width = 560, height = 280, left = 52, righ
     chart.text("tick end", left - 8, chart.py(tick) + 4, shortNumber(tick));
   }
   for (const tick of x?.ticks || []) {
-    chart.line(xGrid ? "grid" : "notch", chart.px(tick), xGrid ? top : floor, chart.px(tick), floor + (xGrid ? 0 : 4));
+    if (xGrid) chart.line("grid", chart.px(tick), top, chart.px(tick), floor);
+    else chart.line("notch", chart.px(tick), floor, chart.px(tick), floor + 4);
     chart.text("tick mid", chart.px(tick), floor + 17, shortNumber(tick));
   }
   if (y) chart.line("axis", left, floor, width - right, floor);
@@ -90,7 +93,8 @@ const MOST_MARKS = 80;
 // the colour of the next that is not, since that is its smoothed form; `points` marks every value.
 function curveCard(curve) {
   const {title, series, x_label: xLabel, log_x: logX, log_y: logY, from_zero: fromZero} = curve;
-  const drawable = (x, y) => Number.isFinite(x) && Number.isFinite(y) && !(logX && x <= 0) && !(logY && y <= 0);
+  const has = (value, log) => Number.isFinite(value) && (!log || value > 0);
+  const drawable = (x, y) => has(x, logX) && has(y, logY);
   let colour = 0;
   const styled = series.map((one) => ({
     ...one, style: `s${(one.faint ? colour : colour++) % 8}${one.faint ? " faint" : ""}`,
@@ -98,7 +102,8 @@ function curveCard(curve) {
   }));
   const all = styled.flatMap((one) => one.points.filter(Boolean));
   if (!all.length) return chartCard(curve, noValues());
-  const ends = (values) => values.reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
+  const ends = (values) => values.reduce(([low, high], value) =>
+    [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
   const [low, high] = ends(all.map(([, y]) => y).concat(fromZero && !logY ? [0] : []));
   const chart = drawAxes({
     label: title, xLabel, x: makeAxis(...ends(all.map(([x]) => x)), {log: logX, ticks: 6}),
@@ -109,8 +114,12 @@ function curveCard(curve) {
     const path = places.map((one, i) => (one ? `${places[i - 1] ? "L" : "M"}${one.join(" ")}` : "")).join("");
     if (path) chart.plot.append(svg("path", {class: `line ${style}`, d: path}));
     if (!(marked || points.length === 1) || points.length > MOST_MARKS) continue;
-    places.forEach((one, i) => one && chart.plot.append(svg("circle", {class: `mark ${style}`, cx: one[0], cy: one[1], r: 3},
-      svg("title", {}, `${xLabel} ${shortNumber(points[i][0])}: ${name} ${shortNumber(points[i][1])}`))));
+    places.forEach((one, i) => {
+      if (!one) return;
+      const text = `${xLabel} ${shortNumber(points[i][0])}: ${name} ${shortNumber(points[i][1])}`;
+      chart.plot.append(
+        svg("circle", {class: `mark ${style}`, cx: one[0], cy: one[1], r: 3}, svg("title", {}, text)));
+    });
   }
   return chartCard(curve, legend(styled.filter((one) => !one.faint).map(({style, name, points}) =>
     [style, name, points.some(Boolean) ? shortNumber(points.findLast(Boolean)[1]) : null])), chart.plot);
@@ -156,8 +165,8 @@ function intervalCard({title, x_label: xLabel, rows, note: text}) {
   const ends = [0, ...rows.flatMap((row) => [row.value, row.low, row.high]).filter(Number.isFinite)];
   const height = 20 * rows.length;
   const chart = rows.length && drawAxes({
-    label: title, style: "intervals", width: 900, height: height + 50, left: 200, right: 20, top: 0, bottom: 44, xGrid: true,
-    x: makeAxis(Math.min(...ends), Math.max(...ends), {round: true, ticks: 7}), xLabel,
+    label: title, style: "intervals", width: 900, height: height + 50, left: 200, right: 20, top: 0,
+    bottom: 44, xGrid: true, x: makeAxis(Math.min(...ends), Math.max(...ends), {round: true, ticks: 7}), xLabel,
   });
   if (chart) chart.line("axis", chart.px(0), 0, chart.px(0), chart.floor);
   rows.forEach(({label, detail, value, low, high, marked}, i) => {
