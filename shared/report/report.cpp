@@ -73,17 +73,6 @@ void write(JsonWriter& json, const Table& table) {
   json.end_object();
 }
 
-void write(JsonWriter& json, const IntervalPlot& plot) {
-  json.begin_object().field("title", plot.title).field("x_label", plot.x_label);
-  json.field("note", plot.note);
-  write_all(json, "rows", plot.rows, [&](const IntervalRow& row) {
-    json.begin_object().field("label", row.label).field("detail", row.detail);
-    json.field("value", row.value).field("low", row.low).field("high", row.high);
-    json.field("marked", row.marked).end_object();
-  });
-  json.end_object();
-}
-
 // Its files go into `jpegs`, by the numbers that stand for them in the JSON.
 void write(JsonWriter& json, const Gallery& gallery, std::map<std::int64_t, std::string>& jpegs) {
   json.begin_object().field("title", gallery.title).field("note", gallery.note);
@@ -101,7 +90,8 @@ std::string summary_text(const Report& report) {
     text +=
         cat(one.label, ": ", one.value, one.detail.empty() ? "" : cat(" (", one.detail, ")"), '\n');
   }
-  for (const Finding& one : report.findings) text += cat(one.text, ' ', one.options, '\n');
+  for (const Finding& one : report.findings)
+    text += cat(one.text, one.options.empty() ? "" : " ", one.options, '\n');
   return text;
 }
 
@@ -129,7 +119,6 @@ std::string render_report(const Report& report) {
   write_each(json, "histograms", report.histograms);
   json.field("tables_title", report.tables_title);
   write_each(json, "tables", report.tables);
-  write_each(json, "intervals", report.intervals);
   write_all(json, "galleries", report.galleries,
             [&](const Gallery& gallery) { write(json, gallery, page.jpegs); });
   page.data = json.end_object().text();

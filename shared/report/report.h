@@ -1,5 +1,5 @@
-// What most pages show: metrics, findings, curves, histograms, tables, values with intervals,
-// images. Callers pass text raw.
+// What most pages show: metrics, findings, curves, histograms, tables, images. Callers pass
+// text raw.
 #pragma once
 
 #include <string>
@@ -31,19 +31,6 @@ struct Curve {
   bool log_x = false;
 };
 
-struct IntervalRow {
-  std::string label{}, detail{};  // the detail shows when pointed at
-  double value = 0;               // finite
-  double low = 0, high = 0;       // not finite: no interval
-  bool marked = false;            // coloured by the sign of the value
-};
-
-// A value with its interval for each of many things.
-struct IntervalPlot {
-  std::string title{}, x_label{}, note{};
-  std::vector<IntervalRow> rows{};
-};
-
 struct HistogramBar {
   std::string label{}, detail{};  // the detail shows when pointed at; no label: none is written
   double count = 0;               // finite, >= 0
@@ -73,8 +60,8 @@ struct Table {
   std::vector<std::string> columns{};            // the first is text, numbers align right
   std::vector<std::vector<std::string>> rows{};  // cells; a short row ends early
   std::string note{};
-  int bar_column = -1;         // a column of values in [0, 1] that gets bars
-  std::vector<double> bars{};  // of each row, in [0, 1]: for a column that shows something else
+  int bar_column = -1;         // the column that has bars behind its text
+  std::vector<double> bars{};  // their lengths, one a row, in [0, 1]
   int text_column = -1;        // a column of sentences, which wrap
   bool wide = false;           // over the page's whole width: many columns
 };
@@ -96,7 +83,6 @@ struct Report {
   std::vector<Finding> findings{};
   std::vector<Curve> curves{};
   std::vector<Histogram> histograms{};
-  std::vector<IntervalPlot> intervals{};
   std::string tables_title = "Results";
   std::vector<Table> tables{};
   std::vector<Gallery> galleries{};

@@ -24,7 +24,6 @@ if (report.histograms.length) {
 if (report.tables.length) {
   section("tables", report.tables_title, make("div", {class: "tables"}, report.tables.map(tableCard)));
 }
-report.intervals.forEach((one, i) => section(`intervals-${i}`, one.title, intervalCard(one)));
 report.galleries.filter((one) => one.images.length).forEach(({title, note: text, images}, i) =>
   section(`gallery-${i}`, title, note(text, "gallery-note"),
     make("div", {class: "gallery"}, images.map((one) => tile({

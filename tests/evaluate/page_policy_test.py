@@ -73,6 +73,12 @@ class PagePolicyTest(unittest.TestCase):
         for directive in ("script", "image", "Connecting"):
             self.assertRegex(told, f"{directive}.*violates the following Content Security Policy")
 
+        browser.send("Emulation.setScriptExecutionDisabled", value=True)
+        browser.open("about:blank#")
+        browser.open(page.as_uri())
+        self.assertRegex(browser.evaluate("document.querySelector('noscript').innerText"), r"\n.*\d")
+        self.assertEqual(browser.evaluate("document.documentElement.scrollWidth"), 400, page)
+
     def run_eval(self, *words):
         subprocess.run([BUILD / "retina-eval", *words], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)

@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 from browser import Browser, find_browser
 
 EMPTY = {"metrics": [], "findings": [], "curves": [], "histograms": [], "tables_title": "Results", "tables": [],
-         "intervals": [], "galleries": []}
+         "galleries": []}
 BAD = "<script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'>&\"'"
 
 
@@ -143,9 +143,10 @@ class PageKitTest(unittest.TestCase):
         for series, options in (([], {}), ([{"ys": [None]}], {}), ([{"ys": [0, -1]}], {"log_y": True})):
             self.show_curve(*series, **options)
             self.assertEqual(self.texts(".curve .none"), ["no values"])
-        self.show(histograms=[{"title": "none", "bars": [{"label": "", "detail": "", "count": 0}]}],
-                  intervals=[{"title": "none", "x_label": "", "note": "", "rows": []}])
-        self.assertEqual(self.texts(".none"), ["no values"] * 2)
+        self.show(histograms=[{"title": "none", "bars": [{"label": "", "detail": "", "count": 0}]}])
+        self.assertEqual(self.texts(".none"), ["no values"])
+        self.show_intervals()
+        self.assertEqual(self.texts(".none"), ["no values"])
 
     def test_a_long_run_is_drawn_with_its_extremes(self):
         ys = [math.sin(i / 100) for i in range(4000)]
@@ -176,8 +177,13 @@ class PageKitTest(unittest.TestCase):
     # Values with intervals. The axis goes from -.1 to .2 over 680 pixels that begin at 200.
 
     def show_intervals(self, *rows):
-        self.show(intervals=[{"title": "change", "x_label": "B - A", "note": "n", "rows": [
-            {"label": "a", "detail": "", "low": None, "high": None, "marked": False, **row} for row in rows]}])
+        self.show()
+        self.add_intervals("change", *rows)
+
+    def add_intervals(self, text, *rows):
+        card = {"title": text, "x_label": text, "note": text, "rows": [
+            {"label": "a", "detail": "", "low": None, "high": None, "marked": False, **row} for row in rows]}
+        self.of(f"(() => {{ section('changes', 'changes', intervalCard({json.dumps(card)})); }})()")
 
     def test_each_value_is_drawn_with_its_interval(self):
         self.show_intervals({"detail": "dog: +0.1", "value": .1, "low": .05, "high": .2, "marked": True},
@@ -237,8 +243,8 @@ class PageKitTest(unittest.TestCase):
                 for wide in (True, False)],
             tables=[{"title": BAD, "columns": [BAD, "AP"], "rows": [[BAD, "0.25"]], "note": BAD, "bar_column": -1,
                      "bars": [], "text_column": 0}],
-            intervals=[{"title": BAD, "x_label": BAD, "note": BAD, "rows": [row]}],
             galleries=[{"title": BAD, "note": BAD, "images": [{"caption": BAD, "image": 0}]}])
+        self.add_intervals(BAD, row)
         self.assertEqual(self.of("[window.hurt, document.querySelectorAll('main script, img').length]"), [None, 0])
         for selector in ("#metrics .label", "#findings li", "#findings code", ".curve h3", ".legend span", ".mark title",
                          ".column title", ".rule + text", "th", "td", ".note", "g title", "figcaption", ".notes li",

@@ -39,11 +39,6 @@ Report full_report() {
                     .note = bad,
                     .bar_column = 1,
                     .bars = {0.25}}};
-  report.intervals = {
-      {.title = bad,
-       .x_label = bad,
-       .note = bad,
-       .rows = {{.label = bad, .detail = bad, .value = 0.1, .low = kNone, .high = kNone}}}};
   report.galleries = {{.title = bad, .note = bad, .images = {embed_image(Image(4, 4), bad)}}};
   report.settings = {{bad, bad}};
   report.notes = {bad};
@@ -90,10 +85,6 @@ TEST(Report, GivesEveryPartToThePage) {
   EXPECT_EQ(table.at("note").as_string(), kBad);
   EXPECT_EQ(table.at("bar_column").as_int(), 1);
   EXPECT_EQ(table.at("bars").at(kFirst).as_double(), 0.25);
-  const JsonView row = first("intervals").at("rows").at(kFirst);
-  EXPECT_EQ(row.at("label").as_string(), kBad);
-  EXPECT_EQ(row.at("value").as_double(), 0.1);
-  EXPECT_TRUE(row.at("low").raw().IsNull()) << "no interval";
   const JsonView image = first("galleries").at("images").at(kFirst);
   EXPECT_EQ(image.at("caption").as_string(), kBad);
   EXPECT_THAT(page,
