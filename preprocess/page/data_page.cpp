@@ -101,6 +101,7 @@ Findings find(const DataPageInput& input) {
   const DataFacts& facts = input.facts;
   Findings found;
   found.classes.resize(input.manifest.categories.size());
+  // Which boxes the default anchors cover.
   const AnchorCoverage coverage(default_anchor_sizes());
   std::vector<std::vector<float>> sides(found.classes.size());
   std::vector<Fit> fits(facts.boxes().size());
@@ -111,6 +112,7 @@ Findings find(const DataPageInput& input) {
           fits[i] = fit_of(facts.box_sizes()[i], coverage);
         }
       });
+  // Sums over all boxes and over each class.
   for (std::size_t i = 0; i < fits.size(); ++i) {
     const BoxFacts& box = facts.boxes()[i];
     const auto label = static_cast<std::size_t>(box.label);
@@ -167,6 +169,7 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
                                 " in the set several times with different boxes: some of these "
                                 "annotations are wrong or incomplete.")});
   }
+  // Anchors: better sizes, or the advice that helps where there are none.
   const double uncovered = share(found.uncovered.all(), counts.trainable);
   const double proposed = share(found.proposal.uncovered.all(), counts.trainable);
   if (uncovered >= kWorthAWord && found.proposal.sizes != default_anchor_sizes()) {
@@ -184,6 +187,7 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
                                     ? " A larger --min-side makes small boxes larger."
                                     : "")});
   }
+  // Classes, copies, boxes without an area.
   if (found.counts.few > 0) {
     list.push_back(few_finding(
         input, found.counts, "Expect low AP there; label more, merge classes or leave them out."));

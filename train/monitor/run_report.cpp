@@ -42,6 +42,7 @@ std::vector<StepCurve> step_curves(Task task, bool has_traffic) {
                                                          }});
   }
   if (losses.size() == 2) losses.pop_back();
+  // Where the time goes.
   const auto part = [](const char* name, double PartTimes::*ms) {
     return Line{name, [ms](const auto& m) { return m.parts.*ms; }};
   };
