@@ -115,9 +115,11 @@ int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
   const FileNames file_names = file_names_of(classified.shards.index());
   write_predictions(folder.predictions_path(), classified.outcomes, manifest.categories,
                     file_names);
-  EvalPage page{.subtitle = classified.subject,
-                .metrics_json = classification_json(metrics, examples, file_names),
-                .settings = cli.effective()};
+  Page page{.title = kEvaluationTitle,
+            .subtitle = classified.subject,
+            .summary = classification_summary_text(metrics),
+            .data = classification_json(metrics, examples, file_names),
+            .settings = settings_of(cli.effective())};
   if (!oddities.empty()) page.notes.push_back(oddities + ".");
   std::vector<std::int64_t> shown;
   for (const ClassOutcome& one : examples.shown) shown.push_back(one.image_id);
@@ -125,9 +127,9 @@ int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
                            {.max_side_px = kSmallImageSidePx, .on_image = classified.on_progress});
   draw_mistakes(options, folder, classified);
   folder.check_present();
-  write_file_atomically(folder.report_path(), render_classification_page(page));
-  write_file_atomically(folder.metrics_path(), page.metrics_json);
-  std::cout << classification_summary_text(metrics) << '\n'
+  write_file_atomically(folder.report_path(), render_page(page, kClassificationScript));
+  write_file_atomically(folder.metrics_path(), page.data);
+  std::cout << page.summary << '\n'
             << classification_table_text(metrics) << '\n'
             << "report: " << folder.report_path() << '\n';
   return top1_exit_code(options, metrics.top1.value().value(), metrics.quarantined_count);

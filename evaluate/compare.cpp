@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "evaluate/compare_classifiers.h"
-#include "evaluate/compare_page.h"
 #include "evaluate/evaluation_folder.h"
+#include "evaluate/page/eval_page.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -250,15 +250,27 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
     }
   }
   const ComparedNames names{.a = sides[0].name, .b = sides[1].name, .truth = truth.source.path};
+  publish_comparison(folder, cli, names,
+                     {.json = comparison_json(names, comparison),
+                      .tables = comparison_text(names, comparison),
+                      .notes = {interval_note(comparison), image_note()}});
+  return 0;
+}
+
+void publish_comparison(const EvaluationFolder& folder, const Cli& cli, const ComparedNames& names,
+                        const ComparisonTexts& texts) {
+  const Page page{.title = "Comparison",
+                  .subtitle = cat("A: ", names.a, " · B: ", names.b, " · on ", names.truth),
+                  .summary = texts.tables,
+                  .data = texts.json,
+                  .settings = settings_of(cli.effective()),
+                  .notes = texts.notes};
   as_io_error([&] {
     folder.check_present();
-    write_file_atomically(folder.compare_page_path(),
-                          render_report(make_compare_page(names, comparison, cli.effective())));
-    write_file_atomically(folder.compare_path(), comparison_json(names, comparison));
+    write_file_atomically(folder.compare_page_path(), render_page(page, kComparisonScript));
+    write_file_atomically(folder.compare_path(), texts.json);
   });
-  std::cout << comparison_text(names, comparison) << '\n'
-            << "report: " << folder.compare_page_path() << '\n';
-  return 0;
+  std::cout << texts.tables << '\n' << "report: " << folder.compare_page_path() << '\n';
 }
 
 }  // namespace retina

@@ -1,8 +1,13 @@
 // `retina-eval --compare A B`: two evaluations of the same images side by side. No LibTorch.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
 #include "shared/base/cli.h"
+#include "shared/evaluation/compare/comparison_text.h"
 
 namespace retina {
 
@@ -11,5 +16,16 @@ namespace retina {
 // kData (content, detections on unknown images), kConfig (the two were evaluated on different
 // ground truth, or a file has changed since), kUsage (no ground truth is known).
 int compare_evaluations(const EvalOptions& options, const Cli& cli);
+
+// A comparison as text: compare.json, the tables for a terminal, what a reader must know about
+// them.
+struct ComparisonTexts {
+  std::string json{}, tables{};
+  std::vector<std::string> notes{};
+};
+
+// Writes compare.html and compare.json and prints the tables. Throws kIo.
+void publish_comparison(const EvaluationFolder& folder, const Cli& cli, const ComparedNames& names,
+                        const ComparisonTexts& texts);
 
 }  // namespace retina

@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "evaluate/compare_classifiers_page.h"
+#include "evaluate/compare.h"
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -11,7 +11,6 @@
 #include "shared/evaluation/compare/classification_comparison_text.h"
 #include "shared/evaluation/explain/classification_text.h"
 #include "shared/evaluation/score/predictions.h"
-#include "shared/report/report.h"
 
 namespace retina {
 
@@ -65,14 +64,10 @@ int compare_classifiers(const EvalOptions& options, const Cli& cli,
     return 0;
   }
   const ComparedNames names{.a = sides[0].name, .b = sides[1].name, .truth = stored[0].truth.path};
-  as_io_error([&] {
-    folder.check_present();
-    write_file_atomically(folder.compare_page_path(),
-                          render_report(make_classifiers_page(names, comparison, cli.effective())));
-    write_file_atomically(folder.compare_path(), classification_comparison_json(names, comparison));
-  });
-  std::cout << classification_comparison_text(names, comparison) << '\n'
-            << "report: " << folder.compare_page_path() << '\n';
+  publish_comparison(folder, cli, names,
+                     {.json = classification_comparison_json(names, comparison),
+                      .tables = classification_comparison_text(names, comparison),
+                      .notes = {classification_interval_note(comparison)}});
   return 0;
 }
 

@@ -72,20 +72,23 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
       scored.boxes, {.most_worst = std::max(ExplainOptions().most_worst, file_count)});
   scored.on_progress();
 
-  EvalPage page{.subtitle = scored.subject,
-                .metrics_json = metrics_json(metrics, explanation),
-                .settings = cli.effective()};
+  const std::string summary =
+      metrics.object_count == 0 ? no_truth_text(metrics) : coco_summary_text(metrics);
+  Page page{.title = kEvaluationTitle,
+            .subtitle = scored.subject,
+            .summary = summary,
+            .data = metrics_json(metrics, explanation),
+            .settings = settings_of(cli.effective())};
   for (const std::string& note : notes) page.notes.push_back(note + ".");
   if (scored.shards != nullptr) {
     page.jpegs = image_urls(explanation, scored);
     if (file_count > 0) draw_worst(options, folder, explanation, scored);
   }
   folder.check_present();
-  write_file_atomically(folder.report_path(), render_detection_page(page));
-  write_file_atomically(folder.metrics_path(), page.metrics_json);
-  std::cout << (metrics.object_count == 0
-                    ? cat(no_truth_text(metrics), '\n')
-                    : cat(coco_summary_text(metrics), '\n', class_table_text(metrics)))
+  write_file_atomically(folder.report_path(), render_page(page, kDetectionScript));
+  write_file_atomically(folder.metrics_path(), page.data);
+  std::cout << summary << '\n'
+            << (metrics.object_count == 0 ? "" : class_table_text(metrics))
             << "\nreport: " << folder.report_path() << '\n';
   return ap_exit_code(options, metrics.stats[kAp], metrics.quarantined_count);
 }

@@ -89,7 +89,6 @@ Trainer::Trainer(const TrainerInput& input)
                 .communicator = input.communicator,
                 .run_dir = input.run_dir,
                 .tensorboard = input.options.tensorboard,
-                .steps_per_epoch = plan_.steps_per_epoch(),
                 .total_steps = total_steps_}),
       saving_({.options = input.options.saving_options(),
                .facts = run_facts(input, plan_.steps_per_epoch(), total_steps_),

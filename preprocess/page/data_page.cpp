@@ -4,10 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <utility>
 
-#include "preprocess/page/class_page.h"
 #include "preprocess/page/page_parts.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -92,18 +90,18 @@ struct ClassFacts {
 // What several parts of the page need.
 struct Findings {
   std::vector<ClassFacts> classes{};
-  std::vector<std::size_t> by_count{};  // labels, most boxes first
-  Uncovered uncovered{};                // with the default anchors
+  ClassSizes counts{};    // of boxes
+  Uncovered uncovered{};  // with the default anchors
   AnchorProposal proposal{};
-  std::vector<std::vector<std::size_t>> identical{};
-  std::size_t contradictory = 0;  // groups of them whose boxes differ
-  std::size_t small_boxes = 0;    // COCO's
+  Repeats repeats{};
+  std::size_t small_boxes = 0;  // COCO's
 };
 
 Findings find(const DataPageInput& input) {
   const DataFacts& facts = input.facts;
   Findings found;
   found.classes.resize(input.manifest.categories.size());
+  // Which boxes the default anchors cover.
   const AnchorCoverage coverage(default_anchor_sizes());
   std::vector<std::vector<float>> sides(found.classes.size());
   std::vector<Fit> fits(facts.boxes().size());
@@ -114,6 +112,7 @@ Findings find(const DataPageInput& input) {
           fits[i] = fit_of(facts.box_sizes()[i], coverage);
         }
       });
+  // Sums over all boxes and over each class.
   for (std::size_t i = 0; i < fits.size(); ++i) {
     const BoxFacts& box = facts.boxes()[i];
     const auto label = static_cast<std::size_t>(box.label);
@@ -133,28 +132,16 @@ Findings find(const DataPageInput& input) {
     std::nth_element(sides[label].begin(), middle, sides[label].end());
     found.classes[label].median_px = *middle;
   }
-  found.by_count.resize(found.classes.size());
-  std::iota(found.by_count.begin(), found.by_count.end(), std::size_t{0});
-  std::stable_sort(found.by_count.begin(), found.by_count.end(), [&](std::size_t a, std::size_t b) {
-    return found.classes[a].boxes > found.classes[b].boxes;
-  });
+  found.counts = {.enough = kFewBoxes, .one = "box", .many = "boxes", .whole = "boxes to train on"};
+  for (const ClassFacts& one : found.classes) found.counts.of_label.push_back(one.boxes);
+  found.counts = sorted_counts(std::move(found.counts));
   found.proposal = propose_anchors(facts.box_sizes(), input.thread_count);
-  found.identical = facts.identical_images();
-  for (const auto& group : found.identical)
-    found.contradictory += truth_differs(facts, group) ? 1 : 0;
+  found.repeats = find_repeats(facts);
   return found;
 }
 
-std::size_t count_few(const Findings& found) {
-  return static_cast<std::size_t>(
-      std::count_if(found.classes.begin(), found.classes.end(),
-                    [](const ClassFacts& one) { return one.boxes < kFewBoxes; }));
-}
-
-std::vector<Figure> metrics(const DataPageInput& input, const Findings& found) {
+std::vector<Headline> metrics(const DataPageInput& input, const Findings& found) {
   const ManifestCounts& counts = input.manifest.counts;
-  const std::size_t few = count_few(found);
-  const std::int64_t repeated = repeated_images(found.identical);
   return {
       {"images", grouped(counts.images),
        cat(grouped(counts.images_without_boxes), " without boxes")},
@@ -162,14 +149,9 @@ std::vector<Figure> metrics(const DataPageInput& input, const Findings& found) {
        counts.crowds + counts.degenerate == 0 ? "all there are"
                                               : cat("and ", grouped(counts.crowds), " crowds, ",
                                                     grouped(counts.degenerate), " degenerate")},
-      {"classes", cat(found.classes.size()),
-       few == 0 ? cat("all with ", kFewBoxes, " boxes or more")
-                : cat(few, " with fewer than ", kFewBoxes, " boxes")},
-      {"left out", grouped(counts.quarantined), "images in quarantine"},
-      {"identical images", grouped(repeated),
-       repeated == 0
-           ? "all differ"
-           : cat("repeat one of ", grouped(static_cast<std::int64_t>(found.identical.size())))},
+      classes_headline(found.counts),
+      quarantine_headline(input),
+      repeats_headline(found.repeats),
       {"small boxes",
        percent(share(static_cast<std::int64_t>(found.small_boxes), counts.trainable)),
        "below 32² px, as in COCO"},
@@ -178,30 +160,16 @@ std::vector<Figure> metrics(const DataPageInput& input, const Findings& found) {
   };
 }
 
-// Those with the fewest boxes, first the empty ones.
-Finding few_boxes_finding(const DataPageInput& input, const Findings& found, std::size_t few) {
-  std::string names;
-  for (std::size_t i = 0; i < std::min(few, kNamedClasses); ++i) {
-    const std::size_t label = found.by_count[found.by_count.size() - 1 - i];
-    names += cat(i == 0 ? "" : ", ", escaped(input.manifest.categories[label].name), " (",
-                 found.classes[label].boxes, ")");
-  }
-  return {.text =
-              cat(few == 1 ? "1 class has" : cat(few, " classes have"), " fewer than ", kFewBoxes,
-                  " boxes to train on: ", names, few > kNamedClasses ? " and others" : "",
-                  ". Expect low AP there; label more, merge classes or leave them out.")};
-}
-
 std::vector<Finding> findings(const DataPageInput& input, const Findings& found) {
   const ManifestCounts& counts = input.manifest.counts;
   std::vector<Finding> list;
   if (counts.quarantined > 0) list.push_back(quarantine_finding(input));
-  if (found.contradictory > 0) {
-    list.push_back({.text = cat(grouped(static_cast<std::int64_t>(found.contradictory), "image is",
-                                        "images are"),
+  if (found.repeats.contradictory > 0) {
+    list.push_back({.text = cat(grouped(found.repeats.contradictory, "image is", "images are"),
                                 " in the set several times with different boxes: some of these "
                                 "annotations are wrong or incomplete.")});
   }
+  // Anchors: better sizes, or the advice that helps where there are none.
   const double uncovered = share(found.uncovered.all(), counts.trainable);
   const double proposed = share(found.proposal.uncovered.all(), counts.trainable);
   if (uncovered >= kWorthAWord && found.proposal.sizes != default_anchor_sizes()) {
@@ -219,46 +187,20 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
                                     ? " A larger --min-side makes small boxes larger."
                                     : "")});
   }
-  const std::size_t few = count_few(found);
-  if (few > 0) list.push_back(few_boxes_finding(input, found, few));
-  if (found.identical.size() > found.contradictory) {
-    list.push_back(
-        {.text = cat(grouped(repeated_images(found.identical), "image repeats", "images repeat"),
-                     " another one byte for byte. Make sure that no image is in both "
-                     "the training and the validation set.")});
+  // Classes, copies, boxes without an area.
+  if (found.counts.few > 0) {
+    list.push_back(few_finding(
+        input, found.counts, "Expect low AP there; label more, merge classes or leave them out."));
+  }
+  if (std::ssize(found.repeats.groups) > found.repeats.contradictory) {
+    list.push_back(repeats_finding(found.repeats));
   }
   if (counts.degenerate > 0) {
-    list.push_back(
-        {.text = cat(grouped(counts.degenerate, "box has", "boxes have"),
-                     " no width or height inside the image; training leaves them out.")});
+    list.push_back({.text = cat(grouped(counts.degenerate, "box has", "boxes have"),
+                                " no width or height inside the image; training ignores them.")});
   }
   if (list.empty()) list.push_back({.text = "Nothing stands out."});
   return list;
-}
-
-Histogram class_histogram(const DataPageInput& input, const Findings& found) {
-  const std::size_t class_count = found.by_count.size();
-  const std::size_t drawn = std::min(class_count, kDrawnClasses);
-  Histogram histogram{.title = "Boxes of each class",
-                      .y_label = "boxes to train on",
-                      .wide = drawn > kClassesSideBySide};
-  std::int64_t boxes = 0;
-  for (std::size_t i = 0; i < drawn; ++i) {
-    const std::size_t label = found.by_count[i];
-    const std::string name = escaped(input.manifest.categories[label].name);
-    const std::int64_t count = found.classes[label].boxes;
-    boxes += count;
-    histogram.bars.push_back({.label = name,
-                              .detail = cat(name, ": ", grouped(count, "box", "boxes")),
-                              .count = static_cast<double>(count)});
-  }
-  histogram.x_label =
-      drawn == class_count
-          ? std::string("classes, most boxes first")
-          : cat("the ", drawn, " largest of ", grouped(static_cast<std::int64_t>(class_count)),
-                " classes, with ", percent(share(boxes, input.manifest.counts.trainable)),
-                " of the boxes");
-  return histogram;
 }
 
 Table class_table(const DataPageInput& input, const Findings& found) {
@@ -270,8 +212,7 @@ Table class_table(const DataPageInput& input, const Findings& found) {
                           kFewBoxes, " boxes."),
               .bar_column = 3,
               .wide = true};
-  const std::int64_t most = found.classes.empty() ? 0 : found.classes[found.by_count[0]].boxes;
-  for (const std::size_t label : found.by_count) {
+  for (const std::size_t label : found.counts.by_count) {
     const ClassFacts& one = found.classes[label];
     const Category& category = input.manifest.categories[label];
     table.rows.push_back({cat(escaped(category.name), one.boxes < kFewBoxes ? " ▲" : ""),
@@ -279,7 +220,7 @@ Table class_table(const DataPageInput& input, const Findings& found) {
                           percent(share(one.boxes, input.manifest.counts.trainable)),
                           one.boxes > 0 ? fixed(one.median_px, 0) : "",
                           one.boxes > 0 ? percent(share(one.uncovered, one.boxes)) : ""});
-    table.bars.push_back(share(one.boxes, most));
+    table.bars.push_back(share(one.boxes, found.counts.most()));
   }
   return table;
 }
@@ -319,12 +260,14 @@ std::string render_data_page(const DataPageInput& input) {
           ", ", grouped(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
   report.metrics = metrics(input, found);
   report.findings = findings(input, found);
-  report.histograms = {class_histogram(input, found), box_size_histogram(input.facts),
-                       boxes_per_image_histogram(input.facts), image_size_histogram(input.facts),
-                       aspect_histogram(input.facts)};
+  report.histograms = {class_histogram(input, found.counts, counts.trainable),
+                       box_size_histogram(input.facts), boxes_per_image_histogram(input.facts),
+                       image_size_histogram(input.facts), aspect_histogram(input.facts)};
   report.tables_title = "Details";
   report.tables = {class_table(input, found), anchor_table(input, found), size_table(input.facts)};
-  if (!found.identical.empty()) report.tables.push_back(identical_table(input, found.identical));
+  if (!found.repeats.groups.empty()) {
+    report.tables.push_back(identical_table(input, found.repeats));
+  }
   if (!input.quarantined.empty()) report.tables.push_back(quarantine_table(input));
   report.galleries = {sample_gallery(
       input, "Images with boxes, chosen by a hash of their ids. Crowds are dashed.")};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -15,6 +16,7 @@
 namespace retina {
 namespace {
 
+constexpr std::size_t kDrawnClasses = 80, kClassesSideBySide = 8, kNamedClasses = 12;
 constexpr std::size_t kListedGroups = 50, kNamesOfGroup = 6;
 constexpr std::size_t kListedQuarantined = 20, kListedSizes = 10;
 constexpr int kSampleSidePx = 480;
@@ -26,6 +28,13 @@ std::string quarantine_kinds(const std::vector<QuarantinedImage>& quarantined) {
   for (const auto& [kind, count] : count_of)
     text += cat(text.empty() ? "" : ", ", kind, " ", count);
   return text;
+}
+
+// Of a group of identical images: do their boxes or classes differ?
+bool truth_differs(const DataFacts& facts, const std::vector<std::size_t>& group) {
+  return std::any_of(group.begin(), group.end(), [&](std::size_t place) {
+    return facts.images()[place].truth_xxh3 != facts.images()[group.front()].truth_xxh3;
+  });
 }
 
 EmbeddedImage draw_sample(const DataPageInput& input, const SampleImage& sample) {
@@ -155,20 +164,85 @@ Histogram image_size_histogram(const DataFacts& facts) {
   return histogram;
 }
 
-bool truth_differs(const DataFacts& facts, const std::vector<std::size_t>& group) {
-  return std::any_of(group.begin(), group.end(), [&](std::size_t place) {
-    return facts.images()[place].truth_xxh3 != facts.images()[group.front()].truth_xxh3;
-  });
+ClassSizes sorted_counts(ClassSizes counts) {
+  counts.by_count.resize(counts.of_label.size());
+  std::iota(counts.by_count.begin(), counts.by_count.end(), std::size_t{0});
+  std::stable_sort(
+      counts.by_count.begin(), counts.by_count.end(),
+      [&](std::size_t a, std::size_t b) { return counts.of_label[a] > counts.of_label[b]; });
+  counts.few = static_cast<std::size_t>(
+      std::count_if(counts.of_label.begin(), counts.of_label.end(),
+                    [&](std::int64_t count) { return count < counts.enough; }));
+  return counts;
 }
 
-std::int64_t repeated_images(const std::vector<std::vector<std::size_t>>& groups) {
-  std::int64_t count = 0;
-  for (const auto& group : groups) count += static_cast<std::int64_t>(group.size()) - 1;
-  return count;
+Headline classes_headline(const ClassSizes& counts) {
+  return {"classes", cat(counts.by_count.size()),
+          counts.few == 0 ? cat("all with ", counts.enough, " ", counts.many, " or more")
+                          : cat(counts.few, " with fewer than ", counts.enough, " ", counts.many)};
 }
 
-Table identical_table(const DataPageInput& input,
-                      const std::vector<std::vector<std::size_t>>& groups) {
+Finding few_finding(const DataPageInput& input, const ClassSizes& counts, const char* advice) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(counts.few, kNamedClasses); ++i) {
+    const std::size_t label = counts.by_count[counts.by_count.size() - 1 - i];
+    names += cat(i == 0 ? "" : ", ", escaped(input.manifest.categories[label].name), " (",
+                 counts.of_label[label], ")");
+  }
+  return {.text = cat(counts.few == 1 ? "1 class has" : cat(counts.few, " classes have"),
+                      " fewer than ", counts.enough, " ", counts.whole, ": ", names,
+                      counts.few > kNamedClasses ? " and others" : "", ". ", advice)};
+}
+
+Histogram class_histogram(const DataPageInput& input, const ClassSizes& counts,
+                          std::int64_t total) {
+  const std::size_t class_count = counts.by_count.size();
+  const std::size_t drawn = std::min(class_count, kDrawnClasses);
+  std::string title = cat(counts.many, " of each class");
+  title[0] = static_cast<char>(title[0] - 'a' + 'A');
+  Histogram histogram{.title = title, .y_label = counts.whole, .wide = drawn > kClassesSideBySide};
+  std::int64_t shown = 0;
+  for (std::size_t i = 0; i < drawn; ++i) {
+    const std::size_t label = counts.by_count[i];
+    const std::string name = escaped(input.manifest.categories[label].name);
+    const std::int64_t count = counts.of_label[label];
+    shown += count;
+    histogram.bars.push_back({.label = name,
+                              .detail = cat(name, ": ", grouped(count, counts.one, counts.many)),
+                              .count = static_cast<double>(count)});
+  }
+  histogram.x_label =
+      drawn == class_count
+          ? cat("classes, most ", counts.many, " first")
+          : cat("the ", drawn, " largest of ", grouped(static_cast<std::int64_t>(class_count)),
+                " classes, with ", percent(share(shown, total)), " of the ", counts.many);
+  return histogram;
+}
+
+Repeats find_repeats(const DataFacts& facts) {
+  Repeats repeats{.groups = facts.identical_images()};
+  for (const std::vector<std::size_t>& group : repeats.groups) {
+    repeats.image_count += static_cast<std::int64_t>(group.size()) - 1;
+    repeats.contradictory += truth_differs(facts, group) ? 1 : 0;
+  }
+  return repeats;
+}
+
+Headline repeats_headline(const Repeats& repeats) {
+  return {"identical images", grouped(repeats.image_count),
+          repeats.groups.empty()
+              ? "all differ"
+              : cat("repeat one of ", grouped(static_cast<std::int64_t>(repeats.groups.size())))};
+}
+
+Finding repeats_finding(const Repeats& repeats) {
+  return {.text = cat(grouped(repeats.image_count, "image repeats", "images repeat"),
+                      " another one byte for byte. Make sure that no image is in both the "
+                      "training and the validation set.")};
+}
+
+Table identical_table(const DataPageInput& input, const Repeats& repeats) {
+  const auto& groups = repeats.groups;
   const bool has_classes = input.manifest.task == Task::kClassification;
   Table table{.title = "Identical images",
               .columns = {"images (id)", has_classes ? "classes" : "boxes"},
@@ -212,9 +286,13 @@ Table size_table(const DataFacts& facts) {
   return table;
 }
 
+Headline quarantine_headline(const DataPageInput& input) {
+  return {"quarantined", grouped(input.manifest.counts.quarantined), "images that are not used"};
+}
+
 Finding quarantine_finding(const DataPageInput& input) {
   const ManifestCounts& counts = input.manifest.counts;
-  return {.text = cat(grouped(counts.quarantined, "image is", "images are"), " left out (",
+  return {.text = cat(grouped(counts.quarantined, "image is", "images are"), " quarantined (",
                       quarantine_kinds(input.quarantined),
                       "): ", percent(share(counts.quarantined, counts.quarantined + counts.images)),
                       " of all. Neither training nor evaluation sees them; the table below has the "
@@ -222,7 +300,8 @@ Finding quarantine_finding(const DataPageInput& input) {
 }
 
 Table quarantine_table(const DataPageInput& input) {
-  Table table{.title = "Left out", .columns = {"image", "id", "reason"}, .text_column = 2};
+  Table table{
+      .title = "Quarantined images", .columns = {"image", "id", "reason"}, .text_column = 2};
   for (std::size_t i = 0; i < std::min(input.quarantined.size(), kListedQuarantined); ++i) {
     const QuarantinedImage& bad = input.quarantined[i];
     table.rows.push_back(

@@ -14,8 +14,6 @@
 namespace retina {
 
 inline constexpr const char* kDataPageTitle = "Data set";
-inline constexpr std::size_t kDrawnClasses = 80, kClassesSideBySide = 8;
-inline constexpr std::size_t kNamedClasses = 12;
 
 // 0 of nothing.
 double share(std::int64_t part, std::int64_t whole);
@@ -42,21 +40,52 @@ void add_bars(Histogram& histogram, const Binned& bins, const std::string& unit)
 Histogram aspect_histogram(const DataFacts& facts);
 Histogram image_size_histogram(const DataFacts& facts);
 
-// Of the groups of identical_images(): do their boxes or classes differ?
-bool truth_differs(const DataFacts& facts, const std::vector<std::size_t>& group);
-// Images that repeat another one.
-std::int64_t repeated_images(const std::vector<std::vector<std::size_t>>& groups);
+// How many boxes or images each class has.
+struct ClassSizes {
+  std::vector<std::int64_t> of_label{};
+  std::int64_t enough = 0;              // a class with fewer is named
+  const char* one = "";                 // what is counted: "box"
+  const char* many = "";                // "boxes"
+  const char* whole = "";               // "boxes to train on"
+  std::vector<std::size_t> by_count{};  // labels, the largest first
+  std::size_t few = 0;                  // classes with fewer than `enough`
+
+  std::int64_t most() const { return by_count.empty() ? 0 : of_label[by_count.front()]; }
+};
+
+// Fills by_count and few.
+ClassSizes sorted_counts(ClassSizes counts);
+Headline classes_headline(const ClassSizes& counts);
+// Names the smallest classes, first the empty ones; `advice` follows. There are some.
+Finding few_finding(const DataPageInput& input, const ClassSizes& counts, const char* advice);
+// The largest classes; `total` is what all have together.
+Histogram class_histogram(const DataPageInput& input, const ClassSizes& counts, std::int64_t total);
+
+// Images that are in the set more than once, byte for byte.
+struct Repeats {
+  std::vector<std::vector<std::size_t>> groups{};  // of DataFacts::identical_images()
+  std::int64_t image_count = 0;                    // images that repeat another one
+  std::int64_t contradictory = 0;                  // groups whose boxes or classes differ
+};
+
+Repeats find_repeats(const DataFacts& facts);
+Headline repeats_headline(const Repeats& repeats);
+// Of groups that do not contradict themselves; there are some.
+Finding repeats_finding(const Repeats& repeats);
 // The groups whose boxes or classes differ come first.
-Table identical_table(const DataPageInput& input,
-                      const std::vector<std::vector<std::size_t>>& groups);
+Table identical_table(const DataPageInput& input, const Repeats& repeats);
 
 Table size_table(const DataFacts& facts);
 
+Headline quarantine_headline(const DataPageInput& input);
 // There are some in quarantine.
 Finding quarantine_finding(const DataPageInput& input);
 Table quarantine_table(const DataPageInput& input);
 
 // The samples with their boxes, or each with the name of its class.
 Gallery sample_gallery(const DataPageInput& input, const std::string& note);
+
+// The page of a set for classification; render_data_page() asks for it.
+std::string render_class_page(const DataPageInput& input);
 
 }  // namespace retina

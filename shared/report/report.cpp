@@ -1,186 +1,128 @@
 #include "shared/report/report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <map>
 
 #include "shared/base/cat.h"
-#include "shared/base/version.h"
+#include "shared/base/json.h"
 #include "shared/image/jpeg.h"
 #include "shared/image/resize.h"
-#include "shared/report/axis.h"
-#include "shared/report/curve_svg.h"
-#include "shared/report/histogram_svg.h"
-#include "shared/report/interval_svg.h"
-#include "shared/report/page_head.h"
-#include "shared/report/style.h"
-#include "shared/report/text.h"
 
 namespace retina {
+
+extern const EmbeddedText kReportScript;
+
 namespace {
 
 constexpr int kImageQuality = 85;
 
-std::string paragraph(const char* style, const std::string& text) {
-  return text.empty() ? "" : cat("<p class=\"", style, "\">", escape_html(text), "</p>\n");
+// An array of what `write` makes of each.
+template <class T, class F>
+void write_all(JsonWriter& json, const char* name, const std::vector<T>& items, const F& write) {
+  json.key(name).begin_array();
+  for (const T& item : items) write(item);
+  json.end_array();
 }
 
-std::string heading(const std::string& text) {
-  return text.empty() ? "" : cat("<h2>", escape_html(text), "</h2>\n");
+template <class T>
+void write_values(JsonWriter& json, const char* name, const std::vector<T>& values) {
+  write_all(json, name, values, [&](const T& value) { json.value(value); });
 }
 
-std::string render_metrics(const std::vector<Figure>& metrics) {
-  std::string out = "<section class=\"figures\">\n";
-  for (const Figure& metric : metrics) {
-    out += cat("<div class=\"card figure\"><div class=\"label\">", escape_html(metric.label),
-               "</div><div class=\"value\">", escape_html(metric.value),
-               "</div><div class=\"detail\">", escape_html(metric.detail), "</div></div>\n");
+void write(JsonWriter& json, const Curve& curve) {
+  json.begin_object().field("title", curve.title).field("x_label", curve.x_label);
+  json.field("y_label", curve.y_label).field("from_zero", curve.from_zero);
+  json.field("log_x", curve.log_x).field("log_y", curve.log_y);
+  write_all(json, "series", curve.series, [&](const Series& one) {
+    json.begin_object().field("name", one.name).field("faint", one.faint);
+    json.field("points", one.points);
+    write_values(json, "xs", one.xs);
+    write_values(json, "ys", one.ys);
+    json.end_object();
+  });
+  json.end_object();
+}
+
+void write(JsonWriter& json, const Histogram& histogram) {
+  json.begin_object().field("title", histogram.title).field("x_label", histogram.x_label);
+  json.field("y_label", histogram.y_label).field("labels_edges", histogram.labels_edges);
+  json.field("wide", histogram.wide);
+  write_all(json, "bars", histogram.bars, [&](const HistogramBar& bar) {
+    json.begin_object().field("label", bar.label).field("detail", bar.detail);
+    json.field("count", bar.count).end_object();
+  });
+  write_all(json, "marks", histogram.marks, [&](const HistogramMark& mark) {
+    json.begin_object().field("place", mark.place).field("text", mark.text).end_object();
+  });
+  json.end_object();
+}
+
+void write(JsonWriter& json, const Table& table) {
+  json.begin_object().field("title", table.title).field("note", table.note);
+  json.field("bar_column", table.bar_column).field("text_column", table.text_column);
+  json.field("wide", table.wide);
+  write_values(json, "columns", table.columns);
+  write_values(json, "bars", table.bars);
+  write_all(json, "rows", table.rows, [&](const std::vector<std::string>& row) {
+    json.begin_array();
+    for (const std::string& cell : row) json.value(cell);
+    json.end_array();
+  });
+  json.end_object();
+}
+
+// Its files go into `jpegs`, by the numbers that stand for them in the JSON.
+void write(JsonWriter& json, const Gallery& gallery, std::map<std::int64_t, std::string>& jpegs) {
+  json.begin_object().field("title", gallery.title).field("note", gallery.note);
+  write_all(json, "images", gallery.images, [&](const EmbeddedImage& image) {
+    const auto id = static_cast<std::int64_t>(jpegs.size());
+    jpegs[id] = image.jpeg;
+    json.begin_object().field("caption", image.caption).field("image", id).end_object();
+  });
+  json.end_object();
+}
+
+std::string summary_text(const Report& report) {
+  std::string text;
+  for (const Headline& one : report.metrics) {
+    text +=
+        cat(one.label, ": ", one.value, one.detail.empty() ? "" : cat(" (", one.detail, ")"), '\n');
   }
-  return out + "</section>\n";
-}
-
-// Each series' colour, name and last value.
-std::string render_legend(const std::vector<Series>& series) {
-  const std::vector<std::string> styles = series_classes(series);
-  std::string out = "<div class=\"legend\">";
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    if (series[i].faint) continue;
-    const auto last = std::find_if(series[i].ys.rbegin(), series[i].ys.rend(),
-                                   [](double y) { return std::isfinite(y); });
-    out += cat("<span><i class=\"", styles[i], "\"></i>", escape_html(series[i].name));
-    if (last != series[i].ys.rend()) out += cat("<b>", short_number(*last), "</b>");
-    out += "</span>";
-  }
-  return out + "</div>\n";
-}
-
-std::string render_findings(const std::vector<Finding>& findings) {
-  std::string out = "<h2>What to look at</h2>\n<ol class=\"card findings\">\n";
-  for (const Finding& finding : findings) {
-    out += cat("<li>", escape_html(finding.text));
-    if (!finding.options.empty()) out += cat("<code>", escape_html(finding.options), "</code>");
-    out += "</li>\n";
-  }
-  return out + "</ol>\n";
-}
-
-// The beginning of a chart's card.
-std::string chart_head(const std::string& title, const std::string& y_label, bool wide = false) {
-  std::string out =
-      cat("<div class=\"card curve", wide ? " wide" : "", "\"><h3>", escape_html(title));
-  if (!y_label.empty()) out += cat(" <span class=\"unit\">", escape_html(y_label), "</span>");
-  return out + "</h3>\n";
-}
-
-std::string render_histograms(const std::vector<Histogram>& histograms) {
-  std::string out = "<h2>Distributions</h2>\n<section class=\"curves\">\n";
-  for (const Histogram& histogram : histograms) {
-    out += cat(chart_head(histogram.title, histogram.y_label, histogram.wide),
-               "<div class=\"scroll\">", histogram_svg(histogram), "</div></div>\n");
-  }
-  return out + "</section>\n";
-}
-
-std::string render_curves(const std::vector<Curve>& curves) {
-  std::string out = "<h2>Curves</h2>\n<section class=\"curves\">\n";
-  for (const Curve& curve : curves) {
-    out += cat(chart_head(curve.title, curve.y_label), render_legend(curve.series),
-               curve_svg(curve), "</div>\n");
-  }
-  return out + "</section>\n";
-}
-
-std::string render_intervals(const IntervalPlot& plot) {
-  return cat(heading(plot.title), "<div class=\"card curve\"><div class=\"scroll\">",
-             interval_svg(plot), "</div>", paragraph("note", plot.note), "</div>\n");
-}
-
-std::string bar_style(double length) {
-  return cat(" class=\"bar\" style=\"--w:", fixed(length * 100, 1), "%\"");
-}
-
-// A cell that is a number in [0, 1], as a bar's length.
-std::string bar_style(const std::string& cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size()) return "";
-  if (!(value >= 0 && value <= 1)) return "";
-  return bar_style(value);
-}
-
-std::string render_table(const Table& table) {
-  std::string out = cat("<div class=\"card table", table.wide ? " wide" : "", "\">");
-  if (!table.title.empty()) out += cat("<h3>", escape_html(table.title), "</h3>");
-  out += "<div class=\"scroll\"><table><thead><tr>";
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    const char* text = static_cast<int>(i) == table.text_column ? " class=\"sentence\"" : "";
-    out += cat("<th", text, ">", escape_html(table.columns[i]), "</th>");
-  }
-  out += "</tr></thead><tbody>\n";
-  for (std::size_t at = 0; at < table.rows.size(); ++at) {
-    const std::vector<std::string>& row = table.rows[at];
-    out += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      std::string bar;
-      if (static_cast<int>(i) == table.bar_column) {
-        bar = at < table.bars.size() ? bar_style(table.bars[at]) : bar_style(row[i]);
-      }
-      const char* text = static_cast<int>(i) == table.text_column ? " class=\"sentence\"" : "";
-      out += cat("<td", text, bar, ">", escape_html(row[i]), "</td>");
-    }
-    out += "</tr>\n";
-  }
-  return cat(out, "</tbody></table></div>", paragraph("note", table.note), "</div>\n");
-}
-
-std::string render_gallery(const Gallery& gallery) {
-  std::string out = heading(gallery.title) + paragraph("gallery-note", gallery.note) +
-                    "<section class=\"gallery\">\n";
-  for (const EmbeddedImage& image : gallery.images) {
-    out += "<figure class=\"card\"><img alt=\"" + escape_html(image.caption) +
-           "\" src=\"data:image/jpeg;base64," + base64(image.jpeg) + "\"><figcaption>" +
-           escape_html(image.caption) + "</figcaption></figure>\n";
-  }
-  return out + "</section>\n";
-}
-
-std::string render_notes(const std::vector<std::string>& notes) {
-  std::string out = "<h2>Notes</h2>\n<ul class=\"card notes\">\n";
-  for (const std::string& note : notes) out += cat("<li>", escape_html(note), "</li>\n");
-  return out + "</ul>\n";
-}
-
-std::string render_settings(const std::vector<std::pair<std::string, std::string>>& settings) {
-  std::string out = "<details class=\"card\"><summary>Settings</summary><table><tbody>\n";
-  for (const auto& [key, value] : settings) {
-    out += cat("<tr><td>", escape_html(key), "</td><td>", escape_html(value), "</td></tr>\n");
-  }
-  return out + "</tbody></table></details>\n";
+  for (const Finding& one : report.findings)
+    text += cat(one.text, one.options.empty() ? "" : " ", one.options, '\n');
+  return text;
 }
 
 }  // namespace
 
 std::string render_report(const Report& report) {
-  std::string out = cat(page_head({.title = report.title, .style = kReportStyle}),
-                        "<body><main>\n<header><h1>", escape_html(report.title), "</h1>\n",
-                        paragraph("subtitle", report.subtitle), "</header>\n");
-  if (!report.metrics.empty()) out += render_metrics(report.metrics);
-  if (!report.findings.empty()) out += render_findings(report.findings);
-  if (!report.curves.empty()) out += render_curves(report.curves);
-  if (!report.histograms.empty()) out += render_histograms(report.histograms);
-  if (!report.tables.empty()) {
-    out += heading(report.tables_title) + "<section class=\"tables\">\n";
-    for (const Table& table : report.tables) out += render_table(table);
-    out += "</section>\n";
-  }
-  for (const IntervalPlot& plot : report.intervals) out += render_intervals(plot);
-  for (const Gallery& gallery : report.galleries) {
-    if (!gallery.images.empty()) out += render_gallery(gallery);
-  }
-  if (!report.notes.empty()) out += render_notes(report.notes);
-  if (!report.settings.empty()) out += render_settings(report.settings);
-  return cat(out, "<footer>retina-batch ", kProjectVersion, " (", kGitRevision,
-             ")</footer>\n</main></body></html>\n");
+  Page page{.title = report.title,
+            .subtitle = report.subtitle,
+            .summary = summary_text(report),
+            .settings = report.settings,
+            .notes = report.notes};
+  const auto write_each = [](JsonWriter& json, const char* name, const auto& items) {
+    write_all(json, name, items, [&](const auto& item) { write(json, item); });
+  };
+  JsonWriter json;
+  json.begin_object();
+  write_all(json, "metrics", report.metrics, [&](const Headline& one) {
+    json.begin_object().field("label", one.label).field("value", one.value);
+    json.field("detail", one.detail).end_object();
+  });
+  write_all(json, "findings", report.findings, [&](const Finding& one) {
+    json.begin_object().field("text", one.text).field("options", one.options).end_object();
+  });
+  write_each(json, "curves", report.curves);
+  write_each(json, "histograms", report.histograms);
+  json.field("tables_title", report.tables_title);
+  write_each(json, "tables", report.tables);
+  write_all(json, "galleries", report.galleries,
+            [&](const Gallery& gallery) { write(json, gallery, page.jpegs); });
+  page.data = json.end_object().text();
+  return render_page(page, kReportScript);
 }
 
 EmbeddedImage embed_image(const Image& image, const std::string& caption, int max_side_px) {

@@ -1,6 +1,5 @@
-// The report page: one self-contained HTML file with figures, findings, curves and histograms
-// (inline SVG), tables and images. No script, no external file; follows the reader's light or
-// dark setting. All text is escaped here: callers pass it raw.
+// What most pages show: metrics, findings, curves, histograms, tables, images. Callers pass
+// text raw.
 #pragma once
 
 #include <string>
@@ -8,11 +7,12 @@
 #include <vector>
 
 #include "shared/image/image.h"
+#include "shared/report/page.h"
 
 namespace retina {
 
 // A headline number: "AP@[.5:.95]", "0.458", "epoch 12".
-struct Figure {
+struct Headline {
   std::string label{}, value{}, detail{};
 };
 
@@ -29,19 +29,6 @@ struct Curve {
   bool log_y = false;  // only positive values are drawn then
   bool from_zero = false;
   bool log_x = false;
-};
-
-struct IntervalRow {
-  std::string label{}, detail{};  // the detail shows when pointed at
-  double value = 0;               // finite
-  double low = 0, high = 0;       // not finite: no interval
-  bool marked = false;            // coloured by the sign of the value
-};
-
-// A value with its interval for each of many things.
-struct IntervalPlot {
-  std::string title{}, x_label{}, note{};
-  std::vector<IntervalRow> rows{};
 };
 
 struct HistogramBar {
@@ -73,8 +60,8 @@ struct Table {
   std::vector<std::string> columns{};            // the first is text, numbers align right
   std::vector<std::vector<std::string>> rows{};  // cells; a short row ends early
   std::string note{};
-  int bar_column = -1;         // a column of values in [0, 1] that gets bars
-  std::vector<double> bars{};  // of each row, in [0, 1]: for a column that shows something else
+  int bar_column = -1;         // the column that has bars behind its text
+  std::vector<double> bars{};  // their lengths, one a row, in [0, 1]
   int text_column = -1;        // a column of sentences, which wrap
   bool wide = false;           // over the page's whole width: many columns
 };
@@ -92,11 +79,10 @@ struct Gallery {
 
 struct Report {
   std::string title{}, subtitle{};
-  std::vector<Figure> metrics{};
+  std::vector<Headline> metrics{};
   std::vector<Finding> findings{};
   std::vector<Curve> curves{};
   std::vector<Histogram> histograms{};
-  std::vector<IntervalPlot> intervals{};
   std::string tables_title = "Results";
   std::vector<Table> tables{};
   std::vector<Gallery> galleries{};
@@ -104,7 +90,7 @@ struct Report {
   std::vector<std::string> notes{};
 };
 
-// The page as text; the caller writes it (write_file_atomically).
+// The page (shared/report/page.h) as text.
 std::string render_report(const Report& report);
 
 // Encodes for `Gallery`: shrinks to at most `max_side_px`, JPEG.

@@ -237,7 +237,7 @@ TEST(Monitor, TellsWhereTheTimeOfTwoRanksGoes) {
   expect_exposed_is_what_the_main_thread_waits(told);
   expect_each_epochs_length_and_ranks(told);
   EXPECT_EQ(event_files(folder / "events").size(), 1U);  // rank 0's
-  EXPECT_NE(read_file(run + "/report.html").find("<h3>Where the ranks"), std::string::npos);
+  EXPECT_NE(read_file(run + "/report.html").find("\"title\":\"Where the ranks"), std::string::npos);
 }
 
 // Every figure of the log is shown once, as its nearest f32, and nothing else.

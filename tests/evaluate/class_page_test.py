@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.dont_write_bytecode = True
 from browser import Browser, find_browser
 
@@ -23,7 +23,7 @@ IMAGES = 60
 
 
 def shown(value):
-    """How the page shows a figure."""
+    """How the page shows a metric."""
     return "–" if value is None else f"{value:.3f}"
 
 
@@ -118,15 +118,15 @@ class ClassPageTest(unittest.TestCase):
         return self.browser.evaluate(
             f"[...document.querySelectorAll('{selector} .tile')].map((one) => +one.dataset.image)")
 
-    def test_the_figures_are_those_of_metrics_json(self):
+    def test_the_metrics_are_those_of_metrics_json(self):
         for count in self.pages:
             metrics = self.show(count)
             values = [metrics["top1"], metrics["top5"] if count > 5 else None, metrics["balanced_accuracy"],
                       metrics["loss"], metrics["calibration"]["error"]]
-            self.assertEqual(self.texts("#figures .value"), [
+            self.assertEqual(self.texts("#metrics .value"), [
                 *(shown(value) for value in values if value is not None), number(IMAGES)])
             low, high = metrics["top1_interval"]
-            self.assertEqual(self.texts("#figures .detail")[0], f"95 %: {shown(low)} to {shown(high)}")
+            self.assertEqual(self.texts("#metrics .detail")[0], f"95 %: {shown(low)} to {shown(high)}")
 
     def test_the_table_of_classes_sorts_and_opens_a_class(self):
         for count in self.pages:
@@ -146,7 +146,7 @@ class ClassPageTest(unittest.TestCase):
             self.browser.click("#class-table tr[data-place='1'] td:nth-child(2)")
             self.browser.wait_for("document.getElementById('sheet').open")
             self.assertEqual(self.text("#sheet-title"), names[one["category_id"]])
-            self.assertEqual(self.texts("#sheet .figure .value"), [
+            self.assertEqual(self.texts("#sheet .metric .value"), [
                 shown(one["recall"]), shown(one["precision"]), shown(one["f1"]), number(one["image_count"])])
             taken = sorted((n for t, p, n in metrics["confusion"] if t == one["category_id"] != p), reverse=True)
             mistaken = sorted((n for t, p, n in metrics["confusion"] if p == one["category_id"] != t), reverse=True)

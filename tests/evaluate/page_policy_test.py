@@ -1,5 +1,5 @@
-"""The Content-Security-Policy of the pages: a page with a script allows that script alone, by its
-hash, which is taken here by other means than the build's. Where there is a browser, it shows that a page
+"""The Content-Security-Policy of the pages: a page allows its two scripts alone, by their hashes, which
+are taken here by other means than the build's. Where there is a browser, it shows that a page
 breaks no rule of its own, that what is smuggled into it neither runs nor reaches the network, and that no
 page is wider than a telephone."""
 import base64
@@ -12,7 +12,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 sys.dont_write_bytecode = True
 import class_page_test
 import report_page_test
@@ -41,16 +42,16 @@ class PagePolicyTest(unittest.TestCase):
         self.room = pathlib.Path(room.name) / ("a_long_name" * 8)
         self.room.mkdir()
 
-    def check(self, page, script_count):
-        """Nothing runs but the page's one script, and no policy comes later than what it rules."""
+    def check(self, page):
+        """Nothing runs but the page's two scripts, and no policy comes later than what it rules."""
         text = page.read_bytes().decode()
         (policy,) = POLICY.findall(text)
         self.assertLess(text.index(policy), text.index("<style"))
         rules = dict(rule.split(maxsplit=1) for rule in policy.split("; "))
         scripts = re.findall("<script>(.*?)</script>", text, re.DOTALL)
-        self.assertEqual(len(scripts), script_count)
+        self.assertEqual(len(scripts), 2)
         hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
-        self.assertEqual(rules.pop("script-src", ""), "".join(f"'sha256-{one}'" for one in hashes))
+        self.assertEqual(rules.pop("script-src", ""), " ".join(f"'sha256-{one}'" for one in hashes))
         self.assertEqual(rules, {"default-src": "'none'", "base-uri": "'none'", "form-action": "'none'",
                                  "img-src": "data:", "style-src": "'unsafe-inline'"})
         if path := find_browser():
@@ -63,7 +64,7 @@ class PagePolicyTest(unittest.TestCase):
         self.assertEqual([url for url in browser.requests if not url.startswith("data:")], [page.as_uri()])
         self.assertEqual(browser.evaluate("document.documentElement.scrollWidth"), 400, page)
         # As the report of a training has it.
-        self.assertTrue(browser.evaluate("""[...document.querySelectorAll(".figure .value")].every((value) => {
+        self.assertTrue(browser.evaluate("""[...document.querySelectorAll(".metric .value")].every((value) => {
             value.textContent = "7 min 38 s";
             return value.scrollWidth <= value.clientWidth;
         })"""))
@@ -71,6 +72,12 @@ class PagePolicyTest(unittest.TestCase):
         told = "\n".join(browser.problems)
         for directive in ("script", "image", "Connecting"):
             self.assertRegex(told, f"{directive}.*violates the following Content Security Policy")
+
+        browser.send("Emulation.setScriptExecutionDisabled", value=True)
+        browser.open("about:blank#")
+        browser.open(page.as_uri())
+        self.assertRegex(browser.evaluate("document.querySelector('noscript').innerText"), r"\n.*\d")
+        self.assertEqual(browser.evaluate("document.documentElement.scrollWidth"), 400, page)
 
     def run_eval(self, *words):
         subprocess.run([BUILD / "retina-eval", *words], check=True, stdout=subprocess.DEVNULL,
@@ -81,16 +88,16 @@ class PagePolicyTest(unittest.TestCase):
         for name in ("a", "b"):
             self.run_eval("--detections", self.room / "results.json", "--annotations",
                           self.room / "truth.json", "--output", self.room / name)
-        self.check(self.room / "a/report.html", 1)
+        self.check(self.room / "a/report.html")
         self.run_eval("--compare", self.room / "a", self.room / "b", "--output", self.room / "compared")
-        self.check(self.room / "compared/compare.html", 0)
+        self.check(self.room / "compared/compare.html")
 
     def test_a_classifiers_page_and_the_data_sets(self):
         class_page_test.make_shards(BUILD, self.room, class_page_test.HOSTILE)
         class_page_test.make_scores(self.room, len(class_page_test.HOSTILE))
         class_page_test.run(BUILD / "score_classifier", self.room, self.room / "shards", self.room / "out")
-        self.check(self.room / "out/report.html", 1)
-        self.check(self.room / "shards/report.html", 0)
+        self.check(self.room / "out/report.html")
+        self.check(self.room / "shards/report.html")
 
 
 if __name__ == "__main__":

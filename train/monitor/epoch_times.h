@@ -13,7 +13,7 @@ namespace retina {
 
 struct EpochPoint {
   std::int64_t step = 0, epoch = 0;
-  // Of the epoch: its steps except those left out. 0: its last step is not done.
+  // Of the epoch: its steps except skipped ones. 0: its last step is not done.
   std::int64_t update_count = 0;
 };
 

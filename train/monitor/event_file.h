@@ -38,7 +38,7 @@ class EventFile {
  private:
   void write(std::string_view event);
   AppendFile file_;
-  bool is_missing_ = false;  // which was told
+  bool is_missing_ = false;  // which was reported
 };
 
 }  // namespace retina

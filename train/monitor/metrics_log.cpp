@@ -25,7 +25,7 @@ const char* key_of(Task task, std::size_t validation_metric) {
                                        : stat_key(validation_metric);
 }
 
-// A figure of a step: its group in TensorBoard, its key in this file.
+// A metric of a step: its group in TensorBoard, its key in this file.
 struct LoggedMetric {
   const char* group;
   const char* key;

@@ -1,6 +1,6 @@
 // metrics.jsonl: one JSON object a line, for people's plots and for the report page.
 //
-// A step's line:  step, epoch, loss, the task's figures (classification_loss and box_loss, or
+// A step's line:  step, epoch, loss, the task's metrics (classification_loss and box_loss, or
 //                 cross_entropy, top1 and top5: task_metrics.h), lr, grad_norm,
 //                 images_per_second, images, replaced_images, ranks, step_ms, compute_ms,
 //                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
@@ -89,11 +89,11 @@ struct ValidationMetrics {
   double judged() const { return values.front(); }
 };
 
-// What people look at, by its place in `figures`: the judged one first.
+// What people look at, by its place in `values`: the judged one first.
 using ShownMetrics = std::vector<std::pair<const char*, std::size_t>>;
 const ShownMetrics& shown_metrics(Task task);
 
-// All figures of such a line, the step aside; of a detector's validation the 12 numbers.
+// All metrics of such a line, the step aside; of a detector's validation the 12 numbers.
 std::vector<EventScalar> event_scalars(const StepMetrics& metrics);
 std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics);
 
@@ -105,7 +105,7 @@ class MetricsLog {
 
   void append(const StepMetrics& metrics);
   void append(const ValidationMetrics& metrics);
-  // Fills in seconds and images of an epoch with so many updates, its steps except those left out,
+  // Fills in seconds and images of an epoch with so many updates, its steps except skipped ones,
   // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
   void append(EpochMetrics metrics, std::int64_t update_count);
   // To the disk; before a checkpoint of the same step is published.

@@ -67,7 +67,6 @@ void Monitor::write_report() {
   if (input_.run_dir == nullptr) return;
   RunReportInput page{.title = input_.title,
                       .total_steps = input_.total_steps,
-                      .steps_per_epoch = input_.steps_per_epoch,
                       .rank_count = input_.communicator.size(),
                       .options = input_.effective_options,
                       .gallery = gallery_,

@@ -26,7 +26,7 @@ struct MonitorInput {
   Communicator& communicator;
   const RunDir* run_dir = nullptr;  // rank 0 only; null: nothing is written
   std::string tensorboard = {};     // folder of TensorBoard's events; empty: none
-  std::int64_t steps_per_epoch = 0, total_steps = 0;
+  std::int64_t total_steps = 0;
 };
 
 class Monitor {
@@ -54,7 +54,7 @@ class Monitor {
   // Writes the report with the images of the last validation; rank 0.
   void write_report();
 
-  // The progress line makes room for lines of the log, or ends; rank 0.
+  // The progress line gives way to lines of the log, or ends; rank 0.
   void clear_progress() { progress_->clear(); }
   void finish_progress() { progress_->finish(); }
 

@@ -121,16 +121,14 @@ std::string render_preview(const PreviewInput& input) {
   if (input.plan.framing == Framing::kSquare) {
     gallery.note = "";
   } else {
-    const std::vector<Figure> boxes = {{"boxes", cat(counts.boxes), "that are trained on"},
-                                       {"not covered by an anchor", cat(counts.uncovered),
-                                        share_text(counts.uncovered, counts.boxes)},
-                                       {"without a box", cat(counts.without_boxes), "samples"}};
+    const std::vector<Headline> boxes = {{"boxes", cat(counts.boxes), "that are trained on"},
+                                         {"not covered by an anchor", cat(counts.uncovered),
+                                          share_text(counts.uncovered, counts.boxes)},
+                                         {"without a box", cat(counts.without_boxes), "samples"}};
     report.metrics.insert(report.metrics.end(), boxes.begin(), boxes.end());
   }
   report.galleries.push_back(std::move(gallery));
-  for (const auto& option : input.all_options) {
-    report.settings.emplace_back(option.name, option.json);
-  }
+  report.settings = settings_of(input.all_options);
   return render_report(report);
 }
 

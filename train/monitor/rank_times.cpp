@@ -89,10 +89,10 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
     return a.own_ms_per_image() > b.own_ms_per_image();
   });
   Table table{.title = "Where the ranks' time goes",
-              .columns = {"rank", "images", "compute ms", "data wait ms", "waits for sums ms",
-                          "compute s", "data wait s", "waits for sums s"},
+              .columns = {"rank", "images", "compute ms", "data wait ms", "waits for gradients ms",
+                          "compute s", "data wait s", "waits for gradients s"},
               .note = cat("Median per step and sum over ", counted(step_count, "step"),
-                          ", slowest rank per image first. Waiting for sums is waiting for "
+                          ", slowest rank per image first. Waiting for gradients is waiting for "
                           "gradients on their way and for slower ranks."),
               .wide = true};
   if (rows.size() > kRowsInTable) {

@@ -25,7 +25,7 @@ struct RankTimes {
   double images = 0;         // of its median step; 0: not known, as many as the others
   TimeShare compute = {};    // forward, backward, update: what is left of the step
   TimeShare data_wait = {};  // waiting for the loader
-  TimeShare comm_wait = {};  // waiting for the sums over ranks, so for slower ranks too
+  TimeShare comm_wait = {};  // waiting for the gradients of all ranks, so for slower ranks too
 
   double own_ms() const { return compute.median_ms + data_wait.median_ms; }
   // What a rank is judged by: where shares are uneven the larger one takes longer.
@@ -64,9 +64,9 @@ struct Straggler {
 };
 
 // The slowest rank over 8 steps or more, when its own time per image is more than 10 % above the
-// median rank's and the others wait at least half of that difference longer for sums than it does:
-// a rank whose delay hides behind the others' communication costs nothing. Medians over steps, so
-// single bad steps do not count.
+// median rank's and the others wait at least half of that difference longer for gradients than it
+// does: a rank whose delay hides behind the others' communication costs nothing. Medians over
+// steps, so single bad steps do not count.
 std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
                                         std::int64_t step_count);
 

@@ -1,4 +1,4 @@
-// What a user is told about how gradients travel, and what the run's folder keeps of it.
+// What a user learns about how gradients travel, and what the run's folder keeps of it.
 #pragma once
 
 #include <cstdint>

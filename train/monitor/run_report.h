@@ -13,7 +13,7 @@ namespace retina {
 
 struct RunReportInput {
   std::string title = {};
-  std::int64_t total_steps = 0, steps_per_epoch = 1;
+  std::int64_t total_steps = 0;
   int rank_count = 1;
   std::vector<EffectiveOption> options = {};
   Gallery gallery = {};  // of the last validation; without images: none

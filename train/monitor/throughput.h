@@ -16,7 +16,7 @@ class Throughput {
   // A step as this rank saw it.
   void add(const StepMetrics& metrics);
 
-  // Lines for people; the first steps, where caches fill, are left out. Rank 0 gets the text, the
+  // Lines for people; the first steps, where caches fill, do not count. Rank 0 gets the text, the
   // others nothing. Collective.
   std::string summary(Communicator& communicator) const;
 

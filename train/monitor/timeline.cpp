@@ -1,6 +1,7 @@
 #include "train/monitor/timeline.h"
 
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "shared/base/error.h"
@@ -28,6 +29,31 @@ std::string metadata(const char* name, int rank, int thread, const std::string& 
 }
 
 }  // namespace
+
+ClockOffset measure_clock_offset(Communicator& communicator,
+                                 const std::function<std::int64_t()>& clock_ns) {
+  constexpr int kRounds = 8;
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  std::vector<std::int64_t> found(2 * ranks, 0);  // ahead, error of each rank
+  for (std::size_t r = 1; r < ranks; ++r) {
+    std::int64_t shortest_ns = std::numeric_limits<std::int64_t>::max();
+    for (int round = 0; round < kRounds; ++round) {
+      std::uint8_t ping = 0;
+      const std::int64_t t0 = clock_ns();
+      communicator.broadcast(&ping, 1, ElementType::kUint8, 0);
+      std::int64_t s = clock_ns();
+      communicator.broadcast(&s, 1, ElementType::kInt64, static_cast<int>(r));
+      const std::int64_t t1 = clock_ns();
+      if (t1 - t0 >= shortest_ns) continue;
+      shortest_ns = t1 - t0;
+      found[2 * r] = s - (t0 + (t1 - t0) / 2);
+      found[2 * r + 1] = (t1 - t0 + 1) / 2;
+    }
+  }
+  communicator.broadcast(found.data(), found.size(), ElementType::kInt64, 0);
+  const auto own = 2 * static_cast<std::size_t>(communicator.rank());
+  return {.ahead_ns = found[own], .error_ns = found[own + 1]};
+}
 
 StepWindow parse_step_window(const std::string& option, const std::string& text) {
   StepWindow window{.first = 0, .last = 0};
@@ -192,7 +218,7 @@ void TimelineFile::write() {
   });
   file_.reset();
   if (lost > 0) {
-    log_warning("--timeline: ", lost, " events are left out; give a shorter --timeline-steps");
+    log_warning("--timeline: ", lost, " events are missing; give a shorter --timeline-steps");
   }
 }
 

@@ -5,12 +5,13 @@
 // reduce, update, on rank 0 metrics.write; between steps checkpoint.write and validate), in those
 // the collectives of the main thread. Row "communication": the collectives of the other thread
 // (collective_queue.h), a gradient bucket each, with its bytes. Times are rank 0's clock: each rank
-// measures at the start how far its own is ahead (clock_offset.h; the error is in the file's
+// measures at the start how far its own is ahead (the error is in the file's
 // otherData) and subtracts that.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,12 +23,26 @@
 #include "shared/base/file.h"
 #include "shared/comm/activity.h"
 #include "shared/comm/communicator.h"
-#include "train/monitor/clock_offset.h"
 
 namespace retina {
 
-// What tells the file from other programs' traces.
+// What distinguishes the file from other programs' traces.
 inline constexpr const char* kTimelineMark = "\"clock_error_us\":";
+
+// This rank's clock against rank 0's.
+struct ClockOffset {
+  std::int64_t ahead_ns = 0;  // of rank 0's clock; 0 on rank 0
+  std::int64_t error_ns = 0;  // at most
+};
+
+// Cristian's method (1989, "Probabilistic clock synchronization") over the Communicator. Rank 0
+// reads its clock (t0) and broadcasts a byte; rank r reads its own (s) on receipt and broadcasts
+// it; rank 0 reads its clock again (t1). Rank r read s between t0 and t1, so its clock is s - (t0 +
+// t1) / 2 ahead of rank 0's, wrong by (t1 - t0) / 2 at most. Of several rounds the one with the
+// smallest t1 - t0 counts. `clock_ns` reads this rank's clock. Holds at the time of the call:
+// clocks drift, commonly by some µs a second. Collective.
+ClockOffset measure_clock_offset(Communicator& communicator,
+                                 const std::function<std::int64_t()>& clock_ns);
 
 // Steps that are recorded, counted from 1 at this start of the program.
 struct StepWindow {

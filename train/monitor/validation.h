@@ -23,7 +23,7 @@ class Validation {
   virtual ~Validation() = default;
 
   // Over all images. False, on all ranks, when a stop signal came to any of them before the last
-  // image: then the rest is left out, and there is nothing to judge. Collective.
+  // image: then the rest is skipped, and there is no result. Collective.
   virtual bool run(Communicator& communicator) = 0;
   // Of the last `run`; rank 0.
   virtual ValidationResult result() = 0;

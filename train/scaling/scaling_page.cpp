@@ -29,7 +29,7 @@ double epoch_seconds(const ScalingData& data, const ScalingRun& run) {
 Table measured_table(const ScalingData& data) {
   Table table{.title = "Measured",
               .columns = {"ranks", "nodes", "images/s", "efficiency", "step ms", "own ms",
-                          "waits for sums ms", "an epoch"},
+                          "waits for gradients ms", "an epoch"},
               .note = cat("Medians; ", counted(data.images_per_rank, "image"),
                           " per rank and step, an epoch of ", shortest(data.images_per_epoch),
                           " images. Own: computing and waiting for data, of the slowest rank. "
@@ -45,9 +45,9 @@ Table measured_table(const ScalingData& data) {
   return table;
 }
 
-// Measured points beside perfect scaling.
+// `chart` with measured points beside perfect scaling.
 template <class Measured, class Perfect>
-Curve curve(const ScalingData& data, const std::string& title, const Measured& measured,
+Curve curve(const ScalingData& data, Curve chart, const Measured& measured,
             const Perfect& perfect) {
   Series points{.name = "measured", .points = true}, ideal{.name = "perfect"};
   for (const ScalingRun& run : data.runs) {
@@ -55,7 +55,10 @@ Curve curve(const ScalingData& data, const std::string& title, const Measured& m
     points.ys.push_back(measured(run));
     ideal.ys.push_back(perfect(run.ranks));
   }
-  return {.title = title, .x_label = "ranks", .series = {points, ideal}, .log_x = true};
+  chart.x_label = "ranks";
+  chart.log_x = true;
+  chart.series = {points, ideal};
+  return chart;
 }
 
 // Where the time went when more ranks gained less than they should.
@@ -79,42 +82,36 @@ std::vector<std::string> notes(const ScalingData& data) {
 
 std::string scaling_html(const ScalingData& data) {
   const ScalingRun &first = data.runs.front(), &last = data.runs.back();
-  Report report{.title = "retina-train: scaling"};
-  report.subtitle =
-      cat("Measured on ", counted(data.runs.size(), "number"), " of ranks, up to ", last.ranks,
-          "; ", counted(data.images_per_rank, "image"), " per rank and step");
-  // Figures of the largest run.
-  report.metrics.push_back(
-      {"images/s", rate_text(last.images_per_second), counted(last.ranks, "rank")});
-  report.metrics.push_back(
-      {"efficiency", percent(efficiency(data, last)), cat(last.ranks, " against ", first.ranks)});
-  report.metrics.push_back({"an epoch", epoch_text(epoch_seconds(data, last)),
-                            cat(shortest(data.images_per_epoch), " images")});
-  // Curves.
   const double base_rate = first.images_per_second / first.ranks;
-  Curve rates = curve(
-      data, "Throughput", [](const ScalingRun& run) { return run.images_per_second; },
-      [&](int ranks) { return base_rate * ranks; });
-  rates.y_label = "images per second";
-  rates.log_y = true;
-  Curve shares = curve(
-      data, "Efficiency", [&](const ScalingRun& run) { return efficiency(data, run) * 100; },
-      [](int) { return 100.0; });
-  shares.y_label = "% of perfect";
-  shares.from_zero = true;
-  Curve epochs = curve(
-      data, "Length of an epoch", [&](const ScalingRun& run) { return epoch_seconds(data, run); },
-      [&](int ranks) { return data.images_per_epoch / base_rate / ranks; });
-  epochs.y_label = "s";
-  epochs.log_y = true;
-  Curve waits = curve(
-      data, "Waiting for sums", [](const ScalingRun& run) { return run.exposed_seconds() * 1e3; },
-      [](int) { return 0.0; });
-  waits.y_label = "ms of a step";
-  waits.from_zero = true;
-  report.curves = {rates, shares, epochs, waits};
-  report.tables.push_back(measured_table(data));
-  report.notes = notes(data);
+  Report report{
+      .title = "retina-train: scaling",
+      .subtitle =
+          cat("Measured on ", counted(data.runs.size(), "number"), " of ranks, up to ", last.ranks,
+              "; ", counted(data.images_per_rank, "image"), " per rank and step"),
+      .metrics = {{"images/s", rate_text(last.images_per_second), counted(last.ranks, "rank")},
+                  {"efficiency", percent(efficiency(data, last)),
+                   cat(last.ranks, " against ", first.ranks)},
+                  {"an epoch", epoch_text(epoch_seconds(data, last)),
+                   cat(shortest(data.images_per_epoch), " images")}},
+      .tables = {measured_table(data)},
+      .notes = notes(data)};
+  report.curves = {
+      curve(
+          data, {.title = "Throughput", .y_label = "images per second", .log_y = true},
+          [](const ScalingRun& run) { return run.images_per_second; },
+          [&](int ranks) { return base_rate * ranks; }),
+      curve(
+          data, {.title = "Efficiency", .y_label = "% of perfect", .from_zero = true},
+          [&](const ScalingRun& run) { return efficiency(data, run) * 100; },
+          [](int) { return 100.0; }),
+      curve(
+          data, {.title = "Length of an epoch", .y_label = "s", .log_y = true},
+          [&](const ScalingRun& run) { return epoch_seconds(data, run); },
+          [&](int ranks) { return data.images_per_epoch / base_rate / ranks; }),
+      curve(
+          data, {.title = "Waiting for gradients", .y_label = "ms of a step", .from_zero = true},
+          [](const ScalingRun& run) { return run.exposed_seconds() * 1e3; },
+          [](int) { return 0.0; })};
   report.settings.assign(data.setup.begin(), data.setup.end());
   return render_report(report);
 }

@@ -1,7 +1,7 @@
 // --scaling-report DIR: how a training scales. Each run with it adds what it measured on its own
 // number of ranks to DIR/scaling.json; runs on 1, 2, 4, ... ranks with otherwise the same options
 // and the same images a rank fill it. DIR/scaling.html shows images/s, efficiency, the length of an
-// epoch and how long a step waits for sums.
+// epoch and how long a step waits for gradients.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct ScalingRun {
   std::int64_t step_count = 0;  // that the medians are of
   double images_per_second = 0;
   double step_seconds = 0;
-  double own_seconds = 0;                 // without waiting for sums
+  double own_seconds = 0;                 // without waiting for gradients
   double overlap_seconds = 0;             // backward computed on while buckets travelled
   double comm_seconds = 0;                // the gradients' all-reduces
   std::vector<double> bucket_bytes = {};  // in the order in which they leave

@@ -223,7 +223,7 @@ TEST(MetricsLog, TellsNoLengthOfAnEpochOfWhichAStepIsMissing) {
   log.append(EpochMetrics{.step = 3, .epoch = 1}, 3);
   EXPECT_FALSE(log.epochs().back().epoch_seconds);
   EXPECT_EQ(log.epochs().back().images_per_epoch, 0);
-  log.append(EpochMetrics{.step = 3, .epoch = 1}, 2);  // the first was left out
+  log.append(EpochMetrics{.step = 3, .epoch = 1}, 2);  // the first was skipped
   EXPECT_TRUE(log.epochs().back().epoch_seconds);
   log.append(EpochMetrics{.step = 3, .epoch = 2}, 0);
   EXPECT_FALSE(log.epochs().back().epoch_seconds);

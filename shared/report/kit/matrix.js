@@ -1,24 +1,25 @@
-// A confusion matrix as a grid: truth in rows, found in columns, by place in `classes`. Cells are
+// A confusion matrix as a grid: truth in rows, found in columns, by place among the classes. Cells are
 // pointed at, opened by a click or Enter, and walked through by the arrow keys.
 
 const cellKey = (truth, found) => `${truth},${found}`;
 
-// `places` of rows and columns; `corner` names the two; `rowName` and `columnName` of a place;
-// `hasCell(truth, found)`; `tell(truth, found)` when a cell is pointed at, tell(null) when none is.
+// `places` of rows and columns; `corner` names the two; `name`, `row` and `column` name a place; `has(truth,
+// found)`: whether there is such a cell; `tell(truth, found)` when a cell is pointed at, tell(null) when
+// none is; `open(truth, found)` when it is chosen.
 // The caller fills the cells of `grid` (cellKey -> td), and calls `point(null)` when it has.
-function matrixGrid({places, corner, rowName, columnName, hasCell = () => true, tell}) {
+function matrixGrid({places, corner, name, row: rowName, column: columnName, has}, tell, open) {
   const size = places.length <= 9 ? "roomy" : places.length <= 26 ? "middle" : "dense";
   const grid = new Map();
   const head = make("tr", {}, make("th", {class: "corner"}, make("span", {}, corner)),
     places.map((place) => make("th", {scope: "col", class: "column", "data-place": place,
-      title: className(place)}, make("span", {}, columnName(place)))));
+      title: name(place)}, make("span", {}, columnName(place)))));
   const body = places.map((truth) => make("tr", {},
     make("th", {scope: "row", "data-place": truth, title: className(truth)}, rowName(truth)),
     places.map((found) => {
-      const td = make("td", hasCell(truth, found) ? {
+      const td = make("td", has(truth, found) ? {
         role: "gridcell", tabindex: "-1", "data-truth": truth, "data-found": found,
       } : {class: "void"});
-      if (hasCell(truth, found)) grid.set(cellKey(truth, found), td);
+      if (has(truth, found)) grid.set(cellKey(truth, found), td);
       return td;
     })));
   const matrix = make("table", {class: `matrix ${size}`, role: "grid", "aria-label": "Confusion matrix"},
@@ -39,7 +40,7 @@ function matrixGrid({places, corner, rowName, columnName, hasCell = () => true, 
   matrix.addEventListener("focusin", (event) => point(cellOf(event)));
   matrix.addEventListener("click", (event) => {
     const td = cellOf(event);
-    if (td) openCell(+td.dataset.truth, +td.dataset.found);
+    if (td) open(+td.dataset.truth, +td.dataset.found);
   });
   matrix.addEventListener("keydown", (event) => {
     const td = cellOf(event);

@@ -1,25 +1,20 @@
-// The table of classes: sorted by any column, filtered by name, a row opens its class.
+// A table that is sorted by any column and filtered by its first, names; a row opens its item.
 
-// `numbers`: the columns after the name, each with its `title`, the `value` that it sorts by and how
-// to `show` that, or the `text` of a class. `note` explains them.
-function classTable(numbers, note, openClass) {
-  const columns = [{title: "class", show: (text) => text}, ...numbers];
+// `items`, which are called `one` or `many`; `columns`, each with its `title`, the `value` that it sorts by and
+// how to `show` that, or the `text` of an item, `bar` for bars of the values; `explanation` stands below;
+// `open(place)` of an item.
+function sortedTable({id, items, one: oneName, many, columns, explanation, open}) {
   const body = make("tbody", {}), state = {column: null, down: false};
-  const places = new Map(classes.map((one, place) => [one, place]));
-  columns[0].value = (one) => className(places.get(one));
+  const rows = new Map(items.map((one, place) => [one, make("tr", {
+    "data-place": place, click: () => open(place),
+  }, columns.map((column, i) => cell(column, one, i === 0)))]));
 
-  const rows = new Map(classes.map((one, place) => [one, make("tr", {
-    "data-place": place, click: () => openClass(place),
-  }, columns.map((column, i) => cell(column, one, place, i === 0)))]));
-
-  function cell(column, one, place, first) {
+  function cell(column, one, first) {
     const text = column.text ? column.text(one) : column.show(column.value(one));
     if (first) {
       return make("td", {}, make("button", {type: "button", class: "link", title: text}, text));
     }
-    const td = make("td", {class: column.bar ? "bar" : null}, text);
-    if (column.bar) td.style.setProperty("--w", `${Math.max(0, column.value(one)) * 100}%`);
-    return td;
+    return barCell(text, column.bar ? column.value(one) : null);
   }
 
   const heads = columns.map((column) => make("th", {scope: "col"}, make("button", {
@@ -41,7 +36,7 @@ function classTable(numbers, note, openClass) {
       const ascending = typeof left === "string" ? left.localeCompare(right) : left - right;
       return state.down ? -ascending : ascending;
     };
-    body.append(...[...classes].sort(order).map((one) => rows.get(one)));
+    body.append(...[...items].sort(order).map((one) => rows.get(one)));
   }
 
   const shown = make("span", {class: "soft", "aria-live": "polite"});
@@ -51,18 +46,18 @@ function classTable(numbers, note, openClass) {
       row.hidden = !columns[0].value(one).toLowerCase().includes(text.trim().toLowerCase());
       left += row.hidden ? 0 : 1;
     }
-    shown.textContent = left === classes.length ? things(left, "class", "classes") :
-      `${count(left)} of ${things(classes.length, "class", "classes")}`;
+    const all = things(items.length, oneName, many);
+    shown.textContent = left === items.length ? all : `${count(left)} of ${all}`;
   }
   body.append(...rows.values());
   filter("");
-  return [
+  return make("div", {class: "card table"},
     make("div", {class: "bar-row"},
       make("input", {
-        type: "search", placeholder: "Filter by name", "aria-label": "Filter classes by name",
+        type: "search", placeholder: "Filter by name", "aria-label": `Filter ${many} by name`,
         input: (event) => filter(event.target.value),
       }), shown),
-    make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of classes"},
-      make("table", {id: "class-table"}, make("thead", {}, make("tr", {}, heads)), body)),
-    make("p", {class: "note"}, note)];
+    make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": `Table of ${many}`},
+      make("table", {id}, make("thead", {}, make("tr", {}, heads)), body)),
+    note(explanation));
 }

@@ -1,0 +1,139 @@
+#include "shared/report/page.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "shared/base/version.h"
+
+namespace retina {
+
+extern const EmbeddedText kPageStyle;
+extern const EmbeddedText kPageKit;
+
+namespace {
+
+// RFC 4648, with padding.
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto byte = [&](std::size_t i) -> std::uint32_t {
+    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U;
+  };
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::uint32_t group = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
+    out += kDigits[group >> 18 & 63];
+    out += kDigits[group >> 12 & 63];
+    out += i + 1 < bytes.size() ? kDigits[group >> 6 & 63] : '=';
+    out += i + 2 < bytes.size() ? kDigits[group & 63] : '=';
+  }
+  return out;
+}
+
+// A source of the Content-Security-Policy.
+std::string script_source(const EmbeddedText& script) {
+  const std::string_view digits = script.sha256;
+  std::string bytes;
+  for (std::size_t at = 0; at + 2 <= digits.size(); at += 2) {
+    unsigned char byte = 0;
+    const char* const end = digits.data() + at + 2;
+    RETINA_CHECK(std::from_chars(digits.data() + at, end, byte, 16).ptr == end,
+                 "no hash: ", digits);
+    bytes += static_cast<char>(byte);
+  }
+  return cat(" 'sha256-", base64(bytes), "'");
+}
+
+// Text between tags; control characters other than newline and tab are dropped.
+std::string escape_html(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// JSON in a <script> element: "<" occurs in strings only, and as an escape it can end or open no
+// element.
+std::string data_element(const char* id, std::string_view json) {
+  std::string text = cat("<script type=\"application/json\" id=\"", id, "\">");
+  text.reserve(text.size() + json.size() + json.size() / 64);
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text + "</script>\n";
+}
+
+std::string page_json(const Page& page) {
+  JsonWriter json;
+  json.begin_object().key("notes").begin_array();
+  for (const std::string& note : page.notes) json.value(note);
+  json.end_array().key("settings").begin_array();
+  for (const auto& [name, value] : page.settings) {
+    json.begin_array().value(name).value(value).end_array();
+  }
+  return json.end_array().key("data").raw(page.data).end_object().text();
+}
+
+std::string images_json(const std::map<std::int64_t, std::string>& jpegs) {
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [id, jpeg] : jpegs) {
+    json.field(cat(id), cat("data:image/jpeg;base64,", base64(jpeg)));
+  }
+  return json.end_object().text();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> settings_of(
+    const std::vector<EffectiveOption>& options) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const EffectiveOption& option : options) {
+    if (option.json != "null") settings.emplace_back(option.name, option.json);
+  }
+  return settings;
+}
+
+std::string render_page(const Page& page, const EmbeddedText& script) {
+  const std::string subtitle =
+      page.subtitle.empty() ? ""
+                            : cat("<p class=\"subtitle\">", escape_html(page.subtitle), "</p>");
+  const std::string summary =
+      page.summary.empty() ? "" : cat("<pre>", escape_html(page.summary), "</pre>");
+  return cat(
+      // The head: what a browser may do with the page stands before all that it rules.
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>",
+      escape_html(page.title), "</title>\n<meta http-equiv=\"Content-Security-Policy\" content=\"",
+      "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; ",
+      "style-src 'unsafe-inline'; script-src", script_source(kPageKit), script_source(script),
+      "\">\n", "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>",
+      kPageStyle.text, "</style>\n</head>\n",
+      // What is there without a script.
+      "<body>\n<main>\n<header><h1>", escape_html(page.title), "</h1>", subtitle, "</header>\n",
+      "<noscript><div class=\"card note\">A script draws this page, and scripts are off here.",
+      summary, "</div></noscript>\n<footer>retina-batch ", kProjectVersion, " (",
+      escape_html(kGitRevision), ")</footer>\n</main>\n",
+      // What the scripts fill, what they read, and they themselves.
+      "<dialog id=\"sheet\" aria-labelledby=\"sheet-title\"></dialog>\n",
+      "<dialog id=\"viewer\" aria-labelledby=\"viewer-title\"></dialog>\n",
+      data_element("page", page_json(page)), data_element("images", images_json(page.jpegs)),
+      "<script>", kPageKit.text, "</script>\n<script>", script.text,
+      "</script>\n</body>\n</html>\n");
+}
+
+}  // namespace retina

@@ -1,0 +1,45 @@
+// A page: one HTML file that needs nothing else. What it shows is JSON inside it, drawn by the
+// scripts of kit/ (elements, tables, charts, confusion matrix, viewer), the same for every page,
+// and by the page's own short script, which names the parts. Follows the reader's light or dark
+// setting.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/base/cli.h"
+
+namespace retina {
+
+// Files that the build put into the program (kit/embed.cmake), joined.
+struct EmbeddedText {
+  const char* text;
+  const char* sha256;  // of the text, in hexadecimal digits
+};
+
+// Names and texts may hold anything: they stay text. Keys of `settings` are unique.
+struct Page {
+  std::string title{}, subtitle{};
+  std::string summary{};  // the main numbers as lines of text, for readers without scripts
+  std::string data{};     // JSON: what the script shows
+  std::vector<std::pair<std::string, std::string>> settings{};
+  std::vector<std::string> notes{};
+  std::map<std::int64_t, std::string>
+      jpegs{};  // files of images by the ids that `data` has for them
+};
+
+// Options as settings; unset ones (null) are not listed.
+std::vector<std::pair<std::string, std::string>> settings_of(
+    const std::vector<EffectiveOption>& options);
+
+// The page as text; the caller writes it (write_file_atomically). Its Content-Security-Policy
+// forbids everything but the page's style, the two scripts by their hashes, and embedded images:
+// whatever a name or an annotation smuggled into a page, it could neither run nor load or send
+// anything. Style is allowed without a hash, as the bars' lengths are style attributes; with
+// nothing to load it can do no more than look wrong. The title stands within the first 512 bytes.
+std::string render_page(const Page& page, const EmbeddedText& script);
+
+}  // namespace retina
