@@ -9,9 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "evaluate/compare_classifiers.h"
 #include "evaluate/compare_page.h"
-#include "evaluate/evaluation_folder.h"
 #include "shared/base/counted.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -90,9 +88,7 @@ Truth read_truth(StoredTruth source, const std::string& scratch) {
     source.hash = hex64(xxh3_file(source.path));
     truth.instances = read_instances(source.path);
   }
-  if (source.max_images > 0) {
-    keep_first_images(truth.instances, static_cast<std::size_t>(source.max_images));
-  }
+  keep_first_images(truth.instances, source.max_images);
   truth.source = std::move(source);
   return truth;
 }

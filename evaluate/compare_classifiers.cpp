@@ -1,4 +1,4 @@
-#include "evaluate/compare_classifiers.h"
+#include "evaluate/compare.h"
 
 #include <iostream>
 

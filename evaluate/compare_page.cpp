@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/image_name.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 
 namespace retina {

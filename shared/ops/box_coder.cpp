@@ -4,8 +4,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/stack.h>
 
 #include "shared/base/error.h"
 
@@ -25,13 +23,6 @@ CentreSize centre_size(const at::Tensor& boxes) {
 }
 
 }  // namespace
-
-at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors) {
-  const CentreSize box = centre_size(boxes), anchor = centre_size(anchors);
-  return at::cat({(box.x - anchor.x) / anchor.width, (box.y - anchor.y) / anchor.height,
-                  at::log(box.width / anchor.width), at::log(box.height / anchor.height)},
-                 1);
-}
 
 at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors) {
   RETINA_CHECK(deltas.dim() == 2 && deltas.size(1) == 4);

@@ -8,9 +8,6 @@
 
 namespace retina {
 
-// boxes, anchors [M, 4] xyxy px -> deltas [M, 4]. Boxes must not be degenerate.
-at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors);
-
 // deltas, anchors [M, 4] -> boxes [M, 4] xyxy px. Equals torchvision's BoxCoder (tests/ops).
 at::Tensor decode_boxes(const at::Tensor& deltas, const at::Tensor& anchors);
 

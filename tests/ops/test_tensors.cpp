@@ -1,5 +1,6 @@
 #include "tests/ops/test_tensors.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -7,6 +8,7 @@
 #include <torch/types.h>
 
 #include "shared/base/random.h"
+#include "shared/ops/formulas.h"
 
 namespace retina {
 namespace {
@@ -35,6 +37,18 @@ at::Tensor random_boxes(const RandomBoxes& wanted) {
   const at::Tensor size = random_tensor(
       {.seed = wanted.seed + 1000, .shape = {wanted.count, 2}, .low = 1, .high = wanted.side});
   return at::cat({corner, corner + size}, 1);
+}
+
+at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors) {
+  at::Tensor deltas = at::empty_like(boxes, at::MemoryFormat::Contiguous);
+  AT_DISPATCH_FLOATING_TYPES(boxes.scalar_type(), "encode_boxes", [&] {
+    const at::Tensor from = boxes.contiguous(), near = anchors.contiguous();
+    for (std::int64_t i = 0; i < 4 * boxes.size(0); i += 4) {
+      kernels::encode_box(from.const_data_ptr<scalar_t>() + i, near.const_data_ptr<scalar_t>() + i,
+                          deltas.mutable_data_ptr<scalar_t>() + i);
+    }
+  });
+  return deltas;
 }
 
 at::Tensor match_one(const at::Tensor& anchors, const at::Tensor& boxes,

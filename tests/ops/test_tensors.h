@@ -30,6 +30,10 @@ struct RandomBoxes {
 };
 at::Tensor random_boxes(const RandomBoxes& wanted);
 
+// boxes, anchors [M, 4] xyxy px, f32 or f64 -> deltas [M, 4], by the formula of the box losses
+// (shared/ops/formulas.h).
+at::Tensor encode_boxes(const at::Tensor& boxes, const at::Tensor& anchors);
+
 // The matches of one image with all these boxes, [A].
 at::Tensor match_one(const at::Tensor& anchors, const at::Tensor& boxes,
                      const MatchOptions& options = {});

@@ -9,9 +9,10 @@
 #include "shared/base/image_name.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/matching.h"
-#include "shared/evaluation/score/optional_json.h"
 #include "shared/evaluation/score/text_table.h"
 
 namespace retina {
