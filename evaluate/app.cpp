@@ -81,7 +81,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   EvaluationFolder folder(options.output);
   if (const auto ap =
           folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
-    return already_done(options, folder, *ap, metrics.quarantined_count);
+    return already_done(options, folder, {Task::kDetection, *ap, metrics.quarantined_count});
   }
   return as_io_error([&] {
     return publish(options, cli, folder,

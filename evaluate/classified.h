@@ -6,7 +6,7 @@
 //   EvaluationFolder folder(options.output);
 //   if (const auto top1 = folder.begin(classifier_identity(options, data_hash), cli.effective(),
 //                                      options.overwrite)) {
-//     return already_classified(options, folder, *top1, quarantined_count);
+//     return already_done(options, folder, {Task::kClassification, *top1, quarantined_count});
 //   }
 //   // every rank: outcomes.push_back(class_outcome(...)) for its share of the images
 //   const auto all = gather_by_image(ranks, outcomes);
@@ -33,10 +33,6 @@ void check_detector_options(const EvalOptions& options);
 // What decides a classifier's evaluation. Inputs count by content: `data_hash` is that of the
 // shards' manifest. Reads the model file.
 EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash);
-
-// Says that `folder` holds this evaluation already. Returns the exit code.
-int already_classified(const EvalOptions& options, const EvaluationFolder& folder, double top1,
-                       std::int64_t quarantined_count);
 
 struct Classified {
   std::string subject{};                      // "run/checkpoint-08.pt on shards/val"

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "evaluate/compare_classifiers.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/page/eval_page.h"
 #include "shared/base/error.h"
@@ -89,9 +88,7 @@ Truth read_truth(StoredTruth source, const std::string& scratch) {
     source.hash = hex64(xxh3_file(source.path));
     truth.instances = read_instances(source.path);
   }
-  if (source.max_images > 0) {
-    keep_first_images(truth.instances, static_cast<std::size_t>(source.max_images));
-  }
+  keep_first_images(truth.instances, source.max_images);
   truth.source = std::move(source);
   return truth;
 }

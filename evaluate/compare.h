@@ -1,6 +1,7 @@
 // `retina-eval --compare A B`: two evaluations of the same images side by side. No LibTorch.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,12 @@ namespace retina {
 // kData (content, detections on unknown images), kConfig (the two were evaluated on different
 // ground truth, or a file has changed since), kUsage (no ground truth is known).
 int compare_evaluations(const EvalOptions& options, const Cli& cli);
+
+// The same of two classifiers, from the predictions of both folders of options.compare. The true
+// classes are in them: the shards are not needed. Throws kConfig (other images or classes), kData
+// (content), kUsage (ground truth was given, which has no effect).
+int compare_classifiers(const EvalOptions& options, const Cli& cli,
+                        const std::array<StoredEvaluation, 2>& stored);
 
 // A comparison as text: compare.json, the tables for a terminal, what a reader must know about
 // them.

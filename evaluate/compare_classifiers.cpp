@@ -1,8 +1,7 @@
-#include "evaluate/compare_classifiers.h"
+#include "evaluate/compare.h"
 
 #include <iostream>
 
-#include "evaluate/compare.h"
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"

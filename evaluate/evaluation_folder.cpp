@@ -118,7 +118,7 @@ std::optional<EvaluationFolder::Kind> EvaluationFolder::kind_of(const JsonView& 
   if (identity.has(kComparedA) && identity.has(kComparedB)) return Kind::kComparison;
   if (identity.has(kModelKey)) {
     if (identity.has(kDataKey)) return identity.has(kTask) ? Kind::kClassifier : Kind::kModel;
-    if (identity.has(kImagesKey)) return Kind::kImageCount2;
+    if (identity.has(kImagesKey)) return Kind::kImages;
   } else if (identity.has(kResultsKey)) {
     return Kind::kResults;
   }
@@ -141,12 +141,12 @@ std::optional<JsonFile> EvaluationFolder::stored_config() const {
 std::vector<std::string> EvaluationFolder::written(
     const JsonView& identity, const std::vector<std::string>& image_names) const {
   const Kind kind = kind_of(identity).value();
-  const bool is_loose = kind == Kind::kImageCount2;
+  const bool is_on_files = kind == Kind::kImages;
   std::vector<std::string> paths{last_path(kind)};
-  paths.push_back(is_loose                    ? skipped_path()
+  paths.push_back(is_on_files                 ? skipped_path()
                   : kind == Kind::kComparison ? compare_page_path()
                                               : report_path());
-  if (kind == Kind::kModel || kind == Kind::kClassifier || is_loose) {
+  if (kind == Kind::kModel || kind == Kind::kClassifier || is_on_files) {
     paths.push_back(kind == Kind::kClassifier ? predictions_path() : detections_path());
     std::set<std::string> drawn;
     for (const std::string& name : image_names) drawn.insert(flattened(name) + ".jpg");
@@ -155,7 +155,7 @@ std::vector<std::string> EvaluationFolder::written(
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
       const bool is_ours = name_matches(name, "-?[0-9]+(_.*)?\\.jpg") &&
-                           (!is_loose || drawn.contains(name.substr(name.find('_') + 1)));
+                           (!is_on_files || drawn.contains(name.substr(name.find('_') + 1)));
       if (is_ours) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }

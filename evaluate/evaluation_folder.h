@@ -108,7 +108,7 @@ class EvaluationFolder {
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
   void check_present() const;
 
-  enum class Kind { kModel, kClassifier, kResults, kImageCount2, kComparison };
+  enum class Kind { kModel, kClassifier, kResults, kImages, kComparison };
   // By the identity in a config.json; nothing when neither an evaluation nor a comparison has it.
   static std::optional<Kind> kind_of(const JsonView& identity);
 
@@ -124,9 +124,9 @@ class EvaluationFolder {
   std::vector<std::string> written(const JsonView& identity,
                                    const std::vector<std::string>& image_names) const;
   std::string last_path(Kind kind) const {
-    return kind == Kind::kComparison    ? compare_path()
-           : kind == Kind::kImageCount2 ? images_path()
-                                        : metrics_path();
+    return kind == Kind::kComparison ? compare_path()
+           : kind == Kind::kImages   ? images_path()
+                                     : metrics_path();
   }
   std::string config_path() const { return folder_ + "/config.json"; }
   std::string folder_;

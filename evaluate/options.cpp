@@ -1,6 +1,7 @@
 #include "evaluate/options.h"
 
 #include <utility>
+#include <vector>
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
@@ -19,34 +20,60 @@ void check_range(const char* name, T got, T low, T high) {
   refuse(cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
 }
 
-}  // namespace
+// Options by their names, and whether they were given.
+using Given = std::vector<std::pair<const char*, bool>>;
 
-void EvalOptions::validate_comparison() const {
-  if (!data.empty() && !annotations.empty()) refuse("--annotations or --data: not both");
-  for (const auto& [name, is_given] : {std::pair{"model", !model.empty()},
-                                       {"images", !images.empty()},
-                                       {"detections", !detections.empty()},
-                                       {"min-ap", min_ap.has_value()},
-                                       {"min-top1", min_top1.has_value()},
-                                       {"score-threshold", score_threshold.has_value()},
-                                       {"nms-threshold", nms_threshold.has_value()},
-                                       {"max-detections", max_detections.has_value()},
-                                       {"max-images", max_images != 0},
-                                       {"draw", draw != 0},
-                                       {"output-format", output_format != OutputFormat::kCoco},
-                                       {"precision", precision != Precision::kFp32},
-                                       {"trust", trust}}) {
-    if (is_given) refuse(cat("--", name, ": has no effect with --compare"));
+void refuse_given(const Given& options, const char* reason) {
+  for (const auto& [name, is_given] : options) {
+    if (is_given) refuse(cat("--", name, ": has no effect with ", reason));
   }
-  if (output.empty()) refuse("--output is missing");
-  check_range("expect-ranks", expect_ranks, 0, 1'000'000);
 }
 
-void EvalOptions::validate() const {
-  if (compares()) return validate_comparison();
-  const bool with_results = !detections.empty() || !annotations.empty();
+// What only a model's run takes, all of it but --min-ap.
+Given model_options(const EvalOptions& options) {
+  return {{"min-top1", options.min_top1.has_value()},
+          {"score-threshold", options.score_threshold.has_value()},
+          {"nms-threshold", options.nms_threshold.has_value()},
+          {"max-detections", options.max_detections.has_value()},
+          {"max-images", options.max_images != 0},
+          {"draw", options.draw != 0}};
+}
+
+void check_comparison(const EvalOptions& options) {
+  if (!options.data.empty() && !options.annotations.empty()) {
+    refuse("--annotations or --data: not both");
+  }
+  constexpr const char* kReason = "--compare";
+  refuse_given({{"model", !options.model.empty()},
+                {"images", !options.images.empty()},
+                {"detections", !options.detections.empty()},
+                {"min-ap", options.min_ap.has_value()}},
+               kReason);
+  refuse_given(model_options(options), kReason);
+  refuse_given({{"output-format", options.output_format != OutputFormat::kCoco},
+                {"precision", options.precision != Precision::kFp32},
+                {"trust", options.trust}},
+               kReason);
+}
+
+void check_scoring(const EvalOptions& options) {
+  if (options.detections.empty()) refuse("--detections is missing");
+  if (options.annotations.empty() == options.data.empty()) {
+    refuse(options.data.empty() ? "--annotations or --data is missing"
+                                : "--annotations or --data: not both");
+  }
+  constexpr const char* kReason = "--detections, which are scored whole";
+  refuse_given(model_options(options), kReason);
+  refuse_given({{"precision", options.precision != Precision::kFp32}, {"trust", options.trust}},
+               kReason);
+}
+
+// What is to be evaluated, and what only some of that takes.
+void check_inputs(const EvalOptions& options) {
+  const bool with_results = !options.detections.empty() || !options.annotations.empty();
+  const bool on_images = !options.images.empty();
   const bool with_model =
-      !model.empty() || !images.empty() || (!data.empty() && detections.empty());
+      !options.model.empty() || on_images || (!options.data.empty() && options.detections.empty());
   if (with_model && with_results) {
     refuse(
         "--model with --data or --images, or --detections with --annotations or --data: not both");
@@ -56,38 +83,32 @@ void EvalOptions::validate() const {
         "nothing to evaluate: give --model and --data, --detections and --annotations or --data, "
         "or --compare");
   }
-  if (with_model && model.empty()) refuse("--model is missing");
-  if (with_model && data.empty() && images.empty()) refuse("--data or --images is missing");
-  if (!data.empty() && !images.empty()) refuse("--data or --images: not both");
-  if (!images.empty() && min_ap)
+  if (with_model && options.model.empty()) refuse("--model is missing");
+  if (with_model && options.data.empty() && !on_images) refuse("--data or --images is missing");
+  if (!options.data.empty() && on_images) refuse("--data or --images: not both");
+  if (on_images && options.min_ap) {
     refuse("--min-ap: with --images there is no ground truth, so no AP");
-  if (!images.empty() && min_top1) {
+  }
+  if (on_images && options.min_top1) {
     refuse("--min-top1: with --images there is no ground truth, so no accuracy");
   }
-  if (images.empty() && output_format != OutputFormat::kCoco) {
-    refuse(cat("--output-format ", word_of(kOutputFormats, output_format),
+  if (!on_images && options.output_format != OutputFormat::kCoco) {
+    refuse(cat("--output-format ", word_of(kOutputFormats, options.output_format),
                ": has an effect with --images only"));
   }
-  if (min_ap && min_top1) refuse("--min-ap or --min-top1: a model detects or classifies, not both");
-  if (with_results && detections.empty()) refuse("--detections is missing");
-  if (with_results && annotations.empty() == data.empty()) {
-    refuse(data.empty() ? "--annotations or --data is missing"
-                        : "--annotations or --data: not both");
+  if (options.min_ap && options.min_top1) {
+    refuse("--min-ap or --min-top1: a model detects or classifies, not both");
   }
-  if (with_results) {
-    for (const auto& [name, is_given] : {std::pair{"min-top1", min_top1.has_value()},
-                                         {"score-threshold", score_threshold.has_value()},
-                                         {"nms-threshold", nms_threshold.has_value()},
-                                         {"max-detections", max_detections.has_value()},
-                                         {"max-images", max_images != 0},
-                                         {"draw", draw != 0},
-                                         {"precision", precision != Precision::kFp32},
-                                         {"trust", trust}}) {
-      if (is_given)
-        refuse(cat("--", name, ": has no effect with --detections, which are scored whole"));
-    }
-  }
+  if (with_results) check_scoring(options);
+}
+
+}  // namespace
+
+void EvalOptions::validate() const {
+  compares() ? check_comparison(*this) : check_inputs(*this);
   if (output.empty()) refuse("--output is missing");
+  check_range("expect-ranks", expect_ranks, 0, 1'000'000);
+  if (compares()) return;
   if (min_ap) check_range("min-ap", *min_ap, 0.0, 1.0);
   if (min_top1) check_range("min-top1", *min_top1, 0.0, 1.0);
   if (score_threshold) check_range("score-threshold", *score_threshold, 0.0, 1.0);
@@ -96,9 +117,8 @@ void EvalOptions::validate() const {
   check_range<std::int64_t>("max-images", max_images, 0, std::int64_t{1} << 40);
   check_range("draw", draw, 0, 100'000);
   check_range("draw-score", draw_score, 0.0, 1.0);
-  check_range("expect-ranks", expect_ranks, 0, 1'000'000);
   check_range("stall-timeout", watch.outside_timeout_s, 60.0, 1e6);
-  check_range("images-per-batch", images_per_batch, 1, 1024);
+  check_range("images-per-batch", images_per_batch, 0, 1024);
   check_range("threads", threads, 0, 1024);
   check_range("compute-threads", compute_threads, 0, 1024);
 }
@@ -173,7 +193,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "end the job when others wait this long for a rank that is alive but makes no "
              "progress; at least 60");
   cli.option("images-per-batch", options.images_per_batch, "N",
-             "images in a batch, at most; they have one padded shape");
+             "images in a batch, at most; they have one padded shape; 0: 1 on a CPU, 8 on a GPU");
   cli.option("threads", options.threads, "N",
              "decode threads per rank; 0: one, and another each time the network waits for "
              "images, up to "

@@ -49,7 +49,7 @@ struct EvalOptions {
   DeviceChoice device = DeviceChoice::kAuto;
   int expect_ranks = 0;      // 0: any number
   WatchOptions watch;        // how long the ranks wait for one another
-  int images_per_batch = 1;  // larger helps GPUs; only images of one padded shape share a batch
+  int images_per_batch = 0;  // at most, of one padded shape; 0: as DetectOptions
   int threads = 0;           // decode threads per rank; 0: as many as it takes
   int compute_threads = 0;   // 0: the node's cores shared among its ranks
   bool overwrite = false;
@@ -60,9 +60,6 @@ struct EvalOptions {
   bool compares() const { return !compare[0].empty(); }
   bool scores_only() const { return !detections.empty(); }
   PostprocessOptions postprocess() const;
-
- private:
-  void validate_comparison() const;
 };
 
 // Declares every option with its group, help and default.

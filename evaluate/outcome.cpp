@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <iostream>
-#include <map>
+#include <optional>
 
-#include "evaluate/drawn_files.h"
 #include "evaluate/page/eval_page.h"
-#include "evaluate/wanted_metric.h"
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
 #include "shared/base/log.h"
+#include "shared/data/record_image.h"
 #include "shared/evaluation/explain/explanation.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/explain/shown_images.h"
 #include "shared/image/jpeg.h"
+#include "shared/report/report.h"
 
 namespace retina {
 
@@ -22,20 +25,6 @@ std::string quoted(const std::string& text) {
 namespace {
 
 constexpr int kImageSidePx = 480;
-
-int ap_exit_code(const EvalOptions& options, double ap, std::int64_t quarantined_count) {
-  return exit_code_for({.name = "AP", .option = "min-ap", .least = options.min_ap}, ap,
-                       quarantined_count);
-}
-
-// What the page draws on.
-std::map<std::int64_t, std::string> image_urls(const Explanation& explanation,
-                                               const Scored& scored) {
-  std::vector<std::int64_t> ids;
-  for (const ShownImage& one : explanation.shown) ids.push_back(one.image.id);
-  return drawn_files(*scored.shards, ids,
-                     {.max_side_px = kImageSidePx, .on_image = scored.on_progress});
-}
 
 // --draw: those whose errors cost most, then others by id.
 void draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
@@ -53,11 +42,49 @@ void draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
 
 }  // namespace
 
-int already_done(const EvalOptions& options, const EvaluationFolder& folder, double ap,
-                 std::int64_t quarantined_count) {
-  std::cout << folder.path() << ": already evaluated, AP " << metric_text(ap)
+int exit_code_for(const EvalOptions& options, const Headline& headline) {
+  const bool is_ap = headline.task == Task::kDetection;
+  const std::optional<double>& least = is_ap ? options.min_ap : options.min_top1;
+  if (!least) return 0;
+  const char* const option = is_ap ? "min-ap" : "min-top1";
+  const std::int64_t lacking = headline.quarantined_count;
+  const std::string metric =
+      cat(is_ap ? "AP" : "top-1", " ", fixed(headline.value, 4),
+          lacking == 0 ? "" : cat(" (without ", counted(lacking, "quarantined image"), ")"));
+  if (headline.value >= *least) {
+    if (lacking > 0) log_warning(metric, " reaches --", option, " ", *least);
+    return 0;
+  }
+  log_error(metric, " is below --", option, " ", *least);
+  return exit_code(ErrorKind::kAnswerNo);
+}
+
+int already_done(const EvalOptions& options, const EvaluationFolder& folder,
+                 const Headline& headline) {
+  std::cout << folder.path() << ": already evaluated, "
+            << (headline.task == Task::kDetection ? cat("AP ", metric_text(headline.value))
+                                                  : cat("top-1 ", fixed(headline.value, 4)))
             << " (--overwrite to do it again)\n";
-  return ap_exit_code(options, ap, quarantined_count);
+  return exit_code_for(options, headline);
+}
+
+std::map<std::int64_t, std::string> page_images(const ShardSet& shards,
+                                                const std::vector<std::int64_t>& image_ids,
+                                                int max_side_px,
+                                                const std::function<void()>& on_image) {
+  std::map<std::int64_t, std::string> files;
+  for (const std::int64_t id : image_ids) files[id];
+  JpegDecoder decoder;
+  Image image;
+  const auto& index = shards.index();
+  for (std::size_t place = 0; place < index.size(); ++place) {
+    const auto file = files.find(index[place].image_id);
+    if (file == files.end()) continue;
+    decode_image(shards.read(place), shards.folder(), decoder, image);
+    file->second = embed_image(image, "", max_side_px).jpeg;
+    on_image();
+  }
+  return files;
 }
 
 int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& folder,
@@ -81,7 +108,9 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
             .settings = settings_of(cli.effective())};
   for (const std::string& note : notes) page.notes.push_back(note + ".");
   if (scored.shards != nullptr) {
-    page.jpegs = image_urls(explanation, scored);
+    std::vector<std::int64_t> shown;
+    for (const ShownImage& one : explanation.shown) shown.push_back(one.image.id);
+    page.jpegs = page_images(*scored.shards, shown, kImageSidePx, scored.on_progress);
     if (file_count > 0) draw_worst(options, folder, explanation, scored);
   }
   folder.check_present();
@@ -90,7 +119,7 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
   std::cout << summary << '\n'
             << (metrics.object_count == 0 ? "" : class_table_text(metrics))
             << "\nreport: " << folder.report_path() << '\n';
-  return ap_exit_code(options, metrics.stats[kAp], metrics.quarantined_count);
+  return exit_code_for(options, {Task::kDetection, metrics.stats[kAp], metrics.quarantined_count});
 }
 
 }  // namespace retina

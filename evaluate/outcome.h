@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
+#include "shared/base/task.h"
 #include "shared/evaluation/score/box_groups.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/shard/shard_set.h"
@@ -18,9 +20,27 @@ namespace retina {
 // A JSON string literal: how inputs stand in an EvalIdentity.
 std::string quoted(const std::string& text);
 
+// The number that decides: AP with --min-ap, or a classifier's top-1 accuracy with --min-top1.
+struct Headline {
+  Task task = Task::kDetection;
+  double value = 0;
+  std::int64_t quarantined_count = 0;  // images of the set that it leaves out
+};
+// The exit code: 0, or 1 when it does not reach what the options ask for, with the reason on the
+// log. One that leaves out images is marked either way.
+int exit_code_for(const EvalOptions& options, const Headline& headline);
+
 // Says that `folder` holds this evaluation already. Returns the exit code.
-int already_done(const EvalOptions& options, const EvaluationFolder& folder, double ap,
-                 std::int64_t quarantined_count = 0);
+int already_done(const EvalOptions& options, const EvaluationFolder& folder,
+                 const Headline& headline);
+
+// Images of a set for a report page: small JPEG files by image id, without anything drawn on them.
+// Ids that the set lacks get empty ones. `on_image` is called after each. Throws kData when a
+// record is damaged.
+std::map<std::int64_t, std::string> page_images(const ShardSet& shards,
+                                                const std::vector<std::int64_t>& image_ids,
+                                                int max_side_px,
+                                                const std::function<void()>& on_image);
 
 // What an evaluation found.
 struct Scored {

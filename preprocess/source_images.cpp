@@ -12,12 +12,11 @@
 
 #include "preprocess/formats/cifar10.h"
 #include "shared/base/cat.h"
-#include "shared/base/droppings.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/hash.h"
 #include "shared/base/printable.h"
-#include "shared/base/stop_signal.h"
+#include "shared/base/signals.h"
 
 namespace retina {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "convert/import/architecture.h"
 #include "convert/import/categories.h"
-#include "shared/base/counted.h"
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"

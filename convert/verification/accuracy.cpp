@@ -4,9 +4,8 @@
 
 #include "shared/base/error.h"
 #include "shared/comm/communicator.h"
-#include "shared/data/image_source.h"
-#include "shared/evaluation/predict/converted_classify.h"
-#include "shared/evaluation/predict/converted_detect.h"
+#include "shared/data/sample_source.h"
+#include "shared/evaluation/predict/classify.h"
 #include "shared/evaluation/score/classification.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
@@ -41,9 +40,10 @@ Accuracy accuracy_on(ConvertedModel model, const ShardSet& shards, int image_cou
             .metric = metrics.top1.value().value_or(0),
             .image_count = static_cast<std::int64_t>(outcomes.size())};
   }
-  const std::vector<Detection> detections = detect(model, ShardImages(shards), *alone, options);
+  const std::vector<Detection> detections =
+      detect(model, {ShardSource(shards), shards.manifest().categories, *alone}, options);
   Instances truth = ground_truth_of(shards);
-  keep_images(truth, detected_images(shards, options));
+  keep_first_images(truth, image_count);
   const CocoMetrics metrics = evaluate_detections(truth, detections);
   return {.name = "AP", .metric = metrics.stats[kAp], .image_count = metrics.image_count};
 }

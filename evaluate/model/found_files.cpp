@@ -1,19 +1,49 @@
 #include "evaluate/model/found_files.h"
 
+#include <charconv>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
-#include "evaluate/model/text_fields.h"
 #include "shared/base/error.h"
 #include "shared/base/progress.h"
-#include "shared/evaluation/predict/visits.h"
+#include "shared/evaluation/predict/ranks.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
 namespace {
+
+// What ranks send each other: texts without zero bytes, one after the other.
+std::string join(const std::vector<std::string>& fields) {
+  std::string bytes;
+  for (const std::string& field : fields) {
+    bytes += field;
+    bytes += '\0';
+  }
+  return bytes;
+}
+
+std::vector<std::string> split(std::string_view bytes) {
+  std::vector<std::string> fields;
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\0');
+    RETINA_CHECK(end != std::string_view::npos);
+    fields.emplace_back(bytes.substr(0, end));
+    bytes.remove_prefix(end + 1);
+  }
+  return fields;
+}
+
+std::uint64_t number_of(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  RETINA_CHECK(error == std::errc() && end == text.data() + text.size(), text);
+  return number;
+}
 
 std::string bytes_of(const ImageListing& listing) {
   std::vector<std::string> fields{cat(listing.roots.size())};
@@ -110,6 +140,22 @@ FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
   std::string all;
   for (const std::string& part : ranks.gather(bytes, 0)) all += part;
   return found_files(listing, ranks.broadcast(all, 0));
+}
+
+std::vector<SkippedPlace> gather_places(const std::vector<SkippedPlace>& own, Communicator& ranks) {
+  std::vector<std::string> fields;
+  for (const auto& [place, problem] : own) {
+    fields.insert(fields.end(), {cat(place), problem.kind, problem.reason});
+  }
+  std::vector<SkippedPlace> all;
+  for (const std::string& part : ranks.gather(join(fields), 0)) {
+    const std::vector<std::string> got = split(part);
+    RETINA_CHECK(got.size() % 3 == 0, got.size(), " fields");
+    for (auto field = got.begin(); field != got.end(); field += 3) {
+      all.emplace_back(number_of(field[0]), FileProblem{.kind = field[1], .reason = field[2]});
+    }
+  }
+  return all;
 }
 
 }  // namespace retina

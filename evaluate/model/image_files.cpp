@@ -5,14 +5,14 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "evaluate/detection_formats.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/model/found_files.h"
-#include "evaluate/model/text_fields.h"
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -22,9 +22,9 @@
 #include "shared/base/printable.h"
 #include "shared/base/progress.h"
 #include "shared/coco/instances.h"
+#include "shared/data/evaluation_plan.h"
 #include "shared/data/image_inputs.h"
 #include "shared/evaluation/explain/shown_images.h"
-#include "shared/evaluation/predict/visits.h"
 #include "shared/image/image_file.h"
 #include "shared/image/jpeg.h"
 #include "shared/model/device.h"
@@ -47,25 +47,6 @@ std::string content_hash(const std::vector<FoundImage>& images) {
 }
 
 // --- Files that are left out --------------------------------------------------------------------
-
-using SkippedPlace = std::pair<std::size_t, FileProblem>;  // an image that does not decode
-
-// All ranks' on rank 0. Collective.
-std::vector<SkippedPlace> gather_places(const std::vector<SkippedPlace>& own, Communicator& ranks) {
-  std::vector<std::string> fields;
-  for (const auto& [place, problem] : own) {
-    fields.insert(fields.end(), {cat(place), problem.kind, problem.reason});
-  }
-  std::vector<SkippedPlace> all;
-  for (const std::string& part : ranks.gather(join(fields), 0)) {
-    const std::vector<std::string> got = split(part);
-    RETINA_CHECK(got.size() % 3 == 0, got.size(), " fields");
-    for (auto field = got.begin(); field != got.end(); field += 3) {
-      all.emplace_back(number_of(field[0]), FileProblem{.kind = field[1], .reason = field[2]});
-    }
-  }
-  return all;
-}
 
 // The path of a file whose name is relative to the one folder of --images, if there is one.
 std::string path_text(const EvalOptions& options, const SkippedFile& file) {
@@ -124,97 +105,6 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
 
 // --- The output ---------------------------------------------------------------------------------
 
-// What is known on rank 0 in the end: the images that were used, with ids 1, 2, ... by name.
-struct Outcome {
-  std::vector<std::size_t> places{};  // id - 1 -> place in the source
-  std::vector<ImageInfo> images{};    // names as they are
-  std::vector<Detection> detections{};
-  std::vector<SkippedFile> skipped{};
-};
-
-Outcome settle(const EvalOptions& options, const ImageSource& source, FoundFiles found,
-               std::vector<Detection> detections, const std::vector<SkippedPlace>& undecodable) {
-  Outcome outcome{.detections = std::move(detections), .skipped = std::move(found.skipped)};
-  std::vector<bool> used(found.images.size());
-  for (const std::size_t place :
-       visited_places(source.index(), {.max_images = options.max_images})) {
-    used[place] = true;
-  }
-  for (const auto& [place, problem] : undecodable) {
-    used[place] = false;
-    outcome.skipped.push_back({.name = found.images[place].name, .problem = problem});
-  }
-  std::vector<std::int64_t> id_of(used.size());
-  for (std::size_t place = 0; place < used.size(); ++place) {
-    if (!used[place]) continue;
-    const FoundImage& image = found.images[place];
-    outcome.places.push_back(place);
-    id_of[place] = static_cast<std::int64_t>(outcome.places.size());
-    outcome.images.push_back({.id = id_of[place],
-                              .file_name = image.name,
-                              .width = image.width,
-                              .height = image.height});
-  }
-  for (Detection& one : outcome.detections) {
-    one.image_id = id_of[static_cast<std::size_t>(one.image_id - 1)];  // the source's: place + 1
-  }
-  std::sort(outcome.skipped.begin(), outcome.skipped.end(),
-            [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
-  return outcome;
-}
-
-// The first images by id with a detection worth drawing; returns how many.
-std::size_t draw(const EvalOptions& options, const ImageSource& source, const Outcome& outcome,
-                 const EvaluationFolder& folder, Communicator& ranks) {
-  std::vector<std::size_t> chosen;  // ids - 1
-  for (std::size_t i = 0; i < outcome.images.size(); ++i) {
-    if (chosen.size() == static_cast<std::size_t>(options.draw)) break;
-    const auto found = detections_of(outcome.images[i].id, outcome.detections);
-    if (!found.empty() && found.front().score >= options.draw_score) chosen.push_back(i);
-  }
-  if (chosen.empty()) return 0;
-  const CategoryMap categories(source.categories());
-  JpegDecoder decoder;
-  Progress progress("drawing", static_cast<std::int64_t>(chosen.size()), "images");
-  std::size_t count = 0;
-  for (const std::size_t i : chosen) {
-    const ImageInfo& info = outcome.images[i];
-    Image image;
-    if (source.decode(outcome.places[i], decoder, image)) continue;  // gone since
-    draw_found(image, detections_of(info.id, outcome.detections), options.draw_score, categories);
-    write_file_atomically(folder.drawn_path(info.id, info.file_name),
-                          encode_jpeg(image, kDrawnQuality));
-    progress.update(static_cast<std::int64_t>(++count));
-    tell_progress(ranks);
-  }
-  progress.finish();
-  return count;
-}
-
-void write_yolo(const ImageSource& source, const Outcome& outcome, const EvaluationFolder& folder,
-                Communicator& ranks) {
-  const CategoryMap categories(source.categories());
-  write_file_atomically(folder.yolo_data_path(), yolo_data(categories));
-  Progress progress("writing", static_cast<std::int64_t>(outcome.images.size()), "label files");
-  constexpr std::size_t kAtOnce = 256;  // each waits for the disk: they do so together
-  for (std::size_t begin = 0; begin < outcome.images.size(); begin += kAtOnce) {
-    const std::size_t count = std::min(kAtOnce, outcome.images.size() - begin);
-    for_each_parallel(count, kWritingThreads, [&](std::size_t i) {
-      const ImageInfo& image = outcome.images[begin + i];
-      write_file_atomically(
-          folder.label_path(yolo_label_name(image.file_name)),
-          yolo_labels(image, detections_of(image.id, outcome.detections), categories));
-    });
-    progress.update(static_cast<std::int64_t>(begin + count));
-    tell_progress(ranks);
-  }
-  progress.finish();
-}
-
-std::string best_score_text(double best_score) {
-  return best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")");
-}
-
 // Rank 0. Phones store upright photographs so.
 void warn_of_turned(const std::vector<FoundImage>& images) {
   const auto turned = std::count_if(images.begin(), images.end(),
@@ -225,41 +115,171 @@ void warn_of_turned(const std::vector<FoundImage>& images) {
               "--exif apply");
 }
 
-void publish(const EvalOptions& options, const ImageSource& source, const EvaluationFolder& folder,
-             Outcome outcome, Communicator& ranks) {
-  folder.check_present();
-  write_file_atomically(folder.skipped_path(), skipped_json(outcome.skipped));
-  if (outcome.images.empty()) throw nothing_usable(options, outcome.skipped);
-  warn_of_skipped(options, outcome.skipped);
-  double best_score = -1;
-  for (const Detection& one : outcome.detections) best_score = std::max(best_score, one.score);
-  const std::size_t drawn_count = draw(options, source, outcome, folder, ranks);
-  if (options.output_format == OutputFormat::kYolo) write_yolo(source, outcome, folder, ranks);
-  for (ImageInfo& image : outcome.images) image.file_name = as_utf8(image.file_name);
-  write_results(folder.detections_path(), outcome.detections, [&](std::int64_t image_id) {
-    return std::string_view(outcome.images[static_cast<std::size_t>(image_id - 1)].file_name);
-  });
-  if (options.output_format == OutputFormat::kCsv) {
-    write_file_atomically(folder.csv_path(), detections_csv(outcome.images, outcome.detections,
-                                                            CategoryMap(source.categories())));
+// What is known on rank 0 in the end, and its files: the images that were used, with ids 1, 2, ...
+// by name, and what was found on them.
+class ImageFilesOutput {
+ public:
+  ImageFilesOutput(const EvalOptions& options, const ImageFiles& source,
+                   const Categories& categories, Communicator& ranks)
+      : options_(options),
+        source_(source),
+        categories_(categories),
+        category_map_(categories),
+        ranks_(ranks) {}
+
+  // `detections` and `undecodable` are the source's, whose ids are place + 1.
+  void settle(FoundFiles found, std::vector<Detection> detections,
+              const std::vector<SkippedPlace>& undecodable);
+  void publish(const EvaluationFolder& folder);
+
+ private:
+  std::size_t draw(const EvaluationFolder& folder) const;
+  void write_yolo(const EvaluationFolder& folder) const;
+  void tell(const EvaluationFolder& folder, std::size_t drawn_count) const;
+  std::span<const Detection> found_on(const ImageInfo& image) const {
+    return detections_of(image.id, detections_);
   }
-  const std::size_t image_count = outcome.images.size();
-  write_file_atomically(folder.images_path(),
-                        instances_to_json({.images = std::move(outcome.images),
-                                           .annotations = {},
-                                           .categories = source.categories()}));
-  std::cout << folder.path() << ": " << counted(outcome.detections.size(), "detection") << " on "
-            << counted(image_count, "image") << "\n";
+
+  const EvalOptions& options_;
+  const ImageFiles& source_;
+  const Categories& categories_;
+  const CategoryMap category_map_;
+  Communicator& ranks_;
+  std::vector<std::size_t> places_{};  // id - 1 -> place in the source
+  std::vector<ImageInfo> images_{};    // names as they are
+  std::vector<Detection> detections_{};
+  std::vector<SkippedFile> skipped_{};
+};
+
+void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detections,
+                              const std::vector<SkippedPlace>& undecodable) {
+  detections_ = std::move(detections);
+  skipped_ = std::move(found.skipped);
+  std::vector<bool> used(found.images.size());
+  for (const std::size_t place : visited_places(source_.index(), options_.max_images)) {
+    used[place] = true;
+  }
+  for (const auto& [place, problem] : undecodable) {
+    used[place] = false;
+    skipped_.push_back({.name = found.images[place].name, .problem = problem});
+  }
+  std::sort(skipped_.begin(), skipped_.end(),
+            [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
+  // Ids without gaps, also for the detections.
+  std::vector<std::int64_t> id_of(used.size());
+  for (std::size_t place = 0; place < used.size(); ++place) {
+    if (!used[place]) continue;
+    const FoundImage& image = found.images[place];
+    places_.push_back(place);
+    id_of[place] = static_cast<std::int64_t>(places_.size());
+    images_.push_back({.id = id_of[place],
+                       .file_name = image.name,
+                       .width = image.width,
+                       .height = image.height});
+  }
+  for (Detection& one : detections_) {
+    one.image_id = id_of[static_cast<std::size_t>(one.image_id - 1)];
+  }
+}
+
+// The first images by id with a detection worth drawing; returns how many.
+std::size_t ImageFilesOutput::draw(const EvaluationFolder& folder) const {
+  std::vector<std::size_t> chosen;  // ids - 1
+  for (std::size_t i = 0; i < images_.size(); ++i) {
+    if (chosen.size() == static_cast<std::size_t>(options_.draw)) break;
+    const auto found = found_on(images_[i]);
+    if (!found.empty() && found.front().score >= options_.draw_score) chosen.push_back(i);
+  }
+  if (chosen.empty()) return 0;
+  JpegDecoder decoder;
+  Progress progress("drawing", static_cast<std::int64_t>(chosen.size()), "images");
+  std::size_t count = 0;
+  for (const std::size_t i : chosen) {
+    const ImageInfo& info = images_[i];
+    Image image;
+    if (source_.decode(places_[i], decoder, image)) continue;  // gone since
+    draw_found(image, found_on(info), options_.draw_score, category_map_);
+    write_file_atomically(folder.drawn_path(info.id, info.file_name),
+                          encode_jpeg(image, kDrawnQuality));
+    progress.update(static_cast<std::int64_t>(++count));
+    tell_progress(ranks_);
+  }
+  progress.finish();
+  return count;
+}
+
+void ImageFilesOutput::write_yolo(const EvaluationFolder& folder) const {
+  write_file_atomically(folder.yolo_data_path(), yolo_data(category_map_));
+  Progress progress("writing", static_cast<std::int64_t>(images_.size()), "label files");
+  constexpr std::size_t kAtOnce = 256;  // each waits for the disk: they do so together
+  for (std::size_t begin = 0; begin < images_.size(); begin += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, images_.size() - begin);
+    for_each_parallel(count, kWritingThreads, [&](std::size_t i) {
+      const ImageInfo& image = images_[begin + i];
+      write_file_atomically(folder.label_path(yolo_label_name(image.file_name)),
+                            yolo_labels(image, found_on(image), category_map_));
+    });
+    progress.update(static_cast<std::int64_t>(begin + count));
+    tell_progress(ranks_);
+  }
+  progress.finish();
+}
+
+void ImageFilesOutput::publish(const EvaluationFolder& folder) {
+  folder.check_present();
+  write_file_atomically(folder.skipped_path(), skipped_json(skipped_));
+  if (images_.empty()) throw nothing_usable(options_, skipped_);
+  warn_of_skipped(options_, skipped_);
+  // What goes by the files' names as they are ...
+  const std::size_t drawn_count = draw(folder);
+  if (options_.output_format == OutputFormat::kYolo) write_yolo(folder);
+  // ... and what has them in UTF-8. images.json comes last: it marks the end.
+  for (ImageInfo& image : images_) image.file_name = as_utf8(image.file_name);
+  write_results(folder.detections_path(), detections_, [&](std::int64_t image_id) {
+    return std::string_view(images_[static_cast<std::size_t>(image_id - 1)].file_name);
+  });
+  if (options_.output_format == OutputFormat::kCsv) {
+    write_file_atomically(folder.csv_path(), detections_csv(images_, detections_, category_map_));
+  }
+  write_file_atomically(
+      folder.images_path(),
+      instances_to_json({.images = images_, .annotations = {}, .categories = categories_}));
+  tell(folder, drawn_count);
+}
+
+void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_count) const {
+  std::cout << folder.path() << ": " << counted(detections_.size(), "detection") << " on "
+            << counted(images_.size(), "image") << "\n";
   if (drawn_count > 0) {
     std::cout << "drawn: " << drawn_count << " in " << folder.path() << "/drawn\n";
-  } else if (options.draw > 0) {
-    std::cout << "drawn: none, no score reaches --draw-score " << shortest(options.draw_score)
-              << best_score_text(best_score) << '\n';
+  } else if (options_.draw > 0) {
+    double best_score = -1;
+    for (const Detection& one : detections_) best_score = std::max(best_score, one.score);
+    std::cout << "drawn: none, no score reaches --draw-score " << shortest(options_.draw_score)
+              << (best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")")) << '\n';
   }
-  if (!outcome.skipped.empty()) {
-    std::cout << "left out: " << counted_kinds(outcome.skipped) << "; reasons in "
-              << folder.skipped_path() << '\n';
+  if (!skipped_.empty()) {
+    std::cout << "left out: " << counted_kinds(skipped_) << "; reasons in " << folder.skipped_path()
+              << '\n';
   }
+}
+
+// The folder on rank 0, ready for the results, which may be in it already: then nothing. Throws
+// where nothing can be used.
+std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const Cli& cli,
+                                              const FoundFiles& found) {
+  if (found.images.empty()) throw nothing_usable(options, found.skipped);
+  warn_of_turned(found.images);
+  std::vector<std::string> names;
+  for (const FoundImage& one : found.images) names.push_back(one.name);
+  if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);
+  auto folder = std::make_unique<EvaluationFolder>(options.output);
+  if (!folder->begin_images(detection_identity(options, "images", content_hash(found.images)),
+                            cli.effective(), options.overwrite, names)) {
+    return folder;
+  }
+  std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
+  return nullptr;
 }
 
 }  // namespace
@@ -268,50 +288,30 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
                         const c10::Device& device, Communicator& ranks) {
   FoundFiles found = find_files(options, ranks);
   std::unique_ptr<EvaluationFolder> folder;
-  bool is_done = false;
-  if (ranks.is_root()) {
-    if (found.images.empty()) throw nothing_usable(options, found.skipped);
-    warn_of_turned(found.images);
-    std::vector<std::string> names;
-    for (const FoundImage& one : found.images) names.push_back(one.name);
-    if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);
-    folder = std::make_unique<EvaluationFolder>(options.output);
-    is_done =
-        folder->begin_images(detection_identity(options, "images", content_hash(found.images)),
-                             cli.effective(), options.overwrite, names);
-    if (is_done) {
-      std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
-    } else {
-      log_info("detecting with ", options.model, " (", model.kind(), ") on ",
-               counted(options.max_images > 0
-                           ? std::min<std::size_t>(found.images.size(),
-                                                   static_cast<std::size_t>(options.max_images))
-                           : found.images.size(),
-                       "image"),
-               " with ", counted(ranks.size(), "rank"), ", device ", device_text(device));
-    }
-  }
+  if (ranks.is_root()) folder = open_folder(options, cli, found);
+  const bool is_done = ranks.is_root() && !folder;
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
 
-  const ImageFiles source(found.roots, found.images, model.categories());
-  std::unique_ptr<Progress> progress;
+  const ImageFiles source(found.roots, found.images, model.normalisation());
+  if (ranks.is_root()) {
+    log_info("detecting with ", options.model, " (", model.kind(), ") on ",
+             counted(visited_places(source.index(), options.max_images).size(), "image"), " with ",
+             counted(ranks.size(), "rank"), ", device ", device_text(device));
+  }
   std::vector<SkippedPlace> undecodable;
   DetectOptions detecting = detect_options(options, device, ranks);
-  detecting.on_progress = [&](std::int64_t done, std::int64_t total) {
-    if (!ranks.is_root()) return;
-    if (!progress) progress = std::make_unique<Progress>("detecting", total, "images");
-    progress->update(done);
-  };
+  detecting.on_progress = progress_line(ranks, "detecting");
   detecting.on_skipped = [&](std::size_t place, const FileProblem& problem) {
     undecodable.emplace_back(place, problem);
   };
-  std::vector<Detection> detections = model.detect_all(source, ranks, detecting);
-  if (progress) progress->finish();
+  std::vector<Detection> detections =
+      model.detect_all({source, model.categories(), ranks}, detecting);
   undecodable = gather_places(undecodable, ranks);
   if (!folder) return;
   as_io_error([&] {
-    publish(options, source, *folder,
-            settle(options, source, std::move(found), std::move(detections), undecodable), ranks);
+    ImageFilesOutput output(options, source, model.categories(), ranks);
+    output.settle(std::move(found), std::move(detections), undecodable);
+    output.publish(*folder);
   });
 }
 

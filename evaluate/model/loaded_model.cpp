@@ -11,10 +11,10 @@
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/base/progress.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/data/loader.h"
 #include "shared/evaluation/predict/classify.h"
-#include "shared/evaluation/predict/converted_classify.h"
 #include "shared/evaluation/predict/trained_network.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
@@ -144,12 +144,17 @@ std::vector<ClassOutcome> LoadedModel::classify_all(const ShardSet& shards, Comm
   return classify(std::get<ConvertedModel>(model_), shards, ranks, options);
 }
 
-std::vector<Detection> LoadedModel::detect_all(const ImageSource& images, Communicator& ranks,
+Normalisation LoadedModel::normalisation() const {
+  const auto* const network = std::get_if<RetinaNet>(&model_);
+  return network != nullptr ? network->config().normalisation() : Normalisation{};
+}
+
+std::vector<Detection> LoadedModel::detect_all(const PredictionInput& input,
                                                const DetectOptions& options) {
   auto* const network = std::get_if<RetinaNet>(&model_);
   std::vector<Detection> detections =
-      network != nullptr ? detect(*network, images, ranks, options)
-                         : detect(std::get<ConvertedModel>(model_), images, ranks, options);
+      network != nullptr ? detect(*network, input, options)
+                         : detect(std::get<ConvertedModel>(model_), input, options);
   for (const Detection& one : detections) {
     const bool is_finite = std::isfinite(one.score) &&
                            std::all_of(one.bbox.begin(), one.bbox.end(),
@@ -171,6 +176,17 @@ DetectOptions detect_options(const EvalOptions& options, const c10::Device& devi
           .most_decode_threads = threads.most,
           .max_images = options.max_images,
           .precision = options.precision};
+}
+
+std::function<void(std::int64_t, std::int64_t)> progress_line(const Communicator& ranks,
+                                                              const char* doing) {
+  if (!ranks.is_root()) return {};
+  return
+      [doing, line = std::shared_ptr<Progress>()](std::int64_t done, std::int64_t total) mutable {
+        if (!line) line = std::make_shared<Progress>(doing, total, "images");
+        line->update(done);
+        if (done == total) line->finish();
+      };
 }
 
 EvalIdentity detection_identity(const EvalOptions& options, const char* input_key,

@@ -3,6 +3,8 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -13,8 +15,7 @@
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
 #include "shared/coco/results.h"
-#include "shared/data/image_source.h"
-#include "shared/evaluation/predict/converted_detect.h"
+#include "shared/evaluation/predict/converted_model.h"
 #include "shared/evaluation/predict/detect.h"
 #include "shared/evaluation/score/class_outcome.h"
 #include "shared/model/classifier.h"
@@ -32,9 +33,11 @@ class LoadedModel {
   std::string kind() const;
   Task task() const;
   const Categories& categories() const { return categories_; }
-  // Collective; see shared/evaluation/predict/detect.h.
-  std::vector<Detection> detect_all(const ImageSource& images, Communicator& ranks,
-                                    const DetectOptions& options);
+  // Of the samples that it takes.
+  Normalisation normalisation() const;
+  // Collective; see shared/evaluation/predict/detect.h. Throws kData, too, for a box or a score
+  // that is not finite.
+  std::vector<Detection> detect_all(const PredictionInput& input, const DetectOptions& options);
   // The same of a classifier; see shared/evaluation/predict/classify.h.
   std::vector<ClassOutcome> classify_all(const ShardSet& shards, Communicator& ranks,
                                          const DetectOptions& options);
@@ -50,6 +53,10 @@ class LoadedModel {
 // What the command line says of detecting on `device`.
 DetectOptions detect_options(const EvalOptions& options, const c10::Device& device,
                              const Communicator& ranks);
+
+// A line of progress over rank 0's images, for DetectOptions::on_progress; nothing on other ranks.
+std::function<void(std::int64_t, std::int64_t)> progress_line(const Communicator& ranks,
+                                                              const char* doing);
 
 // What decides the detections. Inputs count by content, so that moved files are the same
 // evaluation: `input_hash` is that of the images, which `input_key` names ("data" or "images").

@@ -10,7 +10,7 @@
 #include "preprocess/formats/class_names.h"
 #include "preprocess/formats/csv_layout.h"
 #include "preprocess/formats/image_names.h"
-#include "shared/base/counted.h"
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/image_folder.h"
 #include "shared/base/log.h"

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "preprocess/formats/image_names.h"
-#include "shared/base/counted.h"
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
 

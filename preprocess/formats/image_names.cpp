@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "preprocess/formats/annotation_files.h"
-#include "shared/base/counted.h"
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/parallel.h"

@@ -11,7 +11,7 @@
 
 #include "preprocess/formats/class_names.h"
 #include "preprocess/formats/image_names.h"
-#include "shared/base/counted.h"
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"

@@ -5,9 +5,8 @@
 #include <set>
 
 #include "shared/base/error.h"
-#include "shared/base/file_kind.h"
+#include "shared/base/foreign_content.h"
 #include "shared/base/json.h"
-#include "shared/base/library_words.h"
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/foreign/stored_zip.h"

@@ -27,12 +27,12 @@ struct Slot {
   double box_visibility = 0;
 };
 
-// What a batch means to the trainer: a pass of a step.
+// What a batch means to the trainer: a micro-batch of a step.
 struct StepPart {
   std::int64_t step = 0;            // counted from 0 over the run
-  int real_image_count = 0;         // of the whole step, over all ranks and passes
+  int real_image_count = 0;         // of the whole step, over all ranks and micro-batches
   bool is_last_micro_batch = true;  // of this rank; all ranks have as many
-  std::int64_t first_slot = 0;      // of the step's: where this pass's slots begin
+  std::int64_t first_slot = 0;      // of the step's: where this micro-batch's slots begin
 };
 
 // What to load: all slots share one padded shape.
@@ -66,7 +66,7 @@ struct Sample {
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
   std::vector<std::int64_t> ignored = {};   // ids of annotations neither trainable nor crowds
-  std::optional<FileProblem> problem = {};  // why there are no pixels; loose images only
+  std::optional<FileProblem> problem = {};  // why there are no pixels; image files only
   std::optional<Replaced> replaced = {};    // training only, see replacing_source.h
 };
 

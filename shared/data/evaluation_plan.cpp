@@ -2,35 +2,47 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace retina {
 
+std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
+                                        std::int64_t max_images) {
+  std::vector<std::size_t> places(index.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  if (max_images <= 0 || static_cast<std::size_t>(max_images) >= index.size()) return places;
+  std::sort(places.begin(), places.end(),
+            [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
+  places.resize(static_cast<std::size_t>(max_images));
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
 std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
                                           const EvaluationPlanOptions& options) {
-  const std::size_t ranks = static_cast<std::size_t>(options.rank_count);
-  const std::size_t rank = static_cast<std::size_t>(options.rank);
-  const std::size_t begin = index.size() * rank / ranks, end = index.size() * (rank + 1) / ranks;
-  const FrameRule rule = {options.framing, options.min_side_px, options.max_side_px};
   const auto full_count = static_cast<std::size_t>(std::max(1, options.images_per_batch));
-
   std::vector<BatchRequest> plan;
-  std::map<std::pair<int, int>, std::size_t> open;  // padded (height, width) -> place in `plan`
-  for (std::size_t record = begin; record < end; ++record) {
-    const ImageSize image = {index[record].width, index[record].height};
-    const ImageSize size = padded_size(image, rule);
-    const std::pair shape{size.height, size.width};
-    auto found = open.find(shape);
-    if (found == open.end()) {
-      found = open.emplace(shape, plan.size()).first;
-      plan.push_back({.framing = options.framing,
-                      .min_side_px = options.min_side_px,
-                      .max_side_px = options.max_side_px,
-                      .padded_width_px = shape.second,
-                      .padded_height_px = shape.first});
+  std::map<std::pair<int, int>, std::size_t> open;  // (height, width) -> place in `plan`
+  for (const std::size_t place : visited_places(index, options.max_images)) {
+    const ImageSize image = {index[place].width, index[place].height};
+    FrameRule rule = {options.framing, options.min_side_px, options.max_side_px};
+    if (options.keeps_sizes) {
+      rule = {Framing::kWhole, std::min(image.width, image.height),
+              std::max(image.width, image.height)};
     }
-    auto& slots = plan[found->second].slots;
-    slots.push_back({.record = record});
+    const ImageSize padded = padded_size(image, rule);
+    const ImageSize& shape = options.keeps_sizes ? image : padded;
+    const auto [found, is_new] = open.try_emplace({shape.height, shape.width}, plan.size());
+    if (is_new) {
+      plan.push_back({.framing = rule.framing,
+                      .min_side_px = rule.min_side_px,
+                      .max_side_px = rule.max_side_px,
+                      .padded_width_px = padded.width,
+                      .padded_height_px = padded.height});
+    }
+    std::vector<Slot>& slots = plan[found->second].slots;
+    slots.push_back({.record = place});
     if (rule.framing == Framing::kSquare) {
       slots.back().warp = Warp{.source_of = middle_square(image, rule)};
     }

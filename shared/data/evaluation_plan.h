@@ -1,6 +1,8 @@
-// The in-order plan: every image of a set exactly once over all ranks, for evaluation.
+// The in-order plan: every image of a set once, in batches, for evaluation.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "shared/data/batch.h"
@@ -11,13 +13,19 @@ namespace retina {
 struct EvaluationPlanOptions {
   Framing framing = Framing::kWhole;
   int min_side_px = 800, max_side_px = 1333;
-  int images_per_batch = 1;  // at most; only images of equal padded shape share a batch
-  int rank = 0, rank_count = 1;
+  bool keeps_sizes = false;     // images stay as they are stored, the three above do not matter
+  int images_per_batch = 1;     // at most
+  std::int64_t max_images = 0;  // only the first N by id; 0: all
 };
 
-// The batches of one rank: a contiguous part of the index, each image padded to its own multiple of
-// 32 px (co-batching with larger neighbours would move the anchors) or its middle square, grouped
-// by shape in order.
+// Places in `index` of the images to visit, ascending: all, or the `max_images` of the lowest ids.
+std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
+                                        std::int64_t max_images);
+
+// The batches, grouped by shape in the order of `index`: each image is padded to its own multiple
+// of 32 px (co-batching with larger neighbours would move the anchors) or is its middle square, and
+// only images of one padded shape share a batch; those that keep their sizes, only where these are
+// equal.
 std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
                                           const EvaluationPlanOptions& options);
 

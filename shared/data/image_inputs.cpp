@@ -185,8 +185,8 @@ ImageListing list_images(const std::vector<std::string>& given, const std::strin
 }
 
 ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
-                       Categories categories)
-    : roots_(std::move(roots)), categories_(std::move(categories)) {
+                       const Normalisation& normalisation)
+    : roots_(std::move(roots)), normalisation_(normalisation) {
   for (const ImageRoot& root : roots_) folders_.emplace_back(root.folder);
   for (const FoundImage& one : images) {
     root_of_.push_back(one.root);
@@ -195,6 +195,19 @@ ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImag
                       .height = one.height,
                       .file_name = one.name});
   }
+}
+
+Sample ImageFiles::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+                        PixelTarget pixels) const {
+  const std::size_t record = request.slots[place].record;
+  const IndexEntry& entry = index_[record];
+  Sample sample = sized_sample(request, place, {.width = entry.width, .height = entry.height});
+  sample.image_id = entry.image_id;
+  sample.file_name = entry.file_name;
+  Image image;
+  sample.problem = decode(record, decoder, image);
+  if (!sample.problem) put_pixels(image, request, sample, normalisation_, pixels);
+  return sample;
 }
 
 std::optional<FileProblem> ImageFiles::decode(std::size_t place, JpegDecoder& decoder,

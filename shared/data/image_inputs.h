@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "shared/base/image_folder.h"
-#include "shared/data/image_source.h"
 #include "shared/data/listed_folder.h"
+#include "shared/data/sample_source.h"
 
 namespace retina {
 
@@ -40,24 +40,27 @@ struct ImageListing {
 ImageListing list_images(const std::vector<std::string>& given, const std::string& output,
                          const std::function<void()>& on_step = {});
 
-// The images of a listing that can be used. Their ids are 1, 2, ... in the order of `images`.
-class ImageFiles : public ImageSource {
+// The images of a listing that can be used, as samples without boxes. Their ids are 1, 2, ... in
+// the order of `images`.
+class ImageFiles : public SampleSource {
  public:
   // Each of `images` with its root's place in `roots`.
   ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
-             Categories categories);
+             const Normalisation& normalisation);
 
   const std::vector<IndexEntry>& index() const override { return index_; }
-  const Categories& categories() const override { return categories_; }
-  // Throws kIo when the image's folder or its mount is gone.
-  std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder,
-                                    Image& out) const override;
+  // A sample whose image does not decode says so and has no pixels. Throws as decode() does.
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              PixelTarget pixels) const override;
+  // Image `place` of the index to `out`, whose storage is reused. Throws kIo when the image's
+  // folder or its mount is gone.
+  std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder, Image& out) const;
 
  private:
   std::vector<ImageRoot> roots_;
   std::vector<ImageFolder> folders_{};  // of the roots
   std::vector<std::size_t> root_of_{};  // of the images
-  Categories categories_;
+  Normalisation normalisation_;
   std::vector<IndexEntry> index_{};
 };
 

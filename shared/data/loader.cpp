@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -13,7 +15,6 @@
 
 #include "shared/base/error.h"
 #include "shared/base/measure.h"
-#include "shared/data/batch_memory.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
@@ -56,6 +57,69 @@ void clear_padding(const BatchRequest& request, const Sample& sample, float* pix
 }
 
 }  // namespace
+
+// Memory of batches that were dropped, for those to come: in a steady state nothing is allocated.
+// Made with std::make_shared; what it gave out may outlive it. Thread-safe.
+class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
+ public:
+  explicit BatchMemory(BatchAllocator allocate) : allocate_(std::move(allocate)) {}
+
+  // At least `bytes` with anything in them; they come back when their last owner drops them, or are
+  // freed where this is gone. Allocates where none of that size has come back; a smaller one goes
+  // for it.
+  std::shared_ptr<void> take(std::size_t bytes);
+
+ private:
+  struct Block {
+    std::shared_ptr<void> memory = {};
+    std::size_t bytes = 0;
+  };
+
+  Block take_free(std::size_t bytes);
+  void give_back(Block block) noexcept;
+
+  const BatchAllocator allocate_;
+  std::mutex mutex_;
+  std::vector<Block> free_;
+};
+
+std::shared_ptr<void> BatchMemory::take(std::size_t bytes) {
+  Block block = take_free(bytes);
+  if (block.bytes < bytes) {
+    block = {};  // the smaller one goes before a larger one comes
+    block = {.memory = allocate_(bytes), .bytes = bytes};
+  }
+  void* const start = block.memory.get();
+  return {start, [owner = weak_from_this(), block = std::move(block)](void*) mutable {
+            if (const auto alive = owner.lock()) alive->give_back(std::move(block));
+          }};
+}
+
+// One of `bytes` or more where there is one, else any.
+BatchMemory::Block BatchMemory::take_free(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return {};
+  const auto fits = std::find_if(free_.begin(), free_.end(),
+                                 [bytes](const Block& one) { return one.bytes >= bytes; });
+  std::iter_swap(fits == free_.end() ? free_.begin() : fits, free_.end() - 1);
+  Block block = std::move(free_.back());
+  free_.pop_back();
+  return block;
+}
+
+void BatchMemory::give_back(Block block) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    free_.push_back(std::move(block));
+  } catch (const std::bad_alloc&) {
+    // It is freed instead.
+  }
+}
+
+std::shared_ptr<void> allocate_plain(std::size_t bytes) {
+  return std::make_shared_for_overwrite<std::max_align_t[]>((bytes + sizeof(std::max_align_t) - 1) /
+                                                            sizeof(std::max_align_t));
+}
 
 DecodeThreads choose_decode_threads(int wanted, int cores, bool on_gpu) {
   if (wanted > 0) return {.first = wanted, .most = wanted};

@@ -1,4 +1,4 @@
-// Where samples come from: the records of a shard set, or images made up on the spot.
+// Where samples come from: records of a shard set, image files (image_inputs.h), synthetic images.
 #pragma once
 
 #include <cstddef>

@@ -220,7 +220,7 @@ TEST_F(ImageInputs, AreDecodedFromTheirFolders) {
     seen.image.root = file.root;
     images.push_back(seen.image);
   }
-  const ImageFiles source(listing.roots, images, {{.id = 7, .name = "disc"}});
+  const ImageFiles source(listing.roots, images, {});
   ASSERT_EQ(source.index().size(), 3U);
   for (std::size_t place = 0; place < 3; ++place) {
     Image out;

@@ -1,5 +1,5 @@
-// A classifier's evaluation from its outcomes on: files, verdict, the same again, and the
-// comparison of two. The images are coco-pack's; what a model would have said of them is made up.
+// A classifier's evaluation from its outcomes on: files, exit code, the same again, and the
+// comparison of two. The images are coco-pack's; what a model would have said of them is synthetic.
 #include "evaluate/classified.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "evaluate/outcome.h"
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -92,7 +93,7 @@ class Classify : public testing::Test {
         folder.begin(classifier_identity(options, "0"), cli.effective(), options.overwrite);
     result.exit_code =
         result.done_top1
-            ? already_classified(options, folder, *result.done_top1, 0)
+            ? already_done(options, folder, {Task::kClassification, *result.done_top1, 0})
             : evaluate_classifier_outputs(
                   options, cli, folder,
                   {.subject = "model on shards", .outcomes = outcomes, .shards = shards});

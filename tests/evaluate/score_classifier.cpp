@@ -1,4 +1,4 @@
-// Evaluates made-up scores as retina-eval does a model's, for
+// Evaluates synthetic scores as retina-eval does a model's, for
 // tests/oracle/classification_metrics.py and class_page_test.py:
 //
 //   score_classifier FOLDER                  FOLDER/metrics.json and predictions.jsonl

@@ -1,4 +1,4 @@
-// A classifier's figures: against values worked out by hand and against a second, naive
+// A classifier's metrics: against values worked out by hand and against a second, naive
 // implementation. With torch and scikit-learn: tests/oracle/classification_metrics.py.
 #include "shared/evaluation/score/classification.h"
 

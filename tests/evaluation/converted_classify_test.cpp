@@ -1,4 +1,4 @@
-#include "shared/evaluation/predict/converted_classify.h"
+#include "shared/evaluation/predict/classify.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -15,7 +15,7 @@
 #include "shared/base/file.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/sample_source.h"
-#include "shared/evaluation/predict/converted_detect.h"
+#include "shared/evaluation/predict/converted_model.h"
 #include "shared/evaluation/predict/trained_network.h"
 #include "shared/onnx/onnx_session.h"
 #include "tests/evaluation/tiny_world.h"
@@ -137,13 +137,15 @@ TEST_F(ConvertedClassify, RanksShareTheImagesAndTheFirstGetsAllOutcomes) {
   const auto want = run({});
   ThreadWorld world({.ring = {.ranks = 3}, .stack_bytes = std::size_t{8} << 20});  // it computes
   std::vector<ClassOutcome> all;
-  std::atomic<std::size_t> shared_count = 0;
+  std::atomic<std::int64_t> shared_count = 0;
   const auto ends = world.run([&](ThreadRank& rank) {
     ConvertedModel own = model();
-    const std::size_t share = classify_share(own, *shards_, rank, {}).size();
-    EXPECT_GE(share, 3U);
+    std::int64_t share = 0;
+    std::vector<ClassOutcome> found =
+        classify(own, *shards_, rank,
+                 {.on_progress = [&](std::int64_t done, std::int64_t) { share = done; }});
+    EXPECT_GE(share, 3);
     shared_count += share;
-    std::vector<ClassOutcome> found = classify(own, *shards_, rank, {});
     if (rank.is_root()) {
       all = std::move(found);
     } else {
@@ -151,7 +153,7 @@ TEST_F(ConvertedClassify, RanksShareTheImagesAndTheFirstGetsAllOutcomes) {
     }
   });
   for (const RankOutcome& end : ends) EXPECT_EQ(end.message, "");
-  EXPECT_EQ(shared_count, want.size());
+  EXPECT_EQ(shared_count, kImageCount);
   expect_same(all, want);
 }
 
@@ -163,7 +165,11 @@ TEST_F(ConvertedClassify, ModelsAndSetsOfTheOtherTaskAreRefusedByName) {
   EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { classify(classifier, boxes, *self, {}); }),
               HasSubstr("boxes: is a detection set (want classification)"));
   EXPECT_THAT(
-      refusal_of(ErrorKind::kConfig, [&] { detect(classifier, ShardImages(*shards_), *self, {}); }),
+      refusal_of(
+          ErrorKind::kConfig,
+          [&] {
+            detect(classifier, {ShardSource(*shards_), shards_->manifest().categories, *self}, {});
+          }),
       HasSubstr("m.onnx: is a model for classification (want detection)"));
   EXPECT_THAT(
       refusal_of(

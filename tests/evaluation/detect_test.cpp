@@ -15,7 +15,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/comm/communicator.h"
-#include "shared/data/batch.h"
+#include "shared/data/sample_source.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/image/jpeg.h"
@@ -61,7 +61,7 @@ class Detect : public testing::Test {
   static std::vector<Detection> run(DetectOptions options) {
     options.postprocess = generous();
     const auto self = make_self_communicator();
-    return detect(*network_, ShardImages(*shards_), *self, options);
+    return detect(*network_, {ShardSource(*shards_), truth_->categories, *self}, options);
   }
 
   static TestFolder* folder_;
@@ -170,21 +170,21 @@ TEST_F(Detect, TheFirstImagesByIdCanBeChosen) {
   std::vector<Detection> expected = all;
   std::erase_if(expected, [](const Detection& one) { return one.image_id >= 1004; });
   EXPECT_EQ(some, expected);
-  const auto images = detected_images(*shards_, {.max_images = 4});
-  EXPECT_EQ(images.size(), 4U);
 }
 
 TEST_F(Detect, AShareEndsWhereItIsToldTo) {
   const auto self = make_self_communicator();
+  const ShardSource samples(*shards_);
+  const PredictionInput input{samples, truth_->categories, *self};
   DetectOptions options{.postprocess = generous()};
   int asked = 0;
   std::int64_t visited = 0;
   options.should_stop = [&] { return ++asked > 3; };
   options.on_progress = [&](std::int64_t done, std::int64_t) { visited = done; };
-  const auto part = detect_share(*network_, ShardImages(*shards_), *self, options);
+  const auto part = detect_share(*network_, input, options);
   EXPECT_EQ(visited, 3);
   options.should_stop = {};
-  const auto all = detect_share(*network_, ShardImages(*shards_), *self, options);
+  const auto all = detect_share(*network_, input, options);
   EXPECT_EQ(visited, kImageCount);
   ASSERT_LT(part.size(), all.size());
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin()));
@@ -194,7 +194,8 @@ TEST_F(Detect, LeavesTheNetworkAsItWas) {
   RetinaNet network = tiny_network(6);
   const at::Tensor before = state_of(network)[3].tensor.clone();
   const auto self = make_self_communicator();
-  detect(network, ShardImages(*shards_), *self, {.postprocess = generous(), .max_images = 2});
+  detect(network, {ShardSource(*shards_), truth_->categories, *self},
+         {.postprocess = generous(), .max_images = 2});
   EXPECT_TRUE(network.is_training());
   EXPECT_TRUE(at::equal(before, state_of(network)[3].tensor));
 }
@@ -211,7 +212,7 @@ TEST_F(Detect, ADamagedRecordIsBadData) {
   const ShardSet shards(copy);
   const auto self = make_self_communicator();
   try {
-    detect(*network_, ShardImages(shards), *self, {});
+    detect(*network_, {ShardSource(shards), truth_->categories, *self}, {});
     FAIL() << "the flipped bit went unnoticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
@@ -226,26 +227,27 @@ TEST_F(Detect, TheGroundTruthOfShardsIsWhatWasPacked) {
 
 TEST_F(Detect, KeptImagesKeepTheirAnnotationsOnly) {
   Instances truth = *truth_;
-  keep_images(truth, detected_images(*shards_, {.max_images = 5}));
+  keep_first_images(truth, 5);
   EXPECT_EQ(truth.images.size(), 5U);
   EXPECT_EQ(truth.images.back().id, 1004);
   EXPECT_EQ(truth.annotations.size(), 0U + 1 + 2 + 3 + 4);
 }
 
 // The shards' images, but one of them cannot be decoded.
-class OneIsDamaged : public ImageSource {
+class OneIsDamaged : public SampleSource {
  public:
   OneIsDamaged(const ShardSet& shards, std::size_t damaged) : all_(shards), damaged_(damaged) {}
   const std::vector<IndexEntry>& index() const override { return all_.index(); }
-  const Categories& categories() const override { return all_.categories(); }
-  std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder,
-                                    Image& out) const override {
-    if (place == damaged_) return FileProblem{.kind = "damaged", .reason = "made so"};
-    return all_.decode(place, decoder, out);
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              PixelTarget pixels) const override {
+    Sample sample = all_.load(request, place, decoder, pixels);
+    if (sample.slot.record == damaged_)
+      sample.problem = FileProblem{.kind = "damaged", .reason = "made so"};
+    return sample;
   }
 
  private:
-  ShardImages all_;
+  ShardSource all_;
   std::size_t damaged_;
 };
 
@@ -269,7 +271,7 @@ TEST_F(Detect, AImageThatIsLeftOutChangesNoOther) {
     EXPECT_GT(
         std::erase_if(expected, [&](const Detection& one) { return one.image_id == missing_id; }),
         0U);
-    EXPECT_EQ(detect(*network_, source, *self, options), expected);
+    EXPECT_EQ(detect(*network_, {source, truth_->categories, *self}, options), expected);
     EXPECT_THAT(left_out, testing::ElementsAre(2));
     EXPECT_EQ(visited, kImageCount);
   }

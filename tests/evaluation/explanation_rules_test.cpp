@@ -12,6 +12,7 @@
 
 #include "shared/base/error.h"
 #include "shared/coco/categories.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/matching.h"
 #include "shared/evaluation/score/metrics.h"

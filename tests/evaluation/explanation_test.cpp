@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "shared/base/json.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/metrics.h"
 #include "tests/evaluation/explained_scene.h"

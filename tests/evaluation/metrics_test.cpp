@@ -11,6 +11,7 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/random.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/matching.h"
 #include "tests/evaluation/scene.h"
@@ -339,7 +340,8 @@ TEST(MetricsText, TheJsonKeepsEveryDigit) {
   scene.detect(1, 3, {0, 0, 40, 40}, .8);
   scene.detect(2, 3, {0, 0, 40, 40}, .7);
   const CocoMetrics metrics = score(scene);
-  const auto file = JsonFile::parse(metrics_json(metrics), "metrics.json");
+  const auto file = JsonFile::parse(
+      metrics_json(metrics, explain_detections(scene.truth, scene.found)), "metrics.json");
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
     EXPECT_EQ(file.root().at(stat_key(i)).as_double(), metrics.stats[i]) << stat_key(i);
   }

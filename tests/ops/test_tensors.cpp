@@ -1,5 +1,6 @@
 #include "tests/ops/test_tensors.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>

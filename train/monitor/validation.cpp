@@ -1,19 +1,14 @@
 #include "train/monitor/validation.h"
 
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
 #include "shared/base/signals.h"
-#include "shared/data/record_image.h"
-#include "shared/evaluation/explain/class_examples.h"
-#include "shared/evaluation/explain/class_images.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/explain/shown_images.h"
 #include "shared/evaluation/predict/classify.h"
-#include "shared/evaluation/predict/gather.h"
 #include "shared/evaluation/score/classification.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
@@ -34,17 +29,18 @@ class DetectionValidation : public Validation {
       : shards_(shards), network_(network), options_(options) {}
 
   bool run(Communicator& communicator) override {
+    const ShardSource samples(shards_, network_.config().normalisation());
     const std::vector<Detection> own =
-        detect_share(network_, ShardImages(shards_), communicator, options_);
+        detect_share(network_, {samples, shards_.manifest().categories, communicator}, options_);
     if (any_stopped(communicator)) return false;
-    detections_ = gather_detections(communicator, own);
+    detections_ = gather_by_image(communicator, own);
     return true;
   }
 
   ValidationResult result() override {
     if (!truth_) {
       truth_ = ground_truth_of(shards_);
-      if (options_.max_images > 0) keep_images(*truth_, detected_images(shards_, options_));
+      keep_first_images(*truth_, options_.max_images);
     }
     const CocoMetrics metrics = evaluate_detections(*truth_, detections_);
     Table classes{.title = "Classes at the last validation",
@@ -109,24 +105,10 @@ class ClassificationValidation : public Validation {
 
   Gallery gallery(std::size_t count) const override {
     Gallery gallery{.title = "Mistakes", .note = "Validation images: the most confident mistakes."};
-    std::map<std::int64_t, std::size_t> places;
-    for (std::size_t i = 0; i < shards_.index().size(); ++i) {
-      places[shards_.index()[i].image_id] = i;
-    }
-    JpegDecoder decoder;
-    for (const ClassOutcome* one : mistakes_by_confidence(outcomes_)) {
-      if (gallery.images.size() == count) break;
-      Image image;
-      const Record record = shards_.read(places.at(one->image_id));
-      decode_image(record, shards_.folder(), decoder, image);
-      const auto name = [&](std::int32_t label) {
-        return categories()[static_cast<std::size_t>(label)].name;
-      };
-      gallery.images.push_back(embed_image(captioned(image, {.truth = name(one->label),
-                                                             .predicted = name(one->predicted()),
-                                                             .confidence = one->confidence()}),
-                                           image_name(record.image_id, record.file_name)));
-    }
+    draw_mistakes(shards_, outcomes_, count, [&](const DrawnImage& drawn) {
+      gallery.images.push_back(
+          embed_image(drawn.image, image_name(drawn.image_id, drawn.file_name)));
+    });
     return gallery;
   }
 

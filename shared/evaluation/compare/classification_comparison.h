@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "shared/coco/category.h"
-#include "shared/evaluation/score/interval.h"
 #include "shared/evaluation/score/predictions.h"
 #include "shared/evaluation/score/proportion.h"
 

@@ -7,7 +7,7 @@
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/evaluation/explain/classification_text.h"
-#include "shared/evaluation/score/optional_json.h"
+#include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/text_table.h"
 
 namespace retina {

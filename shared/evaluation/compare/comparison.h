@@ -15,8 +15,8 @@
 
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
-#include "shared/evaluation/score/interval.h"
 #include "shared/evaluation/score/metrics.h"
+#include "shared/evaluation/score/proportion.h"
 
 namespace retina {
 

@@ -7,9 +7,10 @@
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/matching.h"
-#include "shared/evaluation/score/optional_json.h"
 #include "shared/evaluation/score/text_table.h"
 
 namespace retina {

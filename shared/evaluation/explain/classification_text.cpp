@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "shared/base/cat.h"
-#include "shared/base/json.h"
 #include "shared/base/printable.h"
-#include "shared/evaluation/score/optional_json.h"
+#include "shared/evaluation/score/json_fields.h"
+#include "shared/evaluation/score/predictions.h"
 #include "shared/evaluation/score/text_table.h"
 
 namespace retina {
@@ -29,82 +29,48 @@ void write_share(JsonWriter& json, const std::string& key, const Proportion& sha
   write_interval(json, key + "_interval", share.interval());
 }
 
-void write_reliability(JsonWriter& json, const ClassificationMetrics& metrics) {
-  json.begin_object().key("bins").begin_array();
-  for (std::size_t i = 0; i < kReliabilityBinCount; ++i) {
-    const CalibrationBin& bin = metrics.reliability[i];
-    json.begin_object()
-        .field("low", static_cast<double>(i) / kReliabilityBinCount)
-        .field("high", static_cast<double>(i + 1) / kReliabilityBinCount)
-        .field("count", bin.count)
-        .field("mean_score", bin.mean_score())
-        .field("precision", bin.precision())
-        .end_object();
-  }
-  json.end_array().field("error", metrics.calibration_error).end_object();
+std::int64_t id_of(const Categories& categories, std::int32_t label) {
+  return categories.at(static_cast<std::size_t>(label)).id;
 }
 
-using IdOf = std::vector<std::int64_t>;  // by label
-
-std::int64_t id_of(const IdOf& ids, std::int32_t label) {
-  return ids.at(static_cast<std::size_t>(label));
-}
-
-void write_pairs(JsonWriter& json, const ClassificationMetrics& metrics, const IdOf& ids) {
+void write_pairs(JsonWriter& json, const ClassificationMetrics& metrics,
+                 const Categories& categories) {
   json.begin_array();
   for (const ConfusedPair& pair : metrics.confusion) {
-    json.begin_array().value(id_of(ids, pair.truth)).value(id_of(ids, pair.predicted));
+    json.begin_array()
+        .value(id_of(categories, pair.truth))
+        .value(id_of(categories, pair.predicted));
     json.value(pair.count).end_array();
   }
   json.end_array();
 }
 
-void write_image_ids(JsonWriter& json, const std::vector<std::int64_t>& image_ids) {
-  json.begin_array();
-  for (const std::int64_t id : image_ids) json.value(id);
-  json.end_array();
-}
-
-void write_most_confused(JsonWriter& json, const ClassExamples& examples, const IdOf& ids) {
+void write_most_confused(JsonWriter& json, const ClassExamples& examples,
+                         const Categories& categories) {
   json.begin_array();
   for (const ConfusedExamples& one : examples.most_confused) {
     json.begin_object()
-        .field("truth", id_of(ids, one.pair.truth))
-        .field("predicted", id_of(ids, one.pair.predicted))
-        .field("count", one.pair.count)
-        .key("images");
-    write_image_ids(json, one.image_ids);
+        .field("truth", id_of(categories, one.pair.truth))
+        .field("predicted", id_of(categories, one.pair.predicted))
+        .field("count", one.pair.count);
+    write_list(json, "images", one.image_ids);
     json.end_object();
   }
   json.end_array();
 }
 
-void write_shown(JsonWriter& json, const ClassExamples& examples, const IdOf& ids,
+void write_shown(JsonWriter& json, const ClassExamples& examples, const Categories& categories,
                  const FileNames& file_names) {
   json.begin_array();
   for (const ClassOutcome& one : examples.shown) {
     const auto name = file_names.find(one.image_id);
     json.begin_object()
         .field("image_id", one.image_id)
-        .field("file_name", name == file_names.end() ? "" : name->second)
-        .field("category_id", id_of(ids, one.label))
-        .field("rank", static_cast<std::int64_t>(one.rank))
-        .field("loss", one.loss);
-    json.key("top5").begin_array();
-    for (std::size_t i = 0; i < kBestLabels && one.best[i] >= 0; ++i) {
-      json.begin_array().value(id_of(ids, one.best[i])).value(one.probabilities[i]).end_array();
-    }
-    json.end_array().end_object();
+        .field("file_name", name == file_names.end() ? "" : name->second);
+    write_outcome(json, one, categories);
+    json.end_object();
   }
   json.end_array();
-}
-
-// `"key": {...}` on a line of its own.
-template <class Write>
-std::string json_line(const char* key, const Write& write) {
-  JsonWriter json;
-  write(json);
-  return cat("  \"", key, "\": ", json.text());
 }
 
 }  // namespace
@@ -156,7 +122,7 @@ std::string classification_oddities_text(const ClassificationMetrics& metrics) {
 
 std::string classification_json(const ClassificationMetrics& metrics, const ClassExamples& examples,
                                 const FileNames& file_names) {
-  IdOf ids;
+  Categories categories;
   JsonWriter json;
   json.begin_object()
       .field("task", kClassificationTask)
@@ -169,7 +135,7 @@ std::string classification_json(const ClassificationMetrics& metrics, const Clas
   json.field("quarantined_count", metrics.quarantined_count);
   json.key("per_class").begin_array();
   for (const ImageClassMetrics& one : metrics.per_class) {
-    ids.push_back(one.category_id);
+    categories.push_back({.id = one.category_id, .name = one.name});
     json.begin_object()
         .field("category_id", one.category_id)
         .field("name", one.name)
@@ -181,18 +147,18 @@ std::string classification_json(const ClassificationMetrics& metrics, const Clas
     json.end_object();
   }
   json.end_array().end_object();
-  std::string text = json.pretty_text();
-  // Indented, the lists would be several times as long.
-  text.erase(text.rfind("\n}"));
-  return cat(
-      text, ",\n", json_line("calibration", [&](JsonWriter& j) { write_reliability(j, metrics); }),
-      ",\n", json_line("confusion", [&](JsonWriter& j) { write_pairs(j, metrics, ids); }), ",\n",
-      json_line("confident_wrong",
-                [&](JsonWriter& j) { write_image_ids(j, examples.confident_wrong); }),
-      ",\n",
-      json_line("most_confused", [&](JsonWriter& j) { write_most_confused(j, examples, ids); }),
-      ",\n", json_line("images", [&](JsonWriter& j) { write_shown(j, examples, ids, file_names); }),
-      "\n}\n");
+  return with_lines(
+      json.pretty_text(),
+      {json_line(
+           "calibration",
+           [&](JsonWriter& j) { write_bins(j, metrics.reliability, metrics.calibration_error); }),
+       json_line("confusion", [&](JsonWriter& j) { write_pairs(j, metrics, categories); }),
+       json_line("confident_wrong",
+                 [&](JsonWriter& j) { write_list(j, examples.confident_wrong); }),
+       json_line("most_confused",
+                 [&](JsonWriter& j) { write_most_confused(j, examples, categories); }),
+       json_line("images",
+                 [&](JsonWriter& j) { write_shown(j, examples, categories, file_names); })});
 }
 
 }  // namespace retina

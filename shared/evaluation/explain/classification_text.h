@@ -12,7 +12,7 @@ namespace retina {
 
 inline constexpr const char* kClassificationTask = "classification";  // "task" in metrics.json
 
-// The headline figures with their intervals, a line each.
+// The headline metrics with their intervals, a line each.
 std::string classification_summary_text(const ClassificationMetrics& metrics);
 
 // One row a class, in label order; "-" for what does not exist. For terminals: control characters

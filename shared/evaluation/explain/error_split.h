@@ -29,11 +29,11 @@ inline constexpr std::size_t kTideMaxDetections = 100;  // of an image, over all
 
 // What TIDE makes of one detection.
 struct TideOutcome {
-  bool judged : 1 = false;  // among the best 100 of its image
+  bool evaluated : 1 = false;  // among the best 100 of its image
   bool hit : 1 = false;
   bool ignored : 1 = false;   // on a crowd region: has a kind of fault and costs nothing
   bool corrects : 1 = false;  // corrected, it would hit an object that has no hit
-  FaultKind fault : 3 = FaultKind::kClassification;  // of a judged detection that is no hit
+  FaultKind fault : 3 = FaultKind::kClassification;  // of an evaluated detection that is no hit
 };
 
 struct TideDetection {

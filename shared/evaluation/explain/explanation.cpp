@@ -33,7 +33,7 @@ ImageFaults faults_of(const MatchedImage& image, const MatchOutcomes& outcomes,
   ImageFaults faults;
   for (std::uint32_t slot = image.first; slot < image.first + image.count; ++slot) {
     const TideOutcome& outcome = outcomes.detection[slot].tide;
-    if (!outcome.judged || !(boxes.score[slot] >= kShownScore)) break;
+    if (!outcome.evaluated || !(boxes.score[slot] >= kShownScore)) break;
     if (outcome.hit || outcome.ignored) continue;
     faults.confident_wrong = boxes.score[slot];
     break;
@@ -68,15 +68,15 @@ ClassResult explain_class(const MatchOutcomes& outcomes, std::size_t label,
   const auto slots = boxes.of_class(label);
   ClassResult result;
   std::vector<ScoredDetection> scored;
-  std::vector<TideDetection> judged;
+  std::vector<TideDetection> evaluated;
   scored.reserve(slots.size());
-  judged.reserve(slots.size());
+  evaluated.reserve(slots.size());
   for (const std::uint32_t slot : slots) {
     const auto [coco, tide] = outcomes.detection[slot];
     const double score = boxes.score[slot];
     if (coco == CocoOutcome::kUncounted) continue;
-    if (tide.judged) {
-      judged.push_back({score, slot, tide});
+    if (tide.evaluated) {
+      evaluated.push_back({score, slot, tide});
       if (!tide.hit) {
         ++(tide.ignored ? result.ignored
                         : explanation.faults)[static_cast<std::size_t>(tide.fault)];
@@ -100,12 +100,12 @@ ClassResult explain_class(const MatchOutcomes& outcomes, std::size_t label,
   }
   explanation.faults[static_cast<std::size_t>(FaultKind::kMissed)] = objects.tide.missed;
   if (boxes.images_are_shuffled()) {
-    for (TideDetection& one : judged) {
+    for (TideDetection& one : evaluated) {
       one.order = boxes.slot_in_file_order(boxes.image_of(one.order), one.order);
     }
-    std::sort(judged.begin(), judged.end(), before<TideDetection>);
+    std::sort(evaluated.begin(), evaluated.end(), before<TideDetection>);
   }
-  result.split = split_class(judged, moved, objects.tide);
+  result.split = split_class(evaluated, moved, objects.tide);
   return result;
 }
 

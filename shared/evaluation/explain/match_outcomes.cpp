@@ -25,19 +25,20 @@ ImageMatcher::ImageMatcher(MatchOutcomes& outcomes)
     : boxes_(outcomes.boxes), outcomes_(outcomes), class_ranks_(boxes_.class_count(), 0) {}
 
 MatchedImage ImageMatcher::match(std::uint32_t image) {
-  MatchedImage judged{
+  MatchedImage matched{
       .image = image, .first = boxes_.found_begin[image], .first_truth = boxes_.truth_begin[image]};
-  judged.count = boxes_.found_begin[image + 1] - judged.first;
-  judged.truth_count = boxes_.truth_begin[image + 1] - judged.first_truth;
-  leave_out_the_rest(judged);
-  look_at_truths(judged);
-  measure_overlaps(judged);
-  match_as_coco(judged);
-  match_as_tide(judged);
-  return judged;
+  matched.count = boxes_.found_begin[image + 1] - matched.first;
+  matched.truth_count = boxes_.truth_begin[image + 1] - matched.first_truth;
+  limit_each_class(matched);
+  measure_truths(matched);
+  measure_overlaps(matched);
+  match_as_coco(matched);
+  find_tide_hits(matched);
+  find_tide_faults(matched);
+  return matched;
 }
 
-void ImageMatcher::leave_out_the_rest(const MatchedImage& image) {
+void ImageMatcher::limit_each_class(const MatchedImage& image) {
   const std::uint32_t end = image.first + image.count;
   for (std::uint32_t slot = image.first; slot < end; ++slot) {
     if (class_ranks_[boxes_.label[slot]]++ < kExplainedPerClass) {
@@ -47,7 +48,7 @@ void ImageMatcher::leave_out_the_rest(const MatchedImage& image) {
   for (std::uint32_t slot = image.first; slot < end; ++slot) class_ranks_[boxes_.label[slot]] = 0;
 }
 
-void ImageMatcher::look_at_truths(const MatchedImage& image) {
+void ImageMatcher::measure_truths(const MatchedImage& image) {
   edges_.clear();
   for (std::uint32_t g = 0; g < image.truth_count; ++g) {
     edges_.emplace_back(boxes_.object(image.first_truth + g).bbox);
@@ -117,51 +118,59 @@ void ImageMatcher::match_as_coco(const MatchedImage& image) {
   }
 }
 
-// tidecv's TIDEExample._run and TIDERun._eval_image.
-void ImageMatcher::match_as_tide(const MatchedImage& image) {
-  const auto evaluated_count =
-      std::min(image.count, static_cast<std::uint32_t>(kTideMaxDetections));
-  const auto same_class = [&](std::uint32_t slot, const Overlap& overlap) {
-    return boxes_.truth_label[image.first_truth + overlap.truth] == boxes_.label[slot];
-  };
-  const auto object_of = [&](const Overlap& overlap) -> TruthOutcome& {
-    return outcomes_.truth[image.first_truth + overlap.truth];
-  };
+// TIDE looks at the best detections of an image, over all classes.
+std::uint32_t ImageMatcher::tide_count(const MatchedImage& image) {
+  return std::min(image.count, static_cast<std::uint32_t>(kTideMaxDetections));
+}
 
-  // Hits: the free object of the class with the highest IoU, the first one of equals.
-  for (std::uint32_t rank = 0; rank < evaluated_count; ++rank) {
+bool ImageMatcher::is_of_class(const MatchedImage& image, std::uint32_t slot,
+                               const Overlap& overlap) const {
+  return boxes_.truth_label[image.first_truth + overlap.truth] == boxes_.label[slot];
+}
+
+TruthOutcome& ImageMatcher::object_of(const MatchedImage& image, const Overlap& overlap) {
+  return outcomes_.truth[image.first_truth + overlap.truth];
+}
+
+// The free object of the class with the highest IoU, the first one of equals: tidecv's
+// TIDEExample._run.
+void ImageMatcher::find_tide_hits(const MatchedImage& image) {
+  for (std::uint32_t rank = 0; rank < tide_count(image); ++rank) {
     const std::uint32_t slot = image.first + rank;
     TideOutcome& outcome = outcomes_.detection[slot].tide;
-    outcome.judged = true;
+    outcome.evaluated = true;
     const Overlap* best = nullptr;
     bool in_crowd = false;
     for (const Overlap& overlap : image.of(rank)) {
-      if (!same_class(slot, overlap)) continue;
-      if (object_of(overlap).crowd) {
+      if (!is_of_class(image, slot, overlap)) continue;
+      if (object_of(image, overlap).crowd) {
         in_crowd |= overlap.iou > kTideIou;
-      } else if (overlap.iou >= kTideIou && !object_of(overlap).tide_hit &&
+      } else if (overlap.iou >= kTideIou && !object_of(image, overlap).tide_hit &&
                  (best == nullptr || overlap.iou > best->iou)) {
         best = &overlap;
       }
     }
     if (best != nullptr) {
       outcome.hit = true;
-      object_of(*best).tide_hit = true;
+      object_of(image, *best).tide_hit = true;
     } else {
       outcome.ignored = in_crowd;
     }
   }
+}
 
-  // Faults. One detection can be corrected to hit an object: the best that has it for its nearest.
+// One detection can be corrected to hit an object, the best that has it for its nearest: tidecv's
+// TIDERun._eval_image.
+void ImageMatcher::find_tide_faults(const MatchedImage& image) {
   corrected_.assign(image.truth_count, 0);
-  for (std::uint32_t rank = 0; rank < evaluated_count; ++rank) {
+  for (std::uint32_t rank = 0; rank < tide_count(image); ++rank) {
     const std::uint32_t slot = image.first + rank;
     TideOutcome& outcome = outcomes_.detection[slot].tide;
     if (outcome.hit) continue;
     const Overlap *same = nullptr, *other = nullptr;
     for (const Overlap& overlap : image.of(rank)) {
-      if (object_of(overlap).crowd) continue;
-      const Overlap*& nearest = same_class(slot, overlap) ? same : other;
+      if (object_of(image, overlap).crowd) continue;
+      const Overlap*& nearest = is_of_class(image, slot, overlap) ? same : other;
       if (nearest == nullptr || overlap.iou > nearest->iou) nearest = &overlap;
     }
     const double same_iou = same == nullptr ? 0 : same->iou;
@@ -180,7 +189,7 @@ void ImageMatcher::match_as_tide(const MatchedImage& image) {
     } else {
       outcome.fault = FaultKind::kBoth;
     }
-    if (target == nullptr || object_of(*target).tide_hit) continue;
+    if (target == nullptr || object_of(image, *target).tide_hit) continue;
     // tidecv's best score of an object begins at -1: scores of -1 and below never correct it.
     std::uint8_t& corrected = corrected_[target->truth];
     outcome.corrects = corrected != 2 && boxes_.score[slot] > -1;

@@ -80,11 +80,15 @@ class ImageMatcher {
   const std::vector<MovedHit>& moved() const { return moved_; }
 
  private:
-  void leave_out_the_rest(const MatchedImage& image);
-  void look_at_truths(const MatchedImage& image);
+  void limit_each_class(const MatchedImage& image);
+  void measure_truths(const MatchedImage& image);
   void measure_overlaps(MatchedImage& image);
   void match_as_coco(const MatchedImage& image);
-  void match_as_tide(const MatchedImage& image);
+  void find_tide_hits(const MatchedImage& image);
+  void find_tide_faults(const MatchedImage& image);
+  static std::uint32_t tide_count(const MatchedImage& image);
+  bool is_of_class(const MatchedImage& image, std::uint32_t slot, const Overlap& overlap) const;
+  TruthOutcome& object_of(const MatchedImage& image, const Overlap& overlap);
 
   const BoxGroups& boxes_;
   MatchOutcomes& outcomes_;

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
-#include <span>
 #include <vector>
 
 #include "shared/base/cat.h"
-#include "shared/base/json.h"
 #include "shared/base/printable.h"
-#include "shared/evaluation/explain/explanation_json.h"
 #include "shared/evaluation/score/text_table.h"
 
 namespace retina {
@@ -40,90 +36,12 @@ constexpr std::array<SummaryLine, kCocoStatCount> kSummaryLines{{
     {"Average Recall", "(AR)", "0.50:0.95", "large", 100},
 }};
 
-// Names of the columns in the class table and of the keys in metrics.json, in CocoStat's order.
-constexpr std::array<const char*, kCocoStatCount> kStatKeys{
-    "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
-    "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
-
 std::string padded_left(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
 std::string padded_right(const std::string& text, std::size_t width) {
   return text + std::string(width - std::min(width, text.size()), ' ');
-}
-
-void write_curve(JsonWriter& json, const char* key, std::span<const double> precisions) {
-  json.key(key);
-  if (precisions.empty()) {
-    json.null();
-    return;
-  }
-  json.begin_array();
-  for (const double value : precisions) json.value(value);
-  json.end_array();
-}
-
-// Of COCO's ten IoU thresholds.
-void write_curves(JsonWriter& json, const ClassMetrics& one) {
-  constexpr std::size_t kThresholds = 10, kAt50 = 0, kAt75 = 5;
-  const std::span all(one.precision);
-  if (all.size() != kThresholds * kRecallThresholdCount) {
-    for (const char* key : {"curve_50", "curve_75", "curve_mean"}) write_curve(json, key, {});
-    return;
-  }
-  const auto curve_at = [&](std::size_t threshold) {
-    return all.subspan(threshold * kRecallThresholdCount, kRecallThresholdCount);
-  };
-  std::array<double, kRecallThresholdCount> mean{};
-  for (std::size_t r = 0; r < mean.size(); ++r) {
-    for (std::size_t t = 0; t < kThresholds; ++t) mean[r] += curve_at(t)[r];
-    mean[r] /= kThresholds;
-  }
-  write_curve(json, "curve_50", curve_at(kAt50));
-  write_curve(json, "curve_75", curve_at(kAt75));
-  write_curve(json, "curve_mean", mean);
-}
-
-std::string metrics_text(const CocoMetrics& metrics, const Explanation* explanation) {
-  std::future<std::string> lines;
-  if (explanation != nullptr) {
-    lines = std::async(std::launch::async, [&] { return explanation_lines(*explanation); });
-  }
-  JsonWriter json;
-  json.begin_object().key("stats").begin_array();
-  for (const double value : metrics.stats) json.value(value);
-  json.end_array();
-  for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], metrics.stats[i]);
-  json.field("image_count", metrics.image_count)
-      .field("object_count", metrics.object_count)
-      .field("detection_count", metrics.detection_count)
-      .field("unknown_category_count", metrics.unknown_category_count)
-      .field("low_score_count", metrics.low_score_count)
-      .field("empty_box_count", metrics.empty_box_count)
-      .field("quarantined_count", metrics.quarantined_count);
-  json.key("per_class").begin_array();
-  for (std::size_t label = 0; label < metrics.per_class.size(); ++label) {
-    const ClassMetrics& one = metrics.per_class[label];
-    json.begin_object().field("category_id", one.category_id).field("name", one.name);
-    for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], one.stats[i]);
-    json.field("object_count", one.object_count)
-        .field("crowd_count", one.crowd_count)
-        .field("detection_count", one.detection_count);
-    if (explanation != nullptr) {
-      write_curves(json, one);
-      write_class_explanation(explanation->per_class.at(label), json);
-    }
-    json.end_object();
-  }
-  json.end_array().end_object();
-  std::string text = json.pretty_text();
-  if (explanation != nullptr) {
-    // Indented, the explanation would be three times as long.
-    text.erase(text.rfind("\n}"));
-    text += cat(",\n", lines.get(), "\n}\n");
-  }
-  return text;
 }
 
 // Whether the results seem to have labels from 0 in the place of category ids.
@@ -151,10 +69,6 @@ std::string unknown_categories_text(const CocoMetrics& metrics) {
 }
 
 }  // namespace
-
-const char* stat_key(std::size_t stat) {
-  return kStatKeys.at(stat);
-}
 
 std::string metric_text(double value) {
   return value < 0 ? "-" : fixed(value, 3);
@@ -236,14 +150,6 @@ std::string oddities_text(const CocoMetrics& metrics) {
   std::string text;
   for (const std::string& sentence : sentences) text += (text.empty() ? "" : "; ") + sentence;
   return text;
-}
-
-std::string metrics_json(const CocoMetrics& metrics) {
-  return metrics_text(metrics, nullptr);
-}
-
-std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation) {
-  return metrics_text(metrics, &explanation);
 }
 
 }  // namespace retina

@@ -1,6 +1,7 @@
 #include "shared/evaluation/explain/shown_images.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 #include <unordered_map>
@@ -8,17 +9,53 @@
 
 #include "shared/base/cat.h"
 #include "shared/data/record_image.h"
-#include "shared/evaluation/score/ground_truth.h"
+#include "shared/evaluation/explain/class_examples.h"
 #include "shared/image/draw.h"
 
 namespace retina {
 
 namespace {
 
+constexpr int kSmallestSidePx = 240;  // of the longer side as it is drawn
+constexpr Colour kTruthTextColour{.red = 255, .green = 255, .blue = 255};
+constexpr Colour kRightColour{.red = 120, .green = 230, .blue = 150};
+constexpr Colour kWrongColour{.red = 255, .green = 120, .blue = 100};
 constexpr Colour kTruthColour{.red = 255, .green = 255, .blue = 255};
 
 std::array<double, 4> corners_of(const std::array<double, 4>& box) {
   return {box[0], box[1], box[0] + box[2], box[1] + box[3]};
+}
+
+struct ClassCaption {
+  std::string truth{};
+  std::string predicted{};
+  double confidence = 0;  // of the prediction
+};
+
+// Above two lines of text, the true class and the predicted one with its confidence, green where it
+// is the true one, else red; enlarged by a whole factor where it is tiny.
+Image captioned(const Image& image, const ClassCaption& caption) {
+  const int longer = std::max(image.width, image.height);
+  const int factor = std::max(1, (kSmallestSidePx + longer - 1) / longer);
+  const int width = image.width * factor, height = image.height * factor;
+  const int scale = std::max(
+      2, static_cast<int>(std::lround(static_cast<double>(std::max(width, height)) / 250)));
+  const std::string truth = cat("truth: ", caption.truth);
+  const std::string found = cat(caption.predicted, " ", fixed(caption.confidence, 2));
+  const int margin = 2 * scale, line = text_height_px(scale) + margin;
+  const int text_width = std::max(text_width_px(truth, scale), text_width_px(found, scale));
+
+  Image drawn(std::max(width, text_width + 2 * margin), height + 2 * line + margin);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      std::copy_n(image.pixel(x / factor, y / factor), 3, drawn.pixel(x, y));
+    }
+  }
+  draw_text(drawn, margin, height + margin, truth, {.colour = kTruthTextColour, .scale = scale});
+  draw_text(
+      drawn, margin, height + margin + line, found,
+      {.colour = caption.truth == caption.predicted ? kRightColour : kWrongColour, .scale = scale});
+  return drawn;
 }
 
 }  // namespace
@@ -88,6 +125,30 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
     result.found_count = draw_found(result.image, found, options.score, categories);
     use(result);
     ++drawn;
+  }
+}
+
+void draw_mistakes(const ShardSet& shards, const std::vector<ClassOutcome>& outcomes,
+                   std::size_t count, const std::function<void(const DrawnImage&)>& use) {
+  const Categories& categories = shards.manifest().categories;
+  const auto name_of = [&](std::int32_t label) {
+    return categories.at(static_cast<std::size_t>(label)).name;
+  };
+  std::unordered_map<std::int64_t, std::size_t> places;
+  const auto& index = shards.index();
+  for (std::size_t i = 0; i < index.size(); ++i) places.emplace(index[i].image_id, i);
+  std::vector<const ClassOutcome*> mistakes = mistakes_by_confidence(outcomes);
+  mistakes.resize(std::min(mistakes.size(), count));
+  JpegDecoder decoder;
+  Image image;
+  for (const ClassOutcome* one : mistakes) {
+    const Record record = shards.read(places.at(one->image_id));
+    decode_image(record, shards.folder(), decoder, image);
+    use({.image_id = record.image_id,
+         .file_name = record.file_name,
+         .image = captioned(image, {.truth = name_of(one->label),
+                                    .predicted = name_of(one->predicted()),
+                                    .confidence = one->confidence()})});
   }
 }
 

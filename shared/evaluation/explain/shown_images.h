@@ -1,4 +1,4 @@
-// Detections drawn on the images they were made on.
+// What a model said of images, drawn on them for people to look at.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "shared/coco/categories.h"
 #include "shared/coco/results.h"
+#include "shared/evaluation/score/class_outcome.h"
 #include "shared/image/image.h"
 #include "shared/shard/shard_set.h"
 
@@ -19,7 +20,7 @@ struct DrawnImage {
   std::string file_name{};
   int found_count = 0;   // detections drawn
   int object_count = 0;  // ground truth without crowds
-  Image image;
+  Image image{};
 };
 
 // Those of one image; `detections` ascending by image id.
@@ -42,5 +43,10 @@ struct DrawOptions {
 // ascending by image id.
 void draw_detections(const ShardSet& shards, const std::vector<Detection>& detections,
                      const DrawOptions& options, const std::function<void(const DrawnImage&)>& use);
+
+// Calls `use` for the `count` most confident mistakes of a classifier, each image, enlarged where
+// it is tiny, above its true class and the predicted one with its confidence.
+void draw_mistakes(const ShardSet& shards, const std::vector<ClassOutcome>& outcomes,
+                   std::size_t count, const std::function<void(const DrawnImage&)>& use);
 
 }  // namespace retina

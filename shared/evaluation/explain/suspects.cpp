@@ -21,15 +21,15 @@ bool SuspectFinder::stronger(const Candidate& a, const Candidate& b) {
   return a.detection < b.detection;
 }
 
-// Cuts a list to the strongest once it has twice the room.
+// Cuts a list to the strongest once it has twice its capacity.
 void SuspectFinder::keep(SuspectKind kind, const Candidate& candidate) {
   auto& list = kept_[static_cast<std::size_t>(kind)];
   double& least_evidence = least_evidence_[static_cast<std::size_t>(kind)];
   if (list.empty()) least_evidence = -std::numeric_limits<double>::infinity();
   if (candidate.evidence < least_evidence) return;
   list.push_back(candidate);
-  if (list.size() < 2 * room()) return;
-  const auto end = list.begin() + static_cast<std::ptrdiff_t>(room());
+  if (list.size() < 2 * capacity()) return;
+  const auto end = list.begin() + static_cast<std::ptrdiff_t>(capacity());
   std::nth_element(list.begin(), end - 1, list.end(), stronger);
   least_evidence = (end - 1)->evidence;
   list.erase(end, list.end());
@@ -91,8 +91,8 @@ std::vector<Suspect> SuspectFinder::result(const BoxGroups& boxes) const {
     const auto kind = static_cast<SuspectKind>(i);
     std::vector<Candidate> list = kept_[i];
     std::sort(list.begin(), list.end(), stronger);
-    // What a list keeps beyond its room depends on the order of images.
-    if (list.size() > room()) list.resize(room());
+    // What a list keeps beyond its capacity depends on the order of images.
+    if (list.size() > capacity()) list.resize(capacity());
     std::vector<Suspect> told;
     for (const Candidate& one : list) {
       if (told.size() == options_.most) break;

@@ -63,7 +63,7 @@ class SuspectFinder {
   };
   void keep(SuspectKind kind, const Candidate& candidate);
   static bool stronger(const Candidate& a, const Candidate& b);
-  std::size_t room() const { return options_.most * 8; }
+  std::size_t capacity() const { return options_.most * 8; }
 
   SuspectOptions options_;
   std::array<std::vector<Candidate>, kSuspectKindCount> kept_{};

@@ -84,7 +84,7 @@ ShownImage shown_image(std::uint32_t image, std::size_t most_boxes, const MatchO
   for (std::uint32_t slot = boxes.found_begin[image]; slot < boxes.found_begin[image + 1]; ++slot) {
     const TideOutcome outcome = outcomes.detection[slot].tide;
     const Detection& one = boxes.detection(slot);
-    if (!outcome.judged || !(one.score >= kShownScore)) break;
+    if (!outcome.evaluated || !(one.score >= kShownScore)) break;
     if (shown.found.size() == most_boxes) break;
     shown.found.push_back(
         {.category_id = one.category_id, .bbox = one.bbox, .score = one.score, .outcome = outcome});

@@ -1,4 +1,4 @@
-// A classifier's figures from the outcomes of its images: accuracies with intervals, cross-entropy,
+// A classifier's metrics from the outcomes of its images: accuracies with intervals, cross-entropy,
 // classes, confusions, calibration. No LibTorch:
 //
 //   outcomes.push_back(class_outcome({.image_id = 7, .label = 2, .scores = scores}));
@@ -56,7 +56,7 @@ struct ClassificationMetrics {
   // et al. 2017, "On calibration of modern neural networks".
   std::array<CalibrationBin, kReliabilityBinCount> reliability{};
   double calibration_error = 0;  // expected calibration error of these bins
-  // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.
+  // Images that coco-pack quarantined, in none of the numbers; the caller knows them.
   std::int64_t quarantined_count = 0;
 };
 

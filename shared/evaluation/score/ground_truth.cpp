@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_set>
+#include <vector>
 
 namespace retina {
 
@@ -34,20 +34,12 @@ Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& o
   return truth;
 }
 
-void keep_images(Instances& truth, const std::vector<IndexEntry>& images) {
-  std::unordered_set<std::int64_t> kept;
-  for (const IndexEntry& image : images) kept.insert(image.image_id);
-  std::erase_if(truth.images, [&](const ImageInfo& one) { return !kept.contains(one.id); });
-  std::erase_if(truth.annotations,
-                [&](const Annotation& one) { return !kept.contains(one.image_id); });
-}
-
-void keep_first_images(Instances& truth, std::size_t count) {
-  if (count >= truth.images.size()) return;
+void keep_first_images(Instances& truth, std::int64_t count) {
+  if (count <= 0 || static_cast<std::size_t>(count) >= truth.images.size()) return;
   std::vector<std::int64_t> ids;
   for (const ImageInfo& image : truth.images) ids.push_back(image.id);
   std::sort(ids.begin(), ids.end());
-  const std::int64_t end = ids[count];
+  const std::int64_t end = ids[static_cast<std::size_t>(count)];
   std::erase_if(truth.images, [&](const ImageInfo& one) { return one.id >= end; });
   std::erase_if(truth.annotations, [&](const Annotation& one) { return one.image_id >= end; });
 }

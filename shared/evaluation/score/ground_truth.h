@@ -1,9 +1,8 @@
 // Ground truth for scoring, read back from shards: the records keep COCO's annotations exactly.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "shared/coco/instances.h"
 #include "shared/shard/shard_set.h"
@@ -16,10 +15,7 @@ namespace retina {
 // when the set is not one of detection.
 Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record = {});
 
-// Drops the images that are not in `images`, with their annotations.
-void keep_images(Instances& truth, const std::vector<IndexEntry>& images);
-
-// Drops all images but the `count` of lowest id, with their annotations.
-void keep_first_images(Instances& truth, std::size_t count);
+// Drops all images but the `count` of lowest id, with their annotations; none where `count` is 0.
+void keep_first_images(Instances& truth, std::int64_t count);
 
 }  // namespace retina

@@ -69,7 +69,7 @@ struct CocoMetrics {
   int64_t high_score_count = 0;   // results of score above 1
   int64_t empty_box_count = 0;    // results and objects without width or height: never a hit
   bool has_annotation_0 = false;  // an object with id 0: never found
-  // Images that coco-pack left out of the set, in none of the numbers; the caller knows them.
+  // Images that coco-pack quarantined, in none of the numbers; the caller knows them.
   int64_t quarantined_count = 0;
   CocoArrays arrays{};  // filled when asked for
 };

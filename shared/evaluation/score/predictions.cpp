@@ -5,15 +5,25 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/json.h"
 
 namespace retina {
 
-void write_predictions(const std::string& path, const std::vector<ClassOutcome>& outcomes,
-                       const Categories& categories, const FileNames& file_names) {
+void write_outcome(JsonWriter& json, const ClassOutcome& outcome, const Categories& categories) {
   const auto id_of = [&](std::int32_t label) {
     return categories.at(static_cast<std::size_t>(label)).id;
   };
+  json.field("category_id", id_of(outcome.label))
+      .field("rank", static_cast<std::int64_t>(outcome.rank))
+      .field("loss", outcome.loss);
+  json.key("top5").begin_array();
+  for (std::size_t i = 0; i < kBestLabels && outcome.best[i] >= 0; ++i) {
+    json.begin_array().value(id_of(outcome.best[i])).value(outcome.probabilities[i]).end_array();
+  }
+  json.end_array();
+}
+
+void write_predictions(const std::string& path, const std::vector<ClassOutcome>& outcomes,
+                       const Categories& categories, const FileNames& file_names) {
   std::string text;
   for (const ClassOutcome& one : outcomes) {
     JsonWriter line;
@@ -21,15 +31,8 @@ void write_predictions(const std::string& path, const std::vector<ClassOutcome>&
     if (const auto name = file_names.find(one.image_id); name != file_names.end()) {
       line.field("file_name", name->second);
     }
-    line.field("category_id", id_of(one.label))
-        .field("rank", static_cast<std::int64_t>(one.rank))
-        .field("loss", one.loss);
-    line.key("top5").begin_array();
-    for (std::size_t i = 0; i < kBestLabels && one.best[i] >= 0; ++i) {
-      line.begin_array().value(id_of(one.best[i])).value(one.probabilities[i]).end_array();
-    }
-    line.end_array().end_object();
-    text += line.text() + "\n";
+    write_outcome(line, one, categories);
+    text += line.end_object().text() + "\n";
   }
   write_file_atomically(path, text);
 }

@@ -14,11 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/json.h"
 #include "shared/coco/category.h"
 #include "shared/evaluation/score/class_outcome.h"
 #include "shared/shard/image_index.h"
 
 namespace retina {
+
+// "category_id", "rank", "loss" and "top5" into an object.
+void write_outcome(JsonWriter& json, const ClassOutcome& outcome, const Categories& categories);
 
 // Throws kCannotCreate, kIo.
 void write_predictions(const std::string& path, const std::vector<ClassOutcome>& outcomes,

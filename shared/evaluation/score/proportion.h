@@ -6,9 +6,15 @@
 #include <cstdint>
 #include <optional>
 
-#include "shared/evaluation/score/interval.h"
-
 namespace retina {
+
+inline constexpr double kNormalQuantile = 1.959963984540054;  // of 97.5 %: for 95 % intervals
+
+// Of a value, or of a difference B - A.
+struct Interval {
+  double low = 0, high = 0;
+  bool excludes_zero() const { return low > 0 || high < 0; }
+};
 
 // `hits` of `of` things.
 struct Proportion {
@@ -20,7 +26,7 @@ struct Proportion {
   std::optional<Interval> interval() const;
 };
 
-// The same images judged by A and B.
+// The same images classified by A and by B.
 struct PairedHits {
   std::int64_t both = 0, only_a = 0, only_b = 0, neither = 0;
 

@@ -18,6 +18,7 @@
 #include "shared/base/measure.h"
 #include "shared/base/program.h"
 #include "shared/data/batch.h"
+#include "shared/data/record_image.h"
 #include "shared/evaluation/predict/detect.h"
 #include "shared/evaluation/predict/trained_network.h"
 #include "shared/image/resize.h"
@@ -48,10 +49,10 @@ struct BenchOptions {
 };
 
 // Decode, resize, network, suppression; how many boxes.
-std::int64_t detect_one(const RetinaNet& model, Precision precision, const ImageSource& images,
+std::int64_t detect_one(const RetinaNet& model, Precision precision, const ShardSet& shards,
                         std::size_t place, JpegDecoder& decoder, Image& image) {
   const ModelConfig& config = model.config();
-  images.decode(place, decoder, image);
+  decode_image(shards.read(place), shards.folder(), decoder, image);
   const ResizedSize size =
       resized_size(image.width, image.height, config.min_side_px, config.max_side_px);
   const PixelSize padded{.height = padded_side_px(size.height),
@@ -82,20 +83,20 @@ int measure(const BenchOptions& options) {
   use_channels_last(model);
   model.to(choose_device(options.device, {}));
   const ShardSet shards(options.shards);
-  const ShardImages images(shards);
   JpegDecoder decoder;
   Image image;
   std::vector<double> milliseconds;
   std::int64_t boxes = 0;
-  detect_one(model, options.precision, images, 0, decoder, image);
-  for (std::size_t place = 0; place < images.index().size(); ++place) {
+  detect_one(model, options.precision, shards, 0, decoder, image);
+  for (std::size_t place = 0; place < shards.index().size(); ++place) {
     Stopwatch clock;
-    boxes += detect_one(model, options.precision, images, place, decoder, image);
+    boxes += detect_one(model, options.precision, shards, place, decoder, image);
     milliseconds.push_back(clock.lap_ms());
   }
   const auto alone = make_self_communicator();
   Stopwatch clock;
-  detect_share(model, images, *alone,
+  const ShardSource samples(shards, model.config().normalisation());
+  detect_share(model, {samples, shards.manifest().categories, *alone},
                {.images_per_batch = options.images_per_batch,
                 .decode_threads = options.decode_threads,
                 .precision = options.precision});
@@ -106,7 +107,7 @@ int measure(const BenchOptions& options) {
   json.begin_object()
       .field("bench", "infer")
       .field("ms_per_image", median(milliseconds))
-      .field("images_per_second", 1e3 * static_cast<double>(images.index().size()) / all_ms)
+      .field("images_per_second", 1e3 * static_cast<double>(shards.index().size()) / all_ms)
       .field("boxes", boxes)
       .field("memory_bytes", std::int64_t{usage.ru_maxrss} * 1024)
       .end_object();

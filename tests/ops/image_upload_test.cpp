@@ -1,4 +1,4 @@
-#include "train/step/image_upload.h"
+#include "shared/ops/image_upload.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "train/step/image_upload.h"
+#include "shared/ops/image_upload.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>

@@ -1,22 +1,25 @@
-#include "shared/evaluation/explain/explanation_json.h"
+#include "shared/evaluation/explain/metrics_json.h"
 
-#include "shared/base/cat.h"
-#include "shared/evaluation/score/optional_json.h"
+#include <array>
+#include <future>
+#include <initializer_list>
+#include <span>
+
+#include "shared/evaluation/score/json_fields.h"
+#include "shared/evaluation/score/matching.h"
 
 namespace retina {
 
 namespace {
 
+// In CocoStat's order.
+constexpr std::array<const char*, kCocoStatCount> kStatKeys{
+    "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
+    "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
+
 constexpr std::array<FaultKind, kFaultKindCount> kFaultKinds{
     FaultKind::kClassification, FaultKind::kLocalisation, FaultKind::kBoth,
     FaultKind::kDuplicate,      FaultKind::kBackground,   FaultKind::kMissed};
-
-template <class List>
-void write_list(JsonWriter& json, const char* key, const List& list) {
-  json.key(key).begin_array();
-  for (const auto& value : list) json.value(value);
-  json.end_array();
-}
 
 void write_error_split(const ErrorSplit& split, JsonWriter& json) {
   json.begin_object();
@@ -54,21 +57,6 @@ void write_confusion(const Confusion& confusion, JsonWriter& json) {
     json.end_object();
   }
   json.end_array().end_object();
-}
-
-void write_calibration(const Calibration& calibration, JsonWriter& json) {
-  json.begin_object().key("bins").begin_array();
-  for (std::size_t i = 0; i < kCalibrationBinCount; ++i) {
-    const CalibrationBin& bin = calibration.bins[i];
-    json.begin_object()
-        .field("low", static_cast<double>(i) / kCalibrationBinCount)
-        .field("high", static_cast<double>(i + 1) / kCalibrationBinCount)
-        .field("count", bin.count)
-        .field("mean_score", bin.mean_score())
-        .field("precision", bin.precision())
-        .end_object();
-  }
-  json.end_array().field("error", calibration.error).end_object();
 }
 
 void write_worst(const WorstImages& worst, JsonWriter& json) {
@@ -127,7 +115,26 @@ void write_image(const ShownImage& shown, JsonWriter& json) {
   json.end_array().end_object();
 }
 
-}  // namespace
+// Of COCO's ten IoU thresholds.
+void write_curves(JsonWriter& json, const ClassMetrics& one) {
+  constexpr std::size_t kThresholds = 10, kAt50 = 0, kAt75 = 5;
+  const std::span all(one.precision);
+  if (all.size() != kThresholds * kRecallThresholdCount) {
+    for (const char* key : {"curve_50", "curve_75", "curve_mean"}) json.key(key).null();
+    return;
+  }
+  const auto curve_at = [&](std::size_t threshold) {
+    return all.subspan(threshold * kRecallThresholdCount, kRecallThresholdCount);
+  };
+  std::array<double, kRecallThresholdCount> mean{};
+  for (std::size_t r = 0; r < mean.size(); ++r) {
+    for (std::size_t t = 0; t < kThresholds; ++t) mean[r] += curve_at(t)[r];
+    mean[r] /= kThresholds;
+  }
+  write_list(json, "curve_50", curve_at(kAt50));
+  write_list(json, "curve_75", curve_at(kAt75));
+  write_list(json, "curve_mean", mean);
+}
 
 void write_class_explanation(const ClassExplanation& explanation, JsonWriter& json) {
   json.key("best_threshold");
@@ -148,26 +155,66 @@ void write_class_explanation(const ClassExplanation& explanation, JsonWriter& js
   json.end_object();
 }
 
-std::string explanation_lines(const Explanation& explanation) {
-  const auto line = [](const char* key, const auto& write) {
-    JsonWriter json;
-    write(json);
-    return cat("  \"", key, "\": ", json.text());
+void write_class(const ClassMetrics& one, const ClassExplanation& explanation, JsonWriter& json) {
+  json.begin_object().field("category_id", one.category_id).field("name", one.name);
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], one.stats[i]);
+  json.field("object_count", one.object_count)
+      .field("crowd_count", one.crowd_count)
+      .field("detection_count", one.detection_count);
+  write_curves(json, one);
+  write_class_explanation(explanation, json);
+  json.end_object();
+}
+
+std::string numbers_json(const CocoMetrics& metrics, const Explanation& explanation) {
+  JsonWriter json;
+  json.begin_object();
+  write_list(json, "stats", metrics.stats);
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], metrics.stats[i]);
+  json.field("image_count", metrics.image_count)
+      .field("object_count", metrics.object_count)
+      .field("detection_count", metrics.detection_count)
+      .field("unknown_category_count", metrics.unknown_category_count)
+      .field("low_score_count", metrics.low_score_count)
+      .field("empty_box_count", metrics.empty_box_count)
+      .field("quarantined_count", metrics.quarantined_count);
+  json.key("per_class").begin_array();
+  for (std::size_t label = 0; label < metrics.per_class.size(); ++label) {
+    write_class(metrics.per_class[label], explanation.per_class.at(label), json);
+  }
+  return json.end_array().end_object().pretty_text();
+}
+
+}  // namespace
+
+const char* stat_key(std::size_t stat) {
+  return kStatKeys.at(stat);
+}
+
+std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation) {
+  // Both halves are long: on two threads.
+  auto numbers = std::async(std::launch::async, [&] { return numbers_json(metrics, explanation); });
+  const auto list = [](const auto& entries, const auto& write) {
+    return [&entries, write](JsonWriter& json) {
+      json.begin_array();
+      for (const auto& entry : entries) write(entry, json);
+      json.end_array();
+    };
   };
-  const auto list = [](JsonWriter& json, const auto& entries, const auto& write) {
-    json.begin_array();
-    for (const auto& entry : entries) write(entry, json);
-    json.end_array();
+  const auto of = [](const auto& part, const auto& write) {
+    return [&part, write](JsonWriter& json) { write(part, json); };
   };
-  return cat(
-      line("error_split", [&](JsonWriter& j) { write_error_split(explanation.error_split, j); }),
-      ",\n", line("confusion", [&](JsonWriter& j) { write_confusion(explanation.confusion, j); }),
-      ",\n",
-      line("calibration", [&](JsonWriter& j) { write_calibration(explanation.calibration, j); }),
-      ",\n", line("worst", [&](JsonWriter& j) { write_worst(explanation.worst, j); }), ",\n",
-      line("suspects", [&](JsonWriter& j) { list(j, explanation.suspects, write_suspect); }), ",\n",
-      line("images", [&](JsonWriter& j) { list(j, explanation.shown, write_image); }), ",\n",
-      line("file_names", [&](JsonWriter& j) { write_file_names(explanation.file_names, j); }));
+  const Calibration& calibration = explanation.calibration;
+  const std::initializer_list<std::string> lines = {
+      json_line("error_split", of(explanation.error_split, write_error_split)),
+      json_line("confusion", of(explanation.confusion, write_confusion)),
+      json_line("calibration",
+                [&](JsonWriter& json) { write_bins(json, calibration.bins, calibration.error); }),
+      json_line("worst", of(explanation.worst, write_worst)),
+      json_line("suspects", list(explanation.suspects, write_suspect)),
+      json_line("images", list(explanation.shown, write_image)),
+      json_line("file_names", of(explanation.file_names, write_file_names))};
+  return with_lines(numbers.get(), lines);
 }
 
 }  // namespace retina

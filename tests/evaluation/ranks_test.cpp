@@ -1,4 +1,4 @@
-#include "shared/evaluation/predict/gather.h"
+#include "shared/evaluation/predict/ranks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the ranks found on their shares of the images, put together on rank 0.
+// Work that ranks share: each takes its part, the first gets all results.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,21 @@
 #include "shared/comm/communicator.h"
 
 namespace retina {
+
+// Every rank_count-th entry, beginning with the rank's own number: neighbours cost about the same,
+// so the ranks' shares do too.
+template <class T>
+std::vector<T> share_of_rank(const std::vector<T>& all, const Communicator& ranks) {
+  std::vector<T> share;
+  for (auto i = static_cast<std::size_t>(ranks.rank()); i < all.size();
+       i += static_cast<std::size_t>(ranks.size())) {
+    share.push_back(all[i]);
+  }
+  return share;
+}
+
+// A part of the work is done: ranks that wait for this one see that it makes progress.
+void tell_progress(Communicator& ranks);
 
 // All ranks' entries on rank 0 in ascending `image_id` order, each image's order kept; nothing
 // elsewhere. Collective. No image may be on two ranks. Entries travel as their bytes: all ranks

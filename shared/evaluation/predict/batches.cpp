@@ -1,0 +1,126 @@
+#include "shared/evaluation/predict/batches.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <optional>
+#include <vector>
+
+#include "shared/base/error.h"
+#include "shared/comm/activity.h"
+#include "shared/data/evaluation_plan.h"
+#include "shared/data/loader.h"
+#include "shared/evaluation/predict/converted_model.h"
+#include "shared/evaluation/predict/ranks.h"
+#include "shared/model/device.h"
+#include "shared/model/network.h"
+#include "shared/ops/image_upload.h"
+
+namespace retina {
+namespace {
+
+// Where the caller leaves it open: a GPU is idle much of the time with one image.
+constexpr int kImagesPerBatchOnGpu = 8;
+
+// How a model takes its images.
+struct ModelInput {
+  EvaluationPlanOptions plan = {};
+  PixelForm form = PixelForm::kNormalised;
+  c10::Device device = c10::kCPU;
+};
+
+void run_batches(const ModelInput& model, const PredictionInput& input,
+                 const DetectOptions& options, const std::function<void(const Batch&)>& use) {
+  const PhaseScope phase(input.ranks.activity(), Phase::kValidate);
+  const at::NoGradGuard no_gradients;
+  const bool on_gpu = model.device.is_cuda();
+  EvaluationPlanOptions planning = model.plan;
+  planning.max_images = options.max_images;
+  planning.images_per_batch = options.images_per_batch;
+  if (planning.images_per_batch == 0 && on_gpu) planning.images_per_batch = kImagesPerBatchOnGpu;
+  const std::vector<BatchRequest> plan =
+      share_of_rank(plan_evaluation(input.samples.index(), planning), input.ranks);
+  std::int64_t total = 0, done = 0;
+  for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
+
+  BatchLoader loader(input.samples,
+                     {.threads = options.decode_threads,
+                      .most_threads = options.most_decode_threads,
+                      .prefetch_batches = options.prefetch_batches,
+                      .form = model.form,
+                      .allocate = on_gpu ? allocate_pinned : allocate_plain},
+                     [&plan, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
+                       if (next == plan.size()) return std::nullopt;
+                       return plan[next++];
+                     });
+  while (!(options.should_stop && options.should_stop())) {
+    const auto batch = loader.next();
+    if (!batch) break;
+    use(*batch);
+    for (const Sample& sample : batch->samples) {
+      if (sample.problem && options.on_skipped) {
+        options.on_skipped(sample.slot.record, *sample.problem);
+      }
+    }
+    tell_progress(input.ranks);
+    done += static_cast<std::int64_t>(batch->samples.size());
+    if (options.on_progress) options.on_progress(done, total);
+  }
+}
+
+// A model that was made for one size takes no other.
+void check_sizes(const ConvertedModel& model, const PredictionInput& input,
+                 std::int64_t max_images) {
+  const std::optional<PixelSize>& image = model.header().form.image;
+  if (!image) return;
+  const std::vector<IndexEntry>& index = input.samples.index();
+  for (const std::size_t place : visited_places(index, max_images)) {
+    const IndexEntry& entry = index[place];
+    if (entry.height == image->height && entry.width == image->width) continue;
+    throw Error(ErrorKind::kConfig,
+                cat(model.path(), ": takes images of ", image->height, "x", image->width, " only (",
+                    image_name(entry), " has ", entry.height, "x", entry.width, ", height first)"),
+                "evaluate a model that was converted without --onnx-static, or images of that size "
+                "alone");
+  }
+}
+
+}  // namespace
+
+void for_each_batch(Network& network, const PredictionInput& input, const DetectOptions& options,
+                    const UseBatch& use) {
+  const ModelConfig& config = network.config();
+  const auto class_count = static_cast<int>(input.categories.size());
+  RETINA_CHECK(config.class_count == class_count, "network of ", config.class_count,
+               " classes, data of ", class_count);
+  const EvaluationMode evaluation_mode(network);
+  const c10::Device device = network.device();
+  ImageUpload upload(device, config.normalisation(),
+                     options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat);
+  const bool is_square = config.task == Task::kClassification;
+  run_batches({.plan = {.framing = is_square ? Framing::kSquare : Framing::kWhole,
+                        .min_side_px = config.min_side_px,
+                        .max_side_px = config.max_side_px},
+               .form = device.is_cuda() ? PixelForm::kStored : PixelForm::kNormalised,
+               .device = device},
+              input, options, [&](const Batch& batch) { use(batch, upload.images(batch)); });
+}
+
+void for_each_batch(const ConvertedModel& model, const PredictionInput& input,
+                    const DetectOptions& options, const UseBatch& use) {
+  RETINA_CHECK(options.precision == Precision::kFp32);
+  check_sizes(model, input, options.max_images);
+  run_batches({.plan = {.keeps_sizes = true}, .form = PixelForm::kStored}, input, options,
+              [&](const Batch& batch) {
+                const Sample& any = batch.samples.front();  // all have its size
+                use(batch, at::from_blob(batch.stored.get(),
+                                         {static_cast<std::int64_t>(batch.samples.size()),
+                                          any.original_height_px, any.original_width_px, 3},
+                                         at::kByte)
+                               .permute({0, 3, 1, 2})
+                               .contiguous());
+              });
+}
+
+}  // namespace retina

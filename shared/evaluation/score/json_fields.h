@@ -1,0 +1,81 @@
+// What the JSON files of evaluations have in common: values that may not exist, lists, bins, and
+// long lists on a line of their own.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shared/base/cat.h"
+#include "shared/base/json.h"
+#include "shared/evaluation/score/calibration.h"
+#include "shared/evaluation/score/proportion.h"
+
+namespace retina {
+
+// null where there is none.
+template <class T>
+void write_optional(JsonWriter& json, std::string_view key, const std::optional<T>& value) {
+  json.key(key);
+  value ? json.value(*value) : json.null();
+}
+
+// [low, high], or null.
+inline void write_interval(JsonWriter& json, std::string_view key,
+                           const std::optional<Interval>& interval) {
+  json.key(key);
+  if (!interval) {
+    json.null();
+    return;
+  }
+  json.begin_array().value(interval->low).value(interval->high).end_array();
+}
+
+template <class List>
+void write_list(JsonWriter& json, const List& list) {
+  json.begin_array();
+  for (const auto& value : list) json.value(value);
+  json.end_array();
+}
+template <class List>
+void write_list(JsonWriter& json, std::string_view key, const List& list) {
+  json.key(key);
+  write_list(json, list);
+}
+
+// {"bins": [{"low", "high", "count", "mean_score", "precision"}, ...], "error"}: bins of equal
+// width over 0..1.
+inline void write_bins(JsonWriter& json, std::span<const CalibrationBin> bins, double error) {
+  json.begin_object().key("bins").begin_array();
+  for (std::size_t i = 0; i < bins.size(); ++i) {
+    json.begin_object()
+        .field("low", static_cast<double>(i) / static_cast<double>(bins.size()))
+        .field("high", static_cast<double>(i + 1) / static_cast<double>(bins.size()))
+        .field("count", bins[i].count)
+        .field("mean_score", bins[i].mean_score())
+        .field("precision", bins[i].precision())
+        .end_object();
+  }
+  json.end_array().field("error", error).end_object();
+}
+
+// `"key": ...` as a line.
+template <class Write>
+std::string json_line(const char* key, const Write& write) {
+  JsonWriter json;
+  write(json);
+  return cat("  \"", key, "\": ", json.text());
+}
+
+// The object with further fields at its end, each a json_line(): indented, long lists would be
+// several times as long.
+inline std::string with_lines(std::string pretty_object, std::initializer_list<std::string> lines) {
+  pretty_object.erase(pretty_object.rfind("\n}"));
+  for (const std::string& line : lines) pretty_object += ",\n" + line;
+  return pretty_object + "\n}\n";
+}
+
+}  // namespace retina
