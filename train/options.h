@@ -6,23 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "shared/comm/element_type.h"
 #include "shared/image/resize.h"
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
 #include "shared/model/precision.h"
-#include "shared/ops/box_loss_kind.h"
+#include "shared/shard/stager.h"
 #include "shared/watch/watch_options.h"
 #include "train/augment/augment_choice.h"
-#include "train/plan/plan_options.h"
+#include "train/plan/sampler.h"
+#include "train/reduce/bucket_choice.h"
 #include "train/schedule/adaptive_schedule.h"
-#include "train/step/optimizer_options.h"
+#include "train/step/detection_loss.h"
+#include "train/step/optimizer.h"
 
 namespace retina {
 
 class Cli;
-struct BucketOptions;
-struct LossOptions;
 struct SavingOptions;
 
 enum class P6Source { kAuto, kC5, kP5 };  // kAuto: C5 with GroupNorm heads (v2), P5 without (v1)
@@ -36,98 +35,104 @@ inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
 struct TrainOptions {
   std::string recipe = "none";  // settings for what is left unset, see recipes.h
   Task task = Task::kDetection;
-  // Data
-  std::string train;          // SHARDS folder
-  std::string validation;     // SHARDS folder or empty
-  std::string output;         // RUN folder; may be empty with `synthetic`
-  std::string scratch;        // local disk for checkpoints and shards; empty: `output`, $TMPDIR
-  bool stage_always = false;  // copy shards to `scratch` whatever their mount
-  std::optional<std::uint64_t> stage_limit_bytes;  // see StageOptions
-  std::int64_t synthetic = 0;  // train on this many made-up images instead: a speed test
-  std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
-  // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.
-  std::optional<int> min_side_px, max_side_px;
-  std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
-  AugmentChoice augment;
-  Shuffle shuffle = Shuffle::kSharded;
-  Sampler sampler = Sampler::kUniform;
-  double repeat_threshold = 0.001;  // share of images below which a class is rare
-  double max_bad_fraction = 0.001;  // of the training records may turn out to be damaged
-  // Model
-  std::string backbone = "resnet50";
-  std::optional<Norm> norm;  // unset: batch; frozen for a detector with --init
-  bool sync_bn = false;      // batch norm over the images of all ranks
-  double norm_eps = 1e-5;
-  HeadNorm head_norm = HeadNorm::kGroup;
-  P6Source p6 = P6Source::kAuto;
-  std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
-  double anchor_offset = 0;             // centre in its cell, in strides
-  std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
-  std::string init;                     // checkpoint to take weights from; none or empty: scratch
-  // Loss
-  BoxLossKind box_loss = BoxLossKind::kL1;
-  double smooth_l1_beta = 1.0 / 9;
-  double box_target_std = 1;  // keras-retinanet: 0.2
-  double focal_alpha = 0.25, focal_gamma = 2;
-  double foreground_iou = 0.5, background_iou = 0.4;
-  bool low_quality_matches = true;
-  double label_smoothing = 0;  // of a classifier's cross-entropy
-  // Length
-  std::optional<std::int64_t> epochs;  // unset and no steps: the recipe's
-  std::optional<std::int64_t> steps;   // global steps in all
-  std::int64_t steps_per_epoch = 0;    // 0: an epoch is a pass over the data
-  // The global batch over all ranks; unset: images_per_rank times the ranks, or else 16.
-  std::optional<int> images_per_step;
-  int images_per_rank = 0;  // 0: not said
-  int micro_batch = 0;      // per rank; 0: all of a rank's images in one pass
-  int early_stop = 0;       // validations without a better AP or top-1 that end the run; 0: off
-  // Optimiser
-  OptimizerKind optimizer = OptimizerKind::kSgd;
-  std::optional<double> lr;  // unset: sgd .01, adam and adamw 1e-4, rmsprop 1e-3
-  LrScaling lr_scaling = LrScaling::kNone;
-  double momentum = 0.9;
-  double rho = 0.9;                    // of rmsprop's mean of squared gradients
-  std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
-  std::optional<double> norm_weight_decay;
-  double clip_norm = 0;  // global gradient norm; 0: no clipping
-  double ema = 0;        // decay of the weights' moving average; 0: none
-  ScheduleKind lr_schedule = ScheduleKind::kStep;
-  std::vector<std::string> lr_drop_at = {"16epochs", "22epochs"};
-  double lr_drop_factor = 0.1;
-  std::optional<double> lr_decay;  // inverse-time schedule: of each step; it has no default
-  PlateauMetric plateau_metric = PlateauMetric::kLoss;
-  int plateau_patience = 2;
-  std::int64_t warmup_steps = 1000;
-  double warmup_factor = 0.001;
-  // Run
-  DeviceChoice device = DeviceChoice::kAuto;
-  int expect_ranks = 0;  // 0: any number
-  WatchOptions watch{};
-  Precision precision = Precision::kFp32;
-  bool tf32 = true;  // of fp32 on GPUs, as LibTorch, and so torchvision, has it for convolutions
-  ElementType wire = ElementType::kFloat32;  // of gradients between ranks; 16 bit: half the bytes
-  bool deterministic_reduce = false;         // sums in rank order, for any buckets
-  bool overlap_reduce = true;                // false: gradients travel after backward
-  std::string bucket_mb = "auto";            // auto: 8, or as the run began
+  std::string output;   // RUN folder; may be empty with `data.synthetic`
+  std::string scratch;  // local disk for checkpoints and shards; empty: `output`, $TMPDIR
   std::uint64_t seed = 1;
-  std::string checkpoint_every = "1epoch";  // a span, or auto
-  std::string mtbf = "4h";                  // mean time between failures of the job, for `auto`
-  std::int64_t check_replicas_every = 500;  // steps; 0: never
-  OnNan on_nan = OnNan::kStop;
-  int keep = 3;  // newest checkpoints kept besides the best
-  std::string resume = "auto";
-  bool overwrite = false;
-  int validate_every_epochs = 1;
-  std::int64_t validation_images = 0;  // 0: all
-  int threads = 0;                     // decode threads per rank; 0: as many as it takes
-  int compute_threads = 0;             // 0: the node's cores shared among its ranks
 
-  // Monitor
-  std::string tensorboard;              // folder for TensorBoard's events, or empty
-  std::string timeline;                 // file for a Chrome trace, or empty
-  std::string timeline_steps = "1:20";  // counted from this start of the program
-  std::string scaling_report;           // folder that runs on several numbers of ranks share
-  std::int64_t preview = 0;             // samples to write to a page instead of training
+  struct Data {
+    std::string train;           // SHARDS folder
+    StageOptions stage;          // copies of its shards in `scratch`
+    std::int64_t synthetic = 0;  // train on this many synthetic images instead: a speed test
+    std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
+    // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.
+    std::optional<int> min_side_px, max_side_px;
+    std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
+    AugmentChoice augment;
+    Shuffle shuffle = Shuffle::kSharded;
+    Sampler sampler = Sampler::kUniform;
+    double repeat_threshold = 0.001;  // share of images below which a class is rare
+    double max_bad_fraction = 0.001;  // of the training records may turn out to be damaged
+    int decode_threads = 0;           // per rank; 0: as many as it takes
+  } data;
+
+  struct Model {
+    std::string backbone = "resnet50";
+    std::optional<Norm> norm;  // unset: batch; frozen for a detector with --init
+    bool sync_bn = false;      // batch norm over the images of all ranks
+    double norm_eps = 1e-5;
+    HeadNorm head_norm = HeadNorm::kGroup;
+    P6Source p6 = P6Source::kAuto;
+    std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
+    double anchor_offset = 0;             // centre in its cell, in strides
+    std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
+    std::string init;                     // checkpoint to take weights from; none or empty: scratch
+  } model;
+
+  LossOptions loss;            // of a detector
+  double label_smoothing = 0;  // of a classifier's cross-entropy
+
+  struct Length {
+    std::optional<std::int64_t> epochs;  // unset and no steps: the recipe's
+    std::optional<std::int64_t> steps;   // global steps in all
+    std::int64_t steps_per_epoch = 0;    // 0: every image once
+    // The global batch over all ranks; unset: images_per_rank times the ranks, or else 16.
+    std::optional<int> images_per_step;
+    int images_per_rank = 0;  // 0: not said
+    int micro_batch = 0;      // images per rank; 0: all of a rank's images of a step at once
+  } length;
+
+  struct Optimizer {
+    OptimizerOptions rule;               // but for what follows
+    std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
+    std::optional<double> lr;            // unset: sgd .01, adam and adamw 1e-4, rmsprop 1e-3
+    LrScaling lr_scaling = LrScaling::kNone;
+    double clip_norm = 0;  // global gradient norm; 0: no clipping
+    double ema = 0;        // decay of the weights' moving average; 0: none
+  } optimizer;
+
+  struct Schedule {
+    AdaptiveScheduleOptions rule = {.schedule = {.warmup_steps = 1000}};  // but for what follows
+    std::vector<std::string> drop_at = {"16epochs", "22epochs"};
+    std::optional<double> decay;  // inverse-time schedule: of each step; it has no default
+  } schedule;
+
+  struct Compute {
+    DeviceChoice device = DeviceChoice::kAuto;
+    Precision precision = Precision::kFp32;
+    bool tf32 = true;  // of fp32 on GPUs, as LibTorch, and so torchvision, has it for convolutions
+    int threads = 0;   // of the CPU; 0: the node's cores shared among its ranks
+  } compute;
+
+  struct Distribution {
+    int expect_ranks = 0;  // 0: any number
+    WatchOptions watch{};
+    BucketOptions buckets;                    // of gradients; their size is in `bucket_mb`
+    std::string bucket_mb = "auto";           // auto: 8, or as the run began
+    std::int64_t check_replicas_every = 500;  // steps; 0: never
+  } distribution;
+
+  struct Checkpoints {
+    std::string every = "1epoch";  // a span, or auto
+    std::string mtbf = "4h";       // mean time between failures of the job, for `auto`
+    int keep = 3;                  // newest checkpoints kept besides the best
+    OnNan on_nan = OnNan::kStop;
+    std::string resume = "auto";
+    bool overwrite = false;
+  } checkpoints;
+
+  struct Validations {
+    std::string shards;       // SHARDS folder to validate on, or empty
+    int every_epochs = 1;     // 0: only at the end
+    std::int64_t images = 0;  // 0: all
+  } validation;
+
+  struct Monitoring {
+    std::string tensorboard;              // folder for TensorBoard's events, or empty
+    std::string timeline;                 // file for a Chrome trace, or empty
+    std::string timeline_steps = "1:20";  // counted from this start of the program
+    std::string scaling_report;           // folder that runs on several numbers of ranks share
+    std::int64_t preview = 0;             // samples to write to a page instead of training
+  } monitoring;
 
   // Throws Error{kUsage} or Error{kConfig} for options that are wrong or contradict each other;
   // touches no file.
@@ -140,23 +145,25 @@ struct TrainOptions {
   bool watches_validation() const;  // the learning rate depends on its AP or top-1
   // A detector keeps what it starts from, as torchvision's; a classifier learns all of it anew.
   bool freezes() const { return !from_scratch() && !classifies(); }
-  Norm norm_kind() const { return norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
-  int min_side() const { return min_side_px.value_or(default_sides(task, backbone).min_px); }
-  int max_side() const { return max_side_px.value_or(default_sides(task, backbone).max_px); }
-  Augment augment_set() const {
-    return augment.set.value_or(classifies() ? Augment::kCrop : Augment::kFlip);
+  Norm norm_kind() const { return model.norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
+  int min_side() const {
+    return data.min_side_px.value_or(default_sides(task, model.backbone).min_px);
   }
-  bool checkpoint_auto() const { return checkpoint_every == "auto"; }
-  bool may_resume() const { return resume != "never"; }
-  bool resumes_file() const { return may_resume() && resume != "auto"; }
-  bool rolls_back() const { return on_nan == OnNan::kRollback; }
-  // Where `images_per_step` is unset and --images-per-rank is not, for_ranks() sets it.
-  int step_images() const { return images_per_step.value_or(16); }
+  int max_side() const {
+    return data.max_side_px.value_or(default_sides(task, model.backbone).max_px);
+  }
+  Augment augment_set() const {
+    return data.augment.set.value_or(classifies() ? Augment::kCrop : Augment::kFlip);
+  }
+  bool may_resume() const { return checkpoints.resume != "never"; }
+  bool resumes_file() const { return may_resume() && checkpoints.resume != "auto"; }
+  bool rolls_back() const { return checkpoints.on_nan == OnNan::kRollback; }
+  // Where `length.images_per_step` is unset and --images-per-rank is not, for_ranks() sets it.
+  int step_images() const { return length.images_per_step.value_or(16); }
   TrainOptions for_ranks(int rank_count) const;
-  int layers_to_train() const { return trainable_layers.value_or(freezes() ? 3 : 5); }
+  int layers_to_train() const { return model.trainable_layers.value_or(freezes() ? 3 : 5); }
 
   ModelConfig model_config(int class_count) const;
-  LossOptions loss_options() const;
   BucketOptions bucket_options() const;
   SavingOptions saving_options() const;
   OptimizerOptions optimizer_options() const;

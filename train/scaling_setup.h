@@ -5,7 +5,7 @@
 #include <c10/core/Device.h>
 
 #include "train/options.h"
-#include "train/plan/training_set.h"
+#include "train/plan/training_plan.h"
 #include "train/scaling/scaling_report.h"
 
 namespace retina {

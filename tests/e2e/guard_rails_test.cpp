@@ -193,7 +193,7 @@ TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const std::string line = cat("(image ", thin.image_id, "), annotation ", thin.id,
                                ": the box has no width or height inside the image");
-  EXPECT_THAT(result.err, HasSubstr("boxes without an area, left out: 1)"));
+  EXPECT_THAT(result.err, HasSubstr("boxes without an area, ignored: 1)"));
   EXPECT_THAT(result.err, HasSubstr(line));
   EXPECT_EQ(result.err.find(line), result.err.rfind(line)) << "in two epochs, told once";
 }

@@ -87,7 +87,7 @@ TEST_F(Rollback, LeavesTheStepOutAndARestartDoesNotTryItAgain) {
   const std::vector<std::string> options = {"--on-nan", "rollback", "--checkpoint-every", "1steps"};
   const ProcessResult first = run_process(command("run", 3, options));
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_THAT(first.err, HasSubstr("this step is left out"));
+  EXPECT_THAT(first.err, HasSubstr("this step is skipped"));
   const std::size_t before = left_out("run");
   EXPECT_GE(before, 1U);
   EXPECT_EQ(steps_logged(job_ / "run"), 3 - static_cast<std::int64_t>(before));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shared/ops/matcher.h"
-#include "train/step/batch_targets.h"
+#include "train/step/detection_loss.h"
 
 namespace retina {
 

@@ -51,7 +51,8 @@ class TrainingParity : public testing::TestWithParam<const char*> {
   std::vector<StepSums> train(Replica& replica, std::int64_t first, std::int64_t end) {
     std::vector<StepSums> losses;
     for (std::int64_t step = first; step < end; ++step) {
-      replica.accumulate(batch_);
+      replica.backward(replica.loss(replica.forward(batch_), batch_),
+                       batch_.part.is_last_micro_batch);
       replica.all_reduce();
       replica.update(learning_rate_, step + 1);
       losses.push_back(replica.take_metrics());

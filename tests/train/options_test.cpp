@@ -9,10 +9,8 @@
 #include "shared/model/network_shape.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
-#include "train/reduce/bucket_plan.h"
 #include "train/run/run_config.h"
 #include "train/run/saving.h"
-#include "train/step/detection_loss.h"
 
 namespace retina {
 namespace {
@@ -44,8 +42,8 @@ Error refusal(std::vector<const char*> arguments) {
 TEST(Recipes, FillWhatIsNotGiven) {
   const TrainOptions options =
       parse({"--recipe", "torchvision-v2", "--lr", "0.5", "--init", "backbone.pt"});
-  EXPECT_EQ(options.optimizer, OptimizerKind::kAdamW);
-  EXPECT_EQ(options.box_loss, BoxLossKind::kGiou);
+  EXPECT_EQ(options.optimizer.rule.kind, OptimizerKind::kAdamW);
+  EXPECT_EQ(options.loss.box.kind, BoxLossKind::kGiou);
   EXPECT_EQ(options.norm_kind(), Norm::kBatch);
   EXPECT_EQ(options.optimizer_options().norm_weight_decay, 0.0);
   EXPECT_EQ(options.plan_options().min_sides_px.size(), 11U);
@@ -64,7 +62,7 @@ TEST(Options, AugmentNamesASetAndDetailsChangeIt) {
   }
   EXPECT_EQ(refusal({"--rotation", "4"}).kind(), ErrorKind::kUsage);
   EXPECT_THAT(refusal({"--synthetic", "8", "--preview", "4"}).what(),
-              testing::HasSubstr("made-up images"));
+              testing::HasSubstr("synthetic images"));
 }
 
 TEST(Recipes, YieldToTheConfigFile) {
@@ -72,7 +70,7 @@ TEST(Recipes, YieldToTheConfigFile) {
   const std::string path = folder / "config.json";
   write_file_atomically(path, R"({"recipe": "torchvision-v1", "momentum": 0.5, "init": "b.pt"})");
   const TrainOptions options = parse({"--config", path.c_str()});
-  EXPECT_EQ(options.momentum, 0.5);
+  EXPECT_EQ(options.optimizer.rule.momentum, 0.5);
   EXPECT_EQ(options.norm_kind(), Norm::kFrozen);
   EXPECT_EQ(options.total_steps(10), 260) << "26 epochs";
 }
@@ -110,7 +108,7 @@ TEST(Recipes, TrainAsTheirBackboneAsks) {
     EXPECT_FALSE(trained.from_scratch());
     EXPECT_EQ(trained.norm_kind(), v2 ? Norm::kBatch : Norm::kFrozen) << recipe;
     EXPECT_EQ(trained.layers_to_train(), recipe == std::string("keras-retinanet") ? 5 : 3);
-    EXPECT_EQ(trained.sync_bn, v2) << recipe;
+    EXPECT_EQ(trained.model.sync_bn, v2) << recipe;
     EXPECT_TRUE(scratch.from_scratch());
     EXPECT_EQ(scratch.norm_kind(), Norm::kBatch) << recipe;
     EXPECT_EQ(scratch.layers_to_train(), 5) << recipe;
@@ -119,16 +117,16 @@ TEST(Recipes, TrainAsTheirBackboneAsks) {
 
 TEST(Recipes, HaveKerasRetinanetsMaths) {
   const TrainOptions options = parse({"--recipe", "keras-retinanet", "--init", "backbone.pt"});
-  const LossOptions loss = options.loss_options();
+  const LossOptions& loss = options.loss;
   EXPECT_EQ(loss.box.kind, BoxLossKind::kSmoothL1);
   EXPECT_DOUBLE_EQ(loss.box.smooth_l1_beta, 1.0 / 9);
   EXPECT_DOUBLE_EQ(loss.box.target_std, 0.2);
   EXPECT_FALSE(loss.match.low_quality_matches);
   EXPECT_EQ(options.model_config(3).anchor_offset, 0.5);
   EXPECT_TRUE(options.model_config(3).p6_from_c5);
-  EXPECT_EQ(options.clip_norm, 0.001);
-  EXPECT_EQ(options.steps_per_epoch, 10000);
-  EXPECT_EQ(options.total_steps(options.steps_per_epoch), 500000) << "50 short epochs";
+  EXPECT_EQ(options.optimizer.clip_norm, 0.001);
+  EXPECT_EQ(options.length.steps_per_epoch, 10000);
+  EXPECT_EQ(options.total_steps(options.length.steps_per_epoch), 500000) << "50 short epochs";
   EXPECT_EQ(options.adaptive_schedule(10000).schedule.kind, ScheduleKind::kPlateau);
   EXPECT_EQ(options.adaptive_schedule(10000).plateau_patience, 2);
 }
@@ -200,9 +198,9 @@ TEST(TrainOptions, WantRegularValidationsForWhatJudgesByThem) {
 }
 
 TEST(TrainOptions, ShareStatisticsOfATrainedNormOnly) {
-  EXPECT_FALSE(parse({}).sync_bn);
-  EXPECT_TRUE(parse({"--sync-bn", "on"}).sync_bn);
-  EXPECT_TRUE(parse({"--sync-bn", "on", "--norm", "batch", "--init", "c.pt"}).sync_bn);
+  EXPECT_FALSE(parse({}).model.sync_bn);
+  EXPECT_TRUE(parse({"--sync-bn", "on"}).model.sync_bn);
+  EXPECT_TRUE(parse({"--sync-bn", "on", "--norm", "batch", "--init", "c.pt"}).model.sync_bn);
   EXPECT_NO_THROW(parse({"--sync-bn", "off", "--norm", "frozen"}));
   for (const auto& frozen : {std::pair{"--norm", "frozen"}, std::pair{"--init", "c.pt"}}) {
     try {
@@ -311,7 +309,7 @@ TEST(TrainOptions, CountStepsWithoutOverflow) {
 }
 
 TEST(TrainOptions, MayChangeHowExactProductsAre) {
-  EXPECT_TRUE(parse({}).tf32);
+  EXPECT_TRUE(parse({}).compute.tf32);
   EXPECT_TRUE(may_change("tf32"));  // as the device may
 }
 
@@ -331,7 +329,7 @@ TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {
 
 TEST(Task, KerasRecipeHas32ImagesARankAndARateTimesTheRanks) {
   const TrainOptions options = parse({"--recipe", "cifar10-keras"});
-  EXPECT_EQ(options.optimizer, OptimizerKind::kRmsprop);
+  EXPECT_EQ(options.optimizer.rule.kind, OptimizerKind::kRmsprop);
   EXPECT_EQ(options.for_ranks(1).step_images(), 32);
   EXPECT_EQ(options.for_ranks(4).step_images(), 128);
   EXPECT_DOUBLE_EQ(options.for_ranks(4).effective_lr(), 4e-4);

@@ -17,25 +17,26 @@ ScalingSetup setup_of(const TrainOptions& options) {
 TEST(ScalingSetup, DiffersByWhatAStepsTimeDependsOn) {
   const TrainOptions plain;
   const ScalingSetup usual = setup_of(plain);
-  const auto differs = [&](const char* key, auto TrainOptions::*option, const auto& value) {
+  const auto differs = [&](const char* key, const auto& change) {
     TrainOptions options;
-    options.*option = value;
+    change(options);
     const ScalingSetup other = setup_of(options);
     EXPECT_NE(other.at(key), usual.at(key)) << key;
   };
-  differs("wire", &TrainOptions::wire, ElementType::kBFloat16);
-  differs("deterministic-reduce", &TrainOptions::deterministic_reduce, true);
-  differs("overlap-reduce", &TrainOptions::overlap_reduce, false);
-  differs("bucket-mb", &TrainOptions::bucket_mb, "4");
-  differs("sync-bn", &TrainOptions::sync_bn, true);
-  differs("min-sides", &TrainOptions::min_sides_px, std::vector<std::int64_t>{640, 800});
-  differs("images a rank", &TrainOptions::images_per_step, 4);
+  using Options = TrainOptions;
+  differs("wire", [](Options& o) { o.distribution.buckets.wire.type = ElementType::kBFloat16; });
+  differs("deterministic-reduce", [](Options& o) { o.distribution.buckets.wire.ordered = true; });
+  differs("overlap-reduce", [](Options& o) { o.distribution.buckets.overlap = false; });
+  differs("bucket-mb", [](Options& o) { o.distribution.bucket_mb = "4"; });
+  differs("sync-bn", [](Options& o) { o.model.sync_bn = true; });
+  differs("min-sides", [](Options& o) { o.data.min_sides_px = {640, 800}; });
+  differs("images a rank", [](Options& o) { o.length.images_per_step = 4; });
   EXPECT_EQ(setup_of(plain), usual);
 }
 
 TEST(ScalingSetup, RefusesUnevenShares) {
   TrainOptions options;
-  options.images_per_step = 16;
+  options.length.images_per_step = 16;
   for (const int ranks : {1, 2, 4, 16}) EXPECT_NO_THROW(check_even_shares(options, ranks));
   try {
     check_even_shares(options, 3);

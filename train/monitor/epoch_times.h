@@ -7,7 +7,7 @@
 #include "shared/comm/communicator.h"
 #include "train/monitor/metrics_log.h"
 #include "train/monitor/rank_times.h"
-#include "train/run/rollback.h"
+#include "train/run/training_state.h"
 
 namespace retina {
 

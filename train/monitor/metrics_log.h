@@ -32,7 +32,7 @@
 #include "train/monitor/event_file.h"
 #include "train/monitor/rank_times.h"
 #include "train/reduce/reduce_cost.h"
-#include "train/step/part_times.h"
+#include "train/step/step_clock.h"
 #include "train/step/task_metrics.h"
 
 namespace retina {

@@ -39,7 +39,7 @@ std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& 
 std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncovered,
                     const PreviewInput& input) {
   const std::size_t boxes = sample.boxes.size();
-  if (input.plan.framing == Framing::kSquare) {
+  if (input.plan.options().framing == Framing::kSquare) {
     return cat(image_name(sample.image_id, sample.file_name), ", step ", step + 1, ": ",
                input.train.categories[static_cast<std::size_t>(sample.labels.front())].name,
                sample.slot.flip ? ", mirrored" : "");
@@ -104,7 +104,7 @@ std::string render_preview(const PreviewInput& input) {
                               "alone, or with --low-quality-matches off by none. See "
                               "--anchor-sizes.")};
   Counts counts;
-  const auto batches = load_steps({.train = input.train,
+  const auto batches = load_steps({.source = input.train.source,
                                    .plan = input.plan,
                                    .micro_batch = kMicroBatch,
                                    .threads = input.threads,
@@ -116,9 +116,9 @@ std::string render_preview(const PreviewInput& input) {
   }
   Report report{.title = cat("retina-train: preview of ", input.folder),
                 .subtitle = cat("What the model will see first, in this order; --augment ",
-                                input.augment, ", seed ", input.plan.seed)};
+                                input.augment, ", seed ", input.plan.options().seed)};
   report.metrics = {{"samples", cat(counts.images), "of the run's first steps"}};
-  if (input.plan.framing == Framing::kSquare) {
+  if (input.plan.options().framing == Framing::kSquare) {
     gallery.note = "";
   } else {
     const std::vector<Headline> boxes = {{"boxes", cat(counts.boxes), "that are trained on"},

@@ -8,8 +8,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/image/resize.h"
-#include "train/plan/plan_options.h"
-#include "train/plan/training_set.h"
+#include "train/plan/training_plan.h"
 
 namespace retina {
 
@@ -21,7 +20,7 @@ struct PreviewInput {
   std::string folder = {};       // of the training set, as the user named it
   std::int64_t image_count = 0;  // samples to show; fewer when the run has no more
   std::int64_t total_steps = 0;
-  EpochPlanOptions plan = {};
+  TrainingPlan plan;
   std::string augment = {};          // the name of its set of random changes
   Normalisation normalisation = {};  // that the samples have
   std::vector<double> anchor_sizes = {};

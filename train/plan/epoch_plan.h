@@ -9,7 +9,6 @@
 
 #include "shared/data/batch.h"
 #include "shared/shard/shard_set.h"
-#include "train/plan/plan_options.h"
 #include "train/plan/sampler.h"
 
 namespace retina {
@@ -24,18 +23,16 @@ struct GlobalStep {
   int padded_width_px = 0, padded_height_px = 0;
 };
 
-// The plan of one epoch, a pass over the data. Properties:
+// The plan of one epoch of the data. Properties:
 //  1. every image is in as many counting slots as the sampler drew it: uniform, in exactly one;
 //  2. step contents do not depend on the number of ranks;
 //  3. all ranks take ceil(drawn images / images_per_step) steps; the tail is filled with pad slots
-//  that
-//     repeat the epoch's first images and count nothing;
+//     that repeat the epoch's first images and count nothing;
 //  4. images of like aspect ratio share a step as far as that goes (less padding) without breaking
 //     1-3: each lane, or the whole epoch with kGlobal, is cut into buckets by the rank of its
 //     images' aspect ratio, and a step takes all its images from one bucket;
 //  5. kSharded: a counting slot s reads lane s of what was drawn, in the tail too. Only a pad slot
-//  of a lane that is
-//     empty (fewer images than slots) reads another lane's image.
+//     of a lane that is empty (fewer images than slots) reads another lane's image.
 class EpochPlan {
  public:
   // `index` must outlive the plan.
@@ -73,17 +70,17 @@ struct RecordRange {
 };
 RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t lane_count);
 
-// Steps of one pass over the data: ceil(image_count / images_per_step).
+// Steps of one epoch of the data: ceil(image_count / images_per_step).
 std::int64_t steps_per_data_epoch(std::size_t image_count, int images_per_step);
 
 // Most slots of a step that one of `rank_count` ranks gets; where the ranks do not divide the slots
 // evenly, the others get one less.
 std::size_t largest_share(std::size_t slot_count, std::size_t rank_count);
 
-// The part of a step that `rank` loads, in passes of at most `micro_batch` images (gradient
-// accumulation; 0 means one pass). Every rank gets the same number of passes; where the ranks do
-// not divide the slots evenly, a pass of a rank may be one image smaller than another rank's, or
-// empty. `rank_count` is at most the number of slots.
+// The part of a step that `rank` loads, in micro-batches of at most `micro_batch` images (gradient
+// accumulation; 0: all at once). Every rank gets the same number of them; where the ranks do not
+// divide the slots evenly, a rank's may be one image smaller than another rank's, or empty.
+// `rank_count` is at most the number of slots.
 std::vector<BatchRequest> rank_micro_batches(const GlobalStep& step, int rank, int rank_count,
                                              int micro_batch);
 

@@ -1,5 +1,5 @@
-// How often each image comes in a pass over the data: once, or more often where it has rare
-// classes.
+// What decides which images make up which step, and how often each comes in an epoch: once, or more
+// often where it has rare classes.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +8,43 @@
 #include <vector>
 
 #include "shared/shard/image_index.h"
-#include "train/plan/plan_options.h"
+#include "train/augment/augmentation.h"
 
 namespace retina {
 
-// An image of a pass.
-struct Draw {
-  std::uint32_t record = 0;  // place in the image index
-  std::uint32_t copy = 0;    // of this image in this pass, counted from 0
+// kGlobal: one permutation over everything. kSharded: slot s of every step reads lane s, a fixed
+// range of the records in shard order, so each rank reads its own part of the shards alone.
+enum class Shuffle { kGlobal, kSharded };
+
+// How often an image comes in an epoch: see draw_images.
+enum class Sampler { kUniform, kClassBalanced };
+
+struct EpochPlanOptions {
+  std::uint64_t seed = 0;
+  int images_per_step = 16;  // the global step: all ranks, all micro-batches
+  Shuffle shuffle = Shuffle::kGlobal;
+  Sampler sampler = Sampler::kUniform;
+  double repeat_threshold = 0.001;  // kClassBalanced: classes in a lower share of images are rare
+  Framing framing = Framing::kWhole;
+  int min_side_px = 800, max_side_px = 1333;
+  // Not empty: a step's min_side_px is drawn from these (multi-scale training).
+  std::vector<int> min_sides_px = {};
+  AugmentOptions augment = {};
 };
 
-// The images of pass `epoch`, in the order of the index: a pure function of its arguments, of the
-// same length in every pass.
+// An image of an epoch.
+struct Draw {
+  std::uint32_t record = 0;  // place in the image index
+  std::uint32_t copy = 0;    // of this image in this epoch, counted from 0
+};
+
+// The images of an epoch of the data, in the order of the index: a pure function of its arguments,
+// of the same length in every epoch.
 //
 // kUniform: each once. kClassBalanced: repeat-factor sampling (Gupta, Dollar, Girshick 2019,
 // "LVIS", appendix B.2). With f(c) the share of images that hold class c and t the threshold, image
-// I comes r(I) = max(1, max over its classes c of sqrt(t / f(c))) times a pass on average.
-// Fractions are rounded by systematic sampling: one random offset for the whole pass, so that an
+// I comes r(I) = max(1, max over its classes c of sqrt(t / f(c))) times an epoch on average.
+// Fractions are rounded by systematic sampling: one random offset for the whole epoch, so that an
 // image comes floor(r) or ceil(r) times and any run of neighbours its sum of r within one. That
 // keeps lanes at fixed places of the shards. Where the sum of all r is no integer, one image drawn
 // at random may come once more.

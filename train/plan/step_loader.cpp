@@ -5,22 +5,19 @@
 #include <optional>
 #include <utility>
 
-#include "train/plan/training_plan.h"
-
 namespace retina {
 namespace {
 
-// What the loader asks for next. It runs ahead of the loop, so it has a plan of its own.
+// What the loader asks for next, on a thread that runs ahead of the loop.
 class StepRequests {
  public:
-  explicit StepRequests(const StepLoaderInput& input)
-      : input_(input), plan_(input.train.source.index(), input.plan), next_step_(input.begin) {}
+  explicit StepRequests(const StepLoaderInput& input) : input_(input), next_step_(input.begin) {}
 
   std::optional<BatchRequest> next() {
     if (micro_batches_.empty()) {
       while (input_.skipped.contains(next_step_)) ++next_step_;
       if (next_step_ >= input_.end) return std::nullopt;
-      for (BatchRequest& micro_batch : rank_micro_batches(plan_.at(next_step_++), input_.rank,
+      for (BatchRequest& micro_batch : rank_micro_batches(input_.plan.at(next_step_++), input_.rank,
                                                           input_.rank_count, input_.micro_batch)) {
         micro_batches_.push_back(std::move(micro_batch));
       }
@@ -32,7 +29,6 @@ class StepRequests {
 
  private:
   StepLoaderInput input_;
-  TrainingPlan plan_;
   std::int64_t next_step_;
   std::deque<BatchRequest> micro_batches_;
 };
@@ -46,21 +42,20 @@ std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input) {
   loader.form = input.form;
   loader.allocate = input.allocate;
   auto requests = std::make_shared<StepRequests>(input);
-  return std::make_unique<BatchLoader>(input.train.source, loader,
+  return std::make_unique<BatchLoader>(input.source, loader,
                                        [requests] { return requests->next(); });
 }
 
 std::vector<std::size_t> shards_ahead(const StepLoaderInput& input) {
-  const std::vector<IndexEntry>& index = input.train.source.index();
-  const std::int64_t epoch_steps_all = TrainingPlan(index, input.plan).steps_per_data_epoch();
+  const std::int64_t epoch_steps = input.plan.steps_per_data_epoch();
   StepLoaderInput two_epochs = input;
-  two_epochs.end = std::min(input.end, (input.begin / epoch_steps_all + 2) * epoch_steps_all);
+  two_epochs.end = std::min(input.end, (input.begin / epoch_steps + 2) * epoch_steps);
   StepRequests requests(two_epochs);
   std::vector<std::size_t> shards;
   std::set<std::size_t> seen;
   while (const std::optional<BatchRequest> request = requests.next()) {
     for (const Slot& slot : request->slots) {
-      const std::size_t shard = index[slot.record].shard;
+      const std::size_t shard = input.plan.index()[slot.record].shard;
       if (slot.counts && seen.insert(shard).second) shards.push_back(shard);
     }
   }

@@ -1,4 +1,4 @@
-// The batches of one rank, step after step: the training plan, cut into this rank's passes.
+// The batches of one rank, step after step: the training plan, cut into this rank's micro-batches.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,14 @@
 #include <vector>
 
 #include "shared/data/loader.h"
-#include "train/plan/plan_options.h"
-#include "train/plan/training_set.h"
+#include "train/plan/training_plan.h"
 
 namespace retina {
 
 struct StepLoaderInput {
-  const TrainingSet& train;  // outlives the loader
-  EpochPlanOptions plan = {};
-  int micro_batch = 0;  // 0: all of the rank's images of a step in one pass
+  const SampleSource& source;  // outlives the loader, as does the plan's index
+  TrainingPlan plan;
+  int micro_batch = 0;  // images; 0: all of the rank's images of a step at once
   DecodeThreads threads = {};
   PixelForm form = PixelForm::kNormalised;
   BatchAllocator allocate = allocate_plain;
@@ -26,8 +25,8 @@ struct StepLoaderInput {
 
 std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input);
 
-// The shards that the rank reads in the rest of this pass over the data and in the whole next one,
-// in the order of their first use; those that only pad slots read are left out.
+// The shards that the rank reads in the rest of this epoch of the data and in the whole next one,
+// in the order of their first use, without those that only pad slots read.
 std::vector<std::size_t> shards_ahead(const StepLoaderInput& input);
 
 }  // namespace retina

@@ -11,12 +11,12 @@ TrainingPlan::TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlan
       steps_per_epoch_(epoch_steps > 0 ? epoch_steps : steps_per_data_epoch_) {}
 
 GlobalStep TrainingPlan::at(std::int64_t step) {
-  const std::int64_t micro_batch = step / steps_per_data_epoch_;
-  if (micro_batch != epoch_) {
-    epoch_ = micro_batch;
-    plan_ = std::make_unique<EpochPlan>(index_, options_, epoch_);
+  const std::int64_t epoch = step / steps_per_data_epoch_;
+  if (epoch != epoch_) {
+    epoch_ = epoch;
+    epoch_plan_ = std::make_shared<EpochPlan>(index_, options_, epoch);
   }
-  GlobalStep whole = plan_->step(step % steps_per_data_epoch_);
+  GlobalStep whole = epoch_plan_->step(step % steps_per_data_epoch_);
   whole.number = step;
   return whole;
 }

@@ -1,34 +1,51 @@
-// The run's steps one after the other, over pass borders: what the loader asks for and what the
-// loop counts by. Each user has its own; it keeps one pass's order at a time.
+// What is trained on and in which order: the run's steps one after the other, over the borders of
+// epochs. Built once in a program; all who count or load steps use that one.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "shared/data/sample_source.h"
+#include "shared/shard/manifest.h"
 #include "train/plan/epoch_plan.h"
 
 namespace retina {
 
+// What is trained on, as the trainer sees it: samples, classes and an identity.
+struct TrainingSet {
+  const SampleSource& source;
+  Categories categories = {};
+  std::int64_t ignored_boxes = 0;  // without an area to train on, as the packer counted them
+  std::string fingerprint = {};    // of the manifest: a run continues with the same data only
+
+  int class_count() const { return static_cast<int>(categories.size()); }
+};
+
+// A copy is cheap: it shares the order of the epoch that was last asked for.
 class TrainingPlan {
  public:
-  // `index` must outlive the plan. An epoch is a pass over the data, or with
-  // `epoch_steps` > 0 that many steps, wherever the passes end (keras-retinanet's --steps).
+  // `index` must outlive the plan and its copies. An epoch has every image once, or with
+  // `epoch_steps` > 0 that many steps, wherever the data end (keras-retinanet's --steps).
   TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
                std::int64_t epoch_steps = 0);
 
+  const std::vector<IndexEntry>& index() const { return index_; }
+  const EpochPlanOptions& options() const { return options_; }
   std::int64_t steps_per_data_epoch() const { return steps_per_data_epoch_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
   // `step` counts from 0 over the whole run.
   std::int64_t epoch_of(std::int64_t step) const { return step / steps_per_epoch_; }
+  // Keeps the order of the step's epoch for the next call: a thread needs a copy of its own.
   GlobalStep at(std::int64_t step);
 
  private:
   const std::vector<IndexEntry>& index_;
   EpochPlanOptions options_;
   std::int64_t steps_per_data_epoch_, steps_per_epoch_;
+  std::shared_ptr<const EpochPlan> epoch_plan_;  // of the data epoch `epoch_`
   std::int64_t epoch_ = -1;
-  std::unique_ptr<EpochPlan> plan_;
 };
 
 }  // namespace retina

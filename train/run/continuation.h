@@ -1,14 +1,26 @@
-// Whether a checkpoint may be continued from: rank 0 asks before a run's folder is touched.
+// What a run continues from, and whether it may: rank 0 asks before a run's folder is touched.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "shared/checkpoint/checkpoint.h"
 #include "shared/model/config.h"
 #include "train/run/run_config.h"
 #include "train/run/run_dir.h"
-#include "train/run/start_point.h"
 
 namespace retina {
+
+// A checkpoint to start from, with its file's name.
+struct Found {
+  Checkpoint checkpoint;
+  std::string path;
+};
+
+// The newest checkpoint that is whole; a damaged newer one costs a warning. Only what is loaded is
+// read: the older ones are described by the index as long as the seals at their ends are those that
+// the index lists. Fills the index. Rank 0.
+std::optional<Found> newest_checkpoint(RunDir& dir);
 
 // Throws kConfig, one error listing all that differs, unless the checkpoint's run had the same
 // training set, model, and options, except those that `may_change`: each image once an epoch and

@@ -23,7 +23,7 @@ struct RunFacts {
 };
 
 struct RunState {
-  std::int64_t step = 0;   // steps done or left out
+  std::int64_t step = 0;   // steps made or skipped
   std::int64_t epoch = 0;  // the one that `step` ends, or is in
   std::int64_t samples_seen = 0;
   bool epoch_closed = true;                   // false from its last step to the end of validation

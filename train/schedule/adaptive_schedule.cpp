@@ -17,6 +17,19 @@ PlateauOptions plateau_options(const AdaptiveScheduleOptions& options) {
 
 }  // namespace
 
+bool Plateau::observe(double value) {
+  const double gain =
+      options_.higher_is_better ? value - state_.best.value_or(0) : state_.best.value_or(0) - value;
+  const bool first = !state_.best && value == value;
+  if (first || gain > options_.min_delta) {
+    state_ = {.best = value, .waited = 0};
+    return false;
+  }
+  if (++state_.waited < options_.patience) return false;
+  state_.waited = 0;
+  return true;
+}
+
 AdaptiveSchedule::AdaptiveSchedule(const AdaptiveScheduleOptions& options)
     : options_(options),
       plateau_(plateau_options(options)),

@@ -1,15 +1,44 @@
-// What the course of training decides: the learning rate once a figure plateaus, and an early
-// end. Every rank feeds it the same figures, so all decide the same; its state is in the
-// checkpoint.
+// What the course of training decides: the learning rate once a metric plateaus, and an early end.
+// Every rank feeds it the same metrics, so all decide the same; its state is in the checkpoint.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "train/schedule/plateau.h"
 #include "train/schedule/schedule.h"
 
 namespace retina {
+
+// Notices when a metric has stopped improving: the rule of Keras' ReduceLROnPlateau and
+// EarlyStopping callbacks.
+struct PlateauOptions {
+  bool higher_is_better = false;
+  int patience = 2;         // values in a row without improvement that make a plateau
+  double min_delta = 1e-4;  // an improvement is larger than this
+};
+
+class Plateau {
+ public:
+  struct State {
+    std::optional<double> best = {};
+    std::int64_t waited = 0;  // values since the last improvement or plateau
+
+    friend bool operator==(const State&, const State&) = default;
+  };
+
+  explicit Plateau(const PlateauOptions& options) : options_(options) {}
+
+  // Takes the next value; true when it completes a plateau, after which waiting starts over (the
+  // best value stays). A value that is not a number is not an improvement.
+  bool observe(double value);
+
+  const State& state() const { return state_; }
+  void restore(const State& state) { state_ = state; }
+
+ private:
+  PlateauOptions options_;
+  State state_;
+};
 
 // kAp, kTop1: of validations, by the run's task.
 enum class PlateauMetric { kLoss, kAp, kTop1 };
@@ -19,11 +48,11 @@ inline const Choices<PlateauMetric> kPlateauMetrics = {
 
 struct AdaptiveScheduleOptions {
   ScheduleOptions schedule = {};
-  // kPlateau: the rate is multiplied by schedule.drop_factor when this figure plateaus, judged at
+  // kPlateau: the rate is multiplied by schedule.drop_factor when this metric plateaus, judged at
   // epoch ends (the epoch's mean training loss) or at validations.
   PlateauMetric plateau_metric = PlateauMetric::kLoss;
   int plateau_patience = 2;
-  int early_stop_patience = 0;  // validations without a better figure that end the run; 0: never
+  int early_stop_patience = 0;  // validations without a better metric that end the run; 0: never
 };
 
 // What a checkpoint has of it.

@@ -12,7 +12,7 @@ struct ClassificationTargets {
   at::Tensor counts;  // [N] i64: 0 for a pad slot, else 1
 };
 
-// Sums that a rank adds over its passes and over ranks.
+// Sums that a rank adds over its micro-batches and over ranks.
 struct ClassificationLoss {
   at::Tensor cross_entropy;  // scalar, with its gradient
   at::Tensor top1, top5;     // scalars

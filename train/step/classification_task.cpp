@@ -1,12 +1,12 @@
-#include "train/step/classification_task.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 
 #include "shared/base/error.h"
 #include "shared/model/autocast.h"
+#include "shared/model/classifier.h"
 #include "train/step/classification_loss.h"
+#include "train/step/training_task.h"
 
 namespace retina {
 namespace {
@@ -27,25 +27,41 @@ at::Tensor rows_of(const Batch& batch, c10::Device device) {
   return rows.to(device, /*non_blocking=*/true);
 }
 
+class ClassificationTask : public TrainingTask {
+ public:
+  explicit ClassificationTask(const TaskOptions& options)
+      : options_(options), network_(make_classifier(options.model)) {}
+
+  Classifier& network() override { return *network_; }
+
+  TaskOutputs forward(const at::Tensor& images, const Batch& batch) override {
+    const c10::Device device = network_->device();
+    TaskOutputs outputs{.targets = rows_of(batch, device)};
+    const AutocastScope autocast(options_.precision, device.type());
+    outputs.logits = network_->forward(
+        images, {.seed = options_.seed, .step = batch.part.step, .slots = outputs.targets[2]});
+    return outputs;
+  }
+
+  TaskLoss loss(const TaskOutputs& outputs, const Batch& batch) override {
+    const ClassificationLoss loss = classification_loss(
+        outputs.logits, {.labels = outputs.targets[0], .counts = outputs.targets[1]},
+        options_.label_smoothing, batch.part.real_image_count);
+    return {
+        .metrics = at::stack({loss.cross_entropy.detach(), loss.top1, loss.top5}).to(at::kDouble),
+        .outputs = {loss.cross_entropy},
+        .gradients = {at::ones_like(loss.cross_entropy)}};
+  }
+
+ private:
+  TaskOptions options_;
+  std::unique_ptr<Classifier> network_;
+};
+
 }  // namespace
 
-Pass ClassificationTask::pass(const at::Tensor& images, const Batch& batch, StepClock& clock) {
-  const c10::Device device = network_->device();
-  const at::Tensor rows = rows_of(batch, device);
-  clock.begin(&PartTimes::forward_ms);
-  at::Tensor logits;  // [N, K]
-  {
-    const AutocastScope autocast(options_.precision, device.type());
-    logits = network_->forward(images,
-                               {.seed = options_.seed, .step = batch.part.step, .slots = rows[2]});
-  }
-  clock.begin(&PartTimes::loss_ms);
-  const ClassificationLoss loss =
-      classification_loss(logits, {.labels = rows[0], .counts = rows[1]}, options_.label_smoothing,
-                          batch.part.real_image_count);
-  return {.metrics = at::stack({loss.cross_entropy.detach(), loss.top1, loss.top5}).to(at::kDouble),
-          .outputs = {loss.cross_entropy},
-          .gradients = {at::ones_like(loss.cross_entropy)}};
+std::unique_ptr<TrainingTask> make_classification_task(const TaskOptions& options) {
+  return std::make_unique<ClassificationTask>(options);
 }
 
 }  // namespace retina

@@ -98,17 +98,30 @@ void Replica::broadcast() {
   if (average_) average_->reset();
 }
 
-void Replica::accumulate(const Batch& batch) {
-  const PhaseScope forward(communicator_.activity(), Phase::kForward);
+TaskOutputs Replica::forward(const Batch& batch) {
+  const PhaseScope phase(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::upload_ms);
   const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
-  const Pass pass = task_->pass(images, batch, clock_);
-  metrics_ = metrics_.defined() ? metrics_ + pass.metrics : pass.metrics;
-  if (batch.part.is_last_micro_batch) buckets_->expect_last_backward();
-  const PhaseScope backward(communicator_.activity(), Phase::kBackward);
+  clock_.begin(&PartTimes::forward_ms);
+  return task_->forward(images, batch);
+}
+
+TaskLoss Replica::loss(const TaskOutputs& outputs, const Batch& batch) {
+  const PhaseScope phase(communicator_.activity(), Phase::kForward);
+  const Tf32Scope tf32(options_.tf32);
+  clock_.begin(&PartTimes::loss_ms);
+  TaskLoss loss = task_->loss(outputs, batch);
+  metrics_ = metrics_.defined() ? metrics_ + loss.metrics : loss.metrics;
+  return loss;
+}
+
+void Replica::backward(const TaskLoss& loss, bool is_last_micro_batch) {
+  const PhaseScope phase(communicator_.activity(), Phase::kBackward);
+  const Tf32Scope tf32(options_.tf32);
+  if (is_last_micro_batch) buckets_->expect_last_backward();
   clock_.begin(&PartTimes::backward_ms);
-  pass.backward();
+  loss.backward();
   clock_.end();
 }
 

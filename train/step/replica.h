@@ -38,7 +38,7 @@ struct ReplicaOptions {
   double ema = 0;        // decay of the weights' moving average; 0: none
 };
 
-// What a step's passes and update came to on one rank.
+// What a step's micro-batches and update came to on one rank.
 struct StepSums {
   TaskMetrics of_task = {};  // this rank's parts
   double gradient_norm = 0;  // of all ranks' gradient, before clipping
@@ -55,12 +55,19 @@ class Replica {
   // Replaces the weights on every rank with rank 0's, after that rank has changed them.
   void broadcast();
 
-  // Forward, loss and backward of one pass; gradients add up until `update`. In the last pass of a
-  // step they leave for the other ranks while backward is still computing; the communicator is the
-  // replica's from there to the end of `all_reduce`. With sync_bn every pass is collective: batch
-  // norm is over the images of all ranks in that pass, so all ranks need as many passes. A GPU
-  // computes while the caller goes on.
-  void accumulate(const Batch& batch);
+  // The next three are made for each micro-batch of a step; a GPU computes while the caller goes
+  // on.
+  //
+  // Uploads the images [N, 3, H, W] and runs the network. With sync_bn collective: batch norm is
+  // over the images of all ranks in that micro-batch, so all ranks need as many of them.
+  TaskOutputs forward(const Batch& batch);
+  // The batch's part of the step's loss, which is the mean over the step's real images, and its
+  // gradient at the outputs.
+  TaskLoss loss(const TaskOutputs& outputs, const Batch& batch);
+  // Adds the parameters' gradients to those of the step's micro-batches so far. In the last one
+  // they leave for the other ranks, bucket by bucket, while backward is still computing; the
+  // communicator is the replica's from there to the end of `all_reduce`. With sync_bn collective.
+  void backward(const TaskLoss& loss, bool is_last_micro_batch);
 
   // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
   void all_reduce() { buckets_->all_reduce(); }
@@ -94,7 +101,7 @@ class Replica {
   // the running statistics, which each rank gathers from its own images.
   std::uint64_t hash();
 
-  // Forgets the gradients of a step that makes no update, and the figures of those that were made.
+  // Forgets the gradients of a step that makes no update, and the metrics of those that were made.
   void drop_gradients();
 
   // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
@@ -106,7 +113,7 @@ class Replica {
 
  private:
   struct Update {
-    // f64: the task's figures, the gradient's norm; on the host when the marks are passed.
+    // f64: the task's metrics, the gradient's norm; on the host when the marks are passed.
     at::Tensor metrics;
     std::vector<StepClock::Mark> marks;
   };
@@ -122,8 +129,8 @@ class Replica {
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;  // null without --ema
-  at::Tensor metrics_;                      // of the passes since the last update
-  std::deque<Update> updates_;              // whose figures nobody has taken
+  at::Tensor metrics_;                      // of the micro-batches since the last update
+  std::deque<Update> updates_;              // whose metrics nobody has taken
 };
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-// What the steps of a task are judged by.
+// The metrics of a task's steps.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace retina {
 
-// Of a step, in the order of task_metrics(): sums over passes and ranks to which each image gives
-// its part of the step's real images, so that a figure is their mean. Unused ones are 0.
+// Of a step, in the order of task_metrics(): sums over micro-batches and ranks to which each image
+// gives its part of the step's real images, so that a metric is their mean. Unused ones are 0.
 inline constexpr std::size_t kMostMetrics = 3;
 using TaskMetrics = std::array<double, kMostMetrics>;
 

@@ -2,20 +2,15 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
-#include "train/step/classification_task.h"
-#include "train/step/detection_task.h"
-
 namespace retina {
 
-void Pass::backward() const {
+void TaskLoss::backward() const {
   torch::autograd::backward(outputs, gradients);
 }
 
 std::unique_ptr<TrainingTask> make_training_task(const TaskOptions& options) {
-  if (options.model.task == Task::kClassification) {
-    return std::make_unique<ClassificationTask>(options);
-  }
-  return std::make_unique<DetectionTask>(options);
+  return options.model.task == Task::kClassification ? make_classification_task(options)
+                                                     : make_detection_task(options);
 }
 
 }  // namespace retina

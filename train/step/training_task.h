@@ -1,19 +1,18 @@
-// What a run learns: a network, and what a batch comes to in it. A task each for detection and
-// classification; all else of a step is the replica's.
+// What a run learns: a network and its loss. A task each for detection and classification; all else
+// of a step is the replica's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "shared/data/batch.h"
+#include "shared/model/head_outputs.h"
 #include "shared/model/network.h"
 #include "shared/model/precision.h"
 #include "train/step/detection_loss.h"
-#include "train/step/step_clock.h"
 
 namespace retina {
 
@@ -25,9 +24,17 @@ struct TaskOptions {
   Precision precision = Precision::kFp32;
 };
 
-// A pass, from the images to the gradient at the network's outputs.
-struct Pass {
-  at::Tensor metrics;  // [task_metrics().size()] f64: this pass's parts of the step's figures
+// What the network makes of a micro-batch; undefined where the task has none of it.
+struct TaskOutputs {
+  HeadOutputs heads = {};   // detection
+  at::Tensor logits = {};   // classification: [N, K]
+  at::Tensor targets = {};  // classification: [3, N] i64, labels, counts and slots of the images
+};
+
+struct TaskLoss {
+  at::Tensor
+      metrics;  // [task_metrics().size()] f64: this micro-batch's parts of the step's metrics
+  // The network's outputs that want a gradient, and that of the loss at each.
   std::vector<at::Tensor> outputs = {}, gradients = {};
 
   // From the outputs to the parameters.
@@ -40,12 +47,18 @@ class TrainingTask {
 
   virtual Network& network() = 0;
 
-  // Forward and loss of a pass: `images` [N, 3, H, W] are the batch's, on the network's device. The
-  // clock is in the part that uploads. On a GPU nothing waits for the device.
-  virtual Pass pass(const at::Tensor& images, const Batch& batch, StepClock& clock) = 0;
+  // `images` [N, 3, H, W] are the batch's, on the network's device. On a GPU neither of the two
+  // waits for the device.
+  virtual TaskOutputs forward(const at::Tensor& images, const Batch& batch) = 0;
+  // Of the step's loss the part of this batch: sums over images and ranks make it whole.
+  virtual TaskLoss loss(const TaskOutputs& outputs, const Batch& batch) = 0;
 };
 
 // By options.model.task; weights are zero.
 std::unique_ptr<TrainingTask> make_training_task(const TaskOptions& options);
+// Boxes with classes: a RetinaNet and its losses (detection_loss.h).
+std::unique_ptr<TrainingTask> make_detection_task(const TaskOptions& options);
+// One class for the whole image: a classifier and cross-entropy (classification_loss.h).
+std::unique_ptr<TrainingTask> make_classification_task(const TaskOptions& options);
 
 }  // namespace retina

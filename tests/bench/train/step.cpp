@@ -106,7 +106,7 @@ int measure(const BenchOptions& options) {
     const OperatorLog log(options.operators ? LoggedOperators::kAll
                                             : LoggedOperators::kConvolutions);
     Stopwatch clock;
-    replica.accumulate(batch);
+    replica.backward(replica.loss(replica.forward(batch), batch), batch.part.is_last_micro_batch);
     replica.all_reduce();
     replica.update(1e-3, step);
     replica.take_metrics();

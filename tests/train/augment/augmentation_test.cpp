@@ -297,15 +297,15 @@ std::vector<std::vector<float>> pixels_by_step(const NoiseImages& source,
                                                const AugmentOptions& augment, int rank_count,
                                                std::int64_t begin, std::int64_t end) {
   std::vector<std::vector<float>> steps(static_cast<std::size_t>(end - begin));
-  const TrainingSet train{.source = source};
   for (int rank = 0; rank < rank_count; ++rank) {
-    const auto loader = load_steps({.train = train,
-                                    .plan = {.seed = 5,
-                                             .images_per_step = 4,
-                                             .min_side_px = 48,
-                                             .max_side_px = 96,
-                                             .min_sides_px = {48, 64},
-                                             .augment = augment},
+    const auto loader = load_steps({.source = source,
+                                    .plan = {source.index(),
+                                             {.seed = 5,
+                                              .images_per_step = 4,
+                                              .min_side_px = 48,
+                                              .max_side_px = 96,
+                                              .min_sides_px = {48, 64},
+                                              .augment = augment}},
                                     .micro_batch = 1,
                                     .threads = 2,
                                     .rank = rank,

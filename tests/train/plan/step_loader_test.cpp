@@ -42,8 +42,8 @@ class ShardsAhead : public testing::Test {
   std::vector<std::size_t> ahead(int rank, int rank_count, std::int64_t begin,
                                  std::int64_t end = 1000,
                                  Shuffle shuffle = Shuffle::kSharded) const {
-    return shards_ahead({.train = train_,
-                         .plan = {.images_per_step = 8, .shuffle = shuffle},
+    return shards_ahead({.source = source_,
+                         .plan = {source_.index(), {.images_per_step = 8, .shuffle = shuffle}},
                          .rank = rank,
                          .rank_count = rank_count,
                          .begin = begin,
@@ -51,7 +51,6 @@ class ShardsAhead : public testing::Test {
   }
 
   Shards source_{160};  // 16 shards, 20 steps a pass
-  TrainingSet train_{.source = source_};
 };
 
 TEST_F(ShardsAhead, AreThoseOfTheRanksOwnLanes) {
@@ -95,11 +94,10 @@ TEST_F(ShardsAhead, EndWithTheRun) {
 // Fewer images than lanes: those without any borrow what counts elsewhere.
 TEST_F(ShardsAhead, LeaveOutWhatOnlyFillsAStep) {
   const Shards few(4);
-  const TrainingSet train{.source = few};
   std::size_t lists = 0;
   for (int rank = 0; rank < 8; ++rank) {
-    lists += shards_ahead({.train = train,
-                           .plan = {.images_per_step = 8},
+    lists += shards_ahead({.source = few,
+                           .plan = {few.index(), {.images_per_step = 8}},
                            .rank = rank,
                            .rank_count = 8,
                            .begin = 0,
@@ -127,13 +125,13 @@ std::vector<std::uint64_t> hashes_of(const Batch& batch) {
 }
 
 // Of all images of the steps begin..end-1, as `rank_count` ranks load them.
-std::vector<std::vector<std::uint64_t>> load_all(const TrainingSet& train,
+std::vector<std::vector<std::uint64_t>> load_all(const SampleSource& source,
                                                  const EpochPlanOptions& plan, std::int64_t begin,
                                                  std::int64_t end, int rank_count) {
   std::vector<std::vector<std::uint64_t>> steps(static_cast<std::size_t>(end - begin));
   for (int rank = 0; rank < rank_count; ++rank) {
-    const auto loader = load_steps({.train = train,
-                                    .plan = plan,
+    const auto loader = load_steps({.source = source,
+                                    .plan = {source.index(), plan},
                                     .micro_batch = rank_count == 1 ? 3 : 0,
                                     .threads = {.first = 1 + rank, .most = 1 + rank},
                                     .rank = rank,
@@ -160,7 +158,6 @@ TEST(StepLoader, ContinuedAtAnyStepOnAnyRanksLoadsTheSamePixelsWithEveryAugmenta
         .output = folder / "shards"});
   const ShardSet shards(folder / "shards");
   const ShardSource source(shards);
-  const TrainingSet train{.source = source};
   AugmentOptions every = options_of(Augment::kLight);
   every.vertical_flip = 0.5;
   every.crop = {0.3, 1};
@@ -172,13 +169,13 @@ TEST(StepLoader, ContinuedAtAnyStepOnAnyRanksLoadsTheSamePixelsWithEveryAugmenta
                                 .max_side_px = 128,
                                 .min_sides_px = {64, 80, 96},
                                 .augment = augment};
-    const auto whole = load_all(train, plan, 0, kSteps, 1);
+    const auto whole = load_all(source, plan, 0, kSteps, 1);
     ASSERT_EQ(whole[3].size(), 4U);
     EXPECT_NE(whole[0], whole[4]) << "each pass changes the images anew";
     for (const int ranks : {1, 2, 4}) {
       for (std::int64_t begin = 0; begin < kSteps; ++begin) {
         const std::vector rest(whole.begin() + begin, whole.end());
-        EXPECT_EQ(load_all(train, plan, begin, kSteps, ranks), rest)
+        EXPECT_EQ(load_all(source, plan, begin, kSteps, ranks), rest)
             << ranks << " ranks from step " << begin;
       }
     }

@@ -13,7 +13,7 @@
 #include "tests/train/reduce/shared_step.h"
 #include "train/plan/epoch_plan.h"
 #include "train/reduce/queued_rank_sum.h"
-#include "train/step/classification_task.h"
+#include "train/step/training_task.h"
 
 namespace retina {
 namespace {
@@ -52,37 +52,36 @@ Batch batch_of(const BatchRequest& request) {
 
 // The gradients of the step, in f64.
 NamedTensors gradients_of(const ModelConfig& model, bool sync_bn, Communicator& communicator) {
-  ClassificationTask task({.model = model, .label_smoothing = 0.1, .seed = kSeed});
-  initialise(task.network(), kSeed);
-  task.network().to(at::kDouble);
+  const auto task = make_training_task({.model = model, .label_smoothing = 0.1, .seed = kSeed});
+  initialise(task->network(), kSeed);
+  task->network().to(at::kDouble);
   NamedTensors parameters;
-  for (const auto& [name, tensor, is_parameter] : task.network().tensors()) {
+  for (const auto& [name, tensor, is_parameter] : task->network().tensors()) {
     if (is_parameter) parameters.push_back({name, tensor});
   }
   GradientBuckets buckets(parameters, kManyBuckets, communicator);
   std::unique_ptr<QueuedRankSum> sum;
   if (sync_bn && buckets.queue() != nullptr) {
     sum = std::make_unique<QueuedRankSum>(*buckets.queue());
-    task.network().share_statistics(sum.get());
+    task->network().share_statistics(sum.get());
   }
   // The last slot is a pad slot.
   GlobalStep step{.number = 3, .real_image_count = kStepImages - 1, .framing = Framing::kSquare};
   for (std::size_t image = 0; image < kStepImages; ++image) {
     step.slots.push_back({.record = image, .counts = image + 1 < kStepImages});
   }
-  StepClock clock(c10::kCPU);
   for (const BatchRequest& request :
        rank_micro_batches(step, communicator.rank(), communicator.size(), /*micro_batch=*/0)) {
     const Batch batch = batch_of(request);
     const auto count = static_cast<std::int64_t>(batch.samples.size());
     const at::Tensor images =
         at::from_blob(batch.images.get(), {count, 3, kSidePx, kSidePx}, at::kFloat).to(at::kDouble);
-    const Pass pass = task.pass(images, batch, clock);
+    const TaskLoss loss = task->loss(task->forward(images, batch), batch);
     buckets.expect_last_backward();
-    pass.backward();
+    loss.backward();
   }
   buckets.all_reduce();
-  return result_of(task.network()).gradients;
+  return result_of(task->network()).gradients;
 }
 
 int check(Communicator& communicator) {

@@ -206,7 +206,7 @@ StepResult step_f32(Communicator& communicator, const Sharing& sharing) {
     Batch batch = step_batch(slots);
     batch.part = {.real_image_count = kStepRealImages,
                   .is_last_micro_batch = &slots == &sharing.passes.back()};
-    replica.accumulate(batch);
+    replica.backward(replica.loss(replica.forward(batch), batch), batch.part.is_last_micro_batch);
   }
   replica.all_reduce();
   return result_of(replica.network());

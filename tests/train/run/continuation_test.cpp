@@ -46,10 +46,11 @@ Found checkpoint_of(const Command& command) {
 // The error's message; empty when there is none.
 std::string refusal(const Found& found, const Command& command) {
   try {
-    check_continues(found, {.config = command.config,
-                            .model = command.options.model_config(1),
-                            .has_weights = !command.options.from_scratch(),
-                            .has_trainable_layers = command.options.trainable_layers.has_value()});
+    check_continues(found,
+                    {.config = command.config,
+                     .model = command.options.model_config(1),
+                     .has_weights = !command.options.from_scratch(),
+                     .has_trainable_layers = command.options.model.trainable_layers.has_value()});
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
     return error.what();

@@ -6,8 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "train/schedule/plateau.h"
-
 namespace retina {
 namespace {
 

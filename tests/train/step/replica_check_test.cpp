@@ -12,8 +12,8 @@
 
 #include "shared/base/error.h"
 #include "tests/support/ranks/thread_world.h"
-#include "train/run/rollback.h"
 #include "train/run/run_state.h"
+#include "train/run/training_state.h"
 #include "train/step/replica.h"
 
 namespace retina {
@@ -64,7 +64,7 @@ TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
     const std::size_t float_count = std::size_t{3} * 64 * 64;
     batch.images = std::make_shared<float[]>(float_count);
     batch.part.real_image_count = 1;
-    replica.accumulate(batch);
+    replica.backward(replica.loss(replica.forward(batch), batch), batch.part.is_last_micro_batch);
     replica.all_reduce();
     EXPECT_EQ(in_backward, wanted);
     EXPECT_FALSE(is_on());
@@ -113,13 +113,13 @@ TEST(CheckReplicas, EndsTheJobNamingStepAndRankThatDrifted) {
 
 TEST(Rollback, KeepsWhatItLeavesOutAcrossARestart) {
   Rollback rollback;
-  rollback.leave_out(4);
-  rollback.leave_out(9);
+  rollback.skip(4);
+  rollback.skip(9);
   const RunState state{.skipped_steps = rollback.skipped()};
   EXPECT_THAT(state.to_json(), HasSubstr(R"("skipped_steps":[5,10])"))
       << "as the steps of metrics.jsonl";
   Rollback restarted;
-  restarted.leave_out(6);
+  restarted.skip(6);
   restarted.merge(RunState::parse(state.to_json(), "test").skipped_steps);
   for (const std::int64_t step : {4, 6, 9}) EXPECT_TRUE(restarted.skips(step)) << step;
   EXPECT_FALSE(restarted.skips(5));
@@ -132,11 +132,11 @@ TEST(Rollback, ReturnsThreeTimesWithoutANewCheckpoint) {
   rollback.keep_start({});
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(rollback.may_return());
-    rollback.leave_out(i);
+    rollback.skip(i);
   }
   EXPECT_FALSE(rollback.may_return());
   rollback.saved();
-  EXPECT_FALSE(rollback.may_return()) << "after left out steps alone";
+  EXPECT_FALSE(rollback.may_return()) << "after skipped steps alone";
   rollback.made_step();
   rollback.saved();
   EXPECT_TRUE(rollback.may_return());

@@ -66,7 +66,7 @@ ReplicaOptions options_of(const Variant& variant) {
 }
 
 void step(Replica& replica, const Batch& batch, std::int64_t number) {
-  replica.accumulate(batch);
+  replica.backward(replica.loss(replica.forward(batch), batch), batch.part.is_last_micro_batch);
   replica.all_reduce();
   replica.update(1e-3, number);
 }

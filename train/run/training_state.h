@@ -1,0 +1,97 @@
+// Where training stands, as the loop counts: steps, epochs, the learning rate, skipped steps. The
+// same on every rank; RunState is what a checkpoint keeps of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "shared/checkpoint/checkpoint.h"
+#include "train/run/run_state.h"
+#include "train/schedule/adaptive_schedule.h"
+
+namespace retina {
+
+// --on-nan rollback: the steps that are skipped because their loss was not finite, and the way back
+// while a run has no checkpoint. Every rank keeps the same list.
+class Rollback {
+ public:
+  // After this many returns in a row, without a new checkpoint, the trouble is not in single steps.
+  static constexpr int kMostReturns = 3;
+
+  bool may_return() const { return returns_ < kMostReturns; }
+  // Step `step`, counted from 0, is skipped from now on; training returns.
+  void skip(std::int64_t step);
+  // A step was made.
+  void made_step() { made_step_ = true; }
+  // A new checkpoint exists: the start is no longer needed. It ends the row when a step was made
+  // since the latest return; one that only follows skipped steps is not progress.
+  void saved();
+
+  bool skips(std::int64_t step) const { return skipped_.contains(step); }
+  const std::set<std::int64_t>& skipped() const { return skipped_; }
+  // Steps skipped before `step`: those made no update.
+  std::int64_t skipped_before(std::int64_t step) const;
+
+  // The run's first state; rank 0.
+  void keep_start(Checkpoint start) { start_ = std::move(start); }
+  const std::optional<Checkpoint>& start() const { return start_; }
+
+  // The run continues from a checkpoint that has these.
+  void merge(const std::set<std::int64_t>& skipped) {
+    skipped_.insert(skipped.begin(), skipped.end());
+  }
+
+ private:
+  std::set<std::int64_t> skipped_;
+  int returns_ = 0;
+  bool made_step_ = false;  // since the latest return
+  std::optional<Checkpoint> start_;
+};
+
+class TrainingState {
+ public:
+  // The run ends after `rule.schedule.total_steps`.
+  TrainingState(const AdaptiveScheduleOptions& rule, std::int64_t steps_per_epoch)
+      : schedule(rule),
+        total_steps_(rule.schedule.total_steps),
+        steps_per_epoch_(steps_per_epoch) {}
+
+  std::int64_t step() const { return step_; }  // steps made or skipped
+  // Those that changed the weights.
+  std::int64_t update_count() const { return step_ - rollback.skipped_before(step_); }
+  std::int64_t total_steps() const { return total_steps_; }
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  // The epoch that step number `step` (from 1) is in, counted from 1.
+  std::int64_t epoch_of(std::int64_t step) const { return (step - 1) / steps_per_epoch_ + 1; }
+  bool at_end() const { return step_ >= total_steps_ || schedule.ended_early(); }
+  bool at_epoch_end() const { return step_ % steps_per_epoch_ == 0; }
+  // Of the next update.
+  double learning_rate() const { return schedule.learning_rate(step_); }
+
+  // An epoch is open from its last step to the end of its validation.
+  bool epoch_is_closed() const { return closed_step_ == step_; }
+  void close_epoch() { closed_step_ = step_; }
+
+  void make_step(std::int64_t image_count) {
+    ++step_;
+    samples_seen_ += image_count;
+  }
+  void skip_step() { ++step_; }
+
+  // `ap` is that of the validation after this step. Without facts.
+  RunState saved(std::optional<double> ap) const;
+  // Steps skipped so far stay skipped.
+  void restore(const RunState& state);
+
+  AdaptiveSchedule schedule;  // and the sums of the epoch's loss
+  Rollback rollback;
+
+ private:
+  std::int64_t total_steps_, steps_per_epoch_;
+  std::int64_t step_ = 0, samples_seen_ = 0;
+  std::int64_t closed_step_ = 0;  // the latest step after which no epoch was open
+};
+
+}  // namespace retina

@@ -1,0 +1,83 @@
+#include "train/step_pipeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "shared/base/cat.h"
+#include "shared/comm/activity.h"
+
+namespace retina {
+namespace {
+
+// Why a step with these sums over all ranks made no update, as RetiredStep::problem.
+std::string problem_of(Task task, const TaskMetrics& metrics, double gradient_norm) {
+  if (!std::isfinite(total_loss(task, metrics))) {
+    std::string parts;
+    for (std::size_t i = 0; i < task_metrics(task).size(); ++i) {
+      const TaskMetric& metric = task_metrics(task)[i];
+      if (metric.is_loss) parts += cat(parts.empty() ? "" : ", ", metric.label, " ", metrics[i]);
+    }
+    return cat("the loss is not finite (", parts, ")");
+  }
+  if (std::isfinite(gradient_norm)) return "";
+  return cat("the gradient is not finite (norm ", gradient_norm, ")");
+}
+
+}  // namespace
+
+StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss) {
+  // The metrics' sums, then the news.
+  double sums[kMostMetrics + 5] = {};
+  if (with_loss) {
+    const StepSums made = replica_.take_metrics();  // waits for the device
+    under_way_.front().gradient_norm = made.gradient_norm;
+    under_way_.front().parts = made.parts;
+    std::copy(made.of_task.begin(), made.of_task.end(), sums);
+  }
+  double* const news = sums + kMostMetrics;
+  news[0] = own.stop ? 1 : 0;
+  news[1] = own.save ? 1 : 0;
+  news[2] = own.warned_of_ignored ? 1 : 0;
+  news[3] = static_cast<double>(own.replaced_images);
+  news[4] = own.found_damage ? 1 : 0;
+  const PhaseScope phase(communicator_.activity(), Phase::kReduce);
+  communicator_.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
+  Agreement all{.news = {.stop = news[0] > 0,
+                         .save = news[1] > 0,
+                         .warned_of_ignored = news[2] > 0,
+                         .replaced_images = static_cast<std::int64_t>(news[3]),
+                         .found_damage = news[4] > 0}};
+  std::copy_n(sums, kMostMetrics, all.loss.begin());
+  return all;
+}
+
+RetiredStep StepPipeline::take_oldest(const TaskMetrics& loss) {
+  RetiredStep step{.metrics = under_way_.front(), .problem = {}};
+  under_way_.pop_front();
+  step.metrics.values = loss;
+  step.problem = problem_of(step.metrics.task, loss, step.metrics.gradient_norm);
+  return step;
+}
+
+StepPipeline::Launched StepPipeline::launch(const StepMetrics& step, const StepNews& own) {
+  under_way_.push_back(step);
+  const bool is_full = under_way_.size() > depth_;
+  Stopwatch wait;
+  const Agreement all = agree(own, is_full);
+  Launched launched{.news = all.news, .oldest = {}};
+  StepMetrics& newest = under_way_.back();
+  newest.exposed_comm_ms += wait.lap_ms();
+  newest.replaced_images = launched.news.replaced_images;
+  newest.step_ms = launched.step_ms = clock_.lap_ms();
+  newest.images_per_second = static_cast<double>(newest.images) / (newest.step_ms * 1e-3);
+  if (is_full) launched.oldest = take_oldest(all.loss);
+  return launched;
+}
+
+std::optional<RetiredStep> StepPipeline::retire() {
+  if (under_way_.empty()) return std::nullopt;
+  return take_oldest(agree({}, true).loss);
+}
+
+}  // namespace retina

@@ -1,0 +1,72 @@
+// Steps under way: launched, their loss not read yet. A GPU has one after each step, so that it
+// never waits for the program; a CPU has none. A step retires when all ranks know its loss.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "shared/base/measure.h"
+#include "shared/comm/communicator.h"
+#include "train/monitor/metrics_log.h"
+#include "train/step/replica.h"
+
+namespace retina {
+
+// What the ranks tell each other after a step, so that all continue the same way.
+struct StepNews {
+  bool stop = false;                 // a stop signal came; any rank's counts
+  bool save = false;                 // the clock says that a checkpoint is due; rank 0's counts
+  bool warned_of_ignored = false;    // of a box that is not trained on; any rank's counts
+  std::int64_t replaced_images = 0;  // of the step; summed over ranks
+  bool found_damage = false;         // in a record that was whole so far; any rank's counts
+};
+
+struct RetiredStep {
+  StepMetrics metrics;  // all of them
+  // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well.
+  std::string problem;
+};
+
+class StepPipeline {
+ public:
+  // `depth` steps at most are under way when the next begins. References outlive this.
+  StepPipeline(Replica& replica, Communicator& communicator, std::size_t depth)
+      : replica_(replica), communicator_(communicator), depth_(depth) {}
+
+  // The time of the next step begins.
+  void begin_step() { clock_.lap_ms(); }
+
+  struct Launched {
+    StepNews news;                      // of all ranks
+    std::optional<RetiredStep> oldest;  // retired, where more than `depth` were under way
+    double step_ms = 0;                 // since `begin_step`
+  };
+  // The update of `step` is on its way to the device, and this rank has `own` news. One all-reduce
+  // tells the ranks' news and the oldest step's loss. Collective.
+  Launched launch(const StepMetrics& step, const StepNews& own);
+
+  // Waits for the oldest step, if any. Collective.
+  std::optional<RetiredStep> retire();
+
+  // Forgets all of them.
+  void clear() { under_way_.clear(); }
+
+ private:
+  struct Agreement {
+    StepNews news = {};
+    TaskMetrics loss = {};  // of the oldest step, where it was asked for
+  };
+  Agreement agree(const StepNews& own, bool with_loss);
+  RetiredStep take_oldest(const TaskMetrics& loss);
+
+  Replica& replica_;
+  Communicator& communicator_;
+  std::size_t depth_;
+  Stopwatch clock_;
+  std::deque<StepMetrics> under_way_;  // the oldest first
+};
+
+}  // namespace retina

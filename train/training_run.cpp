@@ -1,0 +1,265 @@
+#include "train/training_run.h"
+
+#include <utility>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/signals.h"
+#include "shared/comm/activity.h"
+#include "shared/job/rank_program.h"
+#include "shared/model/device.h"
+#include "train/plan/image_names.h"
+#include "train/run/continuation.h"
+#include "train/run/initial_weights.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kReportImages = 8;
+
+ReplicaOptions replica_options(const Job& job) {
+  const TrainOptions& options = job.options;
+  BucketOptions buckets = options.bucket_options();
+  if (job.dir) buckets.stored = job.dir->read_buckets();
+  return {.task = {.model = options.model_config(job.data->train->class_count()),
+                   .loss = options.loss,
+                   .label_smoothing = options.label_smoothing,
+                   .seed = options.seed,
+                   .precision = options.compute.precision},
+          .optimizer = options.optimizer_options(),
+          .buckets = buckets,
+          .sync_bn = options.model.sync_bn,
+          .trainable_layers = options.layers_to_train(),
+          .device = job.device,
+          .tf32 = options.compute.tf32,
+          .clip_norm = options.optimizer.clip_norm,
+          .ema = options.optimizer.ema};
+}
+
+RunFacts run_facts(const Job& job, const TrainingState& state) {
+  const TrainOptions& options = job.options;
+  return {.train_fingerprint = job.data->train->fingerprint,
+          .validation_fingerprint = job.data->validation_fingerprint,
+          .seed = options.seed,
+          .images_per_step = options.step_images(),
+          .steps_per_epoch = state.steps_per_epoch(),
+          .total_steps = state.total_steps(),
+          .base_lr = options.base_lr(),
+          .effective_lr = options.effective_lr(),
+          .lr_schedule = word_of(kSchedules, options.schedule.rule.schedule.kind)};
+}
+
+DecodeThreads decode_threads(const Job& job) {
+  return choose_decode_threads(job.options.data.decode_threads,
+                               threads_of_rank(0, job.communicator), job.device.is_cuda());
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(Job& own)
+    : job(own),
+      options(own.options),
+      communicator(own.communicator),
+      state(options.adaptive_schedule(own.data->plan->steps_per_epoch()),
+            own.data->plan->steps_per_epoch()),
+      replica(replica_options(own), communicator),
+      monitor({.title = cat("retina-train: ", options.output),
+               .effective_options = own.effective_options,
+               .communicator = communicator,
+               .run_dir = own.dir.get(),
+               .tensorboard = options.monitoring.tensorboard,
+               .steps_per_epoch = state.steps_per_epoch(),
+               .total_steps = state.total_steps()}),
+      saving({.options = options.saving_options(),
+              .facts = run_facts(own, state),
+              .effective_options = own.effective_options,
+              .categories = own.data->train->categories,
+              .communicator = communicator,
+              .replica = replica,
+              .run_dir = own.dir.get()}),
+      replica_checks(options.distribution.check_replicas_every) {
+  if (!own.data->validation) return;
+  const DecodeThreads threads = decode_threads(own);
+  DetectOptions detect;
+  detect.decode_threads = threads.first;
+  detect.most_decode_threads = threads.most;
+  detect.max_images = options.validation.images;
+  validation_ = make_validation(*own.data->validation, replica.network(), detect);
+}
+
+void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source) {
+  const RunState saved =
+      RunState::parse(communicator.broadcast(checkpoint.trainer_json, 0), source);
+  state.restore(saved);
+  saving.continue_from(saved);
+  replica.restore(checkpoint, state.update_count(), source);
+}
+
+void TrainingRun::initialise_from(const Checkpoint& checkpoint, const std::string& source) {
+  if (communicator.is_root()) {
+    load_initial_weights(replica.network(), checkpoint, job.data->train->categories, options.seed,
+                         source);
+  }
+  replica.broadcast();
+}
+
+void TrainingRun::begin() {
+  saving.begin();
+  monitor.begin(state.step());
+  if (options.rolls_back() && communicator.is_root()) {
+    state.rollback.keep_start(saving.checkpoint_of(state.saved({})));
+  }
+}
+
+StepLoaderInput TrainingRun::loading() const {
+  const bool on_gpu = job.device.is_cuda();
+  return {.source = job.data->train->source,
+          .plan = *job.data->plan,
+          .micro_batch = options.length.micro_batch,
+          .threads = decode_threads(job),
+          .form = on_gpu ? PixelForm::kStored : PixelForm::kNormalised,
+          .allocate = on_gpu ? allocate_pinned : allocate_plain,
+          .rank = communicator.rank(),
+          .rank_count = communicator.size(),
+          .begin = state.step(),
+          .end = state.total_steps(),
+          .skipped = state.rollback.skipped()};
+}
+
+bool TrainingRun::close_epoch() {
+  replica.average_statistics();
+  const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
+  if (validates && !run_validation()) return false;
+  state.close_epoch();
+  monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
+  if (state.at_epoch_end()) tell_plateau(state.schedule.close_epoch());
+  if (validates) take_validation();
+  return true;
+}
+
+bool TrainingRun::close_open_epoch() {
+  if (state.epoch_is_closed()) return true;
+  if (!close_epoch()) return false;
+  save();
+  return true;
+}
+
+bool TrainingRun::is_scheduled_validation() const {
+  const std::int64_t period = options.validation.every_epochs * state.steps_per_epoch();
+  return period > 0 && state.step() % period == 0;
+}
+
+bool TrainingRun::run_validation() {
+  const PhaseScope phase(communicator.activity(), Phase::kValidate);
+  if (communicator.is_root()) monitor.clear_progress();
+  const AverageScope averages = replica.use_average();
+  return validation_->run(communicator);
+}
+
+// Scores and reports the validation that has run, and hands its metric to the schedule.
+void TrainingRun::take_validation() {
+  const PhaseScope phase(communicator.activity(), Phase::kValidate);
+  double judged = 0;
+  if (communicator.is_root()) {
+    ValidationResult result = validation_->result();
+    const ValidationMetrics metrics{.step = state.step(),
+                                    .epoch = state.epoch_of(state.step()),
+                                    .task = options.task,
+                                    .values = std::move(result.values)};
+    judged = metrics.judged();
+    monitor.add_validation(metrics, std::move(result.classes), validation_->gallery(kReportImages));
+  }
+  communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
+  // A validation that is due only because the run ends decides nothing: a longer run has none here.
+  if (is_scheduled_validation()) tell_plateau(state.schedule.add_validation(judged));
+  if (!communicator.is_root()) return;
+  if (state.schedule.ended_early()) {
+    log_info("early stop: no better ", shown_metrics(options.task).front().first, " for ",
+             counted(options.schedule.rule.early_stop_patience, "validation"));
+  }
+  monitor.write_report();
+}
+
+void TrainingRun::tell_plateau(bool dropped) const {
+  if (!dropped || !communicator.is_root()) return;
+  log_info("step ", state.step(), ": ",
+           word_of(kPlateauMetrics, options.schedule.rule.plateau_metric),
+           " has reached a plateau, learning rate now ", shortest(state.learning_rate()));
+}
+
+void TrainingRun::save() {
+  if (!options.writes()) return;
+  replica_checks.before_save(state.step(), replica, communicator);
+  saving.save(state.saved(monitor.evaluated_of(state.step())), [this] { monitor.sync(); });
+  state.rollback.saved();
+}
+
+// All ranks have the same metrics, so they decide the same.
+void TrainingRun::skip(const StepMetrics& step, const std::string& problem) {
+  const std::int64_t place = step.step - 1;
+  std::string text =
+      cat("step ", step.step, ": ", problem, ", on ",
+          image_names(TrainingPlan(*job.data->plan).at(place), job.data->plan->index()));
+  if (options.rolls_back() && state.rollback.may_return()) {
+    if (communicator.is_root()) {
+      log_warning(text, ": this step is skipped, training returns to the last checkpoint");
+    }
+    state.rollback.skip(place);
+    return;
+  }
+  if (options.rolls_back()) {
+    text += cat(", after ", Rollback::kMostReturns, " returns without a new checkpoint");
+  }
+  fail({ErrorKind::kAnswerNo, text,
+        "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output"});
+}
+
+void TrainingRun::fail(const Error& error) {
+  // Rank 0 reports it and ends the job; the others wait for that.
+  if (!communicator.is_root()) communicator.barrier();
+  saving.finish();
+  throw Error(error);
+}
+
+void TrainingRun::go_back() {
+  replica.drop_gradients();
+  std::optional<Found> found;
+  bool has_checkpoint = false;
+  if (communicator.is_root()) {
+    saving.finish();
+    if (job.dir) found = newest_checkpoint(*job.dir);
+    has_checkpoint = found.has_value();
+    const std::optional<Checkpoint>& start = state.rollback.start();
+    if (!found && start) found = Found{*start, "the start of this job"};
+    if (!found) {
+      throw Error(ErrorKind::kIo, cat(options.output, ": no whole checkpoint to return to"),
+                  "fix the mount, then run the same command again");
+    }
+  }
+  has_checkpoint = communicator.all_reduce_max(has_checkpoint ? 1 : 0) != 0;
+  resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
+  if (!has_checkpoint) saving.forget_saved();
+  monitor.begin(state.step());
+  if (communicator.is_root()) log_info("continuing from ", found->path, ", step ", state.step());
+}
+
+void TrainingRun::end(bool stopped) {
+  if (stopped) {
+    monitor.close_epoch({.step = state.step(), .epoch = state.epoch_of(state.step())});
+    if (options.writes() && saving.saved_step() != state.step()) {
+      if (communicator.is_root()) saving.settle();
+      save();
+    }
+  }
+  if (!communicator.is_root()) return;
+  const PhaseScope phase(communicator.activity(), Phase::kCheckpointWrite);
+  saving.finish();
+  monitor.finish_progress();
+  monitor.write_report();
+  if (!stopped) return;
+  log_warning("stopped by signal ", stop_signal(), " after step ", state.step(),
+              job.dir ? " with a checkpoint; run the same command again to continue" : "");
+}
+
+}  // namespace retina
