@@ -115,7 +115,8 @@ utf8proc_ssize_t next_character(std::string_view text, utf8proc_int32_t& charact
 std::size_t utf8_bytes(std::string_view text) {
   std::size_t good = 0;
   while (good < text.size()) {
-    const std::size_t length = utf8_length(text.substr(good));
+    const bool is_ascii = static_cast<unsigned char>(text[good]) < 0x80;  // most are: no call
+    const std::size_t length = is_ascii ? 1 : utf8_length(text.substr(good));
     if (length == 0) break;
     good += length;
   }
