@@ -31,8 +31,9 @@ PROGRAMS := coco-pack retina-train retina-eval retina-convert
 
 PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjson-dev \
   libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libpng-dev libtiff-dev \
-  libwebp-dev libutf8proc-dev libpugixml-dev libyaml-cpp-dev libonnx-dev libprotobuf-dev \
-  protobuf-compiler libgoogle-perftools-dev libopenmpi-dev openmpi-bin libgtest-dev libgmock-dev
+  libwebp-dev libutf8proc-dev libpugixml-dev libsimdjson-dev libyaml-cpp-dev libonnx-dev \
+  libprotobuf-dev protobuf-compiler libgoogle-perftools-dev libopenmpi-dev openmpi-bin \
+  libgtest-dev libgmock-dev
 FETCH_PACKAGES := curl ca-certificates unzip
 NODE_PACKAGES := dumb-init openssh-server openssh-client iproute2
 TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld

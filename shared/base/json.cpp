@@ -21,6 +21,8 @@ namespace {
 // No recursion, so that deep nesting cannot crash the process.
 constexpr unsigned kParseFlags =
     rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag;
+constexpr unsigned kForeignFlags =
+    kParseFlags | rapidjson::kParseNanAndInfFlag | rapidjson::kParseValidateEncodingFlag;
 
 std::string show(const rapidjson::Value& value) {
   if (value.IsObject()) return "an object";
@@ -34,16 +36,18 @@ std::string show(const rapidjson::Value& value) {
 // What RapidJSON reads goes into the document, numbers by exact_number.h.
 class DocumentEvents {
  public:
-  explicit DocumentEvents(rapidjson::Document& document) : document_(document) {}
+  DocumentEvents(rapidjson::Document& document, bool takes_infinities)
+      : document_(document), takes_infinities_(takes_infinities) {}
 
   bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
     const std::string_view number(text, size);
+    if (number == "-0") return document_.Double(-0.0);
     if (const auto integer = exact_integer<std::int64_t>(number)) return document_.Int64(*integer);
     if (const auto integer = exact_integer<std::uint64_t>(number)) {
       return document_.Uint64(*integer);
     }
     const double real = exact_double(number);
-    return std::isfinite(real) && document_.Double(real);
+    return (takes_infinities_ || std::isfinite(real)) && document_.Double(real);
   }
   // Numbers come as text.
   bool Int(int) { return false; }
@@ -67,6 +71,7 @@ class DocumentEvents {
 
  private:
   rapidjson::Document& document_;
+  bool takes_infinities_;
 };
 
 // Calls `write(characters, length)` with the text, made UTF-8 where it is not.
@@ -135,49 +140,7 @@ JsonFile JsonFile::read(const std::string& path) {
   return parse(read_text(path), path);
 }
 
-JsonFile JsonFile::parse(std::string_view text, std::string name) {
-  JsonFile file;
-  file.name_ = std::move(name);
-  rapidjson::Reader reader;
-  const std::size_t mark_bytes = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  rapidjson::MemoryStream stream(text.data() + mark_bytes, text.size() - mark_bytes);
-  auto read = [&](rapidjson::Document& document) {
-    DocumentEvents events(document);
-    return !reader.Parse<kParseFlags>(stream, events).IsError();
-  };
-  file.document_.Populate(read);
-  if (reader.HasParseError()) {
-    const rapidjson::ParseErrorCode code = reader.GetParseErrorCode();
-    fail_json_syntax(
-        file.name_, text,
-        {.offset = reader.GetErrorOffset() + mark_bytes,
-         .code = code == rapidjson::kParseErrorTermination ? rapidjson::kParseErrorNumberTooBig
-                                                           : code});
-  }
-  return file;
-}
-
 namespace {
-
-// How far a text has been read, from 0; lines and columns are told from 1.
-struct TextPlace {
-  std::size_t byte = 0, line = 0, column = 0;
-
-  void pass(std::string_view text) {
-    const auto newline = text.rfind('\n');
-    line += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-    column = newline == std::string_view::npos ? column + text.size() : text.size() - newline - 1;
-    byte += text.size();
-  }
-};
-
-constexpr std::size_t kStartBytes = 512;  // of a file, to see what it is
-
-void refuse_foreign_content(const std::string& name, std::string_view start) {
-  if (const auto foreign = foreign_content(start.substr(0, kStartBytes))) {
-    throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
-  }
-}
 
 // What to do about it; `rest` of the text begins at the error.
 const char* cure_of(rapidjson::ParseErrorCode code, std::string_view rest) {
@@ -197,39 +160,58 @@ const char* cure_of(rapidjson::ParseErrorCode code, std::string_view rest) {
   }
 }
 
-[[noreturn]] void fail_at(const std::string& name, const TextPlace& place,
-                          const JsonSyntaxError& error, std::string_view rest) {
-  throw Error(ErrorKind::kData,
-              cat(name, ": not valid JSON at line ", place.line + 1, ", column ", place.column + 1,
-                  ", byte ", place.byte, " (", rapidjson::GetParseError_En(error.code), ")"),
-              cure_of(error.code, rest));
+// Gives the text's values to RapidJSON's handler. Throws as JsonFile::parse().
+template <unsigned flags, class Events>
+void parse_events(std::string_view text, const std::string& name, Events& events) {
+  const std::size_t mark_bytes = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  rapidjson::MemoryStream stream(text.data() + mark_bytes, text.size() - mark_bytes);
+  rapidjson::Reader reader;
+  const rapidjson::ParseResult result = reader.Parse<flags>(stream, events);
+  if (!result.IsError()) return;
+  constexpr std::size_t kStartBytes = 512;  // to see what it is
+  if (const auto foreign = foreign_content(text.substr(0, kStartBytes))) {
+    throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
+  }
+  const rapidjson::ParseErrorCode code = result.Code() == rapidjson::kParseErrorTermination
+                                             ? rapidjson::kParseErrorNumberTooBig
+                                             : result.Code();
+  const std::size_t byte = std::min(result.Offset() + mark_bytes, text.size());
+  const std::string_view before = text.substr(0, byte);
+  // Without a newline npos + 1 is 0.
+  throw Error(
+      ErrorKind::kData,
+      cat(name, ": not valid JSON at line ", std::count(before.begin(), before.end(), '\n') + 1,
+          ", column ", byte - (before.rfind('\n') + 1) + 1, ", byte ", byte, " (",
+          rapidjson::GetParseError_En(code), ")"),
+      cure_of(code, text.substr(byte)));
 }
 
 }  // namespace
 
-void fail_json_syntax(const std::string& name, std::string_view text,
-                      const JsonSyntaxError& error) {
-  refuse_foreign_content(name, text);
-  const std::size_t offset = std::min(error.offset, text.size());
-  TextPlace place;
-  place.pass(text.substr(0, offset));
-  fail_at(name, place, error, text.substr(offset));
+template <unsigned flags>
+JsonFile JsonFile::parse_with(std::string_view text, std::string name) {
+  JsonFile file;
+  file.name_ = std::move(name);
+  auto read = [&](rapidjson::Document& document) {
+    DocumentEvents events(document, flags == kForeignFlags);
+    parse_events<flags>(text, file.name_, events);
+    return true;
+  };
+  file.document_.Populate(read);
+  return file;
 }
 
-void fail_json_syntax_of_file(const std::string& name, const JsonSyntaxError& error) {
-  refuse_foreign_content(name, read_start(name, kStartBytes));
-  TextPlace place;
-  FileReader file(name);
-  std::string piece(1 << 20, '\0');
-  bool is_end = false;
-  while (!is_end && place.byte < error.offset) {
-    const std::size_t want = std::min(piece.size(), error.offset - place.byte);
-    const std::size_t got = file.read(piece.data(), want);
-    place.pass(std::string_view(piece).substr(0, got));
-    is_end = got < want;
-  }
-  const std::size_t rest_bytes = is_end ? 0 : file.read(piece.data(), 1);
-  fail_at(name, place, error, std::string_view(piece).substr(0, rest_bytes));
+JsonFile JsonFile::parse(std::string_view text, std::string name) {
+  return parse_with<kParseFlags>(text, std::move(name));
+}
+
+JsonFile JsonFile::parse_foreign(std::string_view text, std::string name) {
+  return parse_with<kForeignFlags>(text, std::move(name));
+}
+
+void check_foreign_json(std::string_view text, const std::string& name) {
+  rapidjson::BaseReaderHandler<> nobody;
+  parse_events<kForeignFlags>(text, name, nobody);
 }
 
 JsonWriter& JsonWriter::begin_object() {

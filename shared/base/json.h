@@ -3,7 +3,6 @@
 #pragma once
 
 #include <rapidjson/document.h>
-#include <rapidjson/error/error.h>
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
@@ -46,12 +45,19 @@ class JsonView {
 // A parsed document. `name` (usually its path) begins every error message.
 class JsonFile {
  public:
-  // Throws kNoInput / kIo (reading), kData (not JSON; message has line and column).
+  // Throws kNoInput / kIo (reading), kData: "NAME: not valid JSON at line L, column C, byte B
+  // (REASON)", or where the text is of another known kind (see foreign_content.h) "NAME: got a web
+  // page (HTML), want JSON".
   static JsonFile read(const std::string& path);
   static JsonFile parse(std::string_view text, std::string name);
+  // The same of a text of other programs, as Python's json writes it: NaN and infinities are
+  // numbers. Throws kData for text that is not UTF-8, too.
+  static JsonFile parse_foreign(std::string_view text, std::string name);
   JsonView root() const { return {document_, name_}; }
 
  private:
+  template <unsigned flags>
+  static JsonFile parse_with(std::string_view text, std::string name);
   rapidjson::Document document_;
   std::string name_;
 };
@@ -60,18 +66,8 @@ class JsonFile {
 // version, written by a newer one.
 JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version);
 
-// Where RapidJSON found that a text is not JSON.
-struct JsonSyntaxError {
-  std::size_t offset = 0;  // in bytes, a byte order mark counted
-  rapidjson::ParseErrorCode code = rapidjson::kParseErrorNone;
-};
-
-// Throws Error{kData}: "NAME: not valid JSON at line L, column C, byte B (REASON)" for a text, or
-// for the file `name`, which is read again for it; where the text is of another known kind (see
-// foreign_content.h), "NAME: got a web page (HTML), want JSON".
-[[noreturn]] void fail_json_syntax(const std::string& name, std::string_view text,
-                                   const JsonSyntaxError& error);
-[[noreturn]] void fail_json_syntax_of_file(const std::string& name, const JsonSyntaxError& error);
+// Throws as JsonFile::parse_foreign(), without memory for the document.
+void check_foreign_json(std::string_view text, const std::string& name);
 
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of Windows editors
 

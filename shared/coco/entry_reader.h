@@ -1,50 +1,48 @@
-// The streaming core of instances.cpp and results.cpp: walks COCO JSON with RapidJSON's event
-// parser and hands over one flat entry at a time. Only the current entry is kept.
+// The core of instances.cpp and results.cpp: walks the lists of a COCO file of any size and hands
+// over one flat entry at a time. The text is read in pieces of whole entries, several at once;
+// simdjson parses them, and RapidJSON the few that simdjson refuses (NaN, deep nesting).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace retina {
 
-struct JsonSyntaxError;
-
-// The keys that anything here reads; all others are skipped, whatever their value.
+// The keys that anything here reads. All others are skipped, whatever their value, which must be
+// JSON all the same.
 enum class CocoField : std::uint8_t {
   kId,
   kImageId,
   kCategoryId,
-  kFileName,
-  kWidth,
-  kHeight,
   kBbox,
+  kScore,
   kArea,
   kIscrowd,
+  kWidth,
+  kHeight,
+  kFileName,
   kName,
   kSupercategory,
-  kScore,
-  kOther,
 };
-inline constexpr std::size_t kCocoFieldCount = static_cast<std::size_t>(CocoField::kOther);
 
-const char* field_name(CocoField field);
-
-// One object of a list. A field is meaningful when `has` it. Texts are UTF-8.
+// One object of a list. A field is meaningful when `has` it. Texts are UTF-8, and valid until the
+// next entry is handed over; numbers are finite and rounded correctly.
 struct CocoEntry {
-  std::array<bool, kCocoFieldCount> given{};
   std::int64_t id = 0, image_id = 0, category_id = 0;
   std::int64_t width = 0, height = 0;
-  std::string file_name{}, name{}, supercategory{};
+  std::string_view file_name{}, name{}, supercategory{};
   std::array<double, 4> bbox{};
   double area = 0, score = 0;
   bool iscrowd = false;
+  bool is_rotated = false;  // "attributes" has a "rotation" that is not 0
+  unsigned given = 0;       // a bit for each field
 
-  bool has(CocoField field) const { return given[static_cast<std::size_t>(field)]; }
+  bool has(CocoField field) const { return (given >> static_cast<unsigned>(field) & 1) != 0; }
 };
 
 // One list of entries inside the file.
@@ -54,28 +52,24 @@ struct CocoList {
   std::vector<CocoField> allowed{};  // read when present (null counts as absent)
 };
 
-class EntryReader {
- public:
-  virtual ~EntryReader() = default;
-
-  // Parses `text`; calls `entry` for each. Throws Error{kData} whose message begins with `name`.
-  void read(std::string_view text, const std::string& name, const std::vector<CocoList>& lists);
-  // The same of a file, of which no more than `piece_bytes`, at least 3, is held at a time.
-  void stream(const std::string& path, std::size_t piece_bytes, const std::vector<CocoList>& lists);
-
- protected:
-  // Entry number `index` of lists[list]; all needed fields are there, numbers are finite.
-  virtual void entry(std::size_t list, std::size_t index, CocoEntry& entry) = 0;
-
-  // "FILE: annotations[17] (id 42)".
-  static std::string place(const std::string& name, const CocoList& list, std::size_t index,
-                           const CocoEntry& entry);
-
- private:
-  friend class EntryEvents;
-  template <class Stream>
-  std::optional<JsonSyntaxError> parse(Stream& stream, const std::string& name,
-                                       const std::vector<CocoList>& lists);
+// How the text is cut; the entries are the same.
+struct ReadingPieces {
+  int thread_count = 0;                            // 0: usable_cores(), at most 8
+  std::size_t piece_bytes = std::size_t{1} << 17;  // what a thread parses at once
 };
+
+// Gets entry number `index` of lists[list], in the file's order.
+using TakeEntry = std::function<void(std::size_t list, std::size_t index, const CocoEntry& entry)>;
+
+// Reads the file at `path`. Holds no more of it than the pieces, or one entry where that is longer.
+// Throws kNoInput / kIo (reading) and kData: not JSON (line and column), a list that is missing or
+// comes twice, and, naming the entry, a missing key or one that comes twice, a wrong type, a text
+// that is not UTF-8, a number that is not finite. What `take` throws ends it, too.
+void read_entries(const std::string& path, const std::vector<CocoList>& lists,
+                  const TakeEntry& take, const ReadingPieces& pieces = {});
+
+// "FILE: annotations[17] (id 42)", for messages.
+std::string entry_place(const std::string& path, const CocoList& list, std::size_t index,
+                        const CocoEntry& entry);
 
 }  // namespace retina

@@ -1,7 +1,6 @@
 #include "shared/coco/instances.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -9,16 +8,11 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/coco/entry_reader.h"
-#include "shared/coco/plain_instances.h"
 
 namespace retina {
 namespace {
 
 using Field = CocoField;
-
-// COCO's validation sets have 20 MB, its training sets 450.
-constexpr std::uint64_t kLargestWhole = std::uint64_t{64} << 20;
 
 enum ListNumber : std::size_t { kImages, kAnnotations, kCategories };
 
@@ -39,10 +33,10 @@ std::vector<CocoList> lists_of_instances() {
       list_of_categories()};
 }
 
-Category category_of(CocoEntry& entry) {
+Category category_of(const CocoEntry& entry) {
   return {.id = entry.id,
-          .name = std::move(entry.name),
-          .supercategory = std::move(entry.supercategory)};
+          .name = std::string(entry.name),
+          .supercategory = std::string(entry.supercategory)};
 }
 
 // Ids in ascending order; throws when two entries share one.
@@ -72,141 +66,90 @@ std::vector<std::int64_t> ids_of_categories(const std::string& name, const Categ
   return unique_ids(name, categories, "categories");
 }
 
-class InstancesReader : public EntryReader {
- public:
-  explicit InstancesReader(std::string name)
-      : name_(std::move(name)), lists_(lists_of_instances()) {}
-
-  Instances take(std::string_view text) {
-    read(text, name_, lists_);
-    return checked(std::move(out_));
+int side_px(std::int64_t pixels, const char* key, const std::string& place) {
+  constexpr int kMaxSide = std::numeric_limits<int>::max();
+  if (pixels < 1 || pixels > kMaxSide) {
+    fail(cat(place, ": ", key, ": got ", pixels, ", want 1 to ", kMaxSide));
   }
+  return static_cast<int>(pixels);
+}
 
-  Instances take_file(std::size_t piece_bytes) {
-    stream(name_, piece_bytes, lists_);
-    return checked(std::move(out_));
+ImageInfo image_of(const CocoEntry& entry, const std::string& place) {
+  ImageInfo image{.id = entry.id,
+                  .file_name = std::string(entry.file_name),
+                  .width = side_px(entry.width, "width", place),
+                  .height = side_px(entry.height, "height", place)};
+  if (image.file_name.empty()) fail(place + ": file_name is empty");
+  if (image.file_name.find('\0') != std::string::npos) {
+    fail(place + ": file_name: has a NUL character, which no file's name has");
   }
+  return image;
+}
 
-  // Read already.
-  Instances checked(Instances instances) {
-    out_ = std::move(instances);
-    check_references();
-    return std::move(out_);
+Annotation annotation_of(const CocoEntry& entry) {
+  return {.id = entry.id,
+          .image_id = entry.image_id,
+          .category_id = entry.category_id,
+          .bbox = entry.bbox,
+          .area = entry.has(Field::kArea) ? entry.area : entry.bbox[2] * entry.bbox[3],
+          .iscrowd = entry.iscrowd};
+}
+
+// Every id once, every reference to something in the file.
+void check_ids(const std::string& path, const Instances& all) {
+  if (all.images.empty()) fail(path + ": the data set is empty (\"images\" has no entries)");
+  const auto categories = ids_of_categories(path, all.categories);
+  const auto images = unique_ids(path, all.images, "images");
+  unique_ids(path, all.annotations, "annotations");
+  for (std::size_t i = 0; i < all.annotations.size(); ++i) {
+    const Annotation& annotation = all.annotations[i];
+    const auto check = [&](const std::vector<std::int64_t>& ids, std::int64_t id,
+                           const char* what) {
+      if (std::binary_search(ids.begin(), ids.end(), id)) return;
+      const char* const key = &ids == &images ? "image_id" : "category_id";
+      fail(cat(path, ": annotations[", i, "] (id ", annotation.id, "): ", key, " ", id,
+               " is not among the ", what));
+    };
+    check(images, annotation.image_id, "images");
+    check(categories, annotation.category_id, "categories");
   }
-
- private:
-  void entry(std::size_t list, std::size_t index, CocoEntry& entry) override {
-    if (list == kImages) {
-      out_.images.push_back({.id = entry.id,
-                             .file_name = std::move(entry.file_name),
-                             .width = side(entry.width, "width", index, entry),
-                             .height = side(entry.height, "height", index, entry)});
-      const std::string& file_name = out_.images.back().file_name;
-      if (file_name.empty() || file_name.find('\0') != std::string::npos) {
-        fail(place(name_, lists_[kImages], index, entry) +
-             (file_name.empty() ? ": file_name is empty"
-                                : ": file_name: has a NUL character, which no file's name has"));
-      }
-    } else if (list == kAnnotations) {
-      out_.annotations.push_back(
-          {.id = entry.id,
-           .image_id = entry.image_id,
-           .category_id = entry.category_id,
-           .bbox = entry.bbox,
-           .area = entry.has(Field::kArea) ? entry.area : entry.bbox[2] * entry.bbox[3],
-           .iscrowd = entry.iscrowd});
-    } else {
-      out_.categories.push_back(category_of(entry));
-    }
-  }
-
-  int side(std::int64_t pixels, const char* key, std::size_t index, const CocoEntry& entry) const {
-    constexpr int kMaxSide = std::numeric_limits<int>::max();
-    if (pixels < 1 || pixels > kMaxSide) {
-      fail(cat(place(name_, lists_[kImages], index, entry), ": ", key, ": got ", pixels,
-               ", want 1 to ", kMaxSide));
-    }
-    return static_cast<int>(pixels);
-  }
-
-  void check_references() const {
-    if (out_.images.empty()) fail(name_ + ": the data set is empty (\"images\" has no entries)");
-    const auto categories = ids_of_categories(name_, out_.categories);
-    const auto images = unique_ids(name_, out_.images, "images");
-    unique_ids(name_, out_.annotations, "annotations");
-    for (std::size_t i = 0; i < out_.annotations.size(); ++i) {
-      const Annotation& annotation = out_.annotations[i];
-      if (!std::binary_search(images.begin(), images.end(), annotation.image_id)) {
-        fail(cat(name_, ": annotations[", i, "] (id ", annotation.id, "): image_id ",
-                 annotation.image_id, " is not among the images"));
-      }
-      if (!std::binary_search(categories.begin(), categories.end(), annotation.category_id)) {
-        fail(cat(name_, ": annotations[", i, "] (id ", annotation.id, "): category_id ",
-                 annotation.category_id, " is not among the categories"));
-      }
-    }
-  }
-
-  std::string name_;
-  std::vector<CocoList> lists_;
-  Instances out_;
-};
-
-class CategoriesReader : public EntryReader {
- public:
-  Categories take(const std::string& path) {
-    const std::string text = read_file(path);
-    const std::size_t begin = text.find_first_of("[{");
-    const bool is_list = begin != std::string::npos && text[begin] == '[';
-    read(text, path, {list_of_categories(is_list ? "" : "categories")});
-    ids_of_categories(path, out_);
-    return std::move(out_);
-  }
-
- private:
-  void entry(std::size_t, std::size_t, CocoEntry& entry) override {
-    out_.push_back(category_of(entry));
-  }
-
-  Categories out_;
-};
-
-// Of keys "rotation" those whose value is a number other than 0.
-std::int64_t count_rotated(std::string_view text) {
-  constexpr std::string_view kKey = "\"rotation\"";
-  std::int64_t count = 0;
-  for (std::size_t at = 0; (at = text.find(kKey, at)) != std::string_view::npos;) {
-    at = text.find_first_not_of(" \t\r\n:", at + kKey.size());
-    if (at == std::string_view::npos) break;
-    double angle = 0;
-    std::from_chars(text.data() + at, text.data() + text.size(), angle);
-    count += angle != 0 ? 1 : 0;
-  }
-  return count;
 }
 
 }  // namespace
 
 Categories read_categories(const std::string& path) {
-  return CategoriesReader().take(path);
+  constexpr std::size_t kLookedAt = 1 << 16;
+  const std::string start = read_start(path, kLookedAt);
+  const std::size_t begin = start.find_first_of("[{");
+  const bool is_list = begin != std::string::npos && start[begin] == '[';
+  Categories categories;
+  read_entries(path, {list_of_categories(is_list ? "" : "categories")},
+               [&](std::size_t, std::size_t, const CocoEntry& entry) {
+                 categories.push_back(category_of(entry));
+               });
+  ids_of_categories(path, categories);
+  return categories;
 }
 
-Instances read_instances(const std::string& path) {
-  if (file_size_bytes(path) > kLargestWhole) return stream_instances(path);
-  const std::string text = read_file(path);
-  auto plain = parse_plain_instances(text);
-  Instances instances =
-      plain ? InstancesReader(path).checked(std::move(*plain)) : parse_instances(text, path);
-  instances.rotated_count = count_rotated(text);
-  return instances;
-}
-
-Instances stream_instances(const std::string& path, std::size_t piece_bytes) {
-  return InstancesReader(path).take_file(piece_bytes);
-}
-
-Instances parse_instances(std::string_view text, const std::string& name) {
-  return InstancesReader(name).take(text);
+Instances read_instances(const std::string& path, const ReadingPieces& pieces) {
+  const std::vector<CocoList> lists = lists_of_instances();
+  constexpr std::size_t kShortestAnnotationBytes = 55;
+  Instances all;
+  // Memory that is never written to costs nothing: rather too much of it than a move.
+  all.annotations.reserve(file_size_bytes(path) / kShortestAnnotationBytes);
+  const auto take = [&](std::size_t list, std::size_t index, const CocoEntry& entry) {
+    if (list == kImages) {
+      all.images.push_back(image_of(entry, entry_place(path, lists[list], index, entry)));
+    } else if (list == kAnnotations) {
+      all.annotations.push_back(annotation_of(entry));
+      all.rotated_count += entry.is_rotated ? 1 : 0;
+    } else {
+      all.categories.push_back(category_of(entry));
+    }
+  };
+  read_entries(path, lists, take, pieces);
+  check_ids(path, all);
+  return all;
 }
 
 std::string instances_to_json(const Instances& instances, std::string_view description) {

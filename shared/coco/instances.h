@@ -3,13 +3,13 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "shared/coco/category.h"
+#include "shared/coco/entry_reader.h"
 
 namespace retina {
 
@@ -31,8 +31,7 @@ struct Instances {
   std::vector<ImageInfo> images{};
   std::vector<Annotation> annotations{};
   Categories categories{};
-  // Annotations with CVAT's "rotation" (among their attributes) that is not 0; of files up to 64
-  // MiB.
+  // Annotations with CVAT's "rotation" (among their attributes) that is not 0.
   std::int64_t rotated_count = 0;
 };
 
@@ -42,20 +41,13 @@ struct Instances {
 // column), a missing key or one that comes twice, a wrong type, a name that is not UTF-8 or, of an
 // image, empty or with a NUL in it, duplicate ids, an annotation whose image or category is
 // missing, a box that is not four finite numbers, an image without size, no image or category.
-Instances read_instances(const std::string& path);
-
-// The same whatever the file's size, in memory for no more than the result and a piece of the file:
-// slower than reading a small file whole.
-Instances stream_instances(const std::string& path, std::size_t piece_bytes = 1 << 20);
-
-// The same over text in memory; `name` begins every error message.
-Instances parse_instances(std::string_view text, const std::string& name);
+Instances read_instances(const std::string& path, const ReadingPieces& pieces = {});
 
 // The categories of an instances file, or of one that has nothing else: an object with the list, or
 // the list itself. Throws as read_instances().
 Categories read_categories(const std::string& path);
 
-// The whole as COCO JSON, f64 exact: `parse_instances` gives the same back. `description`, where
+// The whole as COCO JSON, f64 exact: read_instances() gives the same back. `description`, where
 // there is one, comes first, in COCO's "info".
 std::string instances_to_json(const Instances& instances, std::string_view description = "");
 

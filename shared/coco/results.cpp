@@ -7,55 +7,37 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
+#include "shared/base/huge_pages.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
-#include "shared/coco/entry_reader.h"
-#include "shared/coco/plain_results.h"
 
 namespace retina {
-namespace {
 
-using Field = CocoField;
-
-class ResultsReader : public EntryReader {
- public:
-  std::vector<Detection> take(std::string_view text, const std::string& name) {
-    name_ = name;
-    read(text, name,
-         {{.key = "",
-           .needed = {Field::kImageId, Field::kCategoryId, Field::kBbox, Field::kScore}}});
-    return std::move(out_);
-  }
-
- private:
-  void entry(std::size_t, std::size_t index, CocoEntry& entry) override {
+std::vector<Detection> read_results(const std::string& path, const ReadingPieces& pieces) {
+  using Field = CocoField;
+  constexpr std::size_t kShortestEntryBytes = 57;
+  std::vector<Detection> all;
+  // Memory that is never written to costs nothing: rather too much of it than a move.
+  all.reserve(file_size_bytes(path) / kShortestEntryBytes);
+  use_huge_pages(all);
+  const auto take = [&](std::size_t, std::size_t index, const CocoEntry& entry) {
     for (const std::size_t side : {2, 3}) {
       if (entry.bbox[side] >= 0) continue;
       throw Error(
           ErrorKind::kData,
-          cat(name_, ": entry [", index, "]: bbox[", side, "]: got ", shortest(entry.bbox[side]),
+          cat(path, ": entry [", index, "]: bbox[", side, "]: got ", shortest(entry.bbox[side]),
               ", want a ", side == 2 ? "width" : "height", " of at least 0"),
           "COCO's boxes are [x, y, width, height]");
     }
-    out_.push_back({.image_id = entry.image_id,
-                    .category_id = entry.category_id,
-                    .bbox = entry.bbox,
-                    .score = entry.score});
-  }
-
-  std::string name_;
-  std::vector<Detection> out_;
-};
-
-}  // namespace
-
-std::vector<Detection> read_results(const std::string& path) {
-  if (auto detections = read_plain_results(path)) return std::move(*detections);
-  return parse_results(read_file(path), path);
-}
-
-std::vector<Detection> parse_results(std::string_view text, const std::string& name) {
-  return ResultsReader().take(text, name);
+    all.push_back({.image_id = entry.image_id,
+                   .category_id = entry.category_id,
+                   .bbox = entry.bbox,
+                   .score = entry.score});
+  };
+  read_entries(path,
+               {{.needed = {Field::kImageId, Field::kCategoryId, Field::kBbox, Field::kScore}}},
+               take, pieces);
+  return all;
 }
 
 FileNameOf file_name_finder(const Instances& truth) {

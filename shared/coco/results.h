@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/coco/entry_reader.h"
 #include "shared/coco/instances.h"
 
 namespace retina {
@@ -23,8 +24,7 @@ struct Detection {
 // Throws kNoInput / kIo (reading) and kData (not JSON, not an array of objects, a missing key, a
 // wrong type, a box or score that is not finite, a negative width or height), naming the file and
 // the entry.
-std::vector<Detection> read_results(const std::string& path);
-std::vector<Detection> parse_results(std::string_view text, const std::string& name);
+std::vector<Detection> read_results(const std::string& path, const ReadingPieces& pieces = {});
 
 // The file name of an image; empty where it is not known.
 using FileNameOf = std::function<std::string_view(std::int64_t image_id)>;

@@ -72,7 +72,7 @@ TEST(ForeignContent, TextOfAnyLanguageIsNone) {
   }
 }
 
-// Every reader of JSON fails in one of these two.
+// Every reader of JSON is one of these two.
 TEST(ForeignContent, InThePlaceOfJsonHasItsCure) {
   const TestFolder folder;
   const std::string path = folder / "f.json",
@@ -85,7 +85,7 @@ TEST(ForeignContent, InThePlaceOfJsonHasItsCure) {
     EXPECT_EQ(error.what(), path + ": got a Git LFS pointer, want JSON");
     EXPECT_THAT(error.hint(), HasSubstr("git lfs pull"));
   }
-  EXPECT_EQ(refusal_of(ErrorKind::kData, [&] { fail_json_syntax_of_file(path, {.offset = 0}); }),
+  EXPECT_EQ(refusal_of(ErrorKind::kData, [&] { check_foreign_json(pointer, path); }),
             path + ": got a Git LFS pointer, want JSON");
 }
 

@@ -34,14 +34,21 @@ std::string file_of(const std::string& images, const std::string& annotations,
          ", \"annotations\": " + annotations + ", \"categories\": " + categories + "}";
 }
 
-// The message of the Error{kData} that parsing `text` throws.
+Instances read(const std::string& text) {
+  const TestFolder folder;
+  write_file_atomically(folder / "f.json", text);
+  return read_instances(folder / "f.json");
+}
+
+// The message of the Error{kData} that reading `text` throws, without the file's folder.
 std::string problem(const std::string& text) {
   try {
-    parse_instances(text, "f.json");
+    read(text);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << "one line";
-    return error.what();
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << "one line";
+    return message.substr(message.find("f.json"));
   }
   return "no error";
 }
@@ -51,7 +58,7 @@ std::string problem_with_annotation(const std::string& annotation) {
 }
 
 TEST(Instances, ReadsWhatCocoFilesHold) {
-  const Instances all = parse_instances(file_of(kImages, kAnnotations, kCategories), "f.json");
+  const Instances all = read(file_of(kImages, kAnnotations, kCategories));
   ASSERT_EQ(all.images.size(), 2U);
   EXPECT_EQ(all.images[0].id, 5);
   EXPECT_EQ(all.images[1].file_name, "b.jpg");
@@ -76,7 +83,7 @@ TEST(Instances, NumbersAreExact) {
            "bbox": [0.30000000000000004, 236.98, 4.9406564584124654e-324, 123456789.123456789],
            "area": 2873.1493499999997}])",
               kCategories);
-  const Annotation annotation = parse_instances(text, "f.json").annotations.at(0);
+  const Annotation annotation = read(text).annotations.at(0);
   EXPECT_EQ(annotation.id, 9007199254740993);
   EXPECT_EQ(annotation.bbox[0], 0.30000000000000004);
   EXPECT_EQ(annotation.bbox[1], 236.98);
@@ -86,9 +93,9 @@ TEST(Instances, NumbersAreExact) {
 }
 
 TEST(Instances, WrittenJsonReadsBackTheSame) {
-  const Instances all = parse_instances(file_of(kImages, kAnnotations, kCategories), "f.json");
+  const Instances all = read(file_of(kImages, kAnnotations, kCategories));
   const std::string text = instances_to_json(all);
-  const Instances again = parse_instances(text, "again");
+  const Instances again = read(text);
   EXPECT_EQ(instances_to_json(again), text);
   EXPECT_EQ(again.annotations[0].bbox, all.annotations[0].bbox);
   EXPECT_EQ(again.categories[0].supercategory, "animal");
@@ -101,10 +108,9 @@ TEST(Instances, IntegralFloatsAreIds) {
 }
 
 TEST(Instances, DegenerateBoxesAreKept) {
-  const Instances all = parse_instances(
+  const Instances all = read(
       file_of(kImages, R"([{"id": 1, "image_id": 5, "category_id": 2, "bbox": [3, 4, 0, -2]}])",
-              kCategories),
-      "f.json");
+              kCategories));
   EXPECT_EQ(all.annotations.at(0).bbox[3], -2);
 }
 

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -15,9 +14,8 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/coco/instances.h"
-#include "shared/coco/plain_instances.h"
-#include "shared/coco/plain_results.h"
 #include "shared/coco/results.h"
 #include "shared/image/jpeg.h"
 #include "shared/shard/manifest.h"
@@ -111,54 +109,45 @@ void write_plainly(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// What a reader of instances says: their JSON, or the message.
-std::string outcome(const std::function<Instances()>& read) {
+// What a reader says: the text of what it read, or the message.
+std::string outcome(const std::function<std::string()>& read) {
   try {
-    return instances_to_json(read());
+    return read();
   } catch (const Error& error) {
+    require(!std::string_view(error.what()).empty(), "a refusal without a reason");
     return error.what();
   }
 }
 
-// The quick and the careful reader agree.
-void run_instances(std::string_view bytes) {
-  const std::string text(bytes), path = folder() / "instances.json";
-  const auto quick = parse_plain_instances(text);
-  std::optional<Instances> careful;
-  accept_or_refuse([&] { careful = parse_instances(text, path); });
-  if (!quick) return;
-  if (careful) {
-    require(instances_to_json(*quick) == instances_to_json(*careful), "the two readers disagree");
-    return;
-  }
-  // The quick one leaves references to the same checks as the careful one's.
-  write_plainly(path, text);
-  require(outcome([&] { return read_instances(path); }) ==
-              outcome([&] { return parse_instances(text, path); }),
-          "the two readers refuse for other reasons");
-}
-
-bool are_the_same(const std::vector<Detection>& ones, const std::vector<Detection>& others) {
-  return std::equal(ones.begin(), ones.end(), others.begin(), others.end(),
-                    [](const Detection& one, const Detection& other) {
-                      return one.image_id == other.image_id &&
-                             one.category_id == other.category_id && one.bbox == other.bbox &&
-                             one.score == other.score;
-                    });
-}
-
-// What the quick reader of detections takes, the careful one takes as well, and it reads the same;
-// so does the quick one from pieces shorter than a record.
-void run_results(std::string_view bytes) {
-  static const std::string path = folder() / "results.json";
+// Whole, in pieces shorter than an entry, and by threads: the same is read, or told.
+void run_in_pieces(
+    std::string_view bytes,
+    const std::function<std::string(const std::string&, const ReadingPieces&)>& read) {
+  static const std::string path = folder() / "entries.json";
   write_plainly(path, bytes);
-  std::optional<std::vector<Detection>> careful;
-  accept_or_refuse([&] { careful = parse_results(bytes, path); });
-  for (const std::size_t piece_bytes : {std::size_t{1} << 18, std::size_t{16}}) {
-    const auto quick = read_plain_results(path, {.thread_count = 1, .piece_bytes = piece_bytes});
-    require(!quick || careful, "the quick reader takes what the careful one refuses");
-    require(!quick || are_the_same(*quick, *careful), "the two readers of results disagree");
+  const std::string whole = outcome([&] { return read(path, {}); });
+  for (const std::size_t piece_bytes : {std::size_t{16}, std::size_t{200}}) {
+    require(outcome([&] { return read(path, {.thread_count = 2, .piece_bytes = piece_bytes}); }) ==
+                whole,
+            "entries differ with the pieces that they are read in");
   }
+}
+
+void run_instances(std::string_view bytes) {
+  run_in_pieces(bytes, [](const std::string& path, const ReadingPieces& pieces) {
+    return instances_to_json(read_instances(path, pieces));
+  });
+}
+
+void run_results(std::string_view bytes) {
+  run_in_pieces(bytes, [](const std::string& path, const ReadingPieces& pieces) {
+    std::string text;
+    for (const Detection& one : read_results(path, pieces)) {
+      text += cat(one.image_id, ' ', one.category_id, ' ', shortest(one.score));
+      for (const double side : one.bbox) text += ' ' + shortest(side);
+    }
+    return text;
+  });
 }
 
 void check_annotations(const AnnotationSource& source) {
