@@ -1,4 +1,5 @@
 """The job files agree: with the programs' own options, with each other and with jobs/job.toml."""
+import functools
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ TRAIN = ("jobs/batchai/train.json", "jobs/azureml/train.yml", "jobs/kubernetes/m
          "jobs/slurm/train.sbatch", "jobs/docker/train.compose.yaml", "jobs/docker/run.sh")
 
 
+@functools.cache
 def all_stages():
     return [stage for name in job_files.job_names() for stage in stages_of(name)]
 
