@@ -43,7 +43,7 @@ class Classify : public testing::Test {
                           cat(R"({"images": [)", images, R"(], "annotations": [], "categories": [
                             {"id": 3, "name": "cat"}, {"id": 5, "name": "dog"},
                             {"id": 9, "name": "</script>cow"}]})"));
-    std::vector<std::string> command{"coco-pack", "--annotations",      folder_ / "instances.json",
+    std::vector<std::string> command{"coco-pack", "--annotations",    folder_ / "instances.json",
                                      "--images",  folder_ / "images", "--output",
                                      shards_};
     command.insert(command.end(), more.begin(), more.end());
