@@ -21,7 +21,7 @@ annotation_names=(annotations annotation xmls xml labels)
 # What lies in a folder of detection data and never in one of class folders.
 detection_names=("${image_names[@]}" "${annotation_names[@]}" imagesets obj_train_data obj.data
   '*.names' '*.xml' 'data.y?(a)ml' '_annotations.*' 'instances_*.json')
-images=(-type f ! -name '.*' '(' -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png'
+image_files=(-type f ! -name '.*' '(' -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png'
   -o -iname '*.webp' -o -iname '*.bmp' -o -iname '*.tif' -o -iname '*.tiff' ')')
 image_ending='\.(jpe?g|png|webp|bmp|tiff?)'
 byte_order_mark=$'\xef\xbb\xbf'
@@ -44,8 +44,8 @@ entries() {  # FOLDER NAMES
 
 entry() { entries "$@" | sed -n 1p; }  # the first of them
 has_entry() { [ -n "$(entry "$@")" ]; }
-a_image() { find -L "$1" "${@:2}" "${images[@]}" -print -quit 2>/dev/null; }  # FOLDER [DEPTH]
-has_images() { [ -n "$1" ] && [ -n "$(a_image "$@")" ]; }
+an_image() { find -L "$1" "${@:2}" "${image_files[@]}" -print -quit 2>/dev/null; }  # FOLDER [DEPTH]
+has_images() { [ -n "$1" ] && [ -n "$(an_image "$@")" ]; }
 
 # Whether FOLDER has images that coco-pack takes with --convert alone.
 wants_conversion() {  # FOLDER
@@ -287,7 +287,7 @@ link_images() {  # OUTPUT PATHS
     printf '%s\0' "$path" >>"$1/images.$number"
     [ ! -e "$label" ] || printf '%s\0' "$label" >>"$1/labels.$number"
   done < <(for path in "${@:2}"; do
-    if [ -d "$path" ]; then find -L "$path" "${images[@]}"; else cat "$path"; fi
+    if [ -d "$path" ]; then find -L "$path" "${image_files[@]}"; else cat "$path"; fi
   done | LC_ALL=C sort -u)
   [ -z "$lost" ] || fail 66 "${*:2}: the image $lost is not in DATA=$root"
   for number in "${number_of[@]}"; do
@@ -353,7 +353,7 @@ find_cifar10() {  # SPLIT
 has_classes() {  # FOLDER
   local folder image count=0
   while IFS= read -r folder; do
-    image=$(a_image "$folder")
+    image=$(an_image "$folder")
     if [ -d "$folder" ] && [ -n "$image" ]; then count=$((count + 1)); fi
     if has_label "$image" || has_entry "$folder" "${detection_names[@]}"; then return 1; fi
     if [ $count = 2 ]; then return; fi

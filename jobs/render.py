@@ -2,7 +2,8 @@
 """Makes the job files from job.toml and templates/, and those of classify/ from job-classify.toml.
 
     jobs/render.py            write every file beside its template's name (what `make jobs` does)
-    jobs/render.py --check    list those that differ from what would be written; exit 1 if any does
+    jobs/render.py --check    list those that differ from what would be written; exit 1 if any does.
+                              classify/ is not kept in git: it counts where it was made
     jobs/render.py --image NAME
                               put the name into job.toml first (what `make jobs IMAGE=NAME` does)
     jobs/render.py --output DIR [--nodes N] [--gpus-per-node G] [--image NAME]
@@ -188,6 +189,8 @@ def main():
         fail(CONTRADICTION, f"gpus_per_node: Azure ML has no such machine (got {gpus}, want "
                             f"{', '.join(machines)}); hint: add one to [azure_sizes] in {TABLE}")
     differing = 0
+    if options.check:
+        jobs = jobs[:1] + [job for job in jobs[1:] if (options.output / job.folder).is_dir()]
     for name, content in (made for job in jobs for made in job.files()):
         path = options.output / name
         if path.is_file() and path.read_text() == content:

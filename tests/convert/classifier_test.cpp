@@ -1,13 +1,11 @@
 // Converted classifiers. That they equal torchvision's is
 // tests/oracle/classifier_equals_torchvision.py's to show.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "convert/convert.h"
 #include "convert/onnx_weights.h"
 #include "convert/verification/verification.h"
 #include "convert/verification/verification_images.h"
@@ -18,9 +16,9 @@
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_model.h"
 #include "shared/onnx/onnx_session.h"
+#include "tests/convert/conversion.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/support/refusal.h"
-#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -29,18 +27,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Tests run side by side; more threads than cores spin on each other.
-const bool kOneThread = (at::set_num_threads(1), true);
-
 constexpr double kSpread = 8;  // of the scores
-
-ConvertOptions options_in(const TestFolder& folder) {
-  ConvertOptions options;
-  options.checkpoint = folder / "c.pt";
-  options.output = folder / "m.onnx";
-  options.verification_image_count = 1;
-  return options;
-}
 
 std::string refusal(const ConvertOptions& options, ErrorKind kind) {
   return refusal_of(kind, [&] { convert(options); });

@@ -1,7 +1,6 @@
 #include "convert/convert.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +16,9 @@
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_model.h"
 #include "shared/onnx/onnx_session.h"
+#include "tests/convert/conversion.h"
 #include "tests/convert/random_checkpoint.h"
 #include "tests/support/refusal.h"
-#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -27,23 +26,12 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Tests run side by side; more threads than cores spin on each other.
-const bool kOneThread = (at::set_num_threads(1), true);
-
 // What a file of `checkpoint` loads to in the trainer's program.
 RetinaNet model_of(const ModelConfig& config, const Checkpoint& checkpoint) {
   RetinaNet model(config);
   load_state(model, checkpoint.model, "checkpoint");
   model.set_training(false);
   return model;
-}
-
-ConvertOptions options_in(const TestFolder& folder) {
-  ConvertOptions options;
-  options.checkpoint = folder / "c.pt";
-  options.output = folder / "m.onnx";
-  options.verification_image_count = 1;
-  return options;
 }
 
 // What a conversion says of its verification.
@@ -129,13 +117,17 @@ TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
 // One converted model for the tests of its interface.
 class InferenceModel : public testing::Test {
  protected:
+  static void SetUpTestSuite() {
+    const ModelConfig config = small_config();
+    const Checkpoint checkpoint = random_checkpoint(config, 11);
+    header_ = {.config_json = checkpoint.config_json,
+               .categories = checkpoint.categories,
+               .max_detections = 5};
+    bytes_ = write_onnx_model(header_, OnnxWeights(checkpoint.model, config.norm_eps), {}).bytes;
+  }
   void SetUp() override {
     if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
-    const InferenceHeader header{.config_json = checkpoint_.config_json,
-                                 .categories = checkpoint_.categories,
-                                 .max_detections = 5};
-    const OnnxWeights weights(checkpoint_.model, config_.norm_eps);
-    model_.emplace(write_onnx_model(header, weights, {}).bytes, header, "m.onnx");
+    model_.emplace(bytes_, header_, "m.onnx");
   }
 
   std::vector<at::Tensor> run(const at::Tensor& images) { return model_->detections(images); }
@@ -145,8 +137,8 @@ class InferenceModel : public testing::Test {
     return at::randint(256, {count, 3, 90, 120}, at::kByte);
   }
 
-  const ModelConfig config_ = small_config();
-  const Checkpoint checkpoint_ = random_checkpoint(config_, 11);
+  static inline InferenceHeader header_{};
+  static inline std::string bytes_{};
   std::optional<ConvertedModel> model_{};
 };
 

@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "tests/convert/make_checkpoint.h"
 #include "tests/convert/pth_writer.h"
 #include "tests/support/test_folder.h"
 
@@ -75,13 +76,13 @@ TEST_F(ImportCli, CheckArgsTouchesNoFile) {
 
 TEST_F(ImportCli, OnesOwnCheckpointNeedsNoImport) {
   const std::string own = folder_ / "own.pt";
-  ASSERT_EQ(run_process({"make-checkpoint", "--output", own}).exit_code, 0);
+  make_checkpoint(own);
   expect_refusal({"--import", own}, 65, "already a checkpoint of retina-batch");
 }
 
 TEST_F(ImportCli, OnesOwnInferenceModelIsSaidToBeOne) {
   const std::string own = folder_ / "own.pt", model = folder_ / "model.onnx";
-  ASSERT_EQ(run_process({"make-checkpoint", "--output", own}).exit_code, 0);
+  make_checkpoint(own);
   const auto converted = run_process(
       {"retina-convert", "--checkpoint", own, "--output", model, "--verification-images", "1"});
   ASSERT_EQ(converted.exit_code, 0) << converted.err;

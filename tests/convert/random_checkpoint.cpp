@@ -1,6 +1,10 @@
 #include "tests/convert/random_checkpoint.h"
 
+#include <ATen/ops/clone.h>
 #include <torch/csrc/autograd/grad_mode.h>
+
+#include <map>
+#include <tuple>
 
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
@@ -20,29 +24,7 @@ void fill(const at::Tensor& tensor, double low, double high, const RandomStream&
   }
 }
 
-}  // namespace
-
-ModelConfig small_config() {
-  ModelConfig config;
-  config.backbone = "resnet18";
-  config.class_count = 3;
-  config.anchor_sizes = {16, 32, 64, 128, 256};
-  config.min_side_px = 128;
-  config.max_side_px = 192;
-  return config;
-}
-
-ModelConfig small_classifier_config(const std::string& backbone) {
-  ModelConfig config;
-  config.task = Task::kClassification;
-  config.backbone = backbone;
-  config.class_count = 3;
-  config.min_side_px = backbone == kCifarCnn ? 32 : 64;
-  config.max_side_px = backbone == kCifarCnn ? 32 : 73;
-  return config;
-}
-
-Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed, double head_spread) {
+Checkpoint drawn(const ModelConfig& config, std::uint64_t seed, double head_spread) {
   const torch::autograd::AutoGradMode no_gradient(false);
   std::unique_ptr<Network> model;
   if (config.task == Task::kDetection) {
@@ -81,6 +63,37 @@ Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed, doub
         {.id = 10 * label + 1, .name = cat("class ", label), .supercategory = "test"});
   }
   return checkpoint;
+}
+
+}  // namespace
+
+ModelConfig small_config() {
+  ModelConfig config;
+  config.backbone = "resnet18";
+  config.class_count = 3;
+  config.anchor_sizes = {16, 32, 64, 128, 256};
+  config.min_side_px = 128;
+  config.max_side_px = 192;
+  return config;
+}
+
+ModelConfig small_classifier_config(const std::string& backbone) {
+  ModelConfig config;
+  config.task = Task::kClassification;
+  config.backbone = backbone;
+  config.class_count = 3;
+  config.min_side_px = backbone == kCifarCnn ? 32 : 64;
+  config.max_side_px = backbone == kCifarCnn ? 32 : 73;
+  return config;
+}
+
+Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed, double head_spread) {
+  static std::map<std::tuple<std::string, std::uint64_t, double>, Checkpoint> known;
+  auto [place, is_new] = known.try_emplace({config.to_json(), seed, head_spread});
+  if (is_new) place->second = drawn(config, seed, head_spread);
+  Checkpoint copy = place->second;
+  for (auto& [name, tensor] : copy.model) tensor = tensor.detach().clone();
+  return copy;
 }
 
 }  // namespace retina

@@ -17,7 +17,8 @@ ModelConfig small_classifier_config(const std::string& backbone = "resnet18");
 
 // Weights drawn from `seed`; batch and group norms get statistics and affine values away from
 // identity, the class layer gives scores all over (0, 1). `head_spread` 0 makes every score 0.01
-// (of a classifier: every class as probable).
+// (of a classifier: every class as probable). Drawn once a process; every call gets tensors of its
+// own.
 Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed,
                              double head_spread = 1.0);
 

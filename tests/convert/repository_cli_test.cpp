@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "shared/base/file.h"
+#include "tests/convert/make_checkpoint.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -15,11 +16,6 @@ using testing::HasSubstr;
 
 class RepositoryCli : public testing::Test {
  protected:
-  void make_checkpoint() {
-    const auto result = run_process({"make-checkpoint", "--output", checkpoint_});
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
-
   ProcessResult convert(const std::vector<std::string>& more) const {
     // Tests run side by side; more threads than cores spin on each other.
     ::setenv("OMP_NUM_THREADS", "1", 1);
@@ -45,7 +41,7 @@ class RepositoryCli : public testing::Test {
 };
 
 TEST_F(RepositoryCli, IsPartOfWhatIsDone) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   EXPECT_THAT(convert({}).out, HasSubstr("verification: 1 image,"));
   const auto added = convert(repository_);
   EXPECT_EQ(added.exit_code, 0) << added.err;
@@ -63,7 +59,7 @@ TEST_F(RepositoryCli, IsPartOfWhatIsDone) {
 }
 
 TEST_F(RepositoryCli, ComesWithTheModelUnderTheServicesName) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   const auto both = convert({"--repository", root_, "--service-name", "pets"});
   EXPECT_EQ(both.exit_code, 0) << both.err;
   EXPECT_THAT(both.out, HasSubstr("verification: 1 image,"));
@@ -72,8 +68,7 @@ TEST_F(RepositoryCli, ComesWithTheModelUnderTheServicesName) {
 }
 
 TEST_F(RepositoryCli, OfAClassifierHasANameOfItsOwn) {
-  ASSERT_EQ(
-      run_process({"make-checkpoint", "--task", "classify", "--output", checkpoint_}).exit_code, 0);
+  make_checkpoint(checkpoint_, {"--task", "classify"});
   const auto written = convert(repository_);
   EXPECT_EQ(written.exit_code, 0) << written.err;
   EXPECT_THAT(written.out, HasSubstr("classifier: written"));
@@ -82,7 +77,7 @@ TEST_F(RepositoryCli, OfAClassifierHasANameOfItsOwn) {
 }
 
 TEST_F(RepositoryCli, AModelMadeOtherwiseIsRefusedBeforeTheWork) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   convert(repository_);
   const std::string old = read_file(model_);
   remove_file(output_);
@@ -99,7 +94,7 @@ TEST_F(RepositoryCli, AModelMadeOtherwiseIsRefusedBeforeTheWork) {
 }
 
 TEST_F(RepositoryCli, ForeignFilesAreRefusedBeforeTheWork) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   make_folder(root_ + "/coco_retinanet");
   write_file_atomically(config_, "mine");
   expect_one_line(convert(repository_), 73, "holds something else (config.pbtxt)");
@@ -108,7 +103,7 @@ TEST_F(RepositoryCli, ForeignFilesAreRefusedBeforeTheWork) {
 }
 
 TEST_F(RepositoryCli, AFolderThatCannotBeMadeIs73) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   write_file_atomically(root_, "a file");
   expect_one_line(convert(repository_), 73, "served");
 }

@@ -11,6 +11,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/onnx/onnx_session.h"
+#include "tests/convert/make_checkpoint.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -34,10 +35,6 @@ void expect_one_line(const ProcessResult& result, int exit_code, const std::stri
 
 class ConvertCli : public testing::Test {
  protected:
-  void make_checkpoint() {
-    const auto result = run_process({"make-checkpoint", "--output", checkpoint_});
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
   const TestFolder folder_;
   const std::string checkpoint_ = folder_ / "c.pt", output_ = folder_ / "m.onnx";
 };
@@ -100,7 +97,7 @@ TEST_F(ConvertCli, AMissingCheckpointIsNoInput) {
 }
 
 TEST_F(ConvertCli, ACutOrForeignCheckpointIsBadData) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   const std::string bytes = read_file(checkpoint_);
   write_file_atomically(checkpoint_, bytes.substr(0, bytes.size() / 2));
   expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_}), 65, "cut short");
@@ -110,7 +107,7 @@ TEST_F(ConvertCli, ACutOrForeignCheckpointIsBadData) {
 }
 
 TEST_F(ConvertCli, AnOutputThatCannotBeCreatedIs73) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   const auto below_a_file = run(
       {"--checkpoint", checkpoint_, "--output", checkpoint_ + "/m.onnx", "--log-level", "error"});
   expect_one_line(below_a_file, 73, "cannot create the folder");
@@ -121,13 +118,13 @@ TEST_F(ConvertCli, AnOutputThatCannotBeCreatedIs73) {
 
 TEST_F(ConvertCli, CudaWithoutAGpuIsUnavailable) {
   if (::access("/dev/nvidiactl", F_OK) == 0) GTEST_SKIP() << "this machine has a GPU";
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_, "--device", "cuda"}), 69,
                   "cuda");
 }
 
 TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   const std::vector<std::string> command = {
       "--checkpoint",          checkpoint_, "--output",         output_,
       "--verification-images", "2",         "--max-detections", "50"};
@@ -150,8 +147,7 @@ TEST_F(ConvertCli, ConvertsAndSaysSoAndDoesNothingTheSecondTime) {
 }
 
 TEST_F(ConvertCli, AClassifierTakesNoOptionsOfDetectors) {
-  ASSERT_EQ(
-      run_process({"make-checkpoint", "--task", "classify", "--output", checkpoint_}).exit_code, 0);
+  make_checkpoint(checkpoint_, {"--task", "classify"});
   const std::vector<std::string> command = {"--checkpoint", checkpoint_, "--output", output_};
   for (const auto& [option, value] : {std::pair{"--score-threshold", "0.05"},
                                       {"--nms-threshold", "0.5"},
@@ -169,7 +165,7 @@ TEST_F(ConvertCli, AClassifierTakesNoOptionsOfDetectors) {
 }
 
 TEST_F(ConvertCli, TheOutputsFolderIsMade) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   const auto result = run({"--checkpoint", checkpoint_, "--output", folder_ / "new/deep/m.onnx",
                            "--verification-images", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -177,7 +173,7 @@ TEST_F(ConvertCli, TheOutputsFolderIsMade) {
 }
 
 TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {
-  make_checkpoint();
+  make_checkpoint(checkpoint_);
   const std::string run_folder = folder_ / "run";
   make_folder(run_folder);
   std::filesystem::rename(checkpoint_, run_folder + "/checkpoint-07.pt");
@@ -190,10 +186,7 @@ TEST_F(ConvertCli, ARunsFolderMeansItsBestCheckpoint) {
   EXPECT_THAT(again.out, HasSubstr("already exists"));
 
   // A run that went on is another input.
-  ASSERT_EQ(
-      run_process({"make-checkpoint", "--output", run_folder + "/checkpoint-08.pt", "--seed", "9"})
-          .exit_code,
-      0);
+  make_checkpoint(run_folder + "/checkpoint-08.pt", {"--seed", "9"});
   const auto moved = run(command);
   EXPECT_EQ(moved.exit_code, 78);
   EXPECT_THAT(moved.err, HasSubstr("was made with other inputs: checkpoint (was "));

@@ -15,11 +15,9 @@
 #include "shared/image/jpeg.h"
 #include "shared/onnx/onnx_session.h"
 #include "shared/shard/shard_set.h"
-#include "tests/evaluation/tiny_world.h"
-#include "tests/support/child_process.h"
+#include "tests/evaluate/tiny_model_command.h"
 #include "tests/support/faults/faulty.h"
 #include "tests/support/images/images.h"
-#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -28,14 +26,8 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 // Three images of one size and one of another.
-class GivenImages : public testing::Test {
+class GivenImages : public TinyModelCommand {
  protected:
-  static void SetUpTestSuite() {
-    shared_ = new TestFolder;
-    write_tiny_checkpoint(*shared_ / "model.pt", tiny_network(3));
-  }
-  static void TearDownTestSuite() { delete shared_; }
-
   GivenImages() {
     write("1.png", encode_png(colourful(50, 40)));
     write("2, \"b\".jpg", encode_jpeg(colourful(50, 40), 95));
@@ -46,21 +38,10 @@ class GivenImages : public testing::Test {
     make_folder_of(photos_ + "/" + name);
     write_file_atomically(photos_ + "/" + name, bytes);
   }
-  // A low threshold: fresh networks score about .01.
-  std::vector<std::string> of(const std::vector<std::string>& images, const std::string& output,
+  std::vector<std::string> of(std::vector<std::string> images, const std::string& output,
                               const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words{"retina-eval", "--model", *shared_ / "model.pt", "--images"};
-    words.insert(words.end(), images.begin(), images.end());
-    words.insert(words.end(), {"--output", folder_ / output, "--device", "cpu", "--compute-threads",
-                               "1", "--score-threshold", "0.008"});
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  std::string output(const std::string& name) const { return read_file(folder_ / name); }
-  void expect_refusal(const ProcessResult& result, int exit_code, const std::string& text) const {
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(text));
-    EXPECT_FALSE(path_exists(folder_ / "out/images.json"));
+    images.insert(images.begin(), "--images");
+    return command_on(images, output, more);
   }
   std::vector<std::string> names_in(const std::string& output) const {
     std::vector<std::string> names;
@@ -78,11 +59,8 @@ class GivenImages : public testing::Test {
     return files;
   }
 
-  static TestFolder* shared_;
-  TestFolder folder_;
   const std::string photos_ = folder_ / "my photos";
 };
-TestFolder* GivenImages::shared_ = nullptr;
 
 TEST_F(GivenImages, MayBeFilesFoldersAndGlobs) {
   const std::string one = photos_ + "/1.png", sub = photos_ + "/sub";

@@ -17,10 +17,8 @@
 #include "shared/image/jpeg.h"
 #include "shared/onnx/onnx_session.h"
 #include "shared/shard/shard_set.h"
-#include "tests/evaluation/tiny_world.h"
-#include "tests/support/child_process.h"
+#include "tests/evaluate/tiny_model_command.h"
 #include "tests/support/images/images.h"
-#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -72,42 +70,25 @@ std::vector<std::string> write_mixed_folder(const std::string& folder) {
           "bad/flipped.png", "bad/link\n.jpg", "bad/pipe.jpg", "bad/text.jpg"};
 }
 
-class FoundImages : public testing::Test {
+class FoundImages : public TinyModelCommand {
  protected:
   static void SetUpTestSuite() {
-    shared_ = new TestFolder;
-    write_tiny_checkpoint(*shared_ / "model.pt", tiny_network(3));
+    TinyModelCommand::SetUpTestSuite();
     bad_ = new std::vector<std::string>(write_mixed_folder(*shared_ / "mixed"));
   }
   static void TearDownTestSuite() {
     delete bad_;
-    delete shared_;
+    TinyModelCommand::TearDownTestSuite();
   }
 
-  // A low threshold: fresh networks score about .01.
   std::vector<std::string> command(const std::string& output,
                                    const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all{
-        "retina-eval", "--model",           model_,     "--images", images_,
-        "--output",    folder_ / output,    "--device", "cpu",      "--compute-threads",
-        "1",           "--score-threshold", "0.008"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return command_on({"--images", images_}, output, more);
   }
-  void expect_refusal(const ProcessResult& result, int exit_code, const std::string& text) const {
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(text));
-    EXPECT_FALSE(path_exists(folder_ / "out/images.json"));
-  }
-  std::string output(const std::string& name) const { return read_file(folder_ / name); }
 
-  static TestFolder* shared_;
-  static std::vector<std::string>* bad_;
-  TestFolder folder_;
-  std::string model_ = *shared_ / "model.pt", images_ = *shared_ / "mixed";
+  static inline std::vector<std::string>* bad_ = nullptr;
+  std::string images_ = *shared_ / "mixed";
 };
-TestFolder* FoundImages::shared_ = nullptr;
-std::vector<std::string>* FoundImages::bad_ = nullptr;
 
 TEST_F(FoundImages, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
   const ProcessResult result =
@@ -156,9 +137,9 @@ TEST_F(FoundImages, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
     Image image;
     EXPECT_TRUE(JpegDecoder().decode(bytes, image).ok) << drawn.back();
   }
-  EXPECT_THAT(
-      drawn, testing::UnorderedElementsAre("1_A image.jpg", "2_a_b.c_no extension.jpg",
-                                           "3_picture0.jpg", "4_picture10.jpg", "5_picture12.jpg"));
+  EXPECT_THAT(drawn,
+              testing::UnorderedElementsAre("1_An image.jpg", "2_a_b.c_no extension.jpg",
+                                            "3_image0.jpg", "4_image10.jpg", "5_image12.jpg"));
   EXPECT_FALSE(path_exists(folder_ / "out/metrics.json"));
   EXPECT_FALSE(path_exists(folder_ / "out/report.html"));
 }

@@ -12,9 +12,7 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/coco/results.h"
 #include "shared/shard/manifest.h"
-#include "tests/evaluation/tiny_world.h"
-#include "tests/support/child_process.h"
-#include "tests/support/test_folder.h"
+#include "tests/evaluate/tiny_model_command.h"
 
 namespace retina {
 namespace {
@@ -23,42 +21,25 @@ using testing::HasSubstr;
 
 constexpr int kImageCount = 7;
 
-class ModelCommand : public testing::Test {
+class ModelCommand : public TinyModelCommand {
  protected:
   static void SetUpTestSuite() {
-    shared_ = new TestFolder;
+    TinyModelCommand::SetUpTestSuite();
     truth_ = new Instances(write_tiny_shards(*shared_ / "shards", kImageCount));
-    write_tiny_checkpoint(*shared_ / "model.pt", tiny_network(3));
   }
   static void TearDownTestSuite() {
     delete truth_;
-    delete shared_;
+    TinyModelCommand::TearDownTestSuite();
   }
 
-  // A low threshold: fresh networks score about .01.
   std::vector<std::string> command(const std::string& output,
                                    const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all{
-        "retina-eval", "--model",           model_,     "--data", data_,
-        "--output",    folder_ / output,    "--device", "cpu",    "--compute-threads",
-        "1",           "--score-threshold", "0.008"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return command_on({"--data", data_}, output, more);
   }
 
-  void expect_refusal(const ProcessResult& result, int exit_code, const std::string& text) const {
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(text));
-    EXPECT_FALSE(path_exists(folder_ / "out/metrics.json"));
-  }
-
-  static TestFolder* shared_;
-  static Instances* truth_;
-  TestFolder folder_;
-  std::string model_ = *shared_ / "model.pt", data_ = *shared_ / "shards";
+  static inline Instances* truth_ = nullptr;
+  std::string data_ = *shared_ / "shards";
 };
-TestFolder* ModelCommand::shared_ = nullptr;
-Instances* ModelCommand::truth_ = nullptr;
 
 TEST_F(ModelCommand, RefusesAnotherNumberOfRanksThanExpected) {
   expect_refusal(run_process(command("out", {"--expect-ranks", "2"})), 78, "started 1 rank");

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import unittest
 
-from job_files import INSTALL, folders_of, wheel
+from job_files import INSTALL, folders_of, render_jobs, wheel
 
+setUpModule = render_jobs
 FOLDER, CLASSIFY = folders_of("azureml")
 CHECK = pathlib.Path(__file__).with_name("azureml_check.py")
 TYPOS = (

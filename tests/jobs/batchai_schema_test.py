@@ -7,9 +7,10 @@ import sys
 import unittest
 
 import own_schema
-from job_files import SCHEMAS, folders_of, wheel
+from job_files import SCHEMAS, folders_of, render_jobs, wheel
 from own_schema import changed
 
+setUpModule = render_jobs
 FOLDERS = folders_of("batchai")
 PUBLISHED = SCHEMAS / "batchai/schemas/2018-05-01"
 EXPRESSION = "https://schema.management.azure.com/schemas/2015-01-01/deploymentTemplate.json"

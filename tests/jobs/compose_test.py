@@ -4,9 +4,9 @@ import json
 import sys
 import unittest
 
-from job_files import ROOT, folders_of, wheel
+from job_files import ROOT, folders_of, render_jobs, wheel
 
-FILES = [sorted(folder.glob("*.compose.yaml")) for folder in folders_of("docker")]
+setUpModule = render_jobs
 
 
 class ComposeFiles(unittest.TestCase):
@@ -25,9 +25,10 @@ class ComposeFiles(unittest.TestCase):
 
     def test_each_stage_has_a_file_that_fits_the_schema(self):
         stages = ["convert", "eval", "pack", "train"]
-        self.assertEqual([[path.name.split(".")[0] for path in paths] for paths in FILES],
+        files = [sorted(folder.glob("*.compose.yaml")) for folder in folders_of("docker")]
+        self.assertEqual([[path.name.split(".")[0] for path in paths] for paths in files],
                          [[*stages, "weights"], stages])
-        for path in sum(FILES, []):
+        for path in sum(files, []):
             self.assertEqual(self.errors(path.read_text()), [], path.name)
 
     def test_a_typo_is_found_wherever_it_is(self):

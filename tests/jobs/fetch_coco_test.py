@@ -2,19 +2,17 @@
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-from mirror import CocoMirror, TRAIN_COUNT, VAL_COUNT
+from mirror import CocoMirror, DownloadTest, TRAIN_COUNT, VAL_COUNT
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/fetch_coco.sh"
 
 
-class FetchCoco(unittest.TestCase):
+class FetchCoco(DownloadTest):
     def setUp(self):
         room = tempfile.TemporaryDirectory()
         self.addCleanup(room.cleanup)
@@ -22,23 +20,14 @@ class FetchCoco(unittest.TestCase):
         (pathlib.Path(room.name) / "mirror").mkdir()
         self.mirror = self.enterContext(CocoMirror(pathlib.Path(room.name) / "mirror"))
 
-    def fetch(self, **environment):
-        return subprocess.run([SCRIPT, self.data], capture_output=True, text=True, timeout=60,
-                              env=os.environ | self.mirror.environment() | environment)
+    def command(self):
+        return [SCRIPT, self.data]
 
     def expect_done(self, **environment):
         done = self.fetch(**environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.listing(), self.whole_listing())
         return done
-
-    def expect_refusal(self, code, *fragments, **environment):
-        refused = self.fetch(**environment)
-        self.assertEqual(refused.returncode, code, refused.stderr)
-        errors = [line for line in refused.stderr.splitlines() if "error:" in line]
-        self.assertEqual(len(errors), 1, refused.stderr)
-        for fragment in fragments:
-            self.assertIn(fragment, errors[0])
 
     def listing(self):
         return sorted(str(path.relative_to(self.data)) for path in self.data.rglob("*")
@@ -80,18 +69,7 @@ class FetchCoco(unittest.TestCase):
         self.assertEqual(self.mirror.gets[0], ("train2017.zip", 20000))
 
     def test_killed_in_the_middle_of_an_archive_it_continues_there(self):
-        self.mirror.break_after, self.mirror.hangs = [20000], True
-        part = self.data / "zips/train2017.zip.part"
-        job = subprocess.Popen([SCRIPT, self.data], stderr=subprocess.DEVNULL,
-                               env=os.environ | self.mirror.environment(), start_new_session=True)
-        while job.poll() is None and not (part.exists() and part.stat().st_size > 0):
-            time.sleep(0.01)
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
-        there = part.stat().st_size
-        self.mirror.hangs = False
-        self.mirror.released.set()
-        self.mirror.gets.clear()
+        there = self.kill_while_receiving(self.data / "zips/train2017.zip.part", 20000)
         self.expect_done()
         self.assertEqual(self.mirror.gets[0], ("train2017.zip", there))
 

@@ -5,6 +5,7 @@
 A reader for each format, none of them a search by text: the shell scripts are run with stubs in the
 place of srun and docker, so that bash itself takes their commands apart.
 """
+import atexit
 import dataclasses
 import importlib
 import json
@@ -12,6 +13,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,9 @@ SCHEMAS = pathlib.Path(os.environ.get("RETINA_TEST_SCHEMAS", ROOT.parent / "shar
 PROGRAMS = ("coco-pack", "retina-weights", "retina-train", "retina-eval", "retina-convert")
 ALONE = ("coco-pack", "retina-weights", "retina-convert")  # one process each
 INSTALL = "hint: make test installs tests/jobs/requirements.txt into .deps/jobs"
+# Where render_jobs() puts the job files of every table; those of jobs/classify are nowhere else.
+MADE = pathlib.Path(tempfile.mkdtemp(prefix="job-files-"))
+atexit.register(shutil.rmtree, MADE, ignore_errors=True)
 # Not job files: the pipeline of this machine has its own tests, the others start nothing.
 NOT_JOB_FILES = {"local.sh", "data_set.sh", "fetch_coco.sh", "job.toml", "job-classify.toml", "render.py"}
 
@@ -43,9 +48,21 @@ def tool(name):
     return path
 
 
+def render_jobs():
+    """A test module's setUpModule; the module skips where Jinja2 is missing."""
+    wheel("jinja2")
+    subprocess.run([sys.executable, ROOT / "jobs/render.py", "--output", MADE], check=True, timeout=60)
+
+
 def folders_of(scheduler):
-    """Where its job files are: those of job.toml, then those of job-classify.toml."""
-    return [ROOT / "jobs" / scheduler, ROOT / "jobs/classify" / scheduler]
+    """Where its job files are: those of job.toml, and, after render_jobs(), those of job-classify.toml."""
+    return [ROOT / "jobs" / scheduler, MADE / "classify" / scheduler]
+
+
+def place_of(name):
+    """Where the job file of that name, "jobs/...", is."""
+    below = pathlib.PurePath(name).relative_to("jobs")
+    return (MADE if below.parts[0] == "classify" else ROOT / "jobs") / below
 
 
 def table():
@@ -391,13 +408,15 @@ def docker_line(name, stage, line):
 
 
 # --- All of them --------------------------------------------------------------------------------
-def job_paths():
-    """Every file below jobs/ that could hold a command of a scheduler."""
+def job_names():
+    """Every file below jobs/, after render_jobs(), that could hold a command of a scheduler."""
     jobs = ROOT / "jobs"
-    return [path for path in sorted(jobs.rglob("*"))
+    kept = [path.relative_to(ROOT) for path in sorted(jobs.rglob("*"))
             if path.is_file() and path.name not in NOT_JOB_FILES
             and path.suffix not in (".md", ".py", ".pyc")
-            and jobs / "templates" not in path.parents]
+            and not {jobs / "templates", jobs / "classify"} & set(path.parents)]
+    return kept + [pathlib.Path("jobs") / path.relative_to(MADE)
+                   for path in sorted((MADE / "classify").rglob("*")) if path.is_file()]
 
 
 def reader_of(path):
@@ -416,10 +435,10 @@ def commands_named(content):
 
 
 def stages_of(path, content=None):
-    """The stages of a job file, given by its path in the repository; of `content` where given."""
+    """The stages of a job file, given by its name, "jobs/..."; of `content` where given."""
     reader = reader_of(path)
     if not reader:
         return []
-    content = (ROOT / path).read_text() if content is None else content
-    return reader(str(path), content, (ROOT / path).parent)
+    content = place_of(path).read_text() if content is None else content
+    return reader(str(path), content, place_of(path).parent)
 

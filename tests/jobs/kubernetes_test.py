@@ -8,9 +8,10 @@ import sys
 import unittest
 
 import own_schema
-from job_files import ROOT, SCHEMAS, folders_of, table, wheel
+from job_files import ROOT, SCHEMAS, folders_of, render_jobs, table, wheel
 from own_schema import at, changed
 
+setUpModule = render_jobs
 FOLDERS = folders_of("kubernetes")
 CRD = SCHEMAS / "mpi-operator/kubeflow.org_mpijobs.yaml"
 # Of Kubernetes: the first in which a Job's podFailurePolicy is stable, and the wheel's newest.

@@ -1,13 +1,18 @@
 """Mirrors on loopback with tiny files: of COCO for tests of jobs/fetch_coco.sh, of torchvision's
-weights for tests of docker/retina-weights.
+weights for tests of docker/retina-weights; and what the tests of both scripts share.
 
     with CocoMirror(folder) as mirror:
         subprocess.run([...], env=os.environ | mirror.environment())
 """
 import hashlib
 import http.server
+import os
 import pathlib
+import signal
+import subprocess
 import threading
+import time
+import unittest
 import zipfile
 
 TRAIN_COUNT, VAL_COUNT = 12, 5
@@ -141,3 +146,36 @@ class WeightsMirror(Mirror):
 
     def environment(self):
         return self.variables("WEIGHTS")
+
+
+class DownloadTest(unittest.TestCase):
+    """Tests of a script that downloads: a subclass has `mirror` and `command()`."""
+
+    def environment(self, **more):
+        return os.environ | self.mirror.environment() | more
+
+    def fetch(self, *words, **environment):
+        return subprocess.run([*self.command(), *words], capture_output=True, text=True, timeout=60,
+                              env=self.environment(**environment))
+
+    def expect_refusal(self, code, *fragments, words=(), **environment):
+        refused = self.fetch(*words, **environment)
+        self.assertEqual(refused.returncode, code, refused.stderr)
+        errors = [line for line in refused.stderr.splitlines() if "error:" in line]
+        self.assertEqual(len(errors), 1, refused.stderr)
+        for fragment in fragments:
+            self.assertIn(fragment, errors[0])
+
+    def kill_while_receiving(self, part, sent):
+        """Kills the script once the first `sent` bytes began to arrive in `part`; how many are there."""
+        self.mirror.break_after, self.mirror.hangs = [sent], True
+        job = subprocess.Popen(self.command(), stderr=subprocess.DEVNULL, env=self.environment(),
+                               start_new_session=True)
+        while job.poll() is None and not (part.exists() and part.stat().st_size > 0):
+            time.sleep(0.01)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        self.mirror.hangs = False
+        self.mirror.released.set()
+        self.mirror.gets.clear()
+        return part.stat().st_size

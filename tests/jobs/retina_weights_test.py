@@ -6,10 +6,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-from mirror import WeightsMirror
+from mirror import DownloadTest, WeightsMirror
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = SOURCE / "docker/retina-weights"
@@ -22,7 +21,7 @@ CONVERT = """#!/usr/bin/env bash
 """
 
 
-class RetinaWeights(unittest.TestCase):
+class RetinaWeights(DownloadTest):
     def setUp(self):
         room = tempfile.TemporaryDirectory()
         self.addCleanup(room.cleanup)
@@ -38,12 +37,10 @@ class RetinaWeights(unittest.TestCase):
         (self.bin / "retina-convert").chmod(0o755)
 
     def environment(self, **more):
-        return os.environ | self.mirror.environment() | {
-            "PATH": f"{self.bin}:{os.environ['PATH']}"} | more
+        return super().environment(**({"PATH": f"{self.bin}:{os.environ['PATH']}"} | more))
 
-    def fetch(self, *words, **environment):
-        return subprocess.run([SCRIPT, "--output", self.output, *words], capture_output=True,
-                              text=True, timeout=60, env=self.environment(**environment))
+    def command(self):
+        return [SCRIPT, "--output", self.output]
 
     def expect_done(self, *words, **environment):
         done = self.fetch(*words, **environment)
@@ -54,14 +51,6 @@ class RetinaWeights(unittest.TestCase):
             made_of = (self.output / f"{name}.pt").read_text().split()[2]
             self.assertEqual(f"resnet50-{made_of[:8]}", name)
         return done
-
-    def expect_refusal(self, code, *fragments, words=(), **environment):
-        refused = self.fetch(*words, **environment)
-        self.assertEqual(refused.returncode, code, refused.stderr)
-        errors = [line for line in refused.stderr.splitlines() if "error:" in line]
-        self.assertEqual(len(errors), 1, refused.stderr)
-        for fragment in fragments:
-            self.assertIn(fragment, errors[0])
 
     def listing(self):
         return sorted(str(path.relative_to(self.output)) for path in self.output.rglob("*"))
@@ -99,18 +88,8 @@ class RetinaWeights(unittest.TestCase):
         self.assertEqual(self.mirror.gets[0], (first, 20000))
 
     def test_killed_in_the_middle_of_a_file_it_continues_there(self):
-        self.mirror.break_after, self.mirror.hangs = [15000], True
-        part = self.output / f".download/{self.mirror.names()[0]}.pth.part"
-        job = subprocess.Popen([SCRIPT, "--output", self.output], stderr=subprocess.DEVNULL,
-                               env=self.environment(), start_new_session=True)
-        while job.poll() is None and not (part.exists() and part.stat().st_size > 0):
-            time.sleep(0.01)
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
-        there = part.stat().st_size
-        self.mirror.hangs = False
-        self.mirror.released.set()
-        self.mirror.gets.clear()
+        there = self.kill_while_receiving(
+            self.output / f".download/{self.mirror.names()[0]}.pth.part", 15000)
         self.expect_done()
         self.assertEqual(self.mirror.gets[0][1], there)
 

@@ -13,7 +13,8 @@ import unittest
 import job_files
 from job_files import ROOT, folders_of, sbatch_options
 
-SCRIPTS = [path for folder in folders_of("slurm") for path in sorted(folder.glob("*.sbatch"))]
+setUpModule = job_files.render_jobs
+
 # Two machines as the job wants them, that never start: State=CLOUD is there without a slurmd.
 CONFIG = """
 ClusterName=test
@@ -55,6 +56,10 @@ def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
+
+
+def scripts():
+    return [path for folder in folders_of("slurm") for path in sorted(folder.glob("*.sbatch"))]
 
 
 class SlurmScripts(unittest.TestCase):
@@ -111,7 +116,7 @@ class SlurmScripts(unittest.TestCase):
         return re.findall(r"unrecognized option '--([^'=]*)", self.sbatch(content).stderr)
 
     def test_sbatch_knows_every_option(self):
-        for path in SCRIPTS:
+        for path in scripts():
             content = path.read_text()
             self.assertEqual(self.unknown(content), ["none-such"], path.name)
             for option in sbatch_options(content):
@@ -124,7 +129,7 @@ class SlurmScripts(unittest.TestCase):
         known = set(re.findall(r"--([a-z-]+)", self.run_slurm("sbatch", "--help").stdout))
         self.assertIn("signal", known)
         known.add("open-mode")  # in the manual, not in the help
-        for path in SCRIPTS:
+        for path in scripts():
             options = sbatch_options(path.read_text())
             self.assertEqual(set(options) - known, set(), path.name)
             # None is missing: every line that begins so was understood.
@@ -133,7 +138,7 @@ class SlurmScripts(unittest.TestCase):
 
     def test_a_controller_would_start_every_script(self):
         self.start_controller()
-        for path in SCRIPTS:
+        for path in scripts():
             done = self.sbatch(path.read_text())
             self.assertEqual(done.returncode, 0, path.name + done.stderr)
             self.assertRegex(done.stderr, "to start at")
@@ -156,7 +161,7 @@ class SlurmScripts(unittest.TestCase):
         if "pmix" not in plugins.stdout + plugins.stderr:
             self.skipTest("this srun has no PMIx plugin")
         steps = 0
-        for path in SCRIPTS:
+        for path in scripts():
             _, runs = job_files.run_sbatch(path.read_text(), job_files.table()["size"]["shm_gib"])
             sbatch = sbatch_options(path.read_text())
             size = [f"--{option}={sbatch[option]}"

@@ -1,8 +1,9 @@
 // Run by ctest under mpirun on 1 to 4 ranks: what 8 images teach does not depend on how many
-// processes (and passes) share them, with frozen norms and with batch norm over all ranks; nor, bit
-// for bit, on whether buckets travel during backward, nor, summed in rank order, on the buckets;
-// and PyTorch's reducer finds the same. Prints a row a comparison and ends with 1 when a bound is
-// missed.
+// processes (and micro-batches) share them, with frozen norms and with batch norm over all ranks;
+// nor, bit for bit, on whether buckets travel during backward, nor, summed in rank order, on the
+// buckets; and PyTorch's reducer finds the same. A classifier's gradients do not either, with
+// dropout (Keras' network) and batch norm over all ranks (ResNet). Prints a row a comparison and
+// ends with 1 when a bound is missed.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 
@@ -15,7 +16,9 @@
 #include "shared/base/cat.h"
 #include "shared/base/hash.h"
 #include "shared/comm/communicator.h"
+#include "shared/model/resnet_shape.h"
 #include "tests/train/reduce/c10d_reducer.h"
+#include "tests/train/reduce/classifier_step.h"
 #include "tests/train/reduce/shared_step.h"
 
 namespace retina {
@@ -91,10 +94,10 @@ std::map<std::int64_t, at::Tensor> gathered(Communicator& communicator,
 }
 
 // The gradients' sum over ranks by c10d::Reducer, which gives their mean.
-StepResult step_by_c10d(Communicator& communicator, const MicroBatches& passes) {
+StepResult step_by_c10d(Communicator& communicator, const MicroBatches& micro_batches) {
   RetinaNet model = step_model_f64(Norm::kFrozen);
   reduce_by_c10d(model, std::size_t{1} << 20, communicator, [&](const auto& before_last) {
-    run_micro_batches_f64(model, passes, [&](const DetectionLoss& loss, bool last) {
+    run_micro_batches_f64(model, micro_batches, [&](const DetectionLoss& loss, bool last) {
       if (last) before_last(loss.outputs);
     });
   });
@@ -104,19 +107,23 @@ StepResult step_by_c10d(Communicator& communicator, const MicroBatches& passes) 
 }
 
 void check_frozen_norms(Communicator& communicator, Communicator& alone, Checker& checker) {
-  // Three ranks have 2, 3 and 3 images: one pass of rank 0 has none.
-  const int per_pass = communicator.size() == 3 ? 1 : 2;
-  const MicroBatches passes =
-      step_micro_batches(communicator.rank(), communicator.size(), per_pass);
+  // Three ranks have 2, 3 and 3 images: one micro-batch of rank 0 has none.
+  const int micro_batch = communicator.size() == 3 ? 1 : 2;
+  const MicroBatches micro_batches =
+      step_micro_batches(communicator.rank(), communicator.size(), micro_batch);
   // A convolution of one image alone rounds otherwise than one of several.
-  const MicroBatches whole = step_micro_batches(0, 1, per_pass == 1 ? 1 : kStepImages);
-  const StepResult narrow = step_f32(communicator, {.passes = passes});
-  const StepResult narrow_waited = step_f32(communicator, {.buckets = kWaiting, .passes = passes});
-  const StepResult wide = step_f64(communicator, {.passes = passes});
-  const StepResult wide_waited = step_f64(communicator, {.buckets = kWaiting, .passes = passes});
-  const StepResult ordered = step_f32(communicator, {.buckets = kOrdered, .passes = passes});
-  const StepResult usual = step_f32(communicator, {.buckets = kOrderedDefault, .passes = passes});
-  const StepResult theirs = step_by_c10d(communicator, passes);
+  const MicroBatches whole = step_micro_batches(0, 1, micro_batch == 1 ? 1 : kStepImages);
+  const StepResult narrow = step_f32(communicator, {.micro_batches = micro_batches});
+  const StepResult narrow_waited =
+      step_f32(communicator, {.buckets = kWaiting, .micro_batches = micro_batches});
+  const StepResult wide = step_f64(communicator, {.micro_batches = micro_batches});
+  const StepResult wide_waited =
+      step_f64(communicator, {.buckets = kWaiting, .micro_batches = micro_batches});
+  const StepResult ordered =
+      step_f32(communicator, {.buckets = kOrdered, .micro_batches = micro_batches});
+  const StepResult usual =
+      step_f32(communicator, {.buckets = kOrderedDefault, .micro_batches = micro_batches});
+  const StepResult theirs = step_by_c10d(communicator, micro_batches);
   if (!communicator.is_root()) return;
   checker.expect("bf16 in rank order, buckets of 1 MiB against the default",
                  compare(ordered.gradients, usual.gradients), kSameBits);
@@ -126,27 +133,30 @@ void check_frozen_norms(Communicator& communicator, Communicator& alone, Checker
                  compare(wide.gradients, wide_waited.gradients), kSameBits);
   checker.expect("f64 against c10d::Reducer", compare(wide.gradients, theirs.gradients), kF64);
   checker.expect("f64 against one rank",
-                 compare(wide.gradients, step_f64(alone, {.passes = whole}).gradients), kF64);
+                 compare(wide.gradients, step_f64(alone, {.micro_batches = whole}).gradients),
+                 kF64);
   checker.expect("f32 against one rank",
-                 compare(narrow.gradients, step_f32(alone, {.passes = whole}).gradients), kF32);
+                 compare(narrow.gradients, step_f32(alone, {.micro_batches = whole}).gradients),
+                 kF32);
 }
 
-// Batch norm over all ranks, with `per_pass` images a rank in a pass, against one rank whose passes
-// have the images of all.
-void check_sync_bn(Communicator& communicator, Communicator& alone, int per_pass,
+// Batch norm over all ranks, with `micro_batch` images a rank at once, against one rank whose
+// micro-batches have the images of all.
+void check_sync_bn(Communicator& communicator, Communicator& alone, int micro_batch,
                    Checker& checker) {
   const int ranks = communicator.size();
-  const Sharing shared = {.norm = Norm::kBatch,
-                          .sync_bn = true,
-                          .passes = step_micro_batches(communicator.rank(), ranks, per_pass)};
-  const std::string what = cat("--sync-bn, ", shared.passes.size(), " pass(es)");
+  const Sharing shared = {
+      .norm = Norm::kBatch,
+      .sync_bn = true,
+      .micro_batches = step_micro_batches(communicator.rank(), ranks, micro_batch)};
+  const std::string what = cat("--sync-bn, ", shared.micro_batches.size(), " micro-batch(es)");
   const StepResult ours = step_f64(communicator, shared);
   const auto outputs = gathered(communicator, ours.outputs);
   checker.expect_on_all(what, ours.gradients);
   checker.expect_on_all(what, ours.statistics);
   if (!communicator.is_root()) return;
-  const StepResult theirs =
-      step_f64(alone, {.norm = Norm::kBatch, .passes = united_micro_batches(ranks, per_pass)});
+  const StepResult theirs = step_f64(
+      alone, {.norm = Norm::kBatch, .micro_batches = united_micro_batches(ranks, micro_batch)});
   checker.expect(what + ", f64 outputs", compare(outputs, theirs.outputs), kF64);
   checker.expect(what + ", f64 gradients", compare(ours.gradients, theirs.gradients), kF64);
   checker.expect(what + ", f64 running statistics", compare(ours.statistics, theirs.statistics),
@@ -154,9 +164,10 @@ void check_sync_bn(Communicator& communicator, Communicator& alone, int per_pass
 }
 
 void check_sync_bn_overlap(Communicator& communicator, Checker& checker) {
-  Sharing shared = {.norm = Norm::kBatch,
-                    .sync_bn = true,
-                    .passes = step_micro_batches(communicator.rank(), communicator.size(), 1)};
+  Sharing shared = {
+      .norm = Norm::kBatch,
+      .sync_bn = true,
+      .micro_batches = step_micro_batches(communicator.rank(), communicator.size(), 1)};
   const StepResult during = step_f32(communicator, shared);
   shared.buckets = kWaiting;
   const StepResult after = step_f32(communicator, shared);
@@ -164,6 +175,18 @@ void check_sync_bn_overlap(Communicator& communicator, Checker& checker) {
   if (!communicator.is_root()) return;
   checker.expect("--sync-bn, f32 during backward against after it",
                  compare(during.gradients, after.gradients), kSameBits);
+}
+
+void check_classifiers(Communicator& communicator, Communicator& alone, Checker& checker) {
+  const auto compare_with_one = [&](const char* what, const std::string& backbone, Norm norm,
+                                    bool sync_bn) {
+    const NamedTensors ours = classifier_gradients(backbone, norm, sync_bn, communicator);
+    if (!communicator.is_root()) return;
+    checker.expect(what, compare(ours, classifier_gradients(backbone, norm, sync_bn, alone)), kF64);
+  };
+  compare_with_one("cifar-cnn with dropout", kCifarCnn, Norm::kBatch, false);
+  compare_with_one("classifier, frozen norms", "resnet18", Norm::kFrozen, false);
+  compare_with_one("classifier, --sync-bn", "resnet18", Norm::kBatch, true);
 }
 
 int check(Communicator& communicator) {
@@ -175,6 +198,7 @@ int check(Communicator& communicator) {
     check_sync_bn(communicator, *alone, kStepImages, checker);
     check_sync_bn(communicator, *alone, 1, checker);
     check_sync_bn_overlap(communicator, checker);
+    check_classifiers(communicator, *alone, checker);
   }
   return checker.good() ? 0 : 1;
 }

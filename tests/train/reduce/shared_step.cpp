@@ -105,22 +105,22 @@ Batch step_batch(const std::vector<std::int64_t>& slots) {
 MicroBatches step_micro_batches(int rank, int ranks, int micro_batch) {
   GlobalStep step;
   for (std::size_t image = 0; image < kStepImages; ++image) step.slots.push_back({.record = image});
-  MicroBatches passes;
+  MicroBatches micro_batches;
   for (const BatchRequest& request : rank_micro_batches(step, rank, ranks, micro_batch)) {
-    passes.emplace_back();
+    micro_batches.emplace_back();
     for (const Slot& slot : request.slots) {
-      passes.back().push_back(static_cast<std::int64_t>(slot.record));
+      micro_batches.back().push_back(static_cast<std::int64_t>(slot.record));
     }
   }
-  return passes;
+  return micro_batches;
 }
 
 MicroBatches united_micro_batches(int ranks, int micro_batch) {
   MicroBatches united = step_micro_batches(0, ranks, micro_batch);
   for (int rank = 1; rank < ranks; ++rank) {
-    const MicroBatches passes = step_micro_batches(rank, ranks, micro_batch);
-    for (std::size_t i = 0; i < passes.size(); ++i) {
-      united[i].insert(united[i].end(), passes[i].begin(), passes[i].end());
+    const MicroBatches micro_batches = step_micro_batches(rank, ranks, micro_batch);
+    for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+      united[i].insert(united[i].end(), micro_batches[i].begin(), micro_batches[i].end());
     }
   }
   return united;
@@ -155,12 +155,12 @@ NamedTensors trainable(const RetinaNet& model) {
 }
 
 std::map<std::int64_t, at::Tensor> run_micro_batches_f64(
-    RetinaNet& model, const MicroBatches& passes,
+    RetinaNet& model, const MicroBatches& micro_batches,
     const std::function<void(const DetectionLoss& loss, bool last)>& before_backward) {
   const at::Tensor anchors =
       anchors_for(model.config(), {.height = kSidePx, .width = kSidePx}, at::kDouble);
   std::map<std::int64_t, at::Tensor> outputs;
-  for (const auto& slots : passes) {
+  for (const auto& slots : micro_batches) {
     const Batch batch = step_batch(slots);
     const auto count = static_cast<std::int64_t>(slots.size());
     const at::Tensor images =
@@ -173,7 +173,7 @@ std::map<std::int64_t, at::Tensor> run_micro_batches_f64(
     }
     const DetectionLoss loss = detection_loss(heads, anchors, batch_targets(batch, c10::kCPU),
                                               LossOptions(), kStepRealImages);
-    before_backward(loss, &slots == &passes.back());
+    before_backward(loss, &slots == &micro_batches.back());
     loss.backward();
   }
   return outputs;
@@ -187,9 +187,10 @@ StepResult step_f64(Communicator& communicator, const Sharing& sharing) {
     sum = std::make_unique<QueuedRankSum>(*buckets.queue());
     model.share_statistics(sum.get());
   }
-  auto outputs = run_micro_batches_f64(model, sharing.passes, [&](const DetectionLoss&, bool last) {
-    if (last) buckets.expect_last_backward();
-  });
+  auto outputs =
+      run_micro_batches_f64(model, sharing.micro_batches, [&](const DetectionLoss&, bool last) {
+        if (last) buckets.expect_last_backward();
+      });
   buckets.all_reduce();
   StepResult result = result_of(model);
   result.outputs = std::move(outputs);
@@ -202,10 +203,10 @@ StepResult step_f32(Communicator& communicator, const Sharing& sharing) {
                    .sync_bn = sharing.sync_bn},
                   communicator);
   set_step_weights(replica.network());
-  for (const auto& slots : sharing.passes) {
+  for (const auto& slots : sharing.micro_batches) {
     Batch batch = step_batch(slots);
     batch.part = {.real_image_count = kStepRealImages,
-                  .is_last_micro_batch = &slots == &sharing.passes.back()};
+                  .is_last_micro_batch = &slots == &sharing.micro_batches.back()};
     replica.backward(replica.loss(replica.forward(batch), batch), batch.part.is_last_micro_batch);
   }
   replica.all_reduce();

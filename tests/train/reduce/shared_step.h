@@ -31,13 +31,13 @@ void set_step_weights(Network& model);
 // The images of these slots.
 Batch step_batch(const std::vector<std::int64_t>& slots);
 
-// The slots of each pass of a rank, as the trainer cuts the step; a pass may have none.
+// The slots of each micro-batch of a rank, as the trainer cuts the step; one may have none.
 using MicroBatches = std::vector<std::vector<std::int64_t>>;
 MicroBatches step_micro_batches(int rank, int ranks, int micro_batch);
-// The passes of one rank with the images that the passes of all `ranks` have.
+// The micro-batches of one rank with the images that those of all `ranks` have.
 MicroBatches united_micro_batches(int ranks, int micro_batch);
 
-// What the passes leave behind.
+// What the micro-batches leave behind.
 struct StepResult {
   NamedTensors gradients = {};                      // by name, f64 copies
   NamedTensors statistics = {};                     // running mean and variance, f64 copies
@@ -50,10 +50,10 @@ StepResult result_of(const Network& model);
 RetinaNet step_model_f64(Norm norm);
 NamedTensors trainable(const RetinaNet& model);
 
-// Forward, loss and backward of the passes in f64. `before_backward` is called with the loss of
-// each pass, and whether it is the last.
+// Forward, loss and backward of the micro-batches in f64. `before_backward` is called with the loss
+// of each, and whether it is the last.
 std::map<std::int64_t, at::Tensor> run_micro_batches_f64(
-    RetinaNet& model, const MicroBatches& passes,
+    RetinaNet& model, const MicroBatches& micro_batches,
     const std::function<void(const DetectionLoss& loss, bool last)>& before_backward);
 
 inline const BucketOptions kManyBuckets = {.bucket_bytes = std::size_t{1} << 20};
@@ -63,7 +63,7 @@ struct Sharing {
   Norm norm = Norm::kFrozen;
   bool sync_bn = false;
   BucketOptions buckets = kManyBuckets;
-  MicroBatches passes = {};
+  MicroBatches micro_batches = {};
 };
 StepResult step_f64(Communicator& communicator, const Sharing& sharing);
 // In f32, by the trainer's replica. Without outputs.

@@ -1,14 +1,10 @@
-// Run by ctest under mpirun on 1, 2 and 4 ranks: what 8 images teach a classifier does not depend
-// on how many processes share them: with dropout (Keras' network), and with batch norm over all
-// ranks (ResNet). Prints a row a comparison and ends with 1 when a bound is missed.
-#include <ATen/Parallel.h>
+#include "tests/train/reduce/classifier_step.h"
+
 #include <ATen/ops/from_blob.h>
 
-#include <cstdio>
 #include <memory>
 
 #include "shared/base/random.h"
-#include "shared/comm/communicator.h"
 #include "shared/model/network_shape.h"
 #include "tests/train/reduce/shared_step.h"
 #include "train/plan/epoch_plan.h"
@@ -18,20 +14,9 @@
 namespace retina {
 namespace {
 
-constexpr Difference kBound = {.of_norm = 1e-12, .of_tensor = 1e-10};
 constexpr int kSidePx = 32;
 constexpr int kClasses = 4;
 constexpr std::uint64_t kSeed = 20261125;
-
-ModelConfig classifier(const std::string& backbone, Norm norm) {
-  ModelConfig config;
-  config.task = Task::kClassification;
-  config.backbone = backbone;
-  config.class_count = kClasses;
-  config.norm = norm;
-  config.min_side_px = config.max_side_px = kSidePx;
-  return config;
-}
 
 Batch batch_of(const BatchRequest& request) {
   const RandomStream random = {.seed = kSeed, .use = RandomUse::kTest};
@@ -50,9 +35,17 @@ Batch batch_of(const BatchRequest& request) {
   return batch;
 }
 
-// The gradients of the step, in f64.
-NamedTensors gradients_of(const ModelConfig& model, bool sync_bn, Communicator& communicator) {
-  const auto task = make_training_task({.model = model, .label_smoothing = 0.1, .seed = kSeed});
+}  // namespace
+
+NamedTensors classifier_gradients(const std::string& backbone, Norm norm, bool sync_bn,
+                                  Communicator& communicator) {
+  ModelConfig config;
+  config.task = Task::kClassification;
+  config.backbone = backbone;
+  config.class_count = kClasses;
+  config.norm = norm;
+  config.min_side_px = config.max_side_px = kSidePx;
+  const auto task = make_training_task({.model = config, .label_smoothing = 0.1, .seed = kSeed});
   initialise(task->network(), kSeed);
   task->network().to(at::kDouble);
   NamedTensors parameters;
@@ -84,34 +77,4 @@ NamedTensors gradients_of(const ModelConfig& model, bool sync_bn, Communicator& 
   return result_of(task->network()).gradients;
 }
 
-int check(Communicator& communicator) {
-  at::set_num_threads(1);  // ranks share the cores
-  const auto alone = make_self_communicator();
-  bool good = true;
-  const auto compare_with_one = [&](const char* what, const ModelConfig& model, bool sync_bn) {
-    const NamedTensors ours = gradients_of(model, sync_bn, communicator);
-    if (!communicator.is_root()) return;
-    const Difference found = compare(ours, gradients_of(model, sync_bn, *alone));
-    const bool holds = found.of_norm <= kBound.of_norm && found.of_tensor <= kBound.of_tensor;
-    good = good && holds;
-    std::printf("%d images on %d ranks, %s: gradients %.1e of the norm (bound %.0e)%s\n",
-                kStepImages, communicator.size(), what, found.of_norm, kBound.of_norm,
-                holds ? "" : "  MISSED");
-    std::fflush(stdout);
-  };
-  compare_with_one("cifar-cnn with dropout", classifier(kCifarCnn, Norm::kBatch), false);
-  compare_with_one("resnet18, frozen norm", classifier("resnet18", Norm::kFrozen), false);
-  compare_with_one("resnet18, --sync-bn", classifier("resnet18", Norm::kBatch), true);
-  return communicator.all_reduce_max(good ? 0 : 1) == 0 ? 0 : 1;
-}
-
-}  // namespace
 }  // namespace retina
-
-int main() {
-  retina::MpiSession session;
-  const auto communicator = retina::make_communicator(session);
-  const int code = retina::check(*communicator);
-  session.finish();
-  return code;
-}
