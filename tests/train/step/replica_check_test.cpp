@@ -111,12 +111,12 @@ TEST(CheckReplicas, EndsTheJobNamingStepAndRankThatDrifted) {
   }
 }
 
-TEST(Rollback, KeepsWhatItLeavesOutAcrossARestart) {
+TEST(Rollback, KeepsWhatItSkipsAcrossARestart) {
   Rollback rollback;
   rollback.skip(4);
   rollback.skip(9);
   const RunState state{.skipped_steps = rollback.skipped()};
-  EXPECT_THAT(state.to_json(), HasSubstr(R"("skipped_steps":[5,10])"))
+  EXPECT_THAT(state.to_json(), HasSubstr(R"("left_out_steps":[5,10])"))
       << "as the steps of metrics.jsonl";
   Rollback restarted;
   restarted.skip(6);
