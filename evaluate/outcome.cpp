@@ -42,30 +42,30 @@ void draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
 
 }  // namespace
 
-int exit_code_for(const EvalOptions& options, const Headline& headline) {
-  const bool is_ap = headline.task == Task::kDetection;
+int exit_code_for(const EvalOptions& options, const DecidingMetric& metric) {
+  const bool is_ap = metric.task == Task::kDetection;
   const std::optional<double>& least = is_ap ? options.min_ap : options.min_top1;
   if (!least) return 0;
   const char* const option = is_ap ? "min-ap" : "min-top1";
-  const std::int64_t lacking = headline.quarantined_count;
-  const std::string metric =
-      cat(is_ap ? "AP" : "top-1", " ", fixed(headline.value, 4),
+  const std::int64_t lacking = metric.quarantined_count;
+  const std::string text =
+      cat(is_ap ? "AP" : "top-1", " ", fixed(metric.value, 4),
           lacking == 0 ? "" : cat(" (without ", counted(lacking, "quarantined image"), ")"));
-  if (headline.value >= *least) {
-    if (lacking > 0) log_warning(metric, " reaches --", option, " ", *least);
+  if (metric.value >= *least) {
+    if (lacking > 0) log_warning(text, " reaches --", option, " ", *least);
     return 0;
   }
-  log_error(metric, " is below --", option, " ", *least);
+  log_error(text, " is below --", option, " ", *least);
   return exit_code(ErrorKind::kAnswerNo);
 }
 
 int already_done(const EvalOptions& options, const EvaluationFolder& folder,
-                 const Headline& headline) {
+                 const DecidingMetric& metric) {
   std::cout << folder.path() << ": already evaluated, "
-            << (headline.task == Task::kDetection ? cat("AP ", metric_text(headline.value))
-                                                  : cat("top-1 ", fixed(headline.value, 4)))
+            << (metric.task == Task::kDetection ? cat("AP ", metric_text(metric.value))
+                                                : cat("top-1 ", fixed(metric.value, 4)))
             << " (--overwrite to do it again)\n";
-  return exit_code_for(options, headline);
+  return exit_code_for(options, metric);
 }
 
 std::map<std::int64_t, std::string> page_images(const ShardSet& shards,

@@ -21,18 +21,18 @@ namespace retina {
 std::string quoted(const std::string& text);
 
 // The number that decides: AP with --min-ap, or a classifier's top-1 accuracy with --min-top1.
-struct Headline {
+struct DecidingMetric {
   Task task = Task::kDetection;
   double value = 0;
   std::int64_t quarantined_count = 0;  // images of the set that it leaves out
 };
 // The exit code: 0, or 1 when it does not reach what the options ask for, with the reason on the
 // log. One that leaves out images is marked either way.
-int exit_code_for(const EvalOptions& options, const Headline& headline);
+int exit_code_for(const EvalOptions& options, const DecidingMetric& metric);
 
 // Says that `folder` holds this evaluation already. Returns the exit code.
 int already_done(const EvalOptions& options, const EvaluationFolder& folder,
-                 const Headline& headline);
+                 const DecidingMetric& metric);
 
 // Images of a set for a report page: small JPEG files by image id, without anything drawn on them.
 // Ids that the set lacks get empty ones. `on_image` is called after each. Throws kData when a

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shared/data/batch.h"
-#include "shared/model/head_outputs.h"
+#include "shared/model/heads.h"
 #include "shared/model/network.h"
 #include "shared/model/precision.h"
 #include "train/step/detection_loss.h"

@@ -16,7 +16,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/hash.h"
 #include "shared/comm/communicator.h"
-#include "shared/model/resnet_shape.h"
+#include "shared/model/network_shape.h"
 #include "tests/train/reduce/c10d_reducer.h"
 #include "tests/train/reduce/classifier_step.h"
 #include "tests/train/reduce/shared_step.h"
