@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
                     "retina-convert --checkpoint RUN|C.pt --output MODEL.onnx [options]\n"
                     "retina-convert --import WEIGHTS.pth --output C.pt [--task detect|classify]"
                     " [--categories FILE|coco]",
-                    "Turns a checkpoint into one self-contained ONNX inference model and "
+                    "turns a checkpoint into one self-contained ONNX inference model and "
                     "verifies that it\ngives the same detections or classes; or weights of "
                     "torchvision into a checkpoint.");
     declare_options(cli, options);

@@ -82,7 +82,7 @@ void ConvertOptions::validate() const {
     refuse("--anchor-sizes: not with --task classify");
   }
   if (onnx_weights == WeightType::kInt8 && verification_data.empty()) {
-    refuse("--weights int8: needs --data, images whose values tell the ranges");
+    refuse("--weights int8: needs --data, images for calibration");
   }
   if (!repository.empty() && no_postprocess) {
     refuse("--repository: the service gives detections (got --no-postprocess)");
@@ -178,7 +178,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.flag("no-postprocess", options.no_postprocess,
            "of a detector: give every anchor's box and scores, suppress nothing");
   cli.option("calibration-images", options.calibration_image_count, "COUNT",
-             "int8: images of --data that tell the ranges of values; its accuracy is told on them");
+             "int8: images of --data for calibration and for the accuracy that it reports");
   cli.group("Serving");
   cli.option("repository", options.repository, "DIR",
              "also write DIR/NAME/ as NVIDIA Triton and MLServer load it");

@@ -9,7 +9,7 @@
 //
 // With --images, instead of report.html and metrics.json:
 //
-//   left_out.json      the files that were left out, and why
+//   left_out.json      the files that were skipped, and why
 //   detections.csv     with --output-format csv
 //   labels/, data.yaml with --output-format yolo: a text file for each image, the classes' names
 //   images.json        COCO's "images" and "categories"; written last

@@ -143,8 +143,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote");
   cli.list("images", options.images, "PATH...",
            "instead of --data: detect on these JPEG, PNG, TIFF and WebP files: each PATH a file, a "
-           "folder (all below it) or a quoted glob; files that cannot be used are named and left "
-           "out, exit 65 when none can be");
+           "folder (all below it) or a quoted glob; files that cannot be used are named and "
+           "skipped, exit 65 when none can be");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");

@@ -24,10 +24,10 @@ std::string quoted(const std::string& text);
 struct DecidingMetric {
   Task task = Task::kDetection;
   double value = 0;
-  std::int64_t quarantined_count = 0;  // images of the set that it leaves out
+  std::int64_t quarantined_count = 0;  // of the set: not evaluated
 };
 // The exit code: 0, or 1 when it does not reach what the options ask for, with the reason on the
-// log. One that leaves out images is marked either way.
+// log. A set with quarantined images is marked either way.
 int exit_code_for(const EvalOptions& options, const DecidingMetric& metric);
 
 // Says that `folder` holds this evaluation already. Returns the exit code.

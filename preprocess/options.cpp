@@ -6,8 +6,8 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/host.h"
 #include "shared/base/hash.h"
+#include "shared/base/host.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {

@@ -249,7 +249,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
   cli.option("validation", o.validation.shards, "SHARDS", "folder to validate on at epoch ends");
   cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
   cli.option("synthetic", o.data.synthetic, "COUNT",
-             "speed test on COUNT made-up images instead of --train; needs no --output");
+             "speed test on COUNT synthetic images instead of --train; needs no --output");
   cli.option("synthetic-size", o.data.synthetic_size, "WxH",
              "their size before resizing, a quarter of them upright");
   cli.option("min-side", o.data.min_side_px, "PX",
@@ -263,14 +263,14 @@ void declare_data(Cli& cli, TrainOptions& o) {
   cli.choice("shuffle", o.data.shuffle,
              {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
-  cli.choice("sampler", o.data.sampler,
-             {{"uniform", Sampler::kUniform}, {"class-balanced", Sampler::kClassBalanced}},
-             "uniform: each image once a pass; class-balanced: those with rare classes more often");
+  cli.choice(
+      "sampler", o.data.sampler,
+      {{"uniform", Sampler::kUniform}, {"class-balanced", Sampler::kClassBalanced}},
+      "uniform: each image once per epoch; class-balanced: images with rare classes more often");
   cli.option("repeat-threshold", o.data.repeat_threshold, "T",
              "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often");
-  cli.option(
-      "max-bad-fraction", o.data.max_bad_fraction, "F",
-      "largest part of the records that may turn out to be damaged; others take their place");
+  cli.option("max-bad-fraction", o.data.max_bad_fraction, "F",
+             "largest share of the records that may be damaged; other records replace them");
   declare_options(cli, o.data.augment);
 }
 
@@ -292,10 +292,10 @@ void declare_model(Cli& cli, TrainOptions& o) {
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.model.trainable_layers, "0..5",
-             "backbone stages that learn [5; detect with --init: 3]");
+             "backbone stages that are trained [5; detect with --init: 3]");
   cli.option("init", o.model.init, "RUN|CHECKPOINT",
-             "start from these weights, of a run's folder from its best; classes are matched by "
-             "name; none: from scratch, even where a recipe requires a pretrained backbone");
+             "start from these weights (of a run folder, its best checkpoint); classes are matched "
+             "by name; none: from scratch, even where a recipe requires a pretrained backbone");
 }
 
 void declare_loss(Cli& cli, TrainOptions& o) {
@@ -324,11 +324,11 @@ void declare_loss(Cli& cli, TrainOptions& o) {
 void declare_length(Cli& cli, TrainOptions& o) {
   cli.group("Length");
   cli.option("epochs", o.length.epochs, "N",
-             "passes over the data, or epochs of --steps-per-epoch [26; keras-retinanet 50, "
+             "epochs: every image once, or --steps-per-epoch steps [26; keras-retinanet 50, "
              "imagenet-resnet50 90, cifar10-keras 25]");
   cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
-             "short epochs of N steps, wherever passes end; 0: an epoch is a pass");
+             "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");
   cli.option("early-stop", o.schedule.rule.early_stop_patience, "N",
              "end after N validations without a better AP or top-1 accuracy; 0: never");
   cli.option("images-per-step", o.length.images_per_step, "G",
@@ -363,9 +363,9 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
   cli.option("lr-decay", o.schedule.decay, "D",
              "inverse-time schedule: the rate is divided by 1 + D times the steps done");
   cli.choice("plateau-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
-             "plateau schedule: drops when this stalls");
+             "plateau schedule: the metric that must improve");
   cli.option("plateau-patience", o.schedule.rule.plateau_patience, "N",
-             "plateau schedule: epochs without a better figure");
+             "plateau schedule: epochs without improvement");
   cli.option("warmup-steps", o.schedule.rule.schedule.warmup_steps, "N", "linear warm-up");
   cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
              "rate of the first step over the base rate");
@@ -381,8 +381,8 @@ void declare_run(Cli& cli, TrainOptions& o) {
   cli.choice("precision", o.compute.precision, kPrecisions, "of convolutions; weights stay fp32");
   cli.on_off(
       "tf32", o.compute.tf32,
-      "on: GPUs may round the factors of fp32 products to 10 bits, several times as fast; off: "
-      "IEEE fp32. Validation always is");
+      "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
+      "always computes in IEEE fp32");
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels");
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
@@ -420,7 +420,7 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
   cli.option(
       "resume", o.checkpoints.resume, "auto|never|FILE",
       "auto: continue what is in --output; never: refuse if something is; FILE: begin there");
-  cli.flag("overwrite", o.checkpoints.overwrite, "throw away the run in --output and start again");
+  cli.flag("overwrite", o.checkpoints.overwrite, "discard the run in --output and start again");
   cli.option("validate-every", o.validation.every_epochs, "EPOCHS", "0: only at the end");
   cli.option("validation-images", o.validation.images, "N", "validate on the first N; 0: all");
   cli.option("threads", o.data.decode_threads, "N",
@@ -432,10 +432,11 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
 }
 
 void declare_monitoring(Cli& cli, TrainOptions& o) {
-  cli.group("Insight");
-  cli.option("tensorboard", o.monitoring.tensorboard, "DIR",
-             "write all figures of steps and validations, and images of these, for `tensorboard "
-             "--logdir DIR`; a folder for each run");
+  cli.group("Monitoring");
+  cli.option(
+      "tensorboard", o.monitoring.tensorboard, "DIR",
+      "write all metrics of steps and validations, and images of validations, for `tensorboard "
+      "--logdir DIR`; a folder for each run");
   cli.option("timeline", o.monitoring.timeline, "FILE",
              "write what every rank did when, for ui.perfetto.dev or about:tracing");
   cli.option("timeline-steps", o.monitoring.timeline_steps, "FROM:TO",

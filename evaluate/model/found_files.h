@@ -19,7 +19,7 @@ struct FoundFiles {
 };
 
 // Rank 0 lists the files, every rank looks at its share of them, all get the whole but for folders
-// that were left out, which rank 0 alone gets. Collective. Throws as list_images() and look_at().
+// that were skipped, which rank 0 alone gets. Collective. Throws as list_images() and look_at().
 FoundFiles find_files(const EvalOptions& options, Communicator& ranks);
 
 // An image that does not decode, by its place, and why.

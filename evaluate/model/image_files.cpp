@@ -46,7 +46,7 @@ std::string content_hash(const std::vector<FoundImage>& images) {
   return hex64(hasher.digest());
 }
 
-// --- Files that are left out --------------------------------------------------------------------
+// --- Files that are skipped ----------------------------------------------------------------------
 
 // The path of a file whose name is relative to the one folder of --images, if there is one.
 std::string path_text(const EvalOptions& options, const SkippedFile& file) {
@@ -58,10 +58,10 @@ std::string path_text(const EvalOptions& options, const SkippedFile& file) {
 void warn_of_skipped(const EvalOptions& options, const std::vector<SkippedFile>& files) {
   for (std::size_t i = 0; i < std::min(files.size(), kNamedFiles); ++i) {
     log_warning(path_text(options, files[i]),
-                ": left out: ", escaped(files[i].problem.reason, kWholeText));
+                ": skipped: ", escaped(files[i].problem.reason, kWholeText));
   }
   if (files.size() > kNamedFiles) {
-    log_warning("--images: ", files.size() - kNamedFiles, " more files are left out");
+    log_warning("--images: ", files.size() - kNamedFiles, " more files are skipped");
   }
 }
 
@@ -259,7 +259,7 @@ void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_co
               << (best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")")) << '\n';
   }
   if (!skipped_.empty()) {
-    std::cout << "left out: " << counted_kinds(skipped_) << "; reasons in " << folder.skipped_path()
+    std::cout << "skipped: " << counted_kinds(skipped_) << "; reasons in " << folder.skipped_path()
               << '\n';
   }
 }

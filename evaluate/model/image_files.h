@@ -12,7 +12,7 @@
 namespace retina {
 
 // Finds the files of options.images, detects on all of them and writes the output folder. Files
-// that cannot be used are named on stderr, listed in the output folder and left out. All ranks
+// that cannot be used are named on stderr, listed in the output folder and skipped. All ranks
 // enter and share the files; the results do not depend on their number. Throws kNoInput (no such
 // file or folder), kData (none of the files can be used, or there is none), kConfig, kIo.
 void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel& model,

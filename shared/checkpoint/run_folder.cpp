@@ -167,7 +167,7 @@ std::string resolve_checkpoint(const std::string& path) {
       continue;
     }
     log_info(path, ": taking ", chosen.file,
-             chosen.ap ? ", the best: validation figure " : ", the last",
+             chosen.ap ? ", the best: validation metric " : ", the last",
              chosen.ap ? fixed(*chosen.ap, 4) : "", " at step ", chosen.step,
              chosen.ap ? "" : " (none was validated)");
     return file;

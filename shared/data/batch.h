@@ -23,7 +23,7 @@ struct Slot {
   bool flip = false;              // mirror left-right
   bool counts = true;             // false: a pad slot, repeats a real image and is counted nowhere
   std::optional<Warp> warp = {};  // geometry and colour, of the mirrored image
-  // Of a warped box's hull; with less of its area inside the image, the box is left out.
+  // Of a warped box's hull; with less of its area inside the image, the box is dropped.
   double box_visibility = 0;
 };
 
@@ -61,7 +61,7 @@ struct Sample {
   int width_px = 0, height_px = 0;                    // after the resize, before padding
   // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels
   // of the resized (and, as the slot says, mirrored and warped) image. Of a warped box the hull,
-  // clipped; left out where too little of it is visible. labels: dense, same length. In a
+  // clipped; dropped where too little of it is visible. labels: dense, same length. In a
   // classification set there are no boxes, and labels holds the one class of the image.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};

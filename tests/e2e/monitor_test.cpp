@@ -24,7 +24,7 @@ constexpr int kRanks = 2;
 constexpr int kSteps = 4;
 constexpr double kRounding_us = 0.01;  // times are printed in µs, taken in ns
 
-// A speed test of a ResNet-18 on small made-up images: 8 of them, 4 a step, so two epochs.
+// A speed test of a ResNet-18 on small synthetic images: 8 of them, 4 a step, so two epochs.
 std::vector<std::string> speed_test(const std::string& images_per_step,
                                     const std::vector<std::string>& more) {
   std::vector<std::string> command = {"retina-train",

@@ -87,7 +87,7 @@ TEST_F(GivenImages, EveryNumberOfRanksWritesTheSameBytes) {
   ASSERT_EQ(run_process(of(given, "1", more)).exit_code, 0);
   const ProcessResult three = run_process(under_mpirun(3, of(given, "3", more)));
   ASSERT_EQ(three.exit_code, 0) << three.err;
-  EXPECT_THAT(three.err, HasSubstr(photos_ + "/cut.png: left out: damaged PNG"));
+  EXPECT_THAT(three.err, HasSubstr(photos_ + "/cut.png: skipped: damaged PNG"));
   const std::vector<std::string> files = files_in("1");
   EXPECT_THAT(files_in("3"), testing::UnorderedElementsAreArray(files));
   for (const std::string& file : files) {
@@ -124,7 +124,7 @@ TEST_F(GivenImages, ThatCannotBeUsedEndTheJobWithOneLine) {
   expect_refusal(run_process(of({folder_ / "a.jpg"}, "out")), 65, "/a.jpg: holds no files");
   const ProcessResult both = run_process(of({folder_ / "a.jpg", there}, "out"));
   EXPECT_EQ(both.exit_code, 0);
-  EXPECT_THAT(both.err, HasSubstr("/a.jpg/: left out: holds no files"));
+  EXPECT_THAT(both.err, HasSubstr("/a.jpg/: skipped: holds no files"));
 }
 
 TEST_F(GivenImages, YoloHasALabelFileForEachImageAndTheClasses) {

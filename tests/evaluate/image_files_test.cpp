@@ -124,11 +124,11 @@ TEST_F(FoundImages, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
     EXPECT_EQ(entry.at("file_name").as_string(), (*bad_)[i]);
     EXPECT_NE(entry.at("reason").as_string(), "");
   }
-  EXPECT_THAT(result.err, HasSubstr("/bad/link\\n.jpg: left out: does not exist\n"));
-  EXPECT_THAT(result.err, HasSubstr("/bad/pipe.jpg: left out: is not a regular file\n"));
-  EXPECT_THAT(result.err, HasSubstr("/Notes.db: left out: not a JPEG, PNG, TIFF or WebP"));
-  EXPECT_THAT(result.err, HasSubstr("/bad/flipped.png: left out: damaged PNG: "));
-  EXPECT_THAT(result.out, HasSubstr("left out: 4 damaged, 3 format, 2 missing; reasons in "));
+  EXPECT_THAT(result.err, HasSubstr("/bad/link\\n.jpg: skipped: does not exist\n"));
+  EXPECT_THAT(result.err, HasSubstr("/bad/pipe.jpg: skipped: is not a regular file\n"));
+  EXPECT_THAT(result.err, HasSubstr("/Notes.db: skipped: not a JPEG, PNG, TIFF or WebP"));
+  EXPECT_THAT(result.err, HasSubstr("/bad/flipped.png: skipped: damaged PNG: "));
+  EXPECT_THAT(result.out, HasSubstr("skipped: 4 damaged, 3 format, 2 missing; reasons in "));
 
   std::vector<std::string> drawn;
   for (const auto& entry : fs::directory_iterator(folder_ / "out/drawn")) {
@@ -155,7 +155,7 @@ TEST_F(FoundImages, EveryNumberOfRanksWritesTheSameBytes) {
     for (const char* file : {"/detections.json", "/images.json", "/left_out.json"}) {
       EXPECT_EQ(output(name + file), output(cat("1", file))) << ranks << file;
     }
-    EXPECT_THAT(result.err, HasSubstr("/bad/cut.png: left out: "));
+    EXPECT_THAT(result.err, HasSubstr("/bad/cut.png: skipped: "));
   }
   // Finished: the same command says so, on any number of ranks.
   const ProcessResult again = run_process(under_mpirun(2, command("3", batches)));
@@ -246,7 +246,7 @@ TEST_F(FoundImages, AFolderWithoutImagesIsBadData) {
   write_file_atomically(images_ + "/sub/b.jpg", "hello");
   const ProcessResult texts = run_process(under_mpirun(2, command("out")));
   expect_refusal(texts, 65, "empty: none of its 2 files can be used");
-  EXPECT_THAT(texts.err, HasSubstr("/empty/sub/b.jpg: left out: not a JPEG, PNG, TIFF or WebP"));
+  EXPECT_THAT(texts.err, HasSubstr("/empty/sub/b.jpg: skipped: not a JPEG, PNG, TIFF or WebP"));
   EXPECT_FALSE(path_exists(folder_ / "out"));
 
   // One whose header is right is tried, so the output folder is there: unfinished.

@@ -187,7 +187,7 @@ TEST_F(ModelCommand, ARunsFolderMeansItsBestCheckpoint) {
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_THAT(
       first.err,
-      HasSubstr("run: taking checkpoint-01.pt, the best: validation figure 0.2500 at step 5"));
+      HasSubstr("run: taking checkpoint-01.pt, the best: validation metric 0.2500 at step 5"));
   EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr("run/checkpoint-01.pt on "));
 
   // The named file is the same evaluation, another best is another one.

@@ -1,4 +1,4 @@
-// Inference models of made-up weights, without LibTorch.
+// Inference models with synthetic weights, without LibTorch.
 #pragma once
 
 #include <onnx/onnx_pb.h>

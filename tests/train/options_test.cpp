@@ -238,7 +238,7 @@ TEST(TrainOptions, SayHowGradientsTravel) {
   }
 }
 
-TEST(TrainOptions, OfInsightMayChangeInAContinuation) {
+TEST(TrainOptions, OfMonitoringMayChangeInAContinuation) {
   for (const char* name : {"timeline", "timeline-steps", "scaling-report"}) {
     EXPECT_TRUE(may_change(name)) << name;
   }

@@ -107,7 +107,7 @@ void declare_options(Cli& cli, AugmentChoice& c) {
              "what is outside the image: its nearest pixel, or the mean colour [nearest; strong "
              "constant]");
   cli.option("box-visibility", c.box_visibility, "SHARE",
-             "a box of which less than this stays inside the image is left out [0.25]");
+             "a box of which less than this stays inside the image is dropped [0.25]");
 }
 
 }  // namespace retina

@@ -38,7 +38,7 @@ struct AugmentOptions {
   Range contrast = {1, 1}, saturation = {1, 1};
   double brightness = 0, hue = 0;
   Fill fill = Fill::kNearest;
-  // Of a warped box's hull; where less of its area is inside the image, the box is left out: what
+  // Of a warped box's hull; where less of its area is inside the image, the box is dropped: what
   // it shows can no longer be recognised.
   double box_visibility = 0.25;
 };
