@@ -43,6 +43,7 @@ RunFacts run_facts(const Job& job, const TrainingState& state) {
           .validation_fingerprint = job.data->validation_fingerprint,
           .seed = options.seed,
           .images_per_step = options.step_images(),
+          .steps_per_epoch = state.steps_per_epoch(),
           .total_steps = state.total_steps(),
           .base_lr = options.base_lr(),
           .effective_lr = options.effective_lr(),
