@@ -367,7 +367,13 @@ class EntryFile {
     if (next() != '\0') fail_syntax();
   } catch (const Error& error) {
     // What is no JSON is told first, and by the file as a whole, which knows lines and columns.
-    if (error.kind() == ErrorKind::kData) check_foreign_json(read_file(path_), path_);
+    if (error.kind() != ErrorKind::kData) throw;
+    try {
+      check_foreign_json(read_file(path_), path_);
+    } catch (const Error& syntax) {
+      if (syntax.kind() != ErrorKind::kUnavailable) throw;  // else the file is larger than memory
+    } catch (const std::bad_alloc&) {
+    }
     throw;
   }
 
@@ -391,7 +397,12 @@ class EntryFile {
                                       [&](const CocoList& list) { return list.key == key; });
       const auto list = static_cast<std::size_t>(found - lists_.begin());
       if (found == lists_.end()) {
-        take_value('\0');
+        // A list may have hundreds of megabytes, wanted or not.
+        if (next() == '[') {
+          read_list(list);
+        } else {
+          take_value('\0');
+        }
       } else if (seen[list]) {
         fail(cat("key \"", key, "\" appears twice"));
       } else {
@@ -408,8 +419,11 @@ class EntryFile {
     }
   }
 
+  bool is_wanted(std::size_t list) const { return list < lists_.size(); }
+
+  // Hands over the entries of a list that is wanted; any other has to be JSON, no more.
   void read_list(std::size_t list) {
-    const std::string& key = lists_[list].key;
+    const std::string key = is_wanted(list) ? lists_[list].key : "";
     open('[', key.empty() ? "" : key + ": ");
     if (next() == ']') {
       ++at_;
@@ -434,11 +448,15 @@ class EntryFile {
       if (ahead()[size] != ',' && ahead()[size] != ']') fail_syntax();
       const std::size_t first = index;
       parse(ahead().substr(0, size), [&](const auto& array) {
-        EntryMaker maker(path_, lists_[list]);
+        std::optional<EntryMaker> maker;
+        if (is_wanted(list)) maker.emplace(path_, lists_[list]);
         for_each_element(array, [&](const auto& value) {
-          CocoEntry entry;
-          maker.make(value, index, entry);
-          take_(list, index++, entry);
+          if (maker) {
+            CocoEntry entry;
+            maker->make(value, index, entry);
+            take_(list, index, entry);
+          }
+          ++index;
         });
       });
       if (index == first) fail_syntax();  // a comma, and nothing behind it
@@ -468,10 +486,12 @@ class EntryFile {
     const auto array = worker.parser.parse(worker.text);
     if (!array) return;
     try {
-      EntryMaker maker(path_, lists_[list]);
-      for_each_element(*array, [&](const dom::element& value) {
-        maker.make(value, 0, worker.entries.emplace_back());
-      });
+      if (is_wanted(list)) {
+        EntryMaker maker(path_, lists_[list]);
+        for_each_element(*array, [&](const dom::element& value) {
+          maker.make(value, 0, worker.entries.emplace_back());
+        });
+      }
       worker.understood = true;
     } catch (const Error&) {
       // Read again with care, for its message: this one has no index.

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "shared/data/sample_source.h"
+
 namespace retina {
 
 std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
@@ -23,7 +25,11 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
                                           const EvaluationPlanOptions& options) {
   const auto full_count = static_cast<std::size_t>(std::max(1, options.images_per_batch));
   std::vector<BatchRequest> plan;
-  std::map<std::pair<int, int>, std::size_t> open;  // (height, width) -> place in `plan`
+  struct Open {
+    std::size_t batch = 0;         // its place in `plan`
+    std::size_t stored_bytes = 0;  // of its images
+  };
+  std::map<std::pair<int, int>, Open> open;  // by height and width
   for (const std::size_t place : visited_places(index, options.max_images)) {
     const ImageSize image = {index[place].width, index[place].height};
     FrameRule rule = {options.framing, options.min_side_px, options.max_side_px};
@@ -33,20 +39,26 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
     }
     const ImageSize padded = padded_size(image, rule);
     const ImageSize& shape = options.keeps_sizes ? image : padded;
-    const auto [found, is_new] = open.try_emplace({shape.height, shape.width}, plan.size());
-    if (is_new) {
+    Open& batch = open.try_emplace({shape.height, shape.width}, Open{plan.size()}).first->second;
+    const std::size_t bytes = stored_bytes(index[place]);
+    const std::size_t most_bytes = options.stored_bytes_per_batch;
+    if (most_bytes > 0 && batch.stored_bytes > 0 && batch.stored_bytes + bytes > most_bytes) {
+      batch = {.batch = plan.size()};
+    }
+    batch.stored_bytes += bytes;
+    if (batch.batch == plan.size()) {
       plan.push_back({.framing = rule.framing,
                       .min_side_px = rule.min_side_px,
                       .max_side_px = rule.max_side_px,
                       .padded_width_px = padded.width,
                       .padded_height_px = padded.height});
     }
-    std::vector<Slot>& slots = plan[found->second].slots;
+    std::vector<Slot>& slots = plan[batch.batch].slots;
     slots.push_back({.record = place});
     if (rule.framing == Framing::kSquare) {
       slots.back().warp = Warp{.source_of = middle_square(image, rule)};
     }
-    if (slots.size() == full_count) open.erase(found);
+    if (slots.size() == full_count) open.erase({shape.height, shape.width});
   }
   return plan;
 }

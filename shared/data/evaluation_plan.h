@@ -13,8 +13,11 @@ namespace retina {
 struct EvaluationPlanOptions {
   Framing framing = Framing::kWhole;
   int min_side_px = 800, max_side_px = 1333;
-  bool keeps_sizes = false;     // images stay as they are stored, the three above do not matter
-  int images_per_batch = 1;     // at most
+  bool keeps_sizes = false;  // images stay as they are stored, the three above do not matter
+  int images_per_batch = 1;  // at most
+  // At most, as they are stored, where a batch has several images; 0: no limit. For batches that
+  // hold decoded images, which have any size.
+  std::size_t stored_bytes_per_batch = 0;
   std::int64_t max_images = 0;  // only the first N by id; 0: all
 };
 

@@ -74,7 +74,8 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
   } catch (const c10::Error&) {
     throw Error(ErrorKind::kUnavailable,
                 cat("cannot get ", bytes, " bytes of page-locked memory for a batch"),
-                "free memory on this machine, or choose a smaller --images-per-step");
+                "free memory on this machine, or take fewer images at a time (retina-train "
+                "--micro-batch, retina-eval --images-per-batch)");
   }
 }
 

@@ -385,6 +385,28 @@ TEST(EntryReader, LargeFilesAreReadInOrder) {
               HasSubstr("not valid JSON at line 50001, column 1"));
 }
 
+TEST(EntryReader, AListThatNobodyAskedForIsReadInPiecesAndHasToBeJson) {
+  const TestFolder folder;
+  const std::string path = folder / "i.json";
+  std::string annotations;
+  for (int i = 0; i < 20'000; ++i) {
+    annotations +=
+        cat(i == 0 ? "" : ",", R"({"id": )", i, R"(, "bbox": [1, 2, 3, 4], "n": "}, {"})");
+  }
+  const std::string end = R"(], "numbers": [1, [2], "3"], "none": [], "categories": )"
+                          R"([{"id": 7, "name": "cat"}]})";
+  write_file_atomically(path, R"({"annotations": [)" + annotations + end);
+  const Categories categories = read_categories(path);
+  ASSERT_EQ(categories.size(), 1U);
+  EXPECT_EQ(categories[0].name, "cat");
+  for (const char* wrong : {",", ", {\"id\": }", ", {\"id\": 1} 2"}) {
+    write_file_atomically(path, R"({"annotations": [)" + annotations + wrong + end);
+    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { read_categories(path); }),
+                HasSubstr("not valid JSON at line 1"))
+        << wrong;
+  }
+}
+
 TEST(EntryReader, EntriesMayBeLongerThanPieces) {
   const TestFolder folder;
   const std::string path = folder / "r.json", extra(1 << 20, '[');

@@ -22,6 +22,8 @@ namespace {
 
 // Where the caller leaves it open: a GPU is idle much of the time with one image.
 constexpr int kImagesPerBatchOnGpu = 8;
+// Of decoded images in page-locked memory, several batches of which are on their way to a GPU.
+constexpr std::size_t kStoredBytesPerBatch = std::size_t{128} << 20;
 
 // How a model takes its images.
 struct ModelInput {
@@ -39,6 +41,7 @@ void run_batches(const ModelInput& model, const PredictionInput& input,
   planning.max_images = options.max_images;
   planning.images_per_batch = options.images_per_batch;
   if (planning.images_per_batch == 0 && on_gpu) planning.images_per_batch = kImagesPerBatchOnGpu;
+  if (model.form == PixelForm::kStored) planning.stored_bytes_per_batch = kStoredBytesPerBatch;
   const std::vector<BatchRequest> plan =
       share_of_rank(plan_evaluation(input.samples.index(), planning), input.ranks);
   std::int64_t total = 0, done = 0;

@@ -1,0 +1,44 @@
+#include "shared/data/evaluation_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace retina {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<IndexEntry> images(std::size_t count, int width, int height) {
+  std::vector<IndexEntry> index(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    index[i].image_id = static_cast<std::int64_t>(i);
+    index[i].width = width;
+    index[i].height = height;
+  }
+  return index;
+}
+
+std::vector<std::size_t> batch_sizes(const std::vector<BatchRequest>& plan) {
+  std::vector<std::size_t> sizes;
+  for (const BatchRequest& batch : plan) sizes.push_back(batch.slots.size());
+  return sizes;
+}
+
+TEST(EvaluationPlan, BatchesOfStoredImagesHaveALimitOfBytesButOneImageAtLeast) {
+  EvaluationPlanOptions options{.images_per_batch = 4};
+  const std::vector<IndexEntry> index = images(7, 100, 10);  // 3,000 bytes each
+  EXPECT_THAT(batch_sizes(plan_evaluation(index, options)), ElementsAre(4, 3));
+  options.stored_bytes_per_batch = 9'000;
+  EXPECT_THAT(batch_sizes(plan_evaluation(index, options)), ElementsAre(3, 3, 1));
+  options.stored_bytes_per_batch = 8'999;
+  EXPECT_THAT(batch_sizes(plan_evaluation(index, options)), ElementsAre(2, 2, 2, 1));
+  options.stored_bytes_per_batch = 1;
+  EXPECT_THAT(batch_sizes(plan_evaluation(index, options)), ElementsAre(1, 1, 1, 1, 1, 1, 1));
+}
+
+}  // namespace
+}  // namespace retina
