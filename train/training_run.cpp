@@ -126,20 +126,20 @@ StepLoaderInput TrainingRun::loading() const {
           .skipped = state.rollback.skipped()};
 }
 
-bool TrainingRun::close_epoch() {
+bool TrainingRun::finish_epoch() {
   replica.average_statistics();
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
-  state.close_epoch();
+  state.settle_epoch();
   monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
   if (state.at_epoch_end()) tell_plateau(state.schedule.close_epoch());
   if (validates) take_validation();
   return true;
 }
 
-bool TrainingRun::close_open_epoch() {
-  if (state.epoch_is_closed()) return true;
-  if (!close_epoch()) return false;
+bool TrainingRun::finish_interrupted_epoch() {
+  if (state.epoch_is_settled()) return true;
+  if (!finish_epoch()) return false;
   save();
   return true;
 }
