@@ -32,8 +32,8 @@ FileProblem other_size(const ImageSize& found, const ImageSize& stated, bool is_
                       .reason = cat("the image is ", found.width, "x", found.height,
                                     ", the annotations say ", stated.width, "x", stated.height)};
   if (!is_turned || found.width != stated.height || found.height != stated.width) return problem;
-  problem.reason += is_applied ? " as before its EXIF orientation was applied"
-                               : ", which it is when its EXIF orientation is applied";
+  problem.reason +=
+      is_applied ? ", its size before the EXIF rotation" : ", its size after the EXIF rotation";
   problem.hint = is_applied ? "--exif ignore packs images as they are stored"
                             : "--exif apply turns images upright, as the annotations have them";
   return problem;
@@ -78,7 +78,7 @@ std::optional<FileProblem> RecordMaker::check_image(std::string& file, Record& r
   const int orientation = options_.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(file);
   if (orientation != 1 && options_.exif == ExifPolicy::kError) {
     return FileProblem{.kind = "exif",
-                       .reason = cat("is stored turned (EXIF orientation ", orientation, ")")};
+                       .reason = cat("is stored rotated (EXIF orientation ", orientation, ")")};
   }
   const bool is_converted = options_.convert && format != "JPEG" && is_image_format(format);
   return is_converted ? convert(file, orientation, record) : check_jpeg(file, orientation, record);
