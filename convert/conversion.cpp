@@ -116,7 +116,7 @@ std::string Conversion::verify(ConvertedModel model, const std::vector<Image>& i
                            " equal; largest difference: box ", found.largest_box_px, " px, score ",
                            found.largest_score, "\n");
     if (found.borderline_count > 0) {
-      text += cat("verification: ", found.borderline_count, " more lie on a threshold\n");
+      text += cat("verification: ", found.borderline_count, " more differ only at a threshold\n");
     }
     return text;
   }
@@ -126,16 +126,16 @@ std::string Conversion::verify(ConvertedModel model, const std::vector<Image>& i
                " px and scores by up to ", found.largest_score, "\n");
   }
   require_alike(found, output);
-  return cat("verification: with rounded weights ", found.paired_count, " detections stay within ",
-             kPairedBoxPx, " px and ", kPairedScore, " of score, ",
-             found.borderline_count + found.unexplained_count, " of either come or go\n");
+  return cat("verification: with rounded weights ", found.paired_count, " detections match within ",
+             kPairedBoxPx, " px and ", kPairedScore, " in score; ",
+             found.borderline_count + found.unexplained_count, " appear in only one model\n");
 }
 
 OnnxModel Conversion::with_int8(const InferenceHeader& header, const OnnxModel& exact) const {
   const std::vector<Image> images =
       fitted(shard_images(options_.verification_data, options_.calibration_image_count),
              header.form.image);
-  log_info("reading the ranges of values on ", counted(images.size(), "image"), " of ",
+  log_info("calibrating int8 ranges on ", counted(images.size(), "image"), " of ",
            options_.verification_data);
   return onnx(header, ranges_on(exact, images, options_.output));
 }
@@ -148,11 +148,12 @@ std::string Conversion::cost_of_int8(ConvertedModel exact, ConvertedModel rounde
   const Accuracy after = accuracy_on(std::move(rounded), shards, image_count);
   if (before.metric < 0) {  // pycocotools' AP without ground truth
     return cat("verification: ", before.name, " with int8 not compared: the ",
-               counted(before.image_count, "image"), " of ", data, " hold no object\n");
+               counted(before.image_count, "image"), " of ", data, " contain no objects\n");
   }
   if (after.metric < before.metric - kMostLost) {
-    log_warning(options_.output, ": 8 bits cost ", before.metric - after.metric, " of ",
-                before.name, "; more --calibration-images may help, or --weights f16");
+    log_warning(options_.output, ": int8 lowers ", before.name, " by ",
+                before.metric - after.metric,
+                "; more --calibration-images may help, or --weights f16");
   }
   return cat("verification: ", before.name, " on ", counted(before.image_count, "image"), " of ",
              data, ": ", before.metric, " with f32, ", after.metric, " with int8\n");

@@ -104,8 +104,8 @@ Truth given_truth(const EvalOptions& options, const std::array<Side, 2>& sides) 
   for (const Side& side : sides) {
     const StoredTruth& then = side.stored.truth;
     if (!side.is_folder || then.is_shards != is_shards || then.hash == truth.source.hash) continue;
-    log_warning(side.name, ": was evaluated on other ground truth, ", truth_text(then),
-                ": its numbers on ", truth.source.path, " are not those of its metrics.json");
+    log_warning(side.name, ": was evaluated on different ground truth (", truth_text(then),
+                "): its numbers here, on ", truth.source.path, ", differ from its metrics.json");
   }
   return truth;
 }

@@ -6,11 +6,11 @@
 
 namespace retina {
 
-// retina_evaluate_model() of evaluate/model/model_evaluation.h. Throws kUnavailable when the
-// library cannot be opened: it belongs beside the programs, in ../lib.
+// retina_evaluate_model() of evaluate/model/model_evaluation.h; returns the exit code. Throws
+// kUnavailable when the library cannot be opened: it belongs beside the programs, in ../lib.
 int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator& ranks);
 
-// isolated_main() of shared/onnx/isolated_session.h. Throws the same.
+// isolated_main() of shared/onnx/isolated_session.h; returns the exit code. Throws the same.
 int run_isolated_model(int argc, const char* const* argv);
 
 }  // namespace retina

@@ -41,7 +41,7 @@ Given model_options(const EvalOptions& options) {
 
 void check_comparison(const EvalOptions& options) {
   if (!options.data.empty() && !options.annotations.empty()) {
-    refuse("--annotations or --data: not both");
+    refuse("give either --annotations or --data, not both");
   }
   constexpr const char* kReason = "--compare";
   refuse_given({{"model", !options.model.empty()},
@@ -60,7 +60,7 @@ void check_scoring(const EvalOptions& options) {
   if (options.detections.empty()) refuse("--detections is missing");
   if (options.annotations.empty() == options.data.empty()) {
     refuse(options.data.empty() ? "--annotations or --data is missing"
-                                : "--annotations or --data: not both");
+                                : "give either --annotations or --data, not both");
   }
   constexpr const char* kReason = "--detections, which are scored whole";
   refuse_given(model_options(options), kReason);
@@ -76,7 +76,8 @@ void check_inputs(const EvalOptions& options) {
       !options.model.empty() || on_images || (!options.data.empty() && options.detections.empty());
   if (with_model && with_results) {
     refuse(
-        "--model with --data or --images, or --detections with --annotations or --data: not both");
+        "give --model with --data or --images, or --detections with --annotations or --data, not "
+        "both");
   }
   if (!with_model && !with_results) {
     refuse(
@@ -85,7 +86,7 @@ void check_inputs(const EvalOptions& options) {
   }
   if (with_model && options.model.empty()) refuse("--model is missing");
   if (with_model && options.data.empty() && !on_images) refuse("--data or --images is missing");
-  if (!options.data.empty() && on_images) refuse("--data or --images: not both");
+  if (!options.data.empty() && on_images) refuse("give either --data or --images, not both");
   if (on_images && options.min_ap) {
     refuse("--min-ap: with --images there is no ground truth, so no AP");
   }
@@ -94,7 +95,7 @@ void check_inputs(const EvalOptions& options) {
   }
   if (!on_images && options.output_format != OutputFormat::kCoco) {
     refuse(cat("--output-format ", word_of(kOutputFormats, options.output_format),
-               ": has an effect with --images only"));
+               ": only applies with --images"));
   }
   if (options.min_ap && options.min_top1) {
     refuse("--min-ap or --min-top1: a model detects or classifies, not both");

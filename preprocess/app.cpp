@@ -73,7 +73,7 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.flag("convert", pack.convert, "also take PNG, TIFF and WebP images, which are re-encoded");
   cli.choice(
       "exif", pack.exif, kExifPolicies,
-      "JPEGs and TIFFs whose EXIF data say that they are stored turned: taken as stored, as COCO's "
+      "JPEGs and TIFFs whose EXIF data say that they are stored rotated: used as stored, as COCO's "
       "annotations do; turned upright, for annotations of the upright image; or bad");
   cli.choice("encoding", pack.encoding, kImageEncodings,
              "re-encoded images: as JPEG, or as raw RGB pixels, larger but lossless");
@@ -187,7 +187,7 @@ int run_verify(const CommandLine& line) {
                 cat(line.verify, ": damaged, ", counted(result.problem_count, "problem"), " found"),
                 "copy the data set again, or pack it again with --overwrite");
   }
-  std::cout << line.verify << ": whole, " << counted(result.counts.images, "image") << ", "
+  std::cout << line.verify << ": intact, " << counted(result.counts.images, "image") << ", "
             << (result.task == Task::kDetection
                     ? cat(counted(result.counts.boxes, "box", "boxes"), ", ")
                     : "")

@@ -120,7 +120,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
     if (is_another_image(images, image.file_name, set, i)) {
-      return cat("images (", escaped(image.file_name), " is a different image now)");
+      return cat(escaped(image.file_name), " is now a different image");
     }
   }
   RecordMaker maker(options);
@@ -131,8 +131,8 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
     if (usable_count++ == 0) first = bad.file_name;
   }
   if (usable_count == 0) return "";
-  return cat("images (", usable_count, " that ", usable_count == 1 ? "was" : "were",
-             " quarantined can be used now: ", escaped(first), usable_count == 1 ? ")" : ", ...)");
+  return cat(counted(usable_count, "quarantined image"), " can be used now (", escaped(first),
+             usable_count == 1 ? ")" : ", ...)");
 }
 
 }  // namespace retina

@@ -31,7 +31,7 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
 // fair sample, and all of them lie in few shards.
 inline constexpr std::size_t kSampledImages = 32;
 
-// The same for a finished set, as "images (REASON)" for other_options(); empty: none. All images
+// The same for a finished set, in words for changed_input_images(); empty: none. All images
 // that were quarantined are tried again; of the packed ones a sample is compared whose files are
 // still there (a finished set does not need them).
 std::string changed_images(const PackOptions& options, const PackPlan& plan, const ShardSet& set);

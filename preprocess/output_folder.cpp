@@ -83,13 +83,13 @@ void publish_page(const std::string& output) {
   try {
     if (!path_exists(from)) return;  // moved by the run that this one completes, or not written
     if (path_exists(to) && !is_data_page(to)) {
-      log_warning(to, ": is not coco-pack's and stays; the set has no page");
+      log_warning(to, ": was not written by coco-pack and is kept; the set has no data page");
       return;
     }
     remove_file(to);  // where a rename does not replace
     publish_file(from, to);
   } catch (const Error& error) {
-    log_warning(to, ": the set has no page: ", error.what());
+    log_warning(to, ": the set has no data page: ", error.what());
   }
 }
 

@@ -132,6 +132,9 @@ FinishedShard decode_note(const std::string& text, const std::string& path) {
           .sources = decode_sources(root, path)};
 }
 
+constexpr const char* kOtherInputHint =
+    "choose another --output, or replace the data set with --overwrite";
+
 SettingValues settings_of(const Manifest& manifest) {
   const ManifestOptions& options = manifest.options;
   return {{"annotations",
@@ -150,12 +153,15 @@ SettingValues settings_of(const Manifest& manifest) {
 
 void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted) {
   const std::string list = differences(settings_of(there), settings_of(wanted));
-  if (!list.empty()) throw other_options(folder, list);
+  if (list.empty()) return;
+  throw Error(ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
+              kOtherInputHint);
 }
 
-Error other_options(const std::string& folder, const std::string& list) {
-  return {ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
-          "choose another --output, or replace the data set with --overwrite"};
+Error changed_input_images(const std::string& folder, const std::string& change) {
+  return {ErrorKind::kConfig,
+          cat(folder, ": the input images have changed since the set was packed: ", change),
+          kOtherInputHint};
 }
 
 PackJournal::PackJournal(const std::string& output, const Manifest& wanted, bool overwrite)

@@ -20,8 +20,8 @@ namespace retina {
 // differs; `folder` begins the message.
 void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted);
 
-// That error, for a list of differences that the caller found.
-Error other_options(const std::string& folder, const std::string& list);
+// The error where the set's input images are others now; `change` says which and how.
+Error changed_input_images(const std::string& folder, const std::string& change);
 
 // A shard that needs no more work.
 struct FinishedShard {

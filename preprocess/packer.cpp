@@ -87,7 +87,7 @@ std::optional<PackResult> finished_result(const PackOptions& options, const Pack
   const Manifest manifest = with_old_set(options, [&](const ShardSet& set) {
     check_same_input(options.output, set.manifest(), input.begun);
     const std::string changed = changed_images(options, input.plan, set);
-    if (!changed.empty()) throw other_options(options.output, changed);
+    if (!changed.empty()) throw changed_input_images(options.output, changed);
     quarantined = set.read_quarantine();
     return set.manifest();
   });
@@ -121,7 +121,7 @@ void check_format(const PackOptions& options) {
                                                                : nullptr;
   if (format == nullptr) return;
   throw Error(ErrorKind::kData,
-              cat(path, is_folder(path) ? ": is a folder" : ": is no JSON by its name",
+              cat(path, is_folder(path) ? ": is a folder" : ": does not have a .json extension",
                   ", want COCO's instances JSON"),
               cat("give --format ", format, " where it is that"));
 }

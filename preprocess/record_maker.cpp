@@ -32,8 +32,8 @@ FileProblem other_size(const ImageSize& found, const ImageSize& stated, bool is_
                       .reason = cat("the image is ", found.width, "x", found.height,
                                     ", the annotations say ", stated.width, "x", stated.height)};
   if (!is_turned || found.width != stated.height || found.height != stated.width) return problem;
-  problem.reason += is_applied ? " as before its EXIF orientation was applied"
-                               : ", which it is when its EXIF orientation is applied";
+  problem.reason +=
+      is_applied ? ", its size before the EXIF rotation" : ", its size after the EXIF rotation";
   problem.hint = is_applied ? "--exif ignore packs images as they are stored"
                             : "--exif apply turns images upright, as the annotations have them";
   return problem;
@@ -75,11 +75,10 @@ std::string RecordMaker::shrink_image(Record& record) {
 
 std::optional<FileProblem> RecordMaker::check_image(std::string& file, Record& record) {
   const std::string format = image_format(file);
-  has_pixels_ = false;
   const int orientation = options_.exif == ExifPolicy::kIgnore ? 1 : exif_orientation(file);
   if (orientation != 1 && options_.exif == ExifPolicy::kError) {
     return FileProblem{.kind = "exif",
-                       .reason = cat("is stored turned (EXIF orientation ", orientation, ")")};
+                       .reason = cat("is stored rotated (EXIF orientation ", orientation, ")")};
   }
   const bool is_converted = options_.convert && format != "JPEG" && is_image_format(format);
   return is_converted ? convert(file, orientation, record) : check_jpeg(file, orientation, record);
@@ -88,11 +87,10 @@ std::optional<FileProblem> RecordMaker::check_image(std::string& file, Record& r
 std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orientation,
                                                    Record& record) {
   // An image whose end marker is not where it belongs may have been cut: only decoding tells.
-  has_pixels_ = options_.check == ImageCheck::kFull || orientation != 1 ||
-                options_.max_side_px > 0 || !file.ends_with("\xFF\xD9");
-  const DecodeStatus status = has_pixels_
-                                  ? decoder_.decode(file, pixels_)
-                                  : decoder_.check_header(file, record.width, record.height);
+  const bool has_pixels = options_.check == ImageCheck::kFull || orientation != 1 ||
+                          options_.max_side_px > 0 || !file.ends_with("\xFF\xD9");
+  const DecodeStatus status = has_pixels ? decoder_.decode(file, pixels_)
+                                         : decoder_.check_header(file, record.width, record.height);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     const std::string format = image_format(file);
@@ -101,7 +99,7 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orient
                        .reason = problem,
                        .hint = other_format && is_image_format(format) ? kConvertHint : ""};
   }
-  if (!has_pixels_) return std::nullopt;
+  if (!has_pixels) return std::nullopt;
   if (orientation != 1) {
     pixels_ = upright(pixels_, orientation);
     file = encode(pixels_, ChromaSize::kHalf, record);
@@ -124,7 +122,6 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
     return FileProblem{.kind = "too-large",
                        .reason = cat("a JPEG has at most ", kMaxJpegSidePx, " pixels a side")};
   }
-  has_pixels_ = true;
   if (orientation != 1) pixels_ = upright(pixels_, orientation);
   // The colours of other formats have the full resolution, and edges of graphics keep theirs.
   file = encode(pixels_, ChromaSize::kFull, record);

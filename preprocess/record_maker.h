@@ -39,7 +39,7 @@ class RecordMaker {
 
  private:
   // What is wrong with the image; else `file` is what to store, with its size and encoding in
-  // `record`, and pixels_ hold the image where has_pixels_.
+  // `record`, and pixels_ hold the image where it was decoded.
   std::optional<FileProblem> check_image(std::string& file, Record& record);
   std::optional<FileProblem> check_jpeg(std::string& file, int orientation, Record& record);
   std::optional<FileProblem> convert(std::string& file, int orientation, Record& record);
@@ -51,7 +51,6 @@ class RecordMaker {
   SourceImages images_;
   JpegDecoder decoder_{};
   Image pixels_{};
-  bool has_pixels_ = false;
 };
 
 }  // namespace retina

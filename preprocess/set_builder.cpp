@@ -154,10 +154,9 @@ class SetBuilder {
   bool has_images_of(const FinishedShard& note) const {
     if (const auto changed = changed_image(options_, plan_, next_image_, note)) {
       if (changed->was_packed && !options_.overwrite) {
-        throw other_options(options_.output, cat("images (", changed->what, ")"));
+        throw changed_input_images(options_.output, changed->what);
       }
-      log_info("finished shards from number ", shards_.size(),
-               " on are packed again: ", changed->what);
+      log_info("repacking from shard ", shards_.size(), ": ", changed->what);
       return false;
     }
     if (options_.on_bad_image != BadImage::kFail || note.quarantined.empty()) return true;
@@ -199,7 +198,7 @@ class SetBuilder {
   void tell_respelled() const {
     if (respelled_count_ == 0) return;
     log_warning(options_.images, ": ", counted(respelled_count_, "file was", "files were"),
-                " found under another spelling of the annotations' name (", first_respelled_, ")");
+                " found under a different spelling from the annotations (", first_respelled_, ")");
   }
 
   [[noreturn]] void fail_without_images() const {

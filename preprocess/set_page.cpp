@@ -14,7 +14,7 @@ namespace retina {
 namespace {
 
 void warn_of_missing_page(const Error& error) {
-  log_warning("the page of the data is not written: ", error.what());
+  log_warning("cannot write the data page: ", error.what());
 }
 
 }  // namespace

@@ -17,11 +17,12 @@ namespace retina {
 // For DataPageInput::file_name; borrows the plan.
 std::function<std::string(std::int64_t)> file_names_of(const PackPlan& plan);
 
-// The page; nothing, and a warning, where rendering it fails.
+// Renders the page; on failure logs a warning and returns nullopt.
 std::optional<std::string> try_data_page(const DataPageInput& input);
 
-// Into the journal of `output`; a failure is a warning. Without a page the one of an older set
-// there is removed.
+// Writes the page into the journal of `output`, to be published with the set; a failure is a
+// warning. Without a page, or when it cannot be written, the page of an older set in `output` is
+// removed, before the new set takes its place.
 void write_data_page(const std::string& output, const std::optional<std::string>& page);
 
 // Reads all records of a finished set that has no page, and writes it: an earlier coco-pack made

@@ -24,10 +24,11 @@ struct VerifyResult {
   std::uint64_t size_bytes = 0;
 };
 
-// In this order: the manifest's own hash; size and hash of every file; the index; of every record
-// header, payload, annotations, index entry, JPEG data and image size; the counts. Finds any
-// flipped bit in any file: each lies under a whole-file hash. Throws kNoInput when the folder holds
-// no part of a data set; damage is a result, not an exception.
+// In this order: the manifest's own hash; size and hash of every file in it; the quarantine list;
+// the index; of every record header, payload, annotations, index entry, JPEG data and image size;
+// the counts. Finds any flipped bit in any file of the manifest: each lies under a whole-file hash.
+// Other files in the folder, such as the page, are not looked at. Throws kNoInput when the folder
+// holds no part of a data set; damage is a result, not an exception.
 VerifyResult verify_shards(const VerifyOptions& options);
 
 }  // namespace retina

@@ -87,9 +87,9 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
   if (options.step_images() % rank_count != 0) {
     const auto most = largest_share(static_cast<std::size_t>(options.step_images()),
                                     static_cast<std::size_t>(rank_count));
-    log_info(rank_count, " ranks share ", options.step_images(),
-             " images unevenly: ", options.step_images() % rank_count, " of them have ", most,
-             " per step, the others ", most - 1, " and wait (",
+    log_info(options.step_images(), " images per step do not divide evenly among ", rank_count,
+             " ranks: ", counted(options.step_images() % rank_count, "rank has", "ranks have"), " ",
+             most, ", the others ", most - 1, " and wait (",
              shortest(std::round(1000.0 * options.step_images() /
                                  (static_cast<double>(most) * rank_count)) /
                       10),
@@ -120,10 +120,12 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
   for (const std::string& rank : communicator.gather(own, 0)) {
     if (!rank.empty()) without += cat(without.empty() ? "" : ", ", rank);
   }
+  const bool lacks_one = communicator.size() - with_gpu == 1;
   // Rank 0 reports it and ends the job; the others wait for that.
   if (!communicator.is_root()) communicator.barrier();
   throw Error(ErrorKind::kUnavailable,
-              cat("--device: no GPU on rank ", without, " of ", communicator.size()),
+              cat("--device: ", lacks_one ? "rank " : "ranks ", without, " (of ",
+                  communicator.size(), lacks_one ? ") has no GPU" : ") have no GPU"),
               "check nvidia-smi on that node, or give --device cpu");
 }
 
@@ -231,7 +233,7 @@ void tell_end(const Job& job, const TrainingRun& run, std::optional<ScalingRepor
   if (has_grown) {
     std::cout << "scaling report: " << folder << "/scaling.html\n";
   } else if (scaling) {
-    log_warning("no step was left to do, so ", folder, " is unchanged");
+    log_warning("no steps remained; ", folder, " is unchanged");
   }
   if (job.dir) std::cout << "done; report: " << job.dir->report_path() << '\n';
 }
@@ -275,9 +277,9 @@ int train(const TrainOptions& wanted, const Cli& cli, Communicator& communicator
   tell_start(job);
   stage_shards(job, run);
   // The work, and what is printed about it.
-  install_stop_signals({.asked = job.is_root() && log_level() <= LogLevel::kInfo
-                                     ? "; training ends after this step, with what it has to save"
-                                     : ""});
+  const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"
+                                                : "; stopping after this step";
+  install_stop_signals({.asked = job.is_root() && log_level() <= LogLevel::kInfo ? stopping : ""});
   const int code = trainer.run();
   if (timeline) timeline->finish();
   if (code == 0) tell_end(job, run, scaling);

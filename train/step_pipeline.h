@@ -18,7 +18,7 @@ namespace retina {
 // What the ranks tell each other after a step, so that all continue the same way.
 struct StepNews {
   bool stop = false;                 // a stop signal came; any rank's counts
-  bool save = false;                 // the clock says that a checkpoint is due; rank 0's counts
+  bool save = false;                 // the clock says that a checkpoint is due; any rank's counts
   bool warned_of_ignored = false;    // of a box that is not trained on; any rank's counts
   std::int64_t replaced_images = 0;  // of the step; summed over ranks
   bool found_damage = false;         // in a record that was whole so far; any rank's counts

@@ -37,12 +37,13 @@ Trainer::Trainer(TrainingRun& run, TimelineFile* timeline)
 int Trainer::run() {
   run_.begin();
   std::unique_ptr<BatchLoader> loader = load_steps(run_.loading());
-  bool stop = !run_.close_open_epoch();
+  bool stop = !run_.finish_interrupted_epoch();
   while (!stop && !state_.at_end()) {
     StepOutcome outcome;
     if (state_.rollback.skips(state_.step())) {
       outcome.is_finite = drain();
       state_.skip_step();
+      outcome.save_due = run_.saving.is_due(state_.step(), state_.at_epoch_end());
     } else {
       StepMetrics step = begin_step();
       // Micro-batches add up their gradients. In the last one buckets of gradients leave for the
@@ -56,7 +57,7 @@ int Trainer::run() {
       }
       reduce(step);
       update(step);
-      outcome = end_step(step);
+      outcome = end_step(step);  // is_finite: on a GPU of the previous step
     }
     // A loss that is not finite: back to the last checkpoint, and on from there without that step.
     if (!outcome.is_finite) {
@@ -64,20 +65,17 @@ int Trainer::run() {
       pipeline_.clear();
       run_.go_back();
       loader = load_steps(run_.loading());
-      stop = !run_.close_open_epoch();
+      stop = !run_.finish_interrupted_epoch();
       continue;
     }
     run_.replica_checks.after_step(state_.step(), replica_, run_.communicator);
     // The stop comes before the epoch's end: its validation can take long, and is made up for
     // later.
     const bool epoch_ends = state_.at_epoch_end() || state_.at_end();
-    if (!epoch_ends) state_.close_epoch();
-    stop = outcome.stop || (epoch_ends && !run_.close_epoch());
+    if (!epoch_ends) state_.settle_epoch();
+    stop = outcome.stop || (epoch_ends && !run_.finish_epoch());
     if (stop) break;
-    if (state_.at_end() || outcome.save_due ||
-        run_.saving.is_due(state_.step(), state_.at_epoch_end())) {
-      run_.save();
-    }
+    if (state_.at_end() || outcome.save_due) run_.save();
     if (timeline_ != nullptr) timeline_->after_step();
   }
   run_.end(stop);
@@ -144,11 +142,12 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
     if (!problem.empty()) run_.fail({ErrorKind::kData, problem, kDamagedHint});
   }
   // Where a checkpoint, a validation, a stop or an epoch's end comes next, no step is under way.
-  StepOutcome outcome = {.stop = news.stop, .save_due = news.save};
+  StepOutcome outcome = {
+      .stop = news.stop,
+      .save_due = news.save || run_.saving.is_due(state_.step(), state_.at_epoch_end())};
   Stopwatch drained;
   if (oldest) outcome.is_finite = take_in(*oldest);
-  const bool drains = outcome.stop || outcome.save_due || state_.at_epoch_end() ||
-                      state_.at_end() || run_.saving.is_due(state_.step(), state_.at_epoch_end());
+  const bool drains = outcome.stop || outcome.save_due || state_.at_epoch_end() || state_.at_end();
   if (drains && outcome.is_finite) outcome.is_finite = drain();
   if (is_root && !outcome.stop) run_.saving.add_step((step_ms + drained.lap_ms()) * 1e-3);
   return outcome;

@@ -28,7 +28,7 @@ class Trainer {
   struct StepOutcome {
     bool is_finite = true;  // else a step under way made no update, and is skipped from now on
     bool stop = false;      // a stop signal came to a rank
-    bool save_due = false;  // rank 0's clock says so
+    bool save_due = false;  // by rank 0's clock or the count of steps
   };
 
   // The parts of `run`, in the order of their use.

@@ -126,20 +126,20 @@ StepLoaderInput TrainingRun::loading() const {
           .skipped = state.rollback.skipped()};
 }
 
-bool TrainingRun::close_epoch() {
+bool TrainingRun::finish_epoch() {
   replica.average_statistics();
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
-  state.close_epoch();
+  state.settle_epoch();
   monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
   if (state.at_epoch_end()) tell_plateau(state.schedule.close_epoch());
   if (validates) take_validation();
   return true;
 }
 
-bool TrainingRun::close_open_epoch() {
-  if (state.epoch_is_closed()) return true;
-  if (!close_epoch()) return false;
+bool TrainingRun::finish_interrupted_epoch() {
+  if (state.epoch_is_settled()) return true;
+  if (!finish_epoch()) return false;
   save();
   return true;
 }
@@ -174,7 +174,7 @@ void TrainingRun::take_validation() {
   if (is_scheduled_validation()) tell_plateau(state.schedule.add_validation(judged));
   if (!communicator.is_root()) return;
   if (state.schedule.ended_early()) {
-    log_info("early stop: no better ", shown_metrics(options.task).front().first, " for ",
+    log_info("early stop: ", shown_metrics(options.task).front().first, " has not improved in ",
              counted(options.schedule.rule.early_stop_patience, "validation"));
   }
   monitor.write_report();
@@ -202,13 +202,13 @@ void TrainingRun::skip(const StepMetrics& step, const std::string& problem) {
           image_names(TrainingPlan(*job.data->plan).at(place), job.data->plan->index()));
   if (options.rolls_back() && state.rollback.may_return()) {
     if (communicator.is_root()) {
-      log_warning(text, ": this step is skipped, training returns to the last checkpoint");
+      log_warning(text, ": this step is skipped; rolling back to the last checkpoint");
     }
     state.rollback.skip(place);
     return;
   }
   if (options.rolls_back()) {
-    text += cat(", after ", Rollback::kMostReturns, " returns without a new checkpoint");
+    text += cat(", after ", Rollback::kMostReturns, " rollbacks without a new checkpoint");
   }
   fail({ErrorKind::kAnswerNo, text,
         "lower --lr, lengthen --warmup-steps or set --clip-norm, with another --output"});
@@ -232,7 +232,7 @@ void TrainingRun::go_back() {
     const std::optional<Checkpoint>& start = state.rollback.start();
     if (!found && start) found = Found{*start, "the start of this job"};
     if (!found) {
-      throw Error(ErrorKind::kIo, cat(options.output, ": no whole checkpoint to return to"),
+      throw Error(ErrorKind::kIo, cat(options.output, ": no intact checkpoint to return to"),
                   "fix the mount, then run the same command again");
     }
   }

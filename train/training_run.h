@@ -31,12 +31,13 @@ class TrainingRun {
   // The steps from here to the end, for a loader.
   StepLoaderInput loading() const;
 
-  // Runs the validation that is due, closes the epoch, tells the schedule. False when a stop signal
-  // came before: none of it has happened then, and a run that continues begins with it. Collective.
-  bool close_epoch();
+  // Runs the validation that is due, settles the epoch, tells the schedule. False when a stop
+  // signal came before: none of it has happened then, and a run that continues begins with it.
+  // Collective.
+  bool finish_epoch();
   // A stop came with the last step of an epoch, or its validation: that is made up for, and saved.
   // Nothing to do, and true, where no epoch is open. Collective.
-  bool close_open_epoch();
+  bool finish_interrupted_epoch();
 
   // Writes a checkpoint of this step, if the run writes any. Throws Error{kRankFailure} when the
   // ranks' weights have drifted. Collective.
@@ -47,10 +48,13 @@ class TrainingRun {
   void skip(const StepMetrics& step, const std::string& problem);
   // Back to the last checkpoint, or the start of this job. Collective.
   void go_back();
-  // Ends the job on all ranks with an error, on rank 0 after the checkpoint under way.
+  // Throws `error` on all ranks: on rank 0 once the checkpoint under way is written (throws instead
+  // what went wrong with it); the others wait in a barrier until rank 0 has ended the job.
   [[noreturn]] void fail(const Error& error);
 
-  // The loop has ended, at the last step or by a stop signal. Collective.
+  // The loop has ended, at the last step or by a stop signal; after a signal this step is saved, if
+  // it is not yet. Waits for the checkpoint under way and writes the last report; throws what went
+  // wrong with either. Collective.
   void end(bool stopped);
 
   Job& job;

@@ -74,8 +74,8 @@ std::string choose_categories(const ImportOptions& options, const Architecture& 
   if (!options.categories.empty()) return options.categories;
   if (architecture.backbone_only || architecture.class_rows == kCocoRows) return "coco";
   throw Error(ErrorKind::kConfig,
-              cat(options.weights, ": nothing names its ",
-                  counted(architecture.class_rows, "class", "classes")),
+              cat(options.weights, ": the names of its ",
+                  counted(architecture.class_rows, "class", "classes"), " are unknown"),
               "add --categories annotations.json (or coco)");
 }
 
@@ -115,9 +115,10 @@ NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64
 std::string summary(const ImportOptions& options, const Architecture& architecture,
                     const ModelConfig& config) {
   if (architecture.backbone_only) {
-    return cat(config.backbone,
-               " backbone; pyramid and heads are fresh: train with retina-train --init ",
-               options.output);
+    return cat(
+        config.backbone,
+        " backbone; pyramid and heads are randomly initialised: train with retina-train --init ",
+        options.output);
   }
   return cat(config.backbone, " RetinaNet of torchvision's ",
              config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ",
@@ -131,9 +132,10 @@ std::string summary(const ImportOptions& options, const Architecture& architectu
 Categories classifier_categories(const ImportOptions& options, std::int64_t row_count) {
   const std::string hint = "add --categories FILE: annotations.json, or a text with a name a line";
   if (options.categories.empty()) {
-    throw Error(
-        ErrorKind::kConfig,
-        cat(options.weights, ": nothing names its ", counted(row_count, "class", "classes")), hint);
+    throw Error(ErrorKind::kConfig,
+                cat(options.weights, ": the names of its ", counted(row_count, "class", "classes"),
+                    " are unknown"),
+                hint);
   }
   const Categories categories = read_class_names(options.categories);
   if (static_cast<std::int64_t>(categories.size()) != row_count) {

@@ -173,9 +173,8 @@ void require_equal(const MatchResult& result, const std::string& output) {
 void require_alike(const MatchResult& result, const std::string& output) {
   const std::int64_t others = result.borderline_count + result.unexplained_count;
   if (result.paired_count == 0 || others > 2 * result.paired_count) {
-    fail_verification(
-        output, cat("with rounded weights ", result.paired_count, " detections keep their place, ",
-                    others, " of either come or go"));
+    fail_verification(output, cat("with rounded weights ", result.paired_count,
+                                  " detections match, ", others, " appear in only one model"));
   }
 }
 

@@ -111,7 +111,7 @@ void warn_of_turned(const std::vector<FoundImage>& images) {
                                     [](const auto& one) { return one.orientation != 1; });
   if (turned == 0) return;
   log_warning("--images: ", counted(turned, "image"), turned == 1 ? " is" : " are",
-              " stored turned (EXIF orientation) and taken as stored, as coco-pack does without "
+              " stored rotated (EXIF orientation) and used as stored, as coco-pack does without "
               "--exif apply");
 }
 

@@ -107,8 +107,8 @@ class ShardEvaluation {
     const std::int64_t rescaled = shards_->manifest().counts.rescaled;
     if (rescaled == 0 || classifies(*model_)) return;
     log_warning(shards_->folder(), ": ", counted(rescaled, "image"),
-                rescaled == 1 ? " was made" : " were made", " smaller by coco-pack ",
-                "--max-side; small, medium, large and detections.json are in stored pixels");
+                rescaled == 1 ? " was" : " were", " downscaled by coco-pack --max-side; size ",
+                "classes and detections.json use the stored resolution");
   }
 
   int classify(const DetectOptions& running) {

@@ -1,6 +1,6 @@
-// What the pages of evaluations show, for render_page(). report.html: the data is metrics.json's
-// text, the ids of the images are those of its "images"; one without a file is a plain panel.
-// compare.html: compare.json's.
+// The scripts of the evaluation pages, for render_page(); generated from the .js files beside this
+// header. report.html embeds metrics.json and refers to images by the ids in its "images"; an image
+// without a file is a plain panel. compare.html embeds compare.json.
 #pragma once
 
 #include "shared/report/page.h"

@@ -72,7 +72,7 @@ void fail_line(const FileLine& at, const std::string& problem) {
 void require_first(FirstLines& lines, const std::string& text, const FileLine& at,
                    const std::string& what) {
   const auto [first, is_new] = lines.emplace(text, at.number);
-  if (!is_new) fail_line(at, cat(what, " line ", first->second, ", too"));
+  if (!is_new) fail_line(at, cat(what, " already appears on line ", first->second));
 }
 
 std::optional<double> number_of(std::string_view text) {

@@ -60,7 +60,8 @@ struct FileLine {
 // Throws kData: "FILE: line 17: PROBLEM".
 [[noreturn]] void fail_line(const FileLine& at, const std::string& problem);
 
-// Throws as fail_line(), "WHAT line 3, too", where the text came before; `lines` keeps where.
+// Throws as fail_line(), "WHAT already appears on line 3", where the text came before; `lines`
+// keeps where.
 using FirstLines = std::map<std::string, std::size_t>;
 void require_first(FirstLines& lines, const std::string& text, const FileLine& at,
                    const std::string& what);

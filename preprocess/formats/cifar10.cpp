@@ -37,7 +37,7 @@ std::vector<std::string> read_class_names(const std::string& path, AnnotationFil
   for (const auto& [text, number] : files.read_lines(path, kNamesFile)) {
     const std::string name(trimmed(text));
     if (std::find(names.begin(), names.end(), name) != names.end()) {
-      fail_line({path, number}, cat("class \"", escaped(name), "\" is there twice"));
+      fail_line({path, number}, cat("class \"", escaped(name), "\" appears twice"));
     }
     names.push_back(name);
   }

@@ -27,7 +27,7 @@ std::vector<std::string> class_lines(const std::string& path, const std::vector<
     if (number != wanted) fail_line({path, wanted}, "is empty, want a class name a line");
     names.emplace_back(trimmed(text));
     require_first(known, names.back(), {path, number},
-                  cat("class \"", escaped(names.back()), "\" is that of"));
+                  cat("class \"", escaped(names.back()), "\""));
   }
   if (names.empty()) {
     throw Error(ErrorKind::kData, cat(path, ": has no classes, want a class name a line"));
@@ -95,9 +95,9 @@ void ClassIds::read_ids(const std::vector<TextLine>& lines) {
     }
     const auto whole = static_cast<std::int64_t>(id);
     if (!ids_.emplace(name, whole).second) {
-      fail_line(at, cat("class \"", escaped(name), "\" is there twice"));
+      fail_line(at, cat("class \"", escaped(name), "\" appears twice"));
     }
-    require_first(known, cat(whole), at, cat("id ", whole, " is that of"));
+    require_first(known, cat(whole), at, cat("id ", whole));
   }
 }
 
@@ -134,8 +134,9 @@ void warn_of_alike_classes(const std::string& path, const Instances& instances,
     for (const auto& [name, count] : members) told.push_back(cat("\"", name, "\" ", count));
   }
   if (told.empty()) return;
-  log_warning(path, ": classes stay apart although their names differ only by case, spaces or the ",
-              "form of their accents (", image_labels.empty() ? "boxes" : "images", ": ",
+  log_warning(path,
+              ": classes are kept separate although their names differ only in case, spaces or ",
+              "the form of accents (", image_labels.empty() ? "boxes" : "images", ": ",
               first_names(told), ")");
 }
 

@@ -38,8 +38,8 @@ class CsvImageNames {
     if (known->second == inside || below.empty()) return known->second;
     const auto [first, is_first] = folder_of_.emplace(known->second, below);
     if (!is_first && first->second != below) {
-      fail_line(at, cat(escaped(given), " of folder \"", escaped(below), "\" is that of \"",
-                        escaped(first->second), "\", too, and neither is in ", folder_));
+      fail_line(at, cat(escaped(given), " is listed under both \"", escaped(first->second),
+                        "\" and \"", escaped(below), "\", and neither exists in ", folder_));
     }
     return known->second;
   }
@@ -212,16 +212,18 @@ class CsvReader {
     if (layout_.has_shares) {
       if (pixel_lines_.count == 0) return true;
       fail_line({path_, pixel_lines_.first},
-                "the box is in pixels, want shares of the image's sides, as this layout has them");
+                "the box is in pixels, but this layout uses normalised coordinates (0 to 1)");
     }
     if (share_lines_.count == 0) return false;
     if (pixel_lines_.count == 0) return true;
+    constexpr const char* kPixels = "in pixels";
+    constexpr const char* kShares = "normalised (0 to 1)";
     const bool has_more_shares = share_lines_.count > pixel_lines_.count;
     const auto& [count, first] = has_more_shares ? pixel_lines_ : share_lines_;
     fail_line({path_, first},
-              cat("the box is ", has_more_shares ? "in pixels" : "in shares of the image's sides",
-                  ", as ", counted(count, "line"), " of ", share_lines_.count + pixel_lines_.count,
-                  " have it; want one way for all"));
+              cat("the box is ", has_more_shares ? kPixels : kShares, ", as on ", count, " of ",
+                  share_lines_.count + pixel_lines_.count, " lines; the others are ",
+                  has_more_shares ? kShares : kPixels, "; use one unit throughout"));
   }
 
  private:
@@ -251,7 +253,7 @@ class CsvReader {
       return;
     }
     if (numbers.size() < 4) {
-      fail_line(line.at, "has one vertex of a box, want two that face each other, or all four");
+      fail_line(line.at, "has one vertex of a box, want two opposite vertices, or all four");
     }
     const Box box = box_of(line, numbers);
     count_unit(box, line.at.number);
@@ -277,8 +279,8 @@ class CsvReader {
     const int width = side_of(layout_.width, line), height = side_of(layout_.height, line);
     if (width == 0 || height == 0) return;
     if (image.width != 0 && (image.width != width || image.height != height)) {
-      fail_line(line.at, cat("the image is ", width, "x", height, ", which an earlier line has ",
-                             "as ", image.width, "x", image.height));
+      fail_line(line.at, cat("the image is ", width, "x", height, ", but ", image.width, "x",
+                             image.height, " on an earlier line"));
     }
     image.width = width;
     image.height = height;
@@ -347,8 +349,8 @@ CsvClasses classes_of(const AnnotationSource& source, const CsvReader& reader,
   }
   if (!reader.names_classes() && source.classes.empty()) {
     log_warning(source.path,
-                ": no column names a class: all boxes are of one, \"object\" "
-                "(--classes FILE with one name calls it otherwise)");
+                ": no column names a class: all boxes get the class \"object\" "
+                "(rename it with --classes FILE, a file with one name)");
   }
   return out;
 }
@@ -375,7 +377,7 @@ Instances read_csv(const AnnotationSource& source, AnnotationFiles& files) {
   }
   read_image_sizes(source, out);
   if (has_shares) {
-    log_info(source.path, ": boxes are shares of their images' sides");
+    log_info(source.path, ": box coordinates are normalised (0 to 1)");
     scale_shares(out);
   }
   return out;

@@ -86,7 +86,7 @@ class Header {
     const auto place = static_cast<std::size_t>(number);
     const auto again = std::find(words_.begin() + number + 1, words_.end(), words_[place]);
     if (again != words_.end()) {
-      fail_line(at_, cat("column \"", escaped(names_[place]), "\" is there twice"));
+      fail_line(at_, cat("column \"", escaped(names_[place]), "\" appears twice"));
     }
     is_used_[place] = 1;
     return {.number = number, .name = std::string(trimmed(names_[place]))};

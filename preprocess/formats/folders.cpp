@@ -41,7 +41,7 @@ ClassList read_class_list(const std::string& path, AnnotationFiles& files) {
   for (const auto& [text, number] : files.read_lines(path, "classes")) {
     names.push_back(class_of_text(text));
     require_first(known, names.back(), {path, number},
-                  cat("class \"", escaped(names.back()), "\" is that of"));
+                  cat("class \"", escaped(names.back()), "\""));
   }
   if (names.empty()) {
     throw Error(ErrorKind::kData, cat(path, ": has no classes (want a class name a line)"));
@@ -151,9 +151,9 @@ void tell_classes(const std::string& root, const std::vector<std::string>& folde
            first_names(folders));
   if (!std::all_of(folders.begin(), folders.end(), is_part_of_a_set)) return;
   log_warning(root,
-              ": its folders are called as parts of a data set, not as classes; of a set with ",
-              "a folder for each class in each part, give --images ", root, "/",
-              escaped(folders.front()), "; boxes need --format coco, voc, csv or yolo");
+              ": the folder names look like splits, not classes. If each split has one folder per ",
+              "class, give --images ", root, "/", escaped(folders.front()),
+              "; for bounding boxes, give --format coco, voc, csv or yolo");
 }
 
 // The classes of ROOT's folders. A folder that `classes` does not list would be lost.
@@ -194,9 +194,9 @@ void warn_of_sorted_ids(const ClassList& classes, const std::string& truth) {
     return;
   }
   log_warning(classes.source,
-              ": lists WordNet ids in ascending order, but the ids of ILSVRC's own ",
-              "ground truth count in the order of its map_clsloc.txt; if ", truth,
-              " is that file, every class is wrong");
+              ": lists WordNet ids in ascending order, but ILSVRC's own ground truth numbers ",
+              "classes in the order of map_clsloc.txt; if ", truth,
+              " is that ground truth, every label will be wrong");
 }
 
 // A class id a line for the images in the order of their names.
@@ -217,9 +217,9 @@ std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& cl
   std::vector<std::string> image_names = list_image_names(source);
   if (labels.size() != image_names.size()) {
     throw Error(ErrorKind::kData,
-                cat(source.path, ": has not one class id for each image (got ", labels.size(),
-                    " ids, ", image_names.size(), " images in ", source.images, ")"),
-                "ids belong to images by the order of their names: none may be missing");
+                cat(source.path, ": does not have exactly one class id per image (got ",
+                    labels.size(), " ids, ", image_names.size(), " images in ", source.images, ")"),
+                "ids are assigned to images in file-name order, so none may be missing");
   }
   std::vector<Labelled> labelled;
   for (std::size_t i = 0; i < image_names.size(); ++i) {
@@ -256,7 +256,7 @@ NamedTruth read_named_truth(const std::string& path, const std::vector<TextLine>
         truth.emplace(image == nullptr ? name : *image,
                       TruthRow{.class_name = class_of_text(fields[1]), .line = number});
     if (!is_new) {
-      fail_line(at, cat(escaped(name), " is the image of line ", first->second.line, ", too"));
+      fail_line(at, cat(escaped(name), " already appears on line ", first->second.line));
     }
   }
   return truth;

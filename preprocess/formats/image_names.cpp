@@ -70,12 +70,10 @@ void warn_of_turned(const std::string& folder, const Instances& instances,
     if (is_turned[i] != 0 && with_boxes.contains(image.id)) turned.push_back(image.file_name);
   }
   if (turned.empty()) return;
-  const char* const they_are = turned.size() == 1 ? "it is" : "they are";
-  log_warning(folder, ": the EXIF data of ", counted(turned.size(), "image"),
-              " with boxes say that ", they_are, " stored turned (", first_names(turned), "); ",
-              they_are,
-              " packed as stored, and nothing states which way the boxes are meant: if of the ",
-              "upright image, as most tools show it, give --exif apply");
+  log_warning(folder, ": ", counted(turned.size(), "image with boxes is", "images with boxes are"),
+              " stored rotated (EXIF; ", first_names(turned), ") and packed as stored. The ",
+              "annotations do not say whether boxes refer to the stored or the upright image; if ",
+              "upright, as most tools display it, give --exif apply");
 }
 
 }  // namespace

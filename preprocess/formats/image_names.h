@@ -39,7 +39,7 @@ class ImageNames {
 };
 
 // Fills in the sizes of images that have none yet, from the images. Warns of images with boxes
-// that their EXIF data turn where the source takes them as stored: nothing states which way their
+// that their EXIF data turn where the source uses them as stored: nothing states which way their
 // boxes are meant.
 void read_image_sizes(const AnnotationSource& source, Instances& instances);
 

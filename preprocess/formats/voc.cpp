@@ -35,7 +35,7 @@ class VocFile {
       const bool ends_early = text_.find("<annotation") != std::string::npos &&
                               text_.find("</annotation") == std::string::npos;
       fail_line(line_at(result.offset),
-                ends_early ? "the file ends early" : cat("is no XML: ", result.description()));
+                ends_early ? "the file ends early" : cat("is not XML: ", result.description()));
     }
     if (const std::size_t entity = text_.find("<!ENTITY"); entity != std::string::npos) {
       fail_line(line_at(static_cast<std::ptrdiff_t>(entity)),
@@ -181,7 +181,7 @@ class VocSelection {
     lines_ = files.read_lines(path, "list");
     for (auto& [name, number] : *lines_) {
       name = std::string(trimmed(name));
-      require_first(line_of_, name, {path, number}, cat(escaped(name), " is in"));
+      require_first(line_of_, name, {path, number}, escaped(name));
     }
     if (lines_->empty()) throw Error(ErrorKind::kData, cat(path, ": lists no images"));
   }
@@ -236,16 +236,16 @@ class VocImageNames {
     for (const auto& [named, xml_name] : renamed_) {
       const std::optional<std::string> image = find(stem_of(xml_name));
       if (image && !find(named)) {
-        lost.push_back(cat(xml_name, " says ", named, ", there is ", *image));
+        lost.push_back(cat(xml_name, " names ", named, "; found ", *image));
       }
     }
     if (lost.empty()) return;
     log_warning(folder_.path(), ": ",
                 counted(lost.size(),
-                        "XML file names an image that does not exist, where one with the XML "
-                        "file's own name does (",
-                        "XML files name images that do not exist, where those with the XML files' "
-                        "own names do ("),
+                        "XML file names a missing image, although an image with the XML file's own "
+                        "name exists (",
+                        "XML files name missing images, although images with the XML files' own "
+                        "names exist ("),
                 first_names(lost),
                 "); correct <filename>, or remove it to go by the names of XML files");
   }
@@ -321,8 +321,8 @@ class VocReader {
     const std::string& image = out_.images.back().file_name;
     const auto [first, is_new] = xml_of_.emplace(image, xml_name);
     if (!is_new) {
-      file.fail(file.root().child("filename"),
-                cat("is about ", escaped(image), ", as ", escaped(first->second), " is"));
+      file.fail(file.root().child("filename"), cat("describes ", escaped(image), ", which ",
+                                                   escaped(first->second), " already describes"));
     }
     for (const pugi::xml_node object : file.objects()) {
       const std::array<double, 4> box = box_of(file, object);

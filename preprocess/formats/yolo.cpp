@@ -60,7 +60,7 @@ class DataYaml {
       if (!entry.first.IsScalar() || entry.first.Scalar() != key) continue;
       if (value) {
         fail(entry.first,
-             cat("key \"", key, "\" is that of line ", line_of(value->Mark()), ", too"));
+             cat("key \"", key, "\" already appears on line ", line_of(value->Mark())));
       }
       value = entry.second;
     }
@@ -91,7 +91,7 @@ class DataYaml {
       Category one{.id = std::ssize(categories)};
       if (names->IsMap()) one.id = whole_number(entry.first, "index of names");
       if (!indices.insert(one.id).second) {
-        fail(entry.first, cat("names: index ", one.id, " is there twice"));
+        fail(entry.first, cat("names: index ", one.id, " appears twice"));
       }
       if (!name.IsScalar() || trimmed(name.Scalar()).empty()) {
         fail(name, cat("names: class ", one.id, " has no name"));
@@ -168,7 +168,7 @@ YoloSet read_set(const std::string& path, AnnotationFiles& files) {
     const std::size_t line = line_of(error.mark);
     const bool has_tab = line_of_text(text, line).find('\t') != std::string_view::npos;
     fail_line({path, line}, has_tab ? "has a tab, which YAML does not indent with; want spaces"
-                                    : cat("is no YAML: ", escaped(error.msg)));
+                                    : cat("is not valid YAML: ", escaped(error.msg)));
   }
 }
 
@@ -363,14 +363,15 @@ struct LabelNotes {
     }
     if (may_be_pose_count > 0 && may_be_pose_count == outline_count) {
       log_warning(folder, ": the boxes of ", outline_count,
-                  " lines with more than 5 numbers are taken from the outlines; if these are key ",
-                  "points behind a box, give \"kpt_shape\" in data.yaml");
+                  " lines with more than 5 numbers are taken from the outlines; if these are ",
+                  "boxes followed by key points, give \"kpt_shape\" in data.yaml");
     }
     if (confidence_count > 0) {
-      log_warning(folder, ": ",
-                  counted(confidence_count, "line has a sixth number", "lines have a sixth number"),
-                  ", as a prediction's confidence, which is not read: these boxes come from a "
-                  "model, so check them before training");
+      log_warning(
+          folder, ": ",
+          counted(confidence_count, "line has a sixth number", "lines have a sixth number"),
+          ", such as a prediction's confidence, which is ignored: the boxes probably come from "
+          "a model, so check them before training");
     }
     if (box_count + repeated_count == 0) log_warning(folder, ": no label file has a box");
   }

@@ -1,5 +1,5 @@
 // What the page of a data set says, collected record by record while packing, so that no shard is
-// read a second time.
+// read a second time, or restored from a finished set.
 #pragma once
 
 #include <cstddef>
@@ -49,12 +49,12 @@ class DataFacts {
   void add(const Record& record, std::uint64_t image_xxh3);
 
   const std::vector<ImageFacts>& images() const { return images_; }
-  // Equally long: a box's facts and its size at the trainer's default.
+  // Parallel arrays: a box's facts, and its size at the trainer's default image size.
   const std::vector<BoxFacts>& boxes() const { return boxes_; }
   const std::vector<BoxSize>& box_sizes() const { return box_sizes_; }
-  // Images with a box of the class to train on, or of the class.
+  // By label: the images with a box of the class to train on, or labelled with it.
   const std::vector<std::int64_t>& images_of_class() const { return images_of_class_; }
-  // By a hash of their ids: a fair choice, the same each time.
+  // Up to kSampleCount images, chosen by a hash of their ids: a fair choice, the same each time.
   std::vector<const SampleImage*> samples() const;
   // Places in images() of those with the same bytes: groups of two or more, in the set's order.
   std::vector<std::vector<std::size_t>> identical_images() const;

@@ -80,7 +80,7 @@ std::optional<std::uint64_t> free_space_bytes(const std::string& path);
 // Throws kIo when clearly less than `needed_bytes` is free in `folder`; `option` named it.
 void require_space(const std::string& folder, double needed_bytes, const std::string& option);
 
-// Removes a file; a missing one is not an error.
+// Removes a file or an empty folder; ignores every error.
 void remove_file(const std::string& path);
 
 // fsync of a file or folder by path. A file system without fsync (EINVAL, ENOTSUP, ENOSYS) costs

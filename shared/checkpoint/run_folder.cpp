@@ -172,7 +172,7 @@ std::string resolve_checkpoint(const std::string& path) {
              chosen.ap ? "" : " (none was validated)");
     return file;
   }
-  throw Error(ErrorKind::kData, cat(path, ": no checkpoint of this run is whole"),
+  throw Error(ErrorKind::kData, cat(path, ": no checkpoint of this run is intact"),
               "put one back from a copy");
 }
 

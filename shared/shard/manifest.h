@@ -36,7 +36,7 @@ struct ManifestShard {
   std::uint64_t tree_xxh3 = 0;  // of LMDB's own pages, see shard_tree.h
 };
 
-// What becomes of a JPEG whose EXIF data say that it is stored turned.
+// What becomes of a JPEG whose EXIF data say that it is stored rotated.
 enum class ExifPolicy { kIgnore, kApply, kError };
 inline const Choices<ExifPolicy> kExifPolicies = {
     {"ignore", ExifPolicy::kIgnore}, {"apply", ExifPolicy::kApply}, {"error", ExifPolicy::kError}};

@@ -64,7 +64,7 @@ def stall(arguments, folder):
     run = folder / "auto"
     words = command(arguments, run, arguments.steps) + ["--checkpoint-every", "auto", "--mtbf", "4h"]
     text = subprocess.run(words, check=True, capture_output=True, text=True).stderr
-    interval_s, lost_s = map(float, re.findall(r"checkpoints every ([0-9.]+) s: one costs training ([0-9.]+)",
+    interval_s, lost_s = map(float, re.findall(r"checkpoint interval ([0-9.]+) s: each stalls training for ([0-9.]+)",
                                                text)[-1])
     lines = (run / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step_ms"] for line in lines if '"step_ms"' in line]

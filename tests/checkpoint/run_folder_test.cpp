@@ -94,7 +94,7 @@ TEST_F(RunFolder, WithoutAWholeCheckpointIsBadData) {
   write_index(run_, {add(1, 0.1), add(2, {})});
   damage("checkpoint-01.pt");
   damage("checkpoint-02.pt");
-  EXPECT_EQ(refusal("no checkpoint of this run is whole"), ErrorKind::kData);
+  EXPECT_EQ(refusal("no checkpoint of this run is intact"), ErrorKind::kData);
 }
 
 // A link to nowhere is listed and cannot be read, as what its run removes in between.

@@ -77,7 +77,7 @@ TEST_F(CocoPack, PacksVerifiesAndInspects) {
 
   const ProcessResult verified = run_process({"coco-pack", "--verify", folder_ / "set"});
   EXPECT_EQ(verified.exit_code, 0);
-  EXPECT_THAT(verified.out, HasSubstr("whole, 60 images"));
+  EXPECT_THAT(verified.out, HasSubstr("intact, 60 images"));
 
   const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set",
                                                "--image-id", "4", "--draw", folder_ / "drawn.jpg"});
@@ -204,7 +204,7 @@ TEST_F(CocoPack, AnImageThatWasPutBackIs78AndPackedByOverwrite) {
   EXPECT_EQ(run_process(command(folder_ / "set")).exit_code, 0);
   std::filesystem::rename(folder_ / "aside.jpg", folder_ / "images/a/0.jpg");
   const std::string line = refusal(command(folder_ / "set"), 78);
-  EXPECT_THAT(line, HasSubstr("images (1 that was quarantined can be used now: a/0.jpg)"));
+  EXPECT_THAT(line, HasSubstr("1 quarantined image can be used now (a/0.jpg)"));
   EXPECT_THAT(line, HasSubstr("--overwrite"));
   EXPECT_EQ(run_process(command(folder_ / "set", {"--overwrite"})).exit_code, 0);
   EXPECT_THAT(run_process(command(folder_ / "set")).out, HasSubstr("already finished, 60 images"));
@@ -289,7 +289,7 @@ TEST_F(PackClasses, ArePackedVerifiedAndInspected) {
               HasSubstr("warning: " + folder_ / "f/images" + ": 1 class has no images"));
   EXPECT_THAT(run_process(folders(folder_ / "set")).out, HasSubstr("already finished, 21 images"));
   EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "set"}).out,
-              HasSubstr("whole, 21 images, "));
+              HasSubstr("intact, 21 images, "));
   const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set"});
   EXPECT_THAT(inspected.out, HasSubstr("  0      1   cat    12"));
   EXPECT_THAT(inspected.out, Not(HasSubstr("boxes")));
@@ -301,7 +301,7 @@ TEST_F(PackClasses, ArePackedVerifiedAndInspected) {
   EXPECT_EQ(run_process(cifar10(folder_ / "c10")).exit_code, 0);
   EXPECT_EQ(run_process(cifar10(folder_ / "c10", {"--threads", "3"})).exit_code, 0);
   EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "c10"}).out,
-              HasSubstr("whole, 60 images, "));
+              HasSubstr("intact, 60 images, "));
   EXPECT_THAT(run_process({"coco-pack", "--inspect", folder_ / "c10", "--image-id", "60"}).out,
               HasSubstr("32x32, 3.0 KiB, raw, "));
 }

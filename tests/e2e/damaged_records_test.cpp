@@ -86,7 +86,7 @@ TEST_F(DamagedRecord, EndsTheJobOnAllRanksWhereTooManyAre) {
     EXPECT_EQ(result.exit_code, 65) << result.err;
     EXPECT_EQ(count_of("error: ", result.err), 1U) << result.err;
     EXPECT_THAT(result.err, HasSubstr(cat("(image ", image_id_, ") (shard 0, record ")));
-    EXPECT_THAT(result.err, HasSubstr("that makes 1 of 8 records damaged (want at most 0.001 of "
+    EXPECT_THAT(result.err, HasSubstr("1 of 8 records are now damaged (want at most 0.001 of "
                                       "them, --max-bad-fraction)"));
   }
 }

@@ -77,7 +77,8 @@ TEST_F(FineTune, ATwoClassSubsetStartsFromTheCopiedRows) {
   EXPECT_THAT(known.err, HasSubstr("2 of 2 classes matched by name"));
   const ProcessResult fresh = train(strangers, folder_ / "fresh", 1, {"--init", checkpoint});
   ASSERT_EQ(fresh.exit_code, 0) << fresh.err;
-  EXPECT_THAT(fresh.err, HasSubstr("0 of 2 classes matched by name, fresh: dust, disc"));
+  EXPECT_THAT(fresh.err,
+              HasSubstr("0 of 2 classes matched by name, randomly initialised: dust, disc"));
 
   const double copied_loss = first_step(folder_ / "known", "classification_loss");
   const double fresh_loss = first_step(folder_ / "fresh", "classification_loss");

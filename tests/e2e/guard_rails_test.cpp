@@ -87,7 +87,7 @@ TEST(GuardRails, EndsEarlyWhenTheApStaysAndIsThenFinished) {
   command = joined(command, {"--epochs", "40", "--early-stop", "2"});
   const ProcessResult result = run_process(command);
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("early stop: no better AP for 2 validations"));
+  EXPECT_THAT(result.err, HasSubstr("early stop: AP has not improved in 2 validations"));
   EXPECT_EQ(steps_logged(job / "run"), 6) << "three epochs of two steps";
   const ProcessResult again = run_process(command);
   EXPECT_EQ(again.exit_code, 0) << again.err;

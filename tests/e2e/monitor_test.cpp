@@ -360,7 +360,7 @@ TEST(ScalingReportRuns, KeepTheirFiguresWhenNoStepIsLeft) {
   remove_file(folder / "run/report.html");
   const ProcessResult again = run_process(command);
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("no step was left to do"));
+  EXPECT_THAT(again.err, HasSubstr("no steps remained"));
   EXPECT_EQ(read_file(folder / "scaling/scaling.json"), before);
 }
 

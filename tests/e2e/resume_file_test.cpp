@@ -51,7 +51,7 @@ TEST_F(ResumeFile, WantsTheOptionsThatDecideTheResult) {
 
 TEST_F(ResumeFile, IsRefusedWhereTheRunIsFurther) {
   const std::string before = read_file(run_ + "/metrics.jsonl");
-  expect_refusal(train(run_, 4, {"--resume", early_}), "holds a run that is at " + newest_);
+  expect_refusal(train(run_, 4, {"--resume", early_}), "its run's latest checkpoint is " + newest_);
   EXPECT_EQ(read_file(run_ + "/metrics.jsonl"), before);
   const ProcessResult newest = train(run_, 4, {"--resume", newest_});
   EXPECT_EQ(newest.exit_code, 0) << newest.err;
@@ -64,7 +64,8 @@ TEST_F(ResumeFile, GoesOnWhenItsCommandIsGivenAgain) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
   }
   EXPECT_EQ(steps_logged(job_ / "other"), 2) << "steps 3 and 4";
-  expect_refusal(train(job_ / "other", 5, {"--resume", newest_}), "holds a run that is at");
+  expect_refusal(train(job_ / "other", 5, {"--resume", newest_}),
+                 "its run's latest checkpoint is ");
 }
 
 TEST_F(ResumeFile, IsNotRemovedByOverwrite) {

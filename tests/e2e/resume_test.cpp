@@ -98,7 +98,7 @@ TEST(Resume, RefusesToBeginAnewWhereNoCheckpointIsWhole) {
   const std::string metrics = read_file(run + "/metrics.jsonl");
   const ProcessResult refused = run_process(job.train_command(run, 4));
   EXPECT_EQ(refused.exit_code, 65) << refused.err;
-  EXPECT_NE(refused.err.find("no checkpoint of this run is whole"), std::string::npos);
+  EXPECT_NE(refused.err.find("no checkpoint of this run is intact"), std::string::npos);
   EXPECT_EQ(read_file(run + "/metrics.jsonl"), metrics);
 }
 

@@ -203,8 +203,8 @@ TEST_F(CompareCommand, DifferentGroundTruthIsOneErrorNamingBoth) {
   // Given, it is what counts; that A's numbers change with it is a warning.
   const ProcessResult given = compare(folder_ / "A", folder_ / "B", {"--annotations", truth_});
   EXPECT_EQ(given.exit_code, 0) << given.err;
-  EXPECT_THAT(given.err,
-              HasSubstr(cat("warning: ", folder_ / "A", ": was evaluated on other ground truth")));
+  EXPECT_THAT(given.err, HasSubstr(cat("warning: ", folder_ / "A",
+                                       ": was evaluated on different ground truth")));
   EXPECT_EQ(std::count(given.err.begin(), given.err.end(), '\n'), 1) << given.err;
 }
 

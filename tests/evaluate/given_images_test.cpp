@@ -236,7 +236,7 @@ TEST_F(GivenImages, StoredTurnedAreTakenSoWithAWarning) {
                                   std::vector<std::uint16_t>(30 * 20 * 3)));
   const ProcessResult result = run_process(of({photos_}, "out"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("1 image is stored turned (EXIF orientation)"));
+  EXPECT_THAT(result.err, HasSubstr("1 image is stored rotated (EXIF orientation)"));
 }
 
 TEST_F(GivenImages, AFullDiskLeavesNoHalfFileAndTheNextRunEndsWithTheSameBytes) {

@@ -260,13 +260,14 @@ TEST_F(FoundImages, AFolderWithoutImagesIsBadData) {
 }
 
 TEST_F(FoundImages, OptionsThatDoNotFitAreRefused) {
-  expect_refusal(run_process(command("out", {"--data", "x"})), 64, "--data or --images: not both");
+  expect_refusal(run_process(command("out", {"--data", "x"})), 64,
+                 "give either --data or --images, not both");
   expect_refusal(run_process(command("out", {"--min-ap", "0.5"})), 64, "no ground truth");
   expect_refusal(run_process(command("out", {"--precision", "fp8"})), 64, "--precision");
   expect_refusal(run_process(command("out", {"--output-format", "xml"})), 64, "--output-format");
   auto packed = command("out", {"--output-format", "csv"});
   packed[3] = "--data";
-  expect_refusal(run_process(packed), 64, "--output-format csv: has an effect with --images only");
+  expect_refusal(run_process(packed), 64, "--output-format csv: only applies with --images");
   images_ = folder_.path();
   write_file_atomically(folder_ / "1.png", encode_png(colourful(30, 30)));
   auto same = command("out");

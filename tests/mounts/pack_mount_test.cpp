@@ -78,7 +78,7 @@ TEST_F(PackMount, ShardsThatCannotBeMappedAreReadFromTheLocalDisk) {
                          {"coco-pack", "--verify", set(), "--scratch", folder_ / "local"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(count_of("cannot map files into memory", result.err), 1) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("whole, 40 images"));
+  EXPECT_THAT(result.out, HasSubstr("intact, 40 images"));
   EXPECT_EQ(file_count(folder_ / "local"), 0U);
 
   const ProcessResult full = run_process(
@@ -170,7 +170,7 @@ TEST_F(PackMount, AnInterruptedPackingDoesNotGoOnWithOtherImages) {
   other[4] = folder_ / "other/images";
   const ProcessResult refused = run_process(other);
   EXPECT_EQ(refused.exit_code, 78);
-  EXPECT_THAT(refused.err, HasSubstr("images ("));
+  EXPECT_THAT(refused.err, HasSubstr("the input images have changed since the set was packed: "));
   fs::rename(folder_ / "images", folder_ / "moved");
   other[4] = folder_ / "moved";
   EXPECT_EQ(run_process(other).exit_code, 0) << "the same images elsewhere";

@@ -85,7 +85,7 @@ TEST_F(Cifar10, ClassNamesAreThoseBesideTheBatches) {
               ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
   write_file_atomically(path("batches.meta.txt"), "a\nb\na\n");
   EXPECT_EQ(refusal(cifar_.options("")),
-            "cifar/batches.meta.txt: line 3: class \"a\" is there twice");
+            "cifar/batches.meta.txt: line 3: class \"a\" appears twice");
   write_file_atomically(path("batches.meta.txt"), "a\nb\n");
   EXPECT_EQ(refusal(cifar_.options("")),
             "cifar/batches.meta.txt: has another number of class names (got 2, want 10)");

@@ -121,14 +121,14 @@ TEST(Csv, ReadsSharesOfTheSides) {
 TEST(Csv, RefusesPixelsWhereALayoutHasShares) {
   EXPECT_EQ(
       SmallCsv("TRAIN,a.jpg,elk,0.25,0.25,,,0.75,0.75,,\nTRAIN,b.jpg,elk,3,4,,,9,9,,\n").refused(),
-      "boxes.csv: line 2: the box is in pixels, want shares of the image's sides, as this "
-      "layout has them");
+      "boxes.csv: line 2: the box is in pixels, but this layout uses normalised coordinates "
+      "(0 to 1)");
 }
 
 TEST(Csv, RefusesSharesAmongPixels) {
   EXPECT_EQ(SmallCsv("a.jpg,1,2,5,10,elk\na.jpg,3,4,8,10,elk\nb.jpg,.1,.1,.5,.5,elk\n").refused(),
-            "boxes.csv: line 3: the box is in shares of the image's sides, as 1 line of 3 have it; "
-            "want one way for all");
+            "boxes.csv: line 3: the box is normalised (0 to 1), as on 1 of 3 lines; the others are "
+            "in pixels; use one unit throughout");
   EXPECT_THAT(SmallCsv("a.jpg,0,0,1,1,elk\nb.jpg,3,4,8,10,elk\n").boxes(),
               ElementsAre("a.jpg: elk 0 0 1 1", "b.jpg: elk 3 4 5 6"));
 }
@@ -138,7 +138,8 @@ TEST(Csv, ReadsABoxInOneColumn) {
       "image_id,width,height,bbox,source\na,40,20,\"[1.0, 2.0, 4.0, 8.0]\",x\n"
       "b,40,20,,x\n");
   EXPECT_THAT(wheat.boxes(), ElementsAre("a.jpg: object 1 2 4 8", "b.jpg:"));
-  EXPECT_THAT(wheat.log(), HasSubstr("no column names a class: all boxes are of one, \"object\""));
+  EXPECT_THAT(wheat.log(),
+              HasSubstr("no column names a class: all boxes get the class \"object\""));
   EXPECT_THAT(SmallCsv("image_id,bbox\na,\"[1, 2, 4, 8]\"\n", "wheat\n").boxes(),
               ElementsAre("a.jpg: wheat 1 2 4 8"));
   EXPECT_THAT(SmallCsv("image_id,bbox\na,\"[1, 2, 4, 8]\"\n", "wheat\nrye\n").refused(),
@@ -207,7 +208,7 @@ TEST(Csv, AFolderIsPartOfTheName) {
       "folder,filename,xmin,ymin,xmax,ymax,class\n"
       "s1,a.jpg,1,2,5,10,elk\ns2,a.jpg,3,4,8,10,elk\n";
   EXPECT_THAT(SmallCsv(text).refused(),
-              HasSubstr("line 3: a.jpg of folder \"s2\" is that of \"s1\", too, and neither"));
+              HasSubstr("line 3: a.jpg is listed under both \"s1\" and \"s2\", and neither"));
   const SmallCsv there(text);
   for (const char* name : {"images/s1/a.jpg", "images/s2/a.jpg"}) {
     there.write(name, encode_jpeg(Image(40, 20), 50));
@@ -222,7 +223,7 @@ TEST(Csv, RefusesHeadersThatLackAColumn) {
   EXPECT_THAT(SmallCsv("filename,xmin,ymin,class\n").refused(),
               HasSubstr("line 1: no column for the box (want xmin,ymin,xmax,ymax or"));
   EXPECT_THAT(SmallCsv("filename,xmin,ymin,xmax,ymax,class,class\n").refused(),
-              HasSubstr("line 1: column \"class\" is there twice"));
+              HasSubstr("line 1: column \"class\" appears twice"));
   EXPECT_THAT(SmallCsv("filename,file_size,file_attributes,region_count,region_id,"
                        "region_shape_attributes,region_attributes\n")
                   .refused(),
@@ -245,10 +246,9 @@ TEST(Csv, RefusesLinesThatDoNotFit) {
   EXPECT_EQ(SmallCsv("image,width,height,xmin,ymin,xmax,ymax,class\na.jpg,40,20,1,2,3,4,elk\n"
                      "a.jpg,20,40,1,2,3,4,elk\n")
                 .refused(),
-            "boxes.csv: line 3: the image is 20x40, which an earlier line has as 40x20");
-  EXPECT_EQ(
-      SmallCsv("TRAIN,a.jpg,elk,.1,.2,,,,,,\n").refused(),
-      "boxes.csv: line 1: has one vertex of a box, want two that face each other, or all four");
+            "boxes.csv: line 3: the image is 20x40, but 40x20 on an earlier line");
+  EXPECT_EQ(SmallCsv("TRAIN,a.jpg,elk,.1,.2,,,,,,\n").refused(),
+            "boxes.csv: line 1: has one vertex of a box, want two opposite vertices, or all four");
 }
 
 TEST(Csv, StatedSizesAreKeptAndZerosAreRead) {

@@ -143,17 +143,17 @@ TEST_F(Folders, ThatArePartsOfASetAreTold) {
   }
   const std::string log = log_of(source());
   EXPECT_THAT(log, HasSubstr("images: its folders are the 2 classes Val, train\n"));
-  EXPECT_THAT(log,
-              AllOf(HasSubstr("called as parts of a data set"), HasSubstr("images/Val; boxes")));
+  EXPECT_THAT(log, AllOf(HasSubstr("look like splits, not classes"),
+                         HasSubstr("images/Val; for bounding boxes")));
   write("images/cat/1.jpg", "");
-  EXPECT_THAT(log_of(source()), testing::Not(HasSubstr("parts of a data set")));
+  EXPECT_THAT(log_of(source()), testing::Not(HasSubstr("look like splits")));
 }
 
 TEST_F(Folders, ThatDifferByCaseAreTold) {
   for (const char* name : {"cat/1.jpg", "cat/2.jpg", "Cat/1.jpg", "dog/1.jpg"}) {
     write(std::string("images/") + name, "");
   }
-  EXPECT_THAT(log_of(source()), HasSubstr("differ only by case, spaces or the form of their "
+  EXPECT_THAT(log_of(source()), HasSubstr("differ only in case, spaces or the form of "
                                           "accents (images: \"Cat\" 1, \"cat\" 2)"));
 }
 
@@ -169,7 +169,7 @@ TEST_F(Folders, TakeTheOrderOfAListOfClasses) {
   write("classes", "dog\nempty\n");
   EXPECT_EQ(refusal(listed), "images/cat: is not a class of classes");
   write("classes", "dog\ncat\ndog\n");
-  EXPECT_EQ(refusal(listed), "classes: line 3: class \"dog\" is that of line 1, too");
+  EXPECT_EQ(refusal(listed), "classes: line 3: class \"dog\" already appears on line 1");
   write("classes", "\n\n");
   EXPECT_EQ(refusal(listed), "classes: has no classes (want a class name a line)");
 }
@@ -222,7 +222,7 @@ TEST_F(Folders, FlatOnesTakeAClassIdForEachNameInOrder) {
   EXPECT_EQ(refusal(flat("99999999999999999999999\n1\n1\n", "owl\ncat\n")),
             "truth: line 1: class id: got 99999999999999999999999, want 1..2, a class of classes");
   EXPECT_EQ(refusal(flat("1\n1\n", "owl\ncat\n")),
-            "truth: has not one class id for each image (got 2 ids, 3 images in images)");
+            "truth: does not have exactly one class id per image (got 2 ids, 3 images in images)");
   EXPECT_EQ(refusal(flat("1\n1\n1\n", ""), ErrorKind::kConfig),
             "truth: lists class ids, which needs --classes");
 }
@@ -231,7 +231,7 @@ TEST_F(Folders, IdsWithClassesInTheOrderOfWordNetAreWarnedOf) {
   write("images/1.jpg", "");
   write("images/2.jpg", "");
   EXPECT_THAT(log_of(flat("1\n2\n", "n01440764 tench\nn02119789 kit fox\n")),
-              HasSubstr("count in the order of its map_clsloc.txt; if"));
+              HasSubstr("numbers classes in the order of map_clsloc.txt; if"));
   EXPECT_THAT(log_of(flat("1\n2\n", "n02119789 1 kit_fox\nn01440764 2 tench\n")), "");
 }
 
@@ -251,7 +251,7 @@ TEST_F(Folders, FlatOnesTakeLinesOfNameAndClass) {
   EXPECT_THAT(class_names(read_annotations(flat("a.jpg,owl\n", "owl\nbat\n"))),
               ElementsAre("owl", "bat"));
   EXPECT_EQ(refusal(flat("a.jpg,owl\na.jpg,cat\n", "")),
-            "truth: line 2: a.jpg is the image of line 1, too");
+            "truth: line 2: a.jpg already appears on line 1");
   EXPECT_EQ(refusal(flat("\na.jpg,owl\n", "cat\n")),
             "truth: line 2: class \"owl\" is not in classes");
   for (const char* bad : {"a.jpg\n", "a.jpg 65\n", ",owl\n", "a.jpg,\n", "a.jpg,owl,2\n", "-1\n"}) {
@@ -373,7 +373,7 @@ TEST(PackFolders, AnotherImageIsAnotherSet) {
   EXPECT_TRUE(pack(folders.options("set")).was_finished);
   write_file_atomically(folder / "images/cat/1.jpg", noisy_jpeg(9, 9, 5));
   EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(folders.options("set")); }),
-              HasSubstr("cat/1.jpg is a different image now"));
+              HasSubstr("cat/1.jpg is now a different image"));
 }
 
 }  // namespace

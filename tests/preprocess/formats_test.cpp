@@ -245,7 +245,7 @@ TEST(Formats, AListOfVocNamesItsBadLines) {
   EXPECT_EQ(refusal(list.with(list.line(0) + "gone\n")),
             cat(path, ": line 2: gone.xml is not in ", folder, "; hint: "));
   EXPECT_EQ(refusal(list.with(list.line(0) + "\n" + list.line(0))),
-            cat(path, ": line 3: ", list.id(0), " is in line 1, too; hint: "));
+            cat(path, ": line 3: ", list.id(0), " already appears on line 1; hint: "));
   EXPECT_EQ(
       refusal(list.with(cat(list.id(0), "  1\n", list.id(1), " -1\n"))),
       cat(path, ": line 1: got \"", list.id(0), "  1\", want a name alone; hint: this is the ",
@@ -353,7 +353,7 @@ INSTANTIATE_TEST_SUITE_P(
     Each, DamagedFormats,
     testing::Values(
         Damage{"VocIsNoXml", kVoc, "xml/a.xml", "</object>", "",
-               "line 9: is no XML: Start-end tags mismatch"},
+               "line 9: is not XML: Start-end tags mismatch"},
         Damage{"VocHasNoName", kVoc, "xml/a.xml", "<name>owl</name>", "",
                "line 4: <object> has no <name>"},
         Damage{"VocHasAnEmptyName", kVoc, "xml/a.xml", "owl", "", "line 5: <name> is empty"},
@@ -403,9 +403,9 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"CsvHasAClassThatIsNotUtf8", kCsv, "classes.csv", "elk", "\xE9lan",
                "line 2: is not UTF-8 (got \"\\xe9lan,4\")"},
         Damage{"CsvHasAClassTwice", kCsv, "classes.csv", "elk", "owl",
-               "line 2: class \"owl\" is there twice"},
+               "line 2: class \"owl\" appears twice"},
         Damage{"CsvHasAnIdTwice", kCsv, "classes.csv", "4", "3",
-               "line 2: id 3 is that of line 1, too"},
+               "line 2: id 3 already appears on line 1"},
         Damage{"CsvHasABadId", kCsv, "classes.csv", "4", "4.5",
                "line 2: id: got 4.5, want a whole number"},
         Damage{"YoloHasNoNames", kYolo, "data.yaml", "names", "name",
@@ -413,7 +413,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"YoloHasANameThatIsNotUtf8", kYolo, "data.yaml", "elk", "\xE9lan",
                "line 2: is not UTF-8 (got \"names: [owl, \\xe9lan]\")"},
         Damage{"YoloIsNoYaml", kYolo, "data.yaml", "[owl", "[owl: [",
-               "line 3: is no YAML: end of sequence flow not found"},
+               "line 3: is not valid YAML: end of sequence flow not found"},
         Damage{"YoloHasAnUnknownClass", kYolo, "labels/a.txt", "1 .5", "2 .5",
                "line 2: class: got 2, which data.yaml does not name"},
         Damage{"YoloHasTooFewNumbers", kYolo, "labels/a.txt", "1 .5 .5 .25 .25", "1 .5 .5",
@@ -466,8 +466,8 @@ TEST(Formats, TwoXmlFilesAboutOneImageAreNamed) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()),
-              cat(source.path, "/twice.xml: line 2: is about ", set.coco.images.front().file_name,
-                  ", as ", first, " is"));
+              cat(source.path, "/twice.xml: line 2: describes ", set.coco.images.front().file_name,
+                  ", which ", first, " already describes"));
   }
 }
 

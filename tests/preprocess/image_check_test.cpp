@@ -12,6 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr const char* kImagesChanged = ": the input images have changed since the set was packed: ";
+
 TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
   std::filesystem::copy(folder_ / "images", folder_ / "others",
                         std::filesystem::copy_options::recursive);
@@ -29,7 +31,7 @@ TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
   pack_interrupted(2);
   std::string message;
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is not the file that was packed)")));
+  EXPECT_THAT(message, HasSubstr(cat(kImagesChanged, changed, " is not the file that was packed")));
   EXPECT_EQ(pack(coco_.options("set")).reused_shards, 2U) << "nothing was lost";
   pack_interrupted(2);
   options.overwrite = true;
@@ -39,7 +41,7 @@ TEST_F(Continue, OtherImagesAreRefusedByTheirContent) {
   options.overwrite = false;
   options.output = folder_ / "whole";
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", changed, " is a different image now)")));
+  EXPECT_THAT(message, HasSubstr(cat(kImagesChanged, changed, " is now a different image")));
   EXPECT_EQ(folder_content(folder_ / "whole"), whole_);
 }
 
@@ -74,7 +76,7 @@ TEST_F(Continue, AnImageThatWasPutBackIsNoticedByAFinishedSet) {
   std::filesystem::rename(folder_ / "aside.jpg", first_image());
   std::string message;
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr("images (1 that was quarantined can be used now: "));
+  EXPECT_THAT(message, HasSubstr(cat(kImagesChanged, "1 quarantined image can be used now (")));
   PackOptions overwriting = options;
   overwriting.overwrite = true;
   pack(overwriting);
@@ -125,7 +127,7 @@ TEST_F(Continue, AnImageThatHasGoneIsNamedAndOverwriteGoesOnWithoutIt) {
   PackOptions options = coco_.options("set");
   std::string message;
   EXPECT_EQ(pack_error(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr(cat("images (", gone, " is no longer there)")));
+  EXPECT_THAT(message, HasSubstr(cat(kImagesChanged, gone, " is no longer there")));
   EXPECT_TRUE(path_exists(folder_ / "set/.packing/shard-00001.lmdb"));
   options.overwrite = true;
   EXPECT_EQ(pack(options).manifest.counts.quarantined, 1);
@@ -140,7 +142,7 @@ TEST_F(Continue, AShardWhoseNoteDoesNotTellOfItsImagesIsPackedAgainAndTheLogSays
   testing::internal::CaptureStderr();
   EXPECT_EQ(pack(coco_.options("set")).reused_shards, 1U);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("finished shards from number 1 on are packed again: the note of "
+              HasSubstr("repacking from shard 1: the note of "
                         "this shard does not list its image files"));
   EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }

@@ -77,7 +77,7 @@ TEST_F(LookAlikes, OtherSpellingsOfANameAreFoundAndToldOnce) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(pack_set().manifest.counts.images, 6);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("6 files were found under another spelling of the annotations' name ("));
+              HasSubstr("6 files were found under a different spelling from the annotations ("));
   EXPECT_TRUE(pack_set().was_finished);
 }
 
@@ -183,8 +183,7 @@ TEST_F(LookAlikes, SizesThatExifExchangesSayHowToApplyIt) {
   pack(converting);
   auto bad = quarantined();
   EXPECT_EQ(bad["t.tif"].reason,
-            "the image is 40x30, the annotations say 30x40, which it is when its EXIF "
-            "orientation is applied");
+            "the image is 40x30, the annotations say 30x40, its size after the EXIF rotation");
   EXPECT_THAT(bad["t.tif"].hint, HasSubstr("--exif apply"));
   EXPECT_EQ(bad["u.jpg"].reason, "the image is 40x30, the annotations say 30x40");
   EXPECT_EQ(bad["u.jpg"].hint, "");

@@ -66,10 +66,11 @@ TEST(Voc, ClassNamesThatDifferByCaseAreTold) {
                         object("dog") + object("\xD0\x9A\xD0\xBE\xD1\x82") +
                         object("\xD0\xBA\xD0\xBE\xD1\x82")}});
   EXPECT_EQ(set.read().categories.size(), 5U);
-  EXPECT_THAT(set.log(), HasSubstr("xml: classes stay apart although their names differ only by "
-                                   "case, spaces or the form of their accents (boxes: "
-                                   "\"Cat\" 1, \"cat\" 2, \"\xD0\x9A\xD0\xBE\xD1\x82\" 1, "
-                                   "\"\xD0\xBA\xD0\xBE\xD1\x82\" 1)"));
+  EXPECT_THAT(set.log(),
+              HasSubstr("xml: classes are kept separate although their names differ only in "
+                        "case, spaces or the form of accents (boxes: "
+                        "\"Cat\" 1, \"cat\" 2, \"\xD0\x9A\xD0\xBE\xD1\x82\" 1, "
+                        "\"\xD0\xBA\xD0\xBE\xD1\x82\" 1)"));
   const SmallVoc apart(
       Xml{{"a.xml", "<filename>a.jpg</filename>" + object("cat") + object("dog")}});
   EXPECT_THAT(apart.log(), IsEmpty());
@@ -92,9 +93,9 @@ TEST(Voc, TellsOfImagesThatAreCalledAsTheXmlFiles) {
                          {"c.xml", "<filename>b.jpg</filename>"}});
   EXPECT_THAT(file_names(set.read()), ElementsAre("IMG_1.jpg", "b.jpg"));
   EXPECT_THAT(set.log(),
-              HasSubstr("images: 1 XML file names an image that does not exist, where one "
-                        "with the XML file's own name does (a.xml says IMG_1.jpg, there "
-                        "is a.jpg); correct <filename>, or remove it to go by"));
+              HasSubstr("images: 1 XML file names a missing image, although an image with the "
+                        "XML file's own name exists (a.xml names IMG_1.jpg; found a.jpg); correct "
+                        "<filename>, or remove it to go by"));
 }
 
 TEST(Voc, ObjectsNeedAnUprightBoxOfTheirOwn) {

@@ -71,8 +71,8 @@ TEST(Yolo, TellsOutlinesThatMayBeKeyPoints) {
 TEST(Yolo, TakesPredictionsAndTellsThatTheirConfidenceIsNotRead) {
   const SmallYolo set(kNames, {{"labels/a.txt", "0 .5 .5 .5 .5 .9\n1 .25 .25 .5 .5 .4\n"}});
   EXPECT_THAT(set.boxes(), ElementsAre(Box{10, 5, 20, 10}, Box{0, 0, 20, 10}));
-  EXPECT_THAT(set.log(), HasSubstr("labels: 2 lines have a sixth number, as a prediction's "
-                                   "confidence, which is not read"));
+  EXPECT_THAT(set.log(), HasSubstr("labels: 2 lines have a sixth number, such as a prediction's "
+                                   "confidence, which is ignored"));
 }
 
 TEST(Yolo, RefusesLinesOfOtherLengths) {
@@ -100,9 +100,9 @@ TEST(Yolo, NcCountsClassesOrPlacesUpToTheLast) {
 
 TEST(Yolo, RefusesAKeyThatIsThereTwice) {
   EXPECT_EQ(SmallYolo(cat(kNames, "nc: 2\nnames: [elk, owl]\n")).refused(),
-            "data.yaml: line 3: key \"names\" is that of line 1, too");
+            "data.yaml: line 3: key \"names\" already appears on line 1");
   EXPECT_EQ(SmallYolo("names:\n  0: owl\n  1: elk\n  0: fox\n").refused(),
-            "data.yaml: line 4: names: index 0 is there twice");
+            "data.yaml: line 4: names: index 0 appears twice");
 }
 
 TEST(Yolo, RefusesAClassWithoutAName) {
@@ -130,7 +130,7 @@ TEST(Yolo, RefusesAListOfNamesWithGapsOrRepeats) {
   set.write("obj.names", "owl\n\nelk\n");
   EXPECT_EQ(set.refused(), "obj.names: line 2: is empty, want a class name a line");
   set.write("obj.names", "owl\nelk\nowl\n");
-  EXPECT_EQ(set.refused(), "obj.names: line 3: class \"owl\" is that of line 1, too");
+  EXPECT_EQ(set.refused(), "obj.names: line 3: class \"owl\" already appears on line 1");
   set.write("obj.names", "\n");
   EXPECT_EQ(set.refused(), "obj.names: has no classes, want a class name a line");
 }
@@ -206,8 +206,8 @@ TEST(Yolo, TellsOfImagesWithBoxesThatTheirExifDataTurn) {
   SmallYolo set(kNames, {{"labels/a.txt", "0 .25 .25 .5 .5"}, {"labels/b.txt", ""}});
   set.write("images/a.jpg", turned(encode_jpeg(Image(40, 20), 50)));
   set.write("images/b.jpg", turned(encode_jpeg(Image(40, 20), 50)));
-  EXPECT_THAT(set.log(), HasSubstr("images: the EXIF data of 1 image with boxes say that it is "
-                                   "stored turned (a.jpg); it is packed as stored"));
+  EXPECT_THAT(set.log(), HasSubstr("images: 1 image with boxes is stored rotated (EXIF; a.jpg) and "
+                                   "packed as stored"));
   EXPECT_THAT(set.log(), HasSubstr("--exif apply"));
   EXPECT_THAT(set.boxes(), ElementsAre(Box{0, 0, 20, 10}));
   set.source.exif = ExifPolicy::kApply;

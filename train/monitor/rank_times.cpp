@@ -77,8 +77,8 @@ std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
 
 std::string straggler_text(const Straggler& s) {
   return cat("rank ", s.rank, " (", s.node, ") is slow: ", fixed(s.own_ms, 1),
-             " ms of its own per step where the median rank takes ", fixed(s.median_ms, 1),
-             " for as many images, the difference is in ",
+             " ms per step of its own work, against ", fixed(s.median_ms, 1),
+             " ms on the median rank for the same number of images; the extra time is in ",
              s.waits_for_data ? "waiting for data" : "computing", "; the others wait ",
              fixed(s.others_wait_ms, 1), " ms longer per step than it does");
 }

@@ -20,13 +20,14 @@ void ReductionLog::add(std::int64_t step, const GradientBuckets& buckets) {
     std::string names;
     for (const std::string& name : buckets.unreached())
       names += cat(names.empty() ? "" : ", ", name);
-    log_warning("step ", step, ": the loss does not depend on ", names, ": not trained");
+    log_warning("step ", step, ": the loss does not depend on ", names, ", so ",
+                buckets.unreached().size() == 1 ? "it is" : "they are", " not trained");
   }
   if (buckets.repeated_count() > 0 && !std::exchange(repeated_told_, true)) {
-    log_warning("step ", step, ": a gradient is too large for --wire ",
+    log_warning("step ", step, ": a gradient overflowed --wire ",
                 word_of(kWireTypes, buckets.wire().type),
-                ": its bucket travels again in fp32, now and ",
-                "whenever that happens; --wire bf16 has the range of fp32");
+                "; its bucket is resent in fp32, as any later one will be; --wire bf16 has the ",
+                "range of fp32");
   }
 }
 

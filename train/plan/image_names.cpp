@@ -32,8 +32,8 @@ void IgnoredBoxWarning::look_at(const Batch& batch) {
     if (sample.ignored.empty()) continue;
     log_warning(image_name(sample.image_id, sample.file_name), ", annotation ",
                 sample.ignored.front(),
-                ": the box has no width or height inside the image and is not trained on, nor is "
-                "any other such box that follows");
+                ": the box has no width or height inside the image; this box and all others "
+                "like it are ignored");
     is_told_ = true;
     return;
   }

@@ -119,7 +119,8 @@ void check_same_layout(const std::vector<BucketParameter>& parameters, const Buc
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
       const std::string difference = first_difference(ours, all[rank], rank);
       if (difference.empty()) continue;
-      throw Error(ErrorKind::kConfig, cat("the ranks' gradients differ: ", difference),
+      throw Error(ErrorKind::kConfig,
+                  cat("the ranks disagree on the gradient layout: ", difference),
                   "start all ranks with the same program and the same options");
     }
   }

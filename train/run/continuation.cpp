@@ -16,7 +16,8 @@ std::string change_of_layers(const JsonView& before, const Continuation& now) {
   const bool had_weights = before.has("init") && names_weights(before.at("init").as_string());
   if (now.has_trainable_layers || had_weights == now.has_weights) return "";
   const auto init = [](bool given) { return SettingValues{{"init", given ? "given" : "unset"}}; };
-  return cat(differences(init(had_weights), init(now.has_weights)), ": other layers would learn");
+  return cat(differences(init(had_weights), init(now.has_weights)),
+             ": this would train a different set of layers");
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
     }
   }
   if (!found && !dir.checkpoint_files().empty()) {
-    throw Error(ErrorKind::kData, cat(dir.path(""), ": no checkpoint of this run is whole"),
+    throw Error(ErrorKind::kData, cat(dir.path(""), ": no checkpoint of this run is intact"),
                 "put one back from a copy, or start afresh with --overwrite");
   }
   dir.restore(std::move(entries));
@@ -66,7 +67,7 @@ void check_asked_for(const RunDir& dir, const Found& newest, const std::string& 
   }
   throw Error(
       ErrorKind::kConfig,
-      cat(dir.folder(), ": holds a run that is at ", newest.path, ", not at --resume ", file),
+      cat(dir.folder(), ": its run's latest checkpoint is ", newest.path, ", not --resume ", file),
       "continue it with --resume auto, or give --resume FILE with another --output");
 }
 

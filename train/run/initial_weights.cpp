@@ -55,7 +55,8 @@ void check_architecture(const ModelConfig& mine, const Content& content,
                         const std::string& source) {
   const ModelConfig& theirs = content.model;
   if (theirs.backbone == kCifarCnn && mine.task == Task::kDetection) {
-    throw Error(ErrorKind::kConfig, cat(source, ": is a cifar-cnn, which no detector builds on"),
+    throw Error(ErrorKind::kConfig,
+                cat(source, ": is a cifar-cnn, which cannot be a detector's backbone"),
                 "give weights of a ResNet");
   }
   std::string options;  // that would make the model theirs
@@ -71,9 +72,10 @@ void check_architecture(const ModelConfig& mine, const Content& content,
     compare("p6", p6(mine), p6(theirs));
   }
   if (options.empty()) return;
-  throw Error(ErrorKind::kConfig,
-              cat(source, ": its weights are of another architecture (want ", options, ")"),
-              cat("add ", options));
+  throw Error(
+      ErrorKind::kConfig,
+      cat(source, ": its architecture differs from the model being trained (want ", options, ")"),
+      cat("add ", options));
 }
 
 // The checkpoint's ResNet, under the network's names for it, and the network's own values for the
@@ -94,10 +96,10 @@ void load_backbone(Network& network, const Checkpoint& checkpoint, Task task,
     if (is_found || !is_body) state.emplace_back(name, is_found ? found->second : tensor);
   }
   load_state(network, state, source);
-  log_info(source, ": backbone taken; ",
-           network.config().task == Task::kDetection ? "pyramid and heads start"
-                                                     : "the class layer starts",
-           " fresh");
+  log_info(
+      source, ": backbone loaded; ",
+      network.config().task == Task::kDetection ? "pyramid and heads are" : "the class layer is",
+      " randomly initialised");
 }
 
 }  // namespace
@@ -116,7 +118,9 @@ void load_initial_weights(Network& network, const Checkpoint& checkpoint,
     return load_backbone(network, checkpoint, content.model.task, source);
   }
   if (model.task == Task::kDetection && model.anchor_sizes != content.model.anchor_sizes) {
-    log_warning(source, ": was trained with other --anchor-sizes: boxes start from worse guesses");
+    log_warning(
+        source,
+        ": was trained with other --anchor-sizes: initial box predictions will be less accurate");
   }
 
   std::map<std::string, std::int64_t> labels;
@@ -142,9 +146,9 @@ void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                                       : item.tensor);
   }
   load_state(network, state, source);
-  log_info(source, ": weights taken; ", copies.size(), " of ",
+  log_info(source, ": weights loaded; ", copies.size(), " of ",
            counted(categories.size(), "class", "classes"), " matched by name",
-           fresh_names.empty() ? "" : cat(", fresh: ", fresh_names));
+           fresh_names.empty() ? "" : cat(", randomly initialised: ", fresh_names));
 }
 
 }  // namespace retina

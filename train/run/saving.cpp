@@ -56,9 +56,9 @@ void Saving::set_interval() {
     return;
   }
   told_interval_s_ = interval_s_;
-  log_info("checkpoints every ", fixed(interval_s_, 1), " s: one costs training ",
-           fixed(cost.lost_s, 3), " s and is written in ", fixed(cost.write_s, 1),
-           " s; failures every ", input_.options.mtbf);
+  log_info("checkpoint interval ", fixed(interval_s_, 1), " s: each stalls training for ",
+           fixed(cost.lost_s, 3), " s and takes ", fixed(cost.write_s, 1),
+           " s to write; assumed --mtbf ", input_.options.mtbf);
 }
 
 void Saving::add_step(double seconds) {

@@ -68,7 +68,7 @@ class Saving {
   bool is_due(std::int64_t step, bool epoch_end) const;
   // Whether one is due by the clock; rank 0's counts.
   bool is_due_by_clock() const;
-  // The step of the newest checkpoint; -1: there is none.
+  // The step of the newest checkpoint, set when its write begins; -1: there is none.
   std::int64_t saved_step() const { return saved_step_; }
 
   // Copies all that will be saved and begins to write it, after `sync_log` has brought the log of

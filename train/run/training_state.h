@@ -17,13 +17,13 @@ namespace retina {
 // while a run has no checkpoint. Every rank keeps the same list.
 class Rollback {
  public:
-  // After this many returns in a row, without a new checkpoint, the trouble is not in single steps.
+  // After this many consecutive rollbacks without progress, the trouble is not in single steps.
   static constexpr int kMostReturns = 3;
 
   bool may_return() const { return returns_ < kMostReturns; }
   // Step `step`, counted from 0, is skipped from now on; training returns.
   void skip(std::int64_t step);
-  // A step was made.
+  // Call after a successful step.
   void made_step() { made_step_ = true; }
   // A new checkpoint exists: the start is no longer needed. It ends the row when a step was made
   // since the latest return; one that only follows skipped steps is not progress.
@@ -52,7 +52,7 @@ class Rollback {
 
 class TrainingState {
  public:
-  // The run ends after `rule.schedule.total_steps`.
+  // The run ends after `rule.schedule.total_steps`, or earlier by early stop.
   TrainingState(const AdaptiveScheduleOptions& rule, std::int64_t steps_per_epoch)
       : schedule(rule),
         total_steps_(rule.schedule.total_steps),
@@ -71,8 +71,9 @@ class TrainingState {
   double learning_rate() const { return schedule.learning_rate(step_); }
 
   // An epoch is open from its last step to the end of its validation.
-  bool epoch_is_closed() const { return closed_step_ == step_; }
-  void close_epoch() { closed_step_ = step_; }
+  bool epoch_is_settled() const { return settled_step_ == step_; }
+  // No epoch is open at this step: it ends none, or its epoch's validation is done.
+  void settle_epoch() { settled_step_ = step_; }
 
   void make_step(std::int64_t image_count) {
     ++step_;
@@ -80,7 +81,8 @@ class TrainingState {
   }
   void skip_step() { ++step_; }
 
-  // `ap` is that of the validation after this step. Without facts.
+  // `ap` is that of the validation after this step, a classifier's top-1 accuracy.
+  // RunState::facts is left empty; Saving fills it in.
   RunState saved(std::optional<double> ap) const;
   // Steps skipped so far stay skipped.
   void restore(const RunState& state);
@@ -91,7 +93,7 @@ class TrainingState {
  private:
   std::int64_t total_steps_, steps_per_epoch_;
   std::int64_t step_ = 0, samples_seen_ = 0;
-  std::int64_t closed_step_ = 0;  // the latest step after which no epoch was open
+  std::int64_t settled_step_ = 0;  // the latest step after which no epoch was open
 };
 
 }  // namespace retina

@@ -34,13 +34,13 @@ std::string DamagedRecords::agree(Communicator& communicator) {
     last = cat(image_name(entry), " (shard ", entry.shard, ", record ", entry.place,
                "): ", line.substr(space + 1));
     if (communicator.is_root()) {
-      log_warning(last, "; the next whole image is trained on in its place");
+      log_warning(last, "; the next intact image is trained on in its place");
     }
   }
   const double most = most_fraction_ * static_cast<double>(index_.size());
   if (static_cast<double>(known_.size()) <= most) return "";
-  return cat(last, "; that makes ", known_.size(), " of ", index_.size(),
-             " records damaged (want at most ", shortest(most_fraction_),
+  return cat(last, "; ", known_.size(), " of ", index_.size(),
+             " records are now damaged (want at most ", shortest(most_fraction_),
              " of them, --max-bad-fraction)");
 }
 

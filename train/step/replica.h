@@ -1,5 +1,6 @@
 // One rank's copy of what is trained: model, gradients in buckets, optimizer. All ranks' replicas
-// hold the same values after every call.
+// hold the same values after construction, broadcast(), update() and restore(), the running
+// statistics of batch norm aside.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -55,8 +56,8 @@ class Replica {
   // Replaces the weights on every rank with rank 0's, after that rank has changed them.
   void broadcast();
 
-  // The next three are made for each micro-batch of a step; a GPU computes while the caller goes
-  // on.
+  // Call the next three in order for each micro-batch; on a GPU they return before the work is
+  // done.
   //
   // Uploads the images [N, 3, H, W] and runs the network. With sync_bn collective: batch norm is
   // over the images of all ranks in that micro-batch, so all ranks need as many of them.
@@ -81,7 +82,7 @@ class Replica {
   // is not finite updates nothing. A GPU does it while the caller goes on.
   void update(double learning_rate, std::int64_t step);
 
-  // Of the oldest update that was not asked for yet; waits until the device has made it.
+  // Metrics of the oldest update not yet taken; waits until the device has made it.
   StepSums take_metrics();
 
   // The network has its averaged weights while the returned scope lives, where --ema is on: what is
@@ -101,7 +102,7 @@ class Replica {
   // the running statistics, which each rank gathers from its own images.
   std::uint64_t hash();
 
-  // Forgets the gradients of a step that makes no update, and the metrics of those that were made.
+  // Discards accumulated gradients and all untaken metrics.
   void drop_gradients();
 
   // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`

@@ -36,8 +36,8 @@ std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank) {
                " different weights from ", ranks_text(ranks));
   }
   const std::uint64_t first = hash_of_rank.front();
-  return cat("no weights are shared by most ranks: ", ranks_text(by_hash[first]), " against ",
-             ranks_text(ranks_but(first)));
+  return cat("no majority of ranks holds the same weights: ", ranks_text(by_hash[first]),
+             " against ", ranks_text(ranks_but(first)));
 }
 
 void check_replicas(Communicator& communicator, std::uint64_t hash, std::int64_t step) {

@@ -20,8 +20,8 @@ struct ConvertedThresholds {
   std::optional<int> max_detections{};
 };
 
-// Whether a file may hold what retina-convert does not write. One that does runs in a process of
-// its own (shared/onnx/isolated_session.h).
+// kAny also accepts models that retina-convert could not have written; those run in a separate
+// process (shared/onnx/isolated_session.h).
 enum class ModelTrust { kOwnOnly, kAny };
 
 class ConvertedModel {
@@ -38,15 +38,16 @@ class ConvertedModel {
   void check_task(Task wanted) const;
   // Throws kConfig for a detector without its post-processing.
   void check_postprocess() const;
-  // Throws kConfig for one that the model has no place for.
+  // Throws kConfig if the model has no such threshold, or if max_detections exceeds what it was
+  // converted with.
   void set_thresholds(const ConvertedThresholds& thresholds);
 
-  // images: u8 [N, 3, H, W]. The answers are as the file gives them: who asks checks their shapes.
-  // All throw kData when the file has no such answer.
-  // A detector's boxes, scores, labels, counts; without postprocess boxes and scores of all
-  // anchors.
+  // images: u8 [N, 3, H, W]. The outputs are returned unchecked: the caller validates their shapes
+  // and dtypes. All throw kData when the model has no such output.
+  // A detector's boxes [N, D, 4] f32 (xyxy, px of the images), scores [N, D] f32, labels [N, D]
+  // i64, counts [N] i64; without postprocess boxes [N, A, 4] and scores [N, A, K] of all anchors.
   std::vector<at::Tensor> detections(const at::Tensor& images);
-  // A classifier's.
+  // A classifier's, [N, K] f32 each.
   at::Tensor logits(const at::Tensor& images);
   at::Tensor probabilities(const at::Tensor& images);
 

@@ -340,7 +340,8 @@ TEST_F(ImportClassifier, TakesTheCategoriesOfAnnotationsInTheOrderOfTheirIds) {
 
 TEST_F(ImportClassifier, WithoutANameForEachRowIsRefused) {
   ConvertOptions options = write_classifier(source_.model);
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("nothing names its 3 classes"));
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig),
+              HasSubstr("the names of its 3 classes are unknown"));
   options.categories = names("a\nb\n");
   EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("(got 2 names)"));
   options.categories = names("\n \n");
@@ -373,7 +374,8 @@ TEST_F(ImportClassifier, WhatIsNotAClassifierIsNamed) {
 TEST_F(Import, ClassesThatDoNotFitAreNamed) {
   const Checkpoint source = random_checkpoint(v1_config(3), 10);
   ConvertOptions options = write(source.model);
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("nothing names its 3 classes"));
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig),
+              HasSubstr("the names of its 3 classes are unknown"));
   options.categories = annotations({1, 2, 3, 4, 9});
   EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("got 5 categories"));
 }

@@ -111,7 +111,8 @@ TEST(Straggler, IsJudgedByItsTimeAnImage) {
   EXPECT_DOUBLE_EQ(straggler->own_ms, 705);
   EXPECT_DOUBLE_EQ(straggler->median_ms, 505);
   EXPECT_FALSE(straggler->waits_for_data);
-  EXPECT_THAT(straggler_text(*straggler), HasSubstr("takes 505.0 for as many images"));
+  EXPECT_THAT(straggler_text(*straggler),
+              HasSubstr("against 505.0 ms on the median rank for the same number of images"));
   // 20 % slower on 5 images is as fast as the others are on 6: nobody waits for it.
   ranks[0].compute.median_ms = 600;
   EXPECT_FALSE(find_straggler(in_step(ranks, 30), kSteps));
