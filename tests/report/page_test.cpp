@@ -108,10 +108,16 @@ TEST(Page, NeedsNothingFromOutsideAndIsSmall) {
 
 TEST(Page, EveryElementIsClosed) {
   std::string page = bad_page();
-  page = std::regex_replace(page, std::regex("<(style|script)[^>]*>[^<]*"), "<$1>");
+  // What scripts and styles hold is none of HTML's.
+  for (const std::string name : {"style", "script"}) {
+    for (std::size_t at = page.find("<" + name); at != std::string::npos;
+         at = page.find("<" + name, at + 1)) {
+      const std::size_t begin = page.find('>', at) + 1;
+      page.erase(begin, page.find("</" + name, begin) - begin);
+    }
+  }
   std::vector<std::string> open;
   const std::regex tag("<(/?)([a-z0-9]+)[^>]*>");
-  page = page.substr(0, page.find("<script>"));  // the scripts hold "<"
   for (auto at = std::sregex_iterator(page.begin(), page.end(), tag); at != std::sregex_iterator();
        ++at) {
     const std::string name = (*at)[2];
@@ -124,7 +130,7 @@ TEST(Page, EveryElementIsClosed) {
     ASSERT_EQ(open.back(), name);
     open.pop_back();
   }
-  EXPECT_THAT(open, testing::ElementsAre("html", "body"));
+  EXPECT_THAT(open, testing::IsEmpty());
 }
 
 TEST(Page, ListsOptionsThatAreSet) {

@@ -161,7 +161,7 @@ TEST(TimelineFile, GathersAllRanksIntoOneFile) {
   std::vector<std::thread> ranks;
   for (int r = 0; r < 3; ++r) {
     // Taken here: the world is this thread's.
-    ranks.emplace_back([&, own = world.take(r)]() mutable {
+    ranks.emplace_back([&path, r, own = world.take(r)]() mutable {
       Activity activity(r);
       const auto comm = std::move(own);
       comm->report_to(activity);
