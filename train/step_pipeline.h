@@ -21,11 +21,11 @@ struct StepNews {
   bool save = false;                 // the clock says that a checkpoint is due; any rank's counts
   bool warned_of_ignored = false;    // of a box that is not trained on; any rank's counts
   std::int64_t replaced_images = 0;  // of the step; summed over ranks
-  bool found_damage = false;         // in a record that was whole so far; any rank's counts
+  bool found_damage = false;         // in a record not known as damaged; any rank's counts
 };
 
 struct RetiredStep {
-  StepMetrics metrics;  // all of them
+  StepMetrics metrics;  // complete: the losses are sums over ranks
   // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well.
   std::string problem;
 };

@@ -25,8 +25,8 @@ class Rollback {
   void skip(std::int64_t step);
   // Call after a successful step.
   void made_step() { made_step_ = true; }
-  // A new checkpoint exists: the start is no longer needed. It ends the row when a step was made
-  // since the latest return; one that only follows skipped steps is not progress.
+  // A new checkpoint exists: the start is no longer needed. Resets the count of consecutive
+  // rollbacks if a step succeeded since the latest one; skipped steps alone are no progress.
   void saved();
 
   bool skips(std::int64_t step) const { return skipped_.contains(step); }
@@ -34,7 +34,7 @@ class Rollback {
   // Steps skipped before `step`: those made no update.
   std::int64_t skipped_before(std::int64_t step) const;
 
-  // The run's first state; rank 0.
+  // The state at the start of this job; rank 0.
   void keep_start(Checkpoint start) { start_ = std::move(start); }
   const std::optional<Checkpoint>& start() const { return start_; }
 
