@@ -1,7 +1,5 @@
 #include "shared/coco/entry_reader.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -17,11 +15,10 @@
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
+#include "shared/coco/json_scanner.h"
 
 namespace retina {
 namespace {
-
-namespace dom = simdjson::dom;
 
 // In the order of CocoField: the key, and where its value goes.
 struct FieldRow {
@@ -53,81 +50,11 @@ unsigned bits(const std::vector<CocoField>& fields) {
   return all;
 }
 
-// A value of either parser. What is inside an array or object stays with the parser.
-struct Scalar {
-  enum Kind { kNull, kFlag, kInteger, kReal, kText, kArray, kObject } kind = kNull;
-  bool flag = false;
-  std::int64_t integer = 0;  // of kInteger
-  double real = 0;           // of kInteger, too
-  std::string_view text{};
-
-  bool is_number() const { return kind == kInteger || kind == kReal; }
-};
-
-Scalar of_integer(std::int64_t integer) {
-  return {.kind = Scalar::kInteger, .integer = integer, .real = static_cast<double>(integer)};
-}
-
-inline Scalar scalar_of(const dom::element& value) {
-  switch (value.type()) {
-    case dom::element_type::INT64:
-      return of_integer(std::int64_t(value));
-    case dom::element_type::UINT64:
-    case dom::element_type::DOUBLE:
-      return {.kind = Scalar::kReal, .real = double(value)};
-    case dom::element_type::STRING:
-      return {.kind = Scalar::kText, .text = std::string_view(value)};
-    case dom::element_type::BOOL:
-      return {.kind = Scalar::kFlag, .flag = bool(value)};
-    case dom::element_type::ARRAY:
-      return {.kind = Scalar::kArray};
-    case dom::element_type::OBJECT:
-      return {.kind = Scalar::kObject};
-    case dom::element_type::NULL_VALUE:
-      break;
-  }
-  return {};
-}
-
-Scalar scalar_of(const rapidjson::Value& value) {
-  if (value.IsInt64()) return of_integer(value.GetInt64());
-  if (value.IsNumber()) return {.kind = Scalar::kReal, .real = value.GetDouble()};
-  if (value.IsString()) {
-    return {.kind = Scalar::kText, .text = {value.GetString(), value.GetStringLength()}};
-  }
-  if (value.IsBool()) return {.kind = Scalar::kFlag, .flag = value.GetBool()};
-  if (value.IsArray()) return {.kind = Scalar::kArray};
-  if (value.IsObject()) return {.kind = Scalar::kObject};
-  return {};
-}
-
-// Whether the value is a number, and which.
-bool get_number(const dom::element& value, double& number) {
-  return value.get(number) == simdjson::SUCCESS;
-}
-bool get_number(const rapidjson::Value& value, double& number) {
-  if (value.IsNumber()) number = value.GetDouble();
-  return value.IsNumber();
-}
-
-template <class Visit>
-void for_each_element(const dom::element& array, const Visit& visit) {
-  const dom::array elements = array;
-  for (const dom::element element : elements) visit(element);
-}
-template <class Visit>
-void for_each_element(const rapidjson::Value& array, const Visit& visit) {
-  for (const rapidjson::Value& element : array.GetArray()) visit(element);
-}
-
-template <class Visit>
-void for_each_member(const dom::element& object, const Visit& visit) {
-  const dom::object members = object;
-  for (const dom::key_value_pair member : members) visit(member.key, member.value);
-}
-template <class Visit>
-void for_each_member(const rapidjson::Value& object, const Visit& visit) {
-  for (const auto& member : object.GetObject()) visit(scalar_of(member.name).text, member.value);
+// kFields.size() where nothing here reads it.
+std::size_t find_field(std::string_view key) {
+  std::size_t field = 0;
+  while (field < kFields.size() && kFields[field].key != key) ++field;
+  return field;
 }
 
 std::string quoted(std::string_view text) {
@@ -141,29 +68,34 @@ std::string shown(double number) {
   return shortest(number);
 }
 
-std::string type_of(const Scalar& value) {
-  switch (value.kind) {
-    case Scalar::kNull:
+std::string type_of(const rapidjson::Value& value) {
+  switch (value.GetType()) {
+    case rapidjson::kNullType:
       return "null";
-    case Scalar::kFlag:
-      return value.flag ? "true" : "false";
-    case Scalar::kInteger:
-    case Scalar::kReal:
+    case rapidjson::kFalseType:
+      return "false";
+    case rapidjson::kTrueType:
+      return "true";
+    case rapidjson::kNumberType:
       return "a number";
-    case Scalar::kText:
+    case rapidjson::kStringType:
       return "a string";
-    case Scalar::kArray:
+    case rapidjson::kArrayType:
       return "an array";
-    case Scalar::kObject:
+    case rapidjson::kObjectType:
       break;
   }
   return "an object";
 }
 
-std::string written(const Scalar& value) {
-  if (value.kind == Scalar::kInteger) return cat(value.integer);
-  if (value.kind == Scalar::kReal) return shown(value.real);
-  return value.kind == Scalar::kText ? quoted(value.text) : type_of(value);
+std::string_view text_of(const rapidjson::Value& text) {
+  return {text.GetString(), text.GetStringLength()};
+}
+
+std::string written(const rapidjson::Value& value) {
+  if (value.IsInt64()) return cat(value.GetInt64());
+  if (value.IsNumber()) return shown(value.GetDouble());
+  return value.IsString() ? quoted(text_of(value)) : type_of(value);
 }
 
 // Makes entries of values, and says what is wrong with those that are none.
@@ -176,22 +108,20 @@ class EntryMaker {
         wanted_(needed_ | bits(list.allowed)) {}
 
   // Fills entry number `index`, which is empty.
-  template <class Value>
-  void make(const Value& value, std::size_t index, CocoEntry& entry) {
+  void make(const rapidjson::Value& value, std::size_t index, CocoEntry& entry) {
     entry_ = &entry;
     index_ = index;
     unsigned keys = 0;  // those with null included
-    const Scalar whole = scalar_of(value);
-    if (whole.kind != Scalar::kObject) fail(cat("got ", type_of(whole), ", want an object"));
-    for_each_member(value, [&](std::string_view key, const auto& content) {
-      if (key == "attributes") return take_attributes(content);
-      std::size_t field = 0;
-      while (field < kFields.size() && kFields[field].key != key) ++field;
-      if ((wanted_ & bit(field)) == 0) return;
+    if (!value.IsObject()) fail(cat("got ", type_of(value), ", want an object"));
+    for (const auto& member : value.GetObject()) {
+      const std::string_view key = text_of(member.name);
+      if (key == "attributes") take_attributes(member.value);
+      const std::size_t field = find_field(key);
+      if ((wanted_ & bit(field)) == 0) continue;
       if ((keys & bit(field)) != 0) fail(cat("key \"", key, "\" appears twice"));
       keys |= bit(field);
-      take_field(field, content);
-    });
+      take_field(field, member.value);
+    }
     for (const CocoField field : list_.needed) {
       if (entry_->has(field)) continue;
       fail(cat("key \"", kFields[static_cast<std::size_t>(field)].key, "\" is missing"));
@@ -200,75 +130,68 @@ class EntryMaker {
   }
 
  private:
-  template <class Value>
-  void take_field(std::size_t field, const Value& value) {
-    const Scalar content = scalar_of(value);
-    if (content.kind == Scalar::kNull && (needed_ & bit(field)) == 0) return;
+  void take_field(std::size_t field, const rapidjson::Value& value) {
+    if (value.IsNull() && (needed_ & bit(field)) == 0) return;
     const std::string_view key = kFields[field].key;
-    std::visit([&](auto place) { take(key, content, value, entry_->*place); },
-               kFields[field].place);
+    std::visit([&](auto place) { take(key, value, entry_->*place); }, kFields[field].place);
     entry_->given |= bit(field);
   }
 
-  template <class Value>
-  void take(std::string_view key, const Scalar& content, const Value&, std::int64_t& integer) {
+  void take(std::string_view key, const rapidjson::Value& value, std::int64_t& integer) {
+    if (value.IsInt64()) {
+      integer = value.GetInt64();
+      return;
+    }
     // "id": 42.0, as pandas writes it.
     constexpr double kMostExact = 9007199254740992.0;
-    const bool is_integral = content.kind == Scalar::kReal &&
-                             std::abs(content.real) <= kMostExact &&
-                             std::nearbyint(content.real) == content.real;
-    if (content.kind != Scalar::kInteger && !is_integral) wrong_type(key, content, "an integer");
-    integer = is_integral ? static_cast<std::int64_t>(content.real) : content.integer;
+    const double number = value.IsNumber() ? value.GetDouble() : .5;
+    if (std::nearbyint(number) != number || std::abs(number) > kMostExact) {
+      wrong_type(key, value, "an integer");
+    }
+    integer = static_cast<std::int64_t>(number);
   }
-  template <class Value>
-  void take(std::string_view key, const Scalar& content, const Value& value, double& number) {
-    if (!get_number(value, number)) wrong_type(key, content, "a number");
+  void take(std::string_view key, const rapidjson::Value& value, double& number) {
+    if (!value.IsNumber()) wrong_type(key, value, "a number");
+    number = value.GetDouble();
   }
-  template <class Value>
-  void take(std::string_view key, const Scalar& content, const Value& value, bool& flag) {
-    std::int64_t number = content.flag ? 1 : 0;
-    if (content.is_number()) take(key, content, value, number);
-    if ((content.kind != Scalar::kFlag && !content.is_number()) || (number != 0 && number != 1)) {
-      wrong_type(key, content, "0 or 1");
+  void take(std::string_view key, const rapidjson::Value& value, bool& flag) {
+    const double number = value.IsNumber() ? value.GetDouble() : value.IsTrue() ? 1 : 0;
+    if ((!value.IsNumber() && !value.IsBool()) || (number != 0 && number != 1)) {
+      wrong_type(key, value, "0 or 1");
     }
     flag = number == 1;
   }
   // The text's bytes are UTF-8, but an escape may still be half of a UTF-16 pair.
-  template <class Value>
-  void take(std::string_view key, const Scalar& content, const Value&, std::string_view& text) {
-    if (content.kind != Scalar::kText) wrong_type(key, content, "a string");
-    if (!is_utf8(content.text)) {
-      fail(cat(key, ": got ", quoted(content.text), ", want UTF-8"),
+  void take(std::string_view key, const rapidjson::Value& value, std::string_view& text) {
+    if (!value.IsString()) wrong_type(key, value, "a string");
+    text = text_of(value);
+    if (!is_utf8(text)) {
+      fail(cat(key, ": got ", quoted(text), ", want UTF-8"),
            key == "file_name"
                ? "Python writes a name like this where the file's own is not UTF-8: rename it"
                : "");
     }
-    text = content.text;
   }
-  template <class Value>
-  void take(std::string_view key, const Scalar& content, const Value& value,
-            std::array<double, 4>& box) {
-    if (content.kind != Scalar::kArray) wrong_type(key, content, "4 numbers");
+  void take(std::string_view key, const rapidjson::Value& value, std::array<double, 4>& box) {
+    if (!value.IsArray()) wrong_type(key, value, "4 numbers");
     std::size_t count = 0;
-    for_each_element(value, [&](const auto& element) {
-      double side = 0;
-      if (!get_number(element, side)) {
-        fail(cat(key, ": got ", type_of(scalar_of(element)), " inside, want 4 numbers"));
+    for (const rapidjson::Value& side : value.GetArray()) {
+      if (!side.IsNumber()) {
+        fail(cat(key, ": got ", type_of(side), " inside, want 4 numbers"));
       }
-      if (count < box.size()) box[count] = side;
+      if (count < box.size()) box[count] = side.GetDouble();
       ++count;
-    });
+    }
     if (count != box.size()) fail(cat(key, ": got ", count, " numbers, want 4"));
   }
 
   // CVAT's. They may be anything else.
-  template <class Value>
-  void take_attributes(const Value& value) {
-    if (scalar_of(value).kind != Scalar::kObject) return;
-    for_each_member(value, [&](std::string_view key, const auto& content) {
-      const Scalar angle = scalar_of(content);
-      if (key == "rotation" && angle.is_number() && angle.real != 0) entry_->is_rotated = true;
-    });
+  void take_attributes(const rapidjson::Value& value) {
+    if (!value.IsObject()) return;
+    for (const auto& member : value.GetObject()) {
+      if (text_of(member.name) != "rotation" || !member.value.IsNumber()) continue;
+      if (member.value.GetDouble() != 0) entry_->is_rotated = true;
+    }
   }
 
   void check_finite() const {
@@ -282,7 +205,8 @@ class EntryMaker {
     check(entry_->score, "score");
   }
 
-  [[noreturn]] void wrong_type(std::string_view key, const Scalar& got, const char* want) const {
+  [[noreturn]] void wrong_type(std::string_view key, const rapidjson::Value& got,
+                               const char* want) const {
     fail(cat(key, ": got ", written(got), ", want ", want));
   }
   [[noreturn]] void fail(const std::string& problem, const std::string& hint = "") const {
@@ -313,35 +237,80 @@ std::size_t last_border(std::string_view text) {
   return std::string_view::npos;
 }
 
-// -0 is an integer for simdjson, which has no sign then. Texts like "a-0" may come along.
-bool may_have_negative_zero(std::string_view text) {
-  constexpr std::string_view kGoesOn = ".eE0123456789";
-  for (std::size_t at = 0; (at = text.find("-0", at)) != std::string_view::npos; at += 2) {
-    if (at + 2 == text.size() || kGoesOn.find(text[at + 2]) == std::string_view::npos) return true;
-  }
-  return false;
-}
-
-// What a thread parses with, again and again.
-class PieceParser {
+// Makes entries as programs write them, from their text. Where it returns false, EntryMaker is to
+// look at the same text.
+class QuickEntryMaker {
  public:
-  // Values with commas between them, as an array; nothing where it is not that for simdjson or
-  // would lose a sign. Valid until the next call.
-  std::optional<dom::element> parse(std::string_view values) {
-    if (may_have_negative_zero(values)) return std::nullopt;
-    text_.assign(1, '[').append(values).append(1, ']');
-    const std::size_t size = text_.size();
-    text_.append(simdjson::SIMDJSON_PADDING, ' ');
-    dom::element array;
-    if (parser_.parse(text_.data(), size, false).get(array) != simdjson::SUCCESS) {
-      return std::nullopt;
-    }
-    return array;
+  QuickEntryMaker(const CocoList& list, JsonScanner& scanner)
+      : scanner_(scanner), needed_(bits(list.needed)), wanted_(needed_ | bits(list.allowed)) {
+    next_.fill(kFields.size());
+  }
+
+  // Fills an entry, which is empty; the scanner is on its "{".
+  bool make(CocoEntry& entry) {
+    entry_ = &entry;
+    unsigned keys = 0;
+    std::size_t field = kFields.size();
+    const bool is_whole = scanner_.take_object([&] {
+      // Mostly, the keys have the order of the entry before.
+      std::size_t& next = next_[field];
+      std::string_view key;
+      if (next == kFields.size() || !scanner_.take_key(kFields[next].key)) {
+        if (!scanner_.take_string(key) || !scanner_.take(':')) return false;
+        next = find_field(key);
+      }
+      field = next;
+      if ((wanted_ & bit(field)) == 0) return skip(key);
+      if ((keys & bit(field)) != 0) return false;
+      keys |= bit(field);
+      return std::visit([&](auto place) { return take(entry_->*place); }, kFields[field].place);
+    });
+    entry.given = keys;
+    return is_whole && (keys & needed_) == needed_;
   }
 
  private:
-  dom::parser parser_;
-  std::string text_;
+  bool skip(std::string_view key) {
+    if (has_escape(key)) return false;  // it may be one that is read
+    return key == "attributes" && *scanner_.at() == '{' ? take_attributes() : scanner_.skip_value();
+  }
+
+  bool take_attributes() {
+    return scanner_.take_object([&] {
+      std::string_view key;
+      if (!scanner_.take_string(key) || has_escape(key) || !scanner_.take(':')) return false;
+      double angle = 0;
+      if (key != "rotation" || !scanner_.is_at_number()) return scanner_.skip_value();
+      const bool is_good = scanner_.take_number(angle);
+      if (angle != 0) entry_->is_rotated = true;
+      return is_good;
+    });
+  }
+
+  bool take(std::int64_t& integer) { return scanner_.take_integer(integer); }
+  bool take(double& number) { return scanner_.take_number(number); }
+  bool take(std::array<double, 4>& box) { return scanner_.take_box(box); }
+  bool take(std::string_view& text) { return scanner_.take_string(text) && !has_escape(text); }
+  bool take(bool& flag) {
+    std::int64_t number = 0;
+    if (scanner_.take_word("true")) {
+      number = 1;
+    } else if (!scanner_.take_word("false") && !scanner_.take_integer(number)) {
+      return false;
+    }
+    flag = number == 1;
+    return number == 0 || number == 1;
+  }
+
+  static bool has_escape(std::string_view text) {
+    return text.find('\\') != std::string_view::npos;
+  }
+
+  JsonScanner& scanner_;
+  unsigned needed_, wanted_;  // a bit for each field
+  // Which field came last time behind each, and first; all that nobody reads are one.
+  std::array<std::size_t, kFields.size() + 1> next_{};
+  CocoEntry* entry_ = nullptr;
 };
 
 // Walks the file. What it takes at the root and in lists is proved to be JSON when it is parsed, so
@@ -352,8 +321,10 @@ class EntryFile {
             const ReadingPieces& pieces)
       : path_(path), lists_(lists), take_(take), piece_bytes_(pieces.piece_bytes), file_(path) {
     constexpr int kMostThreads = 8;  // the entries are handed over by one
-    workers_.resize(static_cast<std::size_t>(
-        pieces.thread_count > 0 ? pieces.thread_count : std::min(usable_cores(), kMostThreads)));
+    thread_count_ =
+        pieces.thread_count > 0 ? pieces.thread_count : std::min(usable_cores(), kMostThreads);
+    constexpr int kPiecesPerThread = 8;
+    pieces_.resize(static_cast<std::size_t>(thread_count_ * kPiecesPerThread));
   }
 
   void read() try {
@@ -378,9 +349,8 @@ class EntryFile {
   }
 
  private:
-  // A thread's piece: whole entries of a list, if it has been cut right.
-  struct Worker {
-    PieceParser parser{};
+  // Whole entries of a list, if it has been cut right.
+  struct Piece {
     std::string_view text{};
     std::vector<CocoEntry> entries{};
     bool understood = false;
@@ -433,12 +403,12 @@ class EntryFile {
     do {
       // Quickly, where pieces can be guessed.
       const std::size_t piece_count = guess_pieces();
-      for_each_parallel(piece_count, static_cast<int>(piece_count),
-                        [&](std::size_t i) { parse_guess(workers_[i], list); });
+      for_each_parallel(piece_count, thread_count_,
+                        [&](std::size_t i) { parse_guess(pieces_[i], list); });
       std::size_t i = 0;
-      for (; i < piece_count && workers_[i].understood; ++i) {
-        for (const CocoEntry& entry : workers_[i].entries) take_(list, index++, entry);
-        at_ += workers_[i].text.size() + 1;
+      for (; i < piece_count && pieces_[i].understood; ++i) {
+        for (const CocoEntry& entry : pieces_[i].entries) take_(list, index++, entry);
+        at_ += pieces_[i].text.size() + 1;
       }
       if (piece_count > 0 && i == piece_count) continue;
 
@@ -447,55 +417,53 @@ class EntryFile {
       while (ahead()[size] == ',' && size < piece_bytes_) size = end_of_value(size + 1);
       if (ahead()[size] != ',' && ahead()[size] != ']') fail_syntax();
       const std::size_t first = index;
-      parse(ahead().substr(0, size), [&](const auto& array) {
-        std::optional<EntryMaker> maker;
-        if (is_wanted(list)) maker.emplace(path_, lists_[list]);
-        for_each_element(array, [&](const auto& value) {
-          if (maker) {
-            CocoEntry entry;
-            maker->make(value, index, entry);
-            take_(list, index, entry);
-          }
-          ++index;
-        });
-      });
+      std::optional<EntryMaker> maker;
+      if (is_wanted(list)) maker.emplace(path_, lists_[list]);
+      const JsonFile values = parse(size);
+      for (const rapidjson::Value& value : values.root().raw().GetArray()) {
+        if (maker) {
+          CocoEntry entry;
+          maker->make(value, index, entry);
+          take_(list, index, entry);
+        }
+        ++index;
+      }
       if (index == first) fail_syntax();  // a comma, and nothing behind it
       at_ += size + 1;
     } while (buffer_[at_ - 1] == ',');
   }
 
-  // Gives each worker a text that seems to have whole entries; returns how many have one. A text
+  // Gives each piece a text that seems to have whole entries; returns how many have one. A text
   // begins behind the last one's comma: where that has been parsed, this one begins with an entry,
   // so where this one is parsed in turn, its end is the end of an entry, too.
   std::size_t guess_pieces() {
-    hold(workers_.size() * piece_bytes_ + 1);
+    hold(pieces_.size() * piece_bytes_ + 1);
     std::string_view rest = ahead();
     std::size_t count = 0;
-    while (count < workers_.size() && rest.size() > piece_bytes_) {
+    while (count < pieces_.size() && rest.size() > piece_bytes_) {
       const std::size_t comma = last_border(rest.substr(0, piece_bytes_));
       if (comma == std::string_view::npos) break;
-      workers_[count++].text = rest.substr(0, comma);
+      pieces_[count++].text = rest.substr(0, comma);
       rest.remove_prefix(comma + 1);
     }
     return count;
   }
 
-  void parse_guess(Worker& worker, std::size_t list) const {
-    worker.entries.clear();
-    worker.understood = false;
-    const auto array = worker.parser.parse(worker.text);
-    if (!array) return;
-    try {
-      if (is_wanted(list)) {
-        EntryMaker maker(path_, lists_[list]);
-        for_each_element(*array, [&](const dom::element& value) {
-          maker.make(value, 0, worker.entries.emplace_back());
-        });
-      }
-      worker.understood = true;
-    } catch (const Error&) {
-      // Read again with care, for its message: this one has no index.
-    }
+  // An entry that is refused is read again with care, for its message, too: here it has no index.
+  void parse_guess(Piece& piece, std::size_t list) const {
+    piece.entries.clear();
+    // It may go on into the next one's, up to the NUL behind all.
+    JsonScanner scanner({piece.text.data(), buffer_.data() + end_});
+    std::optional<QuickEntryMaker> maker;
+    if (is_wanted(list)) maker.emplace(lists_[list], scanner);
+    const char* const end = piece.text.data() + piece.text.size();
+    bool is_good = true;
+    do {
+      scanner.skip_spaces();
+      is_good = maker ? maker->make(piece.entries.emplace_back()) : scanner.skip_value();
+      scanner.skip_spaces();
+    } while (is_good && scanner.at() < end && scanner.take(','));
+    piece.understood = is_good && scanner.at() == end;
   }
 
   // Takes one value, proved to be JSON, up to a comma or bracket, or, where it is a key, to its
@@ -503,25 +471,16 @@ class EntryFile {
   std::string take_value(char end) {
     const std::size_t size = end_of_value(0);
     if ((ahead()[size] == ':') != (end == ':')) fail_syntax();
-    std::string text;
-    bool is_value = false;
-    parse(ahead().substr(0, size), [&](const auto& array) {
-      for_each_element(array, [&](const auto& value) {
-        const Scalar content = scalar_of(value);
-        is_value = end != ':' || content.kind == Scalar::kText;
-        text = content.text;
-      });
-    });
-    if (!is_value) fail_syntax();
+    const JsonFile values = parse(size);
+    const auto array = values.root().raw().GetArray();
+    if (array.Empty() || (end == ':' && !array[0].IsString())) fail_syntax();
     at_ += size;
-    return text;
+    return std::string(array[0].IsString() ? text_of(array[0]) : "");
   }
 
-  // Calls `take` with the array of the values in `text`, which are complete.
-  template <class Take>
-  void parse(std::string_view text, const Take& take) {
-    if (const auto array = workers_[0].parser.parse(text)) return take(*array);
-    take(JsonFile::parse_foreign(cat('[', text, ']'), path_).root().raw());
+  // The array of the values in the next `size` bytes, which are complete.
+  JsonFile parse(std::size_t size) const {
+    return JsonFile::parse_foreign(cat('[', ahead().substr(0, size), ']'), path_);
   }
 
   // How far ahead the value ends that begins `begin` bytes ahead: one of ",:]}" is there.
@@ -582,8 +541,9 @@ class EntryFile {
     std::copy(buffer_.data() + at_, buffer_.data() + end_, buffer_.data());
     end_ -= std::exchange(at_, 0);
     const std::size_t wanted_bytes = std::max(size_bytes, piece_bytes_);
-    if (buffer_.size() < wanted_bytes) buffer_.resize(wanted_bytes);
+    if (buffer_.size() <= wanted_bytes) buffer_.resize(wanted_bytes + 1);
     end_ += file_.read(buffer_.data() + end_, wanted_bytes - end_);
+    buffer_[end_] = '\0';
   }
 
   [[noreturn]] void fail(const std::string& problem) const {
@@ -599,7 +559,8 @@ class EntryFile {
   FileReader file_;
   std::string buffer_;
   std::size_t at_ = 0, end_ = 0;  // of what is ahead, in buffer_
-  std::vector<Worker> workers_;
+  int thread_count_ = 0;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The core of instances.cpp and results.cpp: walks the lists of a COCO file of any size and hands
-// over one flat entry at a time. The text is read in pieces of whole entries, several at once;
-// simdjson parses them, and RapidJSON the few that simdjson refuses (NaN, deep nesting).
+// over one flat entry at a time. The text is read in pieces of whole entries, several at once, by
+// json_scanner.h, and by RapidJSON where that refuses one (escapes in names, NaN, deep nesting).
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ struct CocoList {
 // How the text is cut; the entries are the same.
 struct ReadingPieces {
   int thread_count = 0;                            // 0: usable_cores(), at most 8
-  std::size_t piece_bytes = std::size_t{1} << 17;  // what a thread parses at once
+  std::size_t piece_bytes = std::size_t{1} << 17;  // what a thread takes at once
 };
 
 // Gets entry number `index` of lists[list], in the file's order.

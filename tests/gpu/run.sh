@@ -17,7 +17,7 @@ readonly packages=(rapidjson-dev liblmdb-dev liblmdb0 libxxhash-dev libxxhash0 l
   libpng-dev libpng16-16 libpng16-16t64 libtiff-dev libtiffxx6 libtiff6 libjbig-dev
   libjbig0 liblerc-dev liblerc4 libdeflate-dev libdeflate0 liblzma-dev liblzma5 libzstd-dev libzstd1 libutf8proc-dev libutf8proc2 libutf8proc3
   libwebp-dev libwebp7 libsharpyuv-dev libsharpyuv0
-  libpugixml-dev libpugixml1v5 libsimdjson-dev libsimdjson14 libsimdjson19
+  libpugixml-dev libpugixml1v5
   libyaml-cpp-dev libyaml-cpp0.7 libyaml-cpp0.8
   libonnx-dev libonnx1 libonnx1t64 libprotobuf-dev libprotobuf32 libprotobuf32t64
   libprotobuf-lite32 libprotobuf-lite32t64 libgoogle-perftools-dev libtcmalloc-minimal4
@@ -130,7 +130,6 @@ needs libtiff-dev tiffio.h
 needs libwebp-dev webp/decode.h
 needs libutf8proc-dev utf8proc.h
 needs libpugixml-dev pugixml.hpp
-needs libsimdjson-dev simdjson.h
 needs libyaml-cpp-dev yaml-cpp/yaml.h
 needs libprotobuf-dev google/protobuf/message.h
 needs libonnx-dev onnx/onnx-ml.pb.h

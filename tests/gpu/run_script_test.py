@@ -54,7 +54,7 @@ class GpuRunScript(unittest.TestCase):
         self.program("g++", '[ "$1" = -print-multiarch ]')
         for name in ("liblmdb-dev", "rapidjson-dev", "libjpeg-dev", "libpng-dev",
                      "libtiff-dev", "libwebp-dev", "libutf8proc-dev", "libpugixml-dev",
-                     "libsimdjson-dev", "libyaml-cpp-dev", "libonnx-dev", "libprotobuf-dev",
+                     "libyaml-cpp-dev", "libonnx-dev", "libprotobuf-dev",
                      "libgoogle-perftools-dev", "libgmock-dev", "--debs"):
             self.expect_refusal(69, name)
 
