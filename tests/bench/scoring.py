@@ -5,7 +5,7 @@
 
 Makes a set of COCO val2017's size (5,000 images, 80 classes, about 36,800 boxes) from a seed, then
 times whole processes in turn: build/bin/retina-eval, which also writes its report, and what is
-installed for this Python of faster-coco-eval and pycocotools (slow: once). Prints the medians, what
+installed for this Python of hotcoco, faster-coco-eval and pycocotools (slow: once). Prints the medians, what
 each needs in memory above the memory that it needs for an empty results file, and the largest
 difference of the 12 numbers.
 """
@@ -33,6 +33,7 @@ with contextlib.redirect_stdout(io.StringIO()):
 print("STATS", *(float(x).hex() for x in scored.stats[:12]))
 """
 PEERS = {
+    "hotcoco": ("hotcoco", "from hotcoco import COCO, COCOeval"),
     "faster-coco-eval": ("faster_coco_eval", "from faster_coco_eval import COCO\n"
                          "from faster_coco_eval import COCOeval_faster as COCOeval"),
     "pycocotools": ("pycocotools", "from pycocotools.coco import COCO\n"
@@ -139,7 +140,7 @@ def compare(folder, options):
         if name in options.without:
             continue
         if importlib.util.find_spec(module) is None:
-            print(f"{name}: not installed for {sys.executable}: left out")
+            print(f"{name}: not installed for {sys.executable}: skipped")
             continue
         peers[name] = [sys.executable, "-c", PEER.format(imports=imports),
                        str(folder / "instances.json")]
