@@ -1,7 +1,7 @@
 """retina_batch reads what retina-train and retina-eval measured and runs what retina-convert wrote,
 and the snippets of python/README.md do what they say:
 
-    RETINA_BUILD=BUILD_DIR tests/jobs/with_wheels runs_test.py [Run.test_x ...]
+    RETINA_BUILD=BUILD_DIR tests/jobs/with_wheels runs_test.py [PythonRun.test_x ...]
 """
 import json
 import os
@@ -23,7 +23,7 @@ COCO = ["AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large",
         "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"]
 
 
-class Run(unittest.TestCase):
+class PythonRun(unittest.TestCase):
     """A detector: packed, trained, continued, evaluated, converted."""
 
     @classmethod
@@ -140,7 +140,7 @@ class Run(unittest.TestCase):
         self.assertEqual(done.stdout, "<Shards 'shards/val': 4 images, 5 classes, detection>\n", done.stderr)
 
 
-class Classifier(unittest.TestCase):
+class PythonClassifier(unittest.TestCase):
     def test_a_classifiers_metrics_are_its_own(self):
         need("numpy")
         import retina_batch
@@ -160,7 +160,7 @@ class Classifier(unittest.TestCase):
         self.assertEqual(len(evaluation.per_class["recall"]), 10)
 
 
-class Log(unittest.TestCase):
+class PythonMetricsLog(unittest.TestCase):
     """metrics.jsonl as a killed, continued or damaged run leaves it."""
 
     @classmethod
@@ -241,7 +241,7 @@ class Log(unittest.TestCase):
                 read(self.run_folder / "absent")
 
 
-class Module(unittest.TestCase):
+class PythonModule(unittest.TestCase):
     def test_its_version_is_that_of_the_programs(self):
         need("numpy")
         import retina_batch

@@ -1,6 +1,6 @@
 """retina_batch.Shards reads what coco-pack packs, and refuses what is damaged or foreign:
 
-    RETINA_BUILD=BUILD_DIR tests/jobs/with_wheels shards_test.py [Reading.test_x ...]
+    RETINA_BUILD=BUILD_DIR tests/jobs/with_wheels shards_test.py [PythonShards.test_x ...]
 """
 import os
 import pathlib
@@ -31,7 +31,7 @@ def without_checksums():
     return mock.patch("retina_batch._checks.xxhash", None)
 
 
-class Reading(unittest.TestCase):
+class PythonShards(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         need("numpy")
@@ -182,7 +182,7 @@ class Reading(unittest.TestCase):
         return pathlib.Path(shutil.copytree(folder, pathlib.Path(room.name) / "set"))
 
 
-class Damage(unittest.TestCase):
+class PythonShardsDamage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         need("numpy")
