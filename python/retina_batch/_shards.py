@@ -109,11 +109,10 @@ class Shards(Sequence["Record"]):
 
     def _spans_of(self, number: int) -> NDArray[numpy.int64]:
         if number not in self._spans:
-            shard, wanted = self._manifest.shards[number], self._manifest.record_counts[number]
-            shard.check_size()
-            spans = record_spans(shard.path)
+            path, wanted = self._manifest.shards[number].path, self._manifest.record_counts[number]
+            spans = record_spans(path)
             if len(spans) != wanted:
-                raise damaged(shard.path, f"wrong number of records (got {len(spans)}, want {wanted})")
+                raise damaged(path, f"wrong number of records (got {len(spans)}, want {wanted})")
             self._spans[number] = spans
         return self._spans[number]
 

@@ -284,6 +284,8 @@ class PythonShardsDamage(unittest.TestCase):
             path.write_bytes(whole[:-1])
             self.expect_refusal_of_both(path,
                                         f"is cut short (got {len(whole) - 1} bytes, want {len(whole)})")
+            with self.assertRaisesRegex(self.module.DataError, "is cut short"):
+                self.module.Shards(self.folder)  # before a record is read
             path.write_bytes(whole + b"x")
             self.expect_refusal_of_both(path,
                                         f"is too long (got {len(whole) + 1} bytes, want {len(whole)})")
@@ -299,6 +301,59 @@ class PythonShardsDamage(unittest.TestCase):
         self.shard.write_bytes(self.shard.read_bytes()[:8192])
         with self.assertRaisesRegex(self.module.DataError, "record 1 .*(not a retina-batch record|length)"):
             shards[1]
+
+    def test_every_offset_of_a_shards_tree_is_checked(self):
+        """Numbers are changed at their place in a page or in its first node; a leaf of small records,
+        one of records on pages of their own, and a branch."""
+        small = next(self.classes.glob("*.lmdb"))
+        large = sorted(self.scenes.glob("*.lmdb"))[0]
+        root, leaf, far = tree_root(small), tree_root(large), 2**40
+        page, node = (lambda at: ("page", at)), (lambda at: ("node", at))
+        for shard, number, (where, at), form, value, words in (
+                (small, newest_meta(small), page(20), "<I", 2, "its newer meta page is not one of LMDB 0.9"),
+                (small, newest_meta(small), page(128), "<Q", far, f"page {far} lies outside the file"),
+                (small, newest_meta(small), page(128), "<Q", 1, "page 1 lies outside the file"),
+                (small, root, page(0), "<Q", 99, "is not a page of the tree"),
+                (small, root, page(10), "<H", 4, "is not a page of the tree"),
+                (small, root, page(12), "<H", 21, "has a wrong number of nodes"),
+                (small, root, page(12), "<H", 65534, "has a wrong number of nodes"),
+                (small, root, page(12), "<H", 14, "has a wrong number of nodes"),
+                (small, root, page(16), "<H", 65535, "has a node outside it"),
+                (small, root, page(16), "<H", 16, "has a node outside it"),
+                (small, root, node(0), "<I", root, f"page {root} is used twice"),
+                (small, root, node(4), "<H", 1, "lies outside the file"),
+                (large, leaf, node(6), "<H", 9, "lacks record 0"),
+                (large, leaf, node(8), ">Q", 1, "lacks record 0"),
+                (large, leaf, node(4), "<H", 0, "has record 0 outside it"),
+                (large, leaf, node(4), "<H", 3, "has record 0 outside it"),
+                (large, leaf, node(0), "<I", 2**32 - 1, "has record 0 outside the file"),
+                (large, leaf, node(16), "<Q", far, "has record 0 outside the file"),
+                (large, leaf, node(16), "<Q", 1, "has record 0 outside the file")):
+            content = bytearray(shard.read_bytes())
+            page_at = number * page_bytes(content)
+            first_node, = struct.unpack_from("<H", content, page_at + 16)
+            struct.pack_into(form, content, page_at + at + (first_node if where == "node" else 0), value)
+            self.shard.write_bytes(content)
+            with self.subTest(words, where=where, at=at, value=value):
+                with self.assertRaisesRegex(self.module.DataError, f"^{self.shard}: .*{words}; hint: "):
+                    self.module._lmdb.record_spans(str(self.shard))
+
+    def test_every_length_of_the_index_is_checked(self):
+        index, manifest = self.folder / "index.bin", self.folder / "manifest.json"
+        whole, text = index.read_bytes(), manifest.read_text()
+        labels_at = 24 + 32 * len(self.module.Shards(self.folder))
+        for content, words in (
+                (whole[:8] + b"\xff" + whole[9:], "want 255 entries of 32"),
+                (whole[:6] + b"\x21" + whole[7:], "has a wrong length"),
+                (whole[:8] + b"\x05" + whole[9:], "does not list the records of the manifest's shards (got 5 "),
+                (whole[:24 + 28] + b"\x09" + whole[24 + 29:], "does not list the records"),
+                (whole[:labels_at] + b"\xff" * 4 + whole[labels_at + 4:], "ends inside its labels or file"),
+                (whole[:-1], "ends inside its labels or file names"), (whole + b"xyz", "has 3 bytes too many"),
+                (whole[:20], "is not an image index")):
+            index.write_bytes(content)
+            manifest.write_text(text.replace(f'"bytes": {len(whole)}', f'"bytes": {len(content)}'))
+            with self.subTest(words), without_checksums():
+                self.expect_refusal(index, words)
 
     def test_other_bytes_are_not_an_index_a_shard_or_a_record(self):
         for path, at, words in ((self.folder / "index.bin", 0, "is not an image index"),
@@ -398,12 +453,27 @@ class PythonShardsDamage(unittest.TestCase):
         self.assertGreater(refused, count // 4, f"seed {SEED}")
 
 
+def page_bytes(shard):
+    return struct.unpack_from("<I", shard, 40)[0]
+
+
+def newest_meta(path):
+    """The meta page with the later transaction."""
+    shard = path.read_bytes()
+    first, second = (struct.unpack_from("<Q", shard, at + 144) for at in (0, page_bytes(shard)))
+    return int(second > first)
+
+
+def tree_root(path):
+    shard = path.read_bytes()
+    return struct.unpack_from("<Q", shard, newest_meta(path) * page_bytes(shard) + 128)[0]
+
+
 def tree_bytes(shard):
     """The places of the meta pages' fields, and of headers and nodes on the other pages."""
-    page_bytes, = struct.unpack_from("<I", shard, 40)
     page = 0
-    while page < len(shard) // page_bytes:
-        at = page * page_bytes
+    while page < len(shard) // page_bytes(shard):
+        at = page * page_bytes(shard)
         flags, offsets_end = struct.unpack_from("<HH", shard, at + 10)
         run, = struct.unpack_from("<I", shard, at + 12)
         if page < 2:
