@@ -118,7 +118,7 @@ class Shards(Sequence["Record"]):
 
     def _check_labels(self, record: Record, name: str) -> None:
         if (record.label is None) != (self.task == "detection"):
-            raise damaged(name, f"has not what a {self.task} set has")
+            raise damaged(name, f"does not belong in a {self.task} set")
         for label in record.labels if record.label is None else [record.label]:
             if not 0 <= label < len(self.classes):
                 raise damaged(name, f"class label is out of range (got {label}, want less than "
