@@ -10,7 +10,7 @@ import shlex
 
 # Their commands run in this order. The pages of jobs/ have tests of their own (tests/jobs).
 PAGES = ["README.md", "preprocess/README.md", "train/README.md", "evaluate/README.md",
-         "convert/README.md", "docker/README.md", "tests/README.md"]
+         "convert/README.md", "python/README.md", "docker/README.md", "tests/README.md"]
 
 COMMAND_LANGUAGES = {"", "sh", "bash", "shell", "console"}
 OTHER_LANGUAGES = {"text", "json", "python", "cpp", "c++", "cmake", "yaml", "dockerfile"}

@@ -1,0 +1,48 @@
+"""What every reader of this module says about a file that is not as it should be."""
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+try:
+    import xxhash
+except ImportError:  # optional: without it, no checksum is compared
+    xxhash = None  # type: ignore[assignment]
+
+DAMAGED_HINT = "the data set is damaged; copy it again, or pack it again with coco-pack"
+
+
+class DataError(ValueError):
+    """The content of a file is wrong: damaged, foreign, or written by a newer version.
+
+    The text is one line, `FILE: problem (got X, want Y); hint: what to do`.
+    """
+
+
+def data_error(place: str, problem: str, hint: str) -> DataError:
+    text = f"{place}: {problem}; hint: {hint}"
+    # Names in files may hold anything; a line break would make two lines of one.
+    return DataError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
+
+
+def damaged(place: str, problem: str) -> DataError:
+    return data_error(place, problem, DAMAGED_HINT)
+
+
+def newer(place: str, part: str, version: int, most: int) -> DataError:
+    return data_error(place, f"was written by a newer version (got {part} version {version}, want at most "
+                             f"{most})", "update retina-batch, or pack the data with this version")
+
+
+def matches_xxh3(content: bytes, wanted: int) -> bool:
+    """Whether XXH3-64 of the content is `wanted`; True where the package xxhash is not installed."""
+    return xxhash is None or bool(xxhash.xxh3_64_intdigest(content) == wanted)
+
+
+def optional_package(module: str, package: str, user: str) -> Any:
+    """The module; ImportError with the package's name where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{user} needs the package {package} ({error}); hint: pip install "
+                          f"{package}") from None

@@ -1,0 +1,140 @@
+"""One record of a shard: an image and its annotations (shared/shard/FORMAT.md, "Record")."""
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, Optional, Tuple
+
+import numpy
+from numpy.typing import NDArray
+
+from ._checks import damaged, matches_xxh3, newer, optional_package
+
+# Part of the format. magic, version, flags, image id, width, height, bytes of the annotation part
+# and of the image, hashes of the payload and of what stands before this last number.
+_HEADER = struct.Struct("<4sHHqIIIIQQ")
+_HEADER_HASH_AT = 40
+_NEWEST_VERSION = 2
+_RESCALED, _CONVERTED, _RAW = 1, 2, 4
+_BOXES, _LABEL, _FILE_NAME = 1, 2, 3
+_CROWD = 1
+_BOX = numpy.dtype([("id", "<i8"), ("bbox", "<f8", 4), ("area", "<f8"), ("label", "<i4"), ("flags", "<u4")])
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """An image of a data set with its boxes, or with its class.
+
+    Attributes:
+        image_id: the annotations' id of the image.
+        file_name: as the annotations have it; empty in sets packed before names were kept.
+        width, height: of the stored image, pixels.
+        image: the stored bytes: a JPEG file, or where `encoding` is "raw" height x width x 3 bytes
+            RGB, rows from top to bottom.
+        encoding: "jpeg" or "raw".
+        boxes: float64 [N, 4], x, y, width, height in pixels of the stored image: COCO's bbox,
+            exactly as stored. See `corners`.
+        labels: int64 [N], places in `Shards.classes`.
+        crowd: bool [N], COCO's iscrowd.
+        areas: float64 [N], COCO's area, square pixels.
+        annotation_ids: int64 [N].
+        label: the class of the whole image, a place in `Shards.classes`, in a classification set,
+            which has no boxes; None in a detection set.
+        rescaled: `--max-side` made image and boxes smaller than the source.
+        converted: the image was made from another format or turned upright.
+    """
+    image_id: int
+    file_name: str
+    width: int
+    height: int
+    image: bytes
+    encoding: str
+    boxes: NDArray[numpy.float64]
+    labels: NDArray[numpy.int64]
+    crowd: NDArray[numpy.bool_]
+    areas: NDArray[numpy.float64]
+    annotation_ids: NDArray[numpy.int64]
+    label: Optional[int]
+    rescaled: bool
+    converted: bool
+
+    def __repr__(self) -> str:
+        content = f"{len(self.boxes)} boxes" if self.label is None else f"label {self.label}"
+        return f"<Record {self.image_id}: {self.file_name!r}, {self.width} x {self.height}, {content}>"
+
+    @property
+    def corners(self) -> NDArray[numpy.float64]:
+        """float64 [N, 4]: the boxes as x1, y1, x2, y2, like `Detections.corners`."""
+        return numpy.hstack([self.boxes[:, :2], self.boxes[:, :2] + self.boxes[:, 2:]])
+
+    def pixels(self) -> NDArray[numpy.uint8]:
+        """uint8 [height, width, 3], RGB. A JPEG is decoded by Pillow (ImportError without it)."""
+        if self.encoding == "raw":
+            stored: NDArray[numpy.uint8] = numpy.frombuffer(self.image, numpy.uint8).copy()
+            return stored.reshape(self.height, self.width, 3)
+        return decoded(io.BytesIO(self.image), "Record.pixels")
+
+
+def decoded(file: Any, user: str) -> NDArray[numpy.uint8]:
+    """uint8 [H, W, 3], RGB, of an image file; like the programs, without turning it by its EXIF data."""
+    with optional_package("PIL.Image", "pillow", user).open(file) as image:
+        pixels: NDArray[numpy.uint8] = numpy.array(image.convert("RGB"))
+    return pixels
+
+
+def decode_record(content: bytes, place: str) -> Record:
+    """The record, checked; `place` begins every message. Raises DataError."""
+    if len(content) < _HEADER.size or not content.startswith(b"RREC"):
+        raise damaged(place, "is not a retina-batch record")
+    (_, version, flags, image_id, width, height, annotation_bytes, image_bytes, payload_hash,
+     header_hash) = _HEADER.unpack_from(content)
+    if version == 0 or not matches_xxh3(content[:_HEADER_HASH_AT], header_hash):
+        raise damaged(place, "header is damaged (its checksum does not match)")
+    if version > _NEWEST_VERSION:
+        raise newer(place, "record", version, _NEWEST_VERSION)
+    payload = content[_HEADER.size:]
+    if len(payload) != annotation_bytes + image_bytes:
+        raise damaged(place, f"has a wrong length (got {len(payload)} payload bytes, want "
+                             f"{annotation_bytes + image_bytes})")
+    if not matches_xxh3(payload, payload_hash):
+        raise damaged(place, "content is damaged (its checksum does not match)")
+    is_raw = flags & _RAW != 0
+    if width == 0 or height == 0 or (is_raw and image_bytes != width * height * 3):
+        raise damaged(place, f"has an impossible image size (got {width} x {height} in {image_bytes} bytes)")
+    return Record(image_id=image_id, width=width, height=height, image=payload[annotation_bytes:],
+                  encoding="raw" if is_raw else "jpeg", rescaled=flags & _RESCALED != 0,
+                  converted=flags & _CONVERTED != 0, **_annotations(payload[:annotation_bytes], place))
+
+
+def _annotations(part: bytes, place: str) -> Dict[str, Any]:
+    """The fields of a Record that the annotation part has."""
+    blocks: Dict[int, bytes] = {}
+    for kind, content in _blocks(part, place):
+        if kind in blocks:
+            raise damaged(place, f"has more than one block of type {kind}")
+        blocks[kind] = content
+    label = blocks.get(_LABEL)
+    if label is not None and (len(label) != 4 or _BOXES in blocks):
+        raise damaged(place, "has a wrong class of the whole image")
+    content = blocks.get(_BOXES, b"")
+    if len(content) % _BOX.itemsize != 0:
+        raise damaged(place, f"box block has a wrong length (got {len(content)} bytes, want a multiple of "
+                             f"{_BOX.itemsize})")
+    boxes = numpy.frombuffer(content, _BOX)
+    return {"file_name": blocks.get(_FILE_NAME, b"").decode(errors="surrogateescape"),
+            "label": None if label is None else int.from_bytes(label, "little"),
+            "boxes": boxes["bbox"].astype(numpy.float64), "labels": boxes["label"].astype(numpy.int64),
+            "crowd": boxes["flags"] & _CROWD != 0, "areas": boxes["area"].astype(numpy.float64),
+            "annotation_ids": boxes["id"].astype(numpy.int64)}
+
+
+def _blocks(part: bytes, place: str) -> Iterator[Tuple[int, bytes]]:
+    """(type, content). Of other types too, which are skipped: a later writer may add some."""
+    at = 0
+    while at < len(part):
+        kind, size = struct.unpack_from("<II", part, at) if at + 8 <= len(part) else (0, len(part))
+        if at + 8 + size > len(part):
+            raise damaged(place, "annotation block is cut short")
+        yield kind, part[at + 8:at + 8 + size]
+        at += 8 + size
