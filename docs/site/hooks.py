@@ -10,3 +10,10 @@ def github_anchor(heading, _separator):
 def on_config(config):
     config["mdx_configs"]["toc"] = {"slugify": github_anchor, "permalink": False}
     return config
+
+
+def on_page_content(content, **_):
+    """An --option is never broken at its hyphens."""
+    return re.sub(r"<code>[^<]*</code>",
+                  lambda code: re.sub(r"(?<![\w-])--[\w-]+", r'<span class="option">\g<0></span>', code[0]),
+                  content)

@@ -365,7 +365,7 @@ class Readme(unittest.TestCase):
                 options = re.findall(r"--[a-z][a-z0-9-]+", ours)
                 for span in readme_commands.spans_of(theirs):
                     name = re.match(r"(?:--)?(\w[\w-]*)", span).group(1)
-                    if not options or name in own:
+                    if not options or name.replace("_", "-") in own:
                         continue  # we have nothing of the kind, or the same name
                     with self.subTest(name, page=tool):
                         answer = run([train, f"--{name}", "1"]).stderr
