@@ -52,7 +52,7 @@ QUICK = {
 }
 
 # What the pages of docs/ give in full size: these values take the place of theirs.
-SMALL = {"retina-train": {"epochs": "4", "steps": "12", "min-sides": "48,64", "max-side": "96",
+SMALL = {"retina-train": {"epochs": "4", "steps": "12", "min-side": "64", "min-sides": "48,64", "max-side": "96",
                           "steps-per-epoch": "4", "warmup-steps": "2", "lr-drop-at": "2epochs"}}
 
 # More ranks than cores, as root, in a container.
