@@ -40,6 +40,8 @@ QUICK = {
                      "anchor-sizes": "16,32,64,128,256", "clip-norm": "10", "threads": "1",
                      "compute-threads": "1", "epochs": "4", "checkpoint-every": "4epochs",
                      "validate-every": "4", "device": "cpu"},
+    "retina-train --steps": {"backbone": "resnet18", "min-side": "64", "max-side": "96", "threads": "1",
+                             "compute-threads": "1", "validate-every": "0", "device": "cpu"},
     "retina-train --synthetic": {"backbone": "resnet18", "min-side": "64", "max-side": "96",
                                  "threads": "1", "steps": "12", "device": "cpu"},
     "retina-train --task": {"min-side": "32", "max-side": "40", "threads": "1", "compute-threads": "1",
