@@ -151,6 +151,7 @@ class Readme(unittest.TestCase):
         self.make_class_folders(place)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
+        shutil.copy(place / "coco/weights/resnet50-11ad3fa6.pt", place / "coco/weights/resnet50-0676ba61.pt")
         for name in PROGRAMS:
             (programs / name).write_text(quick_program(name))
             (programs / name).chmod(0o755)
