@@ -3,8 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help packages deps build test test-oracle demo demo-classify pipeline coco weights jobs image image-test \
-  image-push shell clean
+.PHONY: help packages deps build test test-oracle demo demo-classify pipeline coco weights jobs docs image \
+  image-test image-push shell clean
 
 # --- What this machine has -----------------------------------------------------------------------
 # The CUDA flavour needs the toolkit release that the wheels were built for.
@@ -36,7 +36,8 @@ PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjs
   libgtest-dev libgmock-dev
 FETCH_PACKAGES := curl ca-certificates unzip
 NODE_PACKAGES := dumb-init openssh-server openssh-client iproute2
-TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) slurmctld
+SITE_PACKAGES := mkdocs
+TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) $(SITE_PACKAGES) slurmctld
 
 # --- Options of the targets ----------------------------------------------------------------------
 OUT ?= demo
@@ -68,6 +69,7 @@ help:
 	make weights DATA=DIR       fetch the ImageNet weights that the recipes start from (205 MB) and
 	    ~              import them into DIR/weights; an interrupted call continues
 	make jobs          make the job files from jobs/job.toml; IMAGE=NAME: the image to pull
+	make docs          all pages as a site, build/site/index.html, by MkDocs
 	make image         the CUDA image retina-batch:VERSION, by docker, podman or buildah;
 	    ~              IMAGE_OPTIONS='--build-arg RUNTIME_BASE=...'
 	make image-test    run the image: its programs, the demo, two nodes (as root)
@@ -211,6 +213,11 @@ IMAGE_OPTIONS ?=
 jobs:
 	@$(call install_packages,python3-jinja2)
 	jobs/render.py $(if $(filter command,$(origin IMAGE)),--image "$(IMAGE)")
+
+docs:
+	@$(call install_packages,$(SITE_PACKAGES))
+	docs/site/build.py $(BUILD)/site
+	echo "The site: $(BUILD)/site/index.html"
 
 image:
 	@docker/image.sh build $(IMAGE_OPTIONS)

@@ -63,6 +63,7 @@ constexpr ForeignOption kTable[] = {
      .train = "--init (foreign weights first through retina-convert --import)",
      .eval = "--model",
      .convert = "--checkpoint for a checkpoint of ours, --import for a .pth file"},
+    {.names = "no-weights", .train = "--init none"},
     {.names = "checkpoint checkpoint-path ckpt ckpt-path model-path model model-file snapshot arch "
               "network",
      .train = "--backbone names the network, --init its first weights, --resume a checkpoint to "
@@ -71,7 +72,7 @@ constexpr ForeignOption kTable[] = {
      .convert = "--checkpoint"},
     {.names =
          "resume resume-from auto-resume resume-from-checkpoint continue continue-train restore "
-         "resume-path last",
+         "resume-path last initial-epoch start-epoch",
      .pack = "the same command again continues",
      .train = "the same command again continues what is in --output; --resume FILE begins at a "
               "checkpoint"},
@@ -99,7 +100,8 @@ constexpr ForeignOption kTable[] = {
      .train = "--threads (decoding, per rank)",
      .eval = "--threads"},
     {.names =
-         "gpus num-gpus n-gpus ngpus ngpu gpu gpu-ids gpu-id devices device nproc-per-node "
+         "gpus num-gpus n-gpus ngpus ngpu gpu multi-gpu gpu-ids gpu-id devices device "
+         "nproc-per-node "
          "world-size nnodes nodes num-nodes num-machines local-rank rank dist-url dist-backend "
          "launcher master-addr master-port distributed multiprocessing-distributed ddp accelerator "
          "strategy cuda",
@@ -129,6 +131,14 @@ constexpr ForeignOption kTable[] = {
      .train = "--augment, and --flip and others for one of its parts"},
     {.names = "flipud vflip", .train = "--vertical-flip"},
     {.names = "degrees", .train = "--rotation (radians)"},
+    {.names = "translate", .train = "--translation"},
+    {.names = "hsv-h", .train = "--hue"},
+    {.names = "hsv-s", .train = "--saturation"},
+    {.names = "hsv-v", .train = "--brightness and --contrast"},
+    {.names = "mosaic close-mosaic mixup cutmix copy-paste use-copypaste",
+     .train = "images are not mixed; --augment chooses a set of changes of each one"},
+    {.names = "rect group-method aspect-ratio-group-factor",
+     .train = "images of like aspect ratio share a step without being told"},
     // Optimiser.
     {.names =
          "learning-rate lr0 base-lr init-lr initial-lr blr lr-init solver-base-lr optimizer-lr",
@@ -140,14 +150,16 @@ constexpr ForeignOption kTable[] = {
     {.names = "cos-lr cosine", .train = "--lr-schedule cosine"},
     {.names = "lr-steps lr-step-size milestones decay-epochs lr-drop lr-decay-epochs",
      .train = "--lr-drop-at"},
-    {.names = "lr-gamma gamma decay-rate", .train = "--lr-drop-factor"},
+    {.names = "lr-gamma gamma decay-rate reduce-lr-factor", .train = "--lr-drop-factor"},
+    {.names = "lrf final-lr min-lr", .train = "--lr-schedule (cosine falls to 0)"},
+    {.names = "reduce-lr-patience", .train = "--plateau-patience"},
     {.names = "warmup warmup-iters warmup-epochs lr-warmup-epochs warmup-iterations",
      .train = "--warmup-steps"},
     {.names = "clip-grad clip-max-norm grad-clip gradient-clip-val max-grad-norm clip-grad-norm "
-              "gradient-clip",
+              "gradient-clip optimizer-clipnorm clipnorm",
      .train = "--clip-norm"},
     {.names = "model-ema model-ema-decay ema-decay use-ema", .train = "--ema"},
-    {.names = "freeze freeze-layers freeze-backbone trainable-backbone-layers",
+    {.names = "freeze freeze-layers freeze-backbone freeze-at trainable-backbone-layers",
      .train = "--trainable-layers"},
     {.names = "sync-batchnorm syncbn sync-batch-norm", .train = "--sync-bn on"},
     {.names = "patience early-stopping early-stopping-patience", .train = "--early-stop"},
@@ -164,6 +176,8 @@ constexpr ForeignOption kTable[] = {
     {.names = "evaluate eval eval-only test-only test validate noval",
      .train = "retina-eval evaluates a run: --model RUN --data SHARDS"},
     {.names = "deterministic manual-seed random-seed", .train = "--seed"},
+    {.names = "use-deterministic-algorithms", .train = "--deterministic-reduce on"},
+    {.names = "no-evaluation", .train = "--validate-every 0 (validates at the end only)"},
     // Detections and models.
     {.names =
          "conf conf-thres confidence score-thr score-thresh conf-threshold confidence-threshold "

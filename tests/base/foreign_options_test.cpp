@@ -13,6 +13,10 @@ TEST(ForeignOptions, AreAnsweredWithOurs) {
             "here it is --images-per-step (all ranks together)");
   EXPECT_EQ(foreign_option_answer("retina-eval", "batch_size"), "here it is --images-per-batch");
   EXPECT_EQ(foreign_option_answer("retina-train", "lr0"), "here it is --lr");
+  EXPECT_EQ(foreign_option_answer("retina-train", "hsv_v"),
+            "here it is --brightness and --contrast");
+  EXPECT_EQ(foreign_option_answer("retina-train", "mosaic"),
+            "images are not mixed; --augment chooses a set of changes of each one");
   EXPECT_EQ(foreign_option_answer("retina-convert", "weights"),
             "here it is --checkpoint for a checkpoint of ours, --import for a .pth file");
   EXPECT_EQ(foreign_option_answer("retina-convert", "format"),

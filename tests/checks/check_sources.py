@@ -170,7 +170,7 @@ def check_readme(root):
     named = [row.rstrip("/") for row in rows]
     there = {name for name in LAYERS
              if not any(str(folder) in LAYERS for folder in Path(name).parents)}
-    there |= {"docker", "jobs", "python", "tests"}
+    there |= {"docker", "docs", "jobs", "python", "tests"}
     for folder in sorted(there - set(named)):
         yield f"README.md: the map of folders lacks {folder}"
     for folder in sorted(set(named) - there):

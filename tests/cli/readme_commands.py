@@ -10,18 +10,27 @@ import shlex
 
 # Their commands run in this order. The pages of jobs/ have tests of their own (tests/jobs).
 PAGES = ["README.md", "preprocess/README.md", "train/README.md", "evaluate/README.md",
-         "convert/README.md", "python/README.md", "docker/README.md", "tests/README.md"]
+         "convert/README.md", "python/README.md", "docker/README.md", "tests/README.md",
+         "docs/README.md",
+         "docs/coming-from-ultralytics.md", "docs/coming-from-torchvision.md",
+         "docs/coming-from-detectron2.md", "docs/coming-from-keras-retinanet.md", "docs/faq.md",
+         "docs/troubleshooting.md"]
 
 COMMAND_LANGUAGES = {"", "sh", "bash", "shell", "console"}
 OTHER_LANGUAGES = {"text", "json", "python", "cpp", "c++", "cmake", "yaml", "dockerfile"}
 
 
-def pages_below(root):
-    """Every README.md of the project at `root` but those of jobs/, for comparing with PAGES."""
+def all_pages(root):
+    """Every Markdown file of the project at `root`."""
     found = [page.relative_to(root) for depth in ("", "*/", "*/*/")
-             for page in pathlib.Path(root).glob(f"{depth}README.md")]
-    return sorted(str(page) for page in found
-                  if page.parts[0] != "jobs" and not page.parts[0].startswith((".", "build")))
+             for page in pathlib.Path(root).glob(f"{depth}*.md")]
+    return sorted(str(page) for page in found if not page.parts[0].startswith((".", "build")))
+
+
+def pages_below(root):
+    """Those that show commands: every README.md but those of jobs/, and docs/; for comparing with PAGES."""
+    return [page for page in all_pages(root) if page.startswith("docs/")
+            or (page.endswith("README.md") and not page.startswith("jobs/"))]
 
 
 def blocks_of(page):
@@ -109,6 +118,19 @@ def anchors_of(page):
     text = re.sub(r"(?ms)^(```+|~~~+).*?^\1", "", page)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
             for heading in re.findall(r"(?m)^#+ +(.+?) *$", text)}
+
+
+def table_rows(page):
+    """The rows of all tables, as lists of cells, without the lines below the headings."""
+    text = re.sub(r"(?ms)^(```+|~~~+).*?^\1", "", page)
+    rows = [re.split(r"(?<!\\)\|", line.strip().strip("|"))
+            for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows if not set("".join(row)) <= set("-: ")]
+
+
+def without_first_column(page):
+    """A page whose tables begin with what is another tool's."""
+    return re.sub(r"(?m)^\|[^|\n]*\|", "|", page)
 
 
 def options_in_text(page, foreign=()):

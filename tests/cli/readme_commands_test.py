@@ -43,13 +43,19 @@ class ReadmeCommands(unittest.TestCase):
     def test_every_page_of_the_project_is_looked_at(self):
         self.assertEqual(readme.pages_below(SOURCE), sorted(readme.PAGES))
 
+    def test_rows_of_tables_are_found(self):
+        page = "| a | b |\n|---|---|\n| `x` | `--y\\|z` |\n\n```text\n| no |\n```\n"
+        self.assertEqual(readme.table_rows(page), [["a", "b"], ["`x`", "`--y\\|z`"]])
+        self.assertEqual(readme.options_in_text(readme.without_first_column("| `--their` | `--our` |\n")),
+                         ["our"])
+
     def test_links_and_headings_are_found(self):
         page = "# A *b*, `c-d`\n[x](y.md#z) ![p](q.jpg)\n```text\n# no\n```\n[w](https://e.org)\n"
         self.assertEqual(readme.links_of(page), ["y.md#z", "q.jpg"])
         self.assertEqual(readme.anchors_of(page), {"a-b-c-d"})
 
     def test_every_link_of_the_pages_leads_somewhere(self):
-        for page in [SOURCE / name for name in readme.PAGES]:
+        for page in [SOURCE / name for name in readme.all_pages(SOURCE)]:
             for link in readme.links_of(page.read_text()):
                 with self.subTest(page=page.relative_to(SOURCE), link=link):
                     path, _, anchor = link.partition("#")

@@ -40,6 +40,8 @@ QUICK = {
                      "anchor-sizes": "16,32,64,128,256", "clip-norm": "10", "threads": "1",
                      "compute-threads": "1", "epochs": "4", "checkpoint-every": "4epochs",
                      "validate-every": "4", "device": "cpu"},
+    "retina-train --steps": {"backbone": "resnet18", "min-side": "64", "max-side": "96", "threads": "1",
+                             "compute-threads": "1", "validate-every": "0", "device": "cpu"},
     "retina-train --synthetic": {"backbone": "resnet18", "min-side": "64", "max-side": "96",
                                  "threads": "1", "steps": "12", "device": "cpu"},
     "retina-train --task": {"min-side": "32", "max-side": "40", "threads": "1", "compute-threads": "1",
@@ -50,6 +52,10 @@ QUICK = {
     "retina-convert": {"device": "cpu", "verification-images": "2", "score-threshold": "0.001"},
     "coco-pack": {},
 }
+
+# What the pages of docs/ give in full size: these values take the place of theirs.
+SMALL = {"retina-train": {"epochs": "4", "steps": "12", "min-side": "64", "min-sides": "48,64", "max-side": "96",
+                          "steps-per-epoch": "4", "warmup-steps": "2", "lr-drop-at": "2epochs"}}
 
 # More ranks than cores, as root, in a container.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -98,6 +104,9 @@ def options_of_script(script):
 def quick_program(name):
     """A script that calls the built program with what makes it quick."""
     lines = ["#!/bin/bash", 'all=("$@")',
+             'small() { for i in "${!all[@]}"; do [[ ${all[i]} != "--$1" ]] || all[i+1]=$2; done; }',
+             "if [[ -v RETINA_SMALL ]]; then",
+             *(f"  small {word} {value}" for word, value in SMALL.get(name, {}).items()), "  :", "fi",
              'add() { [[ " ${all[*]} " == *" --$1 "* ]] || all+=("--$1" "$2"); }',
              'case " $* " in']
     keys = [key for key in QUICK if key.split()[0] == name]
@@ -135,12 +144,14 @@ class Readme(unittest.TestCase):
         for split in ("train2017", "val2017"):
             shutil.copytree(scenes / f"images/{split}", place / "coco" / split)
         self.make_yolo_set(place)
+        self.make_csv_set(place)
         self.make_voc_set(place)
         self.make_imagenet(place)
         self.make_cifar10(place)
         self.make_class_folders(place)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
+        shutil.copy(place / "coco/weights/resnet50-11ad3fa6.pt", place / "coco/weights/resnet50-0676ba61.pt")
         for name in PROGRAMS:
             (programs / name).write_text(quick_program(name))
             (programs / name).chmod(0o755)
@@ -156,20 +167,46 @@ class Readme(unittest.TestCase):
 
     @staticmethod
     def make_yolo_set(place):
-        """The training set in YOLO's layout: a label file beside each image's folder."""
-        coco = json.loads((place / "coco/annotations/instances_train2017.json").read_text())
+        """Both sets in YOLO's layout: a label file beside each image's folder."""
+        for split in ("train", "val"):
+            Readme.make_yolo_split(place, split)
+
+    @staticmethod
+    def make_yolo_split(place, split):
+        coco = json.loads((place / f"coco/annotations/instances_{split}2017.json").read_text())
         labels = {category["id"]: label for label, category in enumerate(coco["categories"])}
-        shutil.copytree(place / "coco/train2017", place / "yolo/images/train")
-        (place / "yolo/labels/train").mkdir(parents=True)
+        shutil.copytree(place / f"coco/{split}2017", place / f"yolo/images/{split}")
+        (place / f"yolo/labels/{split}").mkdir(parents=True)
         names = "".join(f"  - {json.dumps(category['name'])}\n" for category in coco["categories"])
-        (place / "yolo/data.yaml").write_text(f"train: images/train\nnames:\n{names}")
+        (place / "yolo/data.yaml").write_text(
+            f"train: images/train\nval: images/val\nnames:\n{names}")
         for image in coco["images"]:
             width, height = image["width"], image["height"]
-            with open(place / f"yolo/labels/train/{pathlib.Path(image['file_name']).stem}.txt", "w") as file:
+            stem = pathlib.Path(image["file_name"]).stem
+            with open(place / f"yolo/labels/{split}/{stem}.txt", "w") as file:
                 for box in (box for box in coco["annotations"] if box["image_id"] == image["id"]):
                     x, y, w, h = box["bbox"]
                     file.write(f"{labels[box['category_id']]} {(x + w / 2) / width} "
                                f"{(y + h / 2) / height} {w / width} {h / height}\n")
+
+    @staticmethod
+    def make_csv_set(place):
+        """Both sets as keras-retinanet has them, with the images beside the files."""
+        (place / "csv").mkdir()
+        for split, name in (("train", "annotations.csv"), ("val", "val_annotations.csv")):
+            coco = json.loads((place / f"coco/annotations/instances_{split}2017.json").read_text())
+            names = {category["id"]: category["name"] for category in coco["categories"]}
+            shutil.copytree(place / f"coco/{split}2017", place / f"csv/{split}")
+            lines = ""
+            for image in coco["images"]:
+                path = f"{split}/{image['file_name']}"
+                boxes = [box for box in coco["annotations"] if box["image_id"] == image["id"]]
+                lines += "" if boxes else f"{path},,,,,\n"
+                for x, y, w, h, name_of in ((*box["bbox"], names[box["category_id"]]) for box in boxes):
+                    lines += f"{path},{x},{y},{x + w},{y + h},{name_of}\n"
+            (place / "csv" / name).write_text(lines)
+        (place / "csv/classes.csv").write_text(
+            "".join(f"{name},{label}\n" for label, name in enumerate(names.values())))
 
     @staticmethod
     def make_voc_set(place):
@@ -251,14 +288,15 @@ class Readme(unittest.TestCase):
 
     def test_the_pipelines_commands_do_what_they_say(self):
         place, ran = self.make_workplace(), []
-        for line, words in [(line, commands[0]) for page in PAGES.values()
-                            for _, line, commands in readme_commands.commands_of(page)]:
+        for name, line, words in [(name, line, commands[0]) for name, page in PAGES.items()
+                                  for _, line, commands in readme_commands.commands_of(page)]:
             program = own_program(words)
             if program is None or words[0] not in ("mpirun", words[program]):
                 continue
             if not words[program].startswith("build/bin/") or "cuda" in words:
                 continue
-            done = run(["bash", "-euo", "pipefail", "-c", line], cwd=place)
+            small = {"RETINA_SMALL": "1"} if name.startswith("docs/") else {}
+            done = run(["bash", "-euo", "pipefail", "-c", line], cwd=place, **small)
             if done.returncode == NO_INPUT and READERS_OWN & set(words):
                 print("parsed  ", line)  # starts from a file that only its reader has
                 continue
@@ -313,10 +351,30 @@ class Readme(unittest.TestCase):
         for script in [*SOURCE.glob("jobs/*.sh"), *SOURCE.glob("docker/*.sh"),
                        SOURCE / "docker/retina-launch", SOURCE / "tests/gpu/run.sh"]:
             known |= options_of_script(script)
-        used = {(page, option) for page, text in PAGES.items()
+        own = {page: readme_commands.without_first_column(text) if "coming-from" in page else text
+               for page, text in PAGES.items()}
+        used = {(page, option) for page, text in own.items()
                 for option in readme_commands.options_in_text(text, FOREIGN)}
         self.assertGreater(len({option for _, option in used}), 50)
         self.assertEqual(sorted((page, option) for page, option in used if option not in known), [])
+
+    def test_other_tools_options_are_answered_as_their_pages_have_them(self):
+        train = BUILD / "bin/retina-train"
+        own = set(re.findall(r"--([a-z][a-z0-9-]+)", run([train, "--help"]).stdout))
+        asked = 0
+        for tool in ("ultralytics", "torchvision", "keras-retinanet"):
+            section = PAGES[f"docs/coming-from-{tool}.md"].split("\n## Options of")[1].split("\n## ")[0]
+            for theirs, ours, *_ in readme_commands.table_rows(section)[1:]:
+                options = re.findall(r"--[a-z][a-z0-9-]+", ours)
+                for span in readme_commands.spans_of(theirs):
+                    name = re.match(r"(?:--)?(\w[\w-]*)", span).group(1)
+                    if not options or name.replace("_", "-") in own:
+                        continue  # we have nothing of the kind, or the same name
+                    with self.subTest(name, page=tool):
+                        answer = run([train, f"--{name}", "1"]).stderr
+                        self.assertTrue(any(option in answer for option in options), answer)
+                        asked += 1
+        self.assertGreater(asked, 40)
 
 
 if __name__ == "__main__":
