@@ -117,14 +117,23 @@ std::string take_start(TrainOptions& options) {
   return config;
 }
 
-// Sets what is not said to what the checkpoint has; what changed by that, as options.
+// Whether neither the command nor its recipe says what the option is.
+bool is_open(const std::string& option, const Cli& cli, const std::string& recipe) {
+  if (cli.given(option)) return false;
+  const auto found = recipes().find(recipe);
+  if (found == recipes().end()) return true;
+  return std::none_of(found->second.begin(), found->second.end(),
+                      [&](const auto& setting) { return setting.first == option; });
+}
+
+// Sets what is open to what the checkpoint has; what changed by that, as options.
 std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& initial) {
   const ModelConfig& theirs = initial.model;
   TrainOptions::Model& mine = options.model;
   if (theirs.backbone == kCifarCnn && !options.classifies()) return "";  // refused, with its reason
   std::string changes;
   const auto take = [&](const char* name, auto& value, const auto& wanted, const auto& shown) {
-    if (value == wanted || !cli.is_default(name)) return;
+    if (value == wanted || !is_open(name, cli, options.recipe)) return;
     value = wanted;
     changes += cat(" --", name, " ", shown);
   };

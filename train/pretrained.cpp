@@ -42,8 +42,16 @@ fs::path folder_around(const fs::path& path) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-// Data have their sets in `shards` (jobs/README.md), and their weights beside that.
+// Nothing without $RETINA_WEIGHTS.
+fs::path own_folder() {
+  const char* const own = std::getenv("RETINA_WEIGHTS");
+  return own == nullptr ? "" : own;
+}
+
+// Where `make weights` is to write `weights`. Data have their sets in `shards` (jobs/README.md),
+// and their weights beside that.
 fs::path data_folder(const std::string& train) {
+  if (own_folder().filename() == kFolder) return folder_around(own_folder());
   const fs::path around = folder_around(set_of(train));
   return around.filename() == "shards" ? folder_around(around) : around;
 }
@@ -93,8 +101,7 @@ const PretrainedWeights* pretrained_of_file(const std::string& path) {
 
 std::string locate(const PretrainedWeights& weights, const std::string& train) {
   const auto in = [&](const fs::path& folder) { return (folder / weights.file()).string(); };
-  const char* const own = std::getenv("RETINA_WEIGHTS");
-  if (own != nullptr && *own != '\0' && path_exists(in(own))) return in(own);
+  if (!own_folder().empty() && path_exists(in(own_folder()))) return in(own_folder());
   for (fs::path folder = folder_around(fs::absolute(set_of(train)));;
        folder = folder.parent_path()) {
     if (const std::string path = in(folder / kFolder); path_exists(path)) return path;

@@ -32,8 +32,9 @@ const PretrainedWeights* pretrained_of_file(const std::string& path);
 std::string locate(const PretrainedWeights& weights, const std::string& train);
 // Where it would be after fetch_command.
 std::string fetched_path(const PretrainedWeights& weights, const std::string& train);
-// The command that fetches it to where `locate` finds it: into `weights` beside `train`, or beside
-// `shards` where that is the folder around it.
+// The command that fetches it to where `locate` finds it: into $RETINA_WEIGHTS where that is a
+// folder `weights`, else into `weights` beside `train`, or beside `shards` where that is the folder
+// around it.
 std::string fetch_command(const PretrainedWeights& weights, const std::string& train);
 
 }  // namespace retina

@@ -222,9 +222,7 @@ void Cli::apply_presets() {
     for (const auto& [name, text] : *settings) {
       const Option* option = find(name);
       RETINA_CHECK(option != nullptr, "a preset for the unknown option ", name);
-      if (given(name)) continue;
-      option->assign(text);
-      preset_.insert(name);
+      if (!given(name)) option->assign(text);
     }
   }
 }

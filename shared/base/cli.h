@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -113,10 +112,6 @@ class Cli {
 
   // On the command line or in --config.
   bool given(const std::string& name) const { return given_.count(name) != 0; }
-  // Neither given nor set by a preset.
-  bool is_default(const std::string& name) const {
-    return !given(name) && preset_.count(name) == 0;
-  }
 
   // All options that are settings of the run (not --help, --config, ...), in declaration order.
   std::vector<EffectiveOption> effective() const;
@@ -167,7 +162,6 @@ class Cli {
   std::vector<std::string> option_texts_;             // defaults as shown by --help
   std::map<std::string, std::string> current_names_;  // by the old ones
   std::map<std::string, std::string> given_;
-  std::set<std::string> preset_;                           // set by a preset
   std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr
   std::vector<std::function<void()>> checks_;
   bool help_ = false, version_ = false, check_args_ = false;

@@ -98,6 +98,11 @@ TEST_F(Pretrained, TheCommandFetchesToWhereTheFileIsLookedFor) {
     write_file_atomically(path, "weights");
     EXPECT_EQ(locate(coco_, train), path);
   }
+
+  setenv("RETINA_WEIGHTS", "own/weights", 1);
+  EXPECT_THAT(command("coco/shards/train"), testing::HasSubstr("DATA=own "));
+  setenv("RETINA_WEIGHTS", "/elsewhere", 1);
+  EXPECT_THAT(command("coco/shards/train"), testing::HasSubstr("DATA=coco "));
 }
 
 }  // namespace
