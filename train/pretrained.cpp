@@ -59,7 +59,7 @@ fs::path data_folder(const std::string& train) {
 // A word of a shell's command line.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "_-./+,:@%";
-  const bool is_plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+  const bool is_plain = std::all_of(text.begin(), text.end(), [&](unsigned char c) {
     return std::isalnum(c) != 0 || c >= 0x80 ||
            kPlain.find(static_cast<char>(c)) != std::string_view::npos;
   });

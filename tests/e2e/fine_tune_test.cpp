@@ -202,7 +202,7 @@ class NamedWeights : public testing::Test {
     EXPECT_EQ(refused.exit_code, exit_code) << refused.err;
     EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
     EXPECT_THAT(refused.err, HasSubstr(text));
-    EXPECT_FALSE(path_exists(job_ / "run")) << "nothing was begun";
+    EXPECT_FALSE(path_exists(job_ / "run/config.json")) << "no run was begun";
   }
   const Job job_;
   const std::string v1_source_ = "retinanet_resnet50_fpn_coco-eeacb38b.pth",
@@ -260,11 +260,12 @@ TEST_F(NamedWeights, AnOptionOrRecipeOfAnotherArchitectureIsOneLine) {
   expect_refusal(
       train("run", 1, {"--init", "coco-v1", "--norm-eps", "1e-5", "--log-level", "error"}), 78,
       "(got --norm-eps 1e-05, want --norm-eps 0)");
-  expect_refusal(
-      train("run", 1, {"--init", "coco-v1", "--recipe", "torchvision-v2", "--log-level", "error"}),
-      78,
-      "(got --backbone resnet50 --head-norm group --p6 c5, want --backbone resnet18 "
-      "--head-norm none --p6 p5)");
+  expect_refusal(train("run", 1,
+                       {"--init", "coco-v1", "--recipe", "torchvision-v2", "--min-sides", "64",
+                        "--log-level", "error"}),
+                 78,
+                 "(got --backbone resnet50 --head-norm group --p6 c5, want --backbone resnet18 "
+                 "--head-norm none --p6 p5)");
 }
 
 TEST_F(NamedWeights, MissingOnesAreFetchedByTheCommandOfTheHint) {
@@ -309,11 +310,10 @@ TEST_F(NamedWeights, ANameIsNeverWhatTheWorkingDirectoryHasUnderIt) {
   std::filesystem::create_directories(job_ / "here");
   make_checkpoint(own);
   const auto from_there = [&](const std::string& init) {
+    auto command = plain_command(job_.train_shards(), job_ / "run", 1, {"--init", init});
+    command[0] = cat(RETINA_BIN_DIR, "/retina-train");
     std::string line = cat("cd '", job_ / "here", "' && exec");
-    for (const std::string& word :
-         plain_command(job_.train_shards(), job_ / "run", 1, {"--init", init})) {
-      line += cat(" '", word, "'");
-    }
+    for (const std::string& word : command) line += cat(" '", word, "'");
     return run_process({"/bin/bash", "-c", line});
   };
   const ProcessResult named = from_there("coco-v2");
