@@ -45,6 +45,7 @@ CLASSIFY_OUT = $(if $(filter file,$(origin OUT)),demo/classify,$(OUT))
 RANKS ?=
 DATA ?=
 PACK_OPTIONS ?=
+WEIGHTS ?=
 TRAIN_OPTIONS ?=
 # An image is built from sources without tests and without .git.
 TESTS ?= ON
@@ -66,8 +67,9 @@ help:
 	    ~              rank for each GPU (2 without one); PACK_OPTIONS='--exif apply'
 	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
 	    ~              interrupted call continues; KEEP_ZIPS=1 keeps the archives
-	make weights DATA=DIR       fetch the ImageNet weights that the recipes start from (205 MB) and
-	    ~              import them into DIR/weights; an interrupted call continues
+	make weights DATA=DIR       fetch the weights that trainings start from (495 MB) and import them
+	    ~              into DIR/weights: torchvision's COCO detectors and ImageNet backbones;
+	    ~              WEIGHTS=coco-v2: that one alone; an interrupted call continues
 	make jobs          make the job files from jobs/job.toml; IMAGE=NAME: the image to pull
 	make docs          all pages as a site, build/site/index.html, by MkDocs
 	make image         the CUDA image retina-batch:VERSION, by docker, podman or buildah;
@@ -203,7 +205,7 @@ coco:
 weights: build
 	@[ -n "$(DATA)" ] || { echo "say where to: make weights DATA=FOLDER" >&2; exit 64; }
 	$(call install_packages,$(FETCH_PACKAGES))
-	PATH="$(abspath $(BUILD))/bin:$$PATH" docker/retina-weights --output "$(DATA)/weights"
+	PATH="$(abspath $(BUILD))/bin:$$PATH" docker/retina-weights --output "$(DATA)/weights" $(WEIGHTS)
 
 # --- Jobs and image ------------------------------------------------------------------------------
 IMAGE ?=

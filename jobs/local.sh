@@ -116,6 +116,7 @@ renew() {  # SOURCE RESULT
 
 pack_all
 
+export RETINA_WEIGHTS=${RETINA_WEIGHTS:-$data/weights}  # `make weights DATA=` leaves them there
 step "train: $ranks ranks"
 launch "$bin/retina-train" --train "$train" --validation "$validation" \
   --output "$output/run" --task "$task" "$@" ||

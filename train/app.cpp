@@ -14,6 +14,7 @@
 #include "shared/base/signals.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
+#include "train/initial_model.h"
 #include "train/job.h"
 #include "train/monitor/preview.h"
 #include "train/recipes.h"
@@ -302,6 +303,7 @@ int retina_train(int argc, const char* const* argv) {
                               .ended = communicator.is_root()
                                            ? " before the first step; run the same command again"
                                            : ""});
+        follow_init(options, cli, communicator);
         const TrainOptions resolved = options.for_ranks(communicator.size());
         return options.monitoring.preview > 0 ? preview(resolved, cli, communicator)
                                               : train(resolved, cli, communicator);

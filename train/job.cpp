@@ -9,7 +9,6 @@
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/data/replacing_source.h"
-#include "train/recipes.h"
 #include "train/run/initial_weights.h"
 #include "train/run/run_state.h"
 
@@ -89,11 +88,6 @@ void find_checkpoint(Job& job, RunConfig& config) {
 
 void check_init(Job& job, RunConfig& config) {
   const std::string& init = job.options.model.init;
-  if (!path_exists(init)) {
-    const std::string hint = backbone_hint(job.options.recipe);
-    throw Error(ErrorKind::kNoInput, cat("--init ", init, ": no such file"),
-                hint.empty() ? "check the path" : hint);
-  }
   if (is_folder(init)) take_init(job.options, config);
   check_initial_weights(init, job.options.model_config(job.data->train->class_count()));
 }

@@ -10,6 +10,7 @@
 #include "shared/data/sample_source.h"
 #include "shared/model/network_shape.h"
 #include "train/monitor/timeline.h"
+#include "train/pretrained.h"
 #include "train/recipes.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/run_config.h"
@@ -112,12 +113,13 @@ void check_sources(const TrainOptions& o) {
                 "leave one or the other out");
   }
   check_options_of_task(o);
-  const std::string backbone = backbone_hint(o.recipe);
-  if (o.model.init.empty() && !backbone.empty() && !is_synthetic) {
+  const PretrainedWeights* const backbone = find_pretrained(facts_of_recipe(o.recipe).backbone);
+  if (o.model.init.empty() && backbone != nullptr && !is_synthetic) {
     throw Error(
         ErrorKind::kConfig,
         cat("--recipe ", o.recipe, ": begins with a pretrained backbone, --init is missing"),
-        backbone);
+        cat(fetch_command(*backbone, o.data.train), ", then --init ", backbone->name,
+            "; --init none trains from scratch"));
   }
   if (o.data.stage.always && o.scratch.empty() && !is_synthetic) {
     throw Error(ErrorKind::kUsage, "--stage always: --scratch is missing",
@@ -293,9 +295,14 @@ void declare_model(Cli& cli, TrainOptions& o) {
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.model.trainable_layers, "0..5",
              "backbone stages that are trained [5; detect with --init: 3]");
-  cli.option("init", o.model.init, "RUN|CHECKPOINT",
-             "start from these weights (of a run folder, its best checkpoint); classes are matched "
-             "by name; none: from scratch, even where a recipe requires a pretrained backbone");
+  cli.option(
+      "init", o.model.init, "RUN|CHECKPOINT|NAME",
+      cat("start from these weights: of a run folder, its best checkpoint; NAME, of those that "
+          "`make weights` fetches: ",
+          pretrained_names(),
+          "; classes are matched by name, and the model's options that are not given follow "
+          "the weights; none: from scratch, even where a recipe requires a pretrained "
+          "backbone"));
 }
 
 void declare_loss(Cli& cli, TrainOptions& o) {

@@ -65,7 +65,8 @@ struct TrainOptions {
     std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
     double anchor_offset = 0;             // centre in its cell, in strides
     std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
-    std::string init;                     // checkpoint to take weights from; none or empty: scratch
+    // Run folder, checkpoint or name (pretrained.h) to take weights from; none or empty: scratch.
+    std::string init;
   } model;
 
   LossOptions loss;            // of a detector

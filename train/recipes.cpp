@@ -1,7 +1,5 @@
 #include "train/recipes.h"
 
-#include "shared/base/cat.h"
-
 namespace retina {
 
 const std::map<std::string, Cli::Settings>& recipes() {
@@ -113,9 +111,8 @@ const std::map<std::string, Cli::Settings>& recipes() {
 }
 
 RecipeFacts facts_of_recipe(const std::string& name) {
-  const char* const v1_backbone = "resnet50-0676ba61.pt";
-  if (name == "torchvision-v1") return {.backbone = v1_backbone};
-  if (name == "torchvision-v2") return {.backbone = "resnet50-11ad3fa6.pt"};
+  if (name == "torchvision-v1") return {.backbone = "imagenet-v1"};
+  if (name == "torchvision-v2") return {.backbone = "imagenet-v2"};
   if (name == "imagenet-resnet50") {
     return {.task = Task::kClassification, .reference_images_per_step = 256, .epochs = 90};
   }
@@ -123,16 +120,9 @@ RecipeFacts facts_of_recipe(const std::string& name) {
     return {.task = Task::kClassification, .reference_images_per_step = 32, .epochs = 25};
   }
   if (name == "keras-retinanet") {
-    return {.reference_images_per_step = 1, .epochs = 50, .backbone = v1_backbone};
+    return {.reference_images_per_step = 1, .epochs = 50, .backbone = "imagenet-v1"};
   }
   return {};
-}
-
-std::string backbone_hint(const std::string& name) {
-  const std::string file = facts_of_recipe(name).backbone;
-  if (file.empty()) return "";
-  return cat("make weights DATA=DIR, then --init DIR/weights/", file,
-             "; --init none trains from scratch");
 }
 
 }  // namespace retina

@@ -22,10 +22,8 @@ struct RecipeFacts {
   Task task = Task::kDetection;
   int reference_images_per_step = 16;  // its learning rate is for this global batch
   int epochs = 26;
-  std::string backbone = {};  // file of `make weights` that it begins with; empty: from scratch
+  std::string backbone = {};  // name of the weights that it begins with; empty: from scratch
 };
 RecipeFacts facts_of_recipe(const std::string& name);
-// How to get the weights that it begins with; "" when it begins from scratch.
-std::string backbone_hint(const std::string& name);
 
 }  // namespace retina

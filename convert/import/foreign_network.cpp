@@ -112,13 +112,9 @@ NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64
   return state;
 }
 
-std::string summary(const ImportOptions& options, const Architecture& architecture,
-                    const ModelConfig& config) {
+std::string summary(const Architecture& architecture, const ModelConfig& config) {
   if (architecture.backbone_only) {
-    return cat(
-        config.backbone,
-        " backbone; pyramid and heads are randomly initialised: train with retina-train --init ",
-        options.output);
+    return cat(config.backbone, " backbone; pyramid and heads are randomly initialised");
   }
   return cat(config.backbone, " RetinaNet of torchvision's ",
              config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ",
@@ -195,7 +191,7 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
           .model = state_of(model),
           .categories = classes.categories,
           .backbone_only = architecture.backbone_only,
-          .summary = summary(options, architecture, config)};
+          .summary = summary(architecture, config)};
 }
 
 ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {

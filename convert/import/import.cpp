@@ -11,6 +11,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/output.h"
+#include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/onnx/onnx_file.h"
 
@@ -56,6 +57,10 @@ std::string import_json(const ImportOptions& options, std::uint64_t source_hash)
   json.field("norm-eps", options.norm_eps ? shortest(*options.norm_eps) : "");
   json.key("sizes").raw(options.config.to_json());
   return json.end_object().text();
+}
+
+std::string file_name_of(const std::string& path) {
+  return as_utf8(std::filesystem::path(path).filename().string());
 }
 
 // True when the output already exists and was made from the same inputs; throws when it was made
@@ -112,11 +117,14 @@ std::string import_weights(const ImportOptions& options) {
   config_json.key("import").begin_object();
   config_json.field("made_from", made_from);
   config_json.field("backbone_only", network.backbone_only);
+  config_json.field("source", file_name_of(options.weights)).field("holds", network.summary);
   checkpoint.config_json = config_json.end_object().end_object().text();
   checkpoint.trainer_json = R"({"step":0,"epoch":0})";
   checkpoint.categories = network.categories;
   as_io_error([&] { save_checkpoint(options.output, checkpoint); });
-  return cat(options.output, ": ", network.summary, "\n");
+  return cat(options.output, ": ", network.summary,
+             network.backbone_only ? cat(": train with retina-train --init ", options.output) : "",
+             "\n");
 }
 
 }  // namespace retina

@@ -100,6 +100,7 @@ pack_train=(
 weights=(
   retina-weights
   --output /mnt/coco/weights
+  imagenet-v2
 )
 train=(
   retina-train

@@ -149,6 +149,7 @@ class Readme(unittest.TestCase):
         self.make_imagenet(place)
         self.make_cifar10(place)
         self.make_class_folders(place)
+        self.make_own_set(place)
         self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
                                  place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
         shutil.copy(place / "coco/weights/resnet50-11ad3fa6.pt", place / "coco/weights/resnet50-0676ba61.pt")
@@ -156,6 +157,19 @@ class Readme(unittest.TestCase):
             (programs / name).write_text(quick_program(name))
             (programs / name).chmod(0o755)
         return place
+
+    def make_own_set(self, place):
+        """The training set as a reader's own, beside what `make weights` would have left: an import
+        of torchvision's architecture on a ResNet-18."""
+        (place / "mine").mkdir()
+        shutil.copy(place / "coco/annotations/instances_train2017.json", place / "mine/annotations.json")
+        shutil.copytree(place / "coco/train2017", place / "mine/images")
+        file = self.room / "retinanet_resnet50_fpn_v2_coco-5905b1c5.pth"
+        for command in (["make-checkpoint", "--pth", "--backbone", "resnet18", "--classes", 91,
+                         "--output", file],
+                        ["retina-convert", "--import", file, "--output",
+                         place / f"mine/weights/{file.stem}.pt"]):
+            self.expect_success(run([BUILD / "bin" / command[0], *command[1:]]), command[0])
 
     def make_class_folders(self, place):
         """Images in a folder for each class."""
@@ -306,7 +320,8 @@ class Readme(unittest.TestCase):
         self.assertEqual(set(ran), set(PROGRAMS))
         stats = json.loads((place / "evaluation/metrics.json").read_text())["stats"]
         self.assertEqual(len(stats), 12)
-        for name in ("model.onnx", "scored/metrics.json", "scaling/scaling.html", "served"):
+        for name in ("model.onnx", "scored/metrics.json", "scaling/scaling.html", "served",
+                     "mine/run/report.html"):
             self.assertTrue((place / name).exists(), name)
 
     def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):

@@ -1,7 +1,10 @@
-// make-checkpoint: writes a checkpoint of an untrained model, for tests that need a file.
+// make-checkpoint: writes a checkpoint of an untrained model, or torchvision's file of one, for
+// tests that need a file.
 #include "shared/base/cli.h"
+#include "shared/base/file.h"
 #include "shared/base/program.h"
 #include "tests/convert/random_checkpoint.h"
+#include "tests/convert/state_dict_file.h"
 
 int main(int argc, char** argv) {
   return retina::run_program("make-checkpoint", [&] {
@@ -9,7 +12,7 @@ int main(int argc, char** argv) {
     std::string output = "checkpoint.pt";
     std::uint64_t seed = 1;
     double head_spread = 1;
-    bool p6_from_p5 = false;
+    bool p6_from_p5 = false, pth = false;
     retina::Cli cli("make-checkpoint", "make-checkpoint --output C.pt [options]",
                     "Writes a checkpoint of an untrained model.");
     cli.option("output", output, "C.pt", "checkpoint to write");
@@ -25,9 +28,15 @@ int main(int argc, char** argv) {
     cli.option("anchor-sizes", config.anchor_sizes, "A,B,C,D,E", "px");
     cli.option("min-side", config.min_side_px, "PX", "shorter side after the resize");
     cli.option("max-side", config.max_side_px, "PX", "largest longer side");
+    cli.flag("pth", pth, "write what torch.save writes of torchvision's model");
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
     config.p6_from_c5 = !p6_from_p5;
-    retina::save_checkpoint(output, retina::random_checkpoint(config, seed, head_spread));
+    const retina::Checkpoint made = retina::random_checkpoint(config, seed, head_spread);
+    if (pth) {
+      retina::write_file_atomically(output, retina::pth_of(made.model));
+    } else {
+      retina::save_checkpoint(output, made);
+    }
     return 0;
   });
 }

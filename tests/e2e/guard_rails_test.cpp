@@ -282,8 +282,10 @@ TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
   EXPECT_EQ(result.exit_code, 78);
   EXPECT_EQ(result.err,
             "retina-train: error: --recipe torchvision-v2: begins with a pretrained backbone, "
-            "--init is missing; hint: make weights DATA=DIR, then --init "
-            "DIR/weights/resnet50-11ad3fa6.pt; --init none trains from scratch\n");
+            "--init is missing; hint: make weights DATA=" +
+                job.folder().path() +
+                " WEIGHTS=imagenet-v2 (in the image: retina-weights --output " + job / "weights" +
+                " imagenet-v2), then --init imagenet-v2; --init none trains from " + "scratch\n");
 }
 
 TEST(Recipes, SayHowToGetABackboneThatIsMissing) {
@@ -293,9 +295,8 @@ TEST(Recipes, SayHowToGetABackboneThatIsMissing) {
   EXPECT_EQ(result.exit_code, 66) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr(cat("--init ", job / "resnet50-0676ba61.pt", ": no such file")));
-  EXPECT_THAT(
-      result.err,
-      HasSubstr("hint: make weights DATA=DIR, then --init DIR/weights/resnet50-0676ba61.pt"));
+  EXPECT_THAT(result.err, HasSubstr(cat("hint: make weights DATA=", job.folder().path(),
+                                        " WEIGHTS=imagenet-v1 ")));
 }
 
 TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {

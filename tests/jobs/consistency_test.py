@@ -295,19 +295,21 @@ class JobFilesConsistency(unittest.TestCase):
         self.assertEqual({stage.image for stage in local}, {built.stdout.strip()})
 
     def test_a_training_starts_from_the_weights_that_its_recipe_was_published_with(self):
-        fetched = (ROOT / "docker/weights.txt").read_text()
+        lines = (ROOT / "docker/weights.txt").read_text().splitlines()
+        files = {line.split()[1]: line.split()[0] for line in lines if not line.startswith("#")}
         trainings = [stage for stage in trainings_of(all_stages()) if not classifies(stage)]
         self.assertGreater(len(trainings), 6)
         for stage in trainings:
             self.assertEqual(stage.option("--recipe"), "torchvision-v2", stage)
             folder, name = stage.option("--init").rsplit("/", 1)
             self.assertEqual(name, "resnet50-11ad3fa6.pt", stage)
-            self.assertIn(name.replace(".pt", ".pth "), fetched)
-            # The same place by the names of the same scheduler.
-            [output] = {at(other, other.option("--output")) for other in all_stages()
-                        if other.program == "retina-weights"
-                        and pathlib.PurePath(other.file).parent == pathlib.PurePath(stage.file).parent}
+            # The same place by the names of the same scheduler, and these weights alone.
+            fetching = [other for other in all_stages() if other.program == "retina-weights"
+                        and pathlib.PurePath(other.file).parent == pathlib.PurePath(stage.file).parent]
+            [output] = {at(other, other.option("--output")) for other in fetching}
             self.assertEqual(at(stage, folder).rstrip("/"), output.rstrip("/"), stage)
+            self.assertEqual({other.words[-1] for other in fetching},
+                             {files[name.replace(".pt", ".pth")]}, stage)
 
     def test_classification_starts_from_scratch_with_its_recipes_step(self):
         trainings = [stage for stage in trainings_of(all_stages()) if classifies(stage)]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/local.sh"
 
@@ -13,6 +14,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/local.sh"
 STAND_IN = """#!/usr/bin/env bash
 if [ "$1" = --version ]; then echo "GPUs seen $GPUS"; exit; fi
 echo "${0##*/} $*" >>"$CALLS"
+echo "${RETINA_WEIGHTS-}" >"$CALLS.${0##*/}"
 """
 PROGRAMS = ("coco-pack", "retina-train", "retina-eval", "retina-convert", "mpirun")
 
@@ -104,6 +106,14 @@ class Local(unittest.TestCase):
         self.assertEqual([call[-4:] for call in calls if call[0] == "coco-pack"], [options] * 2)
         training, = [call for call in calls if "--train" in call]
         self.assertEqual(training[-2:], ["--epochs", "3"])
+
+    def test_a_training_finds_weights_by_their_names_in_the_data_folder(self):
+        self.make("weights/resnet50-11ad3fa6.pt")
+        self.calls(1, "--", "--init", "imagenet-v2")
+        self.assertEqual((self.room / "calls.retina-train").read_text(), f"{self.room}/data/weights\n")
+        with unittest.mock.patch.dict(os.environ, RETINA_WEIGHTS="/own"):
+            self.calls(1)
+        self.assertEqual((self.room / "calls.retina-train").read_text(), "/own\n")
 
     def test_images_that_are_no_jpegs_are_converted(self):
         (self.room / "data/images/val/1.jpg").rename(self.room / "data/images/val/1.PNG")

@@ -128,21 +128,22 @@ class CocoMirror(Mirror):
 
 
 class WeightsMirror(Mirror):
-    """Files in the place of torchvision's, with names that their own hashes make."""
+    """Files in the place of torchvision's, with names that their own hashes make: first, second."""
 
-    def __init__(self, folder, contents=(b"v1" * 20000, b"v2" * 20000)):
+    def __init__(self, folder):
         super().__init__(folder)
-        self.write_table([self.file(content) for content in contents])
+        self.write_table([self.row("first", b"v1" * 20000), self.row("second", b"v2" * 20000)])
 
-    def file(self, content):
+    def row(self, name, content, file=None):
+        """The table's line for weights called `name`, whose file is now served."""
         hash_ = hashlib.sha256(content).hexdigest()
-        path = self.root / f"resnet50-{hash_[:8]}.pth"
+        path = self.root / (file or f"resnet50-{hash_[:8]}.pth")
         path.write_bytes(content)
-        return [path.name, len(content), hash_]
+        return [name, path.name, len(content), hash_]
 
     def names(self):
         """The files without their suffix, in the table's order."""
-        return [row[0].removesuffix(".pth") for row in self.rows]
+        return [row[1].removesuffix(".pth") for row in self.rows]
 
     def environment(self):
         return self.variables("WEIGHTS")

@@ -42,10 +42,10 @@ class RetinaWeights(DownloadTest):
     def command(self):
         return [SCRIPT, "--output", self.output]
 
-    def expect_done(self, *words, **environment):
+    def expect_done(self, *words, names=None, **environment):
         done = self.fetch(*words, **environment)
         self.assertEqual(done.returncode, 0, done.stderr)
-        names = self.mirror.names()
+        names = names or self.mirror.names()
         self.assertEqual(self.listing(), sorted(f"{name}.pt" for name in names))
         for name in names:
             made_of = (self.output / f"{name}.pt").read_text().split()[2]
@@ -69,15 +69,40 @@ class RetinaWeights(DownloadTest):
         self.assertEqual(self.mirror.gets, [])
         self.assertEqual(self.output.stat().st_mtime_ns, before)
 
-    def test_make_weights_leaves_them_beside_the_data(self):
+    def make_weights(self, *words):
         # The first target is taken as done: the build is the stand-in.
         command = ["make", "-o", "build", "weights", f"BUILD={self.room}", f"DATA={self.output.parent}"]
         outer = {name: value for name, value in self.environment(PATH=os.environ["PATH"]).items()
                  if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-        done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, timeout=60,
-                              env=outer)
+        done = subprocess.run([*command, *words], cwd=SOURCE, capture_output=True, text=True,
+                              timeout=60, env=outer)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.listing(), sorted(f"{name}.pt" for name in self.mirror.names()))
+
+    def test_make_weights_leaves_them_beside_the_data(self):
+        first, second = self.mirror.names()
+        self.make_weights("WEIGHTS=second")
+        self.assertEqual(self.listing(), [f"{second}.pt"])
+        self.make_weights()
+        self.assertEqual(self.listing(), sorted([f"{first}.pt", f"{second}.pt"]))
+
+    def test_names_select_what_is_fetched(self):
+        first, second = self.mirror.names()
+        self.expect_done("second", names=[second])
+        self.assertEqual(self.mirror.gets, [(f"{second}.pth", 0)])
+        self.assertIn("already there", self.expect_done("second", names=[second]).stdout)
+        self.expect_done("--scratch", str(self.room), "first", "second")
+        self.assertEqual(self.mirror.gets, [(f"{second}.pth", 0), (f"{first}.pth", 0)])
+
+    def test_an_unknown_name_is_refused_with_those_that_there_are(self):
+        self.expect_refusal(64, "third: no weights have this name (want one of first second)",
+                            words=["first", "third"])
+        self.expect_refusal(64, "*: no weights", words=["*"])
+        self.assertEqual(self.mirror.gets, [])
+
+    def test_help_lists_the_names(self):
+        shown = subprocess.run([SCRIPT, "--help"], capture_output=True, text=True).stdout
+        for name in ("coco-v2", "coco-v1", "imagenet-v2", "imagenet-v1"):
+            self.assertRegex(shown, rf"\n  {name} +\S+\.pth, 1\d\dMB\n")
 
     def test_an_interrupted_call_is_continued_by_the_next(self):
         first = f"{self.mirror.names()[0]}.pth"
@@ -105,7 +130,7 @@ class RetinaWeights(DownloadTest):
         path = self.mirror.root / f"{second}.pth"
         whole = path.read_bytes()
         path.write_bytes(whole[:-1] + b"x")
-        self.expect_refusal(65, f"{second}.pth", f"want {self.mirror.rows[1][2]}", "was removed",
+        self.expect_refusal(65, f"{second}.pth", f"want {self.mirror.rows[1][3]}", "was removed",
                             "run the same command again")
         self.assertEqual([name for name in self.listing() if name.endswith((".pt", ".pth", ".part"))],
                          [f"{first}.pt"])
@@ -126,10 +151,13 @@ class RetinaWeights(DownloadTest):
     def test_the_names_begin_the_published_hashes(self):
         lines = (SOURCE / "docker/weights.txt").read_text().splitlines()
         rows = [line.split() for line in lines if not line.startswith("#")]
-        self.assertEqual({row[0] for row in rows}, {"resnet50-0676ba61.pth", "resnet50-11ad3fa6.pth"})
-        for name, _, hash_ in rows:
+        stems = {"coco-v2": "retinanet_resnet50_fpn_v2_coco", "coco-v1": "retinanet_resnet50_fpn_coco",
+                 "imagenet-v2": "resnet50", "imagenet-v1": "resnet50"}
+        self.assertEqual([row[0] for row in rows], list(stems))
+        for name, file, bytes_, hash_ in rows:
             self.assertRegex(hash_, "^[0-9a-f]{64}$")
-            self.assertEqual(name, f"resnet50-{hash_[:8]}.pth")
+            self.assertEqual(file, f"{stems[name]}-{hash_[:8]}.pth")
+            self.assertGreater(int(bytes_), 10**8)
         self.assertIn("url=${WEIGHTS_URL:-https://download.pytorch.org/models}", SCRIPT.read_text())
 
     def test_where_curl_is_installed_the_certificates_are_too(self):
@@ -147,8 +175,38 @@ class RetinaWeights(DownloadTest):
     def test_the_real_program_is_called_as_it_wants(self):
         # A file of torch.save that is no ResNet: it was read and understood.
         content = (FIXTURES / "zip.pth").read_bytes()
-        self.mirror.write_table([self.mirror.file(content)])
+        self.mirror.write_table([self.mirror.row("first", content)])
         self.expect_refusal(65, "holds no ResNet", PATH=f"{BUILD}/bin:{os.environ['PATH']}")
+
+    @unittest.skipUnless((BUILD / "bin/retina-train").exists(), "no retina-train in the build")
+    def test_a_detector_is_fetched_imported_and_trained_from_by_its_name(self):
+        # torchvision's architecture with its 91 rows, on a ResNet-18.
+        path = self.room / "detector.pth"
+        self.run_built("make-checkpoint", "--pth", "--classes", 91, "--output", path)
+        name, file = "coco-v2", "retinanet_resnet50_fpn_v2_coco-5905b1c5.pth"
+        self.mirror.write_table([self.mirror.row(name, path.read_bytes(), file)])
+        built = {"PATH": f"{BUILD}/bin:{os.environ['PATH']}"}
+        fetched = self.fetch(name, **built)
+        self.assertEqual(fetched.returncode, 0, fetched.stderr)
+        self.assertIn("80 classes (of 91 rows)", fetched.stdout)
+
+        data = self.output.parent
+        self.run_built("render_scenes", "--output", self.room / "scenes", "--train", 4, "--intact")
+        self.run_built("coco-pack", "--annotations",
+                       self.room / "scenes/annotations/instances_train2017.json", "--images",
+                       self.room / "scenes/images/train2017", "--output", data / "shards/train")
+        trained = self.run_built(
+            "retina-train", "--train", data / "shards/train", "--output", self.room / "run", "--init",
+            name, "--steps", 2, "--images-per-step", 2, "--min-side", 64, "--max-side", 96,
+            "--lr", 0.0001, "--device", "cpu", "--compute-threads", 1, "--threads", 1)
+        self.assertIn(f"--init {name}: {self.output}/{file.replace('.pth', '.pt')}", trained.stderr)
+        self.assertIn("weights loaded; ", trained.stderr)
+
+    def run_built(self, program, *words):
+        done = subprocess.run([BUILD / "bin" / program, *map(str, words)], capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
 
     def test_no_network_and_a_missing_file_are_one_line(self):
         self.expect_refusal(69, "WEIGHTS_URL", WEIGHTS_URL="http://127.0.0.1:1")

@@ -84,14 +84,15 @@ TEST(Recipes, AreEachAValidConfiguration) {
 }
 
 TEST(Recipes, RefuseToBeginWithoutTheirBackbone) {
-  for (const auto& [name, file] : {std::pair{"torchvision-v1", "resnet50-0676ba61.pt"},
-                                   std::pair{"torchvision-v2", "resnet50-11ad3fa6.pt"},
-                                   std::pair{"keras-retinanet", "resnet50-0676ba61.pt"}}) {
+  for (const auto& [name, weights] :
+       {std::pair{"torchvision-v1", "imagenet-v1"}, std::pair{"torchvision-v2", "imagenet-v2"},
+        std::pair{"keras-retinanet", "imagenet-v1"}}) {
     const Error error = refusal({"--recipe", name});
     EXPECT_EQ(error.kind(), ErrorKind::kConfig) << name;
     EXPECT_THAT(error.what(), testing::HasSubstr("--init is missing"));
-    EXPECT_THAT(error.hint(), testing::HasSubstr("make weights DATA=DIR"));
-    EXPECT_THAT(error.hint(), testing::HasSubstr(cat("--init DIR/weights/", file)));
+    EXPECT_THAT(error.hint(), testing::HasSubstr(cat("make weights DATA=. WEIGHTS=", weights,
+                                                     " (in the image: ")));
+    EXPECT_THAT(error.hint(), testing::HasSubstr(cat("), then --init ", weights, "; ")));
     EXPECT_NO_THROW(parse({"--recipe", name, "--synthetic", "8"})) << "a speed test";
   }
   EXPECT_NO_THROW(parse({}));

@@ -32,50 +32,33 @@ at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source, T
   return merged.view(fresh.sizes());
 }
 
-// What a checkpoint holds.
-struct Content {
-  ModelConfig model{};
-  // An import of an image classifier as a detector: its pyramid and heads are placeholders.
-  bool backbone_only = false;
-};
-
-Content content_of(const std::string& config_json, const std::string& source) {
-  const JsonFile config = JsonFile::parse(config_json, source);
-  const JsonView root = config.root();
-  return {.model = ModelConfig::from_json(root.at("model")),
-          .backbone_only = root.has("import") && root.at("import").at("backbone_only").as_bool()};
-}
-
-// Else the ResNet alone: it fits whatever is on top of it.
-bool takes_all(const ModelConfig& mine, const Content& content) {
-  return !content.backbone_only && content.model.task == mine.task;
-}
-
-void check_architecture(const ModelConfig& mine, const Content& content,
+void check_architecture(const ModelConfig& mine, const InitialModel& initial,
                         const std::string& source) {
-  const ModelConfig& theirs = content.model;
+  const ModelConfig& theirs = initial.model;
   if (theirs.backbone == kCifarCnn && mine.task == Task::kDetection) {
     throw Error(ErrorKind::kConfig,
                 cat(source, ": is a cifar-cnn, which cannot be a detector's backbone"),
                 "give weights of a ResNet");
   }
-  std::string options;  // that would make the model theirs
-  const auto compare = [&](const char* name, const auto& now, const auto& want) {
-    if (now != want) options += cat(options.empty() ? "" : " ", "--", name, " ", want);
+  std::string got, want;  // options that make the model mine, or theirs
+  const auto compare = [&](const char* name, const auto& now, const auto& wanted) {
+    if (now == wanted) return;
+    got += cat(got.empty() ? "" : " ", "--", name, " ", now);
+    want += cat(want.empty() ? "" : " ", "--", name, " ", wanted);
   };
   compare("backbone", mine.backbone, theirs.backbone);
   compare("norm-eps", shortest(mine.norm_eps), shortest(theirs.norm_eps));
-  if (takes_all(mine, content) && mine.task == Task::kDetection) {
+  if (initial.gives_all(mine.task) && mine.task == Task::kDetection) {
     const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
     compare("head-norm", word_of(kHeadNorms, mine.head_norm),
             word_of(kHeadNorms, theirs.head_norm));
     compare("p6", p6(mine), p6(theirs));
   }
-  if (options.empty()) return;
-  throw Error(
-      ErrorKind::kConfig,
-      cat(source, ": its architecture differs from the model being trained (want ", options, ")"),
-      cat("add ", options));
+  if (want.empty()) return;
+  throw Error(ErrorKind::kConfig,
+              cat(source, ": its architecture differs from the model being trained (got ", got,
+                  ", want ", want, ")"),
+              cat("give ", want, "; what neither an option nor a recipe says follows --init"));
 }
 
 // The checkpoint's ResNet, under the network's names for it, and the network's own values for the
@@ -104,20 +87,35 @@ void load_backbone(Network& network, const Checkpoint& checkpoint, Task task,
 
 }  // namespace
 
+bool InitialModel::gives_all(Task task) const {
+  return !backbone_only && model.task == task;
+}
+
+InitialModel initial_model_of(const std::string& config_json, const std::string& source) {
+  const JsonFile config = JsonFile::parse(config_json, source);
+  const JsonView root = config.root();
+  InitialModel initial{.model = ModelConfig::from_json(root.at("model"))};
+  if (!root.has("import")) return initial;
+  const JsonView imported = root.at("import");
+  initial.backbone_only = imported.at("backbone_only").as_bool();
+  initial.imported_from = imported.has("source") ? imported.at("source").as_string() : "";
+  return initial;
+}
+
 void check_initial_weights(const std::string& path, const ModelConfig& model) {
-  check_architecture(model, content_of(read_checkpoint_header(path).config_json, path), path);
+  check_architecture(model, initial_model_of(read_checkpoint_header(path).config_json, path), path);
 }
 
 void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source) {
-  const Content content = content_of(checkpoint.config_json, source);
+  const InitialModel initial = initial_model_of(checkpoint.config_json, source);
   const ModelConfig& model = network.config();
-  check_architecture(model, content, source);
-  if (!takes_all(model, content)) {
-    return load_backbone(network, checkpoint, content.model.task, source);
+  check_architecture(model, initial, source);
+  if (!initial.gives_all(model.task)) {
+    return load_backbone(network, checkpoint, initial.model.task, source);
   }
-  if (model.task == Task::kDetection && model.anchor_sizes != content.model.anchor_sizes) {
+  if (model.task == Task::kDetection && model.anchor_sizes != initial.model.anchor_sizes) {
     log_warning(
         source,
         ": was trained with other --anchor-sizes: initial box predictions will be less accurate");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,21 @@
 
 namespace retina {
 
+// What a checkpoint is to a training that starts from it.
+struct InitialModel {
+  ModelConfig model{};
+  // An import of an image classifier as a detector: its pyramid and heads are placeholders.
+  bool backbone_only = false;
+  // The name of the file that was imported; unset: trained, empty: an import that does not say.
+  std::optional<std::string> imported_from{};
+
+  // For a network that does `task`; else the ResNet alone: it fits whatever is on top of it.
+  bool gives_all(Task task) const;
+};
+
+// By the `config` of the checkpoint, which `source` names. Throws Error{kData}.
+InitialModel initial_model_of(const std::string& config_json, const std::string& source);
+
 // Refuses a checkpoint that does not fit the model, before a run begins; reads no tensor. Throws as
 // load_checkpoint and load_initial_weights.
 void check_initial_weights(const std::string& path, const ModelConfig& model);
@@ -19,7 +35,7 @@ void check_initial_weights(const std::string& path, const ModelConfig& model);
 // the same name, classes that are not in the checkpoint get fresh values. Between a classifier and
 // a detector, and of an imported backbone, only the ResNet is taken. Logs what was done. Throws
 // Error{kConfig} with `source` as the subject when the two architectures differ; its hint lists the
-// options to give.
+// options that fit.
 void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source);

@@ -16,8 +16,8 @@
 #include "shared/base/json.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/model/config.h"
-#include "tests/convert/pth_writer.h"
 #include "tests/convert/random_checkpoint.h"
+#include "tests/convert/state_dict_file.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -35,30 +35,6 @@ ModelConfig v1_config(int class_count) {
   config.p6_from_c5 = false;
   config.class_count = class_count;
   return config;
-}
-
-// The tensors as a state dict in either container of torch.save.
-std::string pth_of(const NamedTensors& tensors, bool legacy) {
-  PickleText pickle;
-  pickle.global("collections", "OrderedDict").op(")R(");
-  NamedBytes storages;
-  std::vector<LegacyStorage> legacy_storages;
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor dense = tensor.contiguous();
-    const bool is_float = dense.scalar_type() == at::kFloat;
-    const std::string key = std::to_string(storages.size());
-    pickle.text(name).tensor(is_float ? "FloatStorage" : "LongStorage", key, dense.numel(), 0,
-                             dense.sizes().vec(), dense.strides().vec(), legacy);
-    storages.emplace_back(key,
-                          std::string(static_cast<const char*>(dense.data_ptr()), dense.nbytes()));
-    if (legacy) {
-      legacy_storages.push_back({.key = key,
-                                 .bytes = storages.back().second,
-                                 .element_bytes = static_cast<std::size_t>(dense.element_size())});
-    }
-  }
-  const std::string text = pickle.op("u").stop();
-  return legacy ? pth_legacy(text, legacy_storages) : pth_zip(text, storages);
 }
 
 std::map<std::string, at::Tensor> by_name(const NamedTensors& tensors) {
@@ -154,6 +130,12 @@ TEST_F(Import, NinetyOneRowsBecomeCocosEightyClassesWithEpsilonZero) {
     EXPECT_TRUE(at::equal(got.select(1, label), want.select(1, id))) << label;
   }
   EXPECT_EQ(config_of(imported).norm_eps, 0);
+  // retina-train --init NAME asks of what it is an import.
+  const JsonFile config = JsonFile::parse(imported.config_json, "config");
+  EXPECT_EQ(config.root().at("import").at("source").as_string(), "w.pth");
+  EXPECT_EQ(config.root().at("import").at("holds").as_string(),
+            "resnet18 RetinaNet of torchvision's v1 kind, 80 classes (of 91 rows), batch norm "
+            "epsilon 0");
 
   EXPECT_THAT(import_weights(options.import_options()), HasSubstr("already exists"));
   ConvertOptions other = options;
@@ -255,7 +237,11 @@ TEST_F(Import, AClassifierGivesItsBackbone) {
   classifier.push_back({"fc.weight", at::rand({1000, 512})});
   classifier.push_back({"fc.bias", at::rand({1000})});
   const ConvertOptions options = write(classifier);
-  EXPECT_THAT(import_weights(options.import_options()), HasSubstr("resnet18 backbone"));
+  EXPECT_THAT(
+      import_weights(options.import_options()),
+      HasSubstr(cat("resnet18 backbone; pyramid and heads are randomly initialised: train with "
+                    "retina-train --init ",
+                    output_)));
   const auto want = by_name(source.model);
   std::size_t compared = 0;
   for (const auto& [name, tensor] : load_checkpoint(output_).model) {

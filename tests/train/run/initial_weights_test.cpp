@@ -106,16 +106,33 @@ TEST(InitialWeights, AnotherArchitectureNamesTheOptionsToGive) {
   const TestFolder folder;
   const std::string checkpoint = folder / "c.pt";
   save_checkpoint(checkpoint, random_checkpoint(theirs, 1));
-  EXPECT_EQ(refusal(small_config(), checkpoint), "add --norm-eps 0 --head-norm none --p6 p5");
+  const std::string rest = "; what neither an option nor a recipe says follows --init";
+  EXPECT_EQ(refusal(small_config(), checkpoint),
+            "give --norm-eps 0 --head-norm none --p6 p5" + rest);
   EXPECT_EQ(refusal(theirs, checkpoint), "accepted");
   ModelConfig deeper = theirs;
   deeper.backbone = "resnet34";
-  EXPECT_EQ(refusal(deeper, checkpoint), "add --backbone resnet18");
+  EXPECT_EQ(refusal(deeper, checkpoint), "give --backbone resnet18" + rest);
   // The norm's kind and image sizes are the run's own.
   ModelConfig frozen = theirs;
   frozen.norm = Norm::kFrozen;
   frozen.min_side_px = 64;
   EXPECT_EQ(refusal(frozen, checkpoint), "accepted");
+}
+
+TEST(InitialWeights, AnImportSaysOfWhat) {
+  const Checkpoint trained = random_checkpoint(small_config(), 1);
+  const auto with = [&](const std::string& import) {
+    std::string config = trained.config_json;
+    config.insert(config.size() - 1, R"(,"import":{"backbone_only":)" + import + "}");
+    return initial_model_of(config, "c.pt");
+  };
+  EXPECT_EQ(initial_model_of(trained.config_json, "c.pt").imported_from, std::nullopt);
+  EXPECT_EQ(with("false").imported_from, "") << "of an earlier version";
+  EXPECT_EQ(with(R"(false,"source":"r.pth")").imported_from, "r.pth");
+  EXPECT_TRUE(with("false").gives_all(Task::kDetection));
+  EXPECT_FALSE(with("true").gives_all(Task::kDetection));
+  EXPECT_FALSE(with("false").gives_all(Task::kClassification));
 }
 
 ModelConfig classifier_config(std::size_t class_count) {

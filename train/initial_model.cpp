@@ -1,0 +1,168 @@
+#include "train/initial_model.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/run_folder.h"
+#include "shared/model/network_shape.h"
+#include "train/pretrained.h"
+#include "train/recipes.h"
+#include "train/run/initial_weights.h"
+
+namespace retina {
+namespace {
+
+// The config of a run's newest checkpoint that is whole: all have the run's model. "" without one;
+// what is damaged is told where the run is opened.
+std::string config_of_run(const std::string& folder) {
+  std::vector<std::string> names = checkpoint_files(folder);
+  std::reverse(names.begin(), names.end());
+  for (const std::string& name : names) {
+    try {
+      return read_checkpoint_header(cat(folder, "/", name)).config_json;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return "";
+}
+
+std::string joined(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += cat(text.empty() ? "" : ",", shortest(value));
+  return text;
+}
+
+// Of what the run continues from; "" where it begins.
+std::string config_to_continue(const TrainOptions& options) {
+  const TrainOptions::Checkpoints& checkpoints = options.checkpoints;
+  if (options.writes() && options.may_resume() && !checkpoints.overwrite) {
+    if (std::string config = config_of_run(options.output); !config.empty()) return config;
+  }
+  const std::string& file = checkpoints.resume;
+  const bool is_there = options.resumes_file() && path_exists(file) && !is_folder(file);
+  return is_there ? read_checkpoint_header(file).config_json : "";
+}
+
+[[noreturn]] void refuse_missing(const TrainOptions& options, const std::string& given) {
+  const std::string& train = options.data.train;
+  if (const PretrainedWeights* const weights = find_pretrained(given)) {
+    const char* const own = std::getenv("RETINA_WEIGHTS");
+    throw Error(ErrorKind::kNoInput,
+                cat("--init ", given, ": ", weights->file(), " is not in ",
+                    own == nullptr ? "" : cat("$RETINA_WEIGHTS (", own, ") nor in "),
+                    "a folder weights beside ", train.empty() ? "the working directory" : train,
+                    " or above it"),
+                fetch_command(*weights, train));
+  }
+  // A file of `make weights`, or what the recipe needs.
+  const PretrainedWeights* meant = pretrained_of_file(given);
+  if (meant == nullptr) meant = find_pretrained(facts_of_recipe(options.recipe).backbone);
+  throw Error(ErrorKind::kNoInput, cat("--init ", given, ": no such file"),
+              meant != nullptr
+                  ? cat(fetch_command(*meant, train), ", then --init ", meant->name)
+                  : cat("give a run's folder, a checkpoint, or one of ", pretrained_names()));
+}
+
+// A name promises torchvision's weights. `initial` is what the file in their place holds; null: it
+// is a folder.
+void check_named(const PretrainedWeights& weights, const InitialModel* initial,
+                 const TrainOptions& options) {
+  std::string got = "a folder";
+  if (initial != nullptr) {
+    const std::optional<std::string>& source = initial->imported_from;
+    // Imports of earlier versions do not say of what they are.
+    if (source && (source->empty() || *source == weights.source)) return;
+    got = source ? cat("an import of ", escaped(*source)) : "the checkpoint of a training";
+  }
+  throw Error(ErrorKind::kData,
+              cat(options.model.init, ": is not what --init ", weights.name, " names (got ", got,
+                  ", want an import of ", weights.source, ")"),
+              cat("move it away, then ", fetch_command(weights, options.data.train)));
+}
+
+// The config that the model follows; `options.model.init` becomes a path. "" where a run's folder
+// has no checkpoint: opening the run reports it. Rank 0.
+std::string take_start(TrainOptions& options) {
+  std::string& init = options.model.init;
+  const std::string given = init;
+  const PretrainedWeights* const named = find_pretrained(given);
+  if (named != nullptr) {
+    if (path_exists(given)) {
+      log_warning("--init ", given,
+                  ": takes the weights of that name; what has this name here is ./", given);
+    }
+    init = locate(*named, options.data.train);
+    if (init.empty()) init = fetched_path(*named, options.data.train);
+  }
+  std::string config = config_to_continue(options);
+  if (!config.empty()) return config;
+  if (!path_exists(init)) refuse_missing(options, given);
+  if (named == nullptr && is_folder(init)) return config_of_run(init);
+  if (is_folder(init)) check_named(*named, nullptr, options);
+  config = read_checkpoint_header(init).config_json;
+  if (named != nullptr) {
+    const InitialModel initial = initial_model_of(config, init);
+    check_named(*named, &initial, options);
+    log_info("--init ", given, ": ", init);
+  }
+  return config;
+}
+
+// Whether neither the command nor its recipe says what the option is.
+bool is_open(const std::string& option, const Cli& cli, const std::string& recipe) {
+  if (cli.given(option)) return false;
+  const auto found = recipes().find(recipe);
+  if (found == recipes().end()) return true;
+  return std::none_of(found->second.begin(), found->second.end(),
+                      [&](const auto& setting) { return setting.first == option; });
+}
+
+// Sets what is open to what the checkpoint has; what changed by that, as options.
+std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& initial) {
+  const ModelConfig& theirs = initial.model;
+  TrainOptions::Model& mine = options.model;
+  if (theirs.backbone == kCifarCnn && !options.classifies()) return "";  // refused, with its reason
+  std::string changes;
+  const auto take = [&](const char* name, auto& value, const auto& wanted, const auto& shown) {
+    if (value == wanted || !is_open(name, cli, options.recipe)) return;
+    value = wanted;
+    changes += cat(" --", name, " ", shown);
+  };
+  take("backbone", mine.backbone, theirs.backbone, theirs.backbone);
+  take("norm-eps", mine.norm_eps, theirs.norm_eps, shortest(theirs.norm_eps));
+  if (options.classifies() || !initial.gives_all(options.task)) return changes;
+  take("head-norm", mine.head_norm, theirs.head_norm, word_of(kHeadNorms, theirs.head_norm));
+  if (options.model_config(1).p6_from_c5 != theirs.p6_from_c5) {
+    take("p6", mine.p6, theirs.p6_from_c5 ? P6Source::kC5 : P6Source::kP5,
+         theirs.p6_from_c5 ? "c5" : "p5");
+  }
+  take("anchor-sizes", mine.anchor_sizes, theirs.anchor_sizes, joined(theirs.anchor_sizes));
+  take("anchor-offset", mine.anchor_offset, theirs.anchor_offset, shortest(theirs.anchor_offset));
+  return changes;
+}
+
+}  // namespace
+
+void follow_init(TrainOptions& options, const Cli& cli, Communicator& communicator) {
+  if (options.from_scratch()) return;
+  std::string config;
+  if (communicator.is_root()) config = take_start(options);
+  config = communicator.broadcast(config, 0);
+  options.model.init = communicator.broadcast(options.model.init, 0);
+  if (config.empty()) return;
+  const std::string changes = follow(options, cli, initial_model_of(config, options.model.init));
+  if (changes.empty()) return;
+  if (communicator.is_root()) log_info("the model follows --init:", changes);
+  options.validate();
+}
+
+}  // namespace retina
