@@ -65,6 +65,17 @@ class InstalledPrograms(unittest.TestCase):
                     found = [line.split()[2] for line in lines if "=> /" in line]
                     self.assertEqual(foreign_libraries(found, self.prefix), set())
 
+    def test_the_check_of_model_files_comes_with_its_libraries(self):
+        install(self.folder, "guard")
+        libraries = self.folder / "lib/retina-batch"
+        names = os.listdir(libraries)
+        self.assertIn("libretina_onnx_guard.so", names)
+        self.assertEqual([name for name in names if "torch" in name or "openvino" in name], [])
+        told = run(["ldd", libraries / "libretina_onnx_guard.so"]).stdout
+        self.assertNotIn("not found", told)
+        found = [line.split()[2] for line in told.splitlines() if "=> /" in line]
+        self.assertEqual(foreign_libraries(found, self.folder), set())
+
     def test_each_program_says_what_it_is(self):
         for name in PROGRAMS:
             with self.subTest(name):

@@ -20,6 +20,7 @@ from installed import (BUILD, PROGRAMS, SOURCE, TRAINING, cache, foreign_librari
 VERSION = cache("CMAKE_PROJECT_VERSION")
 HAS_CUDA = cache("RETINA_WITH_CUDA") == "ON"
 SITE_PACKAGES = pathlib.Path(cache("RETINA_SITE_PACKAGES")).resolve()
+UNAVAILABLE = 69
 REQUIREMENTS = SOURCE / ("docker/requirements-cuda.txt" if HAS_CUDA else "requirements.txt")
 
 
@@ -158,6 +159,11 @@ class Packages(unittest.TestCase):
 
     def test_wheels_of_another_folder_are_found_too(self):
         place, site = self.environment_with_the_wheel()
+        done = run([place / "bin/retina-train", "--version"])
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertRegex(done.stderr, r"^retina-train: error: not installed: torch and openvino; hint: pip "
+                                      r"install openvino==\S+ torch==\S+\n$")
+        self.expect_success(run([place / "bin/coco-pack", "--version"]))
         (site / "wheels.pth").write_text(f"{SITE_PACKAGES}\n")
         opened = self.expect_training(place)
         self.assertIn(str(SITE_PACKAGES / "torch/lib/libtorch_cpu.so"), opened)
