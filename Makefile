@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help packages deps build test test-oracle demo demo-classify pipeline coco weights jobs docs image \
+.PHONY: help packages deps build package test test-oracle demo demo-classify pipeline coco weights jobs docs image \
   image-test image-push shell clean
 
 # --- What this machine has -----------------------------------------------------------------------
@@ -37,7 +37,8 @@ PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjs
 FETCH_PACKAGES := curl ca-certificates unzip
 NODE_PACKAGES := dumb-init openssh-server openssh-client iproute2
 SITE_PACKAGES := mkdocs
-TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) $(SITE_PACKAGES) slurmctld
+PACKAGE_PACKAGES := patchelf python3-hatchling
+TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) $(SITE_PACKAGES) $(PACKAGE_PACKAGES) slurmctld
 
 # --- Options of the targets ----------------------------------------------------------------------
 OUT ?= demo
@@ -54,6 +55,8 @@ REVISION ?=
 help:
 	@echo "make deps          install what is missing: apt packages, LibTorch into .deps/
 	make build         deps + the four programs in build/bin/
+	make package       build + a tar that runs where it is unpacked, and a Python wheel, in
+	    ~              build/packages/
 	make test          build + all tests + the sanitizer build and its tests
 	make test-oracle   build + comparison with torchvision, PyTorch, pycocotools (large download)
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
@@ -143,6 +146,11 @@ build: deps
 	@$(configure)
 	cmake --build $(BUILD) -j $(JOBS) --target $(PROGRAMS) retina_onnx_guard $(if $(filter ON,$(TESTS)),render_scenes render_classes)
 	echo "Programs: $(BUILD)/bin/{$$(echo $(PROGRAMS) | tr ' ' ',')}"
+
+# Also `cmake --install build --prefix DIR`: the tar's content.
+package: build
+	@$(call install_packages,$(PACKAGE_PACKAGES))
+	docker/package.sh $(BUILD) $(BUILD)/packages
 
 # --- Tests ---------------------------------------------------------------------------------------
 test: build

@@ -22,15 +22,10 @@ COPY preprocess/ preprocess/
 COPY train/ train/
 COPY convert/ convert/
 COPY evaluate/ evaluate/
-# With the libraries that the final base does not have.
-# hadolint ignore=SC2016
 RUN cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
         -DRETINA_WITH_TORCH=OFF -DRETINA_BUILD_TESTS=OFF \
     && cmake --build build --target retina_onnx_guard \
-    && mkdir /out && cp build/lib/libretina_onnx_guard.so /out/ \
-    && ldd /out/libretina_onnx_guard.so | awk '/=> \// {print $3}' \
-        | grep -vE '/lib(c|m|gcc_s|stdc\+\+)\.so' | xargs cp -L --target-directory /out \
-    && patchelf --set-rpath '$ORIGIN' /out/*
+    && cmake --install build --prefix /out --component guard
 
 FROM ${BASE}
 ARG GPU=0
@@ -40,7 +35,8 @@ RUN if [ "${GPU}" = 1 ]; then wheels=requirements-gpu.txt; else wheels=requireme
         --requirement "/opt/retina/${wheels}" \
     && groupadd --gid 10001 retina \
     && useradd --uid 10001 --gid 10001 --create-home retina
-COPY --from=build /out/ /opt/retina/
+COPY --from=build /out/lib/retina-batch/ /opt/retina/
+COPY --from=build /out/share/ /usr/local/share/
 COPY jobs/serving/*.py /opt/retina/
 ARG VERSION=0.0.0
 ARG CREATED=

@@ -128,7 +128,7 @@ int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
 
 int retina_eval(int argc, const char* const* argv) {
 #ifdef RETINA_TORCH_VERSION
-  register_library_version("LibTorch", RETINA_TORCH_VERSION);
+  register_library_version("LibTorch", [] { return RETINA_TORCH_VERSION; });
 #endif
   if (is_isolated_call(argc, argv)) return run_isolated_model(argc, argv);
   EvalOptions options;

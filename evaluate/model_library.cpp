@@ -1,25 +1,20 @@
 #include "evaluate/model_library.h"
 
-#include <dlfcn.h>
-
 #include "shared/base/error.h"
+#include "shared/base/own_library.h"
 
 namespace retina {
 namespace {
 
 constexpr const char* kLibrary = "libretina_eval_model.so";
 
-// Symbols of ours that the program has, too, are the program's: there is one log, one set of stop
-// signals. The library stays open: LibTorch has threads, and destructors that run at the exit.
+// There is one log, one set of stop signals: the program's, which exports its symbols.
 void* symbol_of_library(const char* name) {
-  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  void* const symbol = library == nullptr ? nullptr : ::dlsym(library, name);
-  if (symbol != nullptr) return symbol;
-  const char* const problem = ::dlerror();
+  const LibrarySymbol symbol = find_in_library(kLibrary, name);
+  if (symbol.address != nullptr) return symbol.address;
   throw Error(ErrorKind::kUnavailable,
-              cat("cannot open ", kLibrary, ", which runs models (",
-                  problem == nullptr ? "no reason given" : problem, ")"),
-              "keep the folder lib beside the programs' folder, as they were built");
+              cat("cannot open ", kLibrary, ", which runs models (", symbol.problem, ")"),
+              kKeepTogetherHint);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // registered (LibTorch, CUDA, MPI: base knows nothing of them).
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace retina {
@@ -9,8 +10,9 @@ namespace retina {
 extern const char* const kProjectVersion;
 extern const char* const kGitRevision;  // short hash, "-dirty" appended, or "unknown"
 
-// Adds "NAME VERSION" to what `version_text` prints. Call at program start.
-void register_library_version(const std::string& name, const std::string& version);
+// Adds "NAME VERSION" to what `version_text` prints. Call at program start; `version` is asked only
+// when it is printed, since asking may load the library.
+void register_library_version(const std::string& name, std::function<std::string()> version);
 
 std::string version_text(const std::string& program);
 

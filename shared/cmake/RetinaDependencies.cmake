@@ -32,7 +32,13 @@ if(RETINA_BUILD_TESTS)
   include(GoogleTest)
 endif()
 
+# Open MPI's C interface alone, without its compiler's run path: FindMPI's target also links the old
+# C++ one, which Open MPI 5 lacks.
 find_package(MPI REQUIRED COMPONENTS CXX)
+add_library(retina_mpi_c INTERFACE)
+add_library(retina::mpi_c ALIAS retina_mpi_c)
+target_include_directories(retina_mpi_c SYSTEM INTERFACE ${MPI_CXX_INCLUDE_DIRS})
+target_link_libraries(retina_mpi_c INTERFACE ${MPI_mpi_LIBRARY})
 
 if(RETINA_QUICK_BUILD)
   retina_precompile(retina_headers HEADERS ${RETINA_COMMON_HEADERS} DEPENDS retina_rapidjson)

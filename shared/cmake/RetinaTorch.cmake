@@ -29,7 +29,6 @@ target_compile_options(retina_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp
 # TensorOperators.h then leaves out the list of all 2,000 functions.
 target_compile_definitions(retina_torch INTERFACE AT_PER_OPERATOR_HEADERS)
 target_link_options(retina_torch INTERFACE
-  -Wl,-rpath,${RETINA_TORCH}/lib -Wl,-rpath,${RETINA_SITE_PACKAGES}/nvidia/cu13/lib
   -Wl,-rpath-link,${RETINA_TORCH}/lib:${RETINA_SITE_PACKAGES}/nvidia/cu13/lib)
 target_link_libraries(retina_torch INTERFACE
   ${RETINA_TORCH}/lib/libtorch_cpu.so ${RETINA_TORCH}/lib/libc10.so
@@ -55,13 +54,11 @@ if(RETINA_WITH_CUDA)
   endforeach()
   target_include_directories(retina_cudart SYSTEM INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:${RETINA_CUDA_HEADERS}>")
-  target_link_options(retina_cudart INTERFACE -Wl,-rpath,${RETINA_NVIDIA}/cu13/lib)
   target_link_libraries(retina_cudart INTERFACE ${RETINA_CUDART})
 
   add_library(retina_nccl INTERFACE)
   add_library(retina::nccl ALIAS retina_nccl)
   target_include_directories(retina_nccl SYSTEM INTERFACE ${RETINA_NVIDIA}/nccl/include)
-  target_link_options(retina_nccl INTERFACE -Wl,-rpath,${RETINA_NVIDIA}/nccl/lib)
   target_link_libraries(retina_nccl INTERFACE ${RETINA_NCCL} retina_cudart)
 
   # Nothing of ours names a symbol of libtorch_cuda.so: it registers its kernels when it is loaded,

@@ -1,5 +1,5 @@
 // The seam between ranks: collectives over pointer + count + type, no LibTorch. Back ends: `self`
-// (one process) and MPI, which `make_communicator` chooses between, and NCCL (train/reduce). All
+// (one process) and MPI, which `MpiSession` chooses between, and NCCL (train/reduce). All
 // ranks must call the same collectives in the same order with the same counts.
 #pragma once
 
@@ -106,33 +106,34 @@ int launcher_rank();
 // The same among the ranks of its node; -1 where the launcher does not say.
 int launcher_local_rank();
 
+class MpiLibrary;
+
 // MPI for the life of the process: initialised by the constructor when `launched_as_rank()`,
 // finalised by `finish()` on a normal end only. Finalising while other ranks wait in a collective
 // would hang the job, so an error ends with `abort` instead.
 class MpiSession {
  public:
+  // Throws Error{kUnavailable} when ranks are asked for and Open MPI cannot be loaded or started.
   MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
   ~MpiSession() = default;
 
-  bool active() const { return active_; }
+  // The MPI back end when `launched_as_rank()`, else the one for a single process.
+  std::unique_ptr<Communicator> make_communicator() const;
   // Normal end; collective.
   void finish();
   // Ends all ranks with this exit code. Returns when MPI is not active.
   void abort(int code);
 
  private:
-  bool active_ = false;
+  MpiLibrary* library_ = nullptr;  // null for a single process
 };
-
-// The MPI back end when `session` is active, else the one for a single process.
-std::unique_ptr<Communicator> make_communicator(const MpiSession& session);
 
 // The single-process back end, for tests and tools.
 std::unique_ptr<Communicator> make_self_communicator();
 
-// Name and version of the MPI library, for --version.
+// Name and version of the MPI library, or why there is none, for --version. Loads it.
 std::string mpi_library_version();
 
 }  // namespace retina

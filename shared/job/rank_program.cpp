@@ -31,9 +31,10 @@ constexpr double kReadSeconds = 0.5;
 // For rank 0 to report what is wrong with a command line, and for the launcher to end the others.
 constexpr std::chrono::seconds kRootReports(2);
 
-// After a wrong command line: whether this rank says so. Rank 0's end makes the launcher end the
-// others; those that outlive it have another command line, and the first of their node reports it.
-bool reports_usage_error(const std::string& name) {
+// After a wrong command line, or without Open MPI: whether this rank says so. Rank 0's end makes
+// the launcher end the others; those that outlive it have another command line or lack what rank 0
+// has, and the first of their node reports it.
+bool reports_start_error(const std::string& name) {
   const int rank = launcher_rank();
   if (rank <= 0) return true;
   const bool is_first = launcher_local_rank() == 0;
@@ -95,7 +96,7 @@ GuardTerms finish_terms(const WatchOptions& options, int rank, int code) {
 int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
                      const std::function<int(Communicator&)>& body,
                      const WatchOptions& watch_options) {
-  register_library_version("MPI", mpi_library_version());
+  register_library_version("MPI", mpi_library_version);
   std::optional<RankGuard> guard;
   std::optional<MpiSession> session;
   std::unique_ptr<Watch> watch;
@@ -105,13 +106,13 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
       [&] {
         try {
           if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
+          if (launched_as_rank()) guard.emplace(start_terms(watch_options), watch_handler());
+          session.emplace();
         } catch (const Error& error) {
-          if (!reports_usage_error(name)) return exit_code(error.kind());
+          if (!reports_start_error(name)) return exit_code(error.kind());
           throw;
         }
-        if (launched_as_rank()) guard.emplace(start_terms(watch_options), watch_handler());
-        session.emplace();
-        auto communicator = make_communicator(*session);
+        auto communicator = session->make_communicator();
         guard.reset();
         if (!communicator->is_root()) {
           set_log_name(cat(name, "[", communicator->rank(), "]"));

@@ -13,7 +13,7 @@
 namespace retina {
 
 // Parses, starts MPI when a launcher started this process, calls `body` and returns its exit code.
-// A wrong command line is reported by rank 0 alone, before MPI starts; one that is wrong on other
+// A wrong command line or a missing Open MPI is reported by rank 0 alone; what is wrong on other
 // nodes only, by the first rank of each. When `body` throws, the error is printed and the whole job
 // ends with its code: other ranks may be waiting in a collective. Ranks above 0 log warnings and
 // errors only, under "name[rank]"; with --log-level debug everything.

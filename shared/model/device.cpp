@@ -89,9 +89,11 @@ std::int64_t peak_device_bytes(const c10::Device& device) {
 }
 
 void register_torch_versions() {
-  register_library_version("LibTorch", TORCH_VERSION);
-  register_library_version("CUDA in LibTorch", at::globalContext().hasCUDA() ? "yes" : "no");
-  register_library_version("GPUs seen", cat(static_cast<int>(torch::cuda::device_count())));
+  register_library_version("LibTorch", [] { return TORCH_VERSION; });
+  register_library_version("CUDA in LibTorch",
+                           [] { return at::globalContext().hasCUDA() ? "yes" : "no"; });
+  register_library_version("GPUs seen",
+                           [] { return cat(static_cast<int>(torch::cuda::device_count())); });
 }
 
 }  // namespace retina

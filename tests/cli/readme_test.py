@@ -28,7 +28,7 @@ PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
 # Programs that are not ours and start ours, here or elsewhere.
 STARTERS = {"mpirun", "srun", "docker", "podman", "sbatch", "kubectl", "az"}
 FOREIGN = STARTERS | {"cmake", "ctest", "git", "apt-get", "cd", "mkdir", "python3", "nvidia-smi",
-                      "clang-format-14", "g++", "tritonserver", "trtexec"}
+                      "clang-format-14", "g++", "tritonserver", "trtexec", "tar", "pip"}
 # Our scripts that pages call by name, as in the image.
 SCRIPTS = {"retina-launch": "docker/retina-launch"}
 

@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + 1, argv + argc);
   retina::MpiSession session;
-  const auto comm = retina::make_communicator(session);
+  const auto comm = session.make_communicator();
   std::size_t checked = 0;
   bool good = true;
   for (const auto& rule : retina::conformance_rules()) {

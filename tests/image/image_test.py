@@ -15,7 +15,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
 USERS = ["10001:10001", "0:0"]
-LIBRARIES = "/usr/local/lib/retina"
+LIBRARIES = "/usr/local/lib/retina-batch"
 DRIVER = "libcuda.so.1"  # the host's, which the GPU runtime mounts
 RUN_AGAIN = 75
 

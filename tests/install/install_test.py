@@ -1,0 +1,142 @@
+"""`cmake --install` into a folder that is then moved, run without an environment: RETINA_BUILD=BUILD
+python3 install_test.py. The wheels' libraries are links there, not copies of gigabytes."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from installed import (BUILD, PROGRAMS, TRAINING, cache, foreign_libraries, opened_libraries, run)
+
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_yield_when_idle": "1",
+       "PATH": "/usr/local/bin:/usr/bin:/bin"}
+UNAVAILABLE = 69
+
+
+def install(prefix, component, **environment):
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", component],
+                   check=True, stdout=subprocess.DEVNULL, env=os.environ | environment)
+
+
+class InstalledPrograms(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("patchelf") is None:
+            raise unittest.SkipTest("patchelf is not installed")
+        cls.room = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.room.cleanup)
+        first = pathlib.Path(cls.room.name, "first")
+        install(first, "programs")
+        install(first, "libraries")
+        install(first, "wheels", CMAKE_INSTALL_MODE="ABS_SYMLINK")
+        cls.prefix = first.rename(first.with_name("moved"))
+        cls.libraries = cls.prefix / "lib/retina-batch"
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.room.name))
+
+    def program(self, name):
+        return self.prefix / "bin" / name
+
+    def expect_success(self, done):
+        self.assertEqual(done.returncode, 0, f"{done.args}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        return done
+
+    def test_the_tree_has_programs_libraries_and_licences_alone(self):
+        self.assertEqual(sorted(os.listdir(self.prefix)), ["bin", "lib", "share"])
+        self.assertEqual(sorted(os.listdir(self.prefix / "bin")), sorted(PROGRAMS))
+        ours = [path.name for path in self.libraries.glob("libretina*")]
+        self.assertEqual(sorted(ours), ["libretina_eval_model.so", "libretina_mpi.so"])
+        self.assertEqual([path for path in self.libraries.iterdir() if ".so" not in path.name], [])
+        licences = os.listdir(self.prefix / "share/doc/retina-batch/licences")
+        for name in ("torch-", "openvino-", "libtiff", "libwebp", "libonnx", "libprotobuf"):
+            self.assertTrue(any(licence.startswith(name) for licence in licences), name)
+
+    def test_every_library_is_of_the_tree_or_of_the_c_and_cxx_runtime(self):
+        own = {"libretina_mpi.so": "libmpi.so.40", "libcaffe2_nvrtc.so": "libcuda.so.1"}
+        for path in [*map(self.program, PROGRAMS), *self.libraries.iterdir()]:
+            with self.subTest(path.name):
+                lines = run(["ldd", path]).stdout.splitlines()
+                absent = {line.split()[0] for line in lines if "not found" in line}
+                self.assertLessEqual(absent, {own.get(path.name)})
+                if path.name != "libretina_mpi.so":  # Open MPI is the system's
+                    found = [line.split()[2] for line in lines if "=> /" in line]
+                    self.assertEqual(foreign_libraries(found, self.prefix), set())
+
+    def test_the_check_of_model_files_comes_with_its_libraries(self):
+        install(self.folder, "guard")
+        libraries = self.folder / "lib/retina-batch"
+        names = os.listdir(libraries)
+        self.assertIn("libretina_onnx_guard.so", names)
+        self.assertEqual([name for name in names if "torch" in name or "openvino" in name], [])
+        told = run(["ldd", libraries / "libretina_onnx_guard.so"]).stdout
+        self.assertNotIn("not found", told)
+        found = [line.split()[2] for line in told.splitlines() if "=> /" in line]
+        self.assertEqual(foreign_libraries(found, self.folder), set())
+
+    def test_each_program_says_what_it_is(self):
+        for name in PROGRAMS:
+            with self.subTest(name):
+                version = self.expect_success(run([self.program(name), "--version"])).stdout
+                self.assertTrue(version.startswith(f"{name} {cache('CMAKE_PROJECT_VERSION')} "), version)
+                self.assertIn("--version", self.expect_success(run([self.program(name), "--help"])).stdout)
+
+    def test_trains_converts_and_evaluates_on_one_rank_without_open_mpi(self):
+        opened = set()
+        for words in (["retina-train", *TRAINING, "--output", self.folder / "run"],
+                      ["retina-convert", "--checkpoint", self.folder / "run", "--output",
+                       self.folder / "model.onnx", "--device", "cpu"]):
+            done = run([self.program(words[0]), *words[1:]], LD_DEBUG="files")
+            self.expect_success(done)
+            opened |= opened_libraries(done, words[0])
+        names = {os.path.basename(path) for path in opened}
+        self.assertLessEqual({"libtorch_cpu.so", "libopenvino_intel_cpu_plugin.so"}, names)
+        self.assertEqual([name for name in names if name.startswith(("libmpi", "libretina_mpi"))], [])
+        self.assertEqual(foreign_libraries(opened, self.prefix), set())
+
+    def test_the_models_half_of_retina_eval_is_found(self):
+        self.expect_success(run([self.program("retina-train"), *TRAINING, "--output", self.folder / "run"]))
+        done = run([self.program("retina-eval"), "--model", self.folder / "run", "--images",
+                    self.folder / "none", "--output", self.folder / "evaluation"], LD_DEBUG="files")
+        self.assertEqual(done.returncode, 66)
+        self.assertIn(str(self.libraries / "libretina_eval_model.so"), opened_libraries(done, "retina-eval"))
+
+    def test_two_ranks_train_with_the_systems_open_mpi(self):
+        words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", self.program("retina-train"),
+                 *TRAINING, "--output", self.folder / "run"]
+        self.expect_success(run(words, HOME=str(self.folder), **MPI))
+        self.assertTrue((self.folder / "run/checkpoints.json").is_file())
+
+    def without_open_mpi(self, name, **environment):
+        """As `name` fails where no libmpi can be loaded: the first that the linker finds is none."""
+        (self.folder / "libmpi.so.40").write_bytes(b"")
+        return run([self.program(name), *TRAINING, "--output", self.folder / "run"],
+                   LD_LIBRARY_PATH=str(self.folder), **environment)
+
+    def test_ranks_without_open_mpi_end_with_what_to_install(self):
+        done = self.without_open_mpi("retina-train", OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="2")
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        for part in ("Open MPI", "rank 0", "libmpi.so.40", "apt-get install openmpi-bin"):
+            self.assertIn(part, done.stderr)
+
+    def test_one_rank_does_without_open_mpi_and_its_version_says_so(self):
+        self.expect_success(self.without_open_mpi("retina-train"))
+        done = run([self.program("retina-train"), "--version"], LD_LIBRARY_PATH=str(self.folder))
+        self.assertRegex(self.expect_success(done).stdout, r"(?m)^MPI not found.*libmpi\.so\.40")
+
+    def test_ranks_without_our_own_library_end_with_where_it_belongs(self):
+        (self.libraries / "libretina_mpi.so").rename(self.folder / "libretina_mpi.so")
+        try:
+            done = run([self.program("retina-train"), *TRAINING, "--output", self.folder / "run"],
+                       OMPI_COMM_WORLD_RANK="0")
+        finally:
+            (self.folder / "libretina_mpi.so").rename(self.libraries / "libretina_mpi.so")
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("keep the folder lib beside the programs' folder", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

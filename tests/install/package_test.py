@@ -1,0 +1,184 @@
+"""The tar and the wheel of docker/package.sh, unpacked and installed: RETINA_BUILD=BUILD python3
+package_test.py. No network: the torch and openvino wheels are those that the build uses, and the tar
+has links to their libraries instead of copies of gigabytes."""
+import base64
+import csv
+import email
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+from installed import (BUILD, PROGRAMS, SOURCE, TRAINING, cache, foreign_libraries, opened_libraries, run)
+
+VERSION = cache("CMAKE_PROJECT_VERSION")
+HAS_CUDA = cache("RETINA_WITH_CUDA") == "ON"
+SITE_PACKAGES = pathlib.Path(cache("RETINA_SITE_PACKAGES")).resolve()
+UNAVAILABLE = 69
+REQUIREMENTS = SOURCE / ("docker/requirements-cuda.txt" if HAS_CUDA else "requirements.txt")
+
+
+def newest(name, paths):
+    """The newest version of a library's symbols that these files need, as a tuple."""
+    told = subprocess.run(["objdump", "-p", *paths], capture_output=True, text=True, check=True).stdout
+    return max(tuple(map(int, found.split("."))) for found in re.findall(rf"\b{name}_([0-9.]+)$", told, re.M))
+
+
+def package(out, **environment):
+    return subprocess.run([SOURCE / "docker/package.sh", BUILD, out, "--link-wheels"], capture_output=True,
+                          text=True, env=os.environ | environment)
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        for needed in (["patchelf", "--version"], ["/usr/bin/python3", "-c", "import hatchling"]):
+            if shutil.which(needed[0]) is None or subprocess.run(needed, capture_output=True).returncode:
+                raise unittest.SkipTest(f"not installed: {needed[-1]}")
+        room = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(room.cleanup)
+        cls.room, cls.out = pathlib.Path(room.name), pathlib.Path(room.name, "out")
+        cls.told = package(cls.out)
+        assert cls.told.returncode == 0, cls.told.stderr
+        [cls.tar] = cls.out.glob("*.tar.gz")
+        [cls.wheel] = cls.out.glob("*.whl")
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.room))
+
+    def expect_success(self, done):
+        self.assertEqual(done.returncode, 0, f"{done.args}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        return done
+
+    def metadata(self, name):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            [path] = [path for path in wheel.namelist() if path.endswith(f".dist-info/{name}")]
+            return wheel.read(path).decode()
+
+    def test_names_have_version_flavour_and_platform(self):
+        self.assertEqual(self.tar.name,
+                         f"retina-batch-{VERSION}-linux-x86_64{'-cuda' if HAS_CUDA else ''}.tar.gz")
+        self.assertRegex(self.wheel.name, rf"^retina_batch-{re.escape(VERSION)}{'[+]cuda' if HAS_CUDA else ''}"
+                                          r"-py3-none-manylinux_2_\d+_x86_64\.whl$")
+
+    def test_hashes_are_those_of_the_files(self):
+        lines = [line.split() for line in (self.out / "SHA256SUMS").read_text().splitlines()]
+        self.assertEqual(sorted(name for _, name in lines), sorted([self.tar.name, self.wheel.name]))
+        for digest, name in lines:
+            self.assertEqual(hashlib.sha256((self.out / name).read_bytes()).hexdigest(), digest)
+
+    def test_the_tar_runs_where_it_is_unpacked(self):
+        self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
+        [tree] = self.folder.iterdir()
+        self.assertEqual(f"{tree.name}.tar.gz", self.tar.name)
+        done = run([tree / "bin/retina-train", *TRAINING, "--output", self.folder / "run"], LD_DEBUG="files")
+        self.expect_success(done)
+        self.assertEqual(foreign_libraries(opened_libraries(done, "retina-train"), tree), set())
+        for name in PROGRAMS:
+            self.assertIn(VERSION, self.expect_success(run([tree / "bin" / name, "--version"])).stdout)
+
+    def test_the_glibc_that_is_told_is_the_newest_that_a_file_needs(self):
+        self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
+        [tree] = self.folder.iterdir()
+        files = [*tree.glob("bin/*"), *tree.glob("lib/*/*")]
+        line = next(line for line in self.told.stdout.splitlines() if self.tar.name in line)
+        self.assertIn(f"glibc {'.'.join(map(str, newest("GLIBC", files)))} ", line)
+
+    def test_the_wheel_requires_the_pinned_wheels_and_their_glibc(self):
+        message = email.message_from_string(self.metadata("METADATA"))
+        pins = re.findall(r"^(?:torch|openvino)==\S+", REQUIREMENTS.read_text(), re.M)
+        self.assertEqual(len(pins), 2)
+        self.assertEqual(sorted(message.get_all("Requires-Dist")), sorted(pins))
+        self.assertEqual((message["Name"], message["Version"].partition("+")[0]), ("retina-batch", VERSION))
+        tag = email.message_from_string(self.metadata("WHEEL"))["Tag"]
+        self.assertTrue(self.wheel.name.endswith(f"-{tag}.whl"))
+        with zipfile.ZipFile(self.wheel) as wheel:
+            wheel.extractall(self.folder)
+        files = [path for path in self.folder.glob("retina_batch/_[bl]i*/*") if path.is_file()]
+        glibc = tuple(map(int, re.search(r"-manylinux_(\d+)_(\d+)_x86_64$", tag).groups()))
+        self.assertGreaterEqual(glibc, newest("GLIBC", files))
+        if newest("GLIBCXX", files) > (3, 4, 29):
+            self.assertGreaterEqual(glibc, (2, 35))  # some systems of glibc 2.34 have GCC 11's libstdc++
+
+    def test_the_wheel_has_the_package_and_records_every_file(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            rows = {name: (digest, size) for name, digest, size in
+                    csv.reader(self.metadata("RECORD").splitlines())}
+            self.assertEqual(sorted(rows), sorted(wheel.namelist()))
+            for info in wheel.infolist():
+                if not info.filename.endswith("/RECORD"):
+                    digest = base64.urlsafe_b64encode(hashlib.sha256(wheel.read(info)).digest())
+                    self.assertEqual(rows[info.filename],
+                                     (f"sha256={digest.decode().rstrip('=')}", str(info.file_size)))
+                if info.filename.startswith("retina_batch/_bin/"):
+                    self.assertTrue(info.external_attr >> 16 & 0o111, info.filename)
+            names = set(wheel.namelist())
+        sources = {str(path.relative_to(SOURCE / "python"))
+                   for path in SOURCE.glob("python/retina_batch/**/*") if path.suffix in (".py", ".typed")}
+        self.assertLessEqual(sources | {f"retina_batch/_bin/{name}" for name in PROGRAMS}
+                             | {"retina_batch/_lib/libretina_mpi.so", "retina_batch/_licences/LICENSE"}, names)
+        big = [name for name in names if "libtorch" in name or "libopenvino" in name or "libcu" in name]
+        self.assertEqual(big, [])
+        scripts = re.findall(r"^(\S+) = retina_batch\._programs:(\S+)$", self.metadata("entry_points.txt"), re.M)
+        self.assertEqual(sorted(scripts), sorted((name, name.replace("-", "_")) for name in PROGRAMS))
+
+    def test_the_same_build_gives_the_same_bytes(self):
+        self.assertEqual(package(self.folder).returncode, 0)
+        for path in (self.tar, self.wheel):
+            self.assertEqual((self.folder / path.name).read_bytes(), path.read_bytes(), path.name)
+
+    def environment_with_the_wheel(self):
+        """A virtual environment, its site-packages and the programs' folder."""
+        place = self.folder / "environment"
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        subprocess.run([place / "bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
+                        "--disable-pip-version-check", self.wheel], check=True)
+        [site] = place.glob("lib/python3*/site-packages")
+        return place, site
+
+    def expect_training(self, place):
+        done = run([place / "bin/retina-train", *TRAINING, "--output", self.folder / "run"],
+                   LD_DEBUG="files", PATH="/usr/bin:/bin")
+        self.expect_success(done)
+        return opened_libraries(done, "retina-train")
+
+    def test_installed_beside_the_wheels_it_needs_no_environment_variable(self):
+        place, site = self.environment_with_the_wheel()
+        for name in ("torch", "openvino", "nvidia"):
+            (site / name).symlink_to(SITE_PACKAGES / name)
+        opened = self.expect_training(place)
+        self.assertEqual(foreign_libraries(opened, place, f"{site}/torch", f"{site}/nvidia"), set())
+        for name in PROGRAMS:
+            self.assertIn(VERSION, self.expect_success(run([place / "bin" / name, "--version"])).stdout)
+
+    def test_wheels_of_another_folder_are_found_too(self):
+        place, site = self.environment_with_the_wheel()
+        done = run([place / "bin/retina-train", "--version"])
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertRegex(done.stderr, r"^retina-train: error: not installed: torch and openvino; hint: pip "
+                                      r"install openvino==\S+ torch==\S+\n$")
+        self.expect_success(run([place / "bin/coco-pack", "--version"]))
+        (site / "wheels.pth").write_text(f"{SITE_PACKAGES}\n")
+        opened = self.expect_training(place)
+        self.assertIn(str(SITE_PACKAGES / "torch/lib/libtorch_cpu.so"), opened)
+
+
+class Versions(unittest.TestCase):
+    """CMakeLists.txt has the version; what names it must agree."""
+
+    def test_the_changelog_and_the_pages_name_it(self):
+        first = re.search(r"^## ([0-9.]+)", (SOURCE / "CHANGELOG.md").read_text(), re.M).group(1)
+        self.assertEqual(first, VERSION)
+        for page in ("README.md", "docker/README.md"):
+            named = set(re.findall(r"retina[-_]batch[-:]([0-9]+\.[0-9]+\.[0-9]+)", (SOURCE / page).read_text()))
+            self.assertEqual(named, {VERSION}, page)
+
+
+if __name__ == "__main__":
+    unittest.main()
