@@ -4,7 +4,7 @@ format     clang-format 14 would change nothing
 layers     a folder includes only the folders that it may
 names      no two types of the product share a name: linked into one program, one would silently
            get the other's functions (C++'s one-definition rule)
-readme     README's map of folders names exactly the folders there are, as do a folder's maps of folders
+readme     CONTRIBUTING.md's map of folders names exactly the folders there are, as do a folder's maps of folders
 leftovers  no unfinished business in the sources
 """
 
@@ -166,23 +166,23 @@ def check_names(root):
 
 
 def check_readme(root):
-    rows = re.findall(r"^\| `([a-z/]+)/?` \|", (root / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z/]+)/?` \|", (root / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     named = [row.rstrip("/") for row in rows]
     there = {name for name in LAYERS
              if not any(str(folder) in LAYERS for folder in Path(name).parents)}
     there |= {"docker", "docs", "jobs", "python", "tests"}
     for folder in sorted(there - set(named)):
-        yield f"README.md: the map of folders lacks {folder}"
+        yield f"CONTRIBUTING.md: the map of folders lacks {folder}"
     for folder in sorted(set(named) - there):
-        yield f"README.md: the map of folders names {folder}, which is no folder of the project"
+        yield f"CONTRIBUTING.md: the map of folders names {folder}, which is no folder of the project"
     for folder in named:
         if not (root / folder).is_dir():
-            yield f"README.md: {folder} does not exist"
+            yield f"CONTRIBUTING.md: {folder} does not exist"
     order = [folder for folder in named if folder in LAYERS]
     for place, folder in enumerate(order):
         for lower in LAYERS[folder]:
             if lower in order[place + 1:]:
-                yield f"README.md: {folder} comes before {lower}, which it uses"
+                yield f"CONTRIBUTING.md: {folder} comes before {lower}, which it uses"
     for folder in ("train", "convert"):
         yield from check_own_map(root, folder)
 

@@ -62,7 +62,7 @@ def main():
         image.write_text("int a;\n")
         expect("leftovers", root, 0)
 
-        (root / "README.md").write_text("| `shared/image/` | images |\n| `shared/base/` | x |\n")
+        (root / "CONTRIBUTING.md").write_text("| `shared/image/` | images |\n| `shared/base/` | x |\n")
         expect("readme", root, 1, "lacks shared/shard", "comes before shared/base")
         (root / "train/step").mkdir(parents=True)
         (root / "train/step/a.h").write_text("\n")
