@@ -9,6 +9,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/host.h"
+#include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/output.h"
 #include "shared/base/signals.h"
@@ -26,7 +27,7 @@ namespace retina {
 namespace {
 
 constexpr const char* kUsage =
-    "retina-train --train SHARDS [--validation SHARDS] --output RUN [options]\n"
+    "retina-train --train SHARDS... [--validation SHARDS] --output RUN [options]\n"
     "mpirun -np N retina-train ...        one process per GPU, gradients by ring-allreduce\n"
     "retina-train --synthetic COUNT [options]      measures the speed, without data";
 constexpr const char* kSummary =
@@ -77,7 +78,8 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
   const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
   const std::size_t images = data.plan->index().size();
   const std::size_t drawn = draws_per_epoch(data.plan->index(), options.plan_options());
-  log_info("training on ", counted(images, "image"),
+  const std::size_t sets = data.train_shards.size();
+  log_info("training on ", counted(images, "image"), sets > 1 ? cat(" of ", sets, " sets") : "",
            drawn == images ? "" : cat(", ", drawn, " per epoch with the repeated ones"),
            data.train->ignored_boxes == 0
                ? ""
@@ -104,10 +106,10 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
 }
 
 // Quarantined images count in no metric either; rank 0.
-void tell_quarantined(const char* option, const std::optional<ShardSet>& shards) {
-  const std::int64_t count = shards ? shards->manifest().counts.quarantined : 0;
+void tell_quarantined(const char* option, const ShardSet& shards) {
+  const std::int64_t count = shards.manifest().counts.quarantined;
   if (count == 0) return;
-  log_info("--", option, ": ", count,
+  log_info("--", option, " ", shards.folder(), ": ", count,
            count == 1 ? " image of the set is" : " images of the set are", " quarantined (",
            kQuarantineFile, ")");
 }
@@ -130,12 +132,22 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
               "check nvidia-smi on that node, or give --device cpu");
 }
 
+// What config.json and checkpoints say of --train: of one set its path.
+std::string train_json(const std::vector<std::string>& folders) {
+  JsonWriter json;
+  if (folders.size() <= 1) return json.value(folders.empty() ? "" : folders.front()).text();
+  json.begin_array();
+  for (const std::string& folder : folders) json.value(folder);
+  return json.end_array().text();
+}
+
 // A run keeps its global batch, whatever decided it.
 std::vector<EffectiveOption> effective_options(const Cli& cli, const TrainOptions& options) {
   std::vector<EffectiveOption> result = cli.effective();
   std::erase_if(result, [](const auto& option) { return option.name == "images-per-rank"; });
   for (EffectiveOption& option : result) {
     if (option.name == "images-per-step") option.json = cat(options.step_images());
+    if (option.name == "train") option.json = train_json(options.data.train);
   }
   return result;
 }
@@ -149,7 +161,7 @@ int preview(const TrainOptions& options, const Cli& cli, Communicator& communica
     const TrainingData data(options);
     const std::string page = render_preview(
         {.train = *data.train,
-         .folder = options.data.train,
+         .folders = options.data.train,
          .image_count = options.monitoring.preview,
          .total_steps = options.total_steps(data.plan->steps_per_epoch()),
          .plan = *data.plan,
@@ -209,15 +221,19 @@ void tell_start(const Job& job) {
   log_info(map);
   tell_images(job.options, *job.data, job.communicator.size());
   warn_of_slow_precision(job.options.compute.precision, job.device);
-  tell_quarantined("train", job.data->train_shards);
-  tell_quarantined("validation", job.data->validation);
+  for (const ShardSet& set : job.data->train_shards) tell_quarantined("train", set);
+  if (job.data->validation) tell_quarantined("validation", *job.data->validation);
 }
 
 void stage_shards(Job& job, const TrainingRun& run) {
-  if (!job.data->train_shards) return;
   StageOptions stage = job.options.data.stage;
   stage.announces = job.is_root();
-  job.data->train_shards->stage_ahead([&run] { return shards_ahead(run.loading()); }, stage);
+  std::size_t begin = 0;  // of the set's records in the plan's index
+  for (ShardSet& set : job.data->train_shards) {
+    const RecordRange records = {.begin = begin, .end = begin + set.index().size()};
+    set.stage_ahead([&] { return shards_ahead(run.loading(), records); }, stage);
+    begin = records.end;
+  }
 }
 
 // Collective.

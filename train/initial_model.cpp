@@ -53,7 +53,7 @@ std::string config_to_continue(const TrainOptions& options) {
 }
 
 [[noreturn]] void refuse_missing(const TrainOptions& options, const std::string& given) {
-  const std::string& train = options.data.train;
+  const std::string train = options.data.first_train();
   if (const PretrainedWeights* const weights = find_pretrained(given)) {
     const char* const own = std::getenv("RETINA_WEIGHTS");
     throw Error(ErrorKind::kNoInput,
@@ -86,7 +86,7 @@ void check_named(const PretrainedWeights& weights, const InitialModel* initial,
   throw Error(ErrorKind::kData,
               cat(options.model.init, ": is not what --init ", weights.name, " names (got ", got,
                   ", want an import of ", weights.source, ")"),
-              cat("move it away, then ", fetch_command(weights, options.data.train)));
+              cat("move it away, then ", fetch_command(weights, options.data.first_train())));
 }
 
 // The config that the model follows; `options.model.init` becomes a path. "" where a run's folder
@@ -100,8 +100,8 @@ std::string take_start(TrainOptions& options) {
       log_warning("--init ", given,
                   ": takes the weights of that name; what has this name here is ./", given);
     }
-    init = locate(*named, options.data.train);
-    if (init.empty()) init = fetched_path(*named, options.data.train);
+    init = locate(*named, options.data.first_train());
+    if (init.empty()) init = fetched_path(*named, options.data.first_train());
   }
   std::string config = config_to_continue(options);
   if (!config.empty()) return config;

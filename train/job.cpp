@@ -1,6 +1,5 @@
 #include "train/job.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -8,37 +7,11 @@
 #include "shared/base/hash.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
-#include "shared/data/replacing_source.h"
 #include "train/run/initial_weights.h"
 #include "train/run/run_state.h"
 
 namespace retina {
 namespace {
-
-void check_validation_classes(const ShardSet& train, const ShardSet& validation) {
-  const auto& a = train.manifest().categories;
-  const auto& b = validation.manifest().categories;
-  const bool same = std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                               [](const auto& x, const auto& y) { return x.name == y.name; });
-  if (same) return;
-  throw Error(ErrorKind::kConfig,
-              cat(validation.folder(), ": classes differ from those of ", train.folder(), " (got ",
-                  b.size(), ", want the same ", counted(a.size(), "name"), ")"),
-              "pack both sets from annotation files with the same categories");
-}
-
-// As COCO and ImageNet.
-int synthetic_classes(Task task) {
-  return task == Task::kDetection ? 80 : 1000;
-}
-
-Categories synthetic_categories(Task task) {
-  Categories list;
-  for (int i = 1; i <= synthetic_classes(task); ++i) {
-    list.push_back({.id = i, .name = cat("class ", i), .supercategory = "synthetic"});
-  }
-  return list;
-}
 
 // --init as a file and its fingerprint: of a run's folder the best checkpoint.
 void take_init(TrainOptions& options, RunConfig& config) {
@@ -108,42 +81,6 @@ bool open_finished_run(Job& job, const RunConfig& config) {
 }
 
 }  // namespace
-
-TrainingData::TrainingData(const TrainOptions& options) {
-  const TrainOptions::Data& data = options.data;
-  if (data.synthetic > 0) {
-    source = std::make_unique<SyntheticSource>(data.synthetic, synthetic_classes(options.task),
-                                               options.seed, options.synthetic_image_size(),
-                                               options.task);
-    train.emplace(
-        TrainingSet{.source = *source,
-                    .categories = synthetic_categories(options.task),
-                    .fingerprint = cat("synthetic ", data.synthetic, " of ", data.synthetic_size)});
-  } else {
-    train_shards.emplace(data.train, options.scratch);
-    const Manifest& manifest = train_shards->manifest();
-    check_task(manifest, options.task, data.train);
-    const auto class_count = static_cast<int>(manifest.categories.size());
-    if (data.sampler == Sampler::kClassBalanced) {
-      check_tells_classes(train_shards->index(), data.train);
-    }
-    source = std::make_unique<ReplacingSource>(std::make_unique<ShardSource>(
-        *train_shards, options.model_config(class_count).normalisation()));
-    train.emplace(TrainingSet{.source = *source,
-                              .categories = manifest.categories,
-                              .ignored_boxes = manifest.counts.degenerate,
-                              .fingerprint = manifest_hash(manifest)});
-  }
-  if (!options.validation.shards.empty()) {
-    validation.emplace(options.validation.shards, options.scratch);
-    check_task(validation->manifest(), options.task, options.validation.shards);
-    check_validation_classes(*train_shards, *validation);
-    validation_fingerprint =
-        validation_identity(manifest_hash(validation->manifest()), options.validation.images,
-                            validation->index().size());
-  }
-  plan.emplace(source->index(), options.plan_options(), options.length.steps_per_epoch);
-}
 
 void open_run(Job& job) {
   TrainOptions& options = job.options;

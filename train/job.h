@@ -10,28 +10,12 @@
 
 #include "shared/base/cli.h"
 #include "shared/comm/communicator.h"
-#include "shared/shard/shard_set.h"
 #include "train/options.h"
-#include "train/plan/training_plan.h"
 #include "train/run/continuation.h"
 #include "train/run/run_dir.h"
+#include "train/training_data.h"
 
 namespace retina {
-
-// The images that a rank works on, and the plan of the run's steps over them.
-struct TrainingData {
-  // Throws kNoInput, kData, kConfig: sets that cannot be read or do not fit the task or each other.
-  explicit TrainingData(const TrainOptions& options);
-  TrainingData(const TrainingData&) = delete;
-  TrainingData& operator=(const TrainingData&) = delete;
-
-  std::optional<ShardSet> train_shards,
-      validation;                      // not with --synthetic; validation: where given
-  std::string validation_fingerprint;  // validation_identity(); empty: none
-  std::unique_ptr<SampleSource> source;
-  std::optional<TrainingSet> train;  // always, as `plan`
-  std::optional<TrainingPlan> plan;
-};
 
 struct Job {
   TrainOptions options;

@@ -103,8 +103,9 @@ void check_sources(const TrainOptions& o) {
   check_range("synthetic", o.data.synthetic, 0, 10'000'000);
   o.synthetic_image_size();
   const bool is_synthetic = o.data.synthetic > 0;
-  for (const auto& [name, value] : {std::pair{"train", o.data.train}, {"output", o.output}}) {
-    if (value.empty() && !is_synthetic) {
+  for (const auto& [name, is_missing] :
+       {std::pair{"train", o.data.train.empty()}, {"output", o.output.empty()}}) {
+    if (is_missing && !is_synthetic) {
       throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run retina-train --help");
     }
   }
@@ -118,7 +119,7 @@ void check_sources(const TrainOptions& o) {
     throw Error(
         ErrorKind::kConfig,
         cat("--recipe ", o.recipe, ": begins with a pretrained backbone, --init is missing"),
-        cat(fetch_command(*backbone, o.data.train), ", then --init ", backbone->name,
+        cat(fetch_command(*backbone, o.data.first_train()), ", then --init ", backbone->name,
             "; --init none trains from scratch"));
   }
   if (o.data.stage.always && o.scratch.empty() && !is_synthetic) {
@@ -246,8 +247,10 @@ void check_job(const TrainOptions& o) {
 
 void declare_data(Cli& cli, TrainOptions& o) {
   cli.group("Data");
-  cli.option("train", o.data.train, "SHARDS",
-             "folder that coco-pack wrote, to train on (required)");
+  cli.list(
+      "train", o.data.train, "SHARDS...",
+      "folder that coco-pack wrote, to train on (required); several, as in --train A --train B, "
+      "are trained on as one, their classes matched by name");
   cli.option("validation", o.validation.shards, "SHARDS", "folder to validate on at epoch ends");
   cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
   cli.option("synthetic", o.data.synthetic, "COUNT",

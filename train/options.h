@@ -40,8 +40,10 @@ struct TrainOptions {
   std::uint64_t seed = 1;
 
   struct Data {
-    std::string train;           // SHARDS folder
-    StageOptions stage;          // copies of its shards in `scratch`
+    std::vector<std::string> train;  // SHARDS folders, whose union is trained on
+    // The one that weights are looked for beside; "" where there is none.
+    std::string first_train() const { return train.empty() ? "" : train.front(); }
+    StageOptions stage;          // copies of their shards in `scratch`
     std::int64_t synthetic = 0;  // train on this many synthetic images instead: a speed test
     std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
     // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.

@@ -84,7 +84,7 @@ TrainingRun::TrainingRun(Job& own)
   detect.decode_threads = threads.first;
   detect.most_decode_threads = threads.most;
   detect.max_images = options.validation.images;
-  validation_ = make_validation(*own.data->validation, replica.network(), detect);
+  validation_ = make_validation(*own.data->validation, replica.task(), detect);
 }
 
 void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source) {
@@ -165,7 +165,8 @@ void TrainingRun::take_validation() {
     const ValidationMetrics metrics{.step = state.step(),
                                     .epoch = state.epoch_of(state.step()),
                                     .task = options.task,
-                                    .values = std::move(result.values)};
+                                    .values = std::move(result.values),
+                                    .losses = result.losses};
     judged = metrics.judged();
     monitor.add_validation(metrics, std::move(result.classes), validation_->gallery(kReportImages));
   }

@@ -280,7 +280,8 @@ void Cli::list(const std::string& name, std::vector<std::string>& target,
        .help = help,
        .show = [&target] { return show_value(target); },
        .json = [&target] { return target.empty() ? "null" : json_value(target); },
-       .assign_values = [&target](const std::vector<std::string>& values) { target = values; }});
+       .assign_values = [&target](const std::vector<std::string>& values) { target = values; },
+       .repeats = true});
 }
 
 void Cli::validate(std::function<void()> check) {
@@ -322,9 +323,10 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
       fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
   }
   if (option->assign_values) {
-    // The first value is taken whatever it is.
-    if (!values.empty() && values[0].starts_with("--")) {
-      throw Error(ErrorKind::kUsage, cat("--", name, ": has no value (got ", values[0], ", want ",
+    // The first value after each mention of the option is taken whatever it is.
+    for (const std::string& text : values) {
+      if (!text.starts_with("--")) continue;
+      throw Error(ErrorKind::kUsage, cat("--", name, ": has no value (got ", text, ", want ",
                                          option->value_name, ")"));
     }
     option->assign_values(values);
@@ -416,15 +418,23 @@ void Cli::read_command_line(int argc, const char* const* argv) {
                             .style(style)
                             .positional(po::positional_options_description())
                             .run();
+    using Values = std::vector<std::string>;
+    std::map<std::string, Values> lists;  // of options that may come again
     for (const auto& item : parsed.options) {
-      if (given_.count(item.string_key) != 0) {
-        const bool takes_several = find(item.string_key)->assign_values != nullptr;
-        throw Error(ErrorKind::kUsage, cat("--", item.string_key, " is given twice"),
-                    takes_several ? cat("give all its values after one --", item.string_key) : "");
+      const Option& option = *find(item.string_key);
+      if (option.repeats) {
+        Values& values = lists[option.name];
+        values.insert(values.end(), item.value.begin(), item.value.end());
+        continue;
       }
-      using Values = std::vector<std::string>;
-      set(item.string_key, item.value.empty() ? Values{"true"} : item.value, "command line");
+      if (given_.count(option.name) != 0) {
+        throw Error(
+            ErrorKind::kUsage, cat("--", option.name, " is given twice"),
+            option.assign_values ? cat("give all its values after one --", option.name) : "");
+      }
+      set(option.name, item.value.empty() ? Values{"true"} : item.value, "command line");
     }
+    for (const auto& [name, values] : lists) set(name, values, "command line");
   } catch (const po::unknown_option& error) {
     fail_unknown(without_dashes(error.get_option_name()));
   } catch (const po::too_many_positional_options_error&) {

@@ -90,7 +90,8 @@ class Cli {
   void pair(const std::string& name, std::array<std::string, 2>& target,
             const std::string& value_names, const std::string& help);
 
-  // Declares `--name A [B ...]`: one value or more, in a config file a text or an array.
+  // Declares `--name A [B ...]`: one value or more, those of all its mentions; in a config file a
+  // text or an array.
   void list(const std::string& name, std::vector<std::string>& target,
             const std::string& value_names, const std::string& help);
 
@@ -129,6 +130,7 @@ class Cli {
     std::function<std::string()> json{};               // the value as a JSON literal
     // Of an option of several values, instead of `assign`.
     std::function<void(const std::vector<std::string>&)> assign_values{};
+    bool repeats = false;  // may be given again, with more values
   };
   using Target = std::variant<int*, std::int64_t*, std::uint64_t*, double*, std::string*,
                               std::optional<int>*, std::optional<std::int64_t>*,

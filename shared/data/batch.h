@@ -27,7 +27,7 @@ struct Slot {
   double box_visibility = 0;
 };
 
-// What a batch means to the trainer: a micro-batch of a step.
+// What a batch means to the trainer: a micro-batch of a step. An evaluation counts as one step.
 struct StepPart {
   std::int64_t step = 0;            // counted from 0 over the run
   int real_image_count = 0;         // of the whole step, over all ranks and micro-batches

@@ -30,7 +30,8 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
     std::size_t stored_bytes = 0;  // of its images
   };
   std::map<std::pair<int, int>, Open> open;  // by height and width
-  for (const std::size_t place : visited_places(index, options.max_images)) {
+  const std::vector<std::size_t> visited = visited_places(index, options.max_images);
+  for (const std::size_t place : visited) {
     const ImageSize image = {index[place].width, index[place].height};
     FrameRule rule = {options.framing, options.min_side_px, options.max_side_px};
     if (options.keeps_sizes) {
@@ -51,7 +52,8 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
                       .min_side_px = rule.min_side_px,
                       .max_side_px = rule.max_side_px,
                       .padded_width_px = padded.width,
-                      .padded_height_px = padded.height});
+                      .padded_height_px = padded.height,
+                      .part = {.real_image_count = static_cast<int>(visited.size())}});
     }
     std::vector<Slot>& slots = plan[batch.batch].slots;
     slots.push_back({.record = place});

@@ -28,7 +28,7 @@ std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
 // The batches, grouped by shape in the order of `index`: each image is padded to its own multiple
 // of 32 px (co-batching with larger neighbours would move the anchors) or is its middle square, and
 // only images of one padded shape share a batch; those that keep their sizes, only where these are
-// equal.
+// equal. Each batch's part says how many images all of them have.
 std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
                                           const EvaluationPlanOptions& options);
 

@@ -165,11 +165,13 @@ void ShardSet::stage_ahead(const std::function<std::vector<std::size_t>()>& shar
     }
     return;
   }
+  const std::vector<std::size_t> wanted = shards();
+  if (wanted.empty()) return;
   state_->stager.emplace(
       StagerInput{.folder = folder,
                   .manifest = state_->manifest,
                   .copies = *state_->copies,
-                  .shards = shards(),
+                  .shards = wanted,
                   .reason = reason,
                   .options = options,
                   .on_ready = [&slots = state_->slots](std::size_t number, ShardFile copy) {

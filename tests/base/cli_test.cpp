@@ -132,9 +132,18 @@ TEST_F(CliTest, AListTakesAllValuesUpToTheNextOption) {
   EXPECT_THAT(refusal({"--files", "a", ""}).what(), HasSubstr("--files: bad value (got \"\""));
   EXPECT_THAT(refusal({"--files", "--lr", "0.5"}).what(),
               HasSubstr("--files: has no value (got --lr, want PATH...)"));
-  const Error twice = refusal({"--files", "a", "--files", "b"});
-  EXPECT_THAT(twice.what(), HasSubstr("--files is given twice"));
-  EXPECT_EQ(twice.hint(), "give all its values after one --files");
+}
+
+TEST_F(CliTest, AListMayBeGivenAgainWithMoreValues) {
+  parse({"--files", "a", "b", "--lr", "0.5", "--files=c", "--files", "a"});
+  EXPECT_THAT(options_.files, ElementsAre("a", "b", "c", "a"));
+  EXPECT_THAT(refusal({"--files", "a", "--files", "--lr", "0.5"}).what(),
+              HasSubstr("--files: has no value (got --lr, want PATH...)"));
+  const Error twice = refusal({"--versus", "a", "b", "--versus", "c", "d"});
+  EXPECT_THAT(twice.what(), HasSubstr("--versus is given twice"));
+  EXPECT_EQ(twice.hint(), "give all its values after one --versus");
+  EXPECT_THAT(refusal({"--lr", "1", "--files", "a", "--lr", "1"}).what(),
+              HasSubstr("--lr is given twice"));
 }
 
 TEST_F(CliTest, AListInAConfigFileIsATextOrAnArray) {

@@ -40,5 +40,18 @@ TEST(EvaluationPlan, BatchesOfStoredImagesHaveALimitOfBytesButOneImageAtLeast) {
   EXPECT_THAT(batch_sizes(plan_evaluation(index, options)), ElementsAre(1, 1, 1, 1, 1, 1, 1));
 }
 
+// So that the sum of all batches' losses is a mean.
+TEST(EvaluationPlan, TellsEachBatchHowManyImagesAreVisited) {
+  EvaluationPlanOptions options{.images_per_batch = 4};
+  for (const std::int64_t most : {0, 5}) {
+    options.max_images = most;
+    const std::vector<BatchRequest> plan = plan_evaluation(images(7, 100, 10), options);
+    ASSERT_EQ(plan.size(), 2U);
+    for (const BatchRequest& batch : plan) {
+      EXPECT_EQ(batch.part.real_image_count, most == 0 ? 7 : most);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace retina

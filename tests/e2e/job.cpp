@@ -106,7 +106,7 @@ std::int64_t steps_logged(const std::string& run) {
   std::istringstream lines(read_file(path));
   std::int64_t steps = 0;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find("\"loss\"") != std::string::npos) ++steps;
+    if (line.find("\"step_ms\"") != std::string::npos) ++steps;
   }
   return steps;
 }

@@ -454,7 +454,7 @@ while true; do sleep 0.02; done
         process = self.start("--ranks", 2, "--", *trainer, "--steps", step + 3, before=PID_1)
         self.assertEqual(self.ended(process), 0, self.output.read_text())
         lines = metrics.read_text().splitlines()
-        steps = [json.loads(line)["step"] for line in lines if '"loss"' in line]
+        steps = [json.loads(line)["step"] for line in lines if '"step_ms"' in line]
         self.assertEqual(steps[-1], step + 3)
         self.assertEqual(steps, sorted(set(steps)))
 

@@ -76,8 +76,9 @@ def metrics_of(line):
         figures = dict(line["validation"])
         stats = figures.pop("stats", None)
         if stats is not None:
-            assert all(figures[name] == stats[STATS.index(name)] for name in figures), line
-            figures = dict(zip(STATS, stats, strict=True))
+            named = [name for name in STATS if name in figures]
+            assert named and all(figures[name] == stats[STATS.index(name)] for name in named), line
+            figures |= dict(zip(STATS, stats, strict=True))
         return {f"validation/{name}": value for name, value in figures.items()}
     return {{"lr": "learning_rate"}.get(name, name): value for name, value in line.items() if name != "step"}
 

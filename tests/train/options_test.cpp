@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -63,6 +65,25 @@ TEST(Options, AugmentNamesASetAndDetailsChangeIt) {
   EXPECT_EQ(refusal({"--rotation", "4"}).kind(), ErrorKind::kUsage);
   EXPECT_THAT(refusal({"--synthetic", "8", "--preview", "4"}).what(),
               testing::HasSubstr("synthetic images"));
+}
+
+TEST(Options, TrainNamesOneSetOrMore) {
+  using testing::ElementsAre;
+  EXPECT_THAT(parse({}).data.train, ElementsAre("shards"));
+  EXPECT_THAT(parse({"--train", "a", "b", "--lr", "1", "--train", "c"}).data.train,
+              ElementsAre("a", "b", "c", "shards"));
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  write_file_atomically(path, R"({"train": ["a", "b"], "output": "run"})");
+  TrainOptions options;
+  Cli cli("retina-train", "", "");
+  declare_options(cli, options);
+  const std::array<const char*, 3> words = {"retina-train", "--config", path.c_str()};
+  cli.parse(static_cast<int>(words.size()), words.data());
+  EXPECT_THAT(options.data.train, ElementsAre("a", "b"));
+  EXPECT_TRUE(may_change("train")) << "sets are known by their contents";
+  EXPECT_THAT(refusal({"--synthetic", "8", "--train", "a"}).what(),
+              testing::HasSubstr("cannot be combined with --train"));
 }
 
 TEST(Recipes, YieldToTheConfigFile) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <utility>
 #include <variant>
@@ -76,6 +77,19 @@ std::string to_json(const StepMetrics& m) {
   return json.end_object().text();
 }
 
+// The losses of a validation's line by their keys: those of a step's line, but a classifier's has
+// a "loss" already, without label smoothing.
+std::vector<std::pair<const char*, double>> logged_losses(const ValidationMetrics& m) {
+  std::vector<std::pair<const char*, double>> list;
+  if (!m.losses) return list;
+  if (m.task == Task::kDetection) list.emplace_back("loss", total_loss(m.task, *m.losses));
+  const std::vector<TaskMetric>& metrics = task_metrics(m.task);
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    if (metrics[i].is_loss) list.emplace_back(metrics[i].key, (*m.losses)[i]);
+  }
+  return list;
+}
+
 std::string to_json(const ValidationMetrics& m) {
   JsonWriter json;
   json.begin_object().field("step", m.step).field("epoch", m.epoch);
@@ -83,6 +97,7 @@ std::string to_json(const ValidationMetrics& m) {
   const bool has_stats = m.task == Task::kDetection;
   const std::size_t named = has_stats ? kApLarge + 1 : m.values.size();
   for (std::size_t i = 0; i < named; ++i) json.field(key_of(m.task, i), m.values[i]);
+  for (const auto& [key, value] : logged_losses(m)) json.field(key, value);
   if (has_stats) {
     json.key("stats").begin_array();
     for (const double value : m.values) json.value(value);
@@ -144,6 +159,18 @@ StepMetrics step_from(const JsonView& line) {
           .device_memory_bytes = std::llround(later("device_memory"))};
 }
 
+std::optional<TaskMetrics> losses_from(const JsonView& values, Task task) {
+  TaskMetrics losses = {};
+  for (std::size_t i = 0; i < task_metrics(task).size(); ++i) {
+    const TaskMetric& metric = task_metrics(task)[i];
+    if (!metric.is_loss) continue;
+    if (!values.has(metric.key)) return std::nullopt;
+    const JsonView value = values.at(metric.key);
+    losses[i] = value.raw().IsNull() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
+  }
+  return losses;
+}
+
 ValidationMetrics validation_from(const JsonView& line) {
   ValidationMetrics metrics{.step = line.at("step").as_int(), .epoch = line.at("epoch").as_int()};
   const JsonView values = line.at("validation");
@@ -151,10 +178,13 @@ ValidationMetrics validation_from(const JsonView& line) {
     for (std::size_t i = 0; i < kCocoStatCount; ++i) {
       metrics.values.push_back(values.at("stats").at(i).as_double());
     }
-    return metrics;
+  } else {
+    metrics.task = Task::kClassification;
+    for (const char* key : kClassificationKeys) {
+      metrics.values.push_back(values.at(key).as_double());
+    }
   }
-  metrics.task = Task::kClassification;
-  for (const char* key : kClassificationKeys) metrics.values.push_back(values.at(key).as_double());
+  metrics.losses = losses_from(values, metrics.task);
   return metrics;
 }
 
@@ -221,6 +251,9 @@ std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
   std::vector<EventScalar> scalars;
   for (std::size_t i = 0; i < metrics.values.size(); ++i) {
     scalars.push_back({cat("validation/", key_of(metrics.task, i)), metrics.values[i]});
+  }
+  for (const auto& [key, value] : logged_losses(metrics)) {
+    scalars.push_back({cat("validation/", key), value});
   }
   return scalars;
 }

@@ -84,6 +84,9 @@ struct ValidationMetrics {
   // Detection: the 12 numbers in pycocotools' order. Classification: top-1 and top-5 accuracy, the
   // mean cross-entropy.
   std::vector<double> values = {};
+  // Of task_metrics() the losses, as training computes them: means over the images, by the weights
+  // that are validated and as they are in evaluation. Unset in files of earlier versions.
+  std::optional<TaskMetrics> losses = {};
 
   // By which validations are compared, higher is better: AP, or top-1 accuracy.
   double judged() const { return values.front(); }
@@ -93,7 +96,7 @@ struct ValidationMetrics {
 using ShownMetrics = std::vector<std::pair<const char*, std::size_t>>;
 const ShownMetrics& shown_metrics(Task task);
 
-// All metrics of such a line, the step aside; of a detector's validation the 12 numbers.
+// All metrics of such a line, the step aside; of a detector's validation the 12 numbers, too.
 std::vector<EventScalar> event_scalars(const StepMetrics& metrics);
 std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics);
 

@@ -114,7 +114,9 @@ std::string render_preview(const PreviewInput& input) {
     if (!batch) break;
     show(*batch, input, gallery, counts);
   }
-  Report report{.title = cat("retina-train: preview of ", input.folder),
+  std::string folders;
+  for (const std::string& one : input.folders) folders += cat(folders.empty() ? "" : ", ", one);
+  Report report{.title = cat("retina-train: preview of ", folders),
                 .subtitle = cat("What the model will see first, in this order; --augment ",
                                 input.augment, ", seed ", input.plan.options().seed)};
   report.metrics = {{"samples", cat(counts.images), "of the run's first steps"}};

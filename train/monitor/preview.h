@@ -17,8 +17,8 @@ inline constexpr const char* kPreviewTitle = "<title>retina-train: preview of ";
 
 struct PreviewInput {
   const TrainingSet& train;
-  std::string folder = {};       // of the training set, as the user named it
-  std::int64_t image_count = 0;  // samples to show; fewer when the run has no more
+  std::vector<std::string> folders = {};  // of the training sets, as the user named them
+  std::int64_t image_count = 0;           // samples to show; fewer when the run has no more
   std::int64_t total_steps = 0;
   TrainingPlan plan;
   std::string augment = {};          // the name of its set of random changes

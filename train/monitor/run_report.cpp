@@ -104,6 +104,19 @@ Curve drawn(const StepCurve& what, const Steps& steps) {
   return curve;
 }
 
+// Beside the training loss, which `curve` is: where the two diverge, the run overfits.
+void add_validation_loss(Curve& curve, const std::vector<ValidationMetrics>& validations) {
+  Series series{.name = "validation", .points = true};
+  for (const ValidationMetrics& item : validations) {
+    if (!item.losses) continue;
+    series.xs.push_back(static_cast<double>(item.step));
+    series.ys.push_back(total_loss(item.task, *item.losses));
+  }
+  if (series.xs.empty()) return;
+  curve.title = "Training and validation loss";
+  curve.series.push_back(std::move(series));
+}
+
 Curve validation_curve(const std::vector<ValidationMetrics>& validations) {
   const Task task = validations.back().task;
   Curve curve{.title = "Validation",
@@ -176,9 +189,11 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
       .settings = settings_of(input.options)};
   if (!log.validations().empty()) report.curves.push_back(validation_curve(log.validations()));
   const Task task = steps.empty() ? Task::kDetection : steps.back().task;
+  const std::size_t loss = report.curves.size();  // its curve is the first of the steps'
   for (const StepCurve& curve : step_curves(task, has_traffic)) {
     if (!curve.lines.empty()) report.curves.push_back(drawn(curve, steps));
   }
+  add_validation_loss(report.curves[loss], log.validations());
   const auto ranks = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return !m.rank_times.empty(); });
   if (ranks != log.epochs().rend()) {

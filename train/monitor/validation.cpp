@@ -1,5 +1,6 @@
 #include "train/monitor/validation.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -23,17 +24,46 @@ bool any_stopped(Communicator& communicator) {
   return communicator.all_reduce_max(stop_signal() != 0 ? 1 : 0) != 0;
 }
 
+// A batch's part of the losses over all validation images.
+struct BatchLoss {
+  std::int64_t image_id = 0;  // of its first image
+  TaskMetrics parts = {};     // of task_metrics()
+};
+
+BatchLoss batch_loss(TrainingTask& task, const TaskOutputs& outputs, const Batch& batch) {
+  BatchLoss loss{.image_id = batch.samples.front().image_id};
+  const at::Tensor metrics = task.loss(outputs, batch).metrics.cpu();
+  std::copy_n(metrics.const_data_ptr<double>(), metrics.numel(), loss.parts.begin());
+  return loss;
+}
+
+// In the order of the batches' images: the same bits whichever ranks computed them.
+TaskMetrics sum_of(const std::vector<BatchLoss>& losses) {
+  TaskMetrics sum = {};
+  for (const BatchLoss& loss : losses) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += loss.parts[i];
+  }
+  return sum;
+}
+
 class DetectionValidation : public Validation {
  public:
-  DetectionValidation(const ShardSet& shards, RetinaNet& network, const DetectOptions& options)
-      : shards_(shards), network_(network), options_(options) {}
+  DetectionValidation(const ShardSet& shards, TrainingTask& task, const DetectOptions& options)
+      : shards_(shards), task_(task), options_(options) {}
 
   bool run(Communicator& communicator) override {
-    const ShardSource samples(shards_, network_.config().normalisation());
+    auto& network = static_cast<RetinaNet&>(task_.network());
+    const ShardSource samples(shards_, network.config().normalisation());
+    std::vector<BatchLoss> own_losses;
+    DetectOptions running = options_;
+    running.on_heads = [&](const Batch& batch, const HeadOutputs& heads) {
+      own_losses.push_back(batch_loss(task_, {.heads = heads}, batch));
+    };
     const std::vector<Detection> own =
-        detect_share(network_, {samples, shards_.manifest().categories, communicator}, options_);
+        detect_share(network, {samples, shards_.manifest().categories, communicator}, running);
     if (any_stopped(communicator)) return false;
     detections_ = gather_by_image(communicator, own);
+    losses_ = sum_of(gather_by_image(communicator, own_losses));
     return true;
   }
 
@@ -50,7 +80,9 @@ class DetectionValidation : public Validation {
                               metric_text(item.stats[kAp50]), metric_text(item.stats[kAp75]),
                               metric_text(item.stats[kAr100]), cat(item.object_count)});
     }
-    return {.values = {metrics.stats.begin(), metrics.stats.end()}, .classes = std::move(classes)};
+    return {.values = {metrics.stats.begin(), metrics.stats.end()},
+            .losses = losses_,
+            .classes = std::move(classes)};
   }
 
   Gallery gallery(std::size_t count) const override {
@@ -67,22 +99,30 @@ class DetectionValidation : public Validation {
 
  private:
   const ShardSet& shards_;
-  RetinaNet& network_;
+  TrainingTask& task_;
   DetectOptions options_;
   std::optional<Instances> truth_;  // read once, on rank 0
+  // Of the last run, on rank 0.
   std::vector<Detection> detections_;
+  TaskMetrics losses_ = {};
 };
 
 class ClassificationValidation : public Validation {
  public:
-  ClassificationValidation(const ShardSet& shards, Classifier& network,
-                           const DetectOptions& options)
-      : shards_(shards), network_(network), options_(options) {}
+  ClassificationValidation(const ShardSet& shards, TrainingTask& task, const DetectOptions& options)
+      : shards_(shards), task_(task), options_(options) {}
 
   bool run(Communicator& communicator) override {
-    const std::vector<ClassOutcome> own = classify_share(network_, shards_, communicator, options_);
+    std::vector<BatchLoss> own_losses;
+    DetectOptions running = options_;
+    running.on_logits = [&](const Batch& batch, const at::Tensor& logits) {
+      own_losses.push_back(batch_loss(task_, {.logits = logits}, batch));
+    };
+    const std::vector<ClassOutcome> own =
+        classify_share(static_cast<Classifier&>(task_.network()), shards_, communicator, running);
     if (any_stopped(communicator)) return false;
     outcomes_ = gather_by_image(communicator, own);
+    losses_ = sum_of(gather_by_image(communicator, own_losses));
     return true;
   }
 
@@ -100,6 +140,7 @@ class ClassificationValidation : public Validation {
     }
     return {.values = {metrics.top1.value().value_or(0), metrics.top5.value().value_or(0),
                        metrics.loss},
+            .losses = losses_,
             .classes = std::move(classes)};
   }
 
@@ -116,22 +157,23 @@ class ClassificationValidation : public Validation {
   const Categories& categories() const { return shards_.manifest().categories; }
 
   const ShardSet& shards_;
-  Classifier& network_;
+  TrainingTask& task_;
   DetectOptions options_;
+  // Of the last run, on rank 0.
   std::vector<ClassOutcome> outcomes_;
+  TaskMetrics losses_ = {};
 };
 
 }  // namespace
 
-std::unique_ptr<Validation> make_validation(const ShardSet& shards, Network& network,
+std::unique_ptr<Validation> make_validation(const ShardSet& shards, TrainingTask& task,
                                             const DetectOptions& options) {
   DetectOptions stoppable = options;
   stoppable.should_stop = [] { return stop_signal() != 0; };
-  if (network.config().task == Task::kClassification) {
-    return std::make_unique<ClassificationValidation>(shards, static_cast<Classifier&>(network),
-                                                      stoppable);
+  if (task.network().config().task == Task::kClassification) {
+    return std::make_unique<ClassificationValidation>(shards, task, stoppable);
   }
-  return std::make_unique<DetectionValidation>(shards, static_cast<RetinaNet&>(network), stoppable);
+  return std::make_unique<DetectionValidation>(shards, task, stoppable);
 }
 
 }  // namespace retina

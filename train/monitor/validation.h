@@ -7,14 +7,16 @@
 
 #include "shared/comm/communicator.h"
 #include "shared/evaluation/predict/detect.h"
-#include "shared/model/network.h"
 #include "shared/report/report.h"
 #include "shared/shard/shard_set.h"
+#include "train/step/task_metrics.h"
+#include "train/step/training_task.h"
 
 namespace retina {
 
 struct ValidationResult {
   std::vector<double> values = {};  // as in ValidationMetrics
+  TaskMetrics losses = {};          // the same
   Table classes = {};               // a row a class, for the run's page
 };
 
@@ -31,9 +33,9 @@ class Validation {
   virtual Gallery gallery(std::size_t count) const = 0;
 };
 
-// By the network's task. `shards` and `network` outlive it. `options.max_images` restricts it to
-// the first images.
-std::unique_ptr<Validation> make_validation(const ShardSet& shards, Network& network,
+// Of the task's network, with the task's loss: from the same forward, as training computes it. Both
+// `shards` and `task` outlive it. `options.max_images` restricts it to the first images.
+std::unique_ptr<Validation> make_validation(const ShardSet& shards, TrainingTask& task,
                                             const DetectOptions& options);
 
 }  // namespace retina

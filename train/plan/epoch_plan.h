@@ -64,10 +64,12 @@ class EpochPlan {
   std::vector<Place> places_;  // [steps][slots]
 };
 
-// Lane `lane` of `lane_count`: the places [begin, end) of what is drawn, in shard order.
+// The places [begin, end).
 struct RecordRange {
   std::size_t begin = 0, end = 0;
 };
+
+// Lane `lane` of `lane_count`, a part of what is drawn, in shard order.
 RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t lane_count);
 
 // Steps of one epoch of the data: ceil(image_count / images_per_step).

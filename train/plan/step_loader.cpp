@@ -46,7 +46,7 @@ std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input) {
                                        [requests] { return requests->next(); });
 }
 
-std::vector<std::size_t> shards_ahead(const StepLoaderInput& input) {
+std::vector<std::size_t> shards_ahead(const StepLoaderInput& input, const RecordRange& set) {
   const std::int64_t epoch_steps = input.plan.steps_per_data_epoch();
   StepLoaderInput two_epochs = input;
   two_epochs.end = std::min(input.end, (input.begin / epoch_steps + 2) * epoch_steps);
@@ -55,8 +55,9 @@ std::vector<std::size_t> shards_ahead(const StepLoaderInput& input) {
   std::set<std::size_t> seen;
   while (const std::optional<BatchRequest> request = requests.next()) {
     for (const Slot& slot : request->slots) {
+      if (!slot.counts || slot.record < set.begin || slot.record >= set.end) continue;
       const std::size_t shard = input.plan.index()[slot.record].shard;
-      if (slot.counts && seen.insert(shard).second) shards.push_back(shard);
+      if (seen.insert(shard).second) shards.push_back(shard);
     }
   }
   return shards;

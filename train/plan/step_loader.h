@@ -25,8 +25,9 @@ struct StepLoaderInput {
 
 std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input);
 
-// The shards that the rank reads in the rest of this epoch of the data and in the whole next one,
-// in the order of their first use, without those that only pad slots read.
-std::vector<std::size_t> shards_ahead(const StepLoaderInput& input);
+// The shards of one set, whose records are those of `set` in the plan's index, that the rank reads
+// in the rest of this epoch of the data and in the whole next one, in the order of their first use,
+// without those that only pad slots read.
+std::vector<std::size_t> shards_ahead(const StepLoaderInput& input, const RecordRange& set);
 
 }  // namespace retina

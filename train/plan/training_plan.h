@@ -18,7 +18,9 @@ struct TrainingSet {
   const SampleSource& source;
   Categories categories = {};
   std::int64_t ignored_boxes = 0;  // without an area to train on, as the packer counted them
-  std::string fingerprint = {};    // of the manifest: a run continues with the same data only
+  // Of the manifest, of several sets joined in their order: a run continues with the same data
+  // only.
+  std::string fingerprint = {};
 
   int class_count() const { return static_cast<int>(categories.size()); }
 };

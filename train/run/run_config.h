@@ -17,7 +17,7 @@ namespace retina {
 // What config.json holds.
 struct RunConfig {
   std::vector<EffectiveOption> options = {};
-  std::string train_fingerprint = {};  // of the training set's manifest
+  std::string train_fingerprint = {};  // TrainingSet::fingerprint
   std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
   bool init_none = false;              // --init none: no run that began with weights continues
   // validation_identity() of the set that is measured on; empty: none

@@ -13,7 +13,7 @@ namespace retina {
 
 // What is the same at every step of a run.
 struct RunFacts {
-  std::string train_fingerprint = {};       // of the manifest
+  std::string train_fingerprint = {};       // TrainingSet::fingerprint
   std::string validation_fingerprint = {};  // of what the APs are of; "": there was no validation
   // For people, not read back.
   std::uint64_t seed = 0;

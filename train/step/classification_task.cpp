@@ -44,9 +44,11 @@ class ClassificationTask : public TrainingTask {
   }
 
   TaskLoss loss(const TaskOutputs& outputs, const Batch& batch) override {
-    const ClassificationLoss loss = classification_loss(
-        outputs.logits, {.labels = outputs.targets[0], .counts = outputs.targets[1]},
-        options_.label_smoothing, batch.part.real_image_count);
+    const at::Tensor targets =
+        outputs.targets.defined() ? outputs.targets : rows_of(batch, network_->device());
+    const ClassificationLoss loss =
+        classification_loss(outputs.logits, {.labels = targets[0], .counts = targets[1]},
+                            options_.label_smoothing, batch.part.real_image_count);
     return {
         .metrics = at::stack({loss.cross_entropy.detach(), loss.top1, loss.top5}).to(at::kDouble),
         .outputs = {loss.cross_entropy},

@@ -52,6 +52,7 @@ class Replica {
   Replica(const ReplicaOptions& options, Communicator& communicator);
 
   Network& network() { return task_->network(); }
+  TrainingTask& task() { return *task_; }
 
   // Replaces the weights on every rank with rank 0's, after that rank has changed them.
   void broadcast();

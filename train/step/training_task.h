@@ -26,9 +26,11 @@ struct TaskOptions {
 
 // What the network makes of a micro-batch; undefined where the task has none of it.
 struct TaskOutputs {
-  HeadOutputs heads = {};   // detection
-  at::Tensor logits = {};   // classification: [N, K]
-  at::Tensor targets = {};  // classification: [3, N] i64, labels, counts and slots of the images
+  HeadOutputs heads = {};  // detection
+  at::Tensor logits = {};  // classification: [N, K]
+  // Classification: [3, N] i64, labels, counts and slots of the images; of an evaluation's forward
+  // undefined, for loss() to make.
+  at::Tensor targets = {};
 };
 
 struct TaskLoss {
@@ -50,7 +52,8 @@ class TrainingTask {
   // `images` [N, 3, H, W] are the batch's, on the network's device. On a GPU neither of the two
   // waits for the device.
   virtual TaskOutputs forward(const at::Tensor& images, const Batch& batch) = 0;
-  // Of the step's loss the part of this batch: sums over images and ranks make it whole.
+  // Of the step's loss the part of this batch: sums over images and ranks make it whole. An
+  // evaluation's batches (plan_evaluation()) and what the network made of them are a step, too.
   virtual TaskLoss loss(const TaskOutputs& outputs, const Batch& batch) = 0;
 };
 

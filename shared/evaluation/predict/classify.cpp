@@ -44,8 +44,9 @@ std::vector<ClassOutcome> classify_share(Classifier& network, const ShardSet& sh
                    at::Tensor logits;
                    {
                      const AutocastScope autocast(options.precision, network.device().type());
-                     logits = network.forward(images);
+                     logits = network.forward(images).to(at::kFloat);  // [N, K]
                    }
+                   if (options.on_logits) options.on_logits(batch, logits);
                    append_batch(batch, logits, outcomes);
                  });
   return outcomes;

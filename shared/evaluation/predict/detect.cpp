@@ -60,6 +60,7 @@ std::vector<ImageDetections> found_by(const RetinaNet& network, const Batch& bat
   }
   for (at::Tensor& level : outputs.logits) level = level.to(at::kFloat);  // [N, a, K]
   for (at::Tensor& level : outputs.deltas) level = level.to(at::kFloat);  // [N, a, 4]
+  if (options.on_heads) options.on_heads(batch, outputs);
   return postprocess(outputs, network.config(), padded, sizes, options.postprocess);
 }
 

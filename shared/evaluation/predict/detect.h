@@ -34,6 +34,10 @@ struct DetectOptions {
   // Called on the calling thread for each image of this rank that the source skips; nothing is
   // detected on it.
   std::function<void(std::size_t place, const FileProblem& problem)> on_skipped = {};
+  // Called with what a detector, or a classifier, made of each batch, f32, before it becomes a
+  // result; not of a converted model.
+  std::function<void(const Batch& batch, const HeadOutputs& heads)> on_heads = {};
+  std::function<void(const Batch& batch, const at::Tensor& logits)> on_logits = {};
   // Asked before each batch: true skips the rest of this rank's share, which only the callers of
   // the _share functions can tell from a whole one.
   std::function<bool()> should_stop = {};

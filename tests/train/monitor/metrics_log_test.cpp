@@ -36,6 +36,7 @@ TEST(MetricsLog, ReadsBackWhatItWrote) {
   EXPECT_EQ(log.steps()[0].memory_bytes, 77);
   ASSERT_EQ(log.validations().size(), 1U);
   EXPECT_EQ(log.validations()[0].values[1], 0.5);
+  EXPECT_FALSE(log.validations()[0].losses.has_value()) << "as runs of earlier versions";
 }
 
 TEST(MetricsLog, IsCutToTheStepThatTrainingContinuesFrom) {
@@ -159,6 +160,48 @@ TEST(EventScalars, AreAllFiguresOfAValidation) {
   const ValidationMetrics classifier{.task = Task::kClassification, .values = {0.5, 0.75, 2}};
   EXPECT_EQ(by_key(event_scalars(classifier)),
             (std::map<std::string, double>{{"top1", 0.5}, {"top5", 0.75}, {"loss", 2}}));
+}
+
+// A classifier's "loss" is without label smoothing, "cross_entropy" what training has.
+TEST(EventScalars, HaveTheLossesOfAValidationAsItsLineHas) {
+  const TestFolder folder;
+  const ValidationMetrics detector{.task = Task::kDetection,
+                                   .values = std::vector<double>(12, 0.5),
+                                   .losses = TaskMetrics{0.25, 0.5, 0}};
+  const ValidationMetrics classifier{
+      .task = Task::kClassification, .values = {0.5, 0.75, 2}, .losses = TaskMetrics{3, 0.5, 1}};
+  using Losses = std::map<std::string, double>;
+  for (const auto& [metrics, wanted] :
+       {std::pair{detector,
+                  Losses{{"loss", 0.75}, {"classification_loss", 0.25}, {"box_loss", 0.5}}},
+        {classifier, Losses{{"loss", 2}, {"cross_entropy", 3}}}}) {
+    remove_file(folder / "m");
+    { MetricsLog(folder / "m", 0).append(metrics); }
+    const JsonFile line = JsonFile::read(folder / "m");
+    const std::map<std::string, double> scalars = by_key(event_scalars(metrics));
+    EXPECT_EQ(scalars.size(), metrics.task == Task::kDetection ? 12U + 3 : 3U + 1);
+    for (const auto& [key, value] : wanted) {
+      EXPECT_EQ(line.root().at("validation").at(key.c_str()).as_double(), value) << key;
+      EXPECT_EQ(scalars.at(key), value) << key;
+    }
+    const MetricsLog read(folder / "m", 1);
+    EXPECT_EQ(read.validations().at(0).values, metrics.values);
+    ASSERT_TRUE(read.validations()[0].losses.has_value());
+    EXPECT_EQ(total_loss(metrics.task, *read.validations()[0].losses),
+              total_loss(metrics.task, *metrics.losses));
+  }
+}
+
+TEST(MetricsLog, ReadsAValidationWhoseLossIsNotFinite) {
+  const TestFolder folder;
+  {
+    MetricsLog(folder / "m", 0)
+        .append(ValidationMetrics{.values = std::vector<double>(12, 0),
+                                  .losses = TaskMetrics{std::nan(""), 1, 0}});
+  }
+  const MetricsLog log(folder / "m", 1);
+  EXPECT_TRUE(std::isnan(log.validations().at(0).losses.value()[0]));
+  EXPECT_EQ(log.validations()[0].losses.value()[1], 1);
 }
 
 // As version 0.1.0's first runs wrote them.

@@ -49,7 +49,7 @@ std::string page_of(std::int64_t image_count, std::int64_t total_steps) {
   const TrainingPlan plan(source.index(),
                           {.images_per_step = 2, .min_side_px = 120, .max_side_px = 160});
   return render_preview({.train = train,
-                         .folder = "shards",
+                         .folders = {"shards"},
                          .image_count = image_count,
                          .total_steps = total_steps,
                          .plan = plan,

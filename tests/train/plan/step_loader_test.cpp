@@ -6,6 +6,7 @@
 
 #include "preprocess/packer.h"
 #include "shared/base/hash.h"
+#include "shared/data/concatenated_source.h"
 #include "shared/shard/shard_set.h"
 #include "tests/support/scenes/data_set.h"
 #include "tests/support/test_folder.h"
@@ -47,7 +48,8 @@ class ShardsAhead : public testing::Test {
                          .rank = rank,
                          .rank_count = rank_count,
                          .begin = begin,
-                         .end = end});
+                         .end = end},
+                        {.begin = 0, .end = source_.index().size()});
   }
 
   Shards source_{160};  // 16 shards, 20 steps a pass
@@ -101,10 +103,35 @@ TEST_F(ShardsAhead, LeaveOutWhatOnlyFillsAStep) {
                            .rank = rank,
                            .rank_count = 8,
                            .begin = 0,
-                           .end = 10})
+                           .end = 10},
+                          {.begin = 0, .end = 4})
                  .size();
   }
   EXPECT_EQ(lists, 4U);
+}
+
+// Two sets of 60 and 100 images, each with shards from 0 on.
+TEST(ShardsAheadOfTwoSets, AreThoseOfTheSetThatIsAskedFor) {
+  std::vector<SourcePart> parts;
+  parts.push_back({.source = std::make_unique<Shards>(60)});
+  parts.push_back({.source = std::make_unique<Shards>(100)});
+  const ConcatenatedSource both(std::move(parts));
+  const auto ahead = [&](int rank, const RecordRange& set) {
+    return sorted(
+        shards_ahead({.source = both,
+                      .plan = {both.index(), {.images_per_step = 8, .shuffle = Shuffle::kSharded}},
+                      .rank = rank,
+                      .rank_count = 2,
+                      .end = 1000},
+                     set));
+  };
+  using List = std::vector<std::size_t>;
+  const RecordRange first = {.begin = 0, .end = 60}, second = {.begin = 60, .end = 160};
+  // The images 0 to 79 are rank 0's.
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ahead(rank, first), rank == 0 ? List({0, 1, 2, 3, 4, 5}) : List());
+    EXPECT_EQ(ahead(rank, second), rank == 0 ? List({0, 1}) : List({2, 3, 4, 5, 6, 7, 8, 9}));
+  }
 }
 
 // What training sees of the step's images: pixels, padding, boxes, labels.

@@ -1,0 +1,46 @@
+#include "shared/data/concatenated_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/error.h"
+
+namespace retina {
+
+ConcatenatedSource::ConcatenatedSource(std::vector<SourcePart> parts) : parts_(std::move(parts)) {
+  for (const SourcePart& part : parts_) {
+    for (IndexEntry entry : part.source->index()) {
+      if (!part.labels.empty()) {
+        for (int& label : entry.labels) label = part.labels[static_cast<std::size_t>(label)];
+        std::sort(entry.labels.begin(), entry.labels.end());
+      }
+      index_.push_back(std::move(entry));
+    }
+    ends_.push_back(index_.size());
+  }
+}
+
+Sample ConcatenatedSource::load(const BatchRequest& request, std::size_t place,
+                                JpegDecoder& decoder, PixelTarget pixels) const {
+  const Slot& slot = request.slots[place];
+  RETINA_CHECK(slot.record < index_.size(), "image ", slot.record, " of ", index_.size());
+  const auto number = static_cast<std::size_t>(
+      std::upper_bound(ends_.begin(), ends_.end(), slot.record) - ends_.begin());
+  const SourcePart& part = parts_[number];
+  // Its own request, of this image alone: no sample depends on the step's other slots.
+  BatchRequest own{.slots = {slot},
+                   .framing = request.framing,
+                   .min_side_px = request.min_side_px,
+                   .max_side_px = request.max_side_px,
+                   .padded_width_px = request.padded_width_px,
+                   .padded_height_px = request.padded_height_px,
+                   .part = request.part};
+  own.slots[0].record -= number == 0 ? 0 : ends_[number - 1];
+  Sample sample = part.source->load(own, 0, decoder, pixels);
+  sample.slot = slot;
+  if (part.labels.empty()) return sample;
+  for (std::int64_t& label : sample.labels) label = part.labels[static_cast<std::size_t>(label)];
+  return sample;
+}
+
+}  // namespace retina
