@@ -150,9 +150,9 @@ class Readme(unittest.TestCase):
         self.make_cifar10(place)
         self.make_class_folders(place)
         self.make_own_set(place)
-        self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--output",
-                                 place / "coco/weights/resnet50-11ad3fa6.pt"]), "make-checkpoint")
-        shutil.copy(place / "coco/weights/resnet50-11ad3fa6.pt", place / "coco/weights/resnet50-0676ba61.pt")
+        for name, norm in (("resnet50-11ad3fa6.pt", "group"), ("resnet50-0676ba61.pt", "none")):
+            self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--head-norm",
+                                     norm, "--output", place / "coco/weights" / name]), "make-checkpoint")
         for name in PROGRAMS:
             (programs / name).write_text(quick_program(name))
             (programs / name).chmod(0o755)
