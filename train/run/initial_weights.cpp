@@ -108,6 +108,11 @@ void check_initial_weights(const std::string& path, const ModelConfig& model) {
   check_architecture(model, content_of(read_checkpoint_header(path).config_json, path), path);
 }
 
+bool brings_detector(const std::string& path) {
+  const Content content = content_of(read_checkpoint_header(path).config_json, path);
+  return content.model.task == Task::kDetection && !content.backbone_only;
+}
+
 void load_initial_weights(Network& network, const Checkpoint& checkpoint,
                           const Categories& categories, std::uint64_t seed,
                           const std::string& source) {

@@ -15,6 +15,10 @@ namespace retina {
 // load_checkpoint and load_initial_weights.
 void check_initial_weights(const std::string& path, const ModelConfig& model);
 
+// Whether load_initial_weights would take a detector as a whole, not only its ResNet. Throws as
+// read_checkpoint_header.
+bool brings_detector(const std::string& path);
+
 // Copies all of `checkpoint`'s weights into `network`; rows of the class layer go to the class of
 // the same name, classes that are not in the checkpoint get fresh values. Between a classifier and
 // a detector, and of an imported backbone, only the ResNet is taken. Logs what was done. Throws
