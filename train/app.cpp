@@ -13,6 +13,7 @@
 #include "shared/base/log.h"
 #include "shared/base/output.h"
 #include "shared/base/signals.h"
+#include "shared/comm/communicator.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "train/initial_model.h"
@@ -75,7 +76,8 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
         "--norm frozen without --init: batch norm stays at its random start and training from "
         "scratch usually diverges; give --init, or use --norm batch");
   }
-  const int reference = facts_of_recipe(options.recipe).reference_images_per_step;
+  const RecipeFacts facts = facts_of_recipe(options.recipe);
+  const int reference = facts.reference_images_per_step;
   const std::size_t images = data.plan->index().size();
   const std::size_t drawn = draws_per_epoch(data.plan->index(), options.plan_options());
   const std::size_t sets = data.train_shards.size();
@@ -86,6 +88,8 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
                : cat(" (boxes without an area, ignored: ", data.train->ignored_boxes, ")"),
            ", ", options.step_images(), " per step; learning rate ",
            shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
+           options.optimizer.lr_scaling == LrScaling::kLinear ? cat(" for ", reference, " per step")
+                                                              : "",
            ", --lr-scaling ", word_of(kLrScalings, options.optimizer.lr_scaling), ")");
   if (options.step_images() % rank_count != 0) {
     const auto most = largest_share(static_cast<std::size_t>(options.step_images()),
@@ -98,7 +102,8 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
                       10),
              " % of the ranks' time is used)");
   }
-  if (options.recipe != "none" && options.optimizer.lr_scaling == LrScaling::kNone &&
+  const bool is_published = options.recipe != kNoRecipe && !facts.fits_data;
+  if (is_published && options.optimizer.lr_scaling == LrScaling::kNone &&
       options.step_images() != reference) {
     log_info("the recipe's learning rate is for ", counted(reference, "image"),
              " per step; --lr-scaling linear adapts it");
@@ -152,13 +157,84 @@ std::vector<EffectiveOption> effective_options(const Cli& cli, const TrainOption
   return result;
 }
 
+// A command line and the options that it fills.
+struct Command {
+  Cli& cli;
+  TrainOptions& options;
+};
+
+// Settings between ranks.
+std::string to_json(const Cli::Settings& settings) {
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [name, text] : settings) json.field(name.c_str(), text);
+  return json.end_object().text();
+}
+
+Cli::Settings settings_from(const std::string& json) {
+  const JsonFile file = JsonFile::parse(json, "settings");
+  Cli::Settings settings;
+  for (const auto& member : file.root().raw().GetObject()) {
+    settings.emplace_back(member.name.GetString(), member.value.GetString());
+  }
+  return settings;
+}
+
+void take(const Cli::Settings& settings, Command& command) {
+  command.cli.assign(settings);
+  command.options.validate();
+}
+
+// The data are open: what they decide of the options is taken, on every rank what rank 0 decides.
+// Collective.
+void fit_to_data(Job& job, Command& command) {
+  std::string settings;
+  if (job.is_root()) {
+    const RunDefaults defaults = decide_defaults(command.cli, job.options, *job.data);
+    settings = to_json(defaults.settings);
+    job.notes = defaults.notes;
+  }
+  take(settings_from(job.communicator.broadcast(settings, 0)), command);
+  job.options = command.options.for_ranks(job.communicator.size());
+  job.effective_options = effective_options(command.cli, job.options);
+  job.data->make_plan(job.options);
+}
+
+// For --check-args: the same of data that can be read here and now, in words, a line each.
+std::string decided_by_data(Command command) {
+  const TrainOptions::Length& length = command.options.length;
+  if (!length.images_per_step && length.images_per_rank > 0) return "";  // how many ranks?
+  try {
+    follow_init(command.options, command.cli, *make_self_communicator());
+    TrainingData data(command.options);
+    const RunDefaults defaults = decide_defaults(command.cli, command.options, data);
+    take(defaults.settings, command);
+    data.make_plan(command.options);
+    std::string text;
+    for (const std::string& note : defaults.notes) text += cat(note, "\n");
+    return cat(text, course_of(command.options, data.plan->steps_per_epoch()), "\n");
+  } catch (const Error&) {
+    return "";  // a check of the options only
+  }
+}
+
 // What would be trained on, as a page; rank 0 writes it. A run in the folder stays as it is.
-int preview(const TrainOptions& options, const Cli& cli, Communicator& communicator) {
+int preview(Command& command, Communicator& communicator) {
+  Job job{.options = command.options.for_ranks(communicator.size()),
+          .effective_options = {},
+          .communicator = communicator};
+  const TrainOptions& options = job.options;
+  root_first(communicator, [&] {
+    if (communicator.is_root()) {
+      check_may_replace(cat(options.output, "/", kPreviewFile), kPreviewTitle, "--output");
+    }
+    job.data.emplace(options);
+  });
+  fit_to_data(job, command);
   root_first(communicator, [&] {
     if (!communicator.is_root()) return;
     const std::string path = cat(options.output, "/", kPreviewFile);
-    check_may_replace(path, kPreviewTitle, "--output");
-    const TrainingData data(options);
+    const TrainingData& data = *job.data;
     const std::string page = render_preview(
         {.train = *data.train,
          .folders = options.data.train,
@@ -167,10 +243,10 @@ int preview(const TrainOptions& options, const Cli& cli, Communicator& communica
          .plan = *data.plan,
          .augment = word_of(kAugments, options.augment_set()),
          .normalisation = options.model_config(data.train->class_count()).normalisation(),
-         .anchor_sizes = options.model.anchor_sizes,
+         .anchor_sizes = options.anchor_sizes(),
          .foreground_iou = options.loss.match.foreground_iou,
          .threads = options.data.decode_threads,
-         .all_options = effective_options(cli, options)});
+         .all_options = job.effective_options});
     make_folder(options.output);
     write_file_atomically(path, page);
     std::cout << "preview: " << path << '\n';
@@ -180,7 +256,7 @@ int preview(const TrainOptions& options, const Cli& cli, Communicator& communica
 
 // Checks the options against the job's ranks, opens device, data and the run's folder; rank 0
 // first.
-void open(Job& job) {
+void open(Job& job, Command& command) {
   Communicator& communicator = job.communicator;
   const TrainOptions& options = job.options;
   const NodePlace place = {.local_rank = communicator.local_rank(),
@@ -195,8 +271,10 @@ void open(Job& job) {
     }
     job.device = choose_device(options.compute.device, place);
     job.data.emplace(options);
-    if (!job.is_root() || !options.writes()) return;
-    open_run(job);
+  });
+  fit_to_data(job, command);
+  root_first(communicator, [&] {
+    if (job.is_root() && options.writes()) open_run(job);
   });
   check_same_device(job.device, communicator);
 }
@@ -214,12 +292,23 @@ void start_weights(TrainingRun& run, Job& job) {
   }
 }
 
+// How long the run is and how its learning rate goes; a speed test learns nothing.
+void tell_course(const Job& job) {
+  if (job.options.data.synthetic > 0) return;
+  const std::int64_t steps_per_epoch = job.data->plan->steps_per_epoch();
+  for (const std::string& note : job.notes) log_info(note);
+  log_info(course_of(job.options, steps_per_epoch));
+  const std::string warning = warning_of_course(job.options, steps_per_epoch);
+  if (!warning.empty()) log_warning(warning);
+}
+
 // What a user should know before the first step.
 void tell_start(const Job& job) {
   const std::string map = device_map(job.communicator, job.device);
   if (!job.is_root()) return;
   log_info(map);
   tell_images(job.options, *job.data, job.communicator.size());
+  tell_course(job);
   warn_of_slow_precision(job.options.compute.precision, job.device);
   for (const ShardSet& set : job.data->train_shards) tell_quarantined("train", set);
   if (job.data->validation) tell_quarantined("validation", *job.data->validation);
@@ -255,11 +344,11 @@ void tell_end(const Job& job, const TrainingRun& run, std::optional<ScalingRepor
   if (job.dir) std::cout << "done; report: " << job.dir->report_path() << '\n';
 }
 
-int train(const TrainOptions& wanted, const Cli& cli, Communicator& communicator) {
-  Job job{.options = wanted,
-          .effective_options = effective_options(cli, wanted),
+int train(Command& command, Communicator& communicator) {
+  Job job{.options = command.options.for_ranks(communicator.size()),
+          .effective_options = {},
           .communicator = communicator};
-  open(job);
+  open(job, command);
   const TrainOptions& options = job.options;
   const TrainOptions::Monitoring& monitoring = options.monitoring;
   // How this process computes.
@@ -311,6 +400,8 @@ int retina_train(int argc, const char* const* argv) {
   Cli cli("retina-train", kUsage, kSummary);
   declare_options(cli, options);
   cli.validate([&options] { check_keeps_over_restarts(options); });
+  Command command{.cli = cli, .options = options};
+  cli.report_checked([&command] { return launcher_rank() > 0 ? "" : decided_by_data(command); });
   return run_rank_program(
       "retina-train", cli, argc, argv,
       [&](Communicator& communicator) {
@@ -320,9 +411,8 @@ int retina_train(int argc, const char* const* argv) {
                                            ? " before the first step; run the same command again"
                                            : ""});
         follow_init(options, cli, communicator);
-        const TrainOptions resolved = options.for_ranks(communicator.size());
-        return options.monitoring.preview > 0 ? preview(resolved, cli, communicator)
-                                              : train(resolved, cli, communicator);
+        return options.monitoring.preview > 0 ? preview(command, communicator)
+                                              : train(command, communicator);
       },
       options.distribution.watch);
 }

@@ -5,6 +5,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/json.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "train/run/initial_weights.h"
@@ -65,6 +66,60 @@ void check_init(Job& job, RunConfig& config) {
   check_initial_weights(init, job.options.model_config(job.data->train->class_count()));
 }
 
+// Options of the run that continues; nothing where one begins. What is wrong with its files is said
+// where they are opened, here and below.
+std::optional<OptionTexts> options_before(const TrainOptions& options) try {
+  if (!options.may_resume() || options.checkpoints.overwrite) return std::nullopt;
+  if (options.writes()) {
+    if (std::optional<OptionTexts> stored = RunDir::options_of(options.output)) return stored;
+  }
+  if (!options.resumes_file()) return std::nullopt;
+  const std::string& file = options.checkpoints.resume;
+  const JsonFile config = JsonFile::parse(read_checkpoint_header(file).config_json, file);
+  return option_texts(config.root().at("train"));
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+bool starts_from_detector(const TrainOptions& options) try {
+  if (options.from_scratch()) return false;
+  const std::string file = resolve_checkpoint(options.model.init);
+  return initial_model_of(read_checkpoint_header(file).config_json, file)
+      .gives_all(Task::kDetection);
+} catch (const Error&) {
+  return false;
+}
+
+void add_box_sizes(const Record& record, const InputSides& sides, std::vector<BoxSize>& boxes) {
+  const double scale = resized_size(record.width, record.height, sides.min_px, sides.max_px).scale;
+  for (const RecordAnnotation& annotation : record.annotations) {
+    if (!is_trainable(annotation, record.width, record.height)) continue;
+    boxes.push_back({.width_px = static_cast<float>(annotation.bbox[2] * scale),
+                     .height_px = static_cast<float>(annotation.bbox[3] * scale)});
+  }
+}
+
+// Boxes to train on as the network sees them, of images evenly spread over the sets. Damaged
+// records are passed over: training replaces them.
+std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& data) {
+  constexpr std::size_t kMostImages = 5000;
+  const auto& sides = options.data.min_sides_px;
+  const int min_side =
+      sides.empty() ? options.min_side() : static_cast<int>(sides[sides.size() / 2]);
+  const std::size_t stride = (data.source->index().size() + kMostImages - 1) / kMostImages;
+  std::vector<BoxSize> boxes;
+  for (const ShardSet& set : data.train_shards) {
+    for (std::size_t place = 0; place < set.index().size(); place += stride) {
+      try {
+        add_box_sizes(set.read(place), {.min_px = min_side, .max_px = options.max_side()}, boxes);
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kData) throw;
+      }
+    }
+  }
+  return boxes;
+}
+
 // In a folder that cannot be written. False where its run has something left to write.
 bool open_finished_run(Job& job, const RunConfig& config) {
   job.dir = std::make_unique<RunDir>(job.options.output, RunDir::Access::kRead);
@@ -82,18 +137,43 @@ bool open_finished_run(Job& job, const RunConfig& config) {
 
 }  // namespace
 
+RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data) {
+  const TrainingPlan plan(data.source->index(), options.plan_options(),
+                          options.length.steps_per_epoch);
+  RunStart start{.image_count = static_cast<std::int64_t>(plan.index().size()),
+                 .steps_per_epoch = plan.steps_per_epoch(),
+                 .before = options_before(options)};
+  start.has_detector = !start.before && starts_from_detector(options);
+  RunDefaults defaults = run_defaults(cli, options, start);
+  if (options.model.anchor_sizes) return defaults;
+  if (start.before && start.before->contains("anchor-sizes")) {
+    defaults.settings.emplace_back("anchor-sizes", start.before->at("anchor-sizes"));
+    return defaults;
+  }
+  const AnchorProposal proposal = propose_anchors(box_sizes(options, data), 1);
+  std::string sizes;
+  for (const double size : proposal.sizes) sizes += cat(sizes.empty() ? "" : ",", shortest(size));
+  defaults.settings.emplace_back("anchor-sizes", sizes);
+  defaults.notes.push_back(
+      cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best"));
+  return defaults;
+}
+
 void open_run(Job& job) {
   TrainOptions& options = job.options;
   const std::string& init = options.model.init;
   const bool overwrites = options.checkpoints.overwrite;
-  RunConfig config{.options = job.effective_options,
-                   .train_fingerprint = job.data->train->fingerprint,
-                   .init_none = init == "none",
-                   .validation_fingerprint = job.data->validation_fingerprint,
-                   .effective_lr = options.effective_lr()};
+  RunConfig config{
+      .options = job.effective_options,
+      .train_fingerprint = job.data->train->fingerprint,
+      .init_none = init == "none",
+      .validation_fingerprint = job.data->validation_fingerprint,
+      .effective_lr = options.effective_lr(),
+      .schedule = options.adaptive_schedule(job.data->plan->steps_per_epoch()).schedule};
   // A run's folder may have another best checkpoint by the time that this run continues.
-  const bool is_known_folder =
-      is_folder(init) && !overwrites && RunDir::init_of(options.output) == init;
+  const std::optional<OptionTexts> before = RunDir::options_of(options.output);
+  const bool is_known_folder = is_folder(init) && !overwrites && before &&
+                               before->contains("init") && before->at("init") == init;
   if (!options.from_scratch() && path_exists(init) && !is_known_folder) take_init(options, config);
   try {
     job.dir = std::make_unique<RunDir>(options.output);

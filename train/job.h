@@ -13,6 +13,7 @@
 #include "train/options.h"
 #include "train/run/continuation.h"
 #include "train/run/run_dir.h"
+#include "train/run_defaults.h"
 #include "train/training_data.h"
 
 namespace retina {
@@ -23,12 +24,18 @@ struct Job {
   Communicator& communicator;
   c10::Device device = c10::kCPU;
   std::optional<TrainingData> data = {};
+  std::vector<std::string> notes = {};  // what the data decided, a line each; rank 0
   // Rank 0 only.
   std::unique_ptr<RunDir> dir = {};  // null: nothing is written
   std::optional<Found> found = {};   // the checkpoint to continue from
 
   bool is_root() const { return communicator.is_root(); }
 };
+
+// What the data, --init, and a run that is in --output already decide of the options; the anchors
+// for --anchor-sizes auto are those for up to 5000 images, resized as the run resizes them. Changes
+// nothing. Throws kIo. Rank 0.
+RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data);
 
 // Fills `dir` and `found`, with the data opened before; all is checked before the folder is
 // changed. A folder that cannot be written is good enough for a run that has finished. An --init

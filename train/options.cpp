@@ -19,12 +19,6 @@
 namespace retina {
 namespace {
 
-std::int64_t to_steps(const Span& span, std::int64_t steps_per_epoch) {
-  return span.unit == Span::Unit::kSteps
-             ? static_cast<std::int64_t>(span.count)
-             : std::llround(span.count * static_cast<double>(steps_per_epoch));
-}
-
 constexpr int kMostImages = 65536;  // of a step
 constexpr int kMostThreads = 1024;
 constexpr int kMostPreview = 1000;  // samples on one page
@@ -50,7 +44,8 @@ void check_range(const char* option, std::int64_t got, std::int64_t low, std::in
 void check_options_of_task(const TrainOptions& o) {
   const std::string word = word_of(kTaskOptions, o.task);
   const Task recipe_task = facts_of_recipe(o.recipe).task;
-  if (o.recipe != "none" && recipe_task != o.task) {
+  const bool is_for_any = o.recipe == kAutoRecipe || o.recipe == kNoRecipe;
+  if (!is_for_any && recipe_task != o.task) {
     throw Error(ErrorKind::kConfig,
                 cat("--recipe ", o.recipe, ": is for --task ", word_of(kTaskOptions, recipe_task),
                     " (got ", word, ")"),
@@ -220,7 +215,7 @@ void check_update(const TrainOptions& o) {
 void check_job(const TrainOptions& o) {
   at_least("expect-ranks", o.distribution.expect_ranks, 0);
   at_least("stall-timeout", o.distribution.watch.stall_timeout_s, 1);
-  check_range("warmup-steps", o.schedule.rule.schedule.warmup_steps, 0, kMostInSpan);
+  check_range("warmup-steps", o.schedule.warmup_steps.value_or(0), 0, kMostInSpan);
   at_least("warmup-factor", o.schedule.rule.schedule.warmup_factor, 0);
   check_range("keep", o.checkpoints.keep, 1, 1'000'000);
   at_least("validate-every", o.validation.every_epochs, 0);
@@ -293,7 +288,9 @@ void declare_model(Cli& cli, TrainOptions& o) {
   cli.choice("p6", o.model.p6,
              {{"auto", P6Source::kAuto}, {"c5", P6Source::kC5}, {"p5", P6Source::kP5}},
              "what level P6 is made from; auto: c5 with --head-norm group, else p5");
-  cli.option("anchor-sizes", o.model.anchor_sizes, "PX,PX,PX,PX,PX", "base anchor of P3..P7");
+  cli.option_or_auto("anchor-sizes", o.model.anchor_sizes, "PX,PX,PX,PX,PX",
+                     "base anchor of P3..P7; auto: those that fit the training set's boxes best at "
+                     "--min-side and --max-side");
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
   cli.option("trainable-layers", o.model.trainable_layers, "0..5",
@@ -333,9 +330,11 @@ void declare_loss(Cli& cli, TrainOptions& o) {
 
 void declare_length(Cli& cli, TrainOptions& o) {
   cli.group("Length");
-  cli.option("epochs", o.length.epochs, "N",
-             "epochs: every image once, or --steps-per-epoch steps [26; keras-retinanet 50, "
-             "imagenet-resnet50 90, cifar10-keras 25]");
+  cli.option(
+      "epochs", o.length.epochs, "N",
+      "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
+      "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none and torchvision-v1 and v2 26, "
+      "keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
   cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");
@@ -356,7 +355,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]");
   cli.choice("lr-scaling", o.optimizer.lr_scaling, kLrScalings,
              "linear: times --images-per-step over the recipe's (16; keras-retinanet 1, "
-             "imagenet-resnet50 256, cifar10-keras 32)");
+             "imagenet-resnet50 256, cifar10-keras 32); without --recipe and --lr: linear");
   cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd");
   cli.option("rho", o.optimizer.rule.rho, "RHO", "rmsprop: decay of the mean of squared gradients");
   cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]");
@@ -367,7 +366,9 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
   cli.option("ema", o.optimizer.ema, "DECAY",
              "moving average of the weights, e.g. 0.999: what is validated and saved; 0: none");
   cli.choice("lr-schedule", o.schedule.rule.schedule.kind, kSchedules, "after the warm-up");
-  cli.option("lr-drop-at", o.schedule.drop_at, "SPANS", "step schedule: when the rate drops");
+  cli.option("lr-drop-at", o.schedule.drop_at, "SPANS",
+             "step schedule: when the rate drops: epochs, steps, or 2/3 for a share of the run; "
+             "without --recipe: 16/26,22/26");
   cli.option("lr-drop-factor", o.schedule.rule.schedule.drop_factor, "F",
              "step and plateau schedules: by how much");
   cli.option("lr-decay", o.schedule.decay, "D",
@@ -376,7 +377,9 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "plateau schedule: the metric that must improve");
   cli.option("plateau-patience", o.schedule.rule.plateau_patience, "N",
              "plateau schedule: epochs without improvement");
-  cli.option("warmup-steps", o.schedule.rule.schedule.warmup_steps, "N", "linear warm-up");
+  cli.option_or_auto(
+      "warmup-steps", o.schedule.warmup_steps, "N",
+      "linear warm-up; auto, and without --recipe: a tenth of the run, at most 1000");
   cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
              "rate of the first step over the base rate");
 }
@@ -504,7 +507,7 @@ void TrainOptions::validate() const {
   // Schedule, model and loss check their own values.
   for (const auto& text : schedule.drop_at) {
     if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {
-      refuse("lr-drop-at", text, "epochs or steps");
+      refuse("lr-drop-at", text, "epochs, steps or a share of the run such as 16/26");
     }
   }
   model_config(1).validate();
@@ -533,7 +536,7 @@ ModelConfig TrainOptions::model_config(int class_count) const {
   config.head_norm = model.head_norm;
   config.p6_from_c5 =
       model.p6 == P6Source::kAuto ? model.head_norm == HeadNorm::kGroup : model.p6 == P6Source::kC5;
-  config.anchor_sizes = model.anchor_sizes;
+  config.anchor_sizes = anchor_sizes();
   config.anchor_offset = model.anchor_offset;
   config.min_side_px = min_side();
   config.max_side_px = max_side();
@@ -585,8 +588,11 @@ SavingOptions TrainOptions::saving_options() const {
                        .folder = output,
                        .scratch = scratch,
                        .names_last_step = length.steps.has_value()};
-  if (checkpoints.every != "auto")
-    result.period = parse_span("checkpoint-every", checkpoints.every);
+  if (checkpoints.every == "auto") return result;
+  result.period = parse_span("checkpoint-every", checkpoints.every);
+  if (result.period->unit == Span::Unit::kRun) {
+    refuse("checkpoint-every", checkpoints.every, "epochs, steps or minutes");
+  }
   return result;
 }
 
@@ -615,13 +621,25 @@ std::int64_t TrainOptions::total_steps(std::int64_t epoch_steps) const {
 
 AdaptiveScheduleOptions TrainOptions::adaptive_schedule(std::int64_t epoch_steps) const {
   AdaptiveScheduleOptions result = schedule.rule;
-  result.schedule.base_lr = effective_lr();
-  for (const auto& text : schedule.drop_at) {
-    result.schedule.drop_steps.push_back(to_steps(parse_span("lr-drop-at", text), epoch_steps));
-  }
-  result.schedule.total_steps = total_steps(epoch_steps);
-  result.schedule.decay = schedule.decay.value_or(0);
+  result.schedule =
+      schedule_of({.total_steps = total_steps(epoch_steps), .steps_per_epoch = epoch_steps});
   return result;
+}
+
+ScheduleOptions TrainOptions::schedule_of(const RunLength& run) const {
+  ScheduleOptions result = schedule.rule.schedule;
+  result.base_lr = effective_lr();
+  result.warmup_steps = schedule.warmup_steps.value_or(default_warmup_steps(run.total_steps));
+  std::vector<Span> drops;
+  for (const auto& text : schedule.drop_at) drops.push_back(parse_span("lr-drop-at", text));
+  result.drop_steps = drop_steps(drops, run, result.warmup_steps);
+  result.total_steps = run.total_steps;
+  result.decay = schedule.decay.value_or(0);
+  return result;
+}
+
+const std::vector<double>& TrainOptions::anchor_sizes() const {
+  return model.anchor_sizes ? *model.anchor_sizes : default_anchor_sizes();
 }
 
 }  // namespace retina

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/anchor/anchor_fit.h"
 #include "shared/image/resize.h"
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
@@ -14,6 +15,7 @@
 #include "shared/watch/watch_options.h"
 #include "train/augment/augment_choice.h"
 #include "train/plan/sampler.h"
+#include "train/recipes.h"
 #include "train/reduce/bucket_plan.h"
 #include "train/schedule/adaptive_schedule.h"
 #include "train/step/detection_loss.h"
@@ -33,7 +35,7 @@ inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
 
 struct TrainOptions {
-  std::string recipe = "none";  // settings for what is left unset, see recipes.h
+  std::string recipe = kAutoRecipe;  // settings for what is left unset, see recipes.h
   Task task = Task::kDetection;
   std::string output;   // RUN folder; may be empty with `data.synthetic`
   std::string scratch;  // local disk for checkpoints and shards; empty: `output`, $TMPDIR
@@ -64,7 +66,8 @@ struct TrainOptions {
     double norm_eps = 1e-5;
     HeadNorm head_norm = HeadNorm::kGroup;
     P6Source p6 = P6Source::kAuto;
-    std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
+    std::optional<std::vector<double>> anchor_sizes =
+        default_anchor_sizes();           // unset: by the boxes
     double anchor_offset = 0;             // centre in its cell, in strides
     std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
     // Run folder, checkpoint or name (pretrained.h) to take weights from; none or empty: scratch.
@@ -94,7 +97,8 @@ struct TrainOptions {
   } optimizer;
 
   struct Schedule {
-    AdaptiveScheduleOptions rule = {.schedule = {.warmup_steps = 1000}};  // but for what follows
+    AdaptiveScheduleOptions rule;                     // but for what follows
+    std::optional<std::int64_t> warmup_steps = 1000;  // unset: default_warmup_steps()
     std::vector<std::string> drop_at = {"16epochs", "22epochs"};
     std::optional<double> decay;  // inverse-time schedule: of each step; it has no default
   } schedule;
@@ -176,6 +180,9 @@ struct TrainOptions {
   double effective_lr() const;
   std::int64_t total_steps(std::int64_t epoch_steps) const;
   AdaptiveScheduleOptions adaptive_schedule(std::int64_t epoch_steps) const;
+  // Of a run of that length, whatever --epochs and --steps say.
+  ScheduleOptions schedule_of(const RunLength& run) const;
+  const std::vector<double>& anchor_sizes() const;
 };
 
 // Declares every option with its group, help and default.

@@ -2,6 +2,7 @@
 // that the command line and --config leave unset.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -15,13 +16,26 @@ namespace retina {
 // imagenet-resnet50 references/classification of torchvision for resnet50 (76.1 % top-1)
 // cifar10-keras     Keras' examples/cifar10_cnn.py, as Azure Batch AI's tutorial trains it
 // keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure tutorials
+//
+// Ours, for a detector where nobody names a recipe (run_defaults.h):
+// small             from scratch on few images
+// finetune          from the weights of a detector
 const std::map<std::string, Cli::Settings>& recipes();
+
+// No recipe is named: one of ours is chosen, or what is left unset follows from the data alone.
+inline constexpr const char* kAutoRecipe = "auto";
+inline constexpr const char* kNoRecipe = "none";  // everything is as the options' defaults have it
+inline constexpr const char* kSmallRecipe = "small";
+inline constexpr const char* kFinetuneRecipe = "finetune";
 
 // What a recipe says beyond its options. "none" has torchvision's.
 struct RecipeFacts {
   Task task = Task::kDetection;
   int reference_images_per_step = 16;  // its learning rate is for this global batch
   int epochs = 26;
+  // Ours, and "auto": length and schedule fit the data. `epochs` or more, to make this many steps.
+  bool fits_data = false;
+  std::int64_t least_steps = 0;
   std::string backbone = {};  // name of the weights that it begins with; empty: from scratch
 };
 RecipeFacts facts_of_recipe(const std::string& name);

@@ -137,6 +137,9 @@ TrainingData::TrainingData(const TrainOptions& options) {
         validation_identity(manifest_hash(validation->manifest()), options.validation.images,
                             validation->index().size());
   }
+}
+
+void TrainingData::make_plan(const TrainOptions& options) {
   plan.emplace(source->index(), options.plan_options(), options.length.steps_per_epoch);
 }
 

@@ -28,8 +28,11 @@ struct TrainingData {
   std::optional<ShardSet> validation;  // where given
   std::string validation_fingerprint;  // validation_identity(); empty: none
   std::unique_ptr<SampleSource> source;
-  std::optional<TrainingSet> train;  // always, as `plan`
+  std::optional<TrainingSet> train;  // always
   std::optional<TrainingPlan> plan;
+
+  // `plan`, once the data have decided what they decide of the options (run_defaults.h).
+  void make_plan(const TrainOptions& options);
 };
 
 }  // namespace retina

@@ -87,12 +87,26 @@ TrainingRun::TrainingRun(Job& own)
   validation_ = make_validation(*own.data->validation, replica.task(), detect);
 }
 
-void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source) {
+RunState TrainingRun::restore(const Checkpoint& checkpoint, const std::string& source) {
   const RunState saved =
       RunState::parse(communicator.broadcast(checkpoint.trainer_json, 0), source);
   state.restore(saved);
   saving.continue_from(saved);
   replica.restore(checkpoint, state.update_count(), source);
+  return saved;
+}
+
+void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source) {
+  const std::int64_t total_before = restore(checkpoint, source).facts.total_steps;
+  if (total_before == 0 || total_before == state.total_steps()) return;
+  length_change_ = {
+      .step = state.step(), .total_steps = state.total_steps(), .total_steps_before = total_before};
+  if (!communicator.is_root()) return;
+  const auto schedule = [&](std::int64_t total_steps) {
+    return options.schedule_of(
+        {.total_steps = total_steps, .steps_per_epoch = state.steps_per_epoch()});
+  };
+  log_info(change_of_course(schedule(total_before), schedule(state.total_steps()), state.step()));
 }
 
 void TrainingRun::initialise_from(const Checkpoint& checkpoint, const std::string& source) {
@@ -106,6 +120,7 @@ void TrainingRun::initialise_from(const Checkpoint& checkpoint, const std::strin
 void TrainingRun::begin() {
   saving.begin();
   monitor.begin(state.step());
+  if (length_change_) monitor.add(*length_change_);
   if (options.rolls_back() && communicator.is_root()) {
     state.rollback.keep_start(saving.checkpoint_of(state.saved({})));
   }
@@ -238,7 +253,7 @@ void TrainingRun::go_back() {
     }
   }
   has_checkpoint = communicator.all_reduce_max(has_checkpoint ? 1 : 0) != 0;
-  resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
+  restore(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
   if (!has_checkpoint) saving.forget_saved();
   monitor.begin(state.step());
   if (communicator.is_root()) log_info("continuing from ", found->path, ", step ", state.step());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "train/job.h"
@@ -22,7 +23,8 @@ class TrainingRun {
   // Builds model and optimizer. The job outlives it. Collective.
   explicit TrainingRun(Job& job);
 
-  // Starts from a checkpoint of this run, or from other weights. Used on rank 0. Collective.
+  // Starts from a checkpoint of this run, or from other weights. Used on rank 0; says what another
+  // length than before changes. Collective.
   void resume(const Checkpoint& checkpoint, const std::string& source);
   void initialise_from(const Checkpoint& checkpoint, const std::string& source);
   // The loop begins.
@@ -67,12 +69,15 @@ class TrainingRun {
   ReplicaChecks replica_checks;
 
  private:
+  RunState restore(const Checkpoint& checkpoint, const std::string& source);
   bool is_scheduled_validation() const;
   bool run_validation();
   void take_validation();
   void tell_plateau(bool dropped) const;
 
   std::unique_ptr<Validation> validation_;  // null: none
+  // The checkpoint that the job continues from had another length.
+  std::optional<LengthChange> length_change_;
 };
 
 }  // namespace retina

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "preprocess/page/anchor_fit.h"
+#include "shared/anchor/anchor_fit.h"
 #include "shared/shard/record.h"
 
 namespace retina {

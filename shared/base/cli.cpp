@@ -174,6 +174,15 @@ void Cli::add_option(const std::string& name, Target target, const std::string& 
       target);
 }
 
+void Cli::let_be_auto(const std::function<void()>& reset) {
+  Option& option = options_.back();
+  const auto assign = option.assign;
+  option.assign = [assign, reset](const std::string& text) {
+    text == kAuto ? reset() : assign(text);
+  };
+  if (option_texts_.back().empty()) option_texts_.back() = kAuto;
+}
+
 void Cli::flag(const std::string& name, bool& target, const std::string& help) {
   add({.name = name,
        .help = help,
@@ -207,6 +216,7 @@ void Cli::add_choice(const std::string& name, const std::string& list, const std
 void Cli::preset(const std::string& name, std::string& target,
                  std::map<std::string, Settings> presets, const std::string& help) {
   std::vector<std::string> values = {"none"};
+  if (target != values.front()) values.insert(values.begin(), target);
   for (const auto& [value, settings] : presets) values.push_back(value);
   choice(name, target, plain_choices(values), help);
   presets_.push_back([presets = std::move(presets), &target]() -> const Settings* {
@@ -224,6 +234,14 @@ void Cli::apply_presets() {
       RETINA_CHECK(option != nullptr, "a preset for the unknown option ", name);
       if (!given(name)) option->assign(text);
     }
+  }
+}
+
+void Cli::assign(const Settings& settings) {
+  for (const auto& [name, text] : settings) {
+    const Option* option = find(name);
+    RETINA_CHECK(option != nullptr, "no option ", name, " to assign");
+    option->assign(text);
   }
 }
 
@@ -468,6 +486,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   apply_presets();
   set_log_level(log_level_);
   for (const auto& check_options : checks_) check_options();
+  if (check_args_ && checked_report_) std::cout << checked_report_() << std::flush;
   return check_args_ ? CliOutcome::kDone : CliOutcome::kRun;
 }
 
@@ -497,6 +516,12 @@ std::string Cli::help_text() const {
     std::string line = cat("  --", option.name, option.is_flag ? "" : " " + option.value_name);
     std::string help = option.help;
     if (!option_texts_[i].empty()) help += cat(" [", option_texts_[i], "]");
+    while (line.size() > kWidth) {  // a long choice
+      const std::size_t end = line.rfind('|', kWidth - 1);
+      if (end == std::string::npos) break;
+      text += line.substr(0, end + 1) + "\n";
+      line = cat("      ", line.substr(end + 1));
+    }
     if (line.size() + 2 > kColumn) {
       text += line + "\n";
       line.clear();

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "shared/base/cat.h"
 #include "shared/base/choices.h"
 #include "shared/base/log.h"
 
@@ -57,6 +58,15 @@ class Cli {
     add_option(name, &target, value_name, help);
   }
 
+  // The same for an optional that "auto" leaves to the program, unset; --help shows that where it
+  // is the default.
+  template <class T>
+  void option_or_auto(const std::string& name, std::optional<T>& target,
+                      const std::string& value_name, const std::string& help) {
+    add_option(name, &target, cat(value_name, "|", kAuto), help);
+    let_be_auto([&target] { target.reset(); });
+  }
+
   // Declares a switch. "true"/"false" in a config file.
   void flag(const std::string& name, bool& target, const std::string& help);
 
@@ -80,8 +90,8 @@ class Cli {
   }
 
   // Declares a choice whose values bring their own settings for other options: `presets[value]` are
-  // (option, text) pairs that hold unless the command line or --config says otherwise. "none" is a
-  // value too, without settings.
+  // (option, text) pairs that hold unless the command line or --config says otherwise. "none" and
+  // the target's current value are values too, without settings of their own.
   using Settings = std::vector<std::pair<std::string, std::string>>;
   void preset(const std::string& name, std::string& target, std::map<std::string, Settings> presets,
               const std::string& help);
@@ -110,6 +120,13 @@ class Cli {
   // Throws Error{kUsage} (unknown option with ours or the nearest match, bad value, no option),
   // Error{kNoInput} / Error{kData} for --config.
   CliOutcome parse(int argc, const char* const* argv);
+
+  // Sets options as a preset does, whether they are given or not: what the data decide. Throws as
+  // `parse`.
+  void assign(const Settings& settings);
+
+  // What --check-args prints when the options are right; with nothing to say, nothing.
+  void report_checked(std::function<std::string()> report) { checked_report_ = std::move(report); }
 
   // On the command line or in --config.
   bool given(const std::string& name) const { return given_.count(name) != 0; }
@@ -142,6 +159,8 @@ class Cli {
     std::function<bool(const std::string&)> take{};
     std::function<std::string()> word{};
   };
+  static constexpr const char* kAuto = "auto";
+  void let_be_auto(const std::function<void()>& reset);
   void add_option(const std::string& name, Target target, const std::string& value_name,
                   const std::string& help);
   template <class T>
@@ -166,6 +185,7 @@ class Cli {
   std::map<std::string, std::string> given_;
   std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr
   std::vector<std::function<void()>> checks_;
+  std::function<std::string()> checked_report_;
   bool help_ = false, version_ = false, check_args_ = false;
   std::string config_;
   LogLevel log_level_ = LogLevel::kInfo;

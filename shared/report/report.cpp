@@ -42,6 +42,9 @@ void write(JsonWriter& json, const Curve& curve) {
     write_values(json, "ys", one.ys);
     json.end_object();
   });
+  write_all(json, "marks", curve.marks, [&](const CurveMark& mark) {
+    json.begin_object().field("x", mark.x).field("text", mark.text).end_object();
+  });
   json.end_object();
 }
 

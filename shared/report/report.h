@@ -23,9 +23,16 @@ struct Series {
   bool points = false;             // mark every point (few values)
 };
 
+// A place on a curve's x axis where something happened.
+struct CurveMark {
+  double x = 0;  // within the values' range, or it is not drawn
+  std::string text{};
+};
+
 struct Curve {
   std::string title{}, x_label{}, y_label{};
   std::vector<Series> series{};
+  std::vector<CurveMark> marks{};
   bool log_y = false;  // only positive values are drawn then
   bool from_zero = false;
   bool log_x = false;

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <sstream>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -30,7 +32,9 @@ struct Options {
   std::vector<double> sizes = {32, 64};
   std::optional<std::int64_t> steps{};
   std::uint64_t seed = 0;
-  std::string recipe = "none";
+  std::string recipe = "none", plan = "auto";
+  std::optional<std::vector<double>> shares = {{1, 2}};
+  std::optional<std::int64_t> warmup{};
   std::array<std::string, 2> versus{};
   std::vector<std::string> files{};
 };
@@ -54,6 +58,9 @@ void declare(Cli& cli, Options& options) {
   cli.pair("versus", options.versus, "ONE OTHER", "against each other");
   cli.list("files", options.files, "PATH...", "what to read");
   cli.formerly("passes", "epochs");
+  cli.option_or_auto("shares", options.shares, "LIST", "by level");
+  cli.option_or_auto("warmup", options.warmup, "N", "steps");
+  cli.preset("plan", options.plan, {{"long", {{"epochs", "99"}}}}, "settings");
   cli.preset("recipe", options.recipe, {{"quick", {{"epochs", "2"}, {"lr", "0.5"}}}}, "settings");
 }
 
@@ -337,6 +344,21 @@ TEST_F(CliTest, HelpShowsGroupsOptionsAndDefaults) {
   EXPECT_THAT(help, HasSubstr("sgd|adam"));
 }
 
+TEST_F(CliTest, HelpBreaksALongChoice) {
+  Cli cli("program", "", "");
+  std::string word(30, 'a'), target = word;
+  std::map<std::string, Cli::Settings> presets;
+  for (const char letter : {'b', 'c', 'd', 'e'}) presets[std::string(30, letter)] = {};
+  cli.preset("plan", target, presets, "settings");
+  std::istringstream lines(cli.help_text());
+  std::string whole;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 100U) << line;
+    whole += line.substr(std::min(line.find_first_not_of(' '), line.size()));
+  }
+  EXPECT_THAT(whole, HasSubstr(cat("none|", std::string(30, 'b'), "|", std::string(30, 'c'))));
+}
+
 TEST_F(CliTest, ChecksRunBeforeCheckArgsEnds) {
   int calls = 0;
   cli_.validate([&] { ++calls; });
@@ -363,6 +385,40 @@ TEST_F(CliTest, APresetYieldsToAndIsChosenByTheConfigFile) {
   parse({"--config", path.c_str()});
   EXPECT_EQ(options_.epochs, 7);
   EXPECT_EQ(options_.lr, 0.5);
+}
+
+TEST_F(CliTest, APresetMayHaveAnotherDefaultThanNone) {
+  parse({"--output", "x"});
+  EXPECT_EQ(options_.plan, "auto");
+  EXPECT_THAT(refusal({"--plan", "slow"}).what(), HasSubstr("auto|none|long"));
+}
+
+TEST_F(CliTest, AutoLeavesAnOptionToTheProgram) {
+  parse({"--shares", "auto"});
+  EXPECT_FALSE(options_.shares.has_value());
+  EXPECT_TRUE(cli_.given("shares"));
+  EXPECT_THAT(refusal({"--shares", "automatic"}).what(), HasSubstr("a number"));
+  const std::string help = cli_.help_text();
+  EXPECT_THAT(help, HasSubstr("--shares LIST|auto"));
+  EXPECT_THAT(help, HasSubstr("by level [1,2]"));
+  EXPECT_THAT(help, HasSubstr("steps [auto]"));
+}
+
+TEST_F(CliTest, AssignsWhatTheDataDecide) {
+  parse({"--shares", "auto", "--lr", "0.25"});
+  cli_.assign({{"shares", "3,4"}, {"warmup", "7"}, {"warmup", "auto"}, {"epochs", "5"}});
+  EXPECT_EQ(options_.shares, (std::vector<double>{3, 4}));
+  EXPECT_FALSE(options_.warmup.has_value());
+  EXPECT_EQ(options_.epochs, 5);
+  EXPECT_FALSE(cli_.given("epochs")) << "nobody said it";
+  EXPECT_THROW(cli_.assign({{"epochs", "many"}}), Error);
+}
+
+TEST_F(CliTest, CheckArgsPrintsTheReportOfRightOptions) {
+  cli_.report_checked([] { return std::string("26 epochs\n"); });
+  testing::internal::CaptureStdout();
+  parse({"--output", "x", "--check-args"});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "26 epochs\n");
 }
 
 TEST_F(CliTest, WithoutAPresetTheDefaultsHold) {

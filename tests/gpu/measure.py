@@ -178,8 +178,8 @@ def measure_numbers(subject):
     curves = {}
     for name, precision, seed in (("fp32", "fp32", 1), ("fp32, another order", "fp32", 2), ("bf16", "bf16", 1)):
         output = subject.folder / name
-        subject.run(BIN / "retina-train", "--train", subject.folder / "shards", "--output", output, "--backbone",
-                    "resnet18", *subject.size(["--min-side", 256, "--max-side", 256],
+        subject.run(BIN / "retina-train", "--train", subject.folder / "shards", "--output", output, "--recipe", "none",
+                    "--backbone", "resnet18", *subject.size(["--min-side", 256, "--max-side", 256],
                                               ["--min-side", 64, "--max-side", 64]),
                     "--images-per-step", subject.size(16, 2), "--steps", subject.size(500, 8), "--optimizer",
                     "adamw", "--lr", "4e-4", "--warmup-steps", 50, "--clip-norm", 10, "--seed", seed,

@@ -139,6 +139,12 @@ class PageKitTest(unittest.TestCase):
         self.assertEqual(self.attributes(".line", "class"), [["line s0 faint"], ["line s0"], ["line s1"]])
         self.assertEqual(self.texts(".legend span"), ["line 12", "line 21"])  # name and last value
 
+    def test_marks_are_rules_within_the_values(self):
+        self.show_curve({"ys": [1, 2, 3]}, marks=[{"x": 2, "text": "longer"}, {"x": 9, "text": "away"}])
+        self.assertEqual(self.texts(".plot .rule + text"), ["longer"])
+        (x, again), = zip(*self.attributes(".plot .rule", "x1"), *self.attributes(".plot .rule", "x2"))
+        self.assertEqual((float(x), float(again)), (299, 299))  # the middle
+
     def test_nothing_to_draw_is_said(self):
         for series, options in (([], {}), ([{"ys": [None]}], {}), ([{"ys": [0, -1]}], {"log_y": True})):
             self.show_curve(*series, **options)

@@ -117,6 +117,20 @@ std::string to_json(const EpochMetrics& m) {
   return json.end_array().end_object().text();
 }
 
+constexpr const char* kLengthBefore = "total_steps_before";
+
+std::string to_json(const LengthChange& change) {
+  JsonWriter json;
+  json.begin_object().field("step", change.step).field("total_steps", change.total_steps);
+  return json.field(kLengthBefore, change.total_steps_before).end_object().text();
+}
+
+LengthChange length_change_from(const JsonView& line) {
+  return {.step = line.at("step").as_int(),
+          .total_steps = line.at("total_steps").as_int(),
+          .total_steps_before = line.at(kLengthBefore).as_int()};
+}
+
 StepMetrics step_from(const JsonView& line) {
   // A number that was not finite is stored as null.
   const auto number = [&](const char* key) {
@@ -272,6 +286,8 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t step) {
         validations_.push_back(validation_from(root));
       } else if (root.has("rank_times")) {
         epochs_.push_back(epoch_from(root));
+      } else if (root.has(kLengthBefore)) {
+        length_changes_.push_back(length_change_from(root));
       } else {
         steps_.push_back(step_from(root));
       }
@@ -290,6 +306,12 @@ void MetricsLog::append(const StepMetrics& metrics) {
 void MetricsLog::append(const ValidationMetrics& metrics) {
   validations_.push_back(metrics);
   file_->append(to_json(metrics) + "\n");
+}
+
+void MetricsLog::append(const LengthChange& change) {
+  if (!length_changes_.empty() && length_changes_.back() == change) return;
+  length_changes_.push_back(change);
+  file_->append(to_json(change) + "\n");
 }
 
 void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {

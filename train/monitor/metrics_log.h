@@ -13,6 +13,8 @@
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
 //                 writes one without epoch_seconds and images_per_epoch.
+// A continuation's with another length: step, total_steps, total_steps_before. It goes on from
+//                 this step.
 // In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
 // learning_rate.
 // Files of earlier versions do not have images, replaced_images, ranks, compute_ms, comm_*,
@@ -92,6 +94,13 @@ struct ValidationMetrics {
   double judged() const { return values.front(); }
 };
 
+// From `step` on the run is to have another length, and its schedule with it.
+struct LengthChange {
+  std::int64_t step = 0, total_steps = 0, total_steps_before = 0;
+
+  friend bool operator==(const LengthChange&, const LengthChange&) = default;
+};
+
 // What people look at, by its place in `values`: the judged one first.
 using ShownMetrics = std::vector<std::pair<const char*, std::size_t>>;
 const ShownMetrics& shown_metrics(Task task);
@@ -111,18 +120,22 @@ class MetricsLog {
   // Fills in seconds and images of an epoch with so many updates, its steps except skipped ones,
   // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
   void append(EpochMetrics metrics, std::int64_t update_count);
+  // Once: a job that was killed before its next checkpoint says it again.
+  void append(const LengthChange& change);
   // To the disk; before a checkpoint of the same step is published.
   void sync() { file_->sync(); }
 
   const std::vector<StepMetrics>& steps() const { return steps_; }
   const std::vector<ValidationMetrics>& validations() const { return validations_; }
   const std::vector<EpochMetrics>& epochs() const { return epochs_; }
+  const std::vector<LengthChange>& length_changes() const { return length_changes_; }
 
  private:
   std::optional<AppendFile> file_;  // from the constructor's end on
   std::vector<StepMetrics> steps_;
   std::vector<ValidationMetrics> validations_;
   std::vector<EpochMetrics> epochs_;
+  std::vector<LengthChange> length_changes_;
 };
 
 }  // namespace retina

@@ -37,6 +37,11 @@ class Monitor {
   // drops it.
   void begin(std::int64_t step);
 
+  // The run goes on with another length: the log and the report have the place. After `begin`.
+  void add(const LengthChange& change) {
+    if (log_) log_->append(change);
+  }
+
   // A step is done, as this rank saw it.
   void add(const StepMetrics& step);
 

@@ -81,6 +81,16 @@ std::vector<StepCurve> step_curves(Task task, bool has_traffic) {
   return curves;
 }
 
+// Where a continuation gave the run another length.
+std::vector<CurveMark> marks_of(const MetricsLog& log) {
+  std::vector<CurveMark> marks;
+  for (const LengthChange& change : log.length_changes()) {
+    marks.push_back({.x = static_cast<double>(change.step),
+                     .text = cat("now ", counted(change.total_steps, "step"))});
+  }
+  return marks;
+}
+
 // Long runs are thinned evenly.
 Curve drawn(const StepCurve& what, const Steps& steps) {
   Curve curve{.title = what.title, .x_label = "step", .y_label = what.unit, .from_zero = true};
@@ -194,6 +204,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
     if (!curve.lines.empty()) report.curves.push_back(drawn(curve, steps));
   }
   add_validation_loss(report.curves[loss], log.validations());
+  for (Curve& curve : report.curves) curve.marks = marks_of(log);
   const auto ranks = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return !m.rank_times.empty(); });
   if (ranks != log.epochs().rend()) {

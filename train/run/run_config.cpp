@@ -7,6 +7,27 @@
 #include "train/run/run_state.h"
 
 namespace retina {
+namespace {
+
+// As JSON, without spaces.
+std::string text_of(const rapidjson::Value& value) {
+  rapidjson::StringBuffer buffer;
+  rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
+  value.Accept(writer);
+  return buffer.GetString();
+}
+
+std::string option_text(const JsonView& value) {
+  if (value.raw().IsString()) return value.as_string();
+  if (!value.raw().IsArray()) return text_of(value.raw());
+  std::string text;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    text += cat(i == 0 ? "" : ",", option_text(value.at(i)));
+  }
+  return text;
+}
+
+}  // namespace
 
 bool names_weights(const std::string& init) {
   return !init.empty() && init != "none";
@@ -76,6 +97,15 @@ std::string fixed_options_json(const RunConfig& config) {
   return json.end_object().text();
 }
 
+OptionTexts option_texts(const JsonView& options) {
+  OptionTexts texts;
+  for (const auto& member : options.raw().GetObject()) {
+    const JsonView value = options.at(member.name.GetString());
+    if (!value.raw().IsNull()) texts[member.name.GetString()] = option_text(value);
+  }
+  return texts;
+}
+
 FixedOptions fixed_options(const JsonView& object) {
   FixedOptions values;
   for (const auto& member : object.raw().GetObject()) {
@@ -83,10 +113,7 @@ FixedOptions fixed_options(const JsonView& object) {
     const std::string name =
         former == former_option_names().end() ? member.name.GetString() : former->second;
     if (may_change(name)) continue;
-    rapidjson::StringBuffer buffer;
-    rapidjson::Writer<rapidjson::StringBuffer> writer(buffer);
-    member.value.Accept(writer);
-    values[name] = buffer.GetString();
+    values[name] = text_of(member.value);
   }
   return values;
 }

@@ -11,6 +11,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/json.h"
 #include "shared/base/output.h"
+#include "train/schedule/schedule.h"
 
 namespace retina {
 
@@ -24,6 +25,7 @@ struct RunConfig {
   std::string validation_fingerprint = {};
   std::string resume_fingerprint = {};  // of the --resume FILE that it began from; empty: none
   double effective_lr = 0;              // what --lr-scaling made of --lr
+  ScheduleOptions schedule = {};        // in steps; for people, not read back
 };
 
 inline constexpr const char* kTrainKey = "train_fingerprint";
@@ -43,6 +45,11 @@ bool may_change(const std::string& option_name);
 // is validated on, how many of its `image_count` images are; `images` 0: all.
 std::string validation_identity(const std::string& fingerprint, std::int64_t images,
                                 std::size_t image_count);
+
+// Options as a command line would have them; those that are unset are left out.
+using OptionTexts = std::map<std::string, std::string>;
+// `options`: an object of all options, as config.json and checkpoints hold one.
+OptionTexts option_texts(const JsonView& options);
 
 // The options that decide the result and the fingerprints, as one JSON object.
 std::string fixed_options_json(const RunConfig& config);

@@ -84,14 +84,14 @@ bool RunDir::has_checkpoint(const std::string& file) const {
   return std::find(names.begin(), names.end(), real.filename().string()) != names.end();
 }
 
-std::string RunDir::init_of(const std::string& folder) {
+std::optional<OptionTexts> RunDir::options_of(const std::string& folder) {
   const std::string path = cat(folder, "/", kConfigFile);
-  if (!path_exists(path)) return "";
+  if (!path_exists(path)) return std::nullopt;
   try {
     const JsonFile stored = JsonFile::read(path);
-    return stored.root().at("options").at("init").as_string();
+    return option_texts(stored.root().at("options"));
   } catch (const Error&) {
-    return "";  // another program's file, which check_own reports
+    return std::nullopt;  // another program's file, which check_own reports
   }
 }
 
@@ -132,6 +132,10 @@ void RunDir::write_config(const RunConfig& config) {
   for (const auto& option : whole.options) json.key(option.name).raw(option.json);
   json.end_object();
   json.field("effective_lr", whole.effective_lr);
+  json.key("schedule").begin_object().field("total_steps", whole.schedule.total_steps);
+  json.field("warmup_steps", whole.schedule.warmup_steps).key("drop_steps").begin_array();
+  for (const std::int64_t step : whole.schedule.drop_steps) json.value(step);
+  json.end_array().end_object();
   if (!whole.resume_fingerprint.empty()) json.field(kResumeKey, whole.resume_fingerprint);
   json.key(kFixedKey).raw(fixed_json).end_object();
   if (json.pretty_text() != before) write_file_atomically(path(kConfigFile), json.pretty_text());

@@ -43,8 +43,9 @@ class RunDir {
   void clear();
   // True for a checkpoint of this folder, which `clear` would remove; links are followed.
   bool has_checkpoint(const std::string& file) const;
-  // The --init of the run in `folder`, as its command had it; "" without one.
-  static std::string init_of(const std::string& folder);
+  // All options of the run in `folder`, as its command had them or the data decided; nothing
+  // without a run.
+  static std::optional<OptionTexts> options_of(const std::string& folder);
   // Of the --resume FILE that the run here began from; "" when it began otherwise.
   std::string resume_fingerprint() const;
   // Throws Error{kConfig} listing the options that differ from the run in this folder and may not.

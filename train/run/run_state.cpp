@@ -79,6 +79,7 @@ RunState RunState::parse(const std::string& json, const std::string& name) {
                  .epoch_closed = root.at("epoch_closed").as_bool(),
                  .adaptive_schedule = read_schedule(root.at("pacing")),
                  .facts = {.train_fingerprint = root.at("train_fingerprint").as_string()}};
+  if (root.has("total_steps")) state.facts.total_steps = root.at("total_steps").as_int();
   if (root.has("validation_fingerprint")) {
     state.facts.validation_fingerprint = root.at("validation_fingerprint").as_string();
   }

@@ -15,9 +15,10 @@ namespace retina {
 struct RunFacts {
   std::string train_fingerprint = {};       // TrainingSet::fingerprint
   std::string validation_fingerprint = {};  // of what the APs are of; "": there was no validation
-  // For people, not read back.
+  // For people, not read back, except total_steps.
   std::uint64_t seed = 0;
-  std::int64_t images_per_step = 0, steps_per_epoch = 0, total_steps = 0;
+  std::int64_t images_per_step = 0, steps_per_epoch = 0;
+  std::int64_t total_steps = 0;  // as planned when this was saved; 0: not said
   double base_lr = 0, effective_lr = 0;
   std::string lr_schedule = {};
 };

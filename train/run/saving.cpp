@@ -77,6 +77,7 @@ bool Saving::is_due(std::int64_t step, bool epoch_end) const {
       return epoch_end ||
              step % std::max<std::int64_t>(1, std::llround(input_.options.period->count)) == 0;
     case Span::Unit::kEpochs:
+    case Span::Unit::kRun:  // not a period
       break;
   }
   const double steps =

@@ -4,10 +4,27 @@
 #include <charconv>
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "shared/base/error.h"
 
 namespace retina {
+namespace {
+
+// "16/26"; nothing for anything else.
+std::optional<Span> parse_share(const std::string& text) {
+  constexpr std::int64_t kMostWhole = 1'000'000;
+  Span span{.unit = Span::Unit::kRun};
+  const char* const end = text.data() + text.size();
+  const auto part = std::from_chars(text.data(), end, span.part);
+  if (part.ec != std::errc() || part.ptr == end || *part.ptr != '/') return std::nullopt;
+  const auto whole = std::from_chars(part.ptr + 1, end, span.whole);
+  const bool good = whole.ec == std::errc() && whole.ptr == end && span.part > 0 &&
+                    span.part < span.whole && span.whole <= kMostWhole;
+  return good ? std::optional(span) : std::nullopt;
+}
+
+}  // namespace
 
 double learning_rate(const ScheduleOptions& options, std::int64_t step) {
   double rate = options.base_lr;
@@ -29,7 +46,33 @@ double learning_rate(const ScheduleOptions& options, std::int64_t step) {
   return rate;
 }
 
+std::int64_t default_warmup_steps(std::int64_t total_steps) {
+  constexpr std::int64_t kMost = 1000;
+  return std::min(kMost, total_steps / 10);
+}
+
+std::int64_t to_steps(const Span& span, const RunLength& length) {
+  if (span.unit == Span::Unit::kSteps) return static_cast<std::int64_t>(span.count);
+  if (span.unit == Span::Unit::kRun) {  // total_steps * part / whole, which would not fit 64 bits
+    return length.total_steps / span.whole * span.part +
+           length.total_steps % span.whole * span.part / span.whole;
+  }
+  return std::llround(span.count * static_cast<double>(length.steps_per_epoch));
+}
+
+std::vector<std::int64_t> drop_steps(const std::vector<Span>& spans, const RunLength& length,
+                                     std::int64_t warmup_steps) {
+  std::vector<std::int64_t> drops;
+  for (const Span& span : spans) {
+    const std::int64_t step = to_steps(span, length);
+    const std::int64_t before = drops.empty() ? warmup_steps : drops.back();
+    if (span.unit != Span::Unit::kRun || step > before) drops.push_back(step);
+  }
+  return drops;
+}
+
 Span parse_span(const std::string& option, const std::string& text) {
+  if (const std::optional<Span> share = parse_share(text)) return *share;
   Span span;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), span.count);
   const std::string unit = text.substr(static_cast<std::size_t>(result.ptr - text.data()));

@@ -46,14 +46,33 @@ double learning_rate(const ScheduleOptions& options, std::int64_t step);
 // bits): the product fits 64 bits.
 inline constexpr std::int64_t kMostInSpan = 1'000'000'000;
 
-// A span given as "2epochs", "500steps" or "10min".
+// Steps of warm-up where nobody says how many: 1000, as in torchvision's references, but at most a
+// tenth of the run.
+std::int64_t default_warmup_steps(std::int64_t total_steps);
+
+// A span given as "2epochs", "500steps", "10min", or "16/26", a share of the whole run.
 struct Span {
-  enum class Unit { kEpochs, kSteps, kMinutes };
-  double count = 0;
+  enum class Unit { kEpochs, kSteps, kMinutes, kRun };
+  double count = 0;  // kRun: unused
   Unit unit = Unit::kEpochs;
+  std::int64_t part = 0, whole = 1;  // kRun: part / whole, 0 < part < whole
 };
 
-// Throws Error{kUsage} naming `option`, also for more than kMostInSpan.
+// What spans count in.
+struct RunLength {
+  std::int64_t total_steps = 0, steps_per_epoch = 1;
+};
+// A span of epochs, steps or a share of the run, in steps: epochs rounded, a share rounded down.
+std::int64_t to_steps(const Span& span, const RunLength& length);
+
+// The step schedule's drops. Spans of epochs and steps are kept as they are, also past the end of
+// the run. Of shares, those that a short run leaves no step for are left out: `warmup_steps` <
+// first drop < second < ... < the run's length.
+std::vector<std::int64_t> drop_steps(const std::vector<Span>& spans, const RunLength& length,
+                                     std::int64_t warmup_steps);
+
+// Throws Error{kUsage} naming `option`, also for more than kMostInSpan and for a share of nothing
+// or of more than the run.
 Span parse_span(const std::string& option, const std::string& text);
 
 }  // namespace retina

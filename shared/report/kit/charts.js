@@ -90,9 +90,10 @@ function legend(entries) {
 const MOST_MARKS = 80;
 
 // Lines over `xs`, a gap where a value is missing: `series` of {name, xs, ys, faint, points}. A faint one has
-// the colour of the next that is not, since that is its smoothed form; `points` marks every value.
+// the colour of the next that is not, since that is its smoothed form; `points` marks every value. `marks` of
+// {x, text}: rules across the plot.
 function curveCard(curve) {
-  const {title, series, x_label: xLabel, log_x: logX, log_y: logY, from_zero: fromZero} = curve;
+  const {title, series, marks = [], x_label: xLabel, log_x: logX, log_y: logY, from_zero: fromZero} = curve;
   const has = (value, log) => Number.isFinite(value) && (!log || value > 0);
   const drawable = (x, y) => has(x, logX) && has(y, logY);
   let colour = 0;
@@ -106,7 +107,7 @@ function curveCard(curve) {
     [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
   const [low, high] = ends(all.map(([, y]) => y).concat(fromZero && !logY ? [0] : []));
   const chart = drawAxes({
-    label: title, xLabel, x: makeAxis(...ends(all.map(([x]) => x)), {log: logX, ticks: 6}),
+    label: title, xLabel, ...(marks.length ? {top: 20} : {}), x: makeAxis(...ends(all.map(([x]) => x)), {log: logX, ticks: 6}),
     y: makeAxis(low, high, {log: logY, round: true}),
   });
   for (const {name, style, points, marked} of styled) {
@@ -120,6 +121,12 @@ function curveCard(curve) {
       chart.plot.append(
         svg("circle", {class: `mark ${style}`, cx: one[0], cy: one[1], r: 3}, svg("title", {}, text)));
     });
+  }
+  const xs = ends(all.map(([x]) => x));
+  for (const mark of marks) {
+    if (!has(mark.x, logX) || mark.x < xs[0] || mark.x > xs[1]) continue;
+    chart.line("rule", chart.px(mark.x), chart.top, chart.px(mark.x), chart.floor);
+    chart.text("tick mid", chart.px(mark.x), chart.top - 7, mark.text);
   }
   return chartCard(curve, legend(styled.filter((one) => !one.faint).map(({style, name, points}) =>
     [style, name, points.some(Boolean) ? shortNumber(points.findLast(Boolean)[1]) : null])), chart.plot);

@@ -66,8 +66,8 @@ def run(*command):
 def ours(folder, options, number):
     """Steps of retina-train, as its metrics have them."""
     output = folder / f"run{number}"
-    run(BIN / "retina-train", "--train", folder / "shards", "--output", output, "--init",
-        folder / "first.pt", "--backbone", options.backbone, "--head-norm", "none", "--norm",
+    run(BIN / "retina-train", "--train", folder / "shards", "--output", output, "--recipe", "none",
+        "--init", folder / "first.pt", "--backbone", options.backbone, "--head-norm", "none", "--norm",
         options.norm, "--trainable-layers", LAYERS[options.norm], "--min-side", options.sides[0], "--max-side", options.sides[1],
         "--images-per-step", options.images, "--epochs", options.steps, "--lr", options.lr,
         "--lr-schedule", "constant", "--warmup-steps", 0, "--augment", "none", "--compute-threads",

@@ -53,6 +53,21 @@ TEST(MetricsLog, IsCutToTheStepThatTrainingContinuesFrom) {
   EXPECT_EQ(MetricsLog(folder / "m", 100).steps().size(), 4U);
 }
 
+TEST(MetricsLog, HasEachChangeOfLengthOnce) {
+  const TestFolder folder;
+  const LengthChange change{.step = 1, .total_steps = 9, .total_steps_before = 5};
+  for (int i = 0; i < 2; ++i) {  // the job was killed before its next checkpoint
+    MetricsLog log(folder / "m", 1);
+    if (i == 0) log.append(step_metrics(1));
+    log.append(change);
+    log.append(step_metrics(2));
+  }
+  const MetricsLog log(folder / "m", 2);
+  EXPECT_EQ(log.length_changes(), (std::vector<LengthChange>{change}));
+  EXPECT_EQ(log.steps().size(), 2U);
+  EXPECT_TRUE(MetricsLog(folder / "m", 0).length_changes().empty());
+}
+
 TEST(MetricsLog, DropsALineThatWasCutInHalf) {
   const TestFolder folder;
   { MetricsLog(folder / "m", 0).append(step_metrics(1)); }

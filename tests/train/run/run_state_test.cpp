@@ -12,18 +12,19 @@ namespace {
 using testing::HasSubstr;
 
 TEST(RunState, ReadsBackWhatItWrote) {
-  const RunState state{.step = 12,
-                       .epoch = 3,
-                       .samples_seen = 47,
-                       .epoch_closed = false,
-                       .skipped_steps = {4, 9},
-                       .adaptive_schedule = {.plateau = {.best = 0.25, .waited = 2},
-                                             .drops = 1,
-                                             .loss_sum = 1.0 / 3,
-                                             .loss_images = 8,
-                                             .ended_early = true},
-                       .ap = 0.1 + 0.2,
-                       .facts = {.train_fingerprint = "aa", .validation_fingerprint = "bb"}};
+  const RunState state{
+      .step = 12,
+      .epoch = 3,
+      .samples_seen = 47,
+      .epoch_closed = false,
+      .skipped_steps = {4, 9},
+      .adaptive_schedule = {.plateau = {.best = 0.25, .waited = 2},
+                            .drops = 1,
+                            .loss_sum = 1.0 / 3,
+                            .loss_images = 8,
+                            .ended_early = true},
+      .ap = 0.1 + 0.2,
+      .facts = {.train_fingerprint = "aa", .validation_fingerprint = "bb", .total_steps = 312}};
   const RunState read = RunState::parse(state.to_json(), "checkpoint.pt");
   EXPECT_EQ(read.step, 12);
   EXPECT_EQ(read.epoch, 3);
@@ -34,6 +35,7 @@ TEST(RunState, ReadsBackWhatItWrote) {
   EXPECT_EQ(read.ap, state.ap);
   EXPECT_EQ(read.facts.train_fingerprint, "aa");
   EXPECT_EQ(read.facts.validation_fingerprint, "bb");
+  EXPECT_EQ(read.facts.total_steps, 312);
 }
 
 // Part of the checkpoint format: other versions and people's scripts read these names.

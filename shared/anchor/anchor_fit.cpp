@@ -1,4 +1,4 @@
-#include "preprocess/page/anchor_fit.h"
+#include "shared/anchor/anchor_fit.h"
 
 #include <algorithm>
 #include <array>

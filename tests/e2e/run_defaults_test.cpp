@@ -1,0 +1,132 @@
+// Without options, the data decide how a run is trained; a run that continues keeps it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "tests/e2e/job.h"
+#include "tests/support/child_process.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Next to nothing of how to train: sizes, so that it takes seconds.
+std::vector<std::string> plain_command(const Job& job, const std::string& run,
+                                       const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"retina-train",
+                                    "--train",
+                                    job.train_shards(),
+                                    "--output",
+                                    run,
+                                    "--backbone",
+                                    "resnet18",
+                                    "--min-side",
+                                    "64",
+                                    "--max-side",
+                                    "96",
+                                    "--device",
+                                    "cpu",
+                                    "--threads",
+                                    "1",
+                                    "--compute-threads",
+                                    "1",
+                                    "--images-per-step",
+                                    "4"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+JsonFile config_of(const std::string& run) {
+  return JsonFile::read(run + "/config.json");
+}
+
+TEST(RunDefaults, AreToldKeptAndMovedByAnotherLength) {
+  const Job job;
+  const std::string run = job / "run";
+  const ProcessResult first = run_process(plain_command(job, run, {"--steps", "2"}));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("recipe small, chosen because 8 images from scratch are few"));
+  EXPECT_THAT(first.err, HasSubstr("2 steps; warm-up of 0 steps"));
+  EXPECT_THAT(first.err, HasSubstr("drops at step 1"));
+  const JsonFile config = config_of(run);
+  EXPECT_EQ(config.root().at("options").at("recipe").as_string(), "small");
+  EXPECT_EQ(config.root().at("schedule").at("total_steps").as_int(), 2);
+  EXPECT_EQ(config.root().at("schedule").at("drop_steps").at(std::size_t{0}).as_int(), 1);
+
+  const auto longer = plain_command(job, run, {"--steps", "4"});
+  const ProcessResult second = run_process(longer);
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("recipe small, as the run began"));
+  EXPECT_THAT(second.err, HasSubstr("continues at step 2 with another length: 4 steps (was 2); the "
+                                    "learning rate drops at steps 2 and 3 (was: drops at step 1)"));
+  EXPECT_THAT(read_file(run + "/metrics.jsonl"),
+              HasSubstr(R"({"step":2,"total_steps":4,"total_steps_before":2})"));
+  EXPECT_THAT(read_file(run + "/report.html"), HasSubstr(R"({"x":2,"text":"now 4 steps"})"));
+  EXPECT_EQ(steps_logged(run), 4);
+
+  // Nothing changes for who gives no length; the mark stays.
+  const ProcessResult third = run_process(plain_command(job, run, {}));
+  EXPECT_EQ(third.exit_code, 0) << third.err;
+  EXPECT_THAT(third.out, HasSubstr("already finished"));
+  EXPECT_EQ(config_of(run).root().at("options").at("steps").as_int(), 4);
+}
+
+TEST(RunDefaults, LeaveARunWithoutARecipeWithoutOne) {
+  const Job job;
+  const std::string run = job / "run";
+  ASSERT_EQ(run_process(plain_command(job, run, {"--steps", "1", "--recipe", "none"})).exit_code,
+            0);
+  const ProcessResult again = run_process(plain_command(job, run, {"--steps", "2"}));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("and stays 1.999e-05 here"));
+  EXPECT_THAT(again.err, HasSubstr("the run ends in its warm-up (2 steps, warm-up of 1000)"));
+  EXPECT_EQ(config_of(run).root().at("options").at("recipe").as_string(), "none");
+}
+
+TEST(RunDefaults, FineTuneADetectorAndFitItsAnchors) {
+  const Job job;
+  ASSERT_EQ(run_process(plain_command(job, job / "run", {"--steps", "1"})).exit_code, 0);
+  const std::vector<std::string> more = {
+      "--steps", "1", "--init", last_checkpoint(job / "run"), "--anchor-sizes", "auto"};
+  auto check = plain_command(job, job / "tuned", more);
+  check.push_back("--check-args");
+  const ProcessResult checked = run_process(check);
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  EXPECT_FALSE(path_exists(job / "tuned"));
+  for (const char* part : {"recipe finetune, chosen because --init brings a trained detector",
+                           ", chosen because they fit the boxes best", "1 step; warm-up of"}) {
+    EXPECT_THAT(checked.out, HasSubstr(part));
+  }
+  const ProcessResult tuned = run_process(plain_command(job, job / "tuned", more));
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_THAT(tuned.err, HasSubstr("recipe finetune"));
+  const JsonFile config = config_of(job / "tuned");
+  EXPECT_EQ(config.root().at("options").at("anchor-sizes").size(), 5U);
+  EXPECT_LT(config.root().at("effective_lr").as_double(), 0.0025);
+  // The boxes of scenes are small at 64 px.
+  EXPECT_LT(config.root().at("options").at("anchor-sizes").at(std::size_t{0}).as_double(), 32);
+}
+
+// How many steps an epoch has is known from the data alone.
+TEST(RunDefaults, AreShownByCheckArgs) {
+  const Job job;
+  auto command = plain_command(job, job / "run", {});
+  command.push_back("--check-args");
+  const ProcessResult checked = run_process(command);
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("recipe small, chosen because 8 images"));
+  EXPECT_THAT(checked.out, HasSubstr("1500 epochs of 2 steps, 3000 in all; warm-up of 300 steps"));
+  EXPECT_EQ(checked.err, "");
+  EXPECT_FALSE(path_exists(job / "run"));
+  command.insert(command.end(), {"--recipe", "none"});
+  const ProcessResult none = run_process(command);
+  EXPECT_THAT(none.out, HasSubstr("26 epochs of 2 steps, 52 in all; warm-up of 1000 steps"));
+  EXPECT_THAT(none.out, Not(HasSubstr("chosen")));
+}
+
+}  // namespace
+}  // namespace retina

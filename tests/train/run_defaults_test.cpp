@@ -1,0 +1,246 @@
+#include "train/run_defaults.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shared/base/cli.h"
+#include "shared/base/error.h"
+#include "train/recipes.h"
+
+namespace retina {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A command, and what the data make of it.
+struct Command {
+  explicit Command(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), {"retina-train", "--train", "shards", "--output", "run"});
+    declare_options(cli, options);
+    EXPECT_EQ(cli.parse(static_cast<int>(arguments.size()), arguments.data()), CliOutcome::kRun);
+  }
+  const TrainOptions& on(const RunStart& start) {
+    defaults = run_defaults(cli, options, start);
+    cli.assign(defaults.settings);
+    options.validate();
+    return options;
+  }
+
+  TrainOptions options = {};
+  Cli cli{"retina-train", "", ""};
+  RunDefaults defaults = {};
+};
+
+using Texts = std::map<std::string, std::string>;
+
+const RunStart kPhotographs{.image_count = 179, .steps_per_epoch = 12};
+const RunStart kCoco{.image_count = 118'287, .steps_per_epoch = 7393};
+
+TEST(RunDefaults, OfASmallSetMakeItLongEnoughToReachItsRate) {
+  Command command({});
+  const TrainOptions& options = command.on(kPhotographs);
+  EXPECT_EQ(options.recipe, kSmallRecipe);
+  EXPECT_EQ(options.length.epochs, 250) << "3000 steps";
+  EXPECT_EQ(options.validation.every_epochs, 10) << "some 26 validations";
+  EXPECT_EQ(options.checkpoints.every, "10epochs");
+  const ScheduleOptions schedule = options.adaptive_schedule(12).schedule;
+  EXPECT_EQ(schedule.warmup_steps, 300);
+  EXPECT_THAT(schedule.drop_steps, ElementsAre(1846, 2538));
+  ASSERT_EQ(command.defaults.notes.size(), 2U);
+  EXPECT_THAT(command.defaults.notes[0], HasSubstr("recipe small, chosen because 179 images"));
+  EXPECT_THAT(command.defaults.notes[0], HasSubstr("--recipe none"));
+  EXPECT_THAT(command.defaults.notes[1], HasSubstr("250 epochs, chosen because 26"));
+  EXPECT_THAT(course_of(options, 12), HasSubstr("250 epochs of 12 steps, 3000 in all; warm-up of "
+                                                "300 steps"));
+  EXPECT_THAT(course_of(options, 12), HasSubstr("drops at steps 1846 and 2538"));
+  EXPECT_EQ(warning_of_course(options, 12), "");
+}
+
+TEST(RunDefaults, OfALargeSetAreTorchvisions) {
+  Command command({});
+  const TrainOptions& options = command.on(kCoco);
+  EXPECT_EQ(options.recipe, kAutoRecipe);
+  EXPECT_EQ(options.length.epochs, 26);
+  EXPECT_EQ(options.validation.every_epochs, 1);
+  EXPECT_EQ(options.checkpoints.every, "1epoch");
+  const ScheduleOptions schedule = options.adaptive_schedule(7393).schedule;
+  EXPECT_EQ(schedule.warmup_steps, 1000);
+  EXPECT_THAT(schedule.drop_steps, ElementsAre(16 * 7393, 22 * 7393));
+  EXPECT_EQ(options.effective_lr(), 0.01);
+  EXPECT_THAT(command.defaults.notes, IsEmpty());
+}
+
+TEST(RunDefaults, FollowTheLengthThatIsGiven) {
+  for (const std::vector<const char*>& length :
+       {std::vector<const char*>{"--steps", "260"}, {"--epochs", "26"}}) {
+    Command command(length);
+    const TrainOptions& options = command.on({.image_count = 179, .steps_per_epoch = 10});
+    const ScheduleOptions schedule = options.adaptive_schedule(10).schedule;
+    EXPECT_EQ(schedule.total_steps, 260);
+    EXPECT_EQ(schedule.warmup_steps, 26);
+    EXPECT_THAT(schedule.drop_steps, ElementsAre(160, 220));
+    EXPECT_EQ(options.validation.every_epochs, 1);
+  }
+}
+
+TEST(RunDefaults, YieldToWhatIsGiven) {
+  Command command({"--warmup-steps", "1000", "--lr-drop-at", "3epochs", "--ema", "0",
+                   "--validate-every", "2", "--validation", "v"});
+  const TrainOptions& options = command.on(kPhotographs);
+  EXPECT_EQ(options.optimizer.ema, 0);
+  EXPECT_EQ(options.validation.every_epochs, 2);
+  const ScheduleOptions schedule = options.adaptive_schedule(12).schedule;
+  EXPECT_EQ(schedule.warmup_steps, 1000);
+  EXPECT_THAT(schedule.drop_steps, ElementsAre(36));
+}
+
+TEST(RunDefaults, TakeTheRecipeOfADetectorsWeightsOnlyForAWholeDetector) {
+  RunStart start = kPhotographs;
+  start.has_detector = true;
+  Command tuned({"--init", "detector.pt"});
+  EXPECT_EQ(tuned.on(start).recipe, kFinetuneRecipe);
+  EXPECT_EQ(tuned.options.length.epochs, 84) << "1000 steps";
+  EXPECT_LT(tuned.options.effective_lr(), 0.01);
+  EXPECT_THAT(tuned.defaults.notes[0], HasSubstr("recipe finetune"));
+  Command backbone({"--init", "resnet.pt"});
+  EXPECT_EQ(backbone.on(kPhotographs).recipe, kAutoRecipe);
+  EXPECT_EQ(backbone.options.length.epochs, 125) << "1500 steps";
+  Command large({"--init", "detector.pt"});
+  start.image_count = kCoco.image_count;
+  start.steps_per_epoch = kCoco.steps_per_epoch;
+  EXPECT_EQ(large.on(start).length.epochs, 12);
+}
+
+TEST(RunDefaults, ScaleTheLearningRateWithTheBatchUnlessItIsGiven) {
+  Command plain({"--images-per-step", "4"});
+  EXPECT_DOUBLE_EQ(plain.on(kCoco).effective_lr(), 0.0025);
+  Command given({"--images-per-step", "4", "--lr", "0.01"});
+  EXPECT_EQ(given.on(kCoco).effective_lr(), 0.01);
+  Command unscaled({"--images-per-step", "4", "--lr-scaling", "none"});
+  EXPECT_EQ(unscaled.on(kCoco).effective_lr(), 0.01);
+}
+
+// Each would be far off with the other's default.
+TEST(RunDefaults, KeepOptimizerAndRateTogether) {
+  Command rate({"--lr", "0.02"});
+  EXPECT_EQ(rate.on(kPhotographs).optimizer.rule.kind, OptimizerKind::kSgd);
+  EXPECT_EQ(rate.options.effective_lr(), 0.02);
+  Command rule({"--optimizer", "sgd"});
+  EXPECT_EQ(rule.on(kPhotographs).effective_lr(), 0.01);
+  EXPECT_EQ(rule.options.recipe, kSmallRecipe);
+}
+
+TEST(RunDefaults, LeaveNamedRecipesAlone) {
+  std::vector<std::string> names = {kNoRecipe};
+  for (const auto& [name, settings] : recipes()) {
+    if (!facts_of_recipe(name).fits_data) names.push_back(name);
+  }
+  ASSERT_EQ(names.size(), 6U);
+  for (const std::string& name : names) {
+    Command command({"--recipe", name.c_str(), "--init", "none"});
+    command.on(kPhotographs);
+    EXPECT_THAT(command.defaults.settings, IsEmpty()) << name;
+    EXPECT_THAT(command.defaults.notes, IsEmpty()) << name;
+  }
+}
+
+// What every version so far did with 26 epochs, 1000 warm-up steps and drops at 16 and 22 epochs.
+TEST(RunDefaults, OfNoRecipeAreThoseOfEarlierVersions) {
+  Command command({"--recipe", "none", "--images-per-step", "4"});
+  const TrainOptions& options = command.on(kPhotographs);
+  const ScheduleOptions schedule = options.adaptive_schedule(12).schedule;
+  EXPECT_EQ(schedule.total_steps, 312);
+  EXPECT_EQ(schedule.warmup_steps, 1000);
+  EXPECT_THAT(schedule.drop_steps, ElementsAre(192, 264));
+  EXPECT_EQ(options.effective_lr(), 0.01);
+  EXPECT_EQ(options.optimizer.ema, 0);
+  EXPECT_THAT(warning_of_course(options, 12),
+              HasSubstr("the run ends in its warm-up (312 steps, warm-up of 1000)"));
+}
+
+// Shares of their own lengths are the spans that they were published with; of another length they
+// keep the spans.
+TEST(RunDefaults, HaveTheShapeOfPublishedRecipes) {
+  for (const char* name : {"torchvision-v1", "torchvision-v2"}) {
+    for (const std::int64_t epoch_steps : {63, 1000, 7393}) {
+      Command recipe({"--recipe", name, "--init", "none"});
+      const ScheduleOptions theirs = recipe.options.adaptive_schedule(epoch_steps).schedule;
+      Command shares({"--recipe", name, "--init", "none", "--warmup-steps", "auto", "--lr-drop-at",
+                      "16/26,22/26"});
+      const ScheduleOptions ours = shares.options.adaptive_schedule(epoch_steps).schedule;
+      EXPECT_EQ(theirs.drop_steps, ours.drop_steps) << name << " " << epoch_steps;
+      EXPECT_EQ(theirs.total_steps, 26 * epoch_steps);
+      EXPECT_EQ(theirs.warmup_steps, 1000);
+      if (26 * epoch_steps < 10'000) continue;
+      for (std::int64_t step = 0; step < theirs.total_steps; step += 997) {
+        ASSERT_EQ(learning_rate(theirs, step), learning_rate(ours, step)) << step;
+      }
+    }
+    Command shorter({"--recipe", name, "--init", "none", "--epochs", "5"});
+    EXPECT_THAT(shorter.options.adaptive_schedule(100).schedule.drop_steps,
+                ElementsAre(1600, 2200));
+  }
+}
+
+TEST(RunDefaults, OfARunThatContinuesAreThoseItBeganWith) {
+  RunStart start{.image_count = 5000, .steps_per_epoch = 313};
+  start.before = Texts{{"recipe", "small"}, {"epochs", "250"}, {"validate-every", "10"}};
+  Command same({});
+  EXPECT_EQ(same.on(start).recipe, kSmallRecipe);
+  EXPECT_EQ(same.options.length.epochs, 250);
+  EXPECT_EQ(same.options.validation.every_epochs, 10);
+  EXPECT_THAT(same.defaults.notes, ElementsAre("recipe small, as the run began"));
+  Command longer({"--epochs", "300"});
+  EXPECT_EQ(longer.on(start).length.epochs, 300);
+  EXPECT_EQ(longer.options.recipe, kSmallRecipe);
+  // Runs of earlier versions, and those that named a recipe.
+  for (const char* before : {"none", "torchvision-v1"}) {
+    start.before = Texts{{"recipe", before}, {"warmup-steps", "1000"}};
+    Command old({});
+    EXPECT_EQ(old.on(start).recipe, kNoRecipe);
+    EXPECT_EQ(old.options.adaptive_schedule(313).schedule.warmup_steps, 1000);
+    EXPECT_EQ(old.options.total_steps(313), 26 * 313);
+  }
+}
+
+TEST(RunDefaults, OfClassifiersAndSpeedTests) {
+  Command classifier({"--task", "classify"});
+  EXPECT_EQ(classifier.on(kPhotographs).recipe, kAutoRecipe);
+  EXPECT_EQ(classifier.options.length.epochs, 125);
+  std::vector<const char*> words = {"retina-train", "--synthetic", "32"};
+  TrainOptions options;
+  Cli cli("retina-train", "", "");
+  declare_options(cli, options);
+  cli.parse(static_cast<int>(words.size()), words.data());
+  cli.assign(run_defaults(cli, options, {.image_count = 32, .steps_per_epoch = 2}).settings);
+  EXPECT_EQ(options.recipe, kNoRecipe);
+  EXPECT_EQ(options.total_steps(2), 2);
+}
+
+TEST(ChangeOfCourse, SaysWhatAnotherLengthChanges) {
+  const auto schedule = [](Command& command, std::int64_t epochs) {
+    return command.options.schedule_of({.total_steps = epochs * 10, .steps_per_epoch = 10});
+  };
+  Command shares({});
+  shares.on(kCoco);
+  EXPECT_EQ(change_of_course(schedule(shares, 26), schedule(shares, 26), 7), "");
+  EXPECT_EQ(
+      change_of_course(schedule(shares, 26), schedule(shares, 52), 200),
+      "continues at step 200 with another length: 520 steps (was 260); the learning rate drops "
+      "at steps 320 and 440 (was: drops at steps 160 and 220) and is 0.01 from here on (was to "
+      "be 0.001)");
+  Command spans({"--recipe", "none"});
+  EXPECT_EQ(change_of_course(schedule(spans, 26), schedule(spans, 52), 5),
+            "continues at step 5 with another length: 520 steps (was 260); the learning rate drops "
+            "at steps 160 and 220 and stays 5.995e-05 here");
+  Command cosine({"--lr-schedule", "cosine"});
+  cosine.on(kCoco);
+  EXPECT_THAT(change_of_course(schedule(cosine, 26), schedule(cosine, 52), 260),
+              HasSubstr("the learning rate schedule is cosine and is 0.005 from here on (was to be "
+                        "0)"));
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,49 @@
+// Defaults that follow from the data: where no recipe is named, or one of ours, the recipe, the
+// length of the run, its schedule, its learning rate by batch size; and --anchor-sizes auto. Rank 0
+// decides before a run begins, all ranks take it. A run that continues keeps what it began with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/anchor/anchor_fit.h"
+#include "shared/base/cli.h"
+#include "train/options.h"
+
+namespace retina {
+
+// From scratch on fewer images than this, a detector is trained by the recipe `small`.
+inline constexpr std::int64_t kSmallSetImages = 3000;
+
+// What the defaults follow from.
+struct RunStart {
+  std::int64_t image_count = 0, steps_per_epoch = 1;
+  bool has_detector = false;  // --init brings a detector, with pyramid and heads
+  // Options of the run that continues, as a command line would have them; nothing: a new run.
+  std::optional<std::map<std::string, std::string>> before = {};
+};
+
+struct RunDefaults {
+  Cli::Settings settings = {};          // for Cli::assign
+  std::vector<std::string> notes = {};  // what was chosen and why, a line each
+};
+
+// `cli` has parsed `options`, which have the global batch of the job (TrainOptions::for_ranks).
+// Options that are given are not among the settings. --anchor-sizes is for the caller.
+RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunStart& start);
+
+// The run's length and learning rate in words: "105 epochs of 19 steps, 1995 steps in all; ...".
+std::string course_of(const TrainOptions& options, std::int64_t steps_per_epoch);
+
+// What `course_of` should be warned of: a warm-up that the run does not leave. Empty: nothing.
+std::string warning_of_course(const TrainOptions& options, std::int64_t steps_per_epoch);
+
+// The place of a step in a run that continues with another length: what changes from `step` on.
+// Empty when the lengths are equal.
+std::string change_of_course(const ScheduleOptions& before, const ScheduleOptions& now,
+                             std::int64_t step);
+
+}  // namespace retina
