@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""AP of retina-train without options beside what it did before its defaults fitted the data (--recipe none),
-and beside a grid of learning rates and lengths.
+"""AP of retina-train's defaults beside --recipe none, which leaves the data out, and a grid of rates and lengths.
 
     python3 tests/bench/train/defaults.py --set NAME=TRAIN_SHARDS:VALIDATION_SHARDS [--set ...] [--seeds 3]
         [--grid] [--output DIR] [-- OPTIONS FOR EVERY RUN, e.g. --backbone resnet18 --min-side 160 --max-side 256]
 
-The grid multiplies the default learning rate by 1/4, 1 and 4 and the default length by 1/2, 1 and 2. Runs that --output
-has already are continued or kept, so that a stopped comparison goes on when the command is repeated. Prints a
-line of JSON a run, then a table: median and spread of the last validation's AP over the seeds, steps, seconds."""
+The grid multiplies the default learning rate by 1/4, 1 and 4 and the default length by 1/2, 1 and 2; with it, give
+no length among the options. Runs that --output has already are continued or kept, so that a stopped comparison
+goes on when the command is repeated. Prints a line of JSON a run, then a table: median and spread of the last
+validation's AP over the seeds, steps, seconds."""
 
 import argparse
 import json
