@@ -10,6 +10,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/comm/communicator.h"
+#include "shared/data/loader.h"
 #include "shared/shard/shard_set.h"
 #include "train/options.h"
 #include "train/plan/training_plan.h"
@@ -45,6 +46,9 @@ struct Job {
 
   bool is_root() const { return communicator.is_root(); }
 };
+
+// Decode threads of a rank.
+DecodeThreads decode_threads(const Job& job);
 
 // Fills `dir` and `found`, with the data opened before; all is checked before the folder is
 // changed. A folder that cannot be written is good enough for a run that has finished. An --init
