@@ -185,21 +185,23 @@ class OutOfMemoryStep : public testing::Test {
   FailingAllocatorScope scope_;
 };
 
-// Other orders of addition in f32, over five steps.
+// Other orders of addition in f32, over five steps; a lost image would be more than a tenth.
 constexpr double kRounding = 1e-4;
+// In one step of a detector from random weights with a frozen norm, which magnifies them.
+constexpr double kDetectorRounding = 1e-3;
 
 TEST_F(OutOfMemoryStep, IsRepeatedWithFewerImagesWhereverTheAllocationFails) {
   for (const Task task : {Task::kClassification, Task::kDetection}) {
     TrainOptions options = small_options(task);
-    // A detector from random weights with a frozen norm magnifies rounding from step to step.
     if (task == Task::kDetection) options.length.steps = 1;
+    const double rounding = task == Task::kDetection ? kDetectorRounding : kRounding;
     const std::int64_t steps = *options.length.steps;
     const Trained whole = alone(options);
     ASSERT_EQ(whole.steps, steps);
     ASSERT_EQ(whole.micro_batch, kImages);
     ASSERT_GT(whole.large_allocations, 20 * steps);
     ASSERT_GT(whole.change.norm().item<double>(), 1e-4);
-    const int seeds = task == Task::kDetection ? 12 : 40;
+    const int seeds = task == Task::kDetection ? 6 : 40;
     for (int seed = 0; seed < seeds; ++seed) {
       const RandomStream random{.seed = static_cast<std::uint64_t>(seed), .use = RandomUse::kTest};
       std::vector<std::int64_t> fail_at;
@@ -211,7 +213,7 @@ TEST_F(OutOfMemoryStep, IsRepeatedWithFewerImagesWhereverTheAllocationFails) {
       EXPECT_EQ(halved.exit_code, 0) << "seed " << seed;
       EXPECT_EQ(halved.steps, steps) << "seed " << seed;
       EXPECT_LT(halved.micro_batch, kImages) << "seed " << seed;
-      EXPECT_LE(relative_difference(halved, whole), kRounding) << "seed " << seed;
+      EXPECT_LE(relative_difference(halved, whole), rounding) << "seed " << seed;
     }
   }
 }
