@@ -381,6 +381,7 @@ int train(Command& command, Communicator& communicator) {
   Trainer trainer(run, timeline ? &*timeline : nullptr);
   start_weights(run, job);
   tell_start(job);
+  run.fit_into_memory();
   stage_shards(job, run);
   // The work, and what is printed about it.
   const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"

@@ -8,6 +8,7 @@
 #include "shared/base/json.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
+#include "shared/job/rank_program.h"
 #include "train/run/initial_weights.h"
 #include "train/run/run_state.h"
 
@@ -194,6 +195,11 @@ void open_run(Job& job) {
   if (overwrites) job.dir->clear();
   job.dir->remove_leftovers();
   job.dir->write_config(config);
+}
+
+DecodeThreads decode_threads(const Job& job) {
+  return choose_decode_threads(job.options.data.decode_threads,
+                               threads_of_rank(0, job.communicator), job.device.is_cuda());
 }
 
 bool is_finished(const Job& job) {

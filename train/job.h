@@ -10,6 +10,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/comm/communicator.h"
+#include "shared/data/loader.h"
 #include "train/options.h"
 #include "train/run/continuation.h"
 #include "train/run/run_dir.h"
@@ -36,6 +37,9 @@ struct Job {
 // for --anchor-sizes auto are those for up to 5000 images, resized as the run resizes them. Changes
 // nothing. Throws kIo. Rank 0.
 RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data);
+
+// Decode threads of a rank.
+DecodeThreads decode_threads(const Job& job);
 
 // Fills `dir` and `found`, with the data opened before; all is checked before the folder is
 // changed. A folder that cannot be written is good enough for a run that has finished. An --init

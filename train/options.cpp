@@ -188,7 +188,7 @@ void check_length(const TrainOptions& o) {
 void check_update(const TrainOptions& o) {
   check_range("images-per-step", o.step_images(), 1, kMostImages);
   check_range("images-per-rank", o.length.images_per_rank, 0, kMostImages);
-  check_range("micro-batch", o.length.micro_batch, 0, kMostImages);
+  check_range("micro-batch", o.micro_batch_images().value_or(0), 0, kMostImages);
   const TrainOptions::Optimizer& optimizer = o.optimizer;
   const double lr = optimizer.lr.value_or(1), momentum = optimizer.rule.momentum,
                rho = optimizer.rule.rho, ema = optimizer.ema;
@@ -344,8 +344,9 @@ void declare_length(Cli& cli, TrainOptions& o) {
              "global batch over all ranks [16, or by --images-per-rank]");
   cli.option("images-per-rank", o.length.images_per_rank, "N",
              "times the number of ranks: the global batch where --images-per-step is not given");
-  cli.option("micro-batch", o.length.micro_batch, "N",
-             "images that a rank sends through the network at once; 0: its whole share");
+  cli.option("micro-batch", o.length.micro_batch, "auto|N",
+             "images that a rank sends through the network at once, which is what batch norm sees; "
+             "auto: its whole share of a step, or as many as fit into memory; 0: its whole share");
 }
 
 void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
@@ -552,6 +553,18 @@ OptimizerOptions TrainOptions::optimizer_options() const {
   result.weight_decay =
       optimizer.weight_decay.value_or(result.kind == OptimizerKind::kAdamW ? 0.05 : 1e-4);
   return result;
+}
+
+std::optional<int> TrainOptions::micro_batch_images() const {
+  const std::string& text = length.micro_batch;
+  if (text == "auto") return std::nullopt;
+  int images = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, images);
+  if (parsed.ec != std::errc() || parsed.ptr != end) {
+    refuse("micro-batch", text, cat("auto or 0..", kMostImages));
+  }
+  return images;
 }
 
 BucketOptions TrainOptions::bucket_options() const {

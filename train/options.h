@@ -83,8 +83,8 @@ struct TrainOptions {
     std::int64_t steps_per_epoch = 0;    // 0: every image once
     // The global batch over all ranks; unset: images_per_rank times the ranks, or else 16.
     std::optional<int> images_per_step;
-    int images_per_rank = 0;  // 0: not said
-    int micro_batch = 0;      // images per rank; 0: all of a rank's images of a step at once
+    int images_per_rank = 0;           // 0: not said
+    std::string micro_batch = "auto";  // images of a rank at once, see micro_batch_images()
   } length;
 
   struct Optimizer {
@@ -168,6 +168,9 @@ struct TrainOptions {
   // Where `length.images_per_step` is unset and --images-per-rank is not, for_ranks() sets it.
   int step_images() const { return length.images_per_step.value_or(16); }
   TrainOptions for_ranks(int rank_count) const;
+  // Images of a rank that go through the network at once; 0: all that it has in a step. Unset: as
+  // many as fit into memory.
+  std::optional<int> micro_batch_images() const;
   int layers_to_train() const { return model.trainable_layers.value_or(freezes() ? 3 : 5); }
 
   ModelConfig model_config(int class_count) const;

@@ -2,11 +2,14 @@
 
 #include <sys/resource.h>
 
+#include <exception>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/log.h"
+#include "shared/base/memory.h"
 #include "shared/base/signals.h"
 #include "shared/comm/activity.h"
 #include "shared/model/device.h"
@@ -45,17 +48,14 @@ int Trainer::run() {
       state_.skip_step();
       outcome.save_due = run_.saving.is_due(state_.step(), state_.at_epoch_end());
     } else {
-      StepMetrics step = begin_step();
-      // Micro-batches add up their gradients. In the last one buckets of gradients leave for the
-      // other ranks while backward goes on.
-      for (bool is_last = false; !is_last;) {
-        const Batch batch = load(*loader, step);
-        is_last = batch.part.is_last_micro_batch;
-        const TaskOutputs outputs = replica_.forward(batch);
-        const TaskLoss loss = replica_.loss(outputs, batch);
-        replica_.backward(loss, is_last);
+      const StepMetrics begun = begin_step();
+      StepMetrics step = begun;
+      // A rank ran out of memory: all take the same images again, fewer of them at once.
+      while (!compute_gradient(*loader, step)) {
+        loader.reset();
+        loader = load_steps(run_.loading());
+        step = begun;
       }
-      reduce(step);
       update(step);
       outcome = end_step(step);  // is_finite: on a GPU of the previous step
     }
@@ -92,6 +92,42 @@ StepMetrics Trainer::begin_step() {
           .ranks = run_.communicator.size()};
 }
 
+bool Trainer::compute_gradient(BatchLoader& loader, StepMetrics& step) {
+  const bool may_repeat = run_.may_take_fewer();
+  replica_.begin_step();
+  std::string problem;  // of this rank
+  try {
+    add_micro_batches(loader, step);
+  } catch (const std::exception& error) {
+    problem = out_of_memory(error).value_or("");
+    if (problem.empty()) throw;
+    if (!may_repeat) run_.fail_without_memory(step.step, problem);
+  }
+  // A rank that failed sums what it has: the others may be in the middle of it, and learn
+  // afterwards that it is not the gradient.
+  if (problem.empty() || run_.communicator.size() > 1) reduce(step);
+  if (!may_repeat) return true;
+  run_.communicator.label("agreement on memory");
+  const auto failures = run_.communicator.all_reduce_sum(problem.empty() ? 0 : 1);
+  if (failures == 0) return true;
+  replica_.drop_step();
+  release_freed_memory();
+  run_.take_fewer(step.step, problem);
+  return false;
+}
+
+// Micro-batches add up their gradients. In the last one buckets of gradients leave for the other
+// ranks while backward goes on.
+void Trainer::add_micro_batches(BatchLoader& loader, StepMetrics& step) {
+  for (bool is_last = false; !is_last;) {
+    const Batch batch = load(loader, step);
+    is_last = batch.part.is_last_micro_batch;
+    const TaskOutputs outputs = replica_.forward(batch);
+    const TaskLoss loss = replica_.loss(outputs, batch);
+    replica_.backward(loss, is_last);
+  }
+}
+
 Batch Trainer::load(BatchLoader& loader, StepMetrics& step) {
   const PhaseScope phase(activity_, Phase::kDataWait);
   Stopwatch wait;
@@ -115,11 +151,11 @@ void Trainer::reduce(StepMetrics& step) {
   replica_.all_reduce();
   step.exposed_comm_ms = wait.lap_ms() + replica_.take_sync_wait_ms();
   step.reduce = replica_.reduce_cost();
-  if (run_.communicator.is_root()) reduction_log_.add(step.step, replica_.gradients());
 }
 
 void Trainer::update(StepMetrics& step) {
   const PhaseScope phase(activity_, Phase::kUpdate);
+  if (run_.communicator.is_root()) reduction_log_.add(step.step, replica_.gradients());
   step.learning_rate = state_.learning_rate();
   replica_.update(step.learning_rate, step.step);
   state_.make_step(step.images);
@@ -129,6 +165,7 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   const bool is_root = run_.communicator.is_root();
   step.checkpoint_ms = run_.saving.take_stall_ms();
   step.memory_bytes = peak_resident_bytes();
+  step.micro_batch = run_.micro_batch();
   step.device_memory_bytes = peak_device_bytes(run_.job.device);
   const auto [news, oldest, step_ms] =
       pipeline_.launch(step, {.stop = stop_signal() != 0,

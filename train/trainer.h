@@ -33,7 +33,11 @@ class Trainer {
 
   // The parts of `run`, in the order of their use.
   StepMetrics begin_step();
-  Batch load(BatchLoader& loader, StepMetrics& step);  // the next micro-batch
+  // The step's gradient, of all ranks. False where memory ran out on a rank: then nothing has
+  // happened but that fewer images go through the network at once. Collective.
+  bool compute_gradient(BatchLoader& loader, StepMetrics& step);
+  void add_micro_batches(BatchLoader& loader, StepMetrics& step);  // of this rank
+  Batch load(BatchLoader& loader, StepMetrics& step);              // the next micro-batch
   void reduce(StepMetrics& step);  // sums the gradients over all images of all ranks
   void update(StepMetrics& step);  // clips, moves the weights
   StepOutcome end_step(StepMetrics& step);

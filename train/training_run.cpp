@@ -1,5 +1,6 @@
 #include "train/training_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -9,6 +10,7 @@
 #include "shared/comm/activity.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
+#include "shared/model/network_shape.h"
 #include "train/plan/image_names.h"
 #include "train/run/continuation.h"
 #include "train/run/initial_weights.h"
@@ -17,6 +19,11 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kReportImages = 8;
+constexpr const char* kNeedLess =
+    "choose a smaller --min-side and --max-side or a smaller --backbone, start fewer ranks on each "
+    "machine, or free memory";
+constexpr const char* kNormSeesFewer =
+    "; batch norm sees only these, so that the run is not the same as with all of them";
 
 ReplicaOptions replica_options(const Job& job) {
   const TrainOptions& options = job.options;
@@ -50,9 +57,10 @@ RunFacts run_facts(const Job& job, const TrainingState& state) {
           .lr_schedule = word_of(kSchedules, options.schedule.rule.schedule.kind)};
 }
 
-DecodeThreads decode_threads(const Job& job) {
-  return choose_decode_threads(job.options.data.decode_threads,
-                               threads_of_rank(0, job.communicator), job.device.is_cuda());
+// Most images of a step that a rank has.
+int share_of_step(const Job& job) {
+  return static_cast<int>(largest_share(static_cast<std::size_t>(job.options.step_images()),
+                                        static_cast<std::size_t>(job.communicator.size())));
 }
 
 }  // namespace
@@ -77,7 +85,8 @@ TrainingRun::TrainingRun(Job& own)
               .communicator = communicator,
               .replica = replica,
               .run_dir = own.dir.get()}),
-      replica_checks(options.distribution.check_replicas_every) {
+      replica_checks(options.distribution.check_replicas_every),
+      micro_batch_(share_of_step(own)) {
   if (!own.data->validation) return;
   const DecodeThreads threads = decode_threads(own);
   DetectOptions detect;
@@ -126,11 +135,85 @@ void TrainingRun::begin() {
   }
 }
 
+void TrainingRun::fit_into_memory() {
+  if (state.at_end()) return;
+  need_.emplace(job, replica, state.step(), state.total_steps());
+  const int share = micro_batch_;
+  const std::optional<int> wanted = options.micro_batch_images();
+  if (wanted) {
+    if (*wanted > 0) micro_batch_ = std::min(share, *wanted);
+  } else {
+    while (micro_batch_ > 1 && !need_->fits(micro_batch_)) --micro_batch_;
+    if (!need_->fits(micro_batch_)) {
+      throw Error(ErrorKind::kUnavailable,
+                  cat("out of memory: training needs ", need_->text(1), " for one image at a time"),
+                  cat(kNeedLess, ", or give --micro-batch 1 to try it all the same"));
+    }
+    const auto fitting = -static_cast<int>(communicator.all_reduce_max(-micro_batch_));
+    const int parts = (share + fitting - 1) / fitting;
+    micro_batch_ = (share + parts - 1) / parts;  // the parts have as many as each other
+  }
+  tell_memory(share);
+}
+
+// In the words of the rank that has the least to spare; rank 0 says it.
+void TrainingRun::tell_memory(int share) const {
+  const std::int64_t spare = need_->available_bytes() - need_->bytes(micro_batch_);
+  const std::int64_t least = -communicator.all_reduce_max(-spare);
+  const std::vector<std::string> texts =
+      communicator.gather(spare == least ? need_->text(micro_batch_) : "", 0);
+  if (!communicator.is_root()) return;
+  const auto tightest = std::find_if(texts.begin(), texts.end(),
+                                     [](const std::string& text) { return !text.empty(); });
+  const std::string text = cat("memory: a rank needs ", *tightest, " for ",
+                               counted(micro_batch_, "image"), " at a time");
+  if (least < 0) {
+    log_warning(text, ", as --micro-batch says: it may run out");
+  } else if (micro_batch_ < share && !options.micro_batch_images()) {
+    log_warning(text, "; its ", share, " images of a step would need more",
+                norm_follows_micro_batch() ? kNormSeesFewer : "");
+  } else {
+    log_info(text);
+  }
+}
+
+bool TrainingRun::norm_follows_micro_batch() const {
+  return options.norm_kind() == Norm::kBatch && options.model.backbone != kCifarCnn;
+}
+
+bool TrainingRun::may_take_fewer() const {
+  // With --sync-bn the others wait for this rank in each layer.
+  return micro_batch_ > 1 && !(options.model.sync_bn && communicator.size() > 1);
+}
+
+void TrainingRun::fail_without_memory(std::int64_t step, const std::string& problem) const {
+  const bool is_shared = options.model.sync_bn && micro_batch_ > 1;
+  throw Error(ErrorKind::kUnavailable,
+              cat("step ", step, ": ", problem, " with ", counted(micro_batch_, "image"),
+                  " at a time", need_ ? cat(", which needs ", need_->text(micro_batch_)) : ""),
+              is_shared ? cat("with --sync-bn the number stays: give --micro-batch ",
+                              micro_batch_ / 2, " and run the same command again")
+                        : kNeedLess);
+}
+
+void TrainingRun::take_fewer(std::int64_t step, const std::string& problem) {
+  const std::vector<std::string> problems = communicator.gather(problem, 0);
+  const int before = std::exchange(micro_batch_, micro_batch_ / 2);
+  if (!communicator.is_root()) return;
+  const auto first = std::find_if(problems.begin(), problems.end(),
+                                  [](const std::string& text) { return !text.empty(); });
+  const std::string rank =
+      communicator.size() > 1 ? cat(" on rank ", first - problems.begin()) : "";
+  log_warning("step ", step, ": ", *first, rank, ": it is repeated, from here on with ",
+              counted(micro_batch_, "image"), " at a time instead of ", before,
+              norm_follows_micro_batch() ? kNormSeesFewer : "");
+}
+
 StepLoaderInput TrainingRun::loading() const {
   const bool on_gpu = job.device.is_cuda();
   return {.source = job.data->train->source,
           .plan = *job.data->plan,
-          .micro_batch = options.length.micro_batch,
+          .micro_batch = micro_batch_,
           .threads = decode_threads(job),
           .form = on_gpu ? PixelForm::kStored : PixelForm::kNormalised,
           .allocate = on_gpu ? allocate_pinned : allocate_plain,

@@ -3,11 +3,13 @@
 // The steps themselves are the Trainer's.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "train/job.h"
+#include "train/memory_need.h"
 #include "train/monitor/monitor.h"
 #include "train/monitor/validation.h"
 #include "train/plan/step_loader.h"
@@ -29,6 +31,22 @@ class TrainingRun {
   void initialise_from(const Checkpoint& checkpoint, const std::string& source);
   // The loop begins.
   void begin();
+
+  // Settles how many of a rank's images go through the network at once and says what memory they
+  // need: as --micro-batch says, or with `auto` as many as fit on every rank. Before the first
+  // step, whose number is known. Throws kUnavailable where not even one fits. Collective.
+  void fit_into_memory();
+  // Images of a rank at once; the same on all ranks.
+  int micro_batch() const { return micro_batch_; }
+  // Whether a step that ran out of memory on some rank can be repeated with fewer; the same on all
+  // ranks.
+  bool may_take_fewer() const;
+  // Step number `step` is to be repeated with half as many. `problem`: why, "" on ranks that had
+  // enough. Collective.
+  void take_fewer(std::int64_t step, const std::string& problem);
+  // The step cannot be repeated: throws kUnavailable. On the rank that lacks memory; its end is
+  // that of the job.
+  [[noreturn]] void fail_without_memory(std::int64_t step, const std::string& problem) const;
 
   // The steps from here to the end, for a loader.
   StepLoaderInput loading() const;
@@ -74,10 +92,14 @@ class TrainingRun {
   bool run_validation();
   void take_validation();
   void tell_plateau(bool dropped) const;
+  void tell_memory(int share) const;
+  bool norm_follows_micro_batch() const;
 
   std::unique_ptr<Validation> validation_;  // null: none
   // The checkpoint that the job continues from had another length.
   std::optional<LengthChange> length_change_;
+  int micro_batch_;
+  std::optional<MemoryNeed> need_;  // once it is known
 };
 
 }  // namespace retina

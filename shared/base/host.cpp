@@ -31,43 +31,49 @@ double smaller(double a, double b) {
   return a <= 0 || b <= 0 ? std::max(a, b) : std::min(a, b);
 }
 
-// The smallest quota of `group` below `mount` and of its ancestors.
-double quota_up_from(const fs::path& mount, const fs::path& group) {
-  double quota = quota_in(mount);
-  fs::path folder = mount;
-  for (const auto& part : group.relative_path()) {
-    folder /= part;
-    quota = smaller(quota, quota_in(folder));
-  }
-  return quota;
-}
-
 }  // namespace
 
-double group_quota(const std::string& groups, const std::string& root) {
-  double quota = 0;
+std::vector<std::string> group_folders(const std::string& groups, const std::string& controller,
+                                       const std::string& root) {
+  std::vector<std::string> folders;
+  const auto add = [&](const fs::path& mount, const fs::path& group) {
+    fs::path folder = mount;
+    folders.push_back(folder.string());
+    for (const auto& part : group.relative_path()) folders.push_back((folder /= part).string());
+  };
   std::istringstream lines(groups);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const fs::path group = line.substr(second + 1);
-    if (controllers.empty()) quota = smaller(quota, quota_up_from(root, group));
-    if (("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
-    for (const std::string& mount : {controllers, std::string("cpu")}) {
-      quota = smaller(quota, quota_up_from(fs::path(root) / mount, group));
-    }
+    if (controllers.empty()) add(root, group);
+    if (("," + controllers + ",").find("," + controller + ",") == std::string::npos) continue;
+    add(fs::path(root) / controllers, group);
+    if (controllers != controller) add(fs::path(root) / controller, group);
+  }
+  return folders;
+}
+
+double group_quota(const std::string& groups, const std::string& root) {
+  double quota = 0;
+  for (const std::string& folder : group_folders(groups, "cpu", root)) {
+    quota = smaller(quota, quota_in(folder));
   }
   return quota;
+}
+
+std::string own_groups() {
+  std::ifstream file("/proc/self/cgroup");
+  std::ostringstream groups;
+  groups << file.rdbuf();
+  return groups.str();
 }
 
 int usable_cores() {
   static const int cores = [] {
     const int present = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    std::ifstream file("/proc/self/cgroup");
-    std::ostringstream groups;
-    groups << file.rdbuf();
-    const double quota = group_quota(groups.str(), "/sys/fs/cgroup");
+    const double quota = group_quota(own_groups(), kGroupRoot);
     return quota > 0 ? std::clamp(static_cast<int>(quota), 1, present) : present;
   }();
   return cores;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace retina {
 
@@ -13,11 +14,21 @@ std::string host_name();
 // rounded down: more threads would be throttled together for most of each period.
 int usable_cores();
 
-// The smallest quota of the control groups of `groups` (the text of /proc/self/cgroup, "4:cpu:/a"
-// or "0::/a" a line) and of their ancestors, in cores; 0 without one. `root` is where their file
-// systems are mounted: cpu.max of version 2, cpu/cpu.cfs_quota_us of version 1 (Linux,
-// Documentation/admin-guide/cgroup-v2.rst; Documentation/scheduler/sched-bwc.rst). A container sees
-// its own group as that root and may not see the path, so the root counts too.
+// This process's control groups: the text of /proc/self/cgroup, "4:cpu:/a" or "0::/a" a line.
+std::string own_groups();
+// Where the file systems of control groups are mounted.
+inline constexpr const char* kGroupRoot = "/sys/fs/cgroup";
+
+// The folders that may hold limits of `controller` ("cpu", "memory") for the control groups of
+// `groups`, own_groups(), and for their ancestors, those of versions 1 and 2, whether they exist or
+// not. `root` is where they are mounted. A container sees its own group as that root and may not
+// see the path, so the root counts too.
+std::vector<std::string> group_folders(const std::string& groups, const std::string& controller,
+                                       const std::string& root);
+
+// The smallest quota of those in cores; 0 without one: cpu.max of version 2, cpu/cpu.cfs_quota_us
+// of version 1 (Linux, Documentation/admin-guide/cgroup-v2.rst;
+// Documentation/scheduler/sched-bwc.rst).
 double group_quota(const std::string& groups, const std::string& root);
 
 }  // namespace retina

@@ -11,13 +11,12 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <new>
-#include <stdexcept>
 #include <system_error>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
+#include "shared/base/memory.h"
 #include "shared/base/printable.h"
 #include "shared/base/signals.h"
 
@@ -48,14 +47,6 @@ void fill_standard_streams() {
   }
 }
 
-// The words of LibTorch, CUDA, cuBLAS and cuDNN, whose exceptions have no common type.
-bool means_out_of_memory(const std::string& message) {
-  for (const char* words : {"out of memory", "ALLOC_FAILED", "can't allocate memory"}) {
-    if (message.find(words) != std::string::npos) return true;
-  }
-  return false;
-}
-
 // A set has a file per shard, a job a connection per rank: 1024, the usual limit, is too few.
 void allow_many_files() {
   struct rlimit limit {};
@@ -72,10 +63,6 @@ constexpr const char* kLessMemory =
 int report_foreign() {
   try {
     throw;
-  } catch (const std::bad_alloc&) {
-    return report("out of memory", kLessMemory, ErrorKind::kUnavailable);
-  } catch (const std::length_error&) {  // a size that no memory has
-    return report("out of memory", kLessMemory, ErrorKind::kUnavailable);
   } catch (const std::filesystem::filesystem_error& error) {
     const Error ours = read_error(error.path1().string(), error.code().value());
     return report(ours.what(), ours.hint(), ours.kind());
@@ -84,9 +71,8 @@ int report_foreign() {
                   "free memory, or raise the limits of processes and files (`ulimit -u`, -n)",
                   ErrorKind::kUnavailable);
   } catch (const std::exception& error) {
-    if (means_out_of_memory(first_line(error.what()))) {
-      return report(cat("out of memory (", library_reason(error.what()), ")"), kLessMemory,
-                    ErrorKind::kUnavailable);
+    if (const auto problem = out_of_memory(error)) {
+      return report(*problem, kLessMemory, ErrorKind::kUnavailable);
     }
     return report(
         cat("an error that the program does not know (", library_reason(error.what()), ")"),
@@ -101,7 +87,7 @@ int run_program(const std::string& name, const std::function<int()>& body,
   fill_standard_streams();
   set_log_name(name);
   allow_many_files();
-  install_bus_error();
+  install_memory_errors();
   std::signal(SIGXFSZ, SIG_IGN);  // the write fails then
   int code = 0;
   try {

@@ -1,6 +1,7 @@
 #include "shared/base/signals.h"
 
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -37,14 +38,14 @@ struct Text {
   }
 };
 struct Lines {
-  Text name, asked, ended, bus_error;
+  Text name, asked, ended, bus_error, no_memory;
   double limit_s = -1;  // below 0: none
 };
 // Two take turns, so that the one in use is not written to.
 std::array<Lines, 2> g_lines;
 std::atomic<const Lines*> g_current{g_lines.data()};
 std::mutex g_mutex;  // of those who prepare
-std::atomic_flag g_has_bus_error;
+std::atomic_flag g_is_ending;
 
 const char* signal_name(int signal) {
   switch (signal) {
@@ -119,24 +120,47 @@ void set_text(Text& text, const std::string& to) {
   text.add(to);
 }
 
-extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
-  const Lines& lines = *g_current.load();
-  if (info->si_code != BUS_ADRERR || lines.bus_error.size == 0) {
-    // Sent by kill(), an unaligned address, broken memory: ends as without a handler.
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-    return;
-  }
-  // Often every decode thread is hit at once; the first one reports it and ends the process.
-  while (g_has_bus_error.test_and_set()) ::pause();
-  lines.bus_error.write();
+// Ends as without a handler.
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// Often every thread is hit at once; the first one reports it and ends the process.
+[[noreturn]] void end_with(const Text& text, ErrorKind kind) {
+  while (g_is_ending.test_and_set()) ::pause();
+  text.write();
   // A launcher reads it from a pipe, and must have done so before this process ends.
   constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 10'000'000};
   for (int look = 0, unread = 0; look < 50; ++look) {
     if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) break;
     ::nanosleep(&kLook, nullptr);
   }
-  ::_exit(exit_code(ErrorKind::kIo));
+  ::_exit(exit_code(kind));
+}
+
+extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
+  const Lines& lines = *g_current.load();
+  // Not one that was sent by kill(), an unaligned address, broken memory.
+  if (info->si_code != BUS_ADRERR || lines.bus_error.size == 0) return end_by(signal);
+  end_with(lines.bus_error, ErrorKind::kIo);
+}
+
+// Whether the system still gives this process a little.
+bool has_memory() {
+  constexpr std::size_t kLittle = std::size_t{2} << 20;
+  void* const memory =
+      ::mmap(nullptr, kLittle, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  ::munmap(memory, kLittle);
+  return true;
+}
+
+extern "C" void on_bad_access(int signal, siginfo_t* info, void*) {
+  const Lines& lines = *g_current.load();
+  const bool was_sent = info->si_code <= 0;
+  if (was_sent || lines.no_memory.size == 0 || has_memory()) return end_by(signal);
+  end_with(lines.no_memory, ErrorKind::kUnavailable);
 }
 
 void handle(int signal, void (*handler)(int)) {
@@ -173,12 +197,20 @@ void set_stop_signal(int signal) {
   g_signal = signal;
 }
 
-void install_bus_error() {
-  struct sigaction action {};
-  action.sa_sigaction = on_bus_error;
-  action.sa_flags = SA_SIGINFO;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGBUS, &action, nullptr);
+void install_memory_errors() {
+  const auto install = [](int signal, void (*handler)(int, siginfo_t*, void*)) {
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+  };
+  install(SIGBUS, on_bus_error);
+  // A sanitizer has its own.
+  struct sigaction before {};
+  if (::sigaction(SIGSEGV, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
+    install(SIGSEGV, on_bad_access);
+  }
 }
 
 void set_signal_name(const std::string& name) {
@@ -188,6 +220,10 @@ void set_signal_name(const std::string& name) {
              cat(lines.name.view(),
                  ": error: reading a mapped file failed (the mount is gone, a file was truncated, "
                  "or /dev/shm is full); hint: fix that, then run the same command again\n"));
+    set_text(lines.no_memory,
+             cat(lines.name.view(),
+                 ": error: out of memory (a library went on without it); hint: give this process "
+                 "more (ulimit -v, -d), or let it work on less at a time\n"));
   });
 }
 

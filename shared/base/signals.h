@@ -1,7 +1,9 @@
 // Signals of the system. SIGTERM, SIGINT, SIGHUP and SIGUSR1 become a flag: the work ends where it
 // next looks at it, with what it has saved; before install_stop_signals they end the process, as
 // the system has it. SIGBUS, a page of a mapped file that cannot be read, becomes one line on
-// stderr and the exit code of kIo, as for a failed read().
+// stderr and the exit code of kIo, as for a failed read(); SIGSEGV one and that of kUnavailable
+// where the system gives this process no more memory: oneDNN runs into it when it cannot place its
+// code.
 #pragma once
 
 #include <optional>
@@ -30,8 +32,9 @@ int stop_signal();
 // Sets the flag as if `signal` had arrived (0 clears it); for tests.
 void set_stop_signal(int signal);
 
-// Installs the handler of SIGBUS. Before MPI starts: Open MPI leaves a handler that it finds alone.
-void install_bus_error();
+// Installs the handlers of SIGBUS and SIGSEGV. Before MPI starts: Open MPI leaves a handler that it
+// finds alone.
+void install_memory_errors();
 
 // What the lines of all handlers begin with; set_log_name (log.h) calls it.
 void set_signal_name(const std::string& name);

@@ -233,8 +233,13 @@ class BatchLoader::Pool {
     }
     lock.lock();
     opening_ = false;
+    try {
+      if (opened) pending_.push_back(opened);
+    } catch (const std::bad_alloc&) {
+      opened = nullptr;
+      error = std::current_exception();
+    }
     if (opened) {
-      pending_.push_back(opened);
       pending_bytes_ += opened->bytes();
       if (slot_count(*opened) == 0) done_.notify_all();  // nobody will finish its last slot
     } else {

@@ -22,6 +22,12 @@ namespace {
 // LibTorch's names of what CPUs have.
 constexpr std::array<const char*, 2> kBf16Units = {"avx512_bf16", "amx_bf16"};
 
+constexpr auto kAllPools = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+c10::CachingDeviceAllocator::DeviceStats stats_of(const c10::Device& device) {
+  return at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+}
+
 }  // namespace
 
 c10::Device choose_device(DeviceChoice wanted, const NodePlace& place) {
@@ -80,12 +86,19 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes) {
 }
 
 std::int64_t peak_device_bytes(const c10::Device& device) {
-  if (device.is_cpu()) return 0;
-  const auto total = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return at::getDeviceAllocator(device.type())
-      ->getDeviceStats(device.index())
-      .allocated_bytes[total]
-      .peak;
+  return device.is_cpu() ? 0 : stats_of(device).allocated_bytes[kAllPools].peak;
+}
+
+std::int64_t held_device_bytes(const c10::Device& device) {
+  return stats_of(device).allocated_bytes[kAllPools].current;
+}
+
+FreeMemory free_device_memory(const c10::Device& device) {
+  const auto unused = at::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).first;
+  const c10::CachingDeviceAllocator::DeviceStats stats = stats_of(device);
+  return {.bytes = static_cast<std::int64_t>(unused) + stats.reserved_bytes[kAllPools].current -
+                   stats.allocated_bytes[kAllPools].current,
+          .limit = device_text(device)};
 }
 
 void register_torch_versions() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "shared/base/memory.h"
 #include "shared/model/device_choice.h"
 #include "shared/model/precision.h"
 
@@ -50,6 +51,11 @@ std::shared_ptr<void> allocate_pinned(std::size_t bytes);
 
 // The most memory that tensors have held on a GPU so far, of LibTorch's allocator; 0 for a CPU.
 std::int64_t peak_device_bytes(const c10::Device& device);
+
+// What tensors hold on a GPU now, and what they could still get: what is free there and what
+// LibTorch's allocator keeps in reserve.
+std::int64_t held_device_bytes(const c10::Device& device);
+FreeMemory free_device_memory(const c10::Device& device);
 
 // Registers for --version: LibTorch's version, whether it has CUDA, how many GPUs it sees.
 void register_torch_versions();

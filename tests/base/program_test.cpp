@@ -80,6 +80,7 @@ TEST(RunProgram, SaysThatMemoryOfAGpuRanOut) {
   for (const char* message :
        {"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.1 GiB\nx",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "could not create a primitive",
         "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate "
         "memory"}) {
     testing::internal::CaptureStderr();

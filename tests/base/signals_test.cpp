@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +150,21 @@ TEST(BusErrorDeathTest, IsToldOnceByManyThreads) {
 TEST(BusErrorDeathTest, OfAnotherKindKillsAsEver) {
   const auto body = [] { return std::raise(SIGBUS); };
   EXPECT_EXIT(std::_Exit(run_program("tool", body)), testing::KilledBySignal(SIGBUS), "^$");
+}
+
+// As where a library jumps to code for which it got no memory.
+TEST(BadAccessDeathTest, WithoutMemoryIsOneLineAndItsExitCode) {
+  const auto body = [](rlim_t limit) {
+    return [limit] {
+      const struct rlimit none { .rlim_cur = limit, .rlim_max = RLIM_INFINITY };
+      ::setrlimit(RLIMIT_DATA, &none);
+      return *static_cast<volatile int*>(nullptr);
+    };
+  };
+  EXPECT_EXIT(std::_Exit(run_program("tool", body(1))), testing::ExitedWithCode(69),
+              "^tool: error: out of memory [^\n]*\n$");
+  EXPECT_EXIT(std::_Exit(run_program("tool", body(RLIM_INFINITY))),
+              testing::KilledBySignal(SIGSEGV), "^$");
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ std::vector<LoggedMetric> logged_metrics(const StepMetrics& m) {
                {"work", "loss_ms", m.parts.loss_ms},
                {"work", "backward_ms", m.parts.backward_ms},
                {"work", "update_ms", m.parts.update_ms},
-               {"work", "device_memory", m.device_memory_bytes}});
+               {"work", "device_memory", m.device_memory_bytes},
+               {"work", "micro_batch", std::int64_t{m.micro_batch}}});
   return list;
 }
 
@@ -170,6 +171,7 @@ StepMetrics step_from(const JsonView& line) {
                     .loss_ms = later("loss_ms"),
                     .backward_ms = later("backward_ms"),
                     .update_ms = later("update_ms")},
+          .micro_batch = static_cast<int>(later("micro_batch")),
           .device_memory_bytes = std::llround(later("device_memory"))};
 }
 

@@ -6,7 +6,7 @@
 //                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes),
 //                 upload_ms, forward_ms, loss_ms, backward_ms, update_ms (of rank 0), device_memory
-//                 (bytes; 0 on a CPU)
+//                 (bytes; 0 on a CPU), micro_batch (images of a rank at once)
 // A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}, of a classifier
 //                 {top1, top5, loss}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
@@ -18,8 +18,8 @@
 // In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
 // learning_rate.
 // Files of earlier versions do not have images, replaced_images, ranks, compute_ms, comm_*,
-// *_bytes_per_second, overlap_ms, the step's parts, device_memory and the epochs' lines, or the
-// images of rank_times.
+// *_bytes_per_second, overlap_ms, the step's parts, device_memory, micro_batch and the epochs'
+// lines, or the images of rank_times.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +60,7 @@ struct StepMetrics {
   double checkpoint_ms = 0;       // standing still to save since the step before
   std::int64_t memory_bytes = 0;  // most resident memory so far
   PartTimes parts = {};           // of compute_ms
+  int micro_batch = 0;            // images of a rank at once; 0: unknown
   std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
 
   double loss() const { return total_loss(task, values); }

@@ -176,6 +176,15 @@ std::vector<Headline> headlines(const MetricsLog& log, bool has_traffic) {
       {"images/s", median_of([](const auto& m) { return m.images_per_second; }), "median step"});
   percent_of_step("waiting for data", &StepMetrics::data_wait_ms);
   if (has_traffic) percent_of_step("waiting for gradients", &StepMetrics::exposed_comm_ms);
+  const Steps& steps = log.steps();
+  const auto most = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
+    return a.micro_batch < b.micro_batch;
+  });
+  if (most != steps.end() && steps.back().micro_batch < most->micro_batch) {
+    list.push_back({"images at a time", cat(steps.back().micro_batch),
+                    cat("of a rank; ", most->micro_batch, " at step ", most->step,
+                        ", for lack of memory or by --micro-batch")});
+  }
   const auto epoch = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return m.epoch_seconds.has_value(); });
   if (epoch != log.epochs().rend()) {

@@ -122,19 +122,40 @@ std::int64_t EpochPlan::step_count() const {
   return steps_per_data_epoch(draws_.size(), options_.images_per_step);
 }
 
-GlobalStep EpochPlan::step(std::int64_t step) const {
+FrameRule EpochPlan::frame_of(std::int64_t step) const {
   RETINA_CHECK(step >= 0 && step < step_count());
-  GlobalStep result{.framing = options_.framing,
-                    .min_side_px = options_.min_side_px,
-                    .max_side_px = options_.max_side_px};
+  FrameRule rule = {options_.framing, options_.min_side_px, options_.max_side_px};
   if (!options_.min_sides_px.empty()) {
     const RandomStream random{.seed = options_.seed ^ kScaleSeedOffset,
                               .use = RandomUse::kAugment,
                               .stream = static_cast<std::uint32_t>(epoch_)};
-    result.min_side_px = options_.min_sides_px[random.below(static_cast<std::uint64_t>(step),
-                                                            options_.min_sides_px.size())];
+    rule.min_side_px = options_.min_sides_px[random.below(static_cast<std::uint64_t>(step),
+                                                          options_.min_sides_px.size())];
   }
-  const FrameRule rule = {result.framing, result.min_side_px, result.max_side_px};
+  return rule;
+}
+
+ImageSize EpochPlan::padded(std::int64_t step) const {
+  const FrameRule rule = frame_of(step);
+  ImageSize largest;
+  const std::size_t first = static_cast<std::size_t>(step) * slot_count();
+  for (std::size_t i = first; i < first + slot_count(); ++i) {
+    const IndexEntry& image = index_[places_[i].draw.record];
+    const ImageSize size = padded_size({image.width, image.height}, rule);
+    largest.width = std::max(largest.width, size.width);
+    largest.height = std::max(largest.height, size.height);
+  }
+  return largest;
+}
+
+GlobalStep EpochPlan::step(std::int64_t step) const {
+  const FrameRule rule = frame_of(step);
+  const ImageSize size = padded(step);
+  GlobalStep result{.framing = rule.framing,
+                    .min_side_px = rule.min_side_px,
+                    .max_side_px = rule.max_side_px,
+                    .padded_width_px = size.width,
+                    .padded_height_px = size.height};
   const std::size_t first = static_cast<std::size_t>(step) * slot_count();
   for (std::size_t i = first; i < first + slot_count(); ++i) {
     const auto [record, copy] = places_[i].draw;
@@ -150,9 +171,6 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
                             .warp = augmentation.warp,
                             .box_visibility = options_.augment.box_visibility});
     result.real_image_count += places_[i].counts ? 1 : 0;
-    const ImageSize size = padded_size({image.width, image.height}, rule);
-    result.padded_width_px = std::max(result.padded_width_px, size.width);
-    result.padded_height_px = std::max(result.padded_height_px, size.height);
   }
   return result;
 }

@@ -43,6 +43,8 @@ class EpochPlan {
 
   // `step` counts from 0 within the epoch.
   GlobalStep step(std::int64_t step) const;
+  // Only its padded shape.
+  ImageSize padded(std::int64_t step) const;
 
  private:
   struct Place {
@@ -56,6 +58,7 @@ class EpochPlan {
   // wide; inside a bucket their order stays.
   void bucket_by_aspect(std::size_t first, std::size_t count, std::size_t stride,
                         std::size_t bucket_count);
+  FrameRule frame_of(std::int64_t step) const;
   std::size_t slot_count() const { return static_cast<std::size_t>(options_.images_per_step); }
   const std::vector<IndexEntry>& index_;
   EpochPlanOptions options_;

@@ -41,8 +41,12 @@ class TrainingPlan {
   std::int64_t epoch_of(std::int64_t step) const { return step / steps_per_epoch_; }
   // Keeps the order of the step's epoch for the next call: a thread needs a copy of its own.
   GlobalStep at(std::int64_t step);
+  // The padded shape with the most pixels of the steps [begin, end).
+  ImageSize largest_padded(std::int64_t begin, std::int64_t end);
 
  private:
+  const EpochPlan& epoch_plan_of(std::int64_t step);
+
   const std::vector<IndexEntry>& index_;
   EpochPlanOptions options_;
   std::int64_t steps_per_data_epoch_, steps_per_epoch_;

@@ -12,6 +12,7 @@
 #include "shared/base/hash.h"
 #include "shared/comm/activity.h"
 #include "shared/model/device.h"
+#include "train/step/memory_trace.h"
 
 namespace retina {
 namespace {
@@ -77,6 +78,7 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
     network().share_statistics(shared_statistics_.get());
   }
   optimizer_ = std::make_unique<Optimizer>(parameters, options.optimizer);
+  statistics_ = std::make_unique<BatchStatistics>(network());
   if (options.ema > 0) average_ = std::make_unique<WeightAverage>(network(), options.ema);
   broadcast();
 }
@@ -96,6 +98,35 @@ void Replica::broadcast() {
     for (const auto& [name, tensor] : state_of(network())) broadcast_tensor(tensor);
   }
   if (average_) average_->reset();
+}
+
+void Replica::begin_step() {
+  statistics_->keep();
+}
+
+void Replica::drop_step() {
+  statistics_->restore();
+  buckets_->zero();
+  metrics_.reset();
+  clock_.take();
+}
+
+std::vector<std::int64_t> Replica::trace_step(const Batch& batch) {
+  begin_step();
+  MemoryTrace trace(options_.device.type());
+  std::vector<std::pair<at::Tensor, unsigned>> hooks;
+  for (const auto& [name, tensor] : trainable_parameters(network())) {
+    hooks.emplace_back(tensor,
+                       tensor.register_hook([&](const at::Tensor&) { trace.begin_part(); }));
+  }
+  const TaskOutputs outputs = forward(batch);
+  trace.begin_part();
+  const TaskLoss loss_part = loss(outputs, batch);
+  trace.begin_part();
+  backward(loss_part, /*is_last_micro_batch=*/false);
+  for (const auto& [tensor, hook] : hooks) tensor.remove_hook(hook);
+  drop_step();
+  return trace.peaks();
 }
 
 TaskOutputs Replica::forward(const Batch& batch) {
@@ -154,8 +185,7 @@ StepSums Replica::take_metrics() {
 }
 
 void Replica::drop_gradients() {
-  buckets_->zero();
-  metrics_.reset();
+  drop_step();
   updates_.clear();
 }
 
@@ -175,6 +205,17 @@ void Replica::average_statistics() {
   const at::NoGradGuard no_grad;
   average_over_ranks(state_of(network()));
   if (average_) average_over_ranks(average_->state());
+}
+
+std::int64_t Replica::snapshot_bytes() const {
+  std::size_t bytes = 0;
+  const auto add = [&](const NamedTensors& state) {
+    for (const auto& item : state) bytes += item.tensor.nbytes();
+  };
+  add(state_of(task_->network()));
+  add(optimizer_->state());
+  if (average_) add(average_->state());
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::uint64_t Replica::hash() {

@@ -17,6 +17,7 @@
 #include "shared/ops/image_upload.h"
 #include "train/reduce/gradient_buckets.h"
 #include "train/reduce/queued_rank_sum.h"
+#include "train/step/batch_statistics.h"
 #include "train/step/optimizer.h"
 #include "train/step/step_clock.h"
 #include "train/step/task_metrics.h"
@@ -56,6 +57,17 @@ class Replica {
 
   // Replaces the weights on every rank with rank 0's, after that rank has changed them.
   void broadcast();
+
+  // Before a step's first micro-batch: remembers what its forward passes will move.
+  void begin_step();
+  // Discards what the step's micro-batches so far have left behind, as if it had not begun.
+  void drop_step();
+
+  // The most memory of the device that each part of a step of this one micro-batch holds, beyond
+  // what is held now (memory_trace.h): forward, the loss, and backward from one parameter's
+  // gradient to the next, the same parts for every batch. No step is under way, and nothing of this
+  // one stays. With sync_bn collective.
+  std::vector<std::int64_t> trace_step(const Batch& batch);
 
   // Call the next three in order for each micro-batch; on a GPU they return before the work is
   // done.
@@ -106,6 +118,9 @@ class Replica {
   // Discards accumulated gradients and all untaken metrics.
   void drop_gradients();
 
+  // Bytes of what `snapshot` copies.
+  std::int64_t snapshot_bytes() const;
+
   // Copies on the CPU: training may go on while they are written. With --ema `checkpoint.model`
   // holds the averages, and `checkpoint.optimizer` the weights in training as "weight.NAME".
   void snapshot(Checkpoint& checkpoint);
@@ -130,9 +145,10 @@ class Replica {
   std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<WeightAverage> average_;  // null without --ema
-  at::Tensor metrics_;                      // of the micro-batches since the last update
-  std::deque<Update> updates_;              // whose metrics nobody has taken
+  std::unique_ptr<WeightAverage> average_;       // null without --ema
+  std::unique_ptr<BatchStatistics> statistics_;  // as they were when the step began
+  at::Tensor metrics_;                           // of the micro-batches since the last update
+  std::deque<Update> updates_;                   // whose metrics nobody has taken
 };
 
 }  // namespace retina

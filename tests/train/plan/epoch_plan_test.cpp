@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
@@ -212,6 +214,26 @@ TEST(ShardedPlan, OrdersALaneAnewEachEpoch) {
   };
   EXPECT_NE(lane_of_epoch(0), lane_of_epoch(1));
   EXPECT_EQ(lane_of_epoch(7), lane_of_epoch(7));
+}
+
+TEST(TrainingPlan, KnowsTheLargestPaddedShapeOfAnySteps) {
+  const auto index = random_index(90, 4);
+  EpochPlanOptions options{.seed = 2, .images_per_step = 4, .min_side_px = 200, .max_side_px = 400};
+  for (const std::vector<int>& sides : {std::vector<int>{}, std::vector<int>{96, 128, 330}}) {
+    options.min_sides_px = sides;
+    TrainingPlan plan(index, options);
+    const auto pixels = [](const ImageSize& size) { return size.width * size.height; };
+    for (const auto& [begin, end] : {std::pair{0, 7}, {20, 21}, {13, 70}, {5, 5}}) {
+      int most = 0;
+      for (int step = begin; step < end; ++step) {
+        const GlobalStep global = plan.at(step);
+        most = std::max(most, pixels({global.padded_width_px, global.padded_height_px}));
+      }
+      EXPECT_EQ(pixels(plan.largest_padded(begin, end)), most) << begin << " to " << end;
+    }
+  }
+  options.framing = Framing::kSquare;
+  EXPECT_EQ(TrainingPlan(index, options).largest_padded(3, 1'000'000'000).height, 330);
 }
 
 TEST(EpochPlan, DrawsAShorterSideForEachStepWithMultiScale) {

@@ -1,0 +1,71 @@
+// How much memory a rank needs for so many images at once, before it trains on them: one step on
+// small images is measured, and activations grow with the pixels.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/memory.h"
+#include "shared/image/resize.h"
+#include "train/job.h"
+#include "train/step/replica.h"
+
+namespace retina {
+
+// What a step's forward and backward hold beyond what the replica holds between steps, for images
+// of any size: in each of its parts an amount that does not depend on them (gradients) and one that
+// grows with their pixels (activations). Which part takes the most depends on the size, too.
+class StepMemory {
+ public:
+  // Runs a step on two and on four small images, no larger than `largest_padded`; nothing of it
+  // stays. With sync_bn collective.
+  StepMemory(Replica& replica, const ImageSize& largest_padded);
+
+  // At most at once, with so many padded pixels in a micro-batch.
+  double bytes(double pixels) const;
+
+ private:
+  struct Part {
+    double fixed_bytes = 0, bytes_per_pixel = 0;
+  };
+  std::vector<Part> parts_;
+};
+
+// Grey images without boxes, of the first class, in the form in which the network's device takes
+// them.
+Batch grey_batch(const ImageSize& padded, int images, const Network& network);
+
+class MemoryNeed {
+ public:
+  // For the steps of the job's plan from `begin` to `end`. With sync_bn collective.
+  MemoryNeed(const Job& job, Replica& replica, std::int64_t begin, std::int64_t end);
+
+  // Of this process at its peak with so many images at once, what it holds now included: in RAM, or
+  // on its GPU. An estimate: tests/train/out_of_memory_test.cpp and tests/e2e say how good.
+  std::int64_t bytes(int images) const;
+  // What it holds now and can still get, and what limits it, see free_memory().
+  std::int64_t available_bytes() const { return held_bytes_ + free_.bytes; }
+
+  bool fits(int images) const { return bytes(images) <= available_bytes(); }
+
+  // "about 3.1 GiB of 7.5 GiB (this machine)".
+  std::string text(int images) const;
+
+ private:
+  std::int64_t loader_bytes(int images) const;
+
+  bool on_gpu_ = false;
+  ImageSize padded_;  // the largest of a step
+  std::int64_t largest_stored_bytes_ = 0;
+  int decode_threads_ = 1;
+  std::int64_t snapshot_bytes_ = 0;  // of a checkpoint being written
+  std::optional<StepMemory> step_;
+  std::int64_t held_bytes_ = 0;  // before the measurement, as `free_`
+  FreeMemory free_;
+  // That the measurement has left behind: kernels that a library compiles for each new shape.
+  std::int64_t code_bytes_ = 0;
+};
+
+}  // namespace retina
