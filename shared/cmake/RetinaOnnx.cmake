@@ -21,7 +21,10 @@ if(RETINA_OPENVINO_LIBRARY)
   add_library(retina::openvino ALIAS retina_openvino)
   target_include_directories(retina_openvino SYSTEM INTERFACE ${RETINA_OPENVINO}/include)
   target_link_options(retina_openvino INTERFACE -Wl,-rpath-link,${RETINA_OPENVINO}/libs)
-  target_link_libraries(retina_openvino INTERFACE ${RETINA_OPENVINO_LIBRARY})
+  # OpenVINO's TBB opens its binding to NUMA nodes with RTLD_DEEPBIND. A libhwloc that came with it would
+  # free by glibc what tcmalloc has allocated: it is loaded with the program.
+  target_link_libraries(retina_openvino INTERFACE ${RETINA_OPENVINO_LIBRARY}
+    -Wl,--push-state,--no-as-needed ${RETINA_OPENVINO}/libs/libhwloc.so.15 -Wl,--pop-state)
 else()
   message(STATUS "no OpenVINO in ${RETINA_SITE_PACKAGES}: ONNX models are written, but not run")
 endif()
