@@ -19,7 +19,7 @@ LIMITS = int(os.environ.get("RETINA_MEMORY_LIMITS", "20"))
 HANG_S = 400  # many times what a training takes
 MIB = 1 << 20
 UNITS = {"MiB": MIB, "GiB": 1 << 30}
-IMAGES = 16
+IMAGES = 32
 KINDS = {"data": resource.RLIMIT_DATA, "address space": resource.RLIMIT_AS}
 MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -312,6 +312,7 @@ TEST(TrainOptions, NameTheRangeOfNumbersThatAreTooLarge) {
                          {"--threads", "1000000", "0..1024"},
                          {"--images-per-step", "2147483647", "1..65536"},
                          {"--micro-batch", "2147483647", "0..65536"},
+                         {"--micro-batch", "most", "auto or 0..65536"},
                          {"--keep", "2147483647", "1..1000000"}}) {
     const Error error = refusal({one.name, one.value});
     EXPECT_EQ(error.kind(), ErrorKind::kUsage) << one.name;

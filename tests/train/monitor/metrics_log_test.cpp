@@ -111,6 +111,7 @@ TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
                     .overlap_seconds = 0.25};
   metrics.parts = {
       .upload_ms = 1, .forward_ms = 20, .loss_ms = 3, .backward_ms = 40, .update_ms = 5};
+  metrics.micro_batch = 2;
   metrics.device_memory_bytes = 6;
   { MetricsLog(folder / "m", 0).append(metrics); }
   const JsonFile line = JsonFile::read(folder / "m");
@@ -130,6 +131,7 @@ TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
   EXPECT_EQ(read.parts.loss_ms, 3);
   EXPECT_EQ(read.parts.backward_ms, 40);
   EXPECT_EQ(read.parts.update_ms, 5);
+  EXPECT_EQ(read.micro_batch, 2);
   EXPECT_EQ(read.device_memory_bytes, 6);
 }
 
