@@ -106,7 +106,7 @@ make_wheel() {
     /usr/bin/python3 -m hatchling build --target wheel --directory "$stage/wheel" >/dev/null
   )
   file=$(basename "$stage"/wheel/*.whl)
-  mv "$stage/wheel/$file" "$out/"
+  command install -m 644 "$stage/wheel/$file" "$out/"
   say_what_it_needs "$file" "$package"
 }
 

@@ -29,7 +29,7 @@ def run(words, **environment):
 def opened_libraries(done, program):
     """The files that the linker opened for it, as LD_DEBUG=files told; not for a script that starts it."""
     start = re.search(rf"needed by \S*{program} ", done.stderr)
-    return set(re.findall(r"calling init: (\S+)", done.stderr[start.start():]))
+    return set(map(os.path.normpath, re.findall(r"calling init: (\S+)", done.stderr[start.start():])))
 
 
 def foreign_libraries(paths, *own):
