@@ -138,8 +138,8 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
   const ProcessResult first = train(2, {"--validation", job.val_shards()});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   for (const char* set : {"--train", "--validation"}) {
-    EXPECT_THAT(first.err,
-                testing::ContainsRegex(cat(set, ": [0-9]+ images of the set are quarantined")));
+    EXPECT_THAT(first.err, testing::ContainsRegex(
+                               cat(set, " [^ ]+: [0-9]+ images of the set are quarantined")));
   }
   for (const auto& other : {std::vector<std::string>{"--validation", job.train_shards()}, part}) {
     const ProcessResult refused = train(4, other);

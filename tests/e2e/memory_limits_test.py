@@ -15,7 +15,7 @@ from pathlib import Path
 
 BUILD = Path(os.environ.get("RETINA_BUILD", "build"))
 TRAIN = str(BUILD / "bin/retina-train")
-LIMITS = int(os.environ.get("RETINA_MEMORY_LIMITS", "20"))
+LIMITS = int(os.environ.get("RETINA_MEMORY_LIMITS", "12"))
 HANG_S = 400  # many times what a training takes
 MIB = 1 << 20
 UNITS = {"MiB": MIB, "GiB": 1 << 30}
@@ -66,13 +66,16 @@ class MemoryLimits(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.path = Path(folder.name)
 
-    def check_end(self, code, text, what):
-        """One of the two ways in which it may end."""
+    def check_end(self, code, text, what, ranks=1):
+        """One of the two ways in which it may end. A rank that a library's fault ends cannot tell the
+        others, which then say that it is lost."""
         self.assertIn(code, (0, 69), f"{what}: {code}\n{text}")
         errors = [line for line in text.splitlines() if ": error: " in line]
-        self.assertEqual(len(errors), 0 if code == 0 else 1, f"{what}\n{text}")
-        for line in errors:
-            self.assertRegex(line, "out of memory|cannot start|the system refused", what)
+        if code == 0:
+            self.assertEqual(errors, [], what)
+        else:
+            self.assertIn(len(errors), range(1, ranks + 1), f"{what}\n{text}")
+            self.assertRegex("\n".join(errors), "out of memory|cannot start|the system refused", what)
 
     def check_losses(self, folder, free, what):
         losses = [step["loss"] for step in steps_of(folder)]
@@ -106,7 +109,7 @@ class MemoryLimits(unittest.TestCase):
                 what = f"{kind} {limit // MIB} MiB, --micro-batch {how}"
                 halved = text.count(HALVED)
                 ends[kind, how, code, halved] += 1
-                if LIMITS > 20:
+                if LIMITS > 12:
                     print(f"{what}: ends with {code}, halved {halved} times", file=sys.stderr)
                 self.check_end(code, text, what)
                 if code == 0:
@@ -127,7 +130,7 @@ class MemoryLimits(unittest.TestCase):
             limited = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || ulimit -d {start + more_mib * 1024}; exec "$@"'
             code, text = run([*ranks, "sh", "-c", limited, "sh", TRAIN, *training(folder, micro_batch=IMAGES // 2)])
             what = f"{more_mib} MiB more than to start"
-            self.check_end(code, text, what)
+            self.check_end(code, text, what, ranks=2)
             halved = text.count(HALVED)
             ends[code, halved] += 1
             if halved > 0:

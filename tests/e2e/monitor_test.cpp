@@ -263,7 +263,7 @@ void expect_shows_the_log(const std::string& events, const std::string& run) {
       steps.erase(step);
     }
   }
-  EXPECT_EQ(shown.size(), 27U + 12U + 3U);
+  EXPECT_EQ(shown.size(), 28U + 12U + 3U);
   for (const auto& [tag, steps] : shown) EXPECT_TRUE(steps.empty()) << tag;
 }
 
