@@ -88,7 +88,7 @@ class Packages(unittest.TestCase):
         [tree] = self.folder.iterdir()
         files = [*tree.glob("bin/*"), *tree.glob("lib/*/*")]
         line = next(line for line in self.told.stdout.splitlines() if self.tar.name in line)
-        self.assertIn(f"glibc {'.'.join(map(str, newest("GLIBC", files)))} ", line)
+        self.assertIn(f"glibc {'.'.join(map(str, newest('GLIBC', files)))} ", line)
 
     def test_the_wheel_requires_the_pinned_wheels_and_their_glibc(self):
         message = email.message_from_string(self.metadata("METADATA"))
