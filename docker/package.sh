@@ -43,7 +43,7 @@ else
   flavour="" label="" requirements=$source/requirements.txt
 fi
 
-install() {  # PREFIX COMPONENT
+install_component() {  # PREFIX COMPONENT
   cmake --install "$build" --prefix "$1" --component "$2" --strip >"$stage/log" ||
     { cat "$stage/log" >&2; fail 70 "cmake --install: failed"; }
 }
@@ -72,9 +72,9 @@ say_what_it_needs() {  # PACKAGE FOLDER
 
 make_tar() {
   local name=retina-batch-$version-linux-x86_64$flavour
-  install "$stage/$name" programs
-  install "$stage/$name" libraries
-  CMAKE_INSTALL_MODE=$link_wheels install "$stage/$name" wheels
+  install_component "$stage/$name" programs
+  install_component "$stage/$name" libraries
+  CMAKE_INSTALL_MODE=$link_wheels install_component "$stage/$name" wheels
   tar -C "$stage" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
     --mode=u+rw,go+r-w,a+X -cf - "$name" | gzip -n >"$out/$name.tar.gz"
   say_what_it_needs "$name.tar.gz" "$stage/$name"
@@ -84,8 +84,8 @@ make_tar() {
 # In site-packages: retina_batch/_bin and _lib beside torch/lib and openvino/libs.
 make_wheel() {
   local tree=$stage/tree package=$stage/package path file
-  install "$tree" programs
-  install "$tree" libraries
+  install_component "$tree" programs
+  install_component "$tree" libraries
   mkdir "$package"
   mv "$tree/bin" "$package/_bin"
   mv "$tree/lib/retina-batch" "$package/_lib"
@@ -106,7 +106,7 @@ make_wheel() {
     /usr/bin/python3 -m hatchling build --target wheel --directory "$stage/wheel" >/dev/null
   )
   file=$(basename "$stage"/wheel/*.whl)
-  command install -m 644 "$stage/wheel/$file" "$out/"
+  install -m 644 "$stage/wheel/$file" "$out/"
   say_what_it_needs "$file" "$package"
 }
 
