@@ -141,7 +141,13 @@ given() {  # OPTION: whether the user gives it
 drop_given() {  # WORDS...
   words=("$1")
   shift
-  while [ $# -gt 0 ]; do  # every option of the stages has one value
+  while [ $# -gt 0 ]; do
+    if [ "${1#--}" = "$1" ]; then  # a name
+      words+=("$1")
+      shift
+      continue
+    fi
+    # Every option of the stages has one value.
     if ! given "$1" && ! { [ "$1" = --epochs ] && given --steps; } &&
       ! { [ "$1" = --init ] && given --recipe; }; then words+=("$1" "$2"); fi
     shift 2
