@@ -9,13 +9,32 @@ A file whose content is wrong raises DataError with one line that says what was 
 Needs numpy; xxhash (checksums), pillow (pixels of JPEGs) and onnxruntime (`detect`) where they are
 used.
 """
-from ._checks import DataError
-from ._detect import Detections, detect
-from ._metrics import Evaluation, RunMetrics, read_evaluation, read_metrics
-from ._record import Record
-from ._shards import Shards
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:
+    from ._checks import DataError
+    from ._detect import Detections, detect
+    from ._metrics import Evaluation, RunMetrics, read_evaluation, read_metrics
+    from ._record import Record
+    from ._shards import Shards
 
 __version__ = "0.1.0"  # that of the programs
 
 __all__ = ["DataError", "Detections", "Evaluation", "Record", "RunMetrics", "Shards", "__version__",
            "detect", "read_evaluation", "read_metrics"]
+
+_MODULES = {"DataError": "_checks", "Detections": "_detect", "detect": "_detect", "Evaluation": "_metrics",
+            "RunMetrics": "_metrics", "read_evaluation": "_metrics", "read_metrics": "_metrics",
+            "Record": "_record", "Shards": "_shards"}
+
+
+# The wheel's programs start through this package, and need no numpy.
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+
+
+def __dir__() -> List[str]:
+    return __all__

@@ -38,7 +38,7 @@ class RunMetrics:
     Attributes:
         steps: a row for each step: `step`, `epoch`, `loss`, `lr`, `images_per_second`, `step_ms`, ...
         validations: one for each validation: `step`, `epoch`, and COCO's 12 metrics `AP`, `AP50`,
-            ..., `AR_large` (-1: no such objects), or of a classifier `top1`, `top5`, `loss`.
+            ..., `AR_large` (-1: no such objects), or of a classifier `top1`, `top5`; `loss` and parts.
         epochs: one for each epoch: `step`, `epoch`, `steps`, `epoch_seconds`, `images_per_epoch`.
         ranks: one for each rank and epoch: `epoch`, `rank`, `node`, `compute_ms`, `data_wait_ms`,
             `comm_wait_ms` (of the median step), their sums, ...
@@ -120,7 +120,7 @@ def _rows(path: str) -> Iterator[Row]:
 
 
 def _is_step(row: Row) -> bool:
-    return "validation" not in row and "rank_times" not in row
+    return "loss" in row
 
 
 def _tables(rows: List[Row]) -> RunMetrics:

@@ -54,7 +54,11 @@ class PythonRun(unittest.TestCase):
             self.assertEqual(column.tolist(), [line[key] for line in steps], key)
         self.assertEqual(metrics.steps["step"].tolist(), [1, 2, 3, 4])
         validations = [line for line in self.lines() if "validation" in line]
-        self.assertEqual(list(metrics.validations), ["step", "epoch", *COCO])
+        losses = ["loss", "classification_loss", "box_loss"]
+        self.assertEqual(set(metrics.validations), {"step", "epoch", *COCO, *losses})
+        for name in losses:
+            self.assertEqual(metrics.validations[name].tolist(),
+                             [line["validation"][name] for line in validations], name)
         self.assertEqual(metrics.validations["step"].tolist(), [2, 4])
         for place, name in enumerate(COCO):
             self.assertEqual(metrics.validations[name].tolist(),
@@ -152,7 +156,7 @@ class PythonClassifier(unittest.TestCase):
         place.run("retina-eval", "--model", "run", "--data", "shards/classes", "--output", "evaluation",
                   "--device", "cpu", "--compute-threads", 1)
         metrics = retina_batch.read_metrics(place.path / "run")
-        self.assertEqual(list(metrics.validations), ["step", "epoch", "top1", "top5", "loss"])
+        self.assertEqual(list(metrics.validations), ["step", "epoch", "top1", "top5", "loss", "cross_entropy"])
         self.assertTrue({"loss", "cross_entropy", "top1", "top5"} <= set(metrics.steps))
         evaluation = retina_batch.read_evaluation(place.path / "evaluation")
         self.assertEqual(evaluation.metrics["task"], "classification")

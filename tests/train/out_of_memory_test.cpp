@@ -108,7 +108,7 @@ TrainOptions small_options(Task task) {
   options.length.steps = kSteps;
   options.length.images_per_step = kImages;
   options.optimizer.clip_norm = 1;
-  options.schedule.rule.schedule.warmup_steps = 0;
+  options.schedule.warmup_steps = 0;
   options.compute.device = DeviceChoice::kCpu;
   return options;
 }
@@ -140,6 +140,7 @@ Trained train(const TrainOptions& options, Communicator& communicator,
               const Failures& failures = {}) {
   Job job{.options = options, .effective_options = {}, .communicator = communicator};
   job.data.emplace(options);
+  job.data->make_plan(options);
   std::optional<FailingSource> source;
   if (failures.image) {
     source.emplace(*job.data->source, *failures.image);
