@@ -30,7 +30,8 @@ if(RETINA_SANITIZE)
                               -fno-omit-frame-pointer>
     # GCC's manual: sanitizers give false warnings. The release build is checked without them.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
-  target_link_options(retina_options INTERFACE -fsanitize=${RETINA_SANITIZE})
+  # dlopen() is the sanitizer's then, whose library has no run path: the program's is to count there.
+  target_link_options(retina_options INTERFACE -fsanitize=${RETINA_SANITIZE} -Wl,--disable-new-dtags)
 endif()
 
 find_program(RETINA_CCACHE ccache)
