@@ -1,0 +1,253 @@
+#include "shared/base/cat.h"
+#include "shared/base/cli.h"
+#include "shared/model/network_shape.h"
+#include "train/options.h"
+#include "train/pretrained.h"
+#include "train/recipes.h"
+#include "train/run/run_config.h"
+
+namespace retina {
+namespace {
+
+void declare_data(Cli& cli, TrainOptions& o) {
+  cli.group("Data");
+  cli.list(
+      "train", o.data.train, "SHARDS...",
+      "folder that coco-pack wrote, to train on (required); several, as in --train A --train B, "
+      "are trained on as one, their classes matched by name");
+  cli.option("validation", o.validation.shards, "SHARDS", "folder to validate on at epoch ends");
+  cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
+  cli.option("synthetic", o.data.synthetic, "COUNT",
+             "speed test on COUNT synthetic images instead of --train; needs no --output");
+  cli.option("synthetic-size", o.data.synthetic_size, "WxH",
+             "their size before resizing, a quarter of them upright");
+  cli.option("min-side", o.data.min_side_px, "PX",
+             "resize the shorter side to this; classify: side of the square that the network sees "
+             "[800; classify 224, cifar-cnn 32]");
+  cli.option("max-side", o.data.max_side_px, "PX",
+             "but never the longer side past this; classify: the shorter side before validation "
+             "takes the square from the middle [1333; classify 256, cifar-cnn 32]");
+  cli.option("min-sides", o.data.min_sides_px, "PX,PX,...",
+             "multi-scale: each step draws its shorter side from these");
+  cli.choice("shuffle", o.data.shuffle,
+             {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
+             "sharded: each rank reads its own part of the shards; global: one order over all");
+  cli.choice(
+      "sampler", o.data.sampler,
+      {{"uniform", Sampler::kUniform}, {"class-balanced", Sampler::kClassBalanced}},
+      "uniform: each image once per epoch; class-balanced: images with rare classes more often");
+  cli.option("repeat-threshold", o.data.repeat_threshold, "T",
+             "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often");
+  cli.option("max-bad-fraction", o.data.max_bad_fraction, "F",
+             "largest share of the records that may be damaged; other records replace them");
+  declare_options(cli, o.data.augment);
+}
+
+void declare_model(Cli& cli, TrainOptions& o) {
+  cli.group("Model (stored in every checkpoint)");
+  cli.choice("backbone", o.model.backbone, plain_choices(classifier_names()),
+             "feature extractor; cifar-cnn, Keras' small network, only classifies");
+  cli.choice("norm", o.model.norm, kNorms,
+             "batch norm of the backbone [batch; detect with --init: frozen]");
+  cli.on_off("sync-bn", o.model.sync_bn,
+             "batch norm over the images of all ranks, not of each rank's own");
+  cli.option("norm-eps", o.model.norm_eps, "EPS", "added to the variance in batch norm");
+  cli.choice("head-norm", o.model.head_norm, kHeadNorms,
+             "GroupNorm in the heads (v2) or none (v1)");
+  cli.choice("p6", o.model.p6,
+             {{"auto", P6Source::kAuto}, {"c5", P6Source::kC5}, {"p5", P6Source::kP5}},
+             "what level P6 is made from; auto: c5 with --head-norm group, else p5");
+  cli.option_or_auto("anchor-sizes", o.model.anchor_sizes, "PX,PX,PX,PX,PX",
+                     "base anchor of P3..P7; auto: those that fit the training set's boxes best at "
+                     "--min-side and --max-side");
+  cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
+             "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
+  cli.option("trainable-layers", o.model.trainable_layers, "0..5",
+             "backbone stages that are trained [5; detect with --init: 3]");
+  cli.option(
+      "init", o.model.init, "RUN|CHECKPOINT|NAME",
+      cat("start from these weights: of a run folder, its best checkpoint; NAME, of those that "
+          "`make weights` fetches: ",
+          pretrained_names(),
+          "; classes are matched by name, and the model's options that are not given follow "
+          "the weights; none: from scratch, even where a recipe requires a pretrained "
+          "backbone"));
+}
+
+void declare_loss(Cli& cli, TrainOptions& o) {
+  cli.group("Loss");
+  cli.choice("box-loss", o.loss.box.kind,
+             {{"l1", BoxLossKind::kL1},
+              {"smooth-l1", BoxLossKind::kSmoothL1},
+              {"giou", BoxLossKind::kGiou}},
+             "regression loss (v1: l1, v2: giou)");
+  cli.option("smooth-l1-beta", o.loss.box.smooth_l1_beta, "BETA",
+             "where smooth-l1 turns from quadratic to l1");
+  cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this");
+  cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "weight of foreground in the focal loss");
+  cli.option("focal-gamma", o.loss.focal_gamma, "GAMMA",
+             "how strongly easy anchors are discounted");
+  cli.option("foreground-iou", o.loss.match.foreground_iou, "IOU",
+             "anchors of at least this overlap learn a box");
+  cli.option("background-iou", o.loss.match.background_iou, "IOU",
+             "anchors below it learn background");
+  cli.on_off("low-quality-matches", o.loss.match.low_quality_matches,
+             "the best anchor of a box learns it whatever the overlap");
+  cli.option("label-smoothing", o.label_smoothing, "S",
+             "classify: share of the target that is spread over all classes");
+}
+
+void declare_length(Cli& cli, TrainOptions& o) {
+  cli.group("Length");
+  cli.option(
+      "epochs", o.length.epochs, "N",
+      "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
+      "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none and torchvision-v1 and v2 26, "
+      "keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
+  cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs");
+  cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
+             "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");
+  cli.option("early-stop", o.schedule.rule.early_stop_patience, "N",
+             "end after N validations without a better AP or top-1 accuracy; 0: never");
+  cli.option("images-per-step", o.length.images_per_step, "G",
+             "global batch over all ranks [16, or by --images-per-rank]");
+  cli.option("images-per-rank", o.length.images_per_rank, "N",
+             "times the number of ranks: the global batch where --images-per-step is not given");
+  cli.option("micro-batch", o.length.micro_batch, "auto|N",
+             "images that a rank sends through the network at once, which is what batch norm sees; "
+             "auto: its whole share of a step, or as many as fit into memory; 0: its whole share");
+}
+
+void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
+  cli.group("Optimiser");
+  cli.choice("optimizer", o.optimizer.rule.kind, kOptimizers, "update rule");
+  cli.option("lr", o.optimizer.lr, "LR",
+             "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]");
+  cli.choice("lr-scaling", o.optimizer.lr_scaling, kLrScalings,
+             "linear: times --images-per-step over the recipe's (16; keras-retinanet 1, "
+             "imagenet-resnet50 256, cifar10-keras 32); without --recipe and --lr: linear");
+  cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd");
+  cli.option("rho", o.optimizer.rule.rho, "RHO", "rmsprop: decay of the mean of squared gradients");
+  cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]");
+  cli.option("norm-weight-decay", o.optimizer.rule.norm_weight_decay, "D",
+             "of normalisation layers [as --weight-decay]");
+  cli.option("clip-norm", o.optimizer.clip_norm, "NORM",
+             "largest global gradient norm; 0: no clipping");
+  cli.option("ema", o.optimizer.ema, "DECAY",
+             "moving average of the weights, e.g. 0.999: what is validated and saved; 0: none");
+  cli.choice("lr-schedule", o.schedule.rule.schedule.kind, kSchedules, "after the warm-up");
+  cli.option("lr-drop-at", o.schedule.drop_at, "SPANS",
+             "step schedule: when the rate drops: epochs, steps, or 2/3 for a share of the run; "
+             "without --recipe: 16/26,22/26");
+  cli.option("lr-drop-factor", o.schedule.rule.schedule.drop_factor, "F",
+             "step and plateau schedules: by how much");
+  cli.option("lr-decay", o.schedule.decay, "D",
+             "inverse-time schedule: the rate is divided by 1 + D times the steps done");
+  cli.choice("plateau-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
+             "plateau schedule: the metric that must improve");
+  cli.option("plateau-patience", o.schedule.rule.plateau_patience, "N",
+             "plateau schedule: epochs without improvement");
+  cli.option_or_auto(
+      "warmup-steps", o.schedule.warmup_steps, "N",
+      "linear warm-up; auto, and without --recipe: a tenth of the run, at most 1000");
+  cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
+             "rate of the first step over the base rate");
+}
+
+void declare_run(Cli& cli, TrainOptions& o) {
+  cli.group("Run");
+  cli.choice("device", o.compute.device, kDeviceChoices, "auto: a GPU if there is one");
+  cli.option("expect-ranks", o.distribution.expect_ranks, "N",
+             "refuse to start with a different number; 0: any");
+  cli.option("stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
+             "end the job when others wait this long for a rank that is alive; at least 10 steps");
+  cli.choice("precision", o.compute.precision, kPrecisions, "of convolutions; weights stay fp32");
+  cli.on_off(
+      "tf32", o.compute.tf32,
+      "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
+      "always computes in IEEE fp32");
+  cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
+             "gradients between ranks; 16 bit halves what travels");
+  cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
+             "on: gradients are summed in rank order, the same bits for any --bucket-mb");
+  cli.on_off("overlap-reduce", o.distribution.buckets.overlap,
+             "on: gradients travel while backward computes the others");
+  cli.option("bucket-mb", o.distribution.bucket_mb, "auto|N",
+             "gradients travel in buckets of N MiB; auto: 8, or as the run began");
+  cli.option("seed", o.seed, "N", "of weights, order and augmentation");
+}
+
+// The rest of the group.
+void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
+  cli.option("scratch", o.scratch, "DIR",
+             "local disk: checkpoints are built here before they go to --output, and the shards "
+             "that a rank reads are copied here [beside the output; shards that cannot be mapped: "
+             "$TMPDIR]");
+  cli.choice("stage", o.data.stage.always, {{"auto", false}, {"always", true}},
+             "copy training shards to --scratch while they are in use: auto: from network mounts "
+             "and mounts without mmap; always: from any disk");
+  cli.bytes("stage-limit", o.data.stage.limit_bytes,
+            "largest size of all these copies on a node, never more than 80 % of what is free in "
+            "--scratch; 0: none ahead of use [80 %]");
+  cli.option("checkpoint-every", o.checkpoints.every, "SPAN",
+             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, at most 1 % of the "
+             "time, and at each epoch's end");
+  cli.option("mtbf", o.checkpoints.mtbf, "DURATION",
+             "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
+  cli.option("check-replicas-every", o.distribution.check_replicas_every, "STEPS",
+             "compare the ranks' weights, also before each checkpoint; 0: never");
+  cli.choice(
+      "on-nan", o.checkpoints.on_nan, {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
+      "a loss that is not finite: end with 1, or return to the last checkpoint and skip that step");
+  cli.option("keep", o.checkpoints.keep, "K", "newest checkpoints to keep, besides the best");
+  cli.option(
+      "resume", o.checkpoints.resume, "auto|never|FILE",
+      "auto: continue what is in --output; never: refuse if something is; FILE: begin there");
+  cli.flag("overwrite", o.checkpoints.overwrite, "discard the run in --output and start again");
+  cli.option("validate-every", o.validation.every_epochs, "EPOCHS", "0: only at the end");
+  cli.option("validation-images", o.validation.images, "N", "validate on the first N; 0: all");
+  cli.option("threads", o.data.decode_threads, "N",
+             "decode threads per rank; 0: one, and another each time the network waits for "
+             "images, up to "
+             "the node's cores shared among its ranks");
+  cli.option("compute-threads", o.compute.threads, "N",
+             "CPU threads for the network per rank; 0: the node's cores shared among its ranks");
+}
+
+void declare_monitoring(Cli& cli, TrainOptions& o) {
+  cli.group("Monitoring");
+  cli.option(
+      "tensorboard", o.monitoring.tensorboard, "DIR",
+      "write all metrics of steps and validations, and images of validations, for `tensorboard "
+      "--logdir DIR`; a folder for each run");
+  cli.option("timeline", o.monitoring.timeline, "FILE",
+             "write what every rank did when, for ui.perfetto.dev or about:tracing");
+  cli.option("timeline-steps", o.monitoring.timeline_steps, "FROM:TO",
+             "which steps, counted from 1 at this start of the program");
+  cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
+             "add this run's speed to a report on how training scales with the ranks");
+  cli.option("preview", o.monitoring.preview, "N",
+             "write the run's first N samples, as the model will see them, to preview.html in "
+             "--output, and end");
+}
+
+}  // namespace
+
+void declare_options(Cli& cli, TrainOptions& o) {
+  for (const auto& [former, name] : former_option_names()) cli.formerly(former, name);
+  cli.group("Recipe");
+  cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
+  cli.choice("task", o.task, kTaskOptions,
+             "detect: boxes with classes, a RetinaNet; classify: one class for each image");
+  declare_data(cli, o);
+  declare_model(cli, o);
+  declare_loss(cli, o);
+  declare_length(cli, o);
+  declare_optimizer_and_schedule(cli, o);
+  declare_run(cli, o);
+  declare_checkpoints_and_validation(cli, o);
+  declare_monitoring(cli, o);
+  cli.validate([&o] { o.validate(); });
+}
+
+}  // namespace retina
