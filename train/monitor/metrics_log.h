@@ -7,8 +7,9 @@
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes),
 //                 upload_ms, forward_ms, loss_ms, backward_ms, update_ms (of rank 0), device_memory
 //                 (bytes; 0 on a CPU), micro_batch (images of a rank at once)
-// A validation's: step, epoch, validation {AP, AP50, ..., stats: the 12 numbers}, of a classifier
-//                 {top1, top5, loss}
+// A validation's: step, epoch, validation {AP, AP50, ..., loss, classification_loss, box_loss,
+//                 stats: the 12 numbers}, of a classifier {top1, top5, loss, cross_entropy (with
+//                 label smoothing, as in training)}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
 //                 ...}]. The last of an epoch counts. A run that begins or ends within an epoch
@@ -17,7 +18,8 @@
 //                 this step.
 // In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
 // learning_rate.
-// Files of earlier versions do not have images, replaced_images, ranks, compute_ms, comm_*,
+// Files of earlier versions do not have the losses of validations but a classifier's `loss`,
+// images, replaced_images, ranks, compute_ms, comm_*,
 // *_bytes_per_second, overlap_ms, the step's parts, device_memory, micro_batch and the epochs'
 // lines, or the images of rank_times.
 #pragma once
