@@ -28,13 +28,13 @@ readonly packages=(rapidjson-dev liblmdb-dev liblmdb0 libxxhash-dev libxxhash0 l
   libopenmpi-dev libopenmpi3 libopenmpi3t64 openmpi-bin openmpi-common libhwloc15
   libevent-core-2.1-7 libevent-core-2.1-7t64 libevent-pthreads-2.1-7 libevent-pthreads-2.1-7t64
   libpmix2 libpmix2t64 libucx0 libfabric1 libibverbs1 librdmacm1 librdmacm1t64 libpsm-infinipath1
-  libpsm2-2 libmunge2 libnl-3-200 libnl-route-3-200 libltdl7 libpciaccess0 zlib1g-dev)
+  libpsm2-2 libmunge2 libnl-3-200 libnl-route-3-200 libltdl7 libpciaccess0 zlib1g zlib1g-dev)
 
 fail() { echo "run.sh: error: $2" >&2; exit "$1"; }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build-gpu debs="" python=python3 jobs=$(nproc) build_only=""
-readonly tests_at_once=4  # a process each, on the same GPU
+readonly tests_at_once=4  # processes on the same GPU
 while [ $# -gt 0 ]; do
   case $1 in
     --debs | --python | --build | --jobs)
@@ -52,9 +52,9 @@ while [ $# -gt 0 ]; do
 done
 
 # --- The machine -----------------------------------------------------------------------------------
+PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
 gpus=$(nvidia-smi -L 2>/dev/null) || true
 [[ $gpus == *GPU* ]] || fail 69 "no NVIDIA GPU: nvidia-smi lists none"
-PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
 for tool in g++ cmake ninja nvcc "$python"; do
   command -v "$tool" >/dev/null || fail 69 "$tool is not installed"
 done
@@ -86,6 +86,9 @@ for part in ("cu13", "nccl"):
             break
     else:
         sys.exit(f"run.sh: the folder nvidia/{part} of torch's wheels is not there")
+openvino = importlib.util.find_spec("openvino")
+if openvino is not None:
+    (site / "openvino").symlink_to(pathlib.Path(openvino.origin).parent)
 # Libraries that LibTorch itself finds beside its own place.
 for found in (torch.parent / "nvidia").glob("*"):
     if found.is_dir() and not (site / "nvidia" / found.name).exists():
@@ -117,6 +120,9 @@ if [ -n "$debs" ]; then
   export LIBRARY_PATH=$lib:$lib/openmpi/lib LD_LIBRARY_PATH=$lib:$lib/openmpi/lib:${LD_LIBRARY_PATH:-}
   export PKG_CONFIG_PATH=$lib/pkgconfig:$sysroot/usr/share/pkgconfig PKG_CONFIG_SYSROOT_DIR=$sysroot
 fi
+# What the programs need to start, for measure.py.
+printf '%s\n' "PATH=$PATH" "LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}" >"$build/environment"
+[ -z "${OPAL_PREFIX:-}" ] || echo "OPAL_PREFIX=$OPAL_PREFIX" >>"$build/environment"
 missing=()
 needs() {  # PACKAGE HEADER
   echo "#include <$2>" | g++ -E -x c++ - >/dev/null 2>&1 || missing+=("$1")
@@ -148,26 +154,37 @@ architecture=${architecture%%$'\n'*} architecture=${architecture//./}
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
   -DRETINA_SITE_PACKAGES="$site" -DRETINA_WITH_CUDA=ON -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
   -DCMAKE_CUDA_ARCHITECTURES="$architecture-real"
-cmake --build "$build" -j "$jobs" --target gpu_test render_scenes bench_step bench_infer
+cmake --build "$build" -j "$jobs" --target gpu_test render_scenes bench_step bench_infer retina_gpu_trace
 [ -z "$build_only" ] || exit 0
-code=0
-ctest --test-dir "$build" -L '^gpu$' -j "$tests_at_once" --no-tests=error --output-junit "$build/gpu.xml" \
-  --output-on-failure >"$build/gpu.log" 2>&1 || code=1
-[ "$code" = 0 ] || cat "$build/gpu.log"
-"$python" - "$build/gpu.xml" <<'END' || code=$?
+# A few processes with a part of the cases each: each start of CUDA takes seconds.
+code=0 parts=()
+for ((part = 0; part < tests_at_once; ++part)); do
+  rm -f "$build/gpu.$part.xml"
+  GTEST_TOTAL_SHARDS=$tests_at_once GTEST_SHARD_INDEX=$part "$build/bin/gpu_test" --gtest_color=no \
+    --gtest_output="xml:$build/gpu.$part.xml" >"$build/gpu.$part.log" 2>&1 &
+  parts+=($!)
+done
+for ((part = 0; part < tests_at_once; ++part)); do
+  wait "${parts[part]}" || { code=1; cat "$build/gpu.$part.log"; }
+done
+"$python" - "$build"/gpu.?.xml <<'END' || code=$?
 import sys
 import xml.etree.ElementTree
-cases = list(xml.etree.ElementTree.parse(sys.argv[1]).iter("testcase"))
-words = {"run": "passed", "fail": "FAILED", "notrun": "skipped"}
-results = [(case.get("name"), words.get(case.get("status"), case.get("status")),
-            float(case.get("time", 0))) for case in cases]
-width = max(len(name) for name, _, _ in results)
-for name, result, seconds in results:
+results = []
+for path in sys.argv[1:]:
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        if case.get("result") == "suppressed":  # another part's
+            continue
+        word = ("FAILED" if case.find("failure") is not None else
+                "skipped" if case.get("result") == "skipped" else "passed")
+        results.append((f"{case.get('classname')}.{case.get('name')}", word, float(case.get("time"))))
+width = max((len(name) for name, _, _ in results), default=0)
+for name, result, seconds in sorted(results):
     print(f"{name:{width}}  {result:8}{seconds:8.2f} s")
-count = {word: sum(result == word for _, result, _ in results) for word in words.values()}
+count = {word: sum(result == word for _, result, _ in results) for word in ("passed", "FAILED", "skipped")}
 print(f"{len(results)} tests on a GPU:", ", ".join(f"{n} {word}" for word, n in count.items()))
-if count["skipped"]:
-    print("run.sh: error: LibTorch sees no GPU: tests were skipped", file=sys.stderr)
-sys.exit(1 if count["FAILED"] else 69 if count["skipped"] else 0)
+if not count["passed"] + count["FAILED"]:
+    print("run.sh: error: LibTorch sees no GPU: all tests were skipped", file=sys.stderr)
+    sys.exit(69)
 END
 exit "$code"

@@ -26,6 +26,11 @@ def content_of(record):
             record.annotation_ids.tolist(), record.label, record.rescaled, record.converted)
 
 
+def record_spans(shard):
+    from retina_batch import _lmdb  # needs numpy
+    return _lmdb.record_spans(str(shard))
+
+
 def without_checksums():
     """As where the package xxhash is not installed."""
     return mock.patch("retina_batch._checks.xxhash", None)
@@ -229,8 +234,7 @@ class PythonShardsDamage(unittest.TestCase):
     @staticmethod
     def record_at(path):
         """Where record 0 begins."""
-        from retina_batch._lmdb import record_spans
-        return int(record_spans(str(path))[0][0])
+        return int(record_spans(path)[0][0])
 
     def test_what_is_not_a_data_set_is_not_found(self):
         for path in (self.folder / "absent", self.folder / "report.html", self.place.path):
@@ -336,7 +340,7 @@ class PythonShardsDamage(unittest.TestCase):
             self.shard.write_bytes(content)
             with self.subTest(words, where=where, at=at, value=value):
                 with self.assertRaisesRegex(self.module.DataError, f"^{self.shard}: .*{words}; hint: "):
-                    self.module._lmdb.record_spans(str(self.shard))
+                    record_spans(self.shard)
 
     def test_every_length_of_the_index_is_checked(self):
         index, manifest = self.folder / "index.bin", self.folder / "manifest.json"
@@ -366,7 +370,7 @@ class PythonShardsDamage(unittest.TestCase):
 
     def test_a_damaged_record_is_named_with_its_image(self):
         need("xxhash")
-        spans = self.module._lmdb.record_spans(str(self.shard))
+        spans = record_spans(self.shard)
         name = self.module.Shards(self.folder).file_names[1]
         for at, words in ((8, "header is damaged"), (48, "content is damaged"),
                           (int(spans[1][1]) - 1, "content is damaged")):
