@@ -31,8 +31,9 @@ StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss)
   double sums[kMostMetrics + 5] = {};
   if (with_loss) {
     const StepSums made = replica_.take_metrics();  // waits for the device
-    under_way_.front().gradient_norm = made.gradient_norm;
-    under_way_.front().parts = made.parts;
+    StepMetrics& oldest = under_way_.front().metrics;
+    oldest.gradient_norm = made.gradient_norm;
+    oldest.parts = made.parts;
     std::copy(made.of_task.begin(), made.of_task.end(), sums);
   }
   double* const news = sums + kMostMetrics;
@@ -42,8 +43,10 @@ StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss)
   news[3] = static_cast<double>(own.replaced_images);
   news[4] = own.found_damage ? 1 : 0;
   const PhaseScope phase(communicator_.activity(), Phase::kReduce);
+  Stopwatch wait;
   communicator_.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
-  Agreement all{.news = {.stop = news[0] > 0,
+  Agreement all{.wait_ms = wait.lap_ms(),
+                .news = {.stop = news[0] > 0,
                          .save = news[1] > 0,
                          .warned_of_ignored = news[2] > 0,
                          .replaced_images = static_cast<std::int64_t>(news[3]),
@@ -53,24 +56,29 @@ StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss)
 }
 
 RetiredStep StepPipeline::take_oldest(const TaskMetrics& loss) {
-  RetiredStep step{.metrics = under_way_.front(), .problem = {}};
+  RetiredStep step{.metrics = under_way_.front().metrics, .problem = {}};
+  // The steps' times add up to the time that passes: what lies before the previous step's end is
+  // that step's.
+  const double begun = std::max(under_way_.front().begun_seconds, retired_seconds_);
+  retired_seconds_ = now_seconds();
   under_way_.pop_front();
+  step.metrics.step_ms = (retired_seconds_ - begun) * 1e3;
+  step.metrics.images_per_second =
+      static_cast<double>(step.metrics.images) / (retired_seconds_ - begun);
   step.metrics.values = loss;
   step.problem = problem_of(step.metrics.task, loss, step.metrics.gradient_norm);
   return step;
 }
 
 StepPipeline::Launched StepPipeline::launch(const StepMetrics& step, const StepNews& own) {
-  under_way_.push_back(step);
+  under_way_.push_back({.metrics = step, .begun_seconds = begun_seconds_});
   const bool is_full = under_way_.size() > depth_;
-  Stopwatch wait;
   const Agreement all = agree(own, is_full);
-  Launched launched{.news = all.news, .oldest = {}};
-  StepMetrics& newest = under_way_.back();
-  newest.exposed_comm_ms += wait.lap_ms();
-  newest.replaced_images = launched.news.replaced_images;
-  newest.step_ms = launched.step_ms = clock_.lap_ms();
-  newest.images_per_second = static_cast<double>(newest.images) / (newest.step_ms * 1e-3);
+  StepMetrics& newest = under_way_.back().metrics;
+  newest.exposed_comm_ms += all.wait_ms;
+  newest.replaced_images = all.news.replaced_images;
+  Launched launched{
+      .news = all.news, .oldest = {}, .launch_ms = (now_seconds() - begun_seconds_) * 1e3};
   if (is_full) launched.oldest = take_oldest(all.loss);
   return launched;
 }

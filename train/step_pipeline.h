@@ -25,7 +25,9 @@ struct StepNews {
 };
 
 struct RetiredStep {
-  StepMetrics metrics;  // complete: the losses are sums over ranks
+  // Complete: the losses are sums over ranks, the time is that from the step's begin, or the end of
+  // the one before where that was still under way, to its own end.
+  StepMetrics metrics;
   // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well.
   std::string problem;
 };
@@ -36,13 +38,13 @@ class StepPipeline {
   StepPipeline(Replica& replica, Communicator& communicator, std::size_t depth)
       : replica_(replica), communicator_(communicator), depth_(depth) {}
 
-  // The time of the next step begins.
-  void begin_step() { clock_.lap_ms(); }
+  // The next step begins.
+  void begin_step() { begun_seconds_ = now_seconds(); }
 
   struct Launched {
     StepNews news;                      // of all ranks
     std::optional<RetiredStep> oldest;  // retired, where more than `depth` were under way
-    double step_ms = 0;                 // since `begin_step`
+    double launch_ms = 0;               // since `begin_step`
   };
   // The update of `step` is on its way to the device, and this rank has `own` news. One all-reduce
   // tells the ranks' news and the oldest step's loss. Collective.
@@ -55,7 +57,12 @@ class StepPipeline {
   void clear() { under_way_.clear(); }
 
  private:
+  struct UnderWay {
+    StepMetrics metrics;
+    double begun_seconds;
+  };
   struct Agreement {
+    double wait_ms = 0;  // for the other ranks
     StepNews news = {};
     TaskMetrics loss = {};  // of the oldest step, where it was asked for
   };
@@ -65,8 +72,8 @@ class StepPipeline {
   Replica& replica_;
   Communicator& communicator_;
   std::size_t depth_;
-  Stopwatch clock_;
-  std::deque<StepMetrics> under_way_;  // the oldest first
+  double begun_seconds_ = 0, retired_seconds_ = 0;  // the newest step; the last one that retired
+  std::deque<UnderWay> under_way_;                  // the oldest first
 };
 
 }  // namespace retina

@@ -167,7 +167,7 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   step.memory_bytes = peak_resident_bytes();
   step.micro_batch = run_.micro_batch();
   step.device_memory_bytes = peak_device_bytes(run_.job.device);
-  const auto [news, oldest, step_ms] =
+  const auto [news, oldest, launch_ms] =
       pipeline_.launch(step, {.stop = stop_signal() != 0,
                               .save = is_root && run_.saving.is_due_by_clock(),
                               .warned_of_ignored = ignored_box_warning_.is_told(),
@@ -186,7 +186,7 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   if (oldest) outcome.is_finite = take_in(*oldest);
   const bool drains = outcome.stop || outcome.save_due || state_.at_epoch_end() || state_.at_end();
   if (drains && outcome.is_finite) outcome.is_finite = drain();
-  if (is_root && !outcome.stop) run_.saving.add_step((step_ms + drained.lap_ms()) * 1e-3);
+  if (is_root && !outcome.stop) run_.saving.add_step((launch_ms + drained.lap_ms()) * 1e-3);
   return outcome;
 }
 

@@ -74,7 +74,7 @@ class CifarCnn : public Classifier {
   at::Tensor forward(const at::Tensor& images, const DropoutPlace& place) const override {
     at::Tensor output = images;
     for (std::size_t conv = 0; conv < kCifarConvs; ++conv) {
-      output = convs_[conv].forward(output).relu_();
+      output = convs_[conv].forward(output, {.relu = true});
       if (conv % 2 == 0) continue;
       output = dropped(at::max_pool2d(output, 2), kConvDropout, static_cast<int>(conv / 2), place);
     }

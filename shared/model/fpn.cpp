@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/upsample_nearest2d.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstddef>
 
@@ -18,6 +19,12 @@ Conv pyramid_conv(const ModelScope& scope, int in_channels, int kernel, int stri
            .kernel = kernel,
            .stride = stride,
            .bias = true}};
+}
+
+// `top` at the size of `feature`. On a GPU in the type of `top`: autocast would make it f32.
+at::Tensor upsampled(const at::Tensor& top, const at::Tensor& feature) {
+  const c10::impl::ExcludeDispatchKeyGuard as_it_is(c10::DispatchKey::AutocastCUDA);
+  return at::upsample_nearest2d(top, {feature.size(2), feature.size(3)});
 }
 
 }  // namespace
@@ -41,8 +48,8 @@ std::array<at::Tensor, kLevelCount> Fpn::forward(const std::array<at::Tensor, 3>
   at::Tensor top = inner_[2].forward(features[2]);  // [N, 256, h5, w5]
   pyramid[2] = layer_[2].forward(top);
   for (const std::size_t level : {std::size_t{1}, std::size_t{0}}) {
-    at::Tensor lateral = inner_[level].forward(features[level]);
-    top = lateral.add_(at::upsample_nearest2d(top, {lateral.size(2), lateral.size(3)}));
+    const at::Tensor& feature = features[level];
+    top = inner_[level].forward(feature, {.residual = upsampled(top, feature)});
     pyramid[level] = layer_[level].forward(top);
   }
   pyramid[3] = p6_->forward(p6_from_c5_ ? features[2] : pyramid[2]);

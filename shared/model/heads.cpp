@@ -45,11 +45,13 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
   // of each layer's weights as soon as it has passed the layer, and other ranks get them meanwhile.
   for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
     for (at::Tensor& level : levels) {
-      level = convs_[depth].forward(level);
-      if (!norms_.empty()) {
-        level = at::group_norm(level, kHeadGroups, norms_[depth].weight, norms_[depth].bias);
+      if (norms_.empty()) {
+        level = convs_[depth].forward(level, {.relu = true});
+      } else {
+        level = at::group_norm(convs_[depth].forward(level), kHeadGroups, norms_[depth].weight,
+                               norms_[depth].bias)
+                    .relu_();
       }
-      level.relu_();
     }
   }
   for (at::Tensor& level : levels) {

@@ -5,6 +5,9 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "shared/base/error.h"
+#include "shared/ops/bias_relu.h"
+
 namespace retina {
 
 at::Tensor ModelScope::parameter(const std::string& name, at::IntArrayRef sizes) const {
@@ -26,17 +29,31 @@ Conv::Conv(const ModelScope& scope, const ConvShape& shape)
   if (shape.bias) bias_ = scope.parameter("bias", {shape.out_channels});
 }
 
-at::Tensor Conv::with(const at::Tensor& input, const at::Tensor& weight,
-                      const at::Tensor& bias) const {
+at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then) {
+  if (output.is_cuda()) {
+    return bias_relu(output, {.bias = bias, .residual = then.residual, .relu = then.relu});
+  }
+  RETINA_CHECK(!bias.defined());
+  if (then.residual.defined()) output += then.residual;
+  return then.relu ? output.relu_() : output;
+}
+
+at::Tensor Conv::with(const Values& values, const at::Tensor& input, const Epilogue& then) const {
+  const auto& [weight, bias] = values;
+  // cuDNN's has no bias: LibTorch adds it in a pass of its own.
+  if (input.is_cuda()) {
+    return with_epilogue(at::conv2d(input, weight, /*bias=*/{}, stride_, padding_), bias, then);
+  }
   // LibTorch 2.11 on CPUs with AMX, in bfloat16, with strides over one or two pixels: parts of the
   // output, and gradients of weights that meet nothing but padding, stay unwritten. Tiny, so in
   // f32.
   const bool has_thin_side = stride_ > 1 && (input.size(2) <= 2 || input.size(3) <= 2);
-  if (has_thin_side && input.is_cpu() && at::autocast::is_autocast_enabled(at::kCPU)) {
+  if (has_thin_side && at::autocast::is_autocast_enabled(at::kCPU)) {
     const c10::impl::ExcludeDispatchKeyGuard in_f32(c10::DispatchKey::AutocastCPU);
-    return at::conv2d(input.to(at::kFloat), weight, bias, stride_, padding_);
+    return with_epilogue(at::conv2d(input.to(at::kFloat), weight, bias, stride_, padding_), {},
+                         then);
   }
-  return at::conv2d(input, weight, bias, stride_, padding_);
+  return with_epilogue(at::conv2d(input, weight, bias, stride_, padding_), {}, then);
 }
 
 }  // namespace retina

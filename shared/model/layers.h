@@ -51,17 +51,30 @@ struct ConvShape {
   bool same = true;  // padded so that stride 1 keeps the size; false: not padded
 };
 
-// A square convolution. A ReLU behind it stays an operator of its own: as a part of the convolution
-// (oneDNN's post-ops) it turns NaN into 0, and a diverged run would look healthy.
+// What follows a convolution, or its norm: y + residual, then a ReLU.
+struct Epilogue {
+  at::Tensor residual = {};  // of y's shape and type, or undefined
+  bool relu = false;
+};
+
+// `output` with `bias` ([C] or undefined) and what follows; takes the output's memory.
+at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then);
+
+// A square convolution. On a CPU a ReLU behind it stays an operator of its own: as a part of the
+// convolution (oneDNN's post-ops) it turns NaN into 0, and a diverged run would look healthy.
 class Conv {
  public:
   Conv(const ModelScope& scope, const ConvShape& shape);
 
   // [N, in, H, W] -> [N, out, ceil(H / stride), ceil(W / stride)] where it is padded.
-  at::Tensor forward(const at::Tensor& input) const { return with(input, weight_, bias_); }
-  // The same with other values in place of its own: `weight` [out, in, kernel, kernel], `bias`
-  // [out] or undefined.
-  at::Tensor with(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) const;
+  at::Tensor forward(const at::Tensor& input, const Epilogue& then = {}) const {
+    return with({weight_, bias_}, input, then);
+  }
+  struct Values {
+    at::Tensor weight, bias;  // [out, in, kernel, kernel], [out] or undefined
+  };
+  // The same with other values in place of its own.
+  at::Tensor with(const Values& values, const at::Tensor& input, const Epilogue& then) const;
 
   const at::Tensor& weight() const { return weight_; }
   bool has_bias() const { return bias_.defined(); }

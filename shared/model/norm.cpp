@@ -39,22 +39,25 @@ Norm2d::Norm2d(const ModelScope& scope, std::int64_t channel_count, const ModelC
     num_batches_tracked_ = scope.buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMode& mode) const {
+at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMode& mode,
+                         const Epilogue& then) const {
   RETINA_CHECK(!conv.has_bias());
   if (frozen_) {
     const at::Tensor scale = weight_ * (running_var_ + eps_).rsqrt();  // [C]
     const at::Tensor shift = bias_ - running_mean_ * scale;            // [C]
-    return conv.with(input, conv.weight() * scale.view({-1, 1, 1, 1}), shift);
+    return conv.with({conv.weight() * scale.view({-1, 1, 1, 1}), shift}, input, then);
   }
   if (mode.training) num_batches_tracked_.add_(1);
   const at::Tensor output = conv.forward(input);
   if (mode.training && mode.ranks != nullptr) {
-    return sync_batch_norm(
-        output, weight_, bias_, running_mean_, running_var_,
-        {.ranks = mode.ranks, .name = name_, .momentum = kMomentum, .eps = eps_});
+    return with_epilogue(
+        sync_batch_norm(output, weight_, bias_, running_mean_, running_var_,
+                        {.ranks = mode.ranks, .name = name_, .momentum = kMomentum, .eps = eps_}),
+        {}, then);
   }
-  return at::batch_norm(output, weight_, bias_, running_mean_, running_var_, mode.training,
-                        kMomentum, eps_, /*cudnn_enabled=*/true);
+  return with_epilogue(at::batch_norm(output, weight_, bias_, running_mean_, running_var_,
+                                      mode.training, kMomentum, eps_, /*cudnn_enabled=*/true),
+                       {}, then);
 }
 
 }  // namespace retina

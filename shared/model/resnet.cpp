@@ -43,12 +43,12 @@ ResidualBlock::ResidualBlock(const ModelScope& scope, const Shape& shape,
 
 at::Tensor ResidualBlock::forward(const at::Tensor& input, const NormMode& mode) const {
   at::Tensor output = input;
-  for (std::size_t i = 0; i < convs_.size(); ++i) {
-    output = norms_[i].after(convs_[i], output, mode);
-    if (i + 1 < convs_.size()) output.relu_();
+  const std::size_t last = convs_.size() - 1;
+  for (std::size_t i = 0; i < last; ++i) {
+    output = norms_[i].after(convs_[i], output, mode, {.relu = true});
   }
-  output += project_ ? project_norm_->after(*project_, input, mode) : input;
-  return output.relu_();
+  const at::Tensor residual = project_ ? project_norm_->after(*project_, input, mode) : input;
+  return norms_[last].after(convs_[last], output, mode, {.residual = residual, .relu = true});
 }
 
 ResNet::ResNet(const ModelScope& scope, const ModelConfig& config)

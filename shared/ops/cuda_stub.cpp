@@ -35,6 +35,10 @@ template <class Stored>
 const char* dropout_cuda(const Dropout<Stored>&, void*) {
   unavailable();
 }
+template <class Stored>
+const char* bias_relu_cuda(const BiasRelu<Stored>&, void*) {
+  unavailable();
+}
 
 template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);
@@ -49,5 +53,8 @@ template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
 template const char* dropout_cuda(const Dropout<float>&, void*);
 template const char* dropout_cuda(const Dropout<double>&, void*);
 template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
+template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
+template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
+template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
 
 }  // namespace retina::kernels

@@ -141,6 +141,29 @@ RETINA_HOST_DEVICE void put_dropout(const Dropout<Stored>& d, std::int64_t image
   store(loaded(d.values[at]) * factor, d.out + at);
 }
 
+// bias_relu.h, in place.
+template <class Stored, class T = Loaded<Stored>>
+struct BiasRelu {
+  Stored* values;
+  const T* bias;                // [C], or nullptr
+  const Stored* residual;       // as `values`, or nullptr
+  std::int64_t count;           // of all values
+  std::int64_t channel_count;   // C
+  std::int64_t channel_stride;  // 1: channels-last
+  bool relu;
+};
+
+// Of the value at `place`, which is of `channel`.
+template <class Stored>
+RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t place,
+                                      std::int64_t channel) {
+  using T = Loaded<Stored>;
+  T sum = loaded(b.values[place]);
+  if (b.bias != nullptr) sum = sum + b.bias[channel];
+  if (b.residual != nullptr) sum = sum + loaded(b.residual[place]);
+  store(b.relu && sum < T(0) ? T(0) : sum, b.values + place);
+}
+
 // Each image's sum is made of this many parts, each over a fixed share of the anchors, added in
 // order: the bits depend neither on the number of threads nor on their timing.
 constexpr int kPartials = 256;
@@ -156,5 +179,7 @@ const char* box_loss_cuda(const BoxLoss<Stored>& arguments, void* stream);
 const char* prepare_images_cuda(const PrepareImages& arguments, void* stream);
 template <class Stored>
 const char* dropout_cuda(const Dropout<Stored>& arguments, void* stream);
+template <class Stored>
+const char* bias_relu_cuda(const BiasRelu<Stored>& arguments, void* stream);
 
 }  // namespace retina::kernels

@@ -111,7 +111,9 @@ TEST_P(ModelOnGpu, OutputsLossesAndTheWholeGradientAreTheCpus) {
   EXPECT_NEAR(gpu.box_regression, cpu.box_regression, 1e-5 * cpu.box_regression);
   double squares = 0;
   for (const Difference& difference : differences(gpu, cpu)) squares += square(difference.norm);
-  EXPECT_LE(std::sqrt(squares), 1e-3 * norm_of(cpu.gradients));
+  // A kernel's rounding decides about activations beside ReLU's kink: the kernels of two CPUs
+  // differ as much.
+  EXPECT_LE(std::sqrt(squares), 1e-2 * norm_of(cpu.gradients));
 }
 
 // In f64: in f32 an activation beside ReLU's kink is on either side of it.
@@ -121,8 +123,7 @@ TEST_P(ModelOnGpu, EveryGradientInF64IsTheCpus) {
   const double floor = 1e-6 * norm_of(cpu.gradients);
   ASSERT_GT(cpu.gradients.size(), 40U);
   for (const Difference& difference : differences(gpu, cpu)) {
-    EXPECT_LE(difference.norm, 1e-6 * std::max(difference.expected_norm, floor))
-        << difference.name;
+    EXPECT_LE(difference.norm, 1e-6 * std::max(difference.expected_norm, floor)) << difference.name;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <ostream>
 
+#include "shared/ops/bias_relu.h"
 #include "shared/ops/dropout.h"
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
@@ -100,8 +101,8 @@ TEST_P(OpsOnGpu, MatcherGivesTheSameMatches) {
     for (const bool low_quality : {true, false}) {
       const MatchOptions options = {.low_quality_matches = low_quality};
       // Two tiles of boxes and a part of one, no box, a part of one.
-      const at::Tensor offsets =
-          torch::tensor({std::int64_t{0}, box_count - box_count / 7, box_count - box_count / 7, box_count});
+      const at::Tensor offsets = torch::tensor(
+          {std::int64_t{0}, box_count - box_count / 7, box_count - box_count / 7, box_count});
       EXPECT_TRUE(match_anchors(anchors.cuda(), targets.cuda(), offsets.cuda(), options)
                       .cpu()
                       .equal(match_anchors(anchors, targets, offsets, options)))
@@ -197,6 +198,42 @@ TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
       expected.sum().backward();
       found.sum().backward();
       EXPECT_TRUE(there.grad().cpu().equal(here.grad())) << at::toString(type);
+    }
+  }
+}
+
+TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
+  RETINA_GPU_OR_SKIP();
+  // 36, 15: no whole vectors of 16 bytes a pixel.
+  for (const std::int64_t channels : {256, 720, 36, 15, 8}) {
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+        const auto draw = [&](std::uint64_t seed) {
+          return random_tensor({.seed = seed, .shape = {3, channels, 13, 29}, .low = -2, .high = 2})
+              .to(type)
+              .contiguous(format);
+        };
+        const at::Tensor bias = random_tensor({.seed = 3, .shape = {channels}, .low = -1})
+                                    .to(type == at::kDouble ? at::kDouble : at::kFloat);
+        for (const bool residual : {false, true}) {
+          for (const bool relu : {false, true}) {
+            const auto results_on = [&](c10::Device device) {
+              const at::Tensor x = draw(1).to(device).requires_grad_(),
+                               shift = bias.to(device).requires_grad_(),
+                               other = draw(2).to(device).requires_grad_();
+              const at::Tensor y = bias_relu(
+                  x.clone(),
+                  {.bias = shift, .residual = residual ? other : at::Tensor(), .relu = relu});
+              y.backward(draw(4).to(device));
+              return std::vector<at::Tensor>{y.detach().cpu(), x.grad().cpu(), shift.grad().cpu()};
+            };
+            const auto gpu = results_on({c10::kCUDA, 0}), cpu = results_on(c10::kCPU);
+            EXPECT_TRUE(gpu[0].equal(cpu[0])) << channels << at::toString(type) << residual << relu;
+            EXPECT_TRUE(gpu[1].equal(cpu[1])) << channels << at::toString(type) << residual << relu;
+            EXPECT_TRUE(gpu[2].allclose(cpu[2], 1e-5, 1e-4)) << channels << at::toString(type);
+          }
+        }
+      }
     }
   }
 }
