@@ -5,8 +5,14 @@
 #include <cstddef>
 
 #include "shared/model/network_shape.h"
+#include "shared/ops/group_norm.h"
 
 namespace retina {
+namespace {
+
+constexpr double kGroupNormEps = 1e-5;  // of the variance (Wu & He 2018)
+
+}  // namespace
 
 at::Tensor rows_by_class(const at::Tensor& layer) {
   auto shape = layer.sizes().vec();
@@ -46,10 +52,16 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
   for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
     for (at::Tensor& level : levels) {
       level = convs_[depth].forward(level);
-      if (!norms_.empty()) {
-        level = at::group_norm(level, kHeadGroups, norms_[depth].weight, norms_[depth].bias);
+      if (norms_.empty()) {
+        level.relu_();
+        continue;
       }
-      level.relu_();
+      const GroupNorm& norm = norms_[depth];
+      if (level.is_cuda()) {  // in the type and the memory format of the convolution
+        level = group_norm_relu(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps);
+      } else {
+        level = at::group_norm(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps).relu_();
+      }
     }
   }
   for (at::Tensor& level : levels) {

@@ -35,6 +35,14 @@ template <class Stored>
 const char* dropout_cuda(const Dropout<Stored>&, void*) {
   unavailable();
 }
+template <class Stored>
+const char* group_norm_forward_cuda(const GroupNormForward<Stored>&, void*) {
+  unavailable();
+}
+template <class Stored>
+const char* group_norm_backward_cuda(const GroupNormBackward<Stored>&, void*) {
+  unavailable();
+}
 
 template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);
@@ -49,5 +57,11 @@ template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
 template const char* dropout_cuda(const Dropout<float>&, void*);
 template const char* dropout_cuda(const Dropout<double>&, void*);
 template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
+template const char* group_norm_forward_cuda(const GroupNormForward<float>&, void*);
+template const char* group_norm_forward_cuda(const GroupNormForward<double>&, void*);
+template const char* group_norm_forward_cuda(const GroupNormForward<Bfloat16>&, void*);
+template const char* group_norm_backward_cuda(const GroupNormBackward<float>&, void*);
+template const char* group_norm_backward_cuda(const GroupNormBackward<double>&, void*);
+template const char* group_norm_backward_cuda(const GroupNormBackward<Bfloat16>&, void*);
 
 }  // namespace retina::kernels
