@@ -57,7 +57,9 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
         continue;
       }
       const GroupNorm& norm = norms_[depth];
-      if (level.is_cuda()) {  // in the type and the memory format of the convolution
+      // On a GPU in the type and the memory format that the convolution gives: autocast would have
+      // ATen's in f32 and row-major. A CPU keeps ATen's, and with it the bits of its results.
+      if (level.is_cuda()) {
         level = group_norm_relu(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps);
       } else {
         level = at::group_norm(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps).relu_();
