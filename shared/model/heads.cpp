@@ -5,8 +5,14 @@
 #include <cstddef>
 
 #include "shared/model/network_shape.h"
+#include "shared/ops/group_norm.h"
 
 namespace retina {
+namespace {
+
+constexpr double kGroupNormEps = 1e-5;  // of the variance (Wu & He 2018)
+
+}  // namespace
 
 at::Tensor rows_by_class(const at::Tensor& layer) {
   auto shape = layer.sizes().vec();
@@ -47,10 +53,16 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
     for (at::Tensor& level : levels) {
       if (norms_.empty()) {
         level = convs_[depth].forward(level, {.relu = true});
+        continue;
+      }
+      const GroupNorm& norm = norms_[depth];
+      level = convs_[depth].forward(level);
+      // On a GPU in the type and the memory format that the convolution gives: autocast would have
+      // ATen's in f32 and row-major. A CPU keeps ATen's, and with it the bits of its results.
+      if (level.is_cuda()) {
+        level = group_norm_relu(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps);
       } else {
-        level = at::group_norm(convs_[depth].forward(level), kHeadGroups, norms_[depth].weight,
-                               norms_[depth].bias)
-                    .relu_();
+        level = at::group_norm(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps).relu_();
       }
     }
   }

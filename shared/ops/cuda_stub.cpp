@@ -39,6 +39,14 @@ template <class Stored>
 const char* bias_relu_cuda(const BiasRelu<Stored>&, void*) {
   unavailable();
 }
+template <class Stored>
+const char* group_norm_forward_cuda(const GroupNormForward<Stored>&, void*) {
+  unavailable();
+}
+template <class Stored>
+const char* group_norm_backward_cuda(const GroupNormBackward<Stored>&, void*) {
+  unavailable();
+}
 
 template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);
@@ -56,5 +64,11 @@ template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
+template const char* group_norm_forward_cuda(const GroupNormForward<float>&, void*);
+template const char* group_norm_forward_cuda(const GroupNormForward<double>&, void*);
+template const char* group_norm_forward_cuda(const GroupNormForward<Bfloat16>&, void*);
+template const char* group_norm_backward_cuda(const GroupNormBackward<float>&, void*);
+template const char* group_norm_backward_cuda(const GroupNormBackward<double>&, void*);
+template const char* group_norm_backward_cuda(const GroupNormBackward<Bfloat16>&, void*);
 
 }  // namespace retina::kernels

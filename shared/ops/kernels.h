@@ -164,6 +164,48 @@ RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t pl
   store(b.relu && sum < T(0) ? T(0) : sum, b.values + place);
 }
 
+// What both directions of group_norm_relu get; group_norm_formulas.h has the arithmetic. x and what
+// is like it, [N, P, C] of P pixels, lies channels-last. D = C / G channels a group.
+template <class Stored, class T = Loaded<Stored>>
+struct GroupNorm {
+  const Stored* values;                                               // x [N, P, C]
+  const T* weight;                                                    // [C]
+  const T* bias;                                                      // [C]
+  std::int64_t image_count, pixel_count, channel_count, group_count;  // N, P, C, G
+  double* partials;  // CUDA only: scratch [N, ceil(P / group_norm_chunk_px(P)), C, 2]
+
+  RETINA_HOST_DEVICE std::int64_t channels_per_group() const { return channel_count / group_count; }
+};
+
+template <class Stored, class T = Loaded<Stored>>
+struct GroupNormForward {
+  GroupNorm<Stored> norm;
+  double eps;
+  T* means;         // [N, G] out
+  T* inverse_stds;  // [N, G] out: 1 / sqrt(var + eps)
+  Stored* out;      // [N, P, C]
+};
+
+template <class Stored, class T = Loaded<Stored>>
+struct GroupNormBackward {
+  GroupNorm<Stored> norm;
+  const T* means;                  // [N, G], of the forward pass
+  const T* inverse_stds;           // [N, G]
+  const Stored* output_gradients;  // dy [N, P, C]
+  double* channel_sums;            // [N, C, 2] scratch: over pixels of dy' and dy' x_hat
+  T* coefficients;                 // CUDA only: [N, G, 2] scratch
+  T* weight_gradient;              // [C] out
+  T* bias_gradient;                // [C] out
+  Stored* gradient;                // dx [N, P, C] out
+};
+
+// Pixels that a block of threads takes. A function of the image's size alone: the bits of an image
+// do not depend on its batch.
+RETINA_HOST_DEVICE std::int64_t group_norm_chunk_px(std::int64_t pixel_count) {
+  const std::int64_t chunk = (pixel_count / 64 + 31) / 32 * 32;  // 64 chunks, of whole 32 pixels
+  return smaller<std::int64_t>(larger<std::int64_t>(chunk, 32), 128);
+}
+
 // Each image's sum is made of this many parts, each over a fixed share of the anchors, added in
 // order: the bits depend neither on the number of threads nor on their timing.
 constexpr int kPartials = 256;
@@ -181,5 +223,9 @@ template <class Stored>
 const char* dropout_cuda(const Dropout<Stored>& arguments, void* stream);
 template <class Stored>
 const char* bias_relu_cuda(const BiasRelu<Stored>& arguments, void* stream);
+template <class Stored>
+const char* group_norm_forward_cuda(const GroupNormForward<Stored>& arguments, void* stream);
+template <class Stored>
+const char* group_norm_backward_cuda(const GroupNormBackward<Stored>& arguments, void* stream);
 
 }  // namespace retina::kernels

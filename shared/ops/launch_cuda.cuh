@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace retina::kernels {
 
@@ -15,6 +16,30 @@ inline unsigned blocks_for(std::int64_t count, int threads) {
 inline const char* launch_problem() {
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
+// Neighbouring values, at a multiple of their size in memory, that a thread moves at once.
+template <class Stored, int kValues>
+struct alignas(sizeof(Stored) * kValues) Pack {
+  Stored values[kValues];
+};
+constexpr int kPackBytes = 16;  // the most that a thread moves at once
+
+// In one store: the compiler makes one of each member where it sees an assignment.
+template <class Stored, int kValues>
+__device__ void store_pack(const Pack<Stored, kValues>& pack, Stored* place) {
+  if constexpr (kValues == 1) {
+    *place = pack.values[0];
+  } else {
+    uint4 words;
+    static_assert(sizeof words == sizeof pack && sizeof words == kPackBytes);
+    memcpy(&words, &pack, sizeof words);
+    __stwb(reinterpret_cast<uint4*>(place), words);
+  }
+}
+
+inline bool is_aligned_to_packs(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % kPackBytes == 0;
 }
 
 }  // namespace retina::kernels

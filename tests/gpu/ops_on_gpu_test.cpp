@@ -2,12 +2,18 @@
 // 1333 px image has. Matcher and NMS must agree in every element; sums and gradients of the losses
 // differ by the last bits of exp and log and what these decide.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/group_norm.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
 
+#include <cstdint>
+#include <limits>
 #include <ostream>
+#include <vector>
 
 #include "shared/ops/bias_relu.h"
 #include "shared/ops/dropout.h"
+#include "shared/ops/group_norm.h"
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
@@ -236,6 +242,131 @@ TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
       }
     }
   }
+}
+
+// x and dy [N, C, H, W], f32 (f64 where x is) weight and bias [C].
+struct NormInputs {
+  at::Tensor x, dy, weight, bias;
+
+  NormInputs cuda() const { return {x.cuda(), dy.cuda(), weight.cuda(), bias.cuda()}; }
+};
+
+NormInputs norm_inputs(at::ScalarType type, const std::vector<std::int64_t>& shape) {
+  const at::ScalarType wide = type == at::kDouble ? at::kDouble : at::kFloat;
+  const std::vector<std::int64_t> channels = {shape[1]};
+  return {
+      random_tensor({.seed = 31, .shape = shape, .low = -2, .high = 3}).to(type),
+      random_tensor({.seed = 32, .shape = shape, .low = -1, .high = 1}).to(type),
+      random_tensor({.seed = 33, .shape = channels, .low = -1, .high = 2}).to(wide),
+      random_tensor({.seed = 34, .shape = channels, .low = -1, .high = 1}).to(wide),
+  };
+}
+
+// y, dx, dweight, dbias.
+std::vector<at::Tensor> norm_results(const NormInputs& inputs, std::int64_t group_count) {
+  const at::Tensor x = inputs.x.detach().requires_grad_(),
+                   weight = inputs.weight.detach().requires_grad_(),
+                   bias = inputs.bias.detach().requires_grad_();
+  const at::Tensor y = group_norm_relu(x, group_count, weight, bias, 1e-5);
+  const auto gradients = torch::autograd::grad({y}, {x, weight, bias}, {inputs.dy});
+  return {y.detach(), gradients[0], gradients[1], gradients[2]};
+}
+
+// The same values, channels-last from an odd place in memory on: no 16 bytes can be read at once.
+at::Tensor misaligned(const at::Tensor& x) {
+  const at::Tensor memory = torch::empty({x.numel() + 1}, x.options()).slice(0, 1);
+  const at::Tensor out =
+      memory.view({x.size(0), x.size(2), x.size(3), x.size(1)}).permute({0, 3, 1, 2});
+  return out.copy_(x);
+}
+
+struct NormSizes {
+  std::int64_t channel_count, group_count, height, width;
+};
+constexpr NormSizes kNormSizes[] = {{256, 32, 1, 1},   {256, 32, 7, 7},   {256, 32, 13, 13},
+                                    {256, 32, 25, 25}, {256, 32, 50, 50}, {256, 32, 100, 100},
+                                    {6, 2, 1, 1},      {6, 2, 7, 7},      {6, 2, 31, 33},
+                                    {6, 2, 100, 100},  {1536, 3, 9, 10},  {72, 3, 50, 51}};
+
+TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
+  RETINA_GPU_OR_SKIP();
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const NormSizes& sizes : kNormSizes) {
+      NormInputs inputs = norm_inputs(type, {3, sizes.channel_count, sizes.height, sizes.width});
+      // Small where y is: where the last bits of y decide what the ReLU lets pass, nothing jumps.
+      inputs.dy = inputs.dy * norm_results(inputs, sizes.group_count)[0];
+      const std::vector<at::Tensor> expected = norm_results(inputs, sizes.group_count);
+      for (const char* const memory : {"contiguous", "channels-last", "misaligned"}) {
+        SCOPED_TRACE(testing::Message()
+                     << at::toString(type) << " " << sizes.channel_count << " channels, "
+                     << sizes.height << " x " << sizes.width << ", " << memory);
+        NormInputs there = inputs.cuda();
+        auto format = at::MemoryFormat::ChannelsLast;
+        if (memory[1] == 'o') format = at::MemoryFormat::Contiguous;
+        there.x = memory[0] == 'm' ? misaligned(there.x) : there.x.contiguous(format);
+        const std::vector<at::Tensor> found = norm_results(there, sizes.group_count);
+        EXPECT_TRUE(found[0].is_contiguous(format) && found[1].is_contiguous(format));
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          ASSERT_EQ(found[i].scalar_type(), expected[i].scalar_type());
+          // A bf16 differs by a last bit where the f32 before it does; the gradients of weight and
+          // bias are sums of up to 30,000 f32 values.
+          const bool is_sum = i >= 2;
+          const bool is_double = type == at::kDouble;
+          const double relative = is_double                          ? 1e-11
+                                  : type == at::kBFloat16 && !is_sum ? 8e-3
+                                                                     : 1e-5;
+          const double absolute = is_double ? 1e-11 : is_sum ? 1e-3 : 2e-5;
+          const at::Tensor a = found[i].cpu().to(at::kDouble), b = expected[i].to(at::kDouble);
+          EXPECT_TRUE(a.allclose(b, relative, absolute))
+              << "result " << i << ": " << (a - b).abs().max().item<double>();
+        }
+      }
+    }
+  }
+}
+
+TEST(GroupNormOnGpu, LosesNothingToALargeMeanOrAFarValue) {
+  RETINA_GPU_OR_SKIP();
+  for (const bool is_far : {false, true}) {
+    NormInputs inputs = norm_inputs(at::kFloat, {2, 256, 50, 50});
+    inputs.x = (inputs.x + 1000).contiguous(at::MemoryFormat::ChannelsLast);
+    if (is_far) inputs.x.slice(2, 0, 1).slice(3, 0, 1).fill_(-1e4);  // the first pixels
+    const at::Tensor expected =
+        at::group_norm(inputs.x.to(at::kDouble), 32, inputs.weight.to(at::kDouble),
+                       inputs.bias.to(at::kDouble), 1e-5)
+            .relu();
+    const at::Tensor found = norm_results(inputs.cuda(), 32)[0].cpu().to(at::kDouble);
+    EXPECT_TRUE(found.allclose(expected, 1e-5, 6e-5))
+        << is_far << ": " << (found - expected).abs().max().item<double>();
+  }
+}
+
+TEST(GroupNormOnGpu, HidesNoNanAndTakesEmptyBatches) {
+  RETINA_GPU_OR_SKIP();
+  const NormInputs inputs = norm_inputs(at::kBFloat16, {2, 256, 5, 5});
+  inputs.x[1][8][2][3] = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor y = norm_results(inputs.cuda(), 32)[0];
+  EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 8 * 25);
+  EXPECT_TRUE(y[1].slice(0, 8, 16).isnan().all().item<bool>());
+  const std::vector<at::Tensor> empty =
+      norm_results(norm_inputs(at::kBFloat16, {0, 256, 5, 5}).cuda(), 32);
+  EXPECT_EQ(empty[1].numel(), 0);
+  EXPECT_TRUE(empty[2].eq(0).all().item<bool>() && empty[3].eq(0).all().item<bool>());
+}
+
+TEST(GroupNormOnGpu, HasTheSameBitsEveryTimeAndInAnyBatch) {
+  RETINA_GPU_OR_SKIP();
+  NormInputs inputs = norm_inputs(at::kBFloat16, {3, 256, 50, 50}).cuda();
+  inputs.x = inputs.x.contiguous(at::MemoryFormat::ChannelsLast);
+  const std::vector<at::Tensor> first = norm_results(inputs, 32);
+  for (int run = 0; run < 5; ++run) {
+    const std::vector<at::Tensor> again = norm_results(inputs, 32);
+    for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(again[i].equal(first[i])) << i;
+  }
+  inputs.x = inputs.x.slice(0, 1, 2);
+  inputs.dy = inputs.dy.slice(0, 1, 2);
+  const std::vector<at::Tensor> one = norm_results(inputs, 32);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(one[i].equal(first[i].slice(0, 1, 2))) << i;
 }
 
 TEST(ImagesOnGpu, HaveTheBitsOfTheCpu) {
