@@ -225,7 +225,9 @@ TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
           for (const bool relu : {false, true}) {
             const auto results_on = [&](c10::Device device) {
               const at::Tensor x = draw(1).to(device).requires_grad_(),
-                               shift = bias.to(device).requires_grad_(),
+                               shift = bias.detach()
+                                           .to(device, /*non_blocking=*/false, /*copy=*/true)
+                                           .requires_grad_(),
                                other = draw(2).to(device).requires_grad_();
               const at::Tensor y = bias_relu(
                   x.clone(),
