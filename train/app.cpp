@@ -200,22 +200,31 @@ void fit_to_data(Job& job, Command& command) {
   job.data->make_plan(job.options);
 }
 
-// For --check-args: the same of data that can be read here and now, in words, a line each.
+// For --check-args: the same of data that can be read here and now, and the memory that a rank
+// which is alone needs for it, in words, a line each.
 std::string decided_by_data(Command command) {
   const TrainOptions::Length& length = command.options.length;
   if (!length.images_per_step && length.images_per_rank > 0) return "";  // how many ranks?
+  std::string text;
   try {
-    follow_init(command.options, command.cli, *make_self_communicator());
-    TrainingData data(command.options);
-    const RunDefaults defaults = decide_defaults(command.cli, command.options, data);
-    take(defaults.settings, command);
-    data.make_plan(command.options);
-    std::string text;
-    for (const std::string& note : defaults.notes) text += cat(note, "\n");
-    return cat(text, course_of(command.options, data.plan->steps_per_epoch()), "\n");
+    const auto alone = make_self_communicator();
+    follow_init(command.options, command.cli, *alone);
+    Job job{
+        .options = command.options.for_ranks(1), .effective_options = {}, .communicator = *alone};
+    job.data.emplace(job.options);
+    fit_to_data(job, command);
+    for (const std::string& note : job.notes) text += cat(note, "\n");
+    text += cat(course_of(job.options, job.data->plan->steps_per_epoch()), "\n");
+    job.device = choose_device(job.options.compute.device, {});
+    try {
+      text += cat(TrainingRun(job).fit_into_memory().text, "\n");
+    } catch (const Error& too_little) {
+      text += cat(too_little.what(), "; hint: ", too_little.hint(), "\n");
+    }
   } catch (const Error&) {
-    return "";  // a check of the options only
+    // What cannot be read, or has no device here, is not told: this is a check of the options.
   }
+  return text;
 }
 
 // What would be trained on, as a page; rank 0 writes it. A run in the folder stays as it is.
@@ -314,6 +323,15 @@ void tell_start(const Job& job) {
   if (job.data->validation) tell_quarantined("validation", *job.data->validation);
 }
 
+void tell_memory(const MemoryPlan& plan, const Job& job) {
+  if (!job.is_root() || plan.text.empty()) return;
+  if (plan.is_tight) {
+    log_warning(plan.text);
+  } else {
+    log_info(plan.text);
+  }
+}
+
 void stage_shards(Job& job, const TrainingRun& run) {
   StageOptions stage = job.options.data.stage;
   stage.announces = job.is_root();
@@ -381,7 +399,7 @@ int train(Command& command, Communicator& communicator) {
   Trainer trainer(run, timeline ? &*timeline : nullptr);
   start_weights(run, job);
   tell_start(job);
-  run.fit_into_memory();
+  tell_memory(run.fit_into_memory(), job);
   stage_shards(job, run);
   // The work, and what is printed about it.
   const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"

@@ -135,8 +135,8 @@ void TrainingRun::begin() {
   }
 }
 
-void TrainingRun::fit_into_memory() {
-  if (state.at_end()) return;
+MemoryPlan TrainingRun::fit_into_memory() {
+  if (state.at_end()) return {};
   need_.emplace(job, replica, state.step(), state.total_steps());
   const int share = micro_batch_;
   const std::optional<int> wanted = options.micro_batch_images();
@@ -153,28 +153,28 @@ void TrainingRun::fit_into_memory() {
     const int parts = (share + fitting - 1) / fitting;
     micro_batch_ = (share + parts - 1) / parts;  // the parts have as many as each other
   }
-  tell_memory(share);
+  return memory_plan(share);
 }
 
-// In the words of the rank that has the least to spare; rank 0 says it.
-void TrainingRun::tell_memory(int share) const {
+MemoryPlan TrainingRun::memory_plan(int share) const {
   const std::int64_t spare = need_->available_bytes() - need_->bytes(micro_batch_);
   const std::int64_t least = -communicator.all_reduce_max(-spare);
   const std::vector<std::string> texts =
       communicator.gather(spare == least ? need_->text(micro_batch_) : "", 0);
-  if (!communicator.is_root()) return;
+  if (!communicator.is_root()) return {};
   const auto tightest = std::find_if(texts.begin(), texts.end(),
                                      [](const std::string& text) { return !text.empty(); });
   const std::string text = cat("memory: a rank needs ", *tightest, " for ",
                                counted(micro_batch_, "image"), " at a time");
   if (least < 0) {
-    log_warning(text, ", as --micro-batch says: it may run out");
-  } else if (micro_batch_ < share && !options.micro_batch_images()) {
-    log_warning(text, "; its ", share, " images of a step would need more",
-                norm_follows_micro_batch() ? kNormSeesFewer : "");
-  } else {
-    log_info(text);
+    return {.text = cat(text, ", as --micro-batch says: it may run out"), .is_tight = true};
   }
+  if (micro_batch_ < share && !options.micro_batch_images()) {
+    return {.text = cat(text, "; its ", share, " images of a step would need more",
+                        norm_follows_micro_batch() ? kNormSeesFewer : ""),
+            .is_tight = true};
+  }
+  return {.text = text};
 }
 
 bool TrainingRun::norm_follows_micro_batch() const {

@@ -20,6 +20,13 @@
 
 namespace retina {
 
+// What a run's memory is enough for, in words: "memory: a rank needs about 3.1 GiB of 7.5 GiB (this
+// machine) for 16 images at a time".
+struct MemoryPlan {
+  std::string text = {};  // of the rank that has the least to spare; on rank 0, else ""
+  bool is_tight = false;  // it may run out, or takes fewer images at once than a step has
+};
+
 class TrainingRun {
  public:
   // Builds model and optimizer. The job outlives it. Collective.
@@ -32,10 +39,10 @@ class TrainingRun {
   // The loop begins.
   void begin();
 
-  // Settles how many of a rank's images go through the network at once and says what memory they
-  // need: as --micro-batch says, or with `auto` as many as fit on every rank. Before the first
-  // step, whose number is known. Throws kUnavailable where not even one fits. Collective.
-  void fit_into_memory();
+  // Settles how many of a rank's images go through the network at once: as --micro-batch says, or
+  // with `auto` as many as fit on every rank. Before the first step, whose number is known. Throws
+  // kUnavailable where not even one fits. Collective.
+  MemoryPlan fit_into_memory();
   // Images of a rank at once; the same on all ranks.
   int micro_batch() const { return micro_batch_; }
   // Whether a step that ran out of memory on some rank can be repeated with fewer; the same on all
@@ -92,7 +99,7 @@ class TrainingRun {
   bool run_validation();
   void take_validation();
   void tell_plateau(bool dropped) const;
-  void tell_memory(int share) const;
+  MemoryPlan memory_plan(int share) const;
   bool norm_follows_micro_batch() const;
 
   std::unique_ptr<Validation> validation_;  // null: none

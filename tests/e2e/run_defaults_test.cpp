@@ -11,7 +11,7 @@
 namespace retina {
 namespace {
 
-using testing::HasSubstr;
+using testing::ContainsRegex, testing::HasSubstr;
 using testing::Not;
 
 // Next to nothing of how to train: sizes, so that it takes seconds.
@@ -121,6 +121,8 @@ TEST(RunDefaults, AreShownByCheckArgs) {
   EXPECT_THAT(checked.out, HasSubstr("recipe small, chosen because 8 images"));
   EXPECT_THAT(checked.out, HasSubstr("1500 epochs of 2 steps, 3000 in all; warm-up of 300 steps"));
   EXPECT_EQ(checked.err, "");
+  EXPECT_THAT(checked.out,
+              ContainsRegex("\nmemory: a rank needs about .* for 4 images at a time\n"));
   EXPECT_FALSE(path_exists(job / "run"));
   command.insert(command.end(), {"--recipe", "none"});
   const ProcessResult none = run_process(command);
