@@ -13,6 +13,7 @@
 #include "shared/base/log.h"
 #include "shared/base/output.h"
 #include "shared/base/signals.h"
+#include "shared/checkpoint/run_folder.h"
 #include "shared/comm/communicator.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
@@ -296,7 +297,9 @@ void start_weights(TrainingRun& run, Job& job) {
     run.resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
     found.reset();
   } else if (!job.options.from_scratch()) {
-    const std::string& init = job.options.model.init;
+    // Of a run's folder the best checkpoint, in a speed test too, which opens no run.
+    const std::string init =
+        job.is_root() ? resolve_checkpoint(job.options.model.init) : job.options.model.init;
     run.initialise_from(job.is_root() ? load_checkpoint(init) : Checkpoint{}, init);
   }
 }

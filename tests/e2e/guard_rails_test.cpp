@@ -321,6 +321,17 @@ TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+// Of a run's folder the best checkpoint, as in a run that writes.
+TEST(Synthetic, StartsFromTheWeightsOfARun) {
+  const Job job;
+  ASSERT_EQ(run_process(job.train_command(job / "run", 1)).exit_code, 0);
+  const ProcessResult result = run_process(
+      {"retina-train", "--synthetic", "8", "--images-per-step", "2", "--steps", "1", "--recipe",
+       "none", "--init", job / "run", "--min-side", "64", "--max-side", "64", "--device", "cpu"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("images/s in total"));
+}
+
 // The shards are mapped: what a read would return as an error is a SIGBUS there.
 TEST(GuardRails, AShardThatIsCutUnderARunIsOneLine) {
   for (const int ranks : {1, 2}) {
