@@ -61,11 +61,12 @@ help:
 	make test-oracle   build + comparison with torchvision, PyTorch, pycocotools (large download)
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
 	    ~              evaluate, convert, evaluate the converted model
-	make demo DATA=DIR          the same on your own folder of COCO, YOLO, Pascal VOC or CSV
+	make demo DATA=DIR          the same on your own folder of COCO, YOLO, Pascal VOC or CSV, with
+	    ~              ResNet-18 and the defaults for so many images; its log tells how long it takes
 	make demo-classify build + the same job with a classifier: Keras' CIFAR-10 network on images
 	    ~              of ten shapes
 	make demo-classify DATA=DIR the same on CIFAR-10's binary version or a folder for each class
-	make pipeline DATA=DIR      the same with the programs' own defaults and what you add:
+	make pipeline DATA=DIR      the same with ResNet-50, the programs' own default, and what you add:
 	    ~              OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'; RANKS=N instead of a
 	    ~              rank for each GPU (2 without one); PACK_OPTIONS='--exif apply'
 	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
@@ -179,7 +180,10 @@ test-oracle: build
 	done
 
 # --- The whole job -------------------------------------------------------------------------------
-# Its steps hold 4 images: a fifth rank would have none.
+# Its steps hold 4 images: a fifth rank would have none. Your own data get the defaults, with a network that
+# a CPU can train.
+DEMO_TRAINING = $(if $(filter command,$(origin DATA)),$(if $(filter --backbone% --init%,$(TRAIN_OPTIONS)),,--backbone \
+  resnet18),--config jobs/demo.json)
 demo: build
 	@data="$(if $(filter command,$(origin DATA)),$(DATA))"  # not an exported DATA of the pages
 	if [ -z "$$data" ]; then
@@ -188,7 +192,7 @@ demo: build
 	fi
 	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) --task detect \
 	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
-	  --config jobs/demo.json $(TRAIN_OPTIONS)
+	  $(DEMO_TRAINING) $(TRAIN_OPTIONS)
 
 demo-classify: build
 	@data="$(if $(filter command,$(origin DATA)),$(DATA))"
