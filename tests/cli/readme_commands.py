@@ -133,9 +133,14 @@ def without_first_column(page):
     return re.sub(r"(?m)^\|[^|\n]*\|", "|", page)
 
 
+def program_of(span):
+    """The first word behind variables that it sets."""
+    return next((word for word in span.split() if not re.match(r"[A-Z_]+=", word)), "")
+
+
 def options_in_text(page, foreign=()):
     """Every --option of those, without the spans that begin with a `foreign` program."""
-    return sorted({option for span in spans_of(page) if span.split()[0] not in foreign
+    return sorted({option for span in spans_of(page) if program_of(span) not in foreign
                    for option in re.findall(r"(?<![\w-])--([a-z][a-z0-9-]+)", span)})
 
 

@@ -67,6 +67,7 @@ class ReadmeCommands(unittest.TestCase):
     def test_options_of_the_running_text_are_found(self):
         page = "Say `--norm frozen\n--head-norm none`, or `p --keep 3`.\n```sh\nx --no\n```\n"
         self.assertEqual(readme.options_in_text(page), ["head-norm", "keep", "norm"])
+        self.assertEqual(readme.options_in_text("`A=1 b --c`, `A=1 p --keep`", {"b"}), ["keep"])
         self.assertEqual(readme.commands_in_text("Do `make demo`, not `x`.", {"make"}),
                          [["make", "demo"]])
 
