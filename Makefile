@@ -41,8 +41,8 @@ PACKAGE_PACKAGES := patchelf python3-hatchling
 TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) $(SITE_PACKAGES) $(PACKAGE_PACKAGES) slurmctld
 
 # --- Options of the targets ----------------------------------------------------------------------
-OUT ?= demo
-CLASSIFY_OUT = $(if $(filter file,$(origin OUT)),demo/classify,$(OUT))
+OUT ?= demo$(if $(filter command,$(origin DATA)),/$(notdir $(abspath $(DATA))))
+CLASSIFY_OUT = $(if $(filter file,$(origin OUT)),$(if $(filter command,$(origin DATA)),$(OUT),demo/classify),$(OUT))
 RANKS ?=
 DATA ?=
 PACK_OPTIONS ?=

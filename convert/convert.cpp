@@ -16,6 +16,7 @@
 #include "shared/base/log.h"
 #include "shared/base/output.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/pretrained.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/evaluation/predict/trained_network.h"
@@ -101,7 +102,8 @@ InferenceHeader header_of(const CheckpointHeader& checkpoint, std::uint64_t chec
 
 std::string convert(const ConvertOptions& asked) {
   ConvertOptions options = asked;
-  options.checkpoint = resolve_checkpoint(asked.checkpoint);
+  options.checkpoint =
+      resolve_checkpoint(resolve_name(asked.checkpoint, "--checkpoint", asked.output));
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, {});
   set_tf32(false);  // what the verification compares is nearer than TF32's rounding

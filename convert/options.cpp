@@ -162,7 +162,7 @@ ImportOptions ConvertOptions::import_options() const {
 void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Files");
   cli.option(
-      "checkpoint", options.checkpoint, "RUN|C.pt",
+      "checkpoint", options.checkpoint, "RUN|C.pt|NAME",
       "folder of retina-train (its best checkpoint, without validation its last), or a checkpoint");
   cli.option("output", options.output, "MODEL",
              "inference model to write, NAME.onnx; with --import a checkpoint, NAME.pt");

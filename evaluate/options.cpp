@@ -135,9 +135,10 @@ PostprocessOptions EvalOptions::postprocess() const {
 void declare_options(Cli& cli, EvalOptions& options) {
   const PostprocessOptions defaults;
   cli.group("A model over shards or images (alone or under mpirun)");
-  cli.option("model", options.model, "RUN|MODEL.onnx",
+  cli.option("model", options.model, "RUN|MODEL.onnx|NAME",
              "folder of retina-train (its best checkpoint, without validation its last), "
-             "checkpoint, or inference model of retina-convert");
+             "checkpoint, inference model of retina-convert, or the name of a detector that `make "
+             "weights` has fetched (coco-v1, coco-v2)");
   cli.flag("trust", options.trust,
            "run an inference model that retina-convert cannot have written, in a process of its "
            "own, with a warning: only for a file whose maker you know; otherwise it is refused");

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "shared/base/error.h"
 #include "shared/base/host.h"
@@ -87,7 +89,8 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
            data.train->ignored_boxes == 0
                ? ""
                : cat(" (boxes without an area, ignored: ", data.train->ignored_boxes, ")"),
-           ", ", options.step_images(), " per step; learning rate ",
+           ", ", options.step_images(), " per step; ",
+           word_of(kOptimizers, options.optimizer.rule.kind), ", learning rate ",
            shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
            options.optimizer.lr_scaling == LrScaling::kLinear ? cat(" for ", reference, " per step")
                                                               : "",
@@ -118,6 +121,20 @@ void tell_quarantined(const char* option, const ShardSet& shards) {
   log_info("--", option, " ", shards.folder(), ": ", count,
            count == 1 ? " image of the set is" : " images of the set are", " quarantined (",
            kQuarantineFile, ")");
+}
+
+// A metric of images that are trained on says nothing of new ones; rank 0.
+void warn_of_the_same_data(const TrainingData& data) {
+  std::set<std::string> seen;
+  for (const ShardSet& set : data.train_shards) {
+    if (!seen.insert(manifest_hash(set.manifest())).second) {
+      log_warning("--train ", set.folder(), ": is there twice: its images count twice");
+    }
+  }
+  if (data.validation && seen.contains(manifest_hash(data.validation->manifest()))) {
+    log_warning("--validation ", data.validation->folder(),
+                ": is trained on, too: its AP says nothing about other images");
+  }
 }
 
 // --device auto decides on each rank: a node whose driver is broken would use its CPUs.
@@ -222,8 +239,9 @@ std::string decided_by_data(Command command) {
     } catch (const Error& too_little) {
       text += cat(too_little.what(), "; hint: ", too_little.hint(), "\n");
     }
-  } catch (const Error&) {
-    // What cannot be read, or has no device here, is not told: this is a check of the options.
+  } catch (const Error& error) {
+    // No failure: this is a check of the options.
+    text += cat("not checked further: ", error.what(), "\n");
   }
   return text;
 }
@@ -324,6 +342,7 @@ void tell_start(const Job& job) {
   warn_of_slow_precision(job.options.compute.precision, job.device);
   for (const ShardSet& set : job.data->train_shards) tell_quarantined("train", set);
   if (job.data->validation) tell_quarantined("validation", *job.data->validation);
+  warn_of_the_same_data(*job.data);
 }
 
 void tell_memory(const MemoryPlan& plan, const Job& job) {

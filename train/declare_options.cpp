@@ -1,8 +1,8 @@
 #include "shared/base/cat.h"
 #include "shared/base/cli.h"
+#include "shared/checkpoint/pretrained.h"
 #include "shared/model/network_shape.h"
 #include "train/options.h"
-#include "train/pretrained.h"
 #include "train/recipes.h"
 #include "train/run/run_config.h"
 

@@ -1,7 +1,6 @@
 #include "train/initial_model.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -11,9 +10,9 @@
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/checkpoint/pretrained.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/model/network_shape.h"
-#include "train/pretrained.h"
 #include "train/recipes.h"
 #include "train/run/initial_weights.h"
 
@@ -55,13 +54,7 @@ std::string config_to_continue(const TrainOptions& options) {
 [[noreturn]] void refuse_missing(const TrainOptions& options, const std::string& given) {
   const std::string train = options.data.first_train();
   if (const PretrainedWeights* const weights = find_pretrained(given)) {
-    const char* const own = std::getenv("RETINA_WEIGHTS");
-    throw Error(ErrorKind::kNoInput,
-                cat("--init ", given, ": ", weights->file(), " is not in ",
-                    own == nullptr ? "" : cat("$RETINA_WEIGHTS (", own, ") nor in "),
-                    "a folder weights beside ", train.empty() ? "the working directory" : train,
-                    " or above it"),
-                fetch_command(*weights, train));
+    refuse_missing(*weights, "--init", train);
   }
   // A file of `make weights`, or what the recipe needs.
   const PretrainedWeights* meant = pretrained_of_file(given);

@@ -77,7 +77,7 @@ MemoryNeed::MemoryNeed(const Job& job, Replica& replica, std::int64_t begin, std
     : on_gpu_(job.device.is_cuda()),
       padded_(TrainingPlan(*job.data->plan).largest_padded(begin, end)),
       decode_threads_(decode_threads(job).most),
-      snapshot_bytes_(job.dir ? replica.snapshot_bytes() : 0),
+      snapshot_bytes_(job.is_root() && job.options.writes() ? replica.snapshot_bytes() : 0),
       held_bytes_(on_gpu_ ? held_device_bytes(job.device) : resident_bytes()),
       free_(on_gpu_ ? free_device_memory(job.device) : free_memory(job.communicator.local_size())) {
   for (const IndexEntry& image : job.data->plan->index()) {

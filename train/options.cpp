@@ -7,10 +7,10 @@
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/checkpoint/pretrained.h"
 #include "shared/data/sample_source.h"
 #include "shared/model/network_shape.h"
 #include "train/monitor/timeline.h"
-#include "train/pretrained.h"
 #include "train/recipes.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/run_config.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/error.h"
 #include "train/recipes.h"
 
 namespace retina {
@@ -57,6 +58,22 @@ Cli::Settings settings_of(const std::string& recipe, const Cli& cli) {
     });
   }
   return settings;
+}
+
+// A rate alone: it is for the options' optimizer, not for the recipe's.
+std::string note_on_optimizer(const std::string& recipe, const Cli& cli,
+                              const TrainOptions& options) {
+  const auto found = recipes().find(recipe);
+  if (found == recipes().end() || !cli.given("lr") || cli.given("optimizer")) return "";
+  for (const auto& [name, value] : found->second) {
+    if (name != "optimizer") continue;
+    return cat("optimizer ", word_of(kOptimizers, options.optimizer.rule.kind),
+               ", not the recipe's ", value,
+               ", because --lr is given without --optimizer; give "
+               "--optimizer ",
+               value, " to keep it");
+  }
+  return "";
 }
 
 // How long, and how often to validate and save.
@@ -117,11 +134,18 @@ std::string drops_of(const ScheduleOptions& schedule) {
 RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunStart& start) {
   RunDefaults result;
   std::string recipe = options.recipe;
+  if (recipe == kFinetuneRecipe && !start.before && options.from_scratch()) {
+    throw Error(ErrorKind::kConfig,
+                cat("--recipe ", recipe, ": begins with a trained detector, --init is missing"),
+                "give --init coco-v2, a run's folder or a checkpoint");
+  }
   if (recipe == kAutoRecipe) {
     std::string note;
     std::tie(recipe, note) = start.before ? recipe_before(start) : choose_recipe(options, start);
     if (!note.empty()) result.notes.push_back(note);
     result.settings = settings_of(recipe, cli);
+    note = note_on_optimizer(recipe, cli, options);
+    if (!note.empty()) result.notes.push_back(note);
     result.settings.emplace_back("recipe", recipe);
   }
   const RecipeFacts facts = facts_of_recipe(recipe);

@@ -20,13 +20,23 @@ bool has_same_classes(const ShardSet& a, const ShardSet& b) {
                     [](const auto& x, const auto& y) { return x.name == y.name; });
 }
 
+// "red cells, white cells, ...": the first few.
+std::string names_of(const Categories& classes) {
+  constexpr std::size_t kMost = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, classes.size()); ++i) {
+    text += cat(i == 0 ? "" : ", ", escaped(classes[i].name));
+  }
+  return classes.size() > kMost ? cat(text, ", ... (", classes.size(), ")") : text;
+}
+
 void check_validation_classes(const ShardSet& train, const ShardSet& validation) {
   if (has_same_classes(train, validation)) return;
   const auto& wanted = train.manifest().categories;
   throw Error(ErrorKind::kConfig,
               cat(validation.folder(), ": classes differ from those of ", train.folder(), " (got ",
-                  validation.manifest().class_count(), ", want the same ",
-                  counted(wanted.size(), "name"), ")"),
+                  names_of(validation.manifest().categories), ", want ", names_of(wanted),
+                  " in this order)"),
               "pack both sets from annotation files with the same categories");
 }
 

@@ -12,6 +12,7 @@
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
+#include "shared/checkpoint/pretrained.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
@@ -173,7 +174,10 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
                                      Communicator& ranks) {
   EvalOptions options = given;
   // Chosen once: a run that still trains may have another best a moment later.
-  if (ranks.is_root()) options.model = resolve_checkpoint(options.model);
+  if (ranks.is_root()) {
+    const std::string near = options.images.empty() ? options.data : options.images.front();
+    options.model = resolve_checkpoint(resolve_name(options.model, "--model", near));
+  }
   options.model = ranks.broadcast(options.model, 0);
   const c10::Device device = prepare_device(options, ranks);
   if (!options.images.empty()) return evaluate_on_files(options, cli, device, ranks);

@@ -45,8 +45,10 @@ def detect(model: Union[str, "os.PathLike[str]"], images: Iterable[Image]) -> Li
 
     Needs the package onnxruntime, and pillow for paths (ImportError). Raises DataError for a file
     that is not such a model (a classifier's, one with `--no-postprocess`), ValueError for pixels of
-    another shape or type, OSError.
+    another shape or type or no list, OSError.
     """
+    if isinstance(images, (str, bytes, os.PathLike)):
+        raise ValueError(f"images: got {images!r} alone, want a list; hint: give [{images!r}]")
     session = _session(os.fspath(model))
     names = session.get_modelmeta().custom_metadata_map["names"]
     classes = tuple(names.split("\n")[:-1])  # each name ends its line

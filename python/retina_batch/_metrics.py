@@ -134,8 +134,8 @@ def _tables(rows: List[Row]) -> RunMetrics:
             validations.append({**row, **values, **dict(zip(_STATS, values.get("stats", [])))})
         elif "rank_times" in row:
             epochs[row["epoch"]] = row  # the last one of an epoch counts
-        else:
-            steps.append(row)
+        elif _is_step(row):
+            steps.append(row)  # what is none marks where the run got another length
     for epoch in epochs.values():
         ranks += [{"epoch": epoch["epoch"], **times} for times in epoch["rank_times"]]
     return RunMetrics(_columns(steps), _columns(validations), _columns(list(epochs.values())),

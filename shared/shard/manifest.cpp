@@ -267,9 +267,12 @@ Manifest read_manifest(const std::string& folder) {
   }
   const std::string path = folder + "/" + kManifestFile;
   if (!path_exists(path)) {
+    const std::string part = folder + "/train";  // of coco-pack --split
     throw Error(
         ErrorKind::kNoInput, cat(path, ": does not exist: this is not a packed data set"),
-        "pack the images with coco-pack; if it was interrupted, run the same command again");
+        path_exists(cat(part, "/", kManifestFile))
+            ? cat("give one of the sets in it, such as ", part)
+            : "pack the images with coco-pack; if it was interrupted, run the same command again");
   }
   return decode_manifest(read_file(path), path);
 }

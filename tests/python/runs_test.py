@@ -215,6 +215,12 @@ class PythonMetricsLog(unittest.TestCase):
         self.assertEqual(metrics.epochs["epoch"].tolist(), [2])
         self.assertEqual(metrics.epochs["epoch_seconds"].tolist(), [2.5])
 
+    def test_a_mark_of_another_length_is_no_step(self):
+        metrics = self.read(self.step(1), self.step(2), {"step": 2, "total_steps": 4, "total_steps_before": 2},
+                            self.step(3))
+        self.assertEqual(metrics.steps["step"].tolist(), [1, 2, 3])
+        self.assertNotIn("total_steps", metrics.steps)
+
     def test_what_is_missing_or_not_finite_is_nan_and_numbers_keep_their_type(self):
         import numpy
         metrics = self.read(self.step(1, 0), self.step(2, None, memory=7))

@@ -8,6 +8,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/checkpoint/pretrained.h"
 #include "shared/model/network_shape.h"
 #include "tests/support/test_folder.h"
 #include "train/recipes.h"
@@ -389,6 +390,13 @@ TEST(Task, OptionsThatDecideNothingInItAreRefused) {
         {"--recipe", "cifar10-keras", "--sync-bn", "on"},
         {"--recipe", "cifar10-keras", "--min-sides", "24,32"}}) {
     EXPECT_EQ(refusal(wrong).kind(), ErrorKind::kUsage) << wrong.back();
+  }
+}
+
+TEST(Recipes, BackbonesHaveNames) {
+  for (const auto& [recipe, settings] : recipes()) {
+    const std::string backbone = facts_of_recipe(recipe).backbone;
+    EXPECT_TRUE(backbone.empty() || find_pretrained(backbone) != nullptr) << recipe;
   }
 }
 

@@ -10,6 +10,7 @@
 namespace retina {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -127,6 +128,7 @@ TEST(RunDefaults, KeepOptimizerAndRateTogether) {
   Command rate({"--lr", "0.02"});
   EXPECT_EQ(rate.on(kPhotographs).optimizer.rule.kind, OptimizerKind::kSgd);
   EXPECT_EQ(rate.options.effective_lr(), 0.02);
+  EXPECT_THAT(rate.defaults.notes, Contains(HasSubstr("optimizer sgd, not the recipe's adamw")));
   Command rule({"--optimizer", "sgd"});
   EXPECT_EQ(rule.on(kPhotographs).effective_lr(), 0.01);
   EXPECT_EQ(rule.options.recipe, kSmallRecipe);

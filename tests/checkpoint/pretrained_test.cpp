@@ -1,4 +1,4 @@
-#include "train/pretrained.h"
+#include "shared/checkpoint/pretrained.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
-#include "train/recipes.h"
 
 namespace retina {
 namespace {
@@ -48,10 +47,6 @@ TEST_F(Pretrained, TheTableIsThatOfRetinaWeights) {
   EXPECT_EQ(find_pretrained(""), nullptr);
   EXPECT_EQ(pretrained_of_file("a/b/" + coco_.file()), &coco_);
   EXPECT_EQ(pretrained_of_file(coco_.source), nullptr) << "not imported";
-  for (const auto& [recipe, settings] : recipes()) {
-    const std::string backbone = facts_of_recipe(recipe).backbone;
-    EXPECT_TRUE(backbone.empty() || find_pretrained(backbone) != nullptr) << recipe;
-  }
 }
 
 TEST_F(Pretrained, TheNearestFolderWeightsAboveTheSetIsTaken) {

@@ -1,4 +1,4 @@
-#include "train/pretrained.h"
+#include "shared/checkpoint/pretrained.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "shared/base/cat.h"
+#include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/log.h"
 
 namespace retina {
 namespace {
@@ -29,9 +31,9 @@ std::vector<PretrainedWeights> parse_table(const std::string& text) {
   return table;
 }
 
-// A speed test has no set: it looks from the working directory.
-fs::path set_of(const std::string& train) {
-  return train.empty() ? "shards" : train;
+// Without data from the working directory.
+fs::path set_of(const std::string& near) {
+  return near.empty() ? "shards" : near;
 }
 
 // The folder around `path`, as it is written there; "." for the working directory.
@@ -50,9 +52,9 @@ fs::path own_folder() {
 
 // Where `make weights` is to write `weights`. Data have their sets in `shards` (jobs/README.md),
 // and their weights beside that.
-fs::path data_folder(const std::string& train) {
+fs::path data_folder(const std::string& near) {
   if (own_folder().filename() == kFolder) return folder_around(own_folder());
-  const fs::path around = folder_around(set_of(train));
+  const fs::path around = folder_around(set_of(near));
   return around.filename() == "shards" ? folder_around(around) : around;
 }
 
@@ -99,25 +101,46 @@ const PretrainedWeights* pretrained_of_file(const std::string& path) {
   return nullptr;
 }
 
-std::string locate(const PretrainedWeights& weights, const std::string& train) {
+std::string locate(const PretrainedWeights& weights, const std::string& near) {
   const auto in = [&](const fs::path& folder) { return (folder / weights.file()).string(); };
   if (!own_folder().empty() && path_exists(in(own_folder()))) return in(own_folder());
-  for (fs::path folder = folder_around(fs::absolute(set_of(train)));;
+  for (fs::path folder = folder_around(fs::absolute(set_of(near)));;
        folder = folder.parent_path()) {
     if (const std::string path = in(folder / kFolder); path_exists(path)) return path;
     if (folder == folder.root_path()) return "";
   }
 }
 
-std::string fetched_path(const PretrainedWeights& weights, const std::string& train) {
-  return (data_folder(train) / kFolder / weights.file()).string();
+std::string fetched_path(const PretrainedWeights& weights, const std::string& near) {
+  return (data_folder(near) / kFolder / weights.file()).string();
 }
 
-std::string fetch_command(const PretrainedWeights& weights, const std::string& train) {
-  const fs::path folder = data_folder(train);
+std::string fetch_command(const PretrainedWeights& weights, const std::string& near) {
+  const fs::path folder = data_folder(near);
   return cat("make weights DATA=", shell_word(folder.string()), " WEIGHTS=", weights.name,
              " (in the image: retina-weights --output ", shell_word((folder / kFolder).string()),
              " ", weights.name, ")");
+}
+
+void refuse_missing(const PretrainedWeights& weights, const std::string& option,
+                    const std::string& near) {
+  const char* const own = std::getenv("RETINA_WEIGHTS");
+  throw Error(ErrorKind::kNoInput,
+              cat(option, " ", weights.name, ": ", weights.file(), " is not in ",
+                  own == nullptr ? "" : cat("$RETINA_WEIGHTS (", own, ") nor in "),
+                  "a folder weights beside ", near.empty() ? "the working directory" : near,
+                  " or above it"),
+              fetch_command(weights, near));
+}
+
+std::string resolve_name(const std::string& given, const std::string& option,
+                         const std::string& near) {
+  const PretrainedWeights* const weights = find_pretrained(given);
+  if (weights == nullptr) return given;
+  const std::string file = locate(*weights, near);
+  if (file.empty()) refuse_missing(*weights, option, near);
+  log_info(option, " ", given, ": ", file);
+  return file;
 }
 
 }  // namespace retina

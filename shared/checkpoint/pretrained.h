@@ -1,0 +1,49 @@
+// Weights that have a name: those that `make weights` fetches. Their table is docker/weights.txt,
+// compiled in; here is where the programs find their files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace retina {
+
+// docker/weights.txt as it stood when the program was built.
+extern const char* const kWeightsTable;
+
+struct PretrainedWeights {
+  std::string name = {};    // "coco-v2"
+  std::string source = {};  // what was imported: "retinanet_resnet50_fpn_v2_coco-5905b1c5.pth"
+
+  // The checkpoint that retina-weights makes of it.
+  std::string file() const;
+};
+
+// In the table's order.
+const std::vector<PretrainedWeights>& pretrained_weights();
+// "coco-v2, coco-v1, ..."
+std::string pretrained_names();
+// Null for anything but the name of one.
+const PretrainedWeights* find_pretrained(const std::string& name);
+// The one whose file `path` ends with; null for another file.
+const PretrainedWeights* pretrained_of_file(const std::string& path);
+
+// Where its file is, for the data in the folder `near` ("": of the working directory): in
+// $RETINA_WEIGHTS, or in the folder `weights` beside `near` or beside a folder above it, the
+// nearest first. "" where it is in none.
+std::string locate(const PretrainedWeights& weights, const std::string& near);
+// Where it would be after fetch_command.
+std::string fetched_path(const PretrainedWeights& weights, const std::string& near);
+// The command that fetches it to where `locate` finds it: into $RETINA_WEIGHTS where that is a
+// folder `weights`, else into `weights` beside `near`, or beside `shards` where that is the folder
+// around it.
+std::string fetch_command(const PretrainedWeights& weights, const std::string& near);
+
+// It is nowhere: throws kNoInput, `option` being what named it.
+[[noreturn]] void refuse_missing(const PretrainedWeights& weights, const std::string& option,
+                                 const std::string& near);
+// A model that `option` gives: where it is a name, the file of these weights; else as it is. Throws
+// as above.
+std::string resolve_name(const std::string& given, const std::string& option,
+                         const std::string& near);
+
+}  // namespace retina
