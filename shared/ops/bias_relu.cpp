@@ -102,7 +102,8 @@ at::Tensor bias_relu(const at::Tensor& x, const BiasRelu& what) {
   const auto optional = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
   };
-  return AddBiasRelu::apply(x, optional(bias), optional(residual), relu);
+  return AddBiasRelu::apply(x.contiguous(x.suggest_memory_format()), optional(bias),
+                            optional(residual), relu);
 }
 
 }  // namespace retina

@@ -13,8 +13,9 @@ struct BiasRelu {
 };
 
 // y = max(0, x + bias + residual).
-//   x [N, C, H, W] f32, f64 or bf16, dense in row-major or channels-last order: what a convolution
-//     has put out. y takes its memory.
+//   x [N, C, H, W] f32, f64 or bf16. Where it is dense in row-major or channels-last order, as what
+//   a
+//     convolution has put out, y takes its memory; otherwise that of a dense copy.
 //   what.bias f32, of f64 f64; what.residual: any strides
 // returns y; summed in f32 (of f64 in f64) from the left and rounded once. NaN stays NaN: a
 // diverged run does not look healthy. Deterministic; a GPU gives the bits of a CPU (tests/gpu),

@@ -105,6 +105,13 @@ TEST(BiasRelu, TakesTheMemoryOfItsInput) {
   EXPECT_EQ(x.sum({0, 2, 3}).sum().item<float>(), 4 * (2 + 0 + 1.5F));
 }
 
+TEST(BiasRelu, CopiesWhatIsNotDense) {
+  const at::Tensor whole = random_tensor({.seed = 7, .shape = {2, 3, 4, 10}, .low = -2, .high = 2}),
+                   x = whole.slice(3, 0, 10, 2), before = whole.clone();
+  EXPECT_TRUE(bias_relu(x, {.bias = torch::zeros({3})}).equal(x.relu()));
+  EXPECT_TRUE(whole.equal(before));
+}
+
 TEST(BiasRelu, KeepsNanAndInfinity) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInfinity = std::numeric_limits<float>::infinity();
