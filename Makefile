@@ -187,26 +187,26 @@ DEMO_TRAINING = $(if $(filter command,$(origin DATA)),$(if $(filter --backbone% 
 demo: build
 	@data="$(if $(filter command,$(origin DATA)),$(DATA))"  # not an exported DATA of the pages
 	if [ -z "$$data" ]; then
-	  data=$(OUT)/scenes
-	  $(BUILD)/bin/render_scenes --output $$data
+	  data="$(OUT)/scenes"
+	  $(BUILD)/bin/render_scenes --output "$$data"
 	fi
-	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(OUT) --task detect \
+	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output "$(OUT)" --task detect \
 	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
 	  $(DEMO_TRAINING) $(TRAIN_OPTIONS)
 
 demo-classify: build
 	@data="$(if $(filter command,$(origin DATA)),$(DATA))"
 	if [ -z "$$data" ]; then
-	  data=$(CLASSIFY_OUT)/classes
-	  $(BUILD)/bin/render_classes --output $$data
+	  data="$(CLASSIFY_OUT)/classes"
+	  $(BUILD)/bin/render_classes --output "$$data"
 	fi
-	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output $(CLASSIFY_OUT) --task classify \
+	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output "$(CLASSIFY_OUT)" --task classify \
 	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
 	  --config jobs/demo-classify.json $(TRAIN_OPTIONS)
 
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }
-	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output $(OUT) \
+	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output "$(OUT)" \
 	  $(if $(RANKS),--ranks $(RANKS)) --pack $(PACK_OPTIONS) -- $(TRAIN_OPTIONS)
 
 coco:

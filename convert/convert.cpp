@@ -102,8 +102,8 @@ InferenceHeader header_of(const CheckpointHeader& checkpoint, std::uint64_t chec
 
 std::string convert(const ConvertOptions& asked) {
   ConvertOptions options = asked;
-  options.checkpoint =
-      resolve_checkpoint(resolve_name(asked.checkpoint, "--checkpoint", asked.output));
+  options.checkpoint = resolve_checkpoint(
+      resolve_name(asked.checkpoint, {.option = "--checkpoint", .near = asked.output}));
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device, {});
   set_tf32(false);  // what the verification compares is nearer than TF32's rounding

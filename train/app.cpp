@@ -10,6 +10,7 @@
 #include <string>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/host.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -229,7 +230,12 @@ std::string decided_by_data(Command command) {
     follow_init(command.options, command.cli, *alone);
     Job job{
         .options = command.options.for_ranks(1), .effective_options = {}, .communicator = *alone};
+    const std::string& resume = job.options.checkpoints.resume;
+    if (job.options.resumes_file() && !path_exists(resume)) {
+      throw Error(ErrorKind::kNoInput, cat("--resume ", resume, ": no such file"));
+    }
     job.data.emplace(job.options);
+    warn_of_the_same_data(*job.data);
     fit_to_data(job, command);
     for (const std::string& note : job.notes) text += cat(note, "\n");
     text += cat(course_of(job.options, job.data->plan->steps_per_epoch()), "\n");
@@ -241,7 +247,8 @@ std::string decided_by_data(Command command) {
     }
   } catch (const Error& error) {
     // No failure: this is a check of the options.
-    text += cat("not checked further: ", error.what(), "\n");
+    text += cat("not checked further: ", error.what(),
+                error.hint().empty() ? "" : cat("; hint: ", error.hint()), "\n");
   }
   return text;
 }

@@ -54,7 +54,7 @@ std::string config_to_continue(const TrainOptions& options) {
 [[noreturn]] void refuse_missing(const TrainOptions& options, const std::string& given) {
   const std::string train = options.data.first_train();
   if (const PretrainedWeights* const weights = find_pretrained(given)) {
-    refuse_missing(*weights, "--init", train);
+    refuse_missing(*weights, {.option = "--init", .near = train});
   }
   // A file of `make weights`, or what the recipe needs.
   const PretrainedWeights* meant = pretrained_of_file(given);
@@ -63,23 +63,6 @@ std::string config_to_continue(const TrainOptions& options) {
               meant != nullptr
                   ? cat(fetch_command(*meant, train), ", then --init ", meant->name)
                   : cat("give a run's folder, a checkpoint, or one of ", pretrained_names()));
-}
-
-// A name promises torchvision's weights. `initial` is what the file in their place holds; null: it
-// is a folder.
-void check_named(const PretrainedWeights& weights, const InitialModel* initial,
-                 const TrainOptions& options) {
-  std::string got = "a folder";
-  if (initial != nullptr) {
-    const std::optional<std::string>& source = initial->imported_from;
-    // Imports of earlier versions do not say of what they are.
-    if (source && (source->empty() || *source == weights.source)) return;
-    got = source ? cat("an import of ", escaped(*source)) : "the checkpoint of a training";
-  }
-  throw Error(ErrorKind::kData,
-              cat(options.model.init, ": is not what --init ", weights.name, " names (got ", got,
-                  ", want an import of ", weights.source, ")"),
-              cat("move it away, then ", fetch_command(weights, options.data.first_train())));
 }
 
 // The config that the model follows; `options.model.init` becomes a path. "" where a run's folder
@@ -100,14 +83,11 @@ std::string take_start(TrainOptions& options) {
   if (!config.empty()) return config;
   if (!path_exists(init)) refuse_missing(options, given);
   if (named == nullptr && is_folder(init)) return config_of_run(init);
-  if (is_folder(init)) check_named(*named, nullptr, options);
-  config = read_checkpoint_header(init).config_json;
   if (named != nullptr) {
-    const InitialModel initial = initial_model_of(config, init);
-    check_named(*named, &initial, options);
+    check_import(*named, init, {.option = "--init", .near = options.data.first_train()});
     log_info("--init ", given, ": ", init);
   }
-  return config;
+  return read_checkpoint_header(init).config_json;
 }
 
 // Whether neither the command nor its recipe says what the option is.

@@ -1,6 +1,7 @@
 #include "evaluate/model/model_evaluation.h"
 
 #include <ATen/Parallel.h>
+#include <algorithm>
 
 #include <memory>
 #include <optional>
@@ -175,8 +176,13 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   EvalOptions options = given;
   // Chosen once: a run that still trains may have another best a moment later.
   if (ranks.is_root()) {
-    const std::string near = options.images.empty() ? options.data : options.images.front();
-    options.model = resolve_checkpoint(resolve_name(options.model, "--model", near));
+    std::string near = options.data;
+    if (!options.images.empty()) {
+      near = options.images.front();
+      near.resize(std::min(near.size(), near.find_first_of("*?[")));  // what a glob begins with
+    }
+    options.model =
+        resolve_checkpoint(resolve_name(options.model, {.option = "--model", .near = near}));
   }
   options.model = ranks.broadcast(options.model, 0);
   const c10::Device device = prepare_device(options, ranks);

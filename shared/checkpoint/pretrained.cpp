@@ -10,7 +10,10 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
+#include "shared/checkpoint/checkpoint.h"
 
 namespace retina {
 namespace {
@@ -47,7 +50,8 @@ fs::path folder_around(const fs::path& path) {
 // Nothing without $RETINA_WEIGHTS.
 fs::path own_folder() {
   const char* const own = std::getenv("RETINA_WEIGHTS");
-  return own == nullptr ? "" : own;
+  const fs::path folder = own == nullptr ? "" : own;
+  return folder.has_filename() ? folder : folder.parent_path();  // "weights/"
 }
 
 // Where `make weights` is to write `weights`. Data have their sets in `shards` (jobs/README.md),
@@ -65,7 +69,10 @@ std::string shell_word(const std::string& text) {
     return std::isalnum(c) != 0 || c >= 0x80 ||
            kPlain.find(static_cast<char>(c)) != std::string_view::npos;
   });
-  return is_plain ? text : cat("'", text, "'");
+  if (is_plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
 }
 
 }  // namespace
@@ -104,8 +111,9 @@ const PretrainedWeights* pretrained_of_file(const std::string& path) {
 std::string locate(const PretrainedWeights& weights, const std::string& near) {
   const auto in = [&](const fs::path& folder) { return (folder / weights.file()).string(); };
   if (!own_folder().empty() && path_exists(in(own_folder()))) return in(own_folder());
-  for (fs::path folder = folder_around(fs::absolute(set_of(near)));;
-       folder = folder.parent_path()) {
+  fs::path folder = fs::absolute(set_of(near)).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "shards/"
+  for (;; folder = folder.parent_path()) {
     if (const std::string path = in(folder / kFolder); path_exists(path)) return path;
     if (folder == folder.root_path()) return "";
   }
@@ -122,24 +130,47 @@ std::string fetch_command(const PretrainedWeights& weights, const std::string& n
              " ", weights.name, ")");
 }
 
-void refuse_missing(const PretrainedWeights& weights, const std::string& option,
-                    const std::string& near) {
-  const char* const own = std::getenv("RETINA_WEIGHTS");
-  throw Error(ErrorKind::kNoInput,
-              cat(option, " ", weights.name, ": ", weights.file(), " is not in ",
-                  own == nullptr ? "" : cat("$RETINA_WEIGHTS (", own, ") nor in "),
-                  "a folder weights beside ", near.empty() ? "the working directory" : near,
-                  " or above it"),
-              fetch_command(weights, near));
+void refuse_missing(const PretrainedWeights& weights, const NamedBy& by) {
+  const std::string own = own_folder().string();
+  throw Error(
+      ErrorKind::kNoInput,
+      cat(by.option, " ", weights.name, ": ", weights.file(), " is not in ",
+          own.empty() ? "" : cat("$RETINA_WEIGHTS (", own, ") nor in "), "a folder weights beside ",
+          by.near.empty() ? "the working directory" : by.near, " or above it"),
+      fetch_command(weights, by.near));
 }
 
-std::string resolve_name(const std::string& given, const std::string& option,
-                         const std::string& near) {
+void check_import(const PretrainedWeights& weights, const std::string& file, const NamedBy& by) {
+  std::string got = "a folder";
+  if (!is_folder(file)) {
+    const JsonFile config = JsonFile::parse(read_checkpoint_header(file).config_json, file);
+    got = "the checkpoint of a training";
+    if (config.root().has("import")) {
+      const JsonView import = config.root().at("import");
+      if (!import.has("source")) return;  // an earlier version's, which do not say
+      const std::string source = import.at("source").as_string();
+      if (source.empty() || source == weights.source) return;
+      got = cat("an import of ", escaped(source));
+    }
+  }
+  throw Error(ErrorKind::kData,
+              cat(file, ": is not what ", by.option, " ", weights.name, " names (got ", got,
+                  ", want an import of ", weights.source, ")"),
+              cat("move it away, then ", fetch_command(weights, by.near)));
+}
+
+std::string resolve_name(const std::string& given, const NamedBy& by) {
   const PretrainedWeights* const weights = find_pretrained(given);
-  if (weights == nullptr) return given;
-  const std::string file = locate(*weights, near);
-  if (file.empty()) refuse_missing(*weights, option, near);
-  log_info(option, " ", given, ": ", file);
+  if (weights == nullptr) {
+    const bool is_word = given.find_first_of("/.") == std::string::npos;
+    if (!is_word || path_exists(given)) return given;
+    throw Error(ErrorKind::kNoInput, cat(by.option, " ", escaped(given), ": no such file"),
+                cat("give a run's folder, a model's file, or one of ", pretrained_names()));
+  }
+  const std::string file = locate(*weights, by.near);
+  if (file.empty()) refuse_missing(*weights, by);
+  check_import(*weights, file, by);
+  log_info(by.option, " ", given, ": ", file);
   return file;
 }
 

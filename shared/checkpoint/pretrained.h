@@ -27,9 +27,9 @@ const PretrainedWeights* find_pretrained(const std::string& name);
 // The one whose file `path` ends with; null for another file.
 const PretrainedWeights* pretrained_of_file(const std::string& path);
 
-// Where its file is, for the data in the folder `near` ("": of the working directory): in
-// $RETINA_WEIGHTS, or in the folder `weights` beside `near` or beside a folder above it, the
-// nearest first. "" where it is in none.
+// Where its file is, for the data in `near` ("": of the working directory): in $RETINA_WEIGHTS, or
+// in a folder `weights` in `near`, beside it or beside a folder above it, the nearest first. ""
+// where it is in none.
 std::string locate(const PretrainedWeights& weights, const std::string& near);
 // Where it would be after fetch_command.
 std::string fetched_path(const PretrainedWeights& weights, const std::string& near);
@@ -38,12 +38,17 @@ std::string fetched_path(const PretrainedWeights& weights, const std::string& ne
 // around it.
 std::string fetch_command(const PretrainedWeights& weights, const std::string& near);
 
-// It is nowhere: throws kNoInput, `option` being what named it.
-[[noreturn]] void refuse_missing(const PretrainedWeights& weights, const std::string& option,
-                                 const std::string& near);
-// A model that `option` gives: where it is a name, the file of these weights; else as it is. Throws
-// as above.
-std::string resolve_name(const std::string& given, const std::string& option,
-                         const std::string& near);
+// Who asks: "--init", and the data beside which weights are looked for.
+struct NamedBy {
+  std::string option, near;
+};
+// It is nowhere: throws kNoInput.
+[[noreturn]] void refuse_missing(const PretrainedWeights& weights, const NamedBy& by);
+// A name promises the weights that were fetched: throws kData where `file` is not an import of
+// them.
+void check_import(const PretrainedWeights& weights, const std::string& file, const NamedBy& by);
+// A model that is given: where it is a name, the file of these weights; else as it is. Throws as
+// above, and kNoInput for a word that is neither a name nor a file.
+std::string resolve_name(const std::string& given, const NamedBy& by);
 
 }  // namespace retina

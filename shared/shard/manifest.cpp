@@ -271,7 +271,7 @@ Manifest read_manifest(const std::string& folder) {
     throw Error(
         ErrorKind::kNoInput, cat(path, ": does not exist: this is not a packed data set"),
         path_exists(cat(part, "/", kManifestFile))
-            ? cat("give one of the sets in it, such as ", part)
+            ? cat("give one of the sets in it: ", part, " or ", folder, "/validation")
             : "pack the images with coco-pack; if it was interrupted, run the same command again");
   }
   return decode_manifest(read_file(path), path);

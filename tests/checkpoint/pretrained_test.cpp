@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "shared/base/cat.h"
+#include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "tests/support/test_folder.h"
 
@@ -63,6 +64,36 @@ TEST_F(Pretrained, TheNearestFolderWeightsAboveTheSetIsTaken) {
   EXPECT_EQ(locate(named("coco-v1"), train), "") << "another file";
 }
 
+TEST_F(Pretrained, TheFolderOfTheDataItselfCountsToo) {
+  const std::string path = put("photos/weights");
+  EXPECT_EQ(locate(coco_, folder_ / "photos"), path);
+  EXPECT_EQ(locate(coco_, folder_ / "photos/."), path);
+}
+
+TEST_F(Pretrained, ANameIsAnImportOfItsWeights) {
+  const NamedBy by = {.option = "--model", .near = folder_ / "photos"};
+  const auto problem_of = [&](const std::string& given) -> std::string {
+    try {
+      return resolve_name(given, by);
+    } catch (const Error& error) {
+      return cat(exit_code(error.kind()), " ", error.what(), "; ", error.hint());
+    }
+  };
+  EXPECT_EQ(problem_of("run/best.pt"), "run/best.pt");
+  EXPECT_THAT(problem_of("coco-v3"),
+              testing::AllOf(testing::StartsWith("66 --model coco-v3: no such file"),
+                             testing::HasSubstr("one of coco-v2, coco-v1,")));
+  EXPECT_THAT(problem_of("coco-v2"), testing::AllOf(testing::StartsWith("66 --model coco-v2: "),
+                                                    testing::HasSubstr("; make weights DATA=")));
+  const std::string path = put("weights");
+  EXPECT_THAT(problem_of("coco-v2"), testing::StartsWith("65 ")) << "no checkpoint at all";
+  fs::remove(path);
+  fs::create_directory(path);
+  EXPECT_THAT(problem_of("coco-v2"),
+              testing::AllOf(testing::StartsWith("65 "),
+                             testing::HasSubstr("(got a folder, want an import of")));
+}
+
 TEST_F(Pretrained, TheFolderOfTheEnvironmentComesFirst) {
   const std::string beside = put("weights"), own = put("own");
   const std::string train = folder_ / "train";
@@ -85,6 +116,7 @@ TEST_F(Pretrained, TheCommandFetchesToWhereTheFileIsLookedFor) {
   EXPECT_THAT(command("../shards/train"), testing::HasSubstr("DATA=.. "));
   EXPECT_THAT(command(""), testing::HasSubstr("DATA=. ")) << "a speed test has no set";
   EXPECT_THAT(command("/my data/shards/train"), testing::HasSubstr("DATA='/my data' "));
+  EXPECT_THAT(command("/it's/shards/train"), testing::HasSubstr("DATA='/it'\\''s' "));
 
   for (const char* set : {"a/shards/train", "b/train", "shards/c"}) {
     const std::string train = folder_ / set;
@@ -94,8 +126,10 @@ TEST_F(Pretrained, TheCommandFetchesToWhereTheFileIsLookedFor) {
     EXPECT_EQ(locate(coco_, train), path);
   }
 
-  setenv("RETINA_WEIGHTS", "own/weights", 1);
-  EXPECT_THAT(command("coco/shards/train"), testing::HasSubstr("DATA=own "));
+  for (const char* own : {"own/weights", "own/weights/"}) {
+    setenv("RETINA_WEIGHTS", own, 1);
+    EXPECT_THAT(command("coco/shards/train"), testing::HasSubstr("DATA=own "));
+  }
   setenv("RETINA_WEIGHTS", "/elsewhere", 1);
   EXPECT_THAT(command("coco/shards/train"), testing::HasSubstr("DATA=coco "));
 }

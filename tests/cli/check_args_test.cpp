@@ -65,7 +65,8 @@ TEST_P(CheckArgs, AcceptsWhatDoesNotExistAndLeavesNoTrace) {
   EXPECT_EQ(result.err, "");
   // What its data would decide, it would say.
   EXPECT_EQ(result.out, GetParam() == "retina-train"
-                            ? "not checked further: /nowhere/input: does not exist\n"
+                            ? "not checked further: /nowhere/input: does not exist; hint: give the "
+                              "folder that coco-pack --output wrote\n"
                             : "");
   expect_untouched();
 }
