@@ -164,8 +164,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option(
       "checkpoint", options.checkpoint, "RUN|C.pt|NAME",
       "folder of retina-train (its best checkpoint, without validation its last), checkpoint, or "
-      "the "
-      "name of a detector that `make weights` has fetched beside --output (coco-v1, coco-v2)");
+      "the name of a detector that `make weights` has fetched beside --output (coco-v1, coco-v2)");
   cli.option("output", options.output, "MODEL",
              "inference model to write, NAME.onnx; with --import a checkpoint, NAME.pt");
   cli.flag("overwrite", options.overwrite,

@@ -70,23 +70,17 @@ std::string config_to_continue(const TrainOptions& options) {
 std::string take_start(TrainOptions& options) {
   std::string& init = options.model.init;
   const std::string given = init;
-  const PretrainedWeights* const named = find_pretrained(given);
+  const NamedBy by = {.option = "--init", .near = options.data.first_train()};
+  const PretrainedWeights* const named = take_name(given, by);
   if (named != nullptr) {
-    if (path_exists(given)) {
-      log_warning("--init ", given,
-                  ": takes the weights of that name; what has this name here is ./", given);
-    }
-    init = locate(*named, options.data.first_train());
-    if (init.empty()) init = fetched_path(*named, options.data.first_train());
+    init = locate(*named, by.near);
+    if (init.empty()) init = fetched_path(*named, by.near);
   }
   std::string config = config_to_continue(options);
   if (!config.empty()) return config;
   if (!path_exists(init)) refuse_missing(options, given);
   if (named == nullptr && is_folder(init)) return config_of_run(init);
-  if (named != nullptr) {
-    check_import(*named, init, {.option = "--init", .near = options.data.first_train()});
-    log_info("--init ", given, ": ", init);
-  }
+  if (named != nullptr) check_import(*named, init, by);
   return read_checkpoint_header(init).config_json;
 }
 

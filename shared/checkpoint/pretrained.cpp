@@ -140,6 +140,15 @@ void refuse_missing(const PretrainedWeights& weights, const NamedBy& by) {
       fetch_command(weights, by.near));
 }
 
+const PretrainedWeights* take_name(const std::string& given, const NamedBy& by) {
+  const PretrainedWeights* const weights = find_pretrained(given);
+  if (weights != nullptr && path_exists(given)) {
+    log_warning(by.option, " ", given,
+                ": takes the weights of that name; what has this name here is ./", given);
+  }
+  return weights;
+}
+
 void check_import(const PretrainedWeights& weights, const std::string& file, const NamedBy& by) {
   std::string got = "a folder";
   if (!is_folder(file)) {
@@ -147,20 +156,22 @@ void check_import(const PretrainedWeights& weights, const std::string& file, con
     got = "the checkpoint of a training";
     if (config.root().has("import")) {
       const JsonView import = config.root().at("import");
-      if (!import.has("source")) return;  // an earlier version's, which do not say
-      const std::string source = import.at("source").as_string();
-      if (source.empty() || source == weights.source) return;
-      got = cat("an import of ", escaped(source));
+      // Imports of earlier versions do not say of what they are.
+      const std::string source = import.has("source") ? import.at("source").as_string() : "";
+      got = source.empty() || source == weights.source ? "" : cat("an import of ", escaped(source));
     }
   }
-  throw Error(ErrorKind::kData,
-              cat(file, ": is not what ", by.option, " ", weights.name, " names (got ", got,
-                  ", want an import of ", weights.source, ")"),
-              cat("move it away, then ", fetch_command(weights, by.near)));
+  if (!got.empty()) {
+    throw Error(ErrorKind::kData,
+                cat(file, ": is not what ", by.option, " ", weights.name, " names (got ", got,
+                    ", want an import of ", weights.source, ")"),
+                cat("move it away, then ", fetch_command(weights, by.near)));
+  }
+  log_info(by.option, " ", weights.name, ": ", file);
 }
 
 std::string resolve_name(const std::string& given, const NamedBy& by) {
-  const PretrainedWeights* const weights = find_pretrained(given);
+  const PretrainedWeights* const weights = take_name(given, by);
   if (weights == nullptr) {
     const bool is_word = given.find_first_of("/.") == std::string::npos;
     if (!is_word || path_exists(given)) return given;
@@ -170,7 +181,6 @@ std::string resolve_name(const std::string& given, const NamedBy& by) {
   const std::string file = locate(*weights, by.near);
   if (file.empty()) refuse_missing(*weights, by);
   check_import(*weights, file, by);
-  log_info(by.option, " ", given, ": ", file);
   return file;
 }
 

@@ -44,8 +44,10 @@ struct NamedBy {
 };
 // It is nowhere: throws kNoInput.
 [[noreturn]] void refuse_missing(const PretrainedWeights& weights, const NamedBy& by);
+// As find_pretrained; warns where the working directory has something of that name, too.
+const PretrainedWeights* take_name(const std::string& given, const NamedBy& by);
 // A name promises the weights that were fetched: throws kData where `file` is not an import of
-// them.
+// them, else the log says that it is taken.
 void check_import(const PretrainedWeights& weights, const std::string& file, const NamedBy& by);
 // A model that is given: where it is a name, the file of these weights; else as it is. Throws as
 // above, and kNoInput for a word that is neither a name nor a file.

@@ -31,7 +31,9 @@ Conv::Conv(const ModelScope& scope, const ConvShape& shape)
 
 at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then) {
   if (output.is_cuda()) {
-    return bias_relu(output, {.bias = bias, .residual = then.residual, .relu = then.relu});
+    at::Tensor residual = then.residual;
+    if (residual.defined()) residual = residual.to(output.scalar_type());
+    return bias_relu(output, {.bias = bias, .residual = residual, .relu = then.relu});
   }
   RETINA_CHECK(!bias.defined());
   if (then.residual.defined()) output += then.residual;

@@ -53,7 +53,7 @@ struct ConvShape {
 
 // What follows a convolution, or its norm: y + residual, then a ReLU.
 struct Epilogue {
-  at::Tensor residual = {};  // of y's shape and type, or undefined
+  at::Tensor residual = {};  // of y's shape, or undefined
   bool relu = false;
 };
 

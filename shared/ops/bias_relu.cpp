@@ -19,7 +19,8 @@ void bias_relu_cpu(const BiasRelu<Stored>& b) {
   constexpr std::int64_t kValues = 1 << 14;  // fewer do not pay for a thread
   at::parallel_for(0, b.count, kValues, [&b](std::int64_t begin, std::int64_t end) {
     for (std::int64_t place = begin; place < end; ++place) {
-      put_bias_relu(b, place, place / b.channel_stride % b.channel_count);
+      put_bias_relu(b, place / b.channel_stride % b.channel_count,
+                    b.residual == nullptr ? nullptr : b.residual + place, b.values + place);
     }
   });
 }

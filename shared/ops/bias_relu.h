@@ -13,9 +13,8 @@ struct BiasRelu {
 };
 
 // y = max(0, x + bias + residual).
-//   x [N, C, H, W] f32, f64 or bf16. Where it is dense in row-major or channels-last order, as what
-//   a
-//     convolution has put out, y takes its memory; otherwise that of a dense copy.
+//   x [N, C, H, W] f32, f64 or bf16. Dense in row-major or channels-last order, as a convolution's
+//     output is, it gives y its memory; else a dense copy does.
 //   what.bias f32, of f64 f64; what.residual: any strides
 // returns y; summed in f32 (of f64 in f64) from the left and rounded once. NaN stays NaN: a
 // diverged run does not look healthy. Deterministic; a GPU gives the bits of a CPU (tests/gpu),

@@ -5,18 +5,19 @@ namespace retina::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+
 // A value a thread.
 template <class Stored>
 __global__ void one_each(BiasRelu<Stored> b) {
   const std::int64_t place = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (place >= b.count) return;
-  put_bias_relu(b, place, place / b.channel_stride % b.channel_count);
+  put_bias_relu(b, place / b.channel_stride % b.channel_count,
+                b.residual == nullptr ? nullptr : b.residual + place, b.values + place);
 }
 
 // A pack of neighbouring channels a thread: channels-last, their number a multiple.
 template <class Stored>
 __global__ void pack_each(BiasRelu<Stored> b) {
-  using T = Loaded<Stored>;
   constexpr int kValues = kPackBytes / sizeof(Stored);
   using Values = Pack<Stored, kValues>;
   const std::int64_t number = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -26,10 +27,7 @@ __global__ void pack_each(BiasRelu<Stored> b) {
   Values x = reinterpret_cast<const Values*>(b.values)[number], residual = {};
   if (b.residual != nullptr) residual = reinterpret_cast<const Values*>(b.residual)[number];
   for (int i = 0; i < kValues; ++i) {
-    T sum = loaded(x.values[i]);
-    if (b.bias != nullptr) sum = sum + b.bias[channel + i];
-    if (b.residual != nullptr) sum = sum + loaded(residual.values[i]);
-    store(b.relu && sum < T(0) ? T(0) : sum, &x.values[i]);
+    put_bias_relu(b, channel + i, &residual.values[i], &x.values[i]);
   }
   store_pack(x, b.values + number * kValues);
 }

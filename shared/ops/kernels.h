@@ -153,15 +153,15 @@ struct BiasRelu {
   bool relu;
 };
 
-// Of the value at `place`, which is of `channel`.
+// Of the value *x of `channel`; *residual is read only where there are residuals.
 template <class Stored>
-RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t place,
-                                      std::int64_t channel) {
+RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t channel,
+                                      const Stored* residual, Stored* x) {
   using T = Loaded<Stored>;
-  T sum = loaded(b.values[place]);
+  T sum = loaded(*x);
   if (b.bias != nullptr) sum = sum + b.bias[channel];
-  if (b.residual != nullptr) sum = sum + loaded(b.residual[place]);
-  store(b.relu && sum < T(0) ? T(0) : sum, b.values + place);
+  if (b.residual != nullptr) sum = sum + loaded(*residual);
+  store(b.relu && sum < T(0) ? T(0) : sum, x);
 }
 
 // What both directions of group_norm_relu get; group_norm_formulas.h has the arithmetic. x and what
