@@ -22,13 +22,28 @@ std::string quoted(const std::string& text) {
   return JsonWriter().value(text).text();
 }
 
+std::string no_score_text(const EvalOptions& options, const std::vector<Detection>& detections) {
+  double best_score = -1;
+  for (const Detection& one : detections) best_score = std::max(best_score, one.score);
+  return cat("no score reaches --draw-score ", shortest(options.draw_score),
+             best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")"));
+}
+
+std::string drawn_text(const EvaluationFolder& folder, std::size_t image_count,
+                       const std::string& none) {
+  if (image_count == 0) return cat("drawn: none", none.empty() ? "" : ", ", none, "\n");
+  return cat("drawn: ", image_count, " in ", folder.path(), "/drawn",
+             none.empty() ? "" : ", without detections: ", none, "\n");
+}
+
 namespace {
 
 constexpr int kImageSidePx = 480;
 
-// --draw: those whose errors cost most, then others by id.
-void draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
-                const Explanation& explanation, const Scored& scored) {
+// --draw: those whose errors cost most, then others by id. Returns what to print about them.
+std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
+                       const Explanation& explanation, const Scored& scored) {
+  std::size_t image_count = 0, found_count = 0;
   draw_detections(*scored.shards, scored.boxes.detections(),
                   {.count = static_cast<std::size_t>(options.draw),
                    .score = options.draw_score,
@@ -37,7 +52,11 @@ void draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
                     write_file_atomically(folder.drawn_path(drawn.image_id, drawn.file_name),
                                           encode_jpeg(drawn.image, kDrawnQuality));
                     scored.on_progress();
+                    ++image_count;
+                    found_count += drawn.found_count;
                   });
+  const std::string none = found_count > 0 ? "" : no_score_text(options, scored.boxes.detections());
+  return drawn_text(folder, image_count, none);
 }
 
 }  // namespace
@@ -107,18 +126,19 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
             .data = metrics_json(metrics, explanation),
             .settings = settings_of(cli.effective())};
   for (const std::string& note : notes) page.notes.push_back(note + ".");
+  std::string drawn;
   if (scored.shards != nullptr) {
     std::vector<std::int64_t> shown;
     for (const ShownImage& one : explanation.shown) shown.push_back(one.image.id);
     page.jpegs = page_images(*scored.shards, shown, kImageSidePx, scored.on_progress);
-    if (file_count > 0) draw_worst(options, folder, explanation, scored);
+    if (file_count > 0) drawn = draw_worst(options, folder, explanation, scored);
   }
   folder.check_present();
   write_file_atomically(folder.report_path(), render_page(page, kDetectionScript));
   write_file_atomically(folder.metrics_path(), page.data);
   std::cout << summary << '\n'
-            << (metrics.object_count == 0 ? "" : class_table_text(metrics))
-            << "\nreport: " << folder.report_path() << '\n';
+            << (metrics.object_count == 0 ? "" : class_table_text(metrics)) << '\n'
+            << drawn << "report: " << folder.report_path() << '\n';
   return exit_code_for(options, {Task::kDetection, metrics.stats[kAp], metrics.quarantined_count});
 }
 

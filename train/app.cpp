@@ -238,6 +238,9 @@ std::string decided_by_data(Command command) {
     warn_of_the_same_data(*job.data);
     fit_to_data(job, command);
     for (const std::string& note : job.notes) text += cat(note, "\n");
+    const Outlook there = outlook(job);
+    if (!there.text.empty()) text += cat(there.text, "\n");
+    if (there.is_finished) return text;
     text += cat(course_of(job.options, job.data->plan->steps_per_epoch()), "\n");
     job.device = choose_device(job.options.compute.device, {});
     try {

@@ -67,10 +67,14 @@ void check_init(Job& job, RunConfig& config) {
   check_initial_weights(init, job.options.model_config(job.data->train->class_count()));
 }
 
+bool may_continue(const TrainOptions& options) {
+  return options.may_resume() && !options.checkpoints.overwrite;
+}
+
 // Options of the run that continues; nothing where one begins. What is wrong with its files is said
 // where they are opened, here and below.
 std::optional<OptionTexts> options_before(const TrainOptions& options) try {
-  if (!options.may_resume() || options.checkpoints.overwrite) return std::nullopt;
+  if (!may_continue(options)) return std::nullopt;
   if (options.writes()) {
     if (std::optional<OptionTexts> stored = RunDir::options_of(options.output)) return stored;
   }
@@ -121,19 +125,44 @@ std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& 
   return boxes;
 }
 
-// In a folder that cannot be written. False where its run has something left to write.
-bool open_finished_run(Job& job, const RunConfig& config) {
+// The folder's run, which stays as it is. False where there is none.
+bool look_at_run(Job& job, const RunConfig& config) {
   job.dir = std::make_unique<RunDir>(job.options.output, RunDir::Access::kRead);
   if (!job.dir->has_run()) return false;
   job.dir->check_own();
   job.dir->check_same_run(config);
   job.found = newest_checkpoint(*job.dir);
-  if (!is_finished(job)) return false;
+  return true;
+}
+
+// In a folder that cannot be written. False where its run has something left to write.
+bool open_finished_run(Job& job, const RunConfig& config) {
+  if (!look_at_run(job, config) || !is_finished(job)) return false;
   if (job.options.resumes_file()) {
     check_asked_for(*job.dir, *job.found, job.options.checkpoints.resume);
   }
   check_found(job, config);
   return true;
+}
+
+// What the run's folder keeps of the job. An --init that names a run's folder becomes the file of
+// its best checkpoint.
+RunConfig make_config(Job& job) {
+  TrainOptions& options = job.options;
+  const std::string& init = options.model.init;
+  RunConfig config{
+      .options = job.effective_options,
+      .train_fingerprint = job.data->train->fingerprint,
+      .init_none = init == "none",
+      .validation_fingerprint = job.data->validation_fingerprint,
+      .effective_lr = options.effective_lr(),
+      .schedule = options.adaptive_schedule(job.data->plan->steps_per_epoch()).schedule};
+  // A run's folder may have another best checkpoint by the time that this run continues.
+  const std::optional<OptionTexts> before = RunDir::options_of(options.output);
+  const bool is_known_folder = is_folder(init) && !options.checkpoints.overwrite && before &&
+                               before->contains("init") && before->at("init") == init;
+  if (!options.from_scratch() && path_exists(init) && !is_known_folder) take_init(options, config);
+  return config;
 }
 
 }  // namespace
@@ -161,26 +190,12 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
 }
 
 void open_run(Job& job) {
-  TrainOptions& options = job.options;
-  const std::string& init = options.model.init;
-  const bool overwrites = options.checkpoints.overwrite;
-  RunConfig config{
-      .options = job.effective_options,
-      .train_fingerprint = job.data->train->fingerprint,
-      .init_none = init == "none",
-      .validation_fingerprint = job.data->validation_fingerprint,
-      .effective_lr = options.effective_lr(),
-      .schedule = options.adaptive_schedule(job.data->plan->steps_per_epoch()).schedule};
-  // A run's folder may have another best checkpoint by the time that this run continues.
-  const std::optional<OptionTexts> before = RunDir::options_of(options.output);
-  const bool is_known_folder = is_folder(init) && !overwrites && before &&
-                               before->contains("init") && before->at("init") == init;
-  if (!options.from_scratch() && path_exists(init) && !is_known_folder) take_init(options, config);
+  const TrainOptions& options = job.options;
+  RunConfig config = make_config(job);
   try {
     job.dir = std::make_unique<RunDir>(options.output);
   } catch (const Error& error) {
-    const bool may_read = !overwrites && options.may_resume();
-    if (error.kind() != ErrorKind::kCannotCreate || !may_read) throw;
+    if (error.kind() != ErrorKind::kCannotCreate || !may_continue(options)) throw;
     if (!open_finished_run(job, config)) throw;
     return;
   }
@@ -192,9 +207,27 @@ void open_run(Job& job) {
   } else if (!options.from_scratch()) {  // a run that continues no longer needs these weights
     check_init(job, config);
   }
-  if (overwrites) job.dir->clear();
+  if (options.checkpoints.overwrite) job.dir->clear();
   job.dir->remove_leftovers();
   job.dir->write_config(config);
+}
+
+Outlook outlook(Job& job) {
+  const TrainOptions& options = job.options;
+  const bool has_run = options.writes() && RunDir::options_of(options.output).has_value();
+  if (!has_run || !may_continue(options) || !look_at_run(job, make_config(job))) return {};
+  Outlook result{.text = cat(options.output, ": "), .is_finished = is_finished(job)};
+  if (result.is_finished) {
+    result.text += "already finished; --overwrite trains again";
+  } else if (job.found) {
+    const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
+    result.text += cat("has a run, which continues after step ", state.step);
+  } else {
+    result.text += "has a run without a checkpoint, which begins again";
+  }
+  job.dir.reset();
+  job.found.reset();
+  return result;
 }
 
 DecodeThreads decode_threads(const Job& job) {

@@ -250,13 +250,9 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
 void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_count) const {
   std::cout << folder.path() << ": " << counted(detections_.size(), "detection") << " on "
             << counted(images_.size(), "image") << "\n";
-  if (drawn_count > 0) {
-    std::cout << "drawn: " << drawn_count << " in " << folder.path() << "/drawn\n";
-  } else if (options_.draw > 0) {
-    double best_score = -1;
-    for (const Detection& one : detections_) best_score = std::max(best_score, one.score);
-    std::cout << "drawn: none, no score reaches --draw-score " << shortest(options_.draw_score)
-              << (best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")")) << '\n';
+  if (options_.draw > 0) {
+    const std::string none = drawn_count > 0 ? "" : no_score_text(options_, detections_);
+    std::cout << drawn_text(folder, drawn_count, none);
   }
   if (!skipped_.empty()) {
     std::cout << "skipped: " << counted_kinds(skipped_) << "; reasons in " << folder.skipped_path()

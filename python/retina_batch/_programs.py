@@ -1,4 +1,4 @@
-"""The commands coco-pack, retina-train, retina-eval and retina-convert of the wheel.
+"""The commands coco-pack, retina-train, retina-eval, retina-convert and retina-weights of the wheel.
 
 The compiled programs in _bin find their own libraries in _lib, and torch's and openvino's beside this
 package, where pip installs them. Those of an environment in several folders are named to the linker.
@@ -38,7 +38,11 @@ def run(program):
     if folders:
         given = os.environ.get("LD_LIBRARY_PATH")
         os.environ["LD_LIBRARY_PATH"] = ":".join(folders + ([given] if given else []))
-    os.execv(os.path.join(HERE, "_bin", program), [program, *sys.argv[1:]])
+    folder = "_bin"
+    if program == "retina-weights":  # a script that calls retina-convert
+        folder = "_weights"
+        os.environ["PATH"] = os.path.join(HERE, "_bin") + os.pathsep + os.environ.get("PATH", os.defpath)
+    os.execv(os.path.join(HERE, folder, program), [program, *sys.argv[1:]])
 
 
 def coco_pack():
@@ -55,3 +59,7 @@ def retina_eval():
 
 def retina_convert():
     run("retina-convert")
+
+
+def retina_weights():
+    run("retina-weights")

@@ -126,8 +126,8 @@ std::string fetched_path(const PretrainedWeights& weights, const std::string& ne
 std::string fetch_command(const PretrainedWeights& weights, const std::string& near) {
   const fs::path folder = data_folder(near);
   return cat("make weights DATA=", shell_word(folder.string()), " WEIGHTS=", weights.name,
-             " (in the image: retina-weights --output ", shell_word((folder / kFolder).string()),
-             " ", weights.name, ")");
+             " (without the sources: retina-weights --output ",
+             shell_word((folder / kFolder).string()), " ", weights.name, ")");
 }
 
 void refuse_missing(const PretrainedWeights& weights, const NamedBy& by) {

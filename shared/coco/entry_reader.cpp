@@ -37,13 +37,13 @@ std::size_t last_border(std::string_view text) {
 // that the walk itself looks at brackets and strings alone.
 class EntryFile {
  public:
-  EntryFile(const std::string& path, const std::vector<CocoList>& lists, const TakeEntry& take,
+  EntryFile(const std::string& path, const std::vector<CocoList>& lists, const TakeEntries& take,
             const ReadingPieces& pieces)
       : path_(path), lists_(lists), take_(take), piece_bytes_(pieces.piece_bytes), file_(path) {
     constexpr int kMostThreads = 8;  // the entries are handed over by one
     thread_count_ =
         pieces.thread_count > 0 ? pieces.thread_count : std::min(usable_cores(), kMostThreads);
-    constexpr int kPiecesPerThread = 8;
+    constexpr int kPiecesPerThread = 16;
     pieces_.resize(static_cast<std::size_t>(thread_count_ * kPiecesPerThread));
   }
 
@@ -127,7 +127,9 @@ class EntryFile {
                         [&](std::size_t i) { parse_guess(pieces_[i], list); });
       std::size_t i = 0;
       for (; i < piece_count && pieces_[i].understood; ++i) {
-        for (const CocoEntry& entry : pieces_[i].entries) take_(list, index++, entry);
+        // Of a list that nobody asked for there are none.
+        if (!pieces_[i].entries.empty()) take_(list, index, pieces_[i].entries);
+        index += pieces_[i].entries.size();
         at_ += pieces_[i].text.size() + 1;
       }
       if (piece_count > 0 && i == piece_count) continue;
@@ -144,7 +146,7 @@ class EntryFile {
         if (maker) {
           CocoEntry entry;
           maker->make(value, index, entry);
-          take_(list, index, entry);
+          take_(list, index, {&entry, 1});
         }
         ++index;
       }
@@ -178,8 +180,8 @@ class EntryFile {
     if (is_wanted(list)) maker.emplace(lists_[list], scanner);
     const char* const end = piece.text.data() + piece.text.size();
     bool is_good = true;
+    scanner.skip_spaces();
     do {
-      scanner.skip_spaces();
       is_good = maker ? maker->make(piece.entries.emplace_back()) : scanner.skip_value();
       scanner.skip_spaces();
     } while (is_good && scanner.at() < end && scanner.take(','));
@@ -274,7 +276,7 @@ class EntryFile {
 
   const std::string& path_;
   const std::vector<CocoList>& lists_;
-  const TakeEntry& take_;
+  const TakeEntries& take_;
   std::size_t piece_bytes_;
   FileReader file_;
   std::string buffer_;
@@ -286,7 +288,7 @@ class EntryFile {
 }  // namespace
 
 void read_entries(const std::string& path, const std::vector<CocoList>& lists,
-                  const TakeEntry& take, const ReadingPieces& pieces) {
+                  const TakeEntries& take, const ReadingPieces& pieces) {
   EntryFile(path, lists, take, pieces).read();
 }
 

@@ -1,5 +1,5 @@
 // The core of instances.cpp and results.cpp: walks the lists of a COCO file of any size and hands
-// over one flat entry at a time. The text is read in pieces of whole entries, several at once, by
+// over flat entries. The text is read in pieces of whole entries, several at once, by
 // json_scanner.h, and by RapidJSON where that refuses one (escapes in names, NaN, deep nesting).
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,7 @@ enum class CocoField : std::uint8_t {
 };
 
 // One object of a list. A field is meaningful when `has` it. Texts are UTF-8, and valid until the
-// next entry is handed over; numbers are finite and rounded correctly.
+// next ones are handed over; numbers are finite and rounded correctly.
 struct CocoEntry {
   std::int64_t id = 0, image_id = 0, category_id = 0;
   std::int64_t width = 0, height = 0;
@@ -55,18 +56,19 @@ struct CocoList {
 // How the text is cut; the entries are the same.
 struct ReadingPieces {
   int thread_count = 0;                            // 0: usable_cores(), at most 8
-  std::size_t piece_bytes = std::size_t{1} << 17;  // what a thread takes at once
+  std::size_t piece_bytes = std::size_t{1} << 16;  // what a thread takes at once
 };
 
-// Gets entry number `index` of lists[list], in the file's order.
-using TakeEntry = std::function<void(std::size_t list, std::size_t index, const CocoEntry& entry)>;
+// Gets neighbours of lists[list] from entry number `first` on, in the file's order.
+using TakeEntries =
+    std::function<void(std::size_t list, std::size_t first, std::span<const CocoEntry> entries)>;
 
 // Reads the file at `path`. Holds no more of it than the pieces, or one entry where that is longer.
 // Throws kNoInput / kIo (reading) and kData: not JSON (line and column), a list that is missing or
 // comes twice, and, naming the entry, a missing key or one that comes twice, a wrong type, a text
 // that is not UTF-8, a number that is not finite. What `take` throws ends it, too.
 void read_entries(const std::string& path, const std::vector<CocoList>& lists,
-                  const TakeEntry& take, const ReadingPieces& pieces = {});
+                  const TakeEntries& take, const ReadingPieces& pieces = {});
 
 // "FILE: annotations[17] (id 42)", for messages.
 std::string entry_place(const std::string& path, const CocoList& list, std::size_t index,

@@ -1,6 +1,7 @@
 #include "shared/coco/instances.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -66,22 +67,25 @@ std::vector<std::int64_t> ids_of_categories(const std::string& name, const Categ
   return unique_ids(name, categories, "categories");
 }
 
-int side_px(std::int64_t pixels, const char* key, const std::string& place) {
+// Says where an entry is: a text for errors alone, which takes longer than reading the entry.
+using PlaceText = std::function<std::string()>;
+
+int side_px(std::int64_t pixels, const char* key, const PlaceText& place) {
   constexpr int kMaxSide = std::numeric_limits<int>::max();
   if (pixels < 1 || pixels > kMaxSide) {
-    fail(cat(place, ": ", key, ": got ", pixels, ", want 1 to ", kMaxSide));
+    fail(cat(place(), ": ", key, ": got ", pixels, ", want 1 to ", kMaxSide));
   }
   return static_cast<int>(pixels);
 }
 
-ImageInfo image_of(const CocoEntry& entry, const std::string& place) {
+ImageInfo image_of(const CocoEntry& entry, const PlaceText& place) {
   ImageInfo image{.id = entry.id,
                   .file_name = std::string(entry.file_name),
                   .width = side_px(entry.width, "width", place),
                   .height = side_px(entry.height, "height", place)};
-  if (image.file_name.empty()) fail(place + ": file_name is empty");
+  if (image.file_name.empty()) fail(place() + ": file_name is empty");
   if (image.file_name.find('\0') != std::string::npos) {
-    fail(place + ": file_name: has a NUL character, which no file's name has");
+    fail(place() + ": file_name: has a NUL character, which no file's name has");
   }
   return image;
 }
@@ -124,8 +128,8 @@ Categories read_categories(const std::string& path) {
   const bool is_list = begin != std::string::npos && start[begin] == '[';
   Categories categories;
   read_entries(path, {list_of_categories(is_list ? "" : "categories")},
-               [&](std::size_t, std::size_t, const CocoEntry& entry) {
-                 categories.push_back(category_of(entry));
+               [&](std::size_t, std::size_t, std::span<const CocoEntry> entries) {
+                 for (const CocoEntry& entry : entries) categories.push_back(category_of(entry));
                });
   ids_of_categories(path, categories);
   return categories;
@@ -137,14 +141,18 @@ Instances read_instances(const std::string& path, const ReadingPieces& pieces) {
   Instances all;
   // Memory that is never written to costs nothing: rather too much of it than a move.
   all.annotations.reserve(file_size_bytes(path) / kShortestAnnotationBytes);
-  const auto take = [&](std::size_t list, std::size_t index, const CocoEntry& entry) {
-    if (list == kImages) {
-      all.images.push_back(image_of(entry, entry_place(path, lists[list], index, entry)));
-    } else if (list == kAnnotations) {
-      all.annotations.push_back(annotation_of(entry));
-      all.rotated_count += entry.is_rotated ? 1 : 0;
-    } else {
-      all.categories.push_back(category_of(entry));
+  const auto take = [&](std::size_t list, std::size_t index, std::span<const CocoEntry> entries) {
+    for (const CocoEntry& entry : entries) {
+      if (list == kImages) {
+        all.images.push_back(
+            image_of(entry, [&] { return entry_place(path, lists[list], index, entry); }));
+      } else if (list == kAnnotations) {
+        all.annotations.push_back(annotation_of(entry));
+        all.rotated_count += entry.is_rotated ? 1 : 0;
+      } else {
+        all.categories.push_back(category_of(entry));
+      }
+      ++index;
     }
   };
   read_entries(path, lists, take, pieces);

@@ -22,7 +22,7 @@ class JsonScanner {
   const char* at() const { return at_; }
 
   void skip_spaces() {
-    while (is_space(*at_)) ++at_;
+    while (static_cast<unsigned char>(*at_) <= ' ' && is_space(*at_)) ++at_;
   }
 
   // Spaces, the character, spaces.

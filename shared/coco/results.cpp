@@ -12,6 +12,17 @@
 #include "shared/base/printable.h"
 
 namespace retina {
+namespace {
+
+[[noreturn]] void refuse_side(const std::string& path, std::size_t index, std::size_t side,
+                              const CocoEntry& entry) {
+  throw Error(ErrorKind::kData,
+              cat(path, ": entry [", index, "]: bbox[", side, "]: got ", shortest(entry.bbox[side]),
+                  ", want a ", side == 2 ? "width" : "height", " of at least 0"),
+              "COCO's boxes are [x, y, width, height]");
+}
+
+}  // namespace
 
 std::vector<Detection> read_results(const std::string& path, const ReadingPieces& pieces) {
   using Field = CocoField;
@@ -20,19 +31,17 @@ std::vector<Detection> read_results(const std::string& path, const ReadingPieces
   // Memory that is never written to costs nothing: rather too much of it than a move.
   all.reserve(file_size_bytes(path) / kShortestEntryBytes);
   use_huge_pages(all);
-  const auto take = [&](std::size_t, std::size_t index, const CocoEntry& entry) {
-    for (const std::size_t side : {2, 3}) {
-      if (entry.bbox[side] >= 0) continue;
-      throw Error(
-          ErrorKind::kData,
-          cat(path, ": entry [", index, "]: bbox[", side, "]: got ", shortest(entry.bbox[side]),
-              ", want a ", side == 2 ? "width" : "height", " of at least 0"),
-          "COCO's boxes are [x, y, width, height]");
+  const auto take = [&](std::size_t, std::size_t index, std::span<const CocoEntry> entries) {
+    for (const CocoEntry& entry : entries) {
+      for (const std::size_t side : {2, 3}) {
+        if (entry.bbox[side] < 0) refuse_side(path, index, side, entry);
+      }
+      all.push_back({.image_id = entry.image_id,
+                     .category_id = entry.category_id,
+                     .bbox = entry.bbox,
+                     .score = entry.score});
+      ++index;
     }
-    all.push_back({.image_id = entry.image_id,
-                   .category_id = entry.category_id,
-                   .bbox = entry.bbox,
-                   .score = entry.score});
   };
   read_entries(path,
                {{.needed = {Field::kImageId, Field::kCategoryId, Field::kBbox, Field::kScore}}},

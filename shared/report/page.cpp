@@ -1,5 +1,6 @@
 #include "shared/report/page.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -68,12 +69,11 @@ std::string escape_html(std::string_view text) {
 std::string data_element(const char* id, std::string_view json) {
   std::string text = cat("<script type=\"application/json\" id=\"", id, "\">");
   text.reserve(text.size() + json.size() + json.size() / 64);
-  for (const char c : json) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
+  for (std::size_t at = 0; at < json.size();) {
+    const std::size_t bracket = std::min(json.find('<', at), json.size());
+    text += json.substr(at, bracket - at);
+    if (bracket < json.size()) text += "\\u003c";
+    at = bracket + 1;
   }
   return text + "</script>\n";
 }

@@ -108,7 +108,7 @@ TEST_F(Pretrained, TheFolderOfTheEnvironmentComesFirst) {
 TEST_F(Pretrained, TheCommandFetchesToWhereTheFileIsLookedFor) {
   const auto command = [&](const std::string& train) { return fetch_command(coco_, train); };
   EXPECT_EQ(command("coco/shards/train2017"),
-            "make weights DATA=coco WEIGHTS=coco-v2 (in the image: retina-weights --output "
+            "make weights DATA=coco WEIGHTS=coco-v2 (without the sources: retina-weights --output "
             "coco/weights coco-v2)");
   EXPECT_THAT(command("mine/train/"), testing::HasSubstr("DATA=mine WEIGHTS=coco-v2 "));
   EXPECT_THAT(command("shards/train"), testing::HasSubstr("DATA=. "));

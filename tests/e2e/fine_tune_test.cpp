@@ -270,7 +270,7 @@ TEST_F(NamedWeights, AnOptionOrRecipeOfAnotherArchitectureIsOneLine) {
 
 TEST_F(NamedWeights, MissingOnesAreFetchedByTheCommandOfTheHint) {
   const std::string fetch = cat("; hint: make weights DATA=", job_.folder().path(),
-                                " WEIGHTS=coco-v2 (in the image: "
+                                " WEIGHTS=coco-v2 (without the sources: "
                                 "retina-weights --output ",
                                 job_ / "weights", " coco-v2)\n");
   const std::string file = "retinanet_resnet50_fpn_v2_coco-5905b1c5.pt";

@@ -284,7 +284,8 @@ TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
             "retina-train: error: --recipe torchvision-v2: begins with a pretrained backbone, "
             "--init is missing; hint: make weights DATA=" +
                 job.folder().path() +
-                " WEIGHTS=imagenet-v2 (in the image: retina-weights --output " + job / "weights" +
+                " WEIGHTS=imagenet-v2 (without the sources: retina-weights --output " +
+                job / "weights" +
                 " imagenet-v2), then --init imagenet-v2; --init none trains from " + "scratch\n");
 }
 

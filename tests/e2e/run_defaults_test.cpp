@@ -111,6 +111,24 @@ TEST(RunDefaults, FineTuneADetectorAndFitItsAnchors) {
   EXPECT_LT(config.root().at("options").at("anchor-sizes").at(std::size_t{0}).as_double(), 32);
 }
 
+TEST(RunDefaults, CheckArgsTellsOfTheRunThatIsThere) {
+  const Job job;
+  const auto check = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--recipe", "none", "--check-args"});
+    return run_process(plain_command(job, job / "run", more)).out;
+  };
+  const std::vector<std::string> one_step = {"--steps", "1", "--recipe", "none"};
+  ASSERT_EQ(run_process(plain_command(job, job / "run", one_step)).exit_code, 0);
+  const std::string finished = check({"--steps", "1"});
+  EXPECT_THAT(finished, HasSubstr("run: already finished; --overwrite trains again\n"));
+  EXPECT_THAT(finished, Not(HasSubstr("memory: ")));
+  EXPECT_THAT(check({"--steps", "1", "--overwrite"}), Not(HasSubstr("finished")));
+  const std::string longer = check({"--steps", "3"});
+  EXPECT_THAT(longer, HasSubstr("run: has a run, which continues after step 1\n"));
+  EXPECT_THAT(longer, HasSubstr("memory: "));
+  EXPECT_THAT(check({"--steps", "3", "--momentum", "0.5"}), HasSubstr("not checked further: "));
+}
+
 // How many steps an epoch has is known from the data alone.
 TEST(RunDefaults, AreShownByCheckArgs) {
   const Job job;

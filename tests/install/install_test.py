@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from installed import (BUILD, PROGRAMS, TRAINING, cache, foreign_libraries, opened_libraries, run)
+from installed import (BUILD, PROGRAMS, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries,
+                       opened_libraries, run)
 
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -46,7 +47,7 @@ class InstalledPrograms(unittest.TestCase):
 
     def test_the_tree_has_programs_libraries_and_licences_alone(self):
         self.assertEqual(sorted(os.listdir(self.prefix)), ["bin", "lib", "share"])
-        self.assertEqual(sorted(os.listdir(self.prefix / "bin")), sorted(PROGRAMS))
+        self.assertEqual(sorted(os.listdir(self.prefix / "bin")), sorted([*PROGRAMS, WEIGHTS]))
         ours = [path.name for path in self.libraries.glob("libretina*")]
         self.assertEqual(sorted(ours), ["libretina_eval_model.so", "libretina_mpi.so"])
         self.assertEqual([path for path in self.libraries.iterdir() if ".so" not in path.name], [])
@@ -102,6 +103,10 @@ class InstalledPrograms(unittest.TestCase):
                     self.folder / "none", "--output", self.folder / "evaluation"], LD_DEBUG="files")
         self.assertEqual(done.returncode, 66)
         self.assertIn(str(self.libraries / "libretina_eval_model.so"), opened_libraries(done, "retina-eval"))
+
+    def test_weights_are_fetched_and_imported_without_a_path_to_the_programs(self):
+        self.assertEqual(fetched_weights(self.program(WEIGHTS), self.folder),
+                         ["retinanet_resnet50_fpn_v2_coco-5905b1c5.pt"])
 
     def test_two_ranks_train_with_the_systems_open_mpi(self):
         words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", self.program("retina-train"),

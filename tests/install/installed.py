@@ -1,4 +1,5 @@
 """A build, installed and looked at: what install_test.py and package_test.py share."""
+import hashlib
 import os
 import pathlib
 import re
@@ -7,6 +8,7 @@ import subprocess
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
+WEIGHTS = "retina-weights"  # a script
 TRAINING = ["--synthetic", "8", "--backbone", "resnet18", "--min-side", "64", "--max-side", "64",
             "--images-per-step", "2", "--steps", "2", "--threads", "1", "--compute-threads", "1",
             "--device", "cpu"]
@@ -24,6 +26,21 @@ def run(words, **environment):
     """With nothing in the environment but what is given."""
     return subprocess.run([str(word) for word in words], capture_output=True, text=True,
                           env=environment, timeout=300)
+
+
+def fetched_weights(command, folder):
+    """`command`, an installed retina-weights, fetches a small detector from a folder: what it left."""
+    mirror, name = folder / "mirror", "retinanet_resnet50_fpn_v2_coco-5905b1c5.pth"
+    mirror.mkdir()
+    done = run([BUILD / "bin/make-checkpoint", "--pth", "--classes", "91", "--output", mirror / name])
+    assert done.returncode == 0, done.stderr
+    content = (mirror / name).read_bytes()
+    table = mirror / "table.txt"
+    table.write_text(f"coco-v2 {name} {len(content)} {hashlib.sha256(content).hexdigest()}\n")
+    done = run([command, "--output", folder / "weights", "coco-v2"], PATH="/usr/bin:/bin",
+               WEIGHTS_URL=mirror.as_uri(), WEIGHTS_TABLE=table)
+    assert done.returncode == 0, done.stderr
+    return os.listdir(folder / "weights")
 
 
 def opened_libraries(done, program):

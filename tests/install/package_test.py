@@ -15,7 +15,8 @@ import tempfile
 import unittest
 import zipfile
 
-from installed import (BUILD, PROGRAMS, SOURCE, TRAINING, cache, foreign_libraries, opened_libraries, run)
+from installed import (BUILD, PROGRAMS, SOURCE, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries,
+                       opened_libraries, run)
 
 VERSION = cache("CMAKE_PROJECT_VERSION")
 HAS_CUDA = cache("RETINA_WITH_CUDA") == "ON"
@@ -86,7 +87,7 @@ class Packages(unittest.TestCase):
     def test_the_glibc_that_is_told_is_the_newest_that_a_file_needs(self):
         self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
         [tree] = self.folder.iterdir()
-        files = [*tree.glob("bin/*"), *tree.glob("lib/*/*")]
+        files = [*(tree / "bin" / name for name in PROGRAMS), *tree.glob("lib/*/*")]
         line = next(line for line in self.told.stdout.splitlines() if self.tar.name in line)
         self.assertIn("glibc {}.{} ".format(*newest("GLIBC", files)), line)
 
@@ -126,7 +127,7 @@ class Packages(unittest.TestCase):
         big = [name for name in names if "libtorch" in name or "libopenvino" in name or "libcu" in name]
         self.assertEqual(big, [])
         scripts = re.findall(r"^(\S+) = retina_batch\._programs:(\S+)$", self.metadata("entry_points.txt"), re.M)
-        self.assertEqual(sorted(scripts), sorted((name, name.replace("-", "_")) for name in PROGRAMS))
+        self.assertEqual(sorted(scripts), sorted((name, name.replace("-", "_")) for name in [*PROGRAMS, WEIGHTS]))
 
     def test_the_same_build_gives_the_same_bytes(self):
         self.assertEqual(package(self.folder).returncode, 0)
@@ -160,6 +161,8 @@ class Packages(unittest.TestCase):
         self.assertEqual(foreign_libraries(opened, place), set())
         for name in PROGRAMS:
             self.assertIn(VERSION, self.expect_success(run([place / "bin" / name, "--version"])).stdout)
+        self.assertEqual(fetched_weights(place / "bin" / WEIGHTS, self.folder),
+                         ["retinanet_resnet50_fpn_v2_coco-5905b1c5.pt"])
 
     def test_wheels_of_another_folder_are_found_too(self):
         place, site = self.environment_with_the_wheel()
