@@ -181,9 +181,11 @@ test-oracle: build
 
 # --- The whole job -------------------------------------------------------------------------------
 # Its steps hold 4 images: a fifth rank would have none. Your own data get the defaults, with a network that
-# a CPU can train.
-DEMO_TRAINING = $(if $(filter command,$(origin DATA)),$(if $(filter --backbone% --init%,$(TRAIN_OPTIONS)),,--backbone \
-  resnet18),--config jobs/demo.json)
+# a CPU can train, at the size that the images have.
+unless_given = $(if $(filter $(addsuffix %,$(1)),$(TRAIN_OPTIONS)),,$(2))
+OWN_TRAINING = $(call unless_given,--backbone --init,--backbone resnet18) \
+  $(call unless_given,--min-side,--min-side auto) $(call unless_given,--anchor-sizes --init,--anchor-sizes auto)
+DEMO_TRAINING = $(if $(filter command,$(origin DATA)),$(OWN_TRAINING),--config jobs/demo.json)
 demo: build
 	@data="$(if $(filter command,$(origin DATA)),$(DATA))"  # not an exported DATA of the pages
 	if [ -z "$$data" ]; then

@@ -117,7 +117,7 @@ renew() {  # SOURCE RESULT
 pack_all
 
 export RETINA_WEIGHTS=${RETINA_WEIGHTS:-$data/weights}  # `make weights DATA=` leaves them there
-step "train: $ranks ranks"
+step "train: $ranks ranks (its lines tell how long the rest takes; stopped, the same command continues)"
 launch "$bin/retina-train" --train "$train" --validation "$validation" \
   --output "$output/run" --task "$task" "$@" ||
   fail $? "training ended early, see above; with make, retina-train's options go into TRAIN_OPTIONS," \

@@ -1,5 +1,6 @@
 #include "train/job.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -95,6 +96,18 @@ bool starts_from_detector(const TrainOptions& options) try {
   return false;
 }
 
+// The median of the images' own sizes, the default size at most: for --min-side auto.
+InputSides own_sides(const TrainOptions& options, const std::vector<IndexEntry>& index) {
+  std::vector<int> shorter;
+  shorter.reserve(index.size());
+  for (const IndexEntry& image : index) shorter.push_back(std::min(image.width, image.height));
+  const auto middle = shorter.begin() + static_cast<std::ptrdiff_t>(shorter.size() / 2);
+  std::nth_element(shorter.begin(), middle, shorter.end());
+  const InputSides most = default_sides(options.task, options.model.backbone);
+  const int min_px = std::clamp(*middle, options.least_side(), most.min_px);
+  return {.min_px = min_px, .max_px = (min_px * most.max_px + most.min_px - 1) / most.min_px};
+}
+
 void add_box_sizes(const Record& record, const InputSides& sides, std::vector<BoxSize>& boxes) {
   const double scale = resized_size(record.width, record.height, sides.min_px, sides.max_px).scale;
   for (const RecordAnnotation& annotation : record.annotations) {
@@ -175,17 +188,37 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
                  .before = options_before(options)};
   start.has_detector = !start.before && starts_from_detector(options);
   RunDefaults defaults = run_defaults(cli, options, start);
-  if (options.model.anchor_sizes) return defaults;
-  if (start.before && start.before->contains("anchor-sizes")) {
-    defaults.settings.emplace_back("anchor-sizes", start.before->at("anchor-sizes"));
-    return defaults;
+  const auto set = [&](const std::string& name, const std::string& value) {
+    defaults.settings.emplace_back(name, value);
+  };
+  const auto is_kept = [&](const std::string& name) {
+    const bool is_there = start.before && start.before->contains(name);
+    if (is_there) set(name, start.before->at(name));
+    return is_there;
+  };
+
+  TrainOptions sized = options;
+  const bool wants_own_sides = cli.given("min-side") && !options.data.min_side_px;
+  if (wants_own_sides && !options.classifies() && !is_kept("min-side")) {
+    const InputSides own = own_sides(options, plan.index());
+    sized.data.min_side_px = own.min_px;
+    if (!options.data.max_side_px) sized.data.max_side_px = own.max_px;
+    set("min-side", cat(sized.min_side()));
+    set("max-side", cat(sized.max_side()));
+    defaults.notes.push_back(cat("--min-side ", sized.min_side(), " --max-side ", sized.max_side(),
+                                 ", chosen because images of the set have this size"));
+  } else if (wants_own_sides && !options.data.max_side_px) {
+    is_kept("max-side");
   }
-  const AnchorProposal proposal = propose_anchors(box_sizes(options, data), 1);
-  std::string sizes;
-  for (const double size : proposal.sizes) sizes += cat(sizes.empty() ? "" : ",", shortest(size));
-  defaults.settings.emplace_back("anchor-sizes", sizes);
-  defaults.notes.push_back(
-      cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best"));
+
+  if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {
+    const AnchorProposal proposal = propose_anchors(box_sizes(sized, data), 1);
+    std::string sizes;
+    for (const double size : proposal.sizes) sizes += cat(sizes.empty() ? "" : ",", shortest(size));
+    set("anchor-sizes", sizes);
+    defaults.notes.push_back(
+        cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best"));
+  }
   return defaults;
 }
 

@@ -33,9 +33,9 @@ struct Job {
   bool is_root() const { return communicator.is_root(); }
 };
 
-// What the data, --init, and a run that is in --output already decide of the options; the anchors
-// for --anchor-sizes auto are those for up to 5000 images, resized as the run resizes them. Changes
-// nothing. Throws kConfig, kIo. Rank 0.
+// What the data, --init, and a run that is in --output already decide of the options; the size
+// for --min-side auto is the images' median; the anchors for --anchor-sizes auto are those for up
+// to 5000 images, resized as the run resizes them. Changes nothing. Throws kConfig, kIo. Rank 0.
 RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data);
 
 // Decode threads of a rank.

@@ -125,7 +125,7 @@ void check_sources(const TrainOptions& o) {
 
 void check_images(const TrainOptions& o) {
   const TrainOptions::Data& data = o.data;
-  const int least_side = o.classifies() ? 8 : 32;
+  const int least_side = o.least_side();
   at_least("min-side", o.min_side(), least_side);
   at_least("max-side", o.max_side(), o.min_side());
   for (const auto side : data.min_sides_px) {

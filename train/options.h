@@ -156,6 +156,7 @@ struct TrainOptions {
   int min_side() const {
     return data.min_side_px.value_or(default_sides(task, model.backbone).min_px);
   }
+  int least_side() const { return classifies() ? 8 : 32; }
   int max_side() const {
     return data.max_side_px.value_or(default_sides(task, model.backbone).max_px);
   }

@@ -180,7 +180,8 @@ void Cli::let_be_auto(const std::function<void()>& reset) {
   option.assign = [assign, reset](const std::string& text) {
     text == kAuto ? reset() : assign(text);
   };
-  if (option_texts_.back().empty()) option_texts_.back() = kAuto;
+  // A help text with brackets tells the default itself.
+  if (option_texts_.back().empty() && !option.help.ends_with(']')) option_texts_.back() = kAuto;
 }
 
 void Cli::flag(const std::string& name, bool& target, const std::string& help) {

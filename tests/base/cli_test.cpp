@@ -402,6 +402,11 @@ TEST_F(CliTest, AutoLeavesAnOptionToTheProgram) {
   EXPECT_THAT(help, HasSubstr("--shares LIST|auto"));
   EXPECT_THAT(help, HasSubstr("by level [1,2]"));
   EXPECT_THAT(help, HasSubstr("steps [auto]"));
+
+  Cli other("program", "", "");
+  std::optional<int> side;
+  other.option_or_auto("side", side, "PX", "in pixels [800]");
+  EXPECT_THAT(other.help_text(), HasSubstr("in pixels [800]\n")) << "the text says it itself";
 }
 
 TEST_F(CliTest, AssignsWhatTheDataDecide) {

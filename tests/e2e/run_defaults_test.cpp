@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/shard/shard_set.h"
 #include "tests/e2e/job.h"
 #include "tests/support/child_process.h"
 
@@ -109,6 +112,32 @@ TEST(RunDefaults, FineTuneADetectorAndFitItsAnchors) {
   EXPECT_LT(config.root().at("effective_lr").as_double(), 0.0025);
   // The boxes of scenes are small at 64 px.
   EXPECT_LT(config.root().at("options").at("anchor-sizes").at(std::size_t{0}).as_double(), 32);
+}
+
+// The rendered images are larger than 64 px; no recipe changes their size.
+TEST(RunDefaults, TrainAtTheImagesOwnSize) {
+  const Job job;
+  const std::vector<IndexEntry> index = ShardSet(job.train_shards()).index();
+  std::vector<int> sides;
+  for (const IndexEntry& image : index) sides.push_back(std::min(image.width, image.height));
+  std::sort(sides.begin(), sides.end());
+  const int own = sides[sides.size() / 2];
+  auto command = plain_command(job, job / "run", {"--steps", "1", "--anchor-sizes", "auto"});
+  set_value(command, "--min-side", "auto");
+  command.erase(std::find(command.begin(), command.end(), "--max-side"),
+                std::find(command.begin(), command.end(), "--device"));
+  const ProcessResult done = run_process(command);
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const int longest = (own * 1333 + 799) / 800;
+  EXPECT_THAT(done.err, HasSubstr(cat("--min-side ", own, " --max-side ", longest, ", chosen")));
+  const JsonFile config = config_of(job / "run");
+  const JsonView options = config.root().at("options");
+  EXPECT_EQ(options.at("min-side").as_int(), own);
+  EXPECT_EQ(options.at("max-side").as_int(), longest);
+  // The same command continues.
+  EXPECT_THAT(run_process(command).out, HasSubstr("already finished"));
+  set_value(command, "--steps", "2");
+  EXPECT_EQ(run_process(command).exit_code, 0);
 }
 
 TEST(RunDefaults, CheckArgsTellsOfTheRunThatIsThere) {
