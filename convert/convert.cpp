@@ -105,7 +105,7 @@ std::string convert(const ConvertOptions& asked) {
   options.checkpoint = resolve_checkpoint(
       resolve_name(asked.checkpoint, {.option = "--checkpoint", .near = asked.output}));
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
-  const c10::Device device = choose_device(options.device, {});
+  const c10::Device device = choose_device(options.device);
   set_tf32(false);  // what the verification compares is nearer than TF32's rounding
   const InferenceHeader header =
       header_of(read_checkpoint_header(options.checkpoint), checkpoint_hash, options);

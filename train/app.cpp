@@ -18,6 +18,7 @@
 #include "shared/base/signals.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/comm/communicator.h"
+#include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "train/initial_model.h"
@@ -242,7 +243,7 @@ std::string decided_by_data(Command command) {
     if (!there.text.empty()) text += cat(there.text, "\n");
     if (there.is_finished) return text;
     text += cat(course_of(job.options, job.data->plan->steps_per_epoch()), "\n");
-    job.device = choose_device(job.options.compute.device, {});
+    job.device = choose_device(job.options.compute.device);
     try {
       text += cat(TrainingRun(job).fit_into_memory().text, "\n");
     } catch (const Error& too_little) {
@@ -297,9 +298,7 @@ int preview(Command& command, Communicator& communicator) {
 void open(Job& job, Command& command) {
   Communicator& communicator = job.communicator;
   const TrainOptions& options = job.options;
-  const NodePlace place = {.local_rank = communicator.local_rank(),
-                           .local_size = communicator.local_size(),
-                           .sees_own_gpu = is_alone_on_node(communicator, only_gpu())};
+  const std::vector<RankGpus> gpus = gpus_of_ranks(communicator, visible_gpus());
   root_first(communicator, [&] {
     check_rank_count(options.distribution.expect_ranks, communicator);
     check_share(options, communicator.size());
@@ -307,7 +306,10 @@ void open(Job& job, Command& command) {
     if (job.is_root() && !options.monitoring.timeline.empty()) {
       check_may_replace(options.monitoring.timeline, kTimelineMark, "--timeline");
     }
-    job.device = choose_device(options.compute.device, place);
+    job.device = choose_device(options.compute.device);
+    if (job.device.is_cuda()) {
+      job.device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, communicator.rank())));
+    }
     job.data.emplace(options);
   });
   fit_to_data(job, command);

@@ -17,6 +17,7 @@
 #include "shared/checkpoint/run_folder.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
+#include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/onnx/isolated_session.h"
@@ -28,10 +29,11 @@ namespace {
 
 // Sets the process up to compute as the options say.
 c10::Device prepare_device(const EvalOptions& options, Communicator& ranks) {
-  const c10::Device device =
-      choose_device(options.device, {.local_rank = ranks.local_rank(),
-                                     .local_size = ranks.local_size(),
-                                     .sees_own_gpu = is_alone_on_node(ranks, only_gpu())});
+  const std::vector<RankGpus> gpus = gpus_of_ranks(ranks, visible_gpus());
+  c10::Device device = choose_device(options.device);
+  if (device.is_cuda()) {
+    device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, ranks.rank())));
+  }
   if (ranks.is_root()) warn_of_slow_precision(options.precision, device);
   set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));

@@ -143,17 +143,6 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
       });
 }
 
-bool is_alone_on_node(Communicator& communicator, const std::string& text) {
-  const std::vector<std::string> all = communicator.gather(cat(host_name(), "\n", text), 0);
-  std::string answers;  // '1' or '0' for each rank
-  for (const std::string& one : all) {
-    const bool is_alone = one.back() != '\n' && std::count(all.begin(), all.end(), one) == 1;
-    answers += is_alone ? '1' : '0';
-  }
-  answers = communicator.broadcast(answers, 0);
-  return answers.at(static_cast<std::size_t>(communicator.rank())) == '1';
-}
-
 void check_rank_count(int expected, const Communicator& communicator) {
   if (expected == 0 || expected == communicator.size()) return;
   throw Error(ErrorKind::kConfig,

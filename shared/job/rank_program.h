@@ -37,10 +37,6 @@ void root_first(Communicator& communicator, const F& first) {
 // launcher that misses its host file starts every rank alone, or all on one node.
 void check_rank_count(int expected, const Communicator& communicator);
 
-// Whether `text` is not empty and no other rank of this rank's machine has given the same.
-// Collective.
-bool is_alone_on_node(Communicator& communicator, const std::string& text);
-
 // The process that started this rank, mpirun or Open MPI's daemon on another node: the nearest
 // ancestor that is a launcher of Open MPI; 0 without one. `proc` is for tests.
 pid_t launcher_process(const std::string& proc = "/proc");

@@ -30,22 +30,14 @@ c10::CachingDeviceAllocator::DeviceStats stats_of(const c10::Device& device) {
 
 }  // namespace
 
-c10::Device choose_device(DeviceChoice wanted, const NodePlace& place) {
-  const auto gpu_count = static_cast<int>(torch::cuda::device_count());
-  if (wanted == DeviceChoice::kCpu || (wanted == DeviceChoice::kAuto && gpu_count == 0))
-    return c10::Device(c10::kCPU);
-  if (gpu_count == 0) {
+c10::Device choose_device(DeviceChoice wanted) {
+  const bool has_gpu = !visible_gpus().empty();
+  if (wanted == DeviceChoice::kCuda && !has_gpu) {
     throw Error(ErrorKind::kUnavailable, "--device cuda: no GPU found",
                 "check nvidia-smi, start the container with --gpus all, or use --device cpu");
   }
-  if (place.sees_own_gpu) return {c10::kCUDA, 0};
-  if (place.local_size > gpu_count) {
-    throw Error(ErrorKind::kConfig,
-                cat("this node has ", place.local_size, " ranks and ", gpu_count,
-                    gpu_count == 1 ? " GPU" : " GPUs", " (want one GPU per rank)"),
-                "start fewer ranks on each node, or use --device cpu");
-  }
-  return {c10::kCUDA, static_cast<c10::DeviceIndex>(place.local_rank)};
+  if (wanted == DeviceChoice::kCpu || !has_gpu) return c10::Device(c10::kCPU);
+  return {c10::kCUDA, 0};
 }
 
 std::string device_text(const c10::Device& device) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "shared/base/memory.h"
 #include "shared/model/device_choice.h"
@@ -14,21 +15,12 @@
 
 namespace retina {
 
-// The unique id of the GPU when this process sees exactly one, else "".
-std::string only_gpu();
+// The unique ids of the GPUs that this process sees, of parts of GPUs too (MIG), by CUDA's number.
+std::vector<std::string> visible_gpus();
 
-// A rank's place on its node.
-struct NodePlace {
-  int local_rank = 0, local_size = 1;
-  // Its launcher shows each rank a GPU of its own (srun --gpus-per-task=1): no two ranks of the
-  // node have the same only_gpu().
-  bool sees_own_gpu = false;
-};
-
-// Each rank takes the GPU of its place, or the one that it alone
-// sees. Throws Error{kUnavailable} for cuda without a GPU,
-// Error{kConfig} when a node has more ranks than GPUs.
-c10::Device choose_device(DeviceChoice wanted, const NodePlace& place);
+// The CPU or the first GPU; a rank's own is of shared/job/rank_gpus.h. Throws Error{kUnavailable}
+// for cuda without a GPU.
+c10::Device choose_device(DeviceChoice wanted);
 
 // "cpu", "cuda:0".
 std::string device_text(const c10::Device& device);

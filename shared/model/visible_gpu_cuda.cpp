@@ -1,20 +1,26 @@
 #include <cuda_runtime_api.h>
 
 #include <string>
+#include <vector>
 
+#include "shared/base/cat.h"
 #include "shared/base/hash.h"
 #include "shared/model/device.h"
 
 namespace retina {
 
-std::string only_gpu() {
+std::vector<std::string> visible_gpus() {
   int count = 0;
-  cudaDeviceProp properties{};
-  const bool is_known = cudaGetDeviceCount(&count) == cudaSuccess && count == 1 &&
-                        cudaGetDeviceProperties(&properties, 0) == cudaSuccess;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  std::vector<std::string> ids;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    const bool is_known = cudaGetDeviceProperties(&properties, i) == cudaSuccess;
+    ids.push_back(is_known ? hex64(xxh3({properties.uuid.bytes, sizeof properties.uuid.bytes}))
+                           : cat("number ", i));
+  }
   (void)cudaGetLastError();  // no GPU is not an error
-  // A part of a GPU (MIG) has an id of its own too.
-  return is_known ? hex64(xxh3({properties.uuid.bytes, sizeof properties.uuid.bytes})) : "";
+  return ids;
 }
 
 }  // namespace retina

@@ -2,8 +2,8 @@
 
 namespace retina {
 
-std::string only_gpu() {
-  return "";
+std::vector<std::string> visible_gpus() {
+  return {};
 }
 
 }  // namespace retina

@@ -1,26 +1,26 @@
 // Which GPU a rank takes.
 #include "shared/model/device.h"
+
+#include <set>
+
 #include "tests/gpu/gpu.h"
 
 namespace retina {
 namespace {
 
-TEST(DeviceOnGpu, IsThatOfTheRanksPlaceOrTheOneItSees) {
+TEST(DeviceOnGpu, IsTheFirstUnlessTheCpuIsAskedFor) {
   RETINA_GPU_OR_SKIP();
-  const auto cuda = [](c10::DeviceIndex index) { return c10::Device(c10::kCUDA, index); };
-  EXPECT_EQ(choose_device(DeviceChoice::kAuto, {}), cuda(0));
-  EXPECT_EQ(
-      choose_device(DeviceChoice::kCuda, {.local_rank = 3, .local_size = 4, .sees_own_gpu = true}),
-      cuda(0));
-  EXPECT_EQ(choose_device(DeviceChoice::kCpu, {}), c10::Device(c10::kCPU));
-  EXPECT_THROW(choose_device(DeviceChoice::kAuto, {.local_rank = 99, .local_size = 100}),
-               std::exception);
+  EXPECT_EQ(choose_device(DeviceChoice::kAuto), c10::Device(c10::kCUDA, 0));
+  EXPECT_EQ(choose_device(DeviceChoice::kCuda), c10::Device(c10::kCUDA, 0));
+  EXPECT_EQ(choose_device(DeviceChoice::kCpu), c10::Device(c10::kCPU));
 }
 
-TEST(DeviceOnGpu, TellsTheIdOfASingleGpu) {
+TEST(DeviceOnGpu, HasAnIdOfItsOwn) {
   RETINA_GPU_OR_SKIP();
-  EXPECT_EQ(only_gpu().empty(), torch::cuda::device_count() != 1);
-  EXPECT_EQ(only_gpu(), only_gpu());
+  const std::vector<std::string> ids = visible_gpus();
+  EXPECT_EQ(ids.size(), static_cast<std::size_t>(torch::cuda::device_count()));
+  EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), ids.size());
+  EXPECT_EQ(visible_gpus(), ids);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ int measure(const BenchOptions& options) {
   const at::NoGradGuard no_grad;
   RetinaNet model = trained_network(load_checkpoint(options.checkpoint), options.checkpoint);
   use_channels_last(model);
-  model.to(choose_device(options.device, {}));
+  model.to(choose_device(options.device));
   const ShardSet shards(options.shards);
   JpegDecoder decoder;
   Image image;
