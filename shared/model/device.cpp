@@ -96,7 +96,7 @@ FreeMemory free_device_memory(const c10::Device& device) {
 void register_torch_versions() {
   register_library_version("LibTorch", [] { return TORCH_VERSION; });
   register_library_version("CUDA in LibTorch",
-                           [] { return at::globalContext().hasCUDA() ? "yes" : "no"; });
+                           [] { return at::globalContext().hasCUDART() ? "yes" : "no"; });
   register_library_version("GPUs seen",
                            [] { return cat(static_cast<int>(torch::cuda::device_count())); });
 }
