@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/comm/activity.h"
@@ -15,7 +16,6 @@ namespace retina {
 namespace {
 
 constexpr std::chrono::microseconds kPoll(20);
-constexpr std::chrono::seconds kStartLimit(180);
 
 void check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return;
@@ -30,8 +30,13 @@ ncclDataType_t nccl_type(ElementType type) {
 }
 
 class Nccl : public NcclCommunicator {
+  using Clock = std::chrono::steady_clock;
+
  public:
-  Nccl(Communicator& host, int device) : host_(host), device_(device) {
+  Nccl(Communicator& host, int device) : host_(host), device_(device) {}
+
+  // Once. What a failure leaves, the destructor takes away.
+  void start(double limit_seconds) {
     // What the user has set wins.
     setenv("NCCL_ALGO", "allreduce:ring", 0);
     check_cuda(cudaSetDevice(device_), "cudaSetDevice");
@@ -46,25 +51,27 @@ class Nccl : public NcclCommunicator {
     Operation start{.kind = CollectiveKind::kBarrier};
     start.set_label("NCCL start");
     if (activity != nullptr) activity->begin(start);
-    const auto limit = std::chrono::steady_clock::now() + kStartLimit;
+    limit_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                std::chrono::duration<double>(limit_seconds));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that it can be aborted
     check_start(ncclCommInitRankConfig(&comm_, host_.size(), id, host_.rank(), &config),
                 "ncclCommInitRankConfig");
-    await_start(limit, "ncclCommInitRankConfig");
+    await_start("ncclCommInitRankConfig");
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     check_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "cudaEventCreate");
-    connect(limit);
+    connect();
     if (activity == nullptr) return;
     activity->end();
-    report_to(*activity, [&host] { host.await_diagnosis(); });
+    report_to(*activity, [this] { host_.await_diagnosis(); });
   }
 
   // Without waiting for other ranks: they may be gone.
   ~Nccl() override {
-    if (comm_ != nullptr) ncclCommAbort(comm_);
+    abort();
     if (done_ != nullptr) cudaEventDestroy(done_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (first_value_ != nullptr) cudaFree(first_value_);
   }
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
@@ -98,8 +105,6 @@ class Nccl : public NcclCommunicator {
   void do_barrier() override { host_.barrier(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void check_start(ncclResult_t code, const char* call) {
     if (code == ncclSuccess || code == ncclInProgress) return;
     const std::string reason = ncclGetLastError(comm_);
@@ -110,41 +115,38 @@ class Nccl : public NcclCommunicator {
                 "NCCL_DEBUG=INFO says more");
   }
 
-  static void check_time(Clock::time_point limit) {
-    if (Clock::now() < limit) {
+  void check_time() const {
+    if (Clock::now() < limit_) {
       std::this_thread::sleep_for(kPoll);
       return;
     }
-    throw Error(ErrorKind::kUnavailable,
-                cat("NCCL: the ranks have not reached each other in ", kStartLimit.count(), " s"),
+    throw Error(ErrorKind::kUnavailable, "NCCL: the ranks have not reached each other in time",
                 "name the network between the nodes in NCCL_SOCKET_IFNAME; NCCL_DEBUG=INFO says "
                 "more");
   }
 
-  void await_start(Clock::time_point limit, const char* call) {
+  void await_start(const char* call) {
     ncclResult_t state = ncclInProgress;
     while (state == ncclInProgress) {
       check_start(ncclCommGetAsyncError(comm_, &state), call);
-      if (state == ncclInProgress) check_time(limit);
+      if (state == ncclInProgress) check_time();
     }
     check_start(state, call);
   }
 
   // NCCL sets up its connections in the first collective. What prevents them (a full /dev/shm, no
   // memory left on the GPU, a closed network) is a fault of this start, not of a rank that died.
-  void connect(Clock::time_point limit) {
-    void* value = nullptr;
-    check_cuda(cudaMalloc(&value, sizeof(float)), "cudaMalloc");
-    check_cuda(cudaMemsetAsync(value, 0, sizeof(float), stream_), "cudaMemset");
-    check_start(ncclAllReduce(value, value, 1, ncclFloat32, ncclSum, comm_, stream_),
+  void connect() {
+    check_cuda(cudaMalloc(&first_value_, sizeof(float)), "cudaMalloc");
+    check_cuda(cudaMemsetAsync(first_value_, 0, sizeof(float), stream_), "cudaMemset");
+    check_start(ncclAllReduce(first_value_, first_value_, 1, ncclFloat32, ncclSum, comm_, stream_),
                 "ncclAllReduce");
-    await_start(limit, "ncclAllReduce");
+    await_start("ncclAllReduce");
     check_cuda(cudaEventRecord(done_, stream_), "cudaEventRecord");
     while (!is_done()) {
-      await_start(limit, "ncclAllReduce");
-      check_time(limit);
+      await_start("ncclAllReduce");
+      check_time();
     }
-    check_cuda(cudaFree(value), "cudaFree");
   }
 
   // Whether the stream has come to the recorded event.
@@ -158,15 +160,28 @@ class Nccl : public NcclCommunicator {
   void check_alive(ncclResult_t code) {
     if (code == ncclSuccess || code == ncclInProgress) return;
     const std::string problem = ncclGetLastError(comm_);
-    ncclCommAbort(comm_);
-    comm_ = nullptr;
     throw Error(ErrorKind::kRankFailure, cat("NCCL: ", ncclGetErrorString(code), ", ", problem),
                 "another rank died; run the same command again");
+  }
+
+  // Without waiting for other ranks. What is running ends, so that its memory may be released.
+  void abort() {
+    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
 
   template <class Launch>
   void finish(const Launch& launch) {
     RETINA_CHECK(comm_ != nullptr, "used after a failure");
+    try {
+      perform(launch);
+    } catch (const Error&) {
+      abort();
+      throw;
+    }
+  }
+
+  template <class Launch>
+  void perform(const Launch& launch) {
     check_cuda(cudaSetDevice(device_), "cudaSetDevice");
     check_alive(launch());
     // A launch that is in progress is not on the stream yet: neither would be the event.
@@ -189,12 +204,17 @@ class Nccl : public NcclCommunicator {
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
+  void* first_value_ = nullptr;  // of connect()
+  Clock::time_point limit_;      // of the start
 };
 
 }  // namespace
 
-std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device) {
-  return std::make_unique<Nccl>(host, device);
+std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device,
+                                                         double start_limit_seconds) {
+  auto nccl = std::make_unique<Nccl>(host, device);
+  nccl->start(start_limit_seconds);
+  return nccl;
 }
 
 }  // namespace retina

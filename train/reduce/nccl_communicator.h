@@ -10,9 +10,9 @@ namespace retina {
 
 // `all_reduce` and `broadcast` take device memory of this rank's GPU, and run on `stream()` after
 // what was queued there before. They return when the result is there: the calling thread polls, so
-// that a failed connection becomes Error{kRankFailure} (the communicator is then aborted) and a
-// watch can end a job that waits. gather and barrier are the host's; all_reduce_ordered is not
-// available. Calls are reported to the host communicator's activity.
+// that a failed connection becomes Error{kRankFailure} (after any error the communicator is
+// aborted) and a watch can end a job that waits. gather and barrier are the host's;
+// all_reduce_ordered is not available. Calls are reported to the host communicator's activity.
 class NcclCommunicator : public Communicator {
  public:
   // A cudaStream_t of this communicator alone.
@@ -21,7 +21,8 @@ class NcclCommunicator : public Communicator {
 
 // `host` (which outlives the result) connects the ranks, `device` is this rank's GPU. The ring
 // algorithm, unless NCCL_ALGO says otherwise. Only in a build with CUDA. Collective. Throws
-// Error{kUnavailable} when NCCL cannot start or connect the ranks within three minutes.
-std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device);
+// Error{kUnavailable} when NCCL cannot start or connect the ranks within the limit.
+std::unique_ptr<NcclCommunicator> make_nccl_communicator(Communicator& host, int device,
+                                                         double start_limit_seconds = 180);
 
 }  // namespace retina
